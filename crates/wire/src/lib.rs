@@ -1,0 +1,1 @@
+//! A longshore crate.
