@@ -1,0 +1,125 @@
+//! Settings of a stack and of a listener.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// An address of the host with the length of its network's prefix, as in `10.0.0.2/24` or `fd00::2/64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cidr {
+    /// The host's own address.
+    pub address: IpAddr,
+    /// Leading bits that every neighbour on the link shares.
+    pub prefix: u8,
+}
+
+impl Cidr {
+    /// An address with its prefix length; a length beyond the family's is cut to it.
+    pub fn new(address: IpAddr, prefix: u8) -> Self {
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        Self { address, prefix: prefix.min(most) }
+    }
+
+    /// Whether `other` is on this network, so that it is reached without a gateway.
+    pub fn contains(&self, other: IpAddr) -> bool {
+        match (self.address, other) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                let shift = 32 - u32::from(self.prefix);
+                (u32::from(a) ^ u32::from(b)).checked_shr(shift).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(a), IpAddr::V6(b)) => {
+                let shift = 128 - u32::from(self.prefix);
+                (u128::from(a) ^ u128::from(b)).checked_shr(shift).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+/// A text that is not an address with a prefix length.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an address with a prefix length; write it like 10.0.0.2/24 or fd00::2/64")]
+pub struct CidrError(String);
+
+impl FromStr for Cidr {
+    type Err = CidrError;
+
+    fn from_str(text: &str) -> Result<Self, CidrError> {
+        let wrong = || CidrError(text.to_owned());
+        let (address, prefix) = text.split_once('/').ok_or_else(wrong)?;
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let prefix: u8 = prefix.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        if prefix > most {
+            return Err(wrong());
+        }
+        Ok(Self { address, prefix })
+    }
+}
+
+/// Settings of a [`Stack`](crate::Stack).
+#[derive(Clone, Debug)]
+pub struct StackConfig {
+    /// The host's addresses. An IPv6 link-local address is added by the stack when there is none.
+    pub addresses: Vec<Cidr>,
+    /// Where IPv4 packets for other networks go.
+    pub gateway_v4: Option<Ipv4Addr>,
+    /// Where IPv6 packets for other networks go, until a router advertises itself.
+    pub gateway_v6: Option<Ipv6Addr>,
+    /// Largest IP packet on the link, in bytes.
+    pub mtu: u16,
+    /// Settings of every connection; `mss` is set by the stack from the MTU and the family.
+    pub tcp: tcp::Config,
+    /// Memory for payload that the stack copies, and for receive buffers, in bytes.
+    pub arena_bytes: usize,
+    /// Payload that one socket may hold in its send queue, in bytes.
+    pub send_buffer: u32,
+    /// Sockets at most, of all states but TIME_WAIT.
+    pub max_sockets: u32,
+    /// Neighbours remembered at most, of each family.
+    pub max_neighbours: usize,
+    /// Seeds every keyed hash, the ISNs and the SYN cookies. Draw it at random; a simulation fixes it.
+    pub secret: [u8; 16],
+    /// Whether to take time-stamp readings at component boundaries ([`Stack::meter`](crate::Stack::meter)).
+    pub meter: bool,
+}
+
+impl Default for StackConfig {
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            gateway_v4: None,
+            gateway_v6: None,
+            mtu: 1500,
+            tcp: tcp::Config::default(),
+            arena_bytes: 256 << 20,
+            send_buffer: 4 << 20,
+            max_sockets: 262_144,
+            max_neighbours: 1024,
+            secret: [0; 16],
+            meter: false,
+        }
+    }
+}
+
+/// Settings of a listener.
+#[derive(Clone, Debug)]
+pub struct ListenOptions {
+    /// Connections whose handshake is under way or which wait to be accepted. Beyond that the listener answers
+    /// with SYN cookies (RFC 4987 §3.6).
+    pub backlog: usize,
+    /// Answers every SYN with a cookie and keeps no state for it.
+    pub always_cookies: bool,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self { backlog: 1024, always_cookies: false }
+    }
+}

@@ -1,0 +1,127 @@
+//! What may go wrong, for callers to act on and for users to read.
+
+use std::net::{IpAddr, SocketAddr};
+
+use l5p::tls::Alert;
+
+/// Why a call on the stack did not do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SocketError {
+    /// Nothing to read, or no room to write; an event follows when there is.
+    #[error("the call would block; wait for the socket's next event")]
+    WouldBlock,
+    /// The id was closed before, or never given by this stack.
+    #[error("no such socket; it was closed before")]
+    NotFound,
+    /// The connection is not established yet.
+    #[error("the socket is not connected yet; wait for its `Connected` event")]
+    NotConnected,
+    /// This side has shut its direction down.
+    #[error("the socket's send side was shut down")]
+    SendClosed,
+    /// The connection is over.
+    #[error("the connection is over: {0}")]
+    Closed(CloseReason),
+    /// Somebody listens there already.
+    #[error("address {0} is in use; choose another port or close the listener that has it")]
+    AddressInUse(SocketAddr),
+    /// The address is not one of this host's.
+    #[error("{0} is not an address of this host; give it to the stack first")]
+    AddressNotLocal(IpAddr),
+    /// No address of this host's can reach it.
+    #[error("no route to {0}: no local address of its family, or no gateway for its network")]
+    NoRoute(IpAddr),
+    /// Every ephemeral port towards this peer is taken.
+    #[error("no free local port towards {0}; wait for connections to end")]
+    NoPort(SocketAddr),
+    /// The stack has all the sockets that it may have.
+    #[error("the stack is at its limit of {0} sockets; raise `max_sockets`")]
+    TooManySockets(u32),
+    /// The socket already has TLS on it.
+    #[error("TLS was already started on this socket")]
+    AlreadySecured,
+    /// The call needs TLS on the socket.
+    #[error("the socket has no TLS session; call `start_tls` and wait for `Secured`")]
+    NotSecured,
+    /// Data that the application has not read is not part of a TLS session.
+    #[error("{0} bytes of unread plain data precede the TLS session; read them first")]
+    UnreadData(usize),
+    /// What was asked does not exist in this version of TLS, or not with keys installed from outside.
+    #[error("{0}")]
+    Unsupported(&'static str),
+    /// The TLS configuration cannot be used.
+    #[error("TLS can't start: {0}")]
+    TlsConfig(String),
+    /// A slice names memory that is not registered, or lies outside of it.
+    #[error("slice of region {region} at {offset} of {len} bytes is not inside registered memory")]
+    BadSlice {
+        /// The region's number.
+        region: u16,
+        /// Offset inside of it.
+        offset: u64,
+        /// Bytes asked for.
+        len: u32,
+    },
+    /// The NIC takes no more memory regions.
+    #[error("the NIC takes no more memory regions; unregister one first")]
+    TooManyRegions,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CloseReason {
+    /// Both sides closed in order.
+    #[error("closed by both sides")]
+    Graceful,
+    /// The peer sent a reset.
+    #[error("reset by the peer")]
+    Reset,
+    /// The peer does not listen there.
+    #[error("refused by the peer")]
+    Refused,
+    /// Nothing came back in time.
+    #[error("timed out")]
+    TimedOut,
+    /// A router or the peer said that the peer can't be reached, or nobody answers for its address on the link.
+    #[error("the peer is unreachable")]
+    Unreachable,
+    /// This side aborted it.
+    #[error("aborted by this side")]
+    Aborted,
+    /// The TLS session failed on this side; the alert was sent to the peer.
+    #[error("TLS: {alert:?} at record {record}: {what}")]
+    Tls {
+        /// Sent to the peer.
+        alert: Alert,
+        /// Number of the record under its key.
+        record: u64,
+        /// The failure in words.
+        what: String,
+    },
+    /// The peer ended the TLS session with an alert.
+    #[error("the peer sent the TLS alert {0}")]
+    PeerAlert(u8),
+    /// The peer ended TCP without close_notify: what was read may be cut short (RFC 8446 §6.1).
+    #[error("the peer closed without close_notify; the data may be cut short")]
+    Truncated,
+    /// Memory of a zero-copy send changed between its transmission and its retransmission. Nothing of the changed
+    /// plaintext was sent.
+    #[error("{name} changed at offset {offset} while it was being sent")]
+    SourceChanged {
+        /// The region's name, as given when it was registered: a file's path.
+        name: String,
+        /// Where in the region the record begins that differs.
+        offset: u64,
+    },
+    /// Memory of a zero-copy send went away: the file was cut short or its device failed.
+    #[error("{name} became unreadable at or after offset {offset} while it was being sent")]
+    SourceGone {
+        /// The region's name.
+        name: String,
+        /// Where in the region the first byte lies that was not yet acknowledged.
+        offset: u64,
+    },
+    /// The NIC refused a descriptor of this connection, and no software path could take its place.
+    #[error("the NIC refused a descriptor: {0}")]
+    Device(String),
+}

@@ -1,0 +1,64 @@
+//! What `ss -ti` would say of a socket.
+
+use std::net::SocketAddr;
+
+use crate::{Offload, SocketId};
+
+/// How far one direction of a TLS session is offloaded at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffloadState {
+    /// Not asked for.
+    Software,
+    /// The NIC has a context for it.
+    Device,
+    /// Asked for, but the NIC has no room for a context or gave it up: software does it.
+    FellBack,
+}
+
+/// The TLS session of a socket.
+#[derive(Clone, Debug)]
+pub struct TlsInfo {
+    /// `TLSv1.2` or `TLSv1.3`.
+    pub version: &'static str,
+    /// Name of the AEAD, such as `AES-128-GCM`.
+    pub cipher: &'static str,
+    /// What the application asked for.
+    pub asked: Offload,
+    /// The state of transmit.
+    pub transmit: OffloadState,
+    /// The state of receive.
+    pub receive: OffloadState,
+    /// Records sent.
+    pub records_sent: u64,
+    /// Records received of which the NIC decrypted all.
+    pub records_full: u64,
+    /// Records received of which the NIC decrypted a part.
+    pub records_partial: u64,
+    /// Records received that software decrypted.
+    pub records_none: u64,
+    /// The NIC's questions whether there is a record at a sequence number.
+    pub resync_requests: u64,
+    /// Key updates done, of both directions.
+    pub key_updates: u32,
+}
+
+/// One socket or listener, as `ss -ti` shows it.
+#[derive(Clone, Debug)]
+pub struct SocketInfo {
+    /// The socket; `None` for a listener.
+    pub id: Option<SocketId>,
+    /// State by its name in RFC 9293, as `ss` writes it: `ESTAB`, `LISTEN`, `FIN-WAIT-1`, ….
+    pub state: &'static str,
+    /// This side's address.
+    pub local: SocketAddr,
+    /// The peer's address; unspecified for a listener.
+    pub remote: SocketAddr,
+    /// Bytes received that the application has not read; for a listener, connections to accept.
+    pub receive_queue: usize,
+    /// Bytes queued that the peer has not acknowledged; for a listener, its backlog.
+    pub send_queue: usize,
+    /// TCP's own figures; `None` for a listener.
+    pub tcp: Option<tcp::ConnectionInfo>,
+    /// The TLS session, if there is one.
+    pub tls: Option<TlsInfo>,
+}
