@@ -1,0 +1,129 @@
+# Sourced by every script here: reporting, processes that end with the script, the TAP, certificates.
+# shellcheck shell=bash
+set -uo pipefail
+
+scratch=$(mktemp -d -t longshore-interop.XXXXXX)
+pids=()
+failures=0
+
+leave() {
+    local pid
+    for pid in ${pids[@]+"${pids[@]}"}; do kill "$pid" 2>/dev/null; done
+    for pid in ${pids[@]+"${pids[@]}"}; do wait "$pid" 2>/dev/null; done
+    if [[ -n ${KEEP:-} ]]; then echo "# logs in $scratch"; else rm -rf "$scratch"; fi
+    [[ $failures -eq 0 ]]
+    exit
+}
+trap leave EXIT
+trap 'exit 1' INT TERM
+
+ok() { echo "ok - $1"; }
+not_ok() {
+    failures=$((failures + 1))
+    echo "not ok - $1: $2"
+}
+skip() { echo "ok - $1 # SKIP $2"; }
+
+# Skips the whole script, in the name of its cases, unless these programs are here.
+needs() {
+    local program
+    for program in "$@"; do
+        if ! command -v "$program" >/dev/null; then
+            skip "$(basename "$0" .sh)" "no $program"
+            exit
+        fi
+    done
+}
+
+# start LOG COMMAND…: runs it in the background; $started is its process id.
+start() {
+    local log=$1
+    shift
+    "$@" >"$scratch/$log" 2>&1 &
+    started=$!
+    pids+=("$started")
+}
+
+# stop PID: ends a process that `start` began, and waits for it.
+stop() {
+    local pid=$1 kept=() other tries
+    kill "$pid" 2>/dev/null
+    for ((tries = 0; tries < 100; tries++)); do
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.05
+    done
+    kill -9 "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    for other in ${pids[@]+"${pids[@]}"}; do [[ $other == "$pid" ]] || kept+=("$other"); done
+    pids=(${kept[@]+"${kept[@]}"})
+}
+
+# eventually SECONDS COMMAND…: tries until it succeeds.
+eventually() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [[ $SECONDS -lt $end ]] || return 1
+        sleep 0.1
+    done
+}
+# shellcheck disable=SC2016 # expanded by the inner shell
+listens() { timeout 2 bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$1" "$2"; }
+
+# The last lines of a log on one line, for a reason.
+last_words() { tail -n 3 "$scratch/$1" 2>/dev/null | tr '\n' ' ' | cut -c 1-300; }
+
+# ---- the wire: Linux is .1, longshore is .2 ------------------------------------------------------------------
+tap=ls0
+linux4=10.77.0.1 linux6=fd77::1 ours4=10.77.0.2 ours6=fd77::2
+
+make_tap() {
+    ip link set lo up
+    ip tuntap add dev "$tap" mode tap vnet_hdr || return 1
+    sysctl -q -w "net.ipv6.conf.$tap.accept_dad=0" 2>/dev/null
+    ip addr add "$linux4/24" dev "$tap"
+    ip -6 addr add "$linux6/64" dev "$tap" nodad
+    ip link set "$tap" up
+}
+
+our_addresses=(--tap "$tap" --ip "$ours4/24" --ip "$ours6/64")
+
+# address FAMILY SIDE, and the same as it stands in a URL.
+address() {
+    case $1$2 in 4linux) echo "$linux4" ;; 6linux) echo "$linux6" ;; 4ours) echo "$ours4" ;; 6ours) echo "$ours6" ;; esac
+}
+url_address() { if [[ $1 == 6 ]]; then echo "[$(address "$1" "$2")]"; else address "$1" "$2"; fi; }
+
+# ---- certificates and files ----------------------------------------------------------------------------------
+make_certificates() {
+    (
+        cd "$scratch" || exit 1
+        openssl ecparam -name prime256v1 -genkey -noout -out ca.key
+        openssl req -x509 -new -key ca.key -subj '/CN=longshore interop CA' -days 2 -out ca.pem \
+            -addext 'basicConstraints=critical,CA:TRUE' -addext 'keyUsage=keyCertSign'
+        openssl ecparam -name prime256v1 -genkey -noout | openssl pkcs8 -topk8 -nocrypt -out leaf.key
+        openssl req -new -key leaf.key -subj '/CN=longshore.test' -out leaf.csr
+        printf 'subjectAltName=DNS:longshore.test,IP:%s,IP:%s,IP:%s,IP:%s\nbasicConstraints=CA:FALSE\n' \
+            "$linux4" "$linux6" "$ours4" "$ours6" >leaf.ext
+        openssl x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile leaf.ext -out leaf.pem
+    ) >"$scratch/certificates.log" 2>&1
+}
+
+# make_file NAME BYTES: random bytes, so that a misplaced block shows.
+make_file() {
+    mkdir -p "$scratch/root"
+    head -c "$2" /dev/urandom >"$scratch/root/$1"
+}
+
+# The cases: version, OpenSSL's name of the cipher, our name for the report.
+suites=(
+    '1.2 ECDHE-ECDSA-AES128-GCM-SHA256 AES-128-GCM'
+    '1.2 ECDHE-ECDSA-AES256-GCM-SHA384 AES-256-GCM'
+    '1.2 ECDHE-ECDSA-CHACHA20-POLY1305 ChaCha20-Poly1305'
+    '1.3 TLS_AES_128_GCM_SHA256 AES-128-GCM'
+    '1.3 TLS_AES_256_GCM_SHA384 AES-256-GCM'
+    '1.3 TLS_CHACHA20_POLY1305_SHA256 ChaCha20-Poly1305'
+)
+
+# The option of `serve` and `get` that impairs the wire, both ways.
+impaired=(--loss 0.01 --reorder 0.01 --seed 7)

@@ -1,0 +1,77 @@
+# openssl s_client against `longshore serve`: key updates asked by the peer, resumption, half-close.
+. "$(dirname "$0")/harness.sh"
+needs openssl ip
+
+make_tap && make_certificates
+make_file large 4194304
+
+# ask VERSION OPTION… : the commands on stdin go to s_client; the body of the last response must be the large file.
+ask() {
+    local version=$1
+    shift
+    timeout 60 openssl s_client -connect "$ours4:443" -servername longshore.test -CAfile "$scratch/ca.pem" \
+        -verify_return_error "-tls${version/./_}" "$@" >"$scratch/answer" 2>"$scratch/s_client.log"
+}
+
+# What came after the last response head, as long as the file.
+body_is_the_file() {
+    local at size
+    size=$(stat -c %s "$scratch/root/large")
+    at=$(grep -abo $'^Content-Type: [a-z/-]*\r' "$scratch/answer" | tail -n 1 | cut -d: -f1)
+    [[ -n $at ]] || { why="no response: $(last_words s_client.log)"; return 1; }
+    local head
+    head=$(tail -c "+$((at + 1))" "$scratch/answer" | grep -abo -m1 $'^\r$' | head -n 1 | cut -d: -f1)
+    tail -c "+$((at + head + 3))" "$scratch/answer" | head -c "$size" | cmp -s - "$scratch/root/large" ||
+        { why='the bytes differ'; return 1; }
+}
+
+request() { printf 'GET /large HTTP/1.1\r\nHost: longshore.test\r\n%s\r\n' "${1:-}"; }
+last='Connection: close
+'
+
+case_of() { # NAME
+    if body_is_the_file; then ok "$1"; else not_ok "$1" "$why"; fi
+}
+
+for label in offload impaired software; do
+    options=(--offload both)
+    [[ $label == software ]] && options=(--offload none)
+    [[ $label == impaired ]] && options+=("${impaired[@]}")
+    start "serve-$label.log" "$LONGSHORE" serve "${our_addresses[@]}" --root "$scratch/root" \
+        --cert "$scratch/leaf.pem" --key "$scratch/leaf.key" --control "$scratch/control" "${options[@]}"
+    serve=$started
+    if ! eventually 10 listens "$ours4" 443; then
+        not_ok "s_client to serve, $label" "serve did not start: $(last_words "serve-$label.log")"
+        stop "$serve"
+        continue
+    fi
+
+    { sleep 0.5; request 'Connection: close'$'\r\n'; sleep 2; } | ask 1.2
+    case_of "s_client to serve, $label, TLS 1.2"
+
+    # `k`: the client changes its own key. `K`: and asks the server to change its key too, here in mid-download.
+    { sleep 0.5; printf 'k\n'; sleep 0.3; request 'Connection: close'$'\r\n'; sleep 2; } | ask 1.3
+    case_of "s_client to serve, $label, TLS 1.3, the client's key changes (k)"
+
+    { sleep 0.5; printf 'K\n'; sleep 0.3; request 'Connection: close'$'\r\n'; sleep 2; } | ask 1.3
+    case_of "s_client to serve, $label, TLS 1.3, both keys change (K)"
+
+    { sleep 0.5; request 'Connection: close'$'\r\n'; sleep 0.01; printf 'K\n'; sleep 2; } | ask 1.3
+    case_of "s_client to serve, $label, TLS 1.3, both keys change in mid-download (K)"
+
+    { sleep 0.5; request; sleep 0.7; for _ in 1 2 3; do printf 'K\n'; sleep 0.2; done
+        request 'Connection: close'$'\r\n'; sleep 2; } | ask 1.3
+    case_of "s_client to serve, $label, TLS 1.3, keys change three times between two responses"
+
+    name="s_client to serve, $label, TLS 1.3, resumes a session"
+    { sleep 0.5; request 'Connection: close'$'\r\n'; sleep 1; } | ask 1.3 -sess_out "$scratch/session"
+    { sleep 0.5; request 'Connection: close'$'\r\n'; sleep 1; } | ask 1.3 -sess_in "$scratch/session"
+    if ! body_is_the_file; then
+        not_ok "$name" "$why"
+    elif grep -aq '^Reused, TLSv1.3' "$scratch/answer"; then
+        ok "$name"
+    else
+        not_ok "$name" 'a full handshake took place'
+    fi
+    stop "$serve"
+done
