@@ -1,0 +1,137 @@
+//! Ethernet II frames and 802.1Q tags.
+
+use core::fmt;
+
+use crate::bytes::{array_at, put_u16, u16_at};
+use crate::error::ParseError;
+
+/// Bytes of an untagged header.
+pub const HEADER_LEN: usize = 14;
+/// Bytes of one 802.1Q tag.
+pub const TAG_LEN: usize = 4;
+
+/// A 48-bit MAC address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct MacAddr(pub [u8; 6]);
+
+impl MacAddr {
+    /// ff:ff:ff:ff:ff:ff.
+    pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
+    /// 00:00:00:00:00:00.
+    pub const ZERO: MacAddr = MacAddr([0; 6]);
+
+    /// Whether it is the broadcast address.
+    #[inline]
+    #[must_use]
+    pub fn is_broadcast(self) -> bool {
+        self == MacAddr::BROADCAST
+    }
+
+    /// Whether it addresses a group; the broadcast address does.
+    #[inline]
+    #[must_use]
+    pub fn is_multicast(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+
+    /// Whether it can be the address of one station.
+    #[inline]
+    #[must_use]
+    pub fn is_unicast(self) -> bool {
+        !self.is_multicast() && self != MacAddr::ZERO
+    }
+}
+
+impl fmt::Display for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What a frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EtherType(pub u16);
+
+impl EtherType {
+    /// IPv4.
+    pub const IPV4: EtherType = EtherType(0x0800);
+    /// ARP.
+    pub const ARP: EtherType = EtherType(0x0806);
+    /// IPv6.
+    pub const IPV6: EtherType = EtherType(0x86dd);
+    /// An 802.1Q tag.
+    pub const VLAN: EtherType = EtherType(0x8100);
+    /// An 802.1ad service tag.
+    pub const SERVICE_VLAN: EtherType = EtherType(0x88a8);
+
+    #[inline]
+    fn is_tag(self) -> bool {
+        self == EtherType::VLAN || self == EtherType::SERVICE_VLAN
+    }
+}
+
+/// An Ethernet header. Tags are read over on receive and never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The station or group that it is for.
+    pub destination: MacAddr,
+    /// The station that sent it.
+    pub source: MacAddr,
+    /// What comes after the header and its tags.
+    pub ether_type: EtherType,
+}
+
+impl Header {
+    /// Parses the header, passing over up to two tags. Gives it with its length.
+    #[inline]
+    pub fn parse(frame: &[u8]) -> Result<(Header, usize), ParseError> {
+        let (ether_type, len) = parse_ether_type(frame)?;
+        let destination = MacAddr(array_at(frame, 0));
+        let source = MacAddr(array_at(frame, 6));
+        Ok((
+            Header {
+                destination,
+                source,
+                ether_type,
+            },
+            len,
+        ))
+    }
+
+    /// Writes the header at the front of `buffer`; gives its length.
+    #[inline]
+    pub fn emit(&self, buffer: &mut [u8]) -> usize {
+        buffer[..6].copy_from_slice(&self.destination.0);
+        buffer[6..12].copy_from_slice(&self.source.0);
+        put_u16(buffer, 12, self.ether_type.0);
+        HEADER_LEN
+    }
+}
+
+/// The EtherType behind up to two tags, and where its payload begins.
+#[inline]
+pub(crate) fn parse_ether_type(frame: &[u8]) -> Result<(EtherType, usize), ParseError> {
+    let mut len = HEADER_LEN;
+    loop {
+        ParseError::require(frame, len)?;
+        let ether_type = EtherType(u16_at(frame, len - 2));
+        if !ether_type.is_tag() || len == HEADER_LEN + 2 * TAG_LEN {
+            return Ok((ether_type, len));
+        }
+        len += TAG_LEN;
+    }
+}
+
+/// The destination of a frame, all that a switch needs. `None` for a frame too short to have one.
+#[inline]
+#[must_use]
+pub fn destination(frame: &[u8]) -> Option<MacAddr> {
+    frame.first_chunk().map(|mac| MacAddr(*mac))
+}

@@ -1,0 +1,309 @@
+//! Whole frames: what a received one is, in one pass over its headers, and the headers of one to send.
+
+use core::net::IpAddr;
+
+use crate::error::ParseError;
+use crate::ethernet::{self, EtherType, MacAddr};
+use crate::flow::FlowKey;
+use crate::ipv4::{self, protocol};
+use crate::ipv6;
+use crate::tcp;
+
+/// The most bytes of Ethernet, IP and TCP headers that [`emit_tcp_headers`] writes.
+pub const MAX_TCP_HEADERS_LEN: usize =
+    ethernet::HEADER_LEN + ipv6::HEADER_LEN + tcp::MAX_HEADER_LEN;
+
+/// What a received frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// A TCP segment.
+    Tcp(Parsed),
+    /// An ARP packet that begins at this offset.
+    Arp {
+        /// Where it begins in the frame.
+        offset: usize,
+    },
+    /// An ICMP message for IPv4.
+    IcmpV4(IpPacket),
+    /// An ICMP message for IPv6.
+    IcmpV6(IpPacket),
+    /// A fragment of an IP datagram. We do not reassemble.
+    Fragment(IpPacket),
+    /// An IP packet with another protocol.
+    OtherIp(IpPacket),
+    /// Neither IP nor ARP.
+    Other(EtherType),
+    /// Not what it says it is.
+    Malformed(ParseError),
+}
+
+/// The IP layer of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpPacket {
+    /// Where the IP header begins in the frame.
+    pub l3_offset: usize,
+    /// Where the upper layer begins in the frame, behind options and extension headers.
+    pub l4_offset: usize,
+    /// Bytes of the upper layer, without the frame's padding.
+    pub l4_len: usize,
+    /// The upper layer's protocol, see [`protocol`].
+    pub protocol: u8,
+    /// TTL or hop limit.
+    pub hop_limit: u8,
+    /// Differentiated services and, in the two low bits, ECN.
+    pub traffic_class: u8,
+    /// The sender.
+    pub src: IpAddr,
+    /// The receiver.
+    pub dst: IpAddr,
+    /// Whether it is part of a datagram only.
+    pub is_fragment: bool,
+}
+
+/// A TCP segment in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// Where the IP header begins in the frame.
+    pub l3_offset: usize,
+    /// Where the TCP header begins.
+    pub l4_offset: usize,
+    /// Where the payload begins.
+    pub payload_offset: usize,
+    /// Bytes of payload, without the frame's padding.
+    pub payload_len: u32,
+    /// From the sender to the receiver.
+    pub flow: FlowKey,
+    /// The TCP header.
+    pub tcp: tcp::Header,
+    /// Which IP.
+    pub ip_version: IpVersion,
+    /// TTL or hop limit.
+    pub hop_limit: u8,
+    /// Differentiated services and, in the two low bits, ECN.
+    pub traffic_class: u8,
+}
+
+/// A version of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IpVersion {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// Why a frame is no TCP segment for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// It is something else.
+    #[error("not TCP")]
+    NotTcp,
+    /// It is a fragment.
+    #[error("an IP fragment")]
+    Fragment,
+    /// It is not what it says it is.
+    #[error(transparent)]
+    Malformed(#[from] ParseError),
+}
+
+impl Parsed {
+    /// The payload in the frame that this was parsed from.
+    ///
+    /// # Panics
+    /// If `frame` is another, shorter one.
+    #[inline]
+    #[must_use]
+    pub fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        let start = self.payload_offset;
+        &frame[start..start + self.payload_len as usize]
+    }
+
+    /// TCP header and payload in the frame that this was parsed from.
+    ///
+    /// # Panics
+    /// If `frame` is another, shorter one.
+    #[inline]
+    #[must_use]
+    pub fn segment<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        let end = self.payload_offset + self.payload_len as usize;
+        &frame[self.l4_offset..end]
+    }
+
+    /// Whether the IPv4 header's and the TCP checksum are right in the frame that this was parsed from.
+    #[inline]
+    #[must_use]
+    pub fn verify_checksums(&self, frame: &[u8]) -> bool {
+        let ip_header = &frame[self.l3_offset..self.l4_offset];
+        let ip_valid = self.ip_version == IpVersion::V6 || ipv4::verify_checksum(ip_header);
+        let (src, dst) = (self.flow.src.0, self.flow.dst.0);
+        ip_valid && tcp::verify_checksum(src, dst, self.segment(frame))
+    }
+}
+
+impl IpPacket {
+    /// The upper layer's bytes in the frame that this was parsed from.
+    ///
+    /// # Panics
+    /// If `frame` is another, shorter one.
+    #[inline]
+    #[must_use]
+    pub fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        let start = self.l4_offset;
+        &frame[start..start + self.l4_len]
+    }
+}
+
+/// Says what `frame` is. No checksum is looked at: the port may have done so, or [`Parsed::verify_checksums`].
+#[inline]
+#[must_use]
+pub fn classify(frame: &[u8]) -> Class {
+    try_classify(frame).unwrap_or_else(Class::Malformed)
+}
+
+/// Parses `frame` if it is a TCP segment.
+#[inline]
+pub fn parse(frame: &[u8]) -> Result<Parsed, Reason> {
+    match try_classify(frame)? {
+        Class::Tcp(parsed) => Ok(parsed),
+        Class::Fragment(_) => Err(Reason::Fragment),
+        _ => Err(Reason::NotTcp),
+    }
+}
+
+/// Writes Ethernet, IP and TCP headers at the front of `buffer`; gives their length.
+///
+/// The IP header gets the lengths for `payload_len` bytes of payload; a length that does not fit in its field
+/// (a super-frame that a NIC will cut) is saturated. Checksum fields are left 0: the NIC fills them.
+/// IPv4 packets get "don't fragment" and the identification 0 (RFC 6864 §4.1).
+///
+/// # Panics
+/// If `buffer` is too short ([`MAX_TCP_HEADERS_LEN`] always suffices), or the flow's addresses are of
+/// different families.
+#[inline]
+pub fn emit_tcp_headers(
+    buffer: &mut [u8],
+    eth_src: MacAddr,
+    eth_dst: MacAddr,
+    flow: &FlowKey,
+    header: &tcp::Header,
+    payload_len: u32,
+    hop_limit: u8,
+) -> usize {
+    let l4_len = header.len() as u32 + payload_len;
+    let l3_offset = ethernet::HEADER_LEN;
+    let (ether_type, ip_len) = match (flow.src.0, flow.dst.0) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            let ip = ipv4::Header {
+                src,
+                dst,
+                protocol: protocol::TCP,
+                ttl: hop_limit,
+                traffic_class: 0,
+                identification: 0,
+                dont_fragment: true,
+                payload_len: l4_len.min(u32::from(u16::MAX) - ipv4::HEADER_LEN as u32) as u16,
+                fragment: None,
+            };
+            (EtherType::IPV4, ip.emit(&mut buffer[l3_offset..]))
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let ip = ipv6::Header {
+                src,
+                dst,
+                next_header: protocol::TCP,
+                hop_limit,
+                traffic_class: 0,
+                flow_label: 0,
+                payload_len: l4_len.min(u32::from(u16::MAX)) as u16,
+            };
+            (EtherType::IPV6, ip.emit(&mut buffer[l3_offset..]))
+        }
+        _ => panic!("flow {flow} has ends of two IP versions"),
+    };
+    let ethernet = ethernet::Header {
+        destination: eth_dst,
+        source: eth_src,
+        ether_type,
+    };
+    ethernet.emit(buffer);
+    let l4_offset = l3_offset + ip_len;
+    l4_offset + header.emit(&mut buffer[l4_offset..])
+}
+
+#[inline]
+fn try_classify(frame: &[u8]) -> Result<Class, ParseError> {
+    let (ether_type, l3_offset) = ethernet::parse_ether_type(frame)?;
+    match ether_type {
+        EtherType::IPV4 => classify_ip(frame, parse_ipv4(frame, l3_offset)?, IpVersion::V4),
+        EtherType::IPV6 => classify_ip(frame, parse_ipv6(frame, l3_offset)?, IpVersion::V6),
+        EtherType::ARP => Ok(Class::Arp { offset: l3_offset }),
+        other => Ok(Class::Other(other)),
+    }
+}
+
+#[inline]
+fn classify_ip(frame: &[u8], ip: IpPacket, version: IpVersion) -> Result<Class, ParseError> {
+    if ip.is_fragment {
+        return Ok(Class::Fragment(ip));
+    }
+    Ok(match (ip.protocol, version) {
+        (protocol::TCP, _) => Class::Tcp(parse_tcp(frame, &ip, version)?),
+        (protocol::ICMP, IpVersion::V4) => Class::IcmpV4(ip),
+        (protocol::ICMPV6, IpVersion::V6) => Class::IcmpV6(ip),
+        _ => Class::OtherIp(ip),
+    })
+}
+
+#[inline]
+fn parse_ipv4(frame: &[u8], l3_offset: usize) -> Result<IpPacket, ParseError> {
+    let (header, header_len) = ipv4::Header::parse(&frame[l3_offset..])?;
+    Ok(IpPacket {
+        l3_offset,
+        l4_offset: l3_offset + header_len,
+        l4_len: usize::from(header.payload_len),
+        protocol: header.protocol,
+        hop_limit: header.ttl,
+        traffic_class: header.traffic_class,
+        src: IpAddr::V4(header.src),
+        dst: IpAddr::V4(header.dst),
+        is_fragment: header.fragment.is_some(),
+    })
+}
+
+#[inline]
+fn parse_ipv6(frame: &[u8], l3_offset: usize) -> Result<IpPacket, ParseError> {
+    let (header, header_len) = ipv6::Header::parse(&frame[l3_offset..])?;
+    let start = l3_offset + header_len;
+    let payload = &frame[start..start + usize::from(header.payload_len)];
+    let upper = ipv6::skip_extension_headers(header.next_header, payload)?;
+    Ok(IpPacket {
+        l3_offset,
+        l4_offset: start + upper.offset,
+        l4_len: payload.len() - upper.offset,
+        protocol: upper.protocol,
+        hop_limit: header.hop_limit,
+        traffic_class: header.traffic_class,
+        src: IpAddr::V6(header.src),
+        dst: IpAddr::V6(header.dst),
+        is_fragment: upper.is_fragment,
+    })
+}
+
+#[inline]
+fn parse_tcp(frame: &[u8], ip: &IpPacket, ip_version: IpVersion) -> Result<Parsed, ParseError> {
+    let (tcp, header_len) = tcp::Header::parse(ip.payload(frame))?;
+    Ok(Parsed {
+        l3_offset: ip.l3_offset,
+        l4_offset: ip.l4_offset,
+        payload_offset: ip.l4_offset + header_len,
+        payload_len: (ip.l4_len - header_len) as u32,
+        flow: FlowKey {
+            src: (ip.src, tcp.src_port),
+            dst: (ip.dst, tcp.dst_port),
+        },
+        tcp,
+        ip_version,
+        hop_limit: ip.hop_limit,
+        traffic_class: ip.traffic_class,
+    })
+}
