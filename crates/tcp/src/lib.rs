@@ -1,1 +1,45 @@
-//! A longshore crate.
+//! TCP as a pure state machine: it moves numbers, never bytes, and knows neither a clock nor a network.
+//!
+//! # The poll contract
+//! * `handle_*(now, …)` takes input: [`Connection::handle_segment`], [`Connection::handle_timeout`].
+//! * Commands change what the application wants: [`Connection::queue`], [`Connection::consumed`],
+//!   [`Connection::close`], [`Connection::abort`].
+//! * `poll_*(…)` gives output until it has none: [`Connection::poll_transmit`], [`Connection::poll_event`]. Call them
+//!   after every batch of input, timeouts and commands.
+//! * [`Connection::poll_timeout`] says when to call [`Connection::handle_timeout`]; it may change with every call.
+//!
+//! `now` never goes back. Nothing blocks, and nothing allocates per packet in steady state.
+//!
+//! # Where the payload is
+//! The owner of a connection keeps the payload in whatever form it likes, in a [`SendQueue`] and a [`Reassembly`].
+//! [`Connection::queue`] says that so many bytes were appended at [`Connection::write_seq`]; a [`Transmit`] names the
+//! range to send; [`Event::Acked`] lets go of it. [`Connection::handle_segment`] says which part of a segment's payload
+//! to keep; what lies before [`Connection::rcv_nxt`] is in order; [`Connection::consumed`] reopens the window.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod config;
+mod info;
+mod output;
+mod reassembly;
+mod send_queue;
+mod state;
+
+pub mod isn;
+mod listen;
+mod reset;
+mod tcb;
+mod time_wait;
+
+pub use config::{Algorithm, Config, KeepAlive};
+pub use info::ConnectionInfo;
+pub use isn::Initial;
+pub use listen::{Cookies, ListenConfig, Listener, SynAction};
+pub use output::{Accepted, CloseReason, Event, Received, Transmit};
+pub use reassembly::Reassembly;
+pub use reset::reset_for;
+pub use send_queue::{Chunk, SendQueue};
+pub use state::State;
+pub use tcb::Connection;
+pub use time_wait::{TimeWait, TimeWaitEntry, Verdict};

@@ -1,0 +1,102 @@
+//! What a connection's owner may choose.
+
+use std::time::Duration;
+
+/// Settings of a connection. Cheap to clone; a connection copies what it needs of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The MSS that we announce: bytes of TCP payload and options that fit the path's packets (RFC 6691).
+    pub mss: u16,
+    /// Receive buffer at the start, in bytes; it bounds the first window that we offer.
+    pub rcv_buf: u32,
+    /// Largest receive buffer that auto-tuning may grow to, in bytes; it fixes our window scale (RFC 7323 §2.3).
+    pub rcv_buf_max: u32,
+    /// Send buffer in bytes: what [`Connection::send_space`](crate::Connection::send_space) counts down from.
+    pub snd_buf: u32,
+    /// The congestion control algorithm.
+    pub congestion: Algorithm,
+    /// Initial congestion window in segments (RFC 6928: 10).
+    pub initial_window: u8,
+    /// Nagle's algorithm (RFC 9293 §3.7.4): hold back a short segment while data is unacknowledged.
+    pub nagle: bool,
+    /// How long an acknowledgement may be delayed (RFC 9293 §3.8.6.3, at most 500 ms); `None` acknowledges at once.
+    pub delayed_ack: Option<Duration>,
+    /// Keep-alive probes (RFC 9293 §3.8.4), off by default.
+    pub keep_alive: Option<KeepAlive>,
+    /// Give up when data has gone unacknowledged for so long (RFC 9293 §3.8.3); `None` counts retries instead.
+    pub user_timeout: Option<Duration>,
+    /// Offer and accept timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Offer and accept selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Offer and accept window scaling (RFC 7323).
+    pub window_scale: bool,
+    /// Largest payload of one [`Transmit`](crate::Transmit), in bytes; 0 or less than the MSS means one MSS.
+    pub tso_max: u32,
+    /// Smallest retransmission timeout. RFC 6298 says 1 s; 200 ms is what Linux does.
+    pub min_rto: Duration,
+    /// Times a SYN or SYN-ACK is sent again before the connection is given up.
+    pub syn_retries: u8,
+    /// Times a segment's timeout may back off before the connection is given up (R2 of RFC 9293 §3.8.3).
+    pub retries: u8,
+    /// How long a connection rests in TIME-WAIT (2 MSL).
+    pub time_wait: Duration,
+    /// How long a detached connection waits in FIN-WAIT-2 for the peer's FIN.
+    pub fin_wait_2: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            mss: 1460,
+            rcv_buf: 256 << 10,
+            rcv_buf_max: 16 << 20,
+            snd_buf: 16 << 20,
+            congestion: Algorithm::Cubic,
+            initial_window: 10,
+            nagle: true,
+            delayed_ack: Some(Duration::from_millis(40)),
+            keep_alive: None,
+            user_timeout: None,
+            timestamps: true,
+            sack: true,
+            window_scale: true,
+            tso_max: 65_536,
+            min_rto: Duration::from_millis(200),
+            syn_retries: 6,
+            retries: 15,
+            time_wait: Duration::from_secs(60),
+            fin_wait_2: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Congestion control algorithms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    /// RFC 5681 and RFC 6582.
+    NewReno,
+    /// RFC 9438.
+    Cubic,
+}
+
+/// Keep-alive settings (RFC 9293 §3.8.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// Idle time before the first probe.
+    pub idle: Duration,
+    /// Time between probes.
+    pub interval: Duration,
+    /// Unanswered probes before the connection is given up.
+    pub probes: u8,
+}
+
+impl Default for KeepAlive {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_secs(7200),
+            interval: Duration::from_secs(75),
+            probes: 9,
+        }
+    }
+}

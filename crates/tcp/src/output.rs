@@ -1,0 +1,84 @@
+//! What a connection gives back: segments to send, verdicts on segments received, events.
+
+use wire::SeqNum;
+use wire::tcp::Header;
+
+/// A segment to send. TSO-sized: cut it into packets of [`mss`](Self::mss) payload bytes each, sequence numbers
+/// advancing; FIN and PSH belong to the last packet only.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transmit {
+    /// The header of the first packet; `header.seq` is the position of the first payload byte.
+    pub header: Header,
+    /// Payload bytes, taken from the send queue at `header.seq`.
+    pub payload: u32,
+    /// Payload bytes per packet on the wire.
+    pub mss: u16,
+    /// Any of it was sent before.
+    pub retransmit: bool,
+}
+
+/// What became of a segment's payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// The part of the payload that is inside the window and not yet acknowledged, if any.
+    pub data: Option<Accepted>,
+    /// `rcv_nxt` moved: what was stored in order may now be read.
+    pub advanced: bool,
+    /// The peer's FIN has been reached, with all data before it (also given as [`Event::PeerFin`]).
+    pub fin: bool,
+}
+
+/// `payload[skip..skip + len]` is new and in the window: store it at `seq`.
+///
+/// It may overlap what was stored out of order before; [`Reassembly`](crate::Reassembly) keeps the first copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Bytes of the payload to skip.
+    pub skip: u32,
+    /// Bytes to keep.
+    pub len: u32,
+    /// Position of the first byte kept.
+    pub seq: SeqNum,
+}
+
+/// What happened to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The handshake is complete.
+    Connected,
+    /// The peer has acknowledged everything before this position: buffers up to it may go.
+    Acked(SeqNum),
+    /// The peer will send no more: after what has been received, end of file.
+    PeerFin,
+    /// The connection is in TIME-WAIT: its owner may move it to the [`TimeWait`](crate::TimeWait) table.
+    TimeWait,
+    /// The connection has ended.
+    Closed(CloseReason),
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// Both sides closed in good order.
+    Graceful,
+    /// The peer reset it.
+    Reset,
+    /// The peer refused it (RST in answer to our SYN).
+    Refused,
+    /// The peer did not answer for too long.
+    TimedOut,
+    /// We aborted it.
+    Aborted,
+}
+
+impl std::fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Graceful => "closed",
+            Self::Reset => "connection reset by peer",
+            Self::Refused => "connection refused",
+            Self::TimedOut => "connection timed out",
+            Self::Aborted => "connection aborted",
+        })
+    }
+}

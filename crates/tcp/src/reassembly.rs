@@ -1,0 +1,117 @@
+//! Payload handles that came out of order, by sequence position.
+
+use std::collections::VecDeque;
+
+use wire::SeqNum;
+
+use crate::send_queue::Chunk;
+
+/// What has been received and not yet been taken in order. Chunks never overlap: of bytes that come twice the first
+/// copy is kept.
+#[derive(Clone, Debug)]
+pub struct Reassembly<T> {
+    chunks: VecDeque<(SeqNum, T)>,
+}
+
+impl<T> Default for Reassembly<T> {
+    fn default() -> Self {
+        Self {
+            chunks: VecDeque::new(),
+        }
+    }
+}
+
+impl<T: Chunk> Reassembly<T> {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stores a chunk at `seq`; the bytes of it that are held already are dropped.
+    pub fn insert(&mut self, mut seq: SeqNum, mut chunk: T) {
+        // The common case: it follows everything held.
+        if self.end().is_none_or(|end| end.at_or_before(seq)) {
+            if !chunk.is_empty() {
+                self.chunks.push_back((seq, chunk));
+            }
+            return;
+        }
+        let mut index = self
+            .chunks
+            .partition_point(|(start, _)| start.at_or_before(seq));
+        if let Some((start, before)) = index.checked_sub(1).and_then(|i| self.chunks.get(i)) {
+            let held_to = *start + before.len();
+            if held_to.after(seq) {
+                let overlap = seq.distance_to(held_to);
+                if overlap >= chunk.len() {
+                    return;
+                }
+                chunk = chunk.split_off(overlap);
+                seq = held_to;
+            }
+        }
+        // Fill the gaps between the chunks that it spans.
+        while !chunk.is_empty() {
+            let Some((next, following)) =
+                self.chunks.get(index).map(|(start, c)| (*start, c.len()))
+            else {
+                self.chunks.push_back((seq, chunk));
+                return;
+            };
+            let gap = seq.distance_to(next);
+            if gap >= chunk.len() {
+                self.chunks.insert(index, (seq, chunk));
+                return;
+            }
+            if gap > 0 {
+                let rest = chunk.split_off(gap);
+                self.chunks.insert(index, (seq, chunk));
+                chunk = rest;
+                index += 1;
+            }
+            if following >= chunk.len() {
+                return;
+            }
+            chunk = chunk.split_off(following);
+            seq = next + following;
+            index += 1;
+        }
+    }
+
+    /// Takes the first chunk if all of it lies before `rcv_nxt`; a chunk that reaches beyond is cut there.
+    pub fn pop_in_order(&mut self, rcv_nxt: SeqNum) -> Option<(SeqNum, T)> {
+        let (start, chunk) = self.chunks.front_mut()?;
+        if start.at_or_after(rcv_nxt) {
+            return None;
+        }
+        let ready = start.distance_to(rcv_nxt);
+        if chunk.len() > ready {
+            let start = *start;
+            let rest = chunk.split_off(ready);
+            let front = std::mem::replace(&mut self.chunks[0], (rcv_nxt, rest));
+            return Some((start, front.1));
+        }
+        self.chunks.pop_front()
+    }
+
+    /// Nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Chunks held.
+    pub fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Removes everything.
+    pub fn drain(&mut self) -> impl Iterator<Item = (SeqNum, T)> + '_ {
+        self.chunks.drain(..)
+    }
+
+    fn end(&self) -> Option<SeqNum> {
+        self.chunks
+            .back()
+            .map(|(start, chunk)| *start + chunk.len())
+    }
+}
