@@ -1,0 +1,162 @@
+//! The ciphers of TLS, incremental, over aws-lc.
+//!
+//! [`Cipher`] is a streaming AEAD: a nonce and additional data, then input in pieces of any size,
+//! then the tag. It may change between encrypting and decrypting in the middle of a message, since
+//! its digest always runs over the ciphertext. [`Keystream`] is the same ciphers' keystream at any
+//! offset. The key schedule is computed once; nothing allocates per message.
+//!
+//! This is the only module of the crate with `unsafe` code.
+#![allow(unsafe_code)]
+
+mod chacha;
+mod gcm;
+mod keystream;
+#[cfg(test)]
+mod tests;
+
+pub use keystream::Keystream;
+
+use chacha::ChaCha20Poly1305;
+use gcm::Gcm;
+
+/// Length of a nonce in bytes, for all of the algorithms.
+pub const NONCE_LEN: usize = 12;
+
+/// Length of a tag in bytes, for all of the algorithms.
+pub const TAG_LEN: usize = 16;
+
+/// An AEAD algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// AES-GCM with a 128-bit key (NIST SP 800-38D).
+    Aes128Gcm,
+    /// AES-GCM with a 256-bit key (NIST SP 800-38D).
+    Aes256Gcm,
+    /// ChaCha20-Poly1305 (RFC 8439).
+    ChaCha20Poly1305,
+}
+
+impl Algorithm {
+    /// Length of its key in bytes.
+    pub const fn key_len(self) -> usize {
+        match self {
+            Algorithm::Aes128Gcm => 16,
+            Algorithm::Aes256Gcm | Algorithm::ChaCha20Poly1305 => 32,
+        }
+    }
+}
+
+/// A streaming AEAD under one key.
+///
+/// Every message is `start`, any number of `encrypt…` and `decrypt…` calls for its bytes in order,
+/// then `finish`. It may be abandoned at any point by the next `start`.
+pub struct Cipher(Inner);
+
+enum Inner {
+    Gcm(Gcm),
+    ChaCha(Box<ChaCha20Poly1305>),
+}
+
+impl Cipher {
+    /// A cipher under `key`, of which the algorithm's [`key_len`](Algorithm::key_len) bytes are
+    /// used.
+    ///
+    /// # Panics
+    /// When `key` is shorter than that.
+    pub fn new(algorithm: Algorithm, key: &[u8]) -> Cipher {
+        let key = &key[..algorithm.key_len()];
+        Cipher(match algorithm {
+            Algorithm::Aes128Gcm | Algorithm::Aes256Gcm => Inner::Gcm(Gcm::new(key)),
+            Algorithm::ChaCha20Poly1305 => Inner::ChaCha(ChaCha20Poly1305::new(key)),
+        })
+    }
+
+    /// Begins a message with its nonce and its additional data.
+    pub fn start(&mut self, nonce: &[u8; NONCE_LEN], additional: &[u8]) {
+        match &mut self.0 {
+            Inner::Gcm(gcm) => gcm.start(nonce, additional),
+            Inner::ChaCha(chacha) => chacha.start(nonce, additional),
+        }
+    }
+
+    /// Encrypts the next bytes of the message.
+    ///
+    /// # Panics
+    /// When `output` is not as long as `input`.
+    pub fn encrypt(&mut self, input: &[u8], output: &mut [u8]) {
+        assert_eq!(input.len(), output.len());
+        // SAFETY: both slices are valid for `input.len()` bytes and, as a shared and a unique
+        // borrow, do not overlap.
+        unsafe { self.update(true, input.as_ptr(), output.as_mut_ptr(), input.len()) }
+    }
+
+    /// Decrypts the next bytes of the message.
+    ///
+    /// # Panics
+    /// When `output` is not as long as `input`.
+    pub fn decrypt(&mut self, input: &[u8], output: &mut [u8]) {
+        assert_eq!(input.len(), output.len());
+        // SAFETY: as in `encrypt`.
+        unsafe { self.update(false, input.as_ptr(), output.as_mut_ptr(), input.len()) }
+    }
+
+    /// Encrypts the next bytes of the message where they are.
+    pub fn encrypt_in_place(&mut self, data: &mut [u8]) {
+        let pointer = data.as_mut_ptr();
+        // SAFETY: `data` is valid for reads and writes, and both pointers are the same, which the
+        // ciphers allow.
+        unsafe { self.update(true, pointer, pointer, data.len()) }
+    }
+
+    /// Decrypts the next bytes of the message where they are.
+    pub fn decrypt_in_place(&mut self, data: &mut [u8]) {
+        let pointer = data.as_mut_ptr();
+        // SAFETY: as in `encrypt_in_place`.
+        unsafe { self.update(false, pointer, pointer, data.len()) }
+    }
+
+    /// Ends the message and returns its tag. To verify a message, compare it with the one received
+    /// by [`equal`].
+    pub fn finish(&mut self) -> [u8; TAG_LEN] {
+        match &mut self.0 {
+            Inner::Gcm(gcm) => gcm.finish(),
+            Inner::ChaCha(chacha) => chacha.finish(),
+        }
+    }
+
+    /// The tag that the message would have if it ended here. The message goes on undisturbed.
+    ///
+    /// Two tags under one nonce give the authentication key away: keep this one to yourself.
+    pub fn tag_so_far(&mut self) -> [u8; TAG_LEN] {
+        match &mut self.0 {
+            Inner::Gcm(gcm) => gcm.tag_so_far(),
+            Inner::ChaCha(chacha) => chacha.tag_so_far(),
+        }
+    }
+
+    /// # Safety
+    /// `input` is valid for reads and `output` for writes of `len` bytes; they are equal or do not
+    /// overlap.
+    unsafe fn update(&mut self, encrypt: bool, input: *const u8, output: *mut u8, len: usize) {
+        if len == 0 {
+            return;
+        }
+        // SAFETY: passed on from the caller, and `len` is not 0.
+        match &mut self.0 {
+            Inner::Gcm(gcm) => unsafe { gcm.update(encrypt, input, output, len) },
+            Inner::ChaCha(chacha) => unsafe { chacha.update(encrypt, input, output, len) },
+        }
+    }
+}
+
+/// Whether two tags are equal, in time that does not depend on where they differ.
+pub fn equal(a: &[u8; TAG_LEN], b: &[u8; TAG_LEN]) -> bool {
+    // SAFETY: both are valid for reads of `TAG_LEN` bytes.
+    unsafe { aws_lc_sys::CRYPTO_memcmp(a.as_ptr().cast(), b.as_ptr().cast(), TAG_LEN) == 0 }
+}
+
+/// Overwrites secrets with zeros in a way that is not optimised away.
+pub fn wipe(secret: &mut [u8]) {
+    // SAFETY: the slice is valid for writes of its length.
+    unsafe { aws_lc_sys::OPENSSL_cleanse(secret.as_mut_ptr().cast(), secret.len()) }
+}

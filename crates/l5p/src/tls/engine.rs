@@ -1,0 +1,188 @@
+//! The NIC's part of TLS: the transform over a stream of records.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::framing::{EXPLICIT_NONCE_LEN, Framing};
+use super::{CryptoInfo, Direction, HEADER_LEN, ICV_LEN};
+use crate::crypto::{self, Cipher, NONCE_LEN};
+use crate::{Digest, Integrity, Judgement, Layer5};
+
+#[cfg(test)]
+mod tests;
+
+/// Encrypts or decrypts records in pieces of any size, with constant state (seed 000 §5.2).
+///
+/// The index of a message is its record sequence number.
+pub struct Engine {
+    cipher: Cipher,
+    iv: [u8; NONCE_LEN],
+    index: u64,
+    len: u32,
+    framing: Framing,
+    direction: Direction,
+    content_type: u8,
+    /// What has come of the explicit nonce; later the integrity check value, made or received.
+    field: [u8; ICV_LEN],
+}
+
+impl Engine {
+    /// An engine under the keys of `info`. It takes its record numbers from
+    /// [`start`](Layer5::start), so a walker for it begins at `info.sequence`.
+    pub fn new(info: &CryptoInfo, direction: Direction) -> Engine {
+        Engine {
+            cipher: Cipher::new(info.algorithm, info.key()),
+            iv: info.iv,
+            index: 0,
+            len: 0,
+            framing: Framing::of(info),
+            direction,
+            content_type: 0,
+            field: [0; ICV_LEN],
+        }
+    }
+
+    fn start_cipher(&mut self) {
+        let nonce = self.framing.nonce(&self.iv, self.index, &self.field);
+        let additional = self
+            .framing
+            .additional_data(self.index, self.content_type, self.len);
+        self.cipher.start(&nonce, additional.as_bytes());
+    }
+
+    /// Where the integrity check value begins.
+    fn icv_start(&self) -> usize {
+        (self.len as usize)
+            .saturating_sub(ICV_LEN)
+            .max(self.framing.body())
+    }
+
+    /// Passes bytes of the header or of the explicit nonce; the cipher starts when the latter is
+    /// complete.
+    fn pass_nonce(&mut self, offset: usize, input: &[u8], output: &mut [u8]) {
+        output.copy_from_slice(input);
+        let body = self.framing.body();
+        for (i, byte) in input.iter().enumerate() {
+            if let Some(at) = (offset + i).checked_sub(HEADER_LEN) {
+                self.field[at % EXPLICIT_NONCE_LEN] = *byte;
+            }
+        }
+        if offset + input.len() == body && body > HEADER_LEN {
+            self.start_cipher();
+        }
+    }
+
+    fn transform_payload(&mut self, input: &[u8], output: &mut [u8]) {
+        match self.direction {
+            Direction::Transmit => self.cipher.encrypt(input, output),
+            Direction::Receive => self.cipher.decrypt(input, output),
+        }
+    }
+
+    /// Fills or notes the integrity check value from byte `at` of it on.
+    fn transform_icv(&mut self, at: usize, input: &[u8], output: &mut [u8]) {
+        if at >= ICV_LEN {
+            // Only for a length that no judged header has.
+            output.copy_from_slice(input);
+            return;
+        }
+        let field = at..(at + input.len()).min(ICV_LEN);
+        match self.direction {
+            Direction::Transmit => {
+                if at == 0 {
+                    self.field = self.cipher.finish();
+                }
+                let made = &self.field[field];
+                output[..made.len()].copy_from_slice(made);
+            }
+            Direction::Receive => {
+                let noted = &mut self.field[field];
+                noted.copy_from_slice(&input[..noted.len()]);
+                output.copy_from_slice(input);
+            }
+        }
+    }
+}
+
+impl Layer5 for Engine {
+    const HEADER_LEN: usize = HEADER_LEN;
+
+    fn judge(&self, bytes: &[u8]) -> Judgement {
+        self.framing.judge(bytes)
+    }
+
+    fn start(&mut self, index: u64, header: &[u8]) {
+        self.index = index;
+        self.content_type = header[0];
+        self.len = HEADER_LEN as u32 + u32::from(u16::from_be_bytes([header[3], header[4]]));
+        if self.framing.explicit_nonce_len() == 0 {
+            self.start_cipher();
+        }
+    }
+
+    fn transform(&mut self, offset: u32, input: &[u8], output: &mut [u8]) {
+        assert_eq!(input.len(), output.len());
+        let mut offset = offset as usize;
+        let (mut input, mut output) = (input, output);
+        while !input.is_empty() {
+            let (body, icv) = (self.framing.body(), self.icv_start());
+            let end = if offset < body {
+                body
+            } else if offset < icv {
+                icv
+            } else {
+                usize::MAX
+            };
+            let todo = input.len().min(end - offset);
+            let (this_input, next_input) = input.split_at(todo);
+            let (this_output, next_output) = output.split_at_mut(todo);
+            if offset < body {
+                self.pass_nonce(offset, this_input, this_output);
+            } else if offset < icv {
+                self.transform_payload(this_input, this_output);
+            } else {
+                self.transform_icv(offset - icv, this_input, this_output);
+            }
+            offset += todo;
+            (input, output) = (next_input, next_output);
+        }
+    }
+
+    fn finish(&mut self) -> Integrity {
+        match self.direction {
+            Direction::Transmit => Integrity::Good,
+            Direction::Receive => {
+                if crypto::equal(&self.cipher.finish(), &self.field) {
+                    Integrity::Good
+                } else {
+                    Integrity::Bad
+                }
+            }
+        }
+    }
+
+    fn icv(&self, len: u32) -> Range<u32> {
+        len.saturating_sub(ICV_LEN as u32)..len
+    }
+
+    fn digest(&mut self, offset: u32) -> Digest {
+        let offset = offset as usize;
+        if offset <= self.framing.body() {
+            [0; ICV_LEN]
+        } else if offset > self.icv_start() && self.direction == Direction::Transmit {
+            self.field
+        } else {
+            self.cipher.tag_so_far()
+        }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("framing", &self.framing)
+            .field("direction", &self.direction)
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}

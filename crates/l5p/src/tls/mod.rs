@@ -1,0 +1,32 @@
+//! TLS 1.2 and 1.3 records over a NIC that may do their cryptography.
+//!
+//! - [`handshake`] runs rustls until both sides have their traffic keys and hands those over as
+//!   [`CryptoInfo`]s, with what later key updates and session tickets need.
+//! - [`Engine`] is the NIC's part: it encrypts or decrypts a stream of records in pieces of any
+//!   size.
+//! - [`Writer`] frames records with a dummy integrity check value and remembers them until TCP has
+//!   acknowledged all of each (seed 000 §4.2), or encrypts them in software.
+//! - [`Reader`] opens records of which the NIC has decrypted all, none or some.
+//! - [`PostHandshake`] acts on the handshake messages and alerts that arrive as records afterwards.
+
+mod alert;
+mod engine;
+mod error;
+mod framing;
+mod parameters;
+
+pub use crate::crypto::Algorithm;
+pub use alert::{Alert, AlertLevel};
+pub use engine::Engine;
+pub use error::{TlsError, Violation};
+pub use parameters::{CryptoInfo, Direction, InvalidCryptoInfo, Version};
+pub use wire::tls::ContentType;
+
+/// Length of a record header in bytes (RFC 8446 §5.1).
+pub const HEADER_LEN: usize = wire::tls::HEADER_LEN;
+
+/// Length of the integrity check value at a record's end, for all of the algorithms.
+pub const ICV_LEN: usize = crate::crypto::TAG_LEN;
+
+/// Most content bytes in one record (RFC 8446 §5.1).
+pub const MAX_PLAINTEXT: usize = wire::tls::MAX_PLAINTEXT;

@@ -1,0 +1,235 @@
+//! A position in a stream of messages.
+
+use thiserror::Error;
+
+use crate::{Integrity, Judgement, Layer5};
+
+#[cfg(test)]
+mod tests;
+
+/// Longest header that a walker can hold while it is split over packets.
+const MAX_HEADER: usize = 16;
+
+/// Bytes transformed at a time when nobody wants the output.
+const SCRATCH: usize = 2048;
+
+/// Carries a position through a stream of messages of one protocol: the message's number, its
+/// length once known, the offset in it, and a header that is split over packets.
+///
+/// The stream is given in order, in pieces of any size. What was given is processed at once; a
+/// walker buffers nothing but a partial header, whose bytes it has passed on already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walker {
+    index: u64,
+    /// Length of the current message; 0 while its header is incomplete.
+    len: u32,
+    /// Bytes of the current message that have been processed.
+    offset: u32,
+    header: [u8; MAX_HEADER],
+}
+
+/// What [`Walker::advance`] passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walked {
+    /// Messages whose last byte was among the bytes given.
+    pub messages_finished: u32,
+    /// `Bad` when any of them failed its check.
+    pub integrity: Integrity,
+}
+
+/// The stream has no header where one must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("no message header at byte {at} of the input: the stream is not in step with its messages")]
+pub struct NotAHeader {
+    /// Where the presumed header begins, counted from the first byte of the input; negative when
+    /// its first bytes came with earlier input.
+    pub at: i64,
+}
+
+impl Walker {
+    /// A walker at the first byte of message number `index`.
+    pub fn new(index: u64) -> Walker {
+        Walker {
+            index,
+            len: 0,
+            offset: 0,
+            header: [0; MAX_HEADER],
+        }
+    }
+
+    /// Processes `input`, the next bytes of the stream, into `output` of the same length.
+    ///
+    /// # Errors
+    /// When a header turns out to be none, all bytes before the piece in which it is refused have
+    /// been processed and `output` is unspecified from there on. The walker is then of no more
+    /// use: make a new one at a known message boundary.
+    ///
+    /// # Panics
+    /// When `input` and `output` differ in length.
+    pub fn advance<L: Layer5>(
+        &mut self,
+        layer5: &mut L,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> Result<Walked, NotAHeader> {
+        assert_eq!(input.len(), output.len());
+        let mut walked = Walked::nothing();
+        let mut done = 0;
+        while done < input.len() {
+            if self.len == 0 {
+                let taken = self.take_header(layer5, &input[done..], done)?;
+                output[done..done + taken].copy_from_slice(&input[done..done + taken]);
+                done += taken;
+                if self.len == 0 {
+                    break;
+                }
+                layer5.start(self.index, &self.header[..L::HEADER_LEN]);
+            }
+            let todo = (input.len() - done).min((self.len - self.offset) as usize);
+            if todo > 0 {
+                let range = done..done + todo;
+                layer5.transform(self.offset, &input[range.clone()], &mut output[range]);
+                self.offset += todo as u32;
+                done += todo;
+            }
+            if self.offset == self.len {
+                if layer5.finish() == Integrity::Bad {
+                    walked.integrity = Integrity::Bad;
+                }
+                walked.messages_finished += 1;
+                self.next_message();
+            }
+        }
+        Ok(walked)
+    }
+
+    /// As [`advance`](Self::advance), for bytes whose transformed form nobody wants: a packet that
+    /// is passed on as it came, or a message's prefix during recovery.
+    ///
+    /// # Errors
+    /// As for [`advance`](Self::advance).
+    pub fn absorb<L: Layer5>(
+        &mut self,
+        layer5: &mut L,
+        input: &[u8],
+    ) -> Result<Walked, NotAHeader> {
+        let mut scratch = [0; SCRATCH];
+        let mut total = Walked::nothing();
+        for (n, chunk) in input.chunks(SCRATCH).enumerate() {
+            let walked = self
+                .advance(layer5, chunk, &mut scratch[..chunk.len()])
+                .map_err(|e| NotAHeader {
+                    at: e.at + (n * SCRATCH) as i64,
+                })?;
+            total.messages_finished += walked.messages_finished;
+            if walked.integrity == Integrity::Bad {
+                total.integrity = Integrity::Bad;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Follows the messages through `input` by their headers alone and transforms nothing. Returns
+    /// how many ended in it.
+    ///
+    /// A walker that has been skipped into the middle of a message must be skipped to its end
+    /// before it is advanced again.
+    ///
+    /// # Errors
+    /// When a header turns out to be none, as for [`advance`](Self::advance).
+    pub fn skip<L: Layer5>(&mut self, layer5: &L, input: &[u8]) -> Result<u32, NotAHeader> {
+        let mut finished = 0;
+        let mut done = 0;
+        while done < input.len() {
+            if self.len == 0 {
+                done += self.take_header(layer5, &input[done..], done)?;
+                if self.len == 0 {
+                    break;
+                }
+            }
+            let todo = (input.len() - done).min((self.len - self.offset) as usize);
+            self.offset += todo as u32;
+            done += todo;
+            if self.offset == self.len {
+                finished += 1;
+                self.next_message();
+            }
+        }
+        Ok(finished)
+    }
+
+    /// Number of the message that the next byte belongs to.
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// Offset of the next byte in its message; 0 at a message boundary.
+    pub fn offset(&self) -> u32 {
+        self.offset
+    }
+
+    /// Length of the message that the next byte belongs to, once its header is complete.
+    pub fn message_len(&self) -> Option<u32> {
+        (self.len != 0).then_some(self.len)
+    }
+
+    /// Bytes from here to the next message's first byte: 0 at a boundary, `None` in the middle of
+    /// a header.
+    pub fn to_next_header(&self) -> Option<u32> {
+        match (self.len, self.offset) {
+            (0, 0) => Some(0),
+            (0, _) => None,
+            (len, offset) => Some(len - offset),
+        }
+    }
+
+    /// Whether the next byte is the first of a message.
+    pub fn at_boundary(&self) -> bool {
+        self.offset == 0
+    }
+
+    /// Numbers the current message `index`, as a confirmation by the L5 software tells it.
+    pub fn renumber(&mut self, index: u64) {
+        self.index = index;
+    }
+
+    /// Takes header bytes from `input`, which begins `done` bytes into the caller's input, and
+    /// sets the message's length when that completes the header. Returns how many it took.
+    fn take_header<L: Layer5>(
+        &mut self,
+        layer5: &L,
+        input: &[u8],
+        done: usize,
+    ) -> Result<usize, NotAHeader> {
+        const { assert!(L::HEADER_LEN <= MAX_HEADER) };
+        let have = self.offset as usize;
+        let taken = input.len().min(L::HEADER_LEN - have);
+        self.header[have..have + taken].copy_from_slice(&input[..taken]);
+        match layer5.judge(&self.header[..have + taken]) {
+            Judgement::Message { len } if len as usize >= L::HEADER_LEN => self.len = len,
+            Judgement::TooShort if have + taken < L::HEADER_LEN => {}
+            _ => {
+                return Err(NotAHeader {
+                    at: done as i64 - have as i64,
+                });
+            }
+        }
+        self.offset += taken as u32;
+        Ok(taken)
+    }
+
+    fn next_message(&mut self) {
+        self.index += 1;
+        self.len = 0;
+        self.offset = 0;
+    }
+}
+
+impl Walked {
+    fn nothing() -> Walked {
+        Walked {
+            messages_finished: 0,
+            integrity: Integrity::Good,
+        }
+    }
+}
