@@ -14,13 +14,19 @@ mod engine;
 mod error;
 mod framing;
 mod parameters;
+mod reader;
+mod resync;
+mod writer;
 
 pub use crate::crypto::Algorithm;
 pub use alert::{Alert, AlertLevel};
 pub use engine::Engine;
 pub use error::{TlsError, Violation};
 pub use parameters::{CryptoInfo, Direction, InvalidCryptoInfo, Version};
+pub use reader::{Location, Offloaded, Opened, Output, Piece, Reader};
+pub use resync::ResyncAnswer;
 pub use wire::tls::ContentType;
+pub use writer::{Layout, MAX_HEADER, MAX_PADDING_BLOCK, MAX_TRAILER, MsgState, Writer};
 
 /// Length of a record header in bytes (RFC 8446 §5.1).
 pub const HEADER_LEN: usize = wire::tls::HEADER_LEN;

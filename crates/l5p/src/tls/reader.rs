@@ -1,0 +1,563 @@
+//! The receiving side of a connection: opens records of which the NIC has decrypted all, none or
+//! some.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use wire::tls::{ContentType, RecordHeader, VERSION_TLS12};
+
+use super::framing::Framing;
+use super::resync::Resync;
+use super::{
+    CryptoInfo, HEADER_LEN, ICV_LEN, MAX_PLAINTEXT, ResyncAnswer, TlsError, Version, Violation,
+};
+use crate::crypto::{self, Cipher, Keystream};
+
+#[cfg(test)]
+mod tests;
+
+/// Epochs before the current one whose transforms can be undone.
+const OLD_EPOCHS: usize = 3;
+
+/// Plaintext turned into ciphertext again at a time, for the digest only; it stays in the L1 cache.
+const SCRATCH: usize = 4096;
+
+/// Consecutive bytes of a record, and what the NIC did to them.
+#[derive(Debug)]
+pub struct Piece<'a> {
+    /// The bytes.
+    pub data: &'a mut [u8],
+    /// The epoch of the NIC context that decrypted them, if one did. That the packet was offloaded
+    /// also says that the checks which end in it held.
+    pub decrypted: Option<u16>,
+}
+
+/// Where the plaintext shall go.
+#[derive(Debug)]
+pub enum Output<'a> {
+    /// Where the record is.
+    InPlace,
+    /// To the front of this buffer, in the same pass. It is used when all of the plaintext but the
+    /// inner content type of TLS 1.3 fits; else the record is opened in place.
+    To(&'a mut [u8]),
+}
+
+/// What the NIC had done of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offloaded {
+    /// All: nothing was left to do.
+    Full,
+    /// Some of it.
+    Partial,
+    /// None of it.
+    None,
+}
+
+/// Where a record's content is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// In the pieces: this range of the record's bytes.
+    Record(Range<usize>),
+    /// The first so many bytes of the output buffer.
+    Output(usize),
+}
+
+/// A record that was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// What its content is.
+    pub content_type: ContentType,
+    /// Where its content is.
+    pub content: Location,
+    /// What the NIC had done of it.
+    pub offloaded: Offloaded,
+    /// Its sequence number.
+    pub record: u64,
+}
+
+impl Opened {
+    /// Length of the content in bytes.
+    pub fn len(&self) -> usize {
+        match &self.content {
+            Location::Record(range) => range.len(),
+            Location::Output(len) => *len,
+        }
+    }
+
+    /// Whether it has no content.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Opens the records of one socket, in order.
+#[derive(Debug)]
+pub struct Reader {
+    framing: Framing,
+    /// Sequence number of the next record in the current epoch.
+    sequence: u64,
+    /// Records opened so far in all epochs.
+    opened: u64,
+    max_plaintext: usize,
+    /// The last is the current one.
+    epochs: VecDeque<Epoch>,
+    resync: Resync,
+}
+
+struct Epoch {
+    id: u16,
+    info: CryptoInfo,
+    /// `Reader::opened` when it began.
+    began: u64,
+    /// Made when software decrypts for the first time.
+    cipher: Option<Cipher>,
+    /// Made when a transform under this epoch is undone for the first time.
+    keystream: Option<Box<Keystream>>,
+}
+
+impl Reader {
+    /// A reader whose first record is number `info.sequence`.
+    pub fn new(info: CryptoInfo) -> Reader {
+        let mut epochs = VecDeque::with_capacity(1);
+        let (framing, sequence) = (Framing::of(&info), info.sequence);
+        epochs.push_back(Epoch::new(0, info, 0));
+        Reader {
+            framing,
+            sequence,
+            opened: 0,
+            max_plaintext: MAX_PLAINTEXT,
+            epochs,
+            resync: Resync::default(),
+        }
+    }
+
+    /// Refuses records with more content than `bytes`, which we told the peer (RFC 8449).
+    pub fn set_max_plaintext(&mut self, bytes: usize) {
+        self.max_plaintext = bytes.min(MAX_PLAINTEXT);
+    }
+
+    /// Length of the record that begins with `bytes`, `None` while they are fewer than a header.
+    ///
+    /// # Errors
+    /// When they are no header of a record that may come here.
+    pub fn next_len(&self, bytes: &[u8]) -> Result<Option<usize>, TlsError> {
+        let Ok(header) = RecordHeader::parse(bytes) else {
+            return Ok(None);
+        };
+        let length = usize::from(header.length);
+        let (min, max) = self.framing.length_bounds();
+        let outer_type_is_known = match self.framing.version {
+            Version::Tls12 => is_inner_type(header.content_type),
+            Version::Tls13 => header.content_type == ContentType::APPLICATION_DATA,
+        };
+        // RFC 8446 §5: a change_cipher_spec record after the peer's Finished is as unexpected as
+        // any unprotected one.
+        if !outer_type_is_known {
+            Err(self.error(Violation::ContentType(header.content_type.0)))
+        } else if header.version != VERSION_TLS12 {
+            Err(self.error(Violation::Version(header.version)))
+        } else if length < min {
+            Err(self.error(Violation::TooShort(length)))
+        } else if length > max {
+            Err(self.error(Violation::TooLong(length - min, MAX_PLAINTEXT)))
+        } else {
+            Ok(Some(HEADER_LEN + length))
+        }
+    }
+
+    /// Opens the next record, whose bytes are `pieces` in order.
+    ///
+    /// When the NIC decrypted all of them under the current keys, nothing is left to do but to
+    /// find the content. When it decrypted some, only those are encrypted again, for the digest,
+    /// in the same pass that decrypts the others. What a context decrypted under keys of an
+    /// earlier epoch is restored first.
+    ///
+    /// # Errors
+    /// When the record must end the connection. The plaintext output is wiped then.
+    ///
+    /// # Panics
+    /// When the pieces are not as long in all as [`next_len`](Self::next_len) says of their first
+    /// bytes.
+    pub fn open(
+        &mut self,
+        pieces: &mut [Piece<'_>],
+        output: Output<'_>,
+    ) -> Result<Opened, TlsError> {
+        let head = Head::gather(pieces);
+        let len = self
+            .next_len(&head.bytes[..HEADER_LEN.min(head.len)])?
+            .expect("a whole record");
+        assert_eq!(
+            len,
+            pieces.iter().map(|piece| piece.data.len()).sum::<usize>(),
+            "the pieces are one record"
+        );
+        let payload = self.framing.body()..len - ICV_LEN;
+        let content_room = payload.len() - self.framing.inner_type_len();
+        let output = match output {
+            Output::To(buffer) if buffer.len() >= content_room => Some(buffer),
+            _ => None,
+        };
+        let offloaded = self.offloaded(pieces);
+        let mut target = Target {
+            payload: payload.clone(),
+            output,
+            last: 0,
+        };
+        if offloaded == Offloaded::Full {
+            target.copy_from(pieces);
+        } else {
+            let verified = self.decrypt(&head, len, pieces, &mut target);
+            if let Err(violation) = verified {
+                target.wipe();
+                return Err(self.error(violation));
+            }
+        }
+        let opened = self.find_content(&head, pieces, &target, offloaded);
+        match opened {
+            Ok(opened) => {
+                self.sequence += 1;
+                self.opened += 1;
+                Ok(opened)
+            }
+            Err(violation) => {
+                target.wipe();
+                Err(self.error(violation))
+            }
+        }
+    }
+
+    /// Goes on under new keys, after a record that ended with the peer's key update. Returns the
+    /// new epoch. What the NIC transforms under the old keys meanwhile can still be undone.
+    ///
+    /// # Panics
+    /// When version or algorithm differ from the first epoch's.
+    pub fn rekey(&mut self, info: CryptoInfo) -> u16 {
+        assert_eq!(Framing::of(&info), self.framing, "a key update keeps them");
+        let current = self.current_mut();
+        current.cipher = None;
+        let id = current.id.wrapping_add(1);
+        self.sequence = info.sequence;
+        self.epochs.push_back(Epoch::new(id, info, self.opened));
+        if self.epochs.len() > 1 + OLD_EPOCHS {
+            self.epochs.pop_front();
+        }
+        id
+    }
+
+    /// Sequence number of the next record.
+    pub fn record_index(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The current epoch: counts the [`rekey`](Self::rekey) calls.
+    pub fn epoch(&self) -> u16 {
+        self.current().id
+    }
+
+    /// Keys of the current epoch, with the sequence number of the next record: what a NIC context
+    /// that begins there needs.
+    pub fn crypto_info(&self) -> CryptoInfo {
+        let mut info = self.current().info.clone();
+        info.sequence = self.sequence;
+        info
+    }
+
+    /// Notes that the record about to be opened begins at `start`. Settles the requests for what
+    /// has come up to there.
+    pub fn note_record(&mut self, start: wire::SeqNum) {
+        let (index, epoch) = (self.sequence, self.current().id);
+        self.resync.note_record(start, index, epoch);
+    }
+
+    /// A NIC context asks whether a record begins at `tcpsn`: `l5o_resync_rx_req` (seed 000 §4.3).
+    pub fn resync_request(&mut self, tcpsn: wire::SeqNum) {
+        self.resync.request(tcpsn);
+    }
+
+    /// The next answer for `l5o_resync_rx_resp`. Every request gets one, once the stream has
+    /// passed what it asks about.
+    pub fn poll_resync_answer(&mut self) -> Option<ResyncAnswer> {
+        self.resync.poll_answer()
+    }
+
+    fn offloaded(&self, pieces: &[Piece<'_>]) -> Offloaded {
+        let current = Some(self.current().id);
+        let mut offloaded = pieces
+            .iter()
+            .filter(|piece| !piece.data.is_empty())
+            .map(|piece| piece.decrypted);
+        if offloaded.clone().all(|epoch| epoch == current) {
+            Offloaded::Full
+        } else if offloaded.any(|epoch| epoch == current) {
+            Offloaded::Partial
+        } else {
+            Offloaded::None
+        }
+    }
+
+    /// One pass over the record: undoes, decrypts or re-encrypts each piece and verifies the whole.
+    fn decrypt(
+        &mut self,
+        head: &Head,
+        len: usize,
+        pieces: &mut [Piece<'_>],
+        target: &mut Target<'_>,
+    ) -> Result<(), Violation> {
+        let (framing, sequence, opened) = (self.framing, self.sequence, self.opened);
+        let (current, old) = self
+            .epochs
+            .make_contiguous()
+            .split_last_mut()
+            .expect(HAS_EPOCH);
+        let nonce = framing.nonce(&current.info.iv, sequence, &head.bytes[HEADER_LEN..]);
+        let additional = framing.additional_data(sequence, head.bytes[0], len as u32);
+        let cipher = current
+            .cipher
+            .get_or_insert_with(|| Cipher::new(current.info.algorithm, current.info.key()));
+        cipher.start(&nonce, additional.as_bytes());
+
+        let mut icv = [0; ICV_LEN];
+        let mut at = 0;
+        for piece in pieces {
+            let (from, range) = part(at, piece.data.len(), &target.payload);
+            let data = &mut piece.data[range];
+            match piece.decrypted {
+                _ if data.is_empty() => {}
+                Some(epoch) if epoch == current.id => {
+                    encrypt_again(cipher, data);
+                    target.copy(from, data);
+                }
+                None => target.decrypt(cipher, from, data),
+                Some(id) => {
+                    let epoch = old
+                        .iter_mut()
+                        .find(|epoch| epoch.id == id)
+                        .ok_or(Violation::UnknownEpoch(id))?;
+                    epoch.undo(framing, opened, from, data);
+                    target.decrypt(cipher, from, data);
+                }
+            }
+            let (from, range) = part(at, piece.data.len(), &(target.payload.end..len));
+            icv[from..from + range.len()].copy_from_slice(&piece.data[range]);
+            at += piece.data.len();
+        }
+        if crypto::equal(&cipher.finish(), &icv) {
+            Ok(())
+        } else {
+            Err(Violation::BadTag)
+        }
+    }
+
+    /// Removes padding and checks what the content may be.
+    fn find_content(
+        &self,
+        head: &Head,
+        pieces: &[Piece<'_>],
+        target: &Target<'_>,
+        offloaded: Offloaded,
+    ) -> Result<Opened, Violation> {
+        let (content_type, len) = match self.framing.version {
+            Version::Tls12 => (ContentType(head.bytes[0]), target.payload.len()),
+            Version::Tls13 => target.inner_type(pieces).ok_or(Violation::OnlyPadding)?,
+        };
+        if len > self.max_plaintext {
+            return Err(Violation::TooLong(len, self.max_plaintext));
+        }
+        if !is_inner_type(content_type) {
+            return Err(Violation::ContentType(content_type.0));
+        }
+        if len == 0 && content_type != ContentType::APPLICATION_DATA {
+            return Err(Violation::Empty(content_type.0));
+        }
+        let start = target.payload.start;
+        Ok(Opened {
+            content_type,
+            content: match target.output {
+                Some(_) => Location::Output(len),
+                None => Location::Record(start..start + len),
+            },
+            offloaded,
+            record: self.sequence,
+        })
+    }
+
+    fn error(&self, violation: Violation) -> TlsError {
+        TlsError {
+            record: self.sequence,
+            violation,
+        }
+    }
+
+    fn current(&self) -> &Epoch {
+        self.epochs.back().expect(HAS_EPOCH)
+    }
+
+    fn current_mut(&mut self) -> &mut Epoch {
+        self.epochs.back_mut().expect(HAS_EPOCH)
+    }
+}
+
+impl Epoch {
+    fn new(id: u16, info: CryptoInfo, began: u64) -> Epoch {
+        Epoch {
+            id,
+            info,
+            began,
+            cipher: None,
+            keystream: None,
+        }
+    }
+
+    /// Restores what a context of this epoch, past its last record, made of payload bytes: it went
+    /// on with its own keys and counted on.
+    fn undo(&mut self, framing: Framing, opened: u64, offset: usize, data: &mut [u8]) {
+        let sequence = self.info.sequence + (opened - self.began);
+        // An epoch ends in TLS 1.3 only, where the nonce is never explicit.
+        let nonce = framing.nonce(&self.info.iv, sequence, &[0; 8]);
+        self.keystream
+            .get_or_insert_with(|| Box::new(Keystream::new(self.info.algorithm, self.info.key())))
+            .xor_in_place(&nonce, offset as u32, data);
+    }
+}
+
+impl std::fmt::Debug for Epoch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Epoch")
+            .field("id", &self.id)
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The record's first bytes: header and room for an explicit nonce.
+struct Head {
+    bytes: [u8; HEADER_LEN + 8],
+    len: usize,
+}
+
+impl Head {
+    fn gather(pieces: &[Piece<'_>]) -> Head {
+        let mut head = Head {
+            bytes: [0; HEADER_LEN + 8],
+            len: 0,
+        };
+        for piece in pieces {
+            let room = &mut head.bytes[head.len..];
+            let taken = piece.data.len().min(room.len());
+            room[..taken].copy_from_slice(&piece.data[..taken]);
+            head.len += taken;
+        }
+        head
+    }
+}
+
+/// Where plaintext goes as it is made.
+struct Target<'a> {
+    /// The encrypted bytes of the record.
+    payload: Range<usize>,
+    /// The caller's buffer, which takes all of the plaintext or all but its last byte.
+    output: Option<&'a mut [u8]>,
+    /// That last byte.
+    last: u8,
+}
+
+impl Target<'_> {
+    /// Decrypts payload bytes, the first of which is byte `from` of the payload.
+    fn decrypt(&mut self, cipher: &mut Cipher, from: usize, data: &mut [u8]) {
+        match &mut self.output {
+            None => cipher.decrypt_in_place(data),
+            Some(output) => {
+                let fits = data.len().min(output.len().saturating_sub(from));
+                cipher.decrypt(&data[..fits], &mut output[from..from + fits]);
+                if fits < data.len() {
+                    cipher.decrypt(&data[fits..], std::slice::from_mut(&mut self.last));
+                }
+            }
+        }
+    }
+
+    /// Takes payload bytes that are plaintext already.
+    fn copy(&mut self, from: usize, data: &[u8]) {
+        if let Some(output) = &mut self.output {
+            let fits = data.len().min(output.len().saturating_sub(from));
+            output[from..from + fits].copy_from_slice(&data[..fits]);
+            if let Some(last) = data.get(fits) {
+                self.last = *last;
+            }
+        }
+    }
+
+    fn copy_from(&mut self, pieces: &[Piece<'_>]) {
+        if self.output.is_none() {
+            return;
+        }
+        let mut at = 0;
+        for piece in pieces {
+            let (from, range) = part(at, piece.data.len(), &self.payload);
+            self.copy(from, &piece.data[range]);
+            at += piece.data.len();
+        }
+    }
+
+    /// The inner content type of TLS 1.3 and the length of the content before it: the last byte
+    /// that is not 0 is the type (RFC 8446 §5.4).
+    fn inner_type(&self, pieces: &[Piece<'_>]) -> Option<(ContentType, usize)> {
+        match &self.output {
+            Some(output) => {
+                let len = self.payload.len();
+                if output.len() < len && self.last != 0 {
+                    return Some((ContentType(self.last), len - 1));
+                }
+                last_nonzero(&output[..len.min(output.len())])
+            }
+            None => {
+                let mut at: usize = pieces.iter().map(|piece| piece.data.len()).sum();
+                pieces.iter().rev().find_map(|piece| {
+                    at -= piece.data.len();
+                    let (from, range) = part(at, piece.data.len(), &self.payload);
+                    let (content_type, len) = last_nonzero(&piece.data[range])?;
+                    Some((content_type, from + len))
+                })
+            }
+        }
+    }
+
+    /// Leaves nothing that is not authentic.
+    fn wipe(&mut self) {
+        if let Some(output) = &mut self.output {
+            let len = self.payload.len().min(output.len());
+            output[..len].fill(0);
+        }
+    }
+}
+
+/// Runs plaintext through the digest as the ciphertext it was.
+fn encrypt_again(cipher: &mut Cipher, data: &[u8]) {
+    let mut scratch = [0; SCRATCH];
+    for chunk in data.chunks(SCRATCH) {
+        cipher.encrypt(chunk, &mut scratch[..chunk.len()]);
+    }
+}
+
+fn last_nonzero(bytes: &[u8]) -> Option<(ContentType, usize)> {
+    let at = bytes.iter().rposition(|byte| *byte != 0)?;
+    Some((ContentType(bytes[at]), at))
+}
+
+/// Which of the `len` bytes at position `at` are within `bounds`, and where in `bounds` they begin.
+fn part(at: usize, len: usize, bounds: &Range<usize>) -> (usize, Range<usize>) {
+    let start = bounds.start.saturating_sub(at).min(len);
+    let end = bounds.end.saturating_sub(at).min(len);
+    let from = (at + start).clamp(bounds.start, bounds.end) - bounds.start;
+    (from, start..end)
+}
+
+fn is_inner_type(content_type: ContentType) -> bool {
+    matches!(
+        content_type,
+        ContentType::ALERT | ContentType::HANDSHAKE | ContentType::APPLICATION_DATA
+    )
+}
+
+const HAS_EPOCH: &str = "a reader always has a current epoch";

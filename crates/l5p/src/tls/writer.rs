@@ -1,0 +1,405 @@
+//! The sending side of a connection: frames records, remembers them, encrypts what the NIC does
+//! not.
+
+use std::collections::VecDeque;
+
+use wire::SeqNum;
+use wire::tls::{ContentType, RecordHeader, VERSION_TLS12};
+
+use super::framing::Framing;
+use super::{CryptoInfo, Direction, Engine, HEADER_LEN, ICV_LEN, MAX_PLAINTEXT, Version};
+use crate::Layer5;
+
+#[cfg(test)]
+mod tests;
+
+/// Room for a record's header and explicit nonce.
+pub const MAX_HEADER: usize = 16;
+
+/// Room for a record's inner content type, padding and integrity check value.
+pub const MAX_TRAILER: usize = 32;
+
+/// Largest block that [`Writer::set_padding`] pads to.
+pub const MAX_PADDING_BLOCK: u8 = 16;
+
+/// Records under one AES-GCM key after which a key update is due; RFC 8446 §5.5 allows 2^24.5.
+const KEY_UPDATE_AFTER: u64 = 1 << 24;
+
+/// What surrounds a record's content on the wire.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Header and, for AES-GCM in TLS 1.2, the explicit nonce.
+    pub header: [u8; MAX_HEADER],
+    /// How many bytes of `header` count.
+    pub header_len: u8,
+    /// In TLS 1.3 the inner content type and padding, then the dummy integrity check value.
+    pub trailer: [u8; MAX_TRAILER],
+    /// How many bytes of `trailer` count.
+    pub trailer_len: u8,
+}
+
+impl Layout {
+    /// The bytes before the content.
+    pub fn header(&self) -> &[u8] {
+        &self.header[..usize::from(self.header_len)]
+    }
+
+    /// The bytes after the content.
+    pub fn trailer(&self) -> &[u8] {
+        &self.trailer[..usize::from(self.trailer_len)]
+    }
+}
+
+/// The record that a TCP sequence number belongs to: what `l5o_get_tx_msgstate` gives (seed 000
+/// §4.1, Listing 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MsgState {
+    /// `tcpsn` of the record's first byte.
+    pub start: SeqNum,
+    /// Length of the whole record in bytes.
+    pub len: u32,
+    /// Its sequence number under its epoch's keys.
+    pub index: u64,
+    /// Which keys: counts the [`Writer::rekey`] calls before it.
+    pub epoch: u16,
+}
+
+/// Frames the records of one socket and keeps those that TCP has not acknowledged wholly.
+///
+/// A record that the NIC shall encrypt is made in three steps: [`record_layout`] gives the bytes
+/// around its content; the caller queues header, content and trailer with TCP; [`commit`] registers
+/// where it begins. A record that software encrypts is made by [`seal_into`] alone and is not kept,
+/// since TCP retransmits its ciphertext.
+///
+/// [`record_layout`]: Self::record_layout
+/// [`commit`]: Self::commit
+/// [`seal_into`]: Self::seal_into
+#[derive(Debug)]
+pub struct Writer {
+    framing: Framing,
+    /// Sequence number of the next record.
+    sequence: u64,
+    max_plaintext: usize,
+    padding_block: u8,
+    /// Committed and not wholly acknowledged, in stream order.
+    records: VecDeque<MsgState>,
+    /// Those of `records` and the current one, which is last.
+    epochs: VecDeque<Epoch>,
+}
+
+#[derive(Debug)]
+struct Epoch {
+    id: u16,
+    info: CryptoInfo,
+    /// Made when software encrypts for the first time.
+    engine: Option<Engine>,
+}
+
+impl Writer {
+    /// A writer whose first record is number `info.sequence`.
+    pub fn new(info: CryptoInfo) -> Writer {
+        let mut epochs = VecDeque::with_capacity(2);
+        let (framing, sequence) = (Framing::of(&info), info.sequence);
+        epochs.push_back(Epoch {
+            id: 0,
+            info,
+            engine: None,
+        });
+        Writer {
+            framing,
+            sequence,
+            max_plaintext: MAX_PLAINTEXT,
+            padding_block: 1,
+            records: VecDeque::new(),
+            epochs,
+        }
+    }
+
+    /// Limits the content of a record to `bytes`, as the peer asked (RFC 8449 §4, where TLS 1.3
+    /// counts the inner content type too) or the application wants.
+    ///
+    /// # Panics
+    /// When `bytes` is 0.
+    pub fn set_max_plaintext(&mut self, bytes: usize) {
+        assert!(bytes > 0, "a record must have room for content");
+        self.max_plaintext = bytes.min(MAX_PLAINTEXT);
+    }
+
+    /// Most content bytes that one record takes.
+    pub fn max_plaintext(&self) -> usize {
+        self.max_plaintext
+    }
+
+    /// Pads TLS 1.3 records so that content, type and padding are a multiple of `block` bytes
+    /// (RFC 8446 §5.4); 1 means no padding. TLS 1.2 has none.
+    ///
+    /// # Panics
+    /// When `block` is 0 or above [`MAX_PADDING_BLOCK`].
+    pub fn set_padding(&mut self, block: u8) {
+        assert!((1..=MAX_PADDING_BLOCK).contains(&block));
+        self.padding_block = block;
+    }
+
+    /// Length on the wire of a record with `plaintext_len` bytes of content.
+    pub fn record_len(&self, plaintext_len: usize) -> usize {
+        self.framing.body() + plaintext_len + self.trailer_len(plaintext_len)
+    }
+
+    /// The bytes around the content of the next record.
+    ///
+    /// # Panics
+    /// When `plaintext_len` exceeds [`max_plaintext`](Self::max_plaintext).
+    pub fn record_layout(&self, content_type: ContentType, plaintext_len: usize) -> Layout {
+        assert!(plaintext_len <= self.max_plaintext);
+        let header_len = self.framing.body();
+        let trailer_len = self.trailer_len(plaintext_len);
+        let mut layout = Layout {
+            header: [0; MAX_HEADER],
+            header_len: header_len as u8,
+            trailer: [0; MAX_TRAILER],
+            trailer_len: trailer_len as u8,
+        };
+        let outer_type = match self.framing.version {
+            Version::Tls12 => content_type,
+            Version::Tls13 => {
+                layout.trailer[0] = content_type.0;
+                ContentType::APPLICATION_DATA
+            }
+        };
+        RecordHeader {
+            content_type: outer_type,
+            version: VERSION_TLS12,
+            length: (header_len - HEADER_LEN + plaintext_len + trailer_len) as u16,
+        }
+        .emit(&mut layout.header);
+        if header_len > HEADER_LEN {
+            let explicit = Framing::explicit_nonce(&self.current().info.iv, self.sequence);
+            layout.header[HEADER_LEN..header_len].copy_from_slice(&explicit);
+        }
+        layout
+    }
+
+    /// Registers the record laid out last: it begins at `start`, directly after the one committed
+    /// before it or further on. Returns its state.
+    pub fn commit(&mut self, start: SeqNum, plaintext_len: usize) -> MsgState {
+        let record = MsgState {
+            start,
+            len: self.record_len(plaintext_len) as u32,
+            index: self.sequence,
+            epoch: self.current().id,
+        };
+        debug_assert!(
+            self.records
+                .back()
+                .is_none_or(|last| (last.start + last.len).at_or_before(start))
+        );
+        self.records.push_back(record);
+        self.sequence += 1;
+        record
+    }
+
+    /// Encrypts one record with the bytes of `input` as its content, in one pass, to the front of
+    /// `output`, and returns its length.
+    ///
+    /// # Panics
+    /// When the content exceeds [`max_plaintext`](Self::max_plaintext) or `output` is shorter than
+    /// [`record_len`](Self::record_len).
+    pub fn seal_into(
+        &mut self,
+        content_type: ContentType,
+        input: &[&[u8]],
+        output: &mut [u8],
+    ) -> usize {
+        let plaintext_len = input.iter().map(|piece| piece.len()).sum();
+        let layout = self.record_layout(content_type, plaintext_len);
+        let index = self.sequence;
+        self.sequence += 1;
+        let engine = self.epochs.back_mut().expect(HAS_EPOCH).engine();
+        let mut at = layout.header().len();
+        output[..at].copy_from_slice(layout.header());
+        engine.start(index, &layout.header()[..HEADER_LEN]);
+        let (nonce, passed) = (&layout.header()[HEADER_LEN..], &mut [0; MAX_HEADER]);
+        engine.transform(HEADER_LEN as u32, nonce, &mut passed[..nonce.len()]);
+        for piece in input.iter().copied().chain([layout.trailer()]) {
+            engine.transform(at as u32, piece, &mut output[at..at + piece.len()]);
+            at += piece.len();
+        }
+        engine.finish();
+        at
+    }
+
+    /// The record that the byte at `tcpsn` belongs to; `None` when it is wholly acknowledged, was
+    /// never committed, or lies before the offload began.
+    pub fn message_state(&self, tcpsn: SeqNum) -> Option<MsgState> {
+        let after = self
+            .records
+            .partition_point(|record| record.start.at_or_before(tcpsn));
+        let record = self.records.get(after.checked_sub(1)?)?;
+        tcpsn.is_within(record.start, record.len).then_some(*record)
+    }
+
+    /// Forgets the records of which TCP has acknowledged the last byte, and keys that none needs.
+    pub fn acknowledged(&mut self, una: SeqNum) {
+        while let Some(record) = self.records.front()
+            && (record.start + record.len).at_or_before(una)
+        {
+            self.records.pop_front();
+        }
+        if self.epochs.len() > 1 {
+            let oldest = self
+                .records
+                .front()
+                .map_or(self.current().id, |record| record.epoch);
+            while self.epochs[0].id != oldest {
+                self.epochs.pop_front();
+            }
+        }
+    }
+
+    /// Up to where payload memory may be released when TCP has acknowledged all before `una`: the
+    /// start of the record that `una` is inside of, else `una` itself.
+    pub fn release_point(&self, una: SeqNum) -> SeqNum {
+        self.message_state(una).map_or(una, |record| record.start)
+    }
+
+    /// Whether any record is registered.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The records registered, in stream order.
+    pub fn records(&self) -> impl Iterator<Item = &MsgState> {
+        self.records.iter()
+    }
+
+    /// Encrypts in software what was framed for the NIC: the bytes of `record`, or its first so
+    /// many, that `pieces` hold in order, to the front of `output`. Returns how many those are.
+    /// The dummy integrity check value is replaced.
+    ///
+    /// It uses the record's own counter again. So the pieces must hold what they held when the
+    /// record was committed.
+    ///
+    /// # Panics
+    /// When `record` is none that [`message_state`](Self::message_state) gives, the pieces are
+    /// longer than it or shorter than its header, or `output` is shorter than the pieces.
+    pub fn encrypt_framed(
+        &mut self,
+        record: &MsgState,
+        pieces: &[&[u8]],
+        output: &mut [u8],
+    ) -> usize {
+        let epoch = self
+            .epochs
+            .iter_mut()
+            .find(|epoch| epoch.id == record.epoch)
+            .expect("an epoch is kept as long as its records");
+        let engine = epoch.engine();
+        let mut header = [0; HEADER_LEN];
+        let mut at = 0;
+        for piece in pieces {
+            let end = at + piece.len();
+            assert!(end <= record.len as usize);
+            let in_header = piece.len().min(HEADER_LEN.saturating_sub(at));
+            let (head, body) = piece.split_at(in_header);
+            if !head.is_empty() {
+                header[at..at + in_header].copy_from_slice(head);
+                output[at..at + in_header].copy_from_slice(head);
+                if at + in_header == HEADER_LEN {
+                    engine.start(record.index, &header);
+                }
+            }
+            engine.transform(
+                (at + in_header) as u32,
+                body,
+                &mut output[at + in_header..end],
+            );
+            at = end;
+        }
+        assert!(
+            at >= HEADER_LEN,
+            "a record's header is needed to encrypt it"
+        );
+        at
+    }
+
+    /// Goes on under new keys, from record `info.sequence` on. Records committed before stay
+    /// retransmittable under theirs. Returns the new epoch.
+    ///
+    /// # Panics
+    /// When version or algorithm differ from the first epoch's.
+    pub fn rekey(&mut self, info: CryptoInfo) -> u16 {
+        assert_eq!(Framing::of(&info), self.framing, "a key update keeps them");
+        let id = self.current().id.wrapping_add(1);
+        self.sequence = info.sequence;
+        let keep_last = self.records.back().map(|record| record.epoch);
+        if keep_last != Some(self.current().id) {
+            self.epochs.pop_back();
+        }
+        self.epochs.push_back(Epoch {
+            id,
+            info,
+            engine: None,
+        });
+        id
+    }
+
+    /// The current epoch.
+    pub fn epoch(&self) -> u16 {
+        self.current().id
+    }
+
+    /// Sequence number of the next record.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Keys of the current epoch, with the sequence number of the next record: what a NIC context
+    /// that begins there needs.
+    pub fn crypto_info(&self) -> CryptoInfo {
+        let mut info = self.current().info.clone();
+        info.sequence = self.sequence;
+        info
+    }
+
+    /// Keys of the epoch that `record` belongs to, with its sequence number: what a NIC context
+    /// that begins with it needs. `None` when that epoch is gone.
+    pub fn crypto_info_of(&self, record: &MsgState) -> Option<CryptoInfo> {
+        let epoch = self.epochs.iter().find(|epoch| epoch.id == record.epoch)?;
+        let mut info = epoch.info.clone();
+        info.sequence = record.index;
+        Some(info)
+    }
+
+    /// Whether so many records went under the current key that it should be updated, for AES-GCM
+    /// before 2^24.5 records (RFC 8446 §5.5). A TLS 1.2 connection should be closed instead.
+    pub fn key_update_due(&self) -> bool {
+        self.sequence >= KEY_UPDATE_AFTER
+            && self.framing.algorithm != super::Algorithm::ChaCha20Poly1305
+    }
+
+    fn trailer_len(&self, plaintext_len: usize) -> usize {
+        match self.framing.version {
+            Version::Tls12 => ICV_LEN,
+            Version::Tls13 => {
+                let inner = plaintext_len + 1;
+                let padded = inner
+                    .next_multiple_of(usize::from(self.padding_block))
+                    .min((self.max_plaintext + 1).max(inner));
+                padded - plaintext_len + ICV_LEN
+            }
+        }
+    }
+
+    fn current(&self) -> &Epoch {
+        self.epochs.back().expect(HAS_EPOCH)
+    }
+}
+
+impl Epoch {
+    fn engine(&mut self) -> &mut Engine {
+        self.engine
+            .get_or_insert_with(|| Engine::new(&self.info, Direction::Transmit))
+    }
+}
+
+const HAS_EPOCH: &str = "a writer always has a current epoch";
