@@ -199,6 +199,3 @@ fn of_address(address: IpAddr) -> Sum {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

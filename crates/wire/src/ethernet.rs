@@ -1,6 +1,8 @@
 //! Ethernet II frames and 802.1Q tags.
 
 use core::fmt;
+use core::net::IpAddr;
+use core::str::FromStr;
 
 use crate::bytes::{array_at, put_u16, u16_at};
 use crate::error::ParseError;
@@ -40,7 +42,54 @@ impl MacAddr {
     pub fn is_unicast(self) -> bool {
         !self.is_multicast() && self != MacAddr::ZERO
     }
+
+    /// The group address of an IP multicast or broadcast address; `None` for a unicast one, which ARP or
+    /// neighbour discovery must resolve (RFC 1112 §6.4, RFC 2464 §7).
+    #[must_use]
+    pub fn of_group(address: IpAddr) -> Option<MacAddr> {
+        match address {
+            IpAddr::V4(v4) if v4.is_broadcast() => Some(MacAddr::BROADCAST),
+            IpAddr::V4(v4) if v4.is_multicast() => {
+                let [_, b, c, d] = v4.octets();
+                Some(MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d]))
+            }
+            IpAddr::V6(v6) if v6.is_multicast() => {
+                let [.., a, b, c, d] = v6.octets();
+                Some(MacAddr([0x33, 0x33, a, b, c, d]))
+            }
+            _ => None,
+        }
+    }
 }
+
+impl FromStr for MacAddr {
+    type Err = ParseMacError;
+
+    /// Six pairs of hexadecimal digits with `:` or `-` between them.
+    fn from_str(text: &str) -> Result<MacAddr, ParseMacError> {
+        let mut mac = [0; 6];
+        let mut pairs = text.split([':', '-']);
+        for octet in &mut mac {
+            let pair = pairs
+                .next()
+                .filter(|pair| {
+                    pair.len() == 2 && pair.bytes().all(|digit| digit.is_ascii_hexdigit())
+                })
+                .ok_or(ParseMacError)?;
+            *octet = u8::from_str_radix(pair, 16).map_err(|_| ParseMacError)?;
+        }
+        pairs
+            .next()
+            .is_none()
+            .then_some(MacAddr(mac))
+            .ok_or(ParseMacError)
+    }
+}
+
+/// A text is no MAC address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a MAC address; write six hexadecimal pairs such as 02:00:00:00:00:01")]
+pub struct ParseMacError;
 
 impl fmt::Display for MacAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,6 +8,8 @@ use crate::error::ParseError;
 
 /// Bytes of a header without options; ours never have any.
 pub const HEADER_LEN: usize = 20;
+/// The most bytes behind a header without options.
+pub const MAX_PAYLOAD_LEN: u16 = u16::MAX - HEADER_LEN as u16;
 /// The least MTU that every IPv4 link has (RFC 791).
 pub const MIN_MTU: u16 = 68;
 
@@ -60,6 +62,14 @@ impl Header {
     /// length. The checksum is not looked at: [`verify_checksum`] does that.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<(Header, usize), ParseError> {
+        let (header, header_len) = Header::parse_cut(packet)?;
+        ParseError::require(packet, header_len + usize::from(header.payload_len))?;
+        Ok((header, header_len))
+    }
+
+    /// As [`parse`](Self::parse), for a packet of which only the fixed header need be there.
+    #[inline]
+    pub(crate) fn parse_cut(packet: &[u8]) -> Result<(Header, usize), ParseError> {
         ParseError::require(packet, HEADER_LEN)?;
         if packet[0] >> 4 != 4 {
             return Err(ParseError::BadVersion(packet[0] >> 4));
@@ -72,7 +82,6 @@ impl Header {
         if total_len < header_len {
             return Err(ParseError::BadLength(total_len));
         }
-        ParseError::require(packet, total_len)?;
         let flags = u16_at(packet, 6);
         let header = Header {
             src: Ipv4Addr::from(array_at::<4>(packet, 12)),

@@ -4,6 +4,7 @@ use core::net::Ipv6Addr;
 
 use crate::bytes::{array_at, put_u16, put_u32, u16_at, u32_at};
 use crate::error::ParseError;
+use crate::ethernet::MacAddr;
 
 /// Bytes of the fixed header.
 pub const HEADER_LEN: usize = 40;
@@ -34,12 +35,18 @@ impl Header {
     /// its length.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<(Header, usize), ParseError> {
+        let (header, header_len) = Header::parse_cut(packet)?;
+        ParseError::require(packet, header_len + usize::from(header.payload_len))?;
+        Ok((header, header_len))
+    }
+
+    /// As [`parse`](Self::parse), for a packet of which only the fixed header need be there.
+    #[inline]
+    pub(crate) fn parse_cut(packet: &[u8]) -> Result<(Header, usize), ParseError> {
         ParseError::require(packet, HEADER_LEN)?;
         if packet[0] >> 4 != 6 {
             return Err(ParseError::BadVersion(packet[0] >> 4));
         }
-        let payload_len = u16_at(packet, 4);
-        ParseError::require(packet, HEADER_LEN + usize::from(payload_len))?;
         let first = u32_at(packet, 0);
         let header = Header {
             src: Ipv6Addr::from(array_at::<16>(packet, 8)),
@@ -48,7 +55,7 @@ impl Header {
             hop_limit: packet[7],
             traffic_class: (first >> 20) as u8,
             flow_label: first & 0xf_ffff,
-            payload_len,
+            payload_len: u16_at(packet, 4),
         };
         Ok((header, HEADER_LEN))
     }
@@ -70,6 +77,39 @@ impl Header {
         buffer[24..40].copy_from_slice(&self.dst.octets());
         HEADER_LEN
     }
+}
+
+/// The multicast address at which the owner of `address` hears solicitations (RFC 4291 §2.7.1).
+#[must_use]
+pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+    let [.., a, b, c] = address.octets();
+    let low = u16::from_be_bytes([b, c]);
+    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), low)
+}
+
+/// The link-local address that is made of a MAC address (RFC 4291, appendix A).
+#[must_use]
+pub fn link_local(mac: MacAddr) -> Ipv6Addr {
+    let [a, b, c, d, e, f] = mac.0;
+    let octets = [
+        0xfe,
+        0x80,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        a ^ 2,
+        b,
+        c,
+        0xff,
+        0xfe,
+        d,
+        e,
+        f,
+    ];
+    Ipv6Addr::from(octets)
 }
 
 /// Sets the payload length of the header at the front of `packet`.

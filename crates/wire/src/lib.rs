@@ -14,9 +14,11 @@ mod bytes;
 mod error;
 mod seq;
 
+pub mod arp;
 pub mod checksum;
 pub mod ethernet;
 pub mod flow;
+pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod packet;

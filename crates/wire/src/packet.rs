@@ -172,9 +172,7 @@ pub fn parse(frame: &[u8]) -> Result<Parsed, Reason> {
 
 /// Writes Ethernet, IP and TCP headers at the front of `buffer`; gives their length.
 ///
-/// The IP header gets the lengths for `payload_len` bytes of payload; a length that does not fit in its field
-/// (a super-frame that a NIC will cut) is saturated. Checksum fields are left 0: the NIC fills them.
-/// IPv4 packets get "don't fragment" and the identification 0 (RFC 6864 §4.1).
+/// The IP header is that of [`emit_ip_headers`]; the TCP checksum is left 0 as well.
 ///
 /// # Panics
 /// If `buffer` is too short ([`MAX_TCP_HEADERS_LEN`] always suffices), or the flow's addresses are of
@@ -189,45 +187,83 @@ pub fn emit_tcp_headers(
     payload_len: u32,
     hop_limit: u8,
 ) -> usize {
+    let ip = IpFields {
+        src: flow.src.0,
+        dst: flow.dst.0,
+        protocol: protocol::TCP,
+        hop_limit,
+    };
     let l4_len = header.len() as u32 + payload_len;
+    let l4_offset = emit_ip_headers(buffer, eth_src, eth_dst, &ip, l4_len);
+    l4_offset + header.emit(&mut buffer[l4_offset..])
+}
+
+/// The fields of an IP header that are chosen per packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpFields {
+    /// The sender.
+    pub src: IpAddr,
+    /// The receiver, of the same family.
+    pub dst: IpAddr,
+    /// See [`protocol`].
+    pub protocol: u8,
+    /// TTL or hop limit.
+    pub hop_limit: u8,
+}
+
+/// Writes Ethernet and IP headers at the front of `buffer`; gives their length.
+///
+/// They get the lengths for `l4_len` bytes behind them; a length that does not fit in its field (a super-frame
+/// that a NIC will cut) is saturated. IPv4 packets get "don't fragment", the identification 0
+/// (RFC 6864 §4.1), and the checksum 0, which the NIC or [`ipv4::fill_checksum`] replaces.
+///
+/// # Panics
+/// If `buffer` is too short, or the addresses are of different families.
+#[inline]
+pub fn emit_ip_headers(
+    buffer: &mut [u8],
+    eth_src: MacAddr,
+    eth_dst: MacAddr,
+    ip: &IpFields,
+    l4_len: u32,
+) -> usize {
     let l3_offset = ethernet::HEADER_LEN;
-    let (ether_type, ip_len) = match (flow.src.0, flow.dst.0) {
+    let (ether_type, ip_len) = match (ip.src, ip.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            let ip = ipv4::Header {
+            let header = ipv4::Header {
                 src,
                 dst,
-                protocol: protocol::TCP,
-                ttl: hop_limit,
+                protocol: ip.protocol,
+                ttl: ip.hop_limit,
                 traffic_class: 0,
                 identification: 0,
                 dont_fragment: true,
-                payload_len: l4_len.min(u32::from(u16::MAX) - ipv4::HEADER_LEN as u32) as u16,
+                payload_len: l4_len.min(u32::from(ipv4::MAX_PAYLOAD_LEN)) as u16,
                 fragment: None,
             };
-            (EtherType::IPV4, ip.emit(&mut buffer[l3_offset..]))
+            (EtherType::IPV4, header.emit(&mut buffer[l3_offset..]))
         }
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
-            let ip = ipv6::Header {
+            let header = ipv6::Header {
                 src,
                 dst,
-                next_header: protocol::TCP,
-                hop_limit,
+                next_header: ip.protocol,
+                hop_limit: ip.hop_limit,
                 traffic_class: 0,
                 flow_label: 0,
                 payload_len: l4_len.min(u32::from(u16::MAX)) as u16,
             };
-            (EtherType::IPV6, ip.emit(&mut buffer[l3_offset..]))
+            (EtherType::IPV6, header.emit(&mut buffer[l3_offset..]))
         }
-        _ => panic!("flow {flow} has ends of two IP versions"),
+        (src, dst) => panic!("{src} and {dst} are of two IP versions"),
     };
-    let ethernet = ethernet::Header {
+    ethernet::Header {
         destination: eth_dst,
         source: eth_src,
         ether_type,
-    };
-    ethernet.emit(buffer);
-    let l4_offset = l3_offset + ip_len;
-    l4_offset + header.emit(&mut buffer[l4_offset..])
+    }
+    .emit(buffer);
+    l3_offset + ip_len
 }
 
 #[inline]

@@ -136,6 +136,3 @@ pub fn fill_checksum(src: IpAddr, dst: IpAddr, segment: &mut [u8]) {
 pub fn verify_checksum(src: IpAddr, dst: IpAddr, segment: &[u8]) -> bool {
     (pseudo_header_sum(src, dst, segment.len() as u32) + Sum::of(segment)).is_valid()
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,6 @@
+//! The bodies of the fuzz targets. `cargo test` runs the same functions over `corpus/`, see [`replay`].
+
+pub mod replay;
+pub mod wire_icmp;
+pub mod wire_packet;
+pub mod wire_tcp_options;
