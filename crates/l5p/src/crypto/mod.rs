@@ -141,9 +141,10 @@ impl Cipher {
         if len == 0 {
             return;
         }
-        // SAFETY: passed on from the caller, and `len` is not 0.
         match &mut self.0 {
+            // SAFETY: passed on from the caller.
             Inner::Gcm(gcm) => unsafe { gcm.update(encrypt, input, output, len) },
+            // SAFETY: passed on from the caller.
             Inner::ChaCha(chacha) => unsafe { chacha.update(encrypt, input, output, len) },
         }
     }

@@ -49,6 +49,9 @@ pub enum Violation {
     /// A message that does not end its record although the keys change after it (RFC 8446 §5.1).
     #[error("a key update is not the last message in it")]
     KeyUpdateNotLast,
+    /// Neither of the two values that a key update has (RFC 8446 §4.6.3).
+    #[error("a key update in it neither requests nor refuses one of ours")]
+    KeyUpdateValue,
     /// A handshake message longer than any that may come here.
     #[error(
         "a handshake message of {0} bytes is longer than any that may come after the handshake"
@@ -79,7 +82,7 @@ impl TlsError {
             | Violation::HandshakeMessage(_)
             | Violation::Interleaved
             | Violation::KeyUpdateNotLast => Alert::UnexpectedMessage,
-            Violation::MessageTooLong(_) => Alert::IllegalParameter,
+            Violation::MessageTooLong(_) | Violation::KeyUpdateValue => Alert::IllegalParameter,
             Violation::UnknownEpoch(_) => Alert::InternalError,
             Violation::Refused(_) => Alert::IllegalParameter,
         }

@@ -1,6 +1,6 @@
 //! TLS 1.2 and 1.3 records over a NIC that may do their cryptography.
 //!
-//! - [`handshake`] runs rustls until both sides have their traffic keys and hands those over as
+//! - [`Handshake`] runs rustls until both sides have their traffic keys and hands those over as
 //!   [`CryptoInfo`]s, with what later key updates and session tickets need.
 //! - [`Engine`] is the NIC's part: it encrypts or decrypts a stream of records in pieces of any
 //!   size.
@@ -10,19 +10,29 @@
 //! - [`PostHandshake`] acts on the handshake messages and alerts that arrive as records afterwards.
 
 mod alert;
+mod certificate;
+mod config;
 mod engine;
 mod error;
 mod framing;
+mod handshake;
+mod key_log;
 mod parameters;
+mod post_handshake;
 mod reader;
 mod resync;
 mod writer;
 
 pub use crate::crypto::Algorithm;
 pub use alert::{Alert, AlertLevel};
+pub use certificate::{Certificate, CertificateError, chain_from_pem};
+pub use config::{Options, Trust, client_config, server_config};
 pub use engine::Engine;
 pub use error::{TlsError, Violation};
+pub use handshake::{Established, Handshake, HandshakeError};
+pub use key_log::KeyLogSink;
 pub use parameters::{CryptoInfo, Direction, InvalidCryptoInfo, Version};
+pub use post_handshake::{Event, KeyUpdate, PostHandshake};
 pub use reader::{Location, Offloaded, Opened, Output, Piece, Reader};
 pub use resync::ResyncAnswer;
 pub use wire::tls::ContentType;
