@@ -1,0 +1,103 @@
+//! The flow contexts of both directions, in one slab, with the model of the memory that they take.
+
+use l5p::tls::{Direction, Engine};
+use wire::FlowKey;
+
+use crate::cache::{Access, ContextCache};
+use crate::counters::Counters;
+use crate::function::FunctionId;
+use crate::ring::{ContextId, ErrorCode};
+use crate::transmit::TransmitContext;
+
+/// A context.
+#[derive(Debug)]
+pub(crate) enum Context {
+    Transmit(TransmitContext),
+}
+
+#[derive(Debug)]
+struct Slot {
+    function: FunctionId,
+    id: ContextId,
+    context: Context,
+}
+
+/// All contexts of the NIC.
+#[derive(Debug)]
+pub(crate) struct Contexts {
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    /// Slot by function and context id.
+    functions: Vec<Vec<Option<u32>>>,
+    cache: ContextCache,
+}
+
+impl Contexts {
+    pub(crate) fn new(cache: ContextCache) -> Contexts {
+        Contexts {
+            slots: Vec::new(),
+            free: Vec::new(),
+            functions: Vec::new(),
+            cache,
+        }
+    }
+
+    /// Makes room for the names of the next function's contexts.
+    pub(crate) fn add_function(&mut self, quota: u32) {
+        self.functions.push(vec![None; quota as usize]);
+    }
+
+    /// Adds a context; gives its slot.
+    pub(crate) fn insert(
+        &mut self,
+        function: FunctionId,
+        id: ContextId,
+        context: Context,
+        counters: &mut Counters,
+    ) -> Result<u32, ErrorCode> {
+        let name = self.functions[usize::from(function.0)]
+            .get_mut(id.0 as usize)
+            .ok_or(ErrorCode::OverQuota)?;
+        if name.is_some() {
+            return Err(ErrorCode::ContextExists);
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        });
+        *name = Some(slot);
+        self.slots[slot as usize] = Some(Slot {
+            function,
+            id,
+            context,
+        });
+        let traffic = self.cache.install(slot);
+        counters.pcie_context_writeback += u64::from(traffic.written_back);
+        Ok(slot)
+    }
+
+    /// Removes a context.
+    pub(crate) fn remove(&mut self, function: FunctionId, id: ContextId) -> Option<Context> {
+        let name = self.functions[usize::from(function.0)].get_mut(id.0 as usize)?;
+        let slot = name.take()?;
+        self.free.push(slot);
+        self.cache.remove(slot);
+        self.slots[slot as usize].take().map(|slot| slot.context)
+    }
+
+    /// The transmit context of this id, to be changed.
+    pub(crate) fn transmit(
+        &mut self,
+        function: FunctionId,
+        id: ContextId,
+        counters: &mut Counters,
+    ) -> Option<&mut TransmitContext> {
+        let slot = (*self.functions[usize::from(function.0)].get(id.0 as usize)?)?;
+        let traffic = self.cache.access(slot, Access::Write);
+        counters.pcie_context_fetch += u64::from(traffic.fetched);
+        counters.pcie_context_writeback += u64::from(traffic.written_back);
+        match &mut self.slots[slot as usize].as_mut()?.context {
+            Context::Transmit(context) => Some(context),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What the NIC counts. Names follow Linux and mlx5 where one exists.
+
+/// Defines [`Counters`] with its names, so that a counter can't be forgotten in a listing.
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counters of a function, or of all together.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// Every counter by its name, in a fixed order.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+
+            /// Adds another set of counters.
+            pub fn add(&mut self, other: &Counters) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Frames given to the wire or to another function; a frame to be cut by the port counts once.
+    tx_packets,
+    /// Bytes of these frames.
+    tx_bytes,
+    /// `Send`s that were cut into more than one packet, by the NIC or by the port.
+    tx_tso_packets,
+    /// Payload bytes of these.
+    tx_tso_bytes,
+    /// Frames whose checksum the NIC made.
+    tx_csum_full,
+    /// Frames whose checksum was left to the port.
+    tx_csum_partial,
+    /// Frames that went to another function of this NIC.
+    tx_loopback_packets,
+    /// Descriptors answered with an error completion.
+    tx_errors,
+    /// Transmit contexts created.
+    tx_tls_ctx,
+    /// Transmit contexts destroyed.
+    tx_tls_del,
+    /// Frames with encrypted payload.
+    tx_tls_encrypted_packets,
+    /// Encrypted payload bytes.
+    tx_tls_encrypted_bytes,
+    /// Recoveries: the host sent out of sequence.
+    tx_tls_ooo,
+    /// Slices of message prefixes read for recovery.
+    tx_tls_dump_packets,
+    /// Bytes of these.
+    tx_tls_dump_bytes,
+    /// Bytes passed through an engine to recover its state.
+    tx_tls_resync_bytes,
+    /// Retransmissions proved to be what was sent first.
+    tx_tls_verified,
+    /// Retransmissions refused because the source has changed.
+    tx_tls_source_changed,
+    /// Packets sent as they were because they lie before the offload's start.
+    tx_tls_skip_no_sync_data,
+    /// Packets dropped because their context was elsewhere in the stream.
+    tx_tls_drop_no_sync_data,
+    /// Packets dropped because they named a context that there is not.
+    tx_tls_drop_bypass_req,
+    /// Frames received for this function.
+    rx_packets,
+    /// Bytes of these frames.
+    rx_bytes,
+    /// Frames for none of the NIC's functions.
+    rx_no_function,
+    /// Frames dropped because the host had given no buffer that holds them.
+    rx_no_buffer,
+    /// Frames dropped because the receive ring was full.
+    rx_ring_full,
+    /// Frames dropped because a buffer that the host gave was not in its memory.
+    rx_bad_buffer,
+    /// Frames passed up unparsed because their headers made no sense.
+    rx_malformed,
+    /// Frames whose checksums were right.
+    rx_csum_ok,
+    /// Frames whose checksums were wrong.
+    rx_csum_bad,
+    /// Packets passed up that were made of several.
+    rx_lro_packets,
+    /// Payload bytes of these.
+    rx_lro_bytes,
+    /// Receive contexts created.
+    rx_tls_ctx,
+    /// Receive contexts destroyed.
+    rx_tls_del,
+    /// Packets decrypted.
+    rx_tls_decrypted_packets,
+    /// Payload bytes of these.
+    rx_tls_decrypted_bytes,
+    /// Packets passed up as they came because an integrity value in them was wrong.
+    rx_tls_err,
+    /// Packets searched for a header.
+    rx_tls_resync_req_pkt,
+    /// Searches begun.
+    rx_tls_resync_req_start,
+    /// Searches that found a header and asked the host.
+    rx_tls_resync_req_end,
+    /// Searches given up for a new one.
+    rx_tls_resync_req_skip,
+    /// Answers after which the offload resumed.
+    rx_tls_resync_res_ok,
+    /// Answers that sent the context back to search.
+    rx_tls_resync_res_retry,
+    /// Answers that came too late to be of use.
+    rx_tls_resync_res_skip,
+    /// Contexts resumed at a header in the same message's end, without the host (seed 000 Figure 8b).
+    rx_tls_resumed,
+    /// Payload bytes read from host memory.
+    pcie_payload_tx,
+    /// Payload and header bytes written to host memory.
+    pcie_payload_rx,
+    /// Bytes of descriptors and completions, both ways.
+    pcie_descriptors,
+    /// Bytes read for transmit recovery.
+    pcie_recovery,
+    /// Bytes of contexts read back into NIC memory.
+    pcie_context_fetch,
+    /// Bytes of contexts evicted from NIC memory.
+    pcie_context_writeback,
+}
+
+/// Counters of one queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueCounters {
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Bytes of these.
+    pub tx_bytes: u64,
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes of these.
+    pub rx_bytes: u64,
+}

@@ -1,0 +1,305 @@
+//! The device: functions, switch, and the two directions of the wire.
+
+use std::time::Instant;
+
+use wire::ethernet::{self, MacAddr};
+
+use crate::cache::ContextCache;
+use crate::context::Contexts;
+use crate::counters::{Counters, QueueCounters};
+use crate::flow_table::FlowTable;
+use crate::frame::FrameMeta;
+use crate::function::{Function, FunctionId};
+use crate::receive;
+use crate::ring::DeviceFunction;
+use crate::rss::FlowHasher;
+use crate::switch::{Destination, Switch};
+use crate::transmit::{self, Scheduler};
+
+/// What the wire port can do, so that the NIC need not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WireCapabilities {
+    /// It cuts frames of up to 64 KiB into packets ([`FrameMeta::gso_size`]).
+    pub tso: bool,
+    /// It makes checksums ([`FrameMeta::needs_checksum`]).
+    pub checksum: bool,
+}
+
+/// A NIC's settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NicConfig {
+    /// Bytes of NIC memory that a context counts (seed 000 §6.5).
+    pub context_bytes: u32,
+    /// Bytes of NIC memory for contexts (seed 000 §6.5).
+    pub context_memory: u64,
+    /// Largest IP packet on the wire.
+    pub mtu: u16,
+    /// What the wire port can do.
+    pub wire: WireCapabilities,
+    /// Secret key of the flow hash: unpredictable to peers.
+    pub secret: [u8; 16],
+}
+
+impl NicConfig {
+    /// The paper's NIC on a plain wire. `secret` keys the flow hash.
+    pub fn new(secret: [u8; 16]) -> NicConfig {
+        NicConfig {
+            context_bytes: 208,
+            context_memory: 4 << 20,
+            mtu: 1500,
+            wire: WireCapabilities::default(),
+            secret,
+        }
+    }
+}
+
+/// Why a function was not attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AttachError {
+    /// Every function needs a unicast address of its own.
+    #[error("{mac} is not a free unicast address: give each function its own")]
+    Address {
+        /// The address asked for.
+        mac: MacAddr,
+    },
+    /// No more ids.
+    #[error("the NIC has {functions} functions already, which is the most it takes")]
+    TooMany {
+        /// Functions attached.
+        functions: usize,
+    },
+}
+
+/// The parts of the device that packets of every function share.
+#[derive(Debug)]
+pub(crate) struct Offloads {
+    pub(crate) config: NicConfig,
+    pub(crate) contexts: Contexts,
+    pub(crate) flows: FlowTable,
+    pub(crate) hasher: FlowHasher,
+    recoveries: u64,
+}
+
+impl Offloads {
+    /// A number for a transmit recovery that no other has.
+    pub(crate) fn next_recovery(&mut self) -> u64 {
+        self.recoveries += 1;
+        self.recoveries
+    }
+}
+
+/// A NIC: see the crate's documentation for the order of calls.
+#[derive(Debug)]
+pub struct Nic {
+    offloads: Offloads,
+    functions: Vec<Function>,
+    switch: Switch,
+    scheduler: Scheduler,
+    /// Frames for no function.
+    device: Counters,
+    /// Set when work was left over: when to go on.
+    again: Option<Instant>,
+}
+
+impl Nic {
+    /// Frames looped between functions, and commands worked off, in one call of
+    /// [`poll_transmit`](Self::poll_transmit) that gives none to the wire.
+    const STEPS: u32 = 1024;
+
+    /// A NIC without functions.
+    pub fn new(config: NicConfig) -> Nic {
+        Nic {
+            offloads: Offloads {
+                config,
+                contexts: Contexts::new(ContextCache::new(
+                    config.context_bytes,
+                    config.context_memory,
+                )),
+                flows: FlowTable::new(),
+                hasher: FlowHasher::new(&config.secret),
+                recoveries: 0,
+            },
+            functions: Vec::new(),
+            switch: Switch::default(),
+            scheduler: Scheduler::default(),
+            device: Counters::default(),
+            again: None,
+        }
+    }
+
+    /// Adds a function.
+    ///
+    /// # Errors
+    /// When its MAC address is not its own.
+    pub fn attach(&mut self, device: DeviceFunction) -> Result<FunctionId, AttachError> {
+        let functions = self.functions.len();
+        let Ok(id) = u16::try_from(functions) else {
+            return Err(AttachError::TooMany { functions });
+        };
+        let (id, mac) = (FunctionId(id), device.config.mac);
+        if !self.switch.add(mac, id) {
+            return Err(AttachError::Address { mac });
+        }
+        self.offloads.contexts.add_function(device.config.contexts);
+        self.functions.push(Function::new(id, device));
+        Ok(id)
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &NicConfig {
+        &self.offloads.config
+    }
+
+    /// Takes a frame from the wire.
+    pub fn handle_frame(&mut self, now: Instant, frame: &[u8], meta: FrameMeta) {
+        let Some(destination) = ethernet::destination(frame) else {
+            self.device.rx_malformed += 1;
+            return;
+        };
+        match self.switch.destination(destination) {
+            Destination::Function(id) => self.deliver(now, id, frame, meta),
+            Destination::Everyone => self.deliver_to_all_but(now, None, frame, meta),
+            Destination::Wire => self.device.rx_no_function += 1,
+        }
+    }
+
+    /// Ends a batch of [`handle_frame`](Self::handle_frame) and [`poll_transmit`](Self::poll_transmit) calls: shows the hosts what was
+    /// received, sent and refused.
+    pub fn flush(&mut self, now: Instant) {
+        self.scheduler.end_turn(&mut self.functions);
+        for function in &mut self.functions {
+            for queue in &mut function.queues {
+                queue
+                    .completions
+                    .flush(&mut queue.rings, &mut function.counters);
+            }
+            receive::flush(&mut self.offloads, function, now);
+        }
+    }
+
+    /// Writes the next frame for the wire into `out`, which should have room for the MTU and an Ethernet
+    /// header, or for 64 KiB when the wire segments. Gives its length, or `None` when nothing is to be sent.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<(usize, FrameMeta)> {
+        self.again = None;
+        for _ in 0..Self::STEPS {
+            let step = self
+                .scheduler
+                .step(&mut self.offloads, &mut self.functions, out);
+            let (sender, len, meta) = match step {
+                transmit::Step::Frame {
+                    function,
+                    len,
+                    meta,
+                } => (function, len, meta),
+                transmit::Step::Busy => continue,
+                transmit::Step::Idle => return None,
+            };
+            let frame = &out[..len];
+            let destination = ethernet::destination(frame).unwrap_or(MacAddr::ZERO);
+            match self.switch.destination(destination) {
+                Destination::Wire => return Some((len, meta)),
+                Destination::Everyone => {
+                    self.deliver_to_all_but(now, Some(sender), frame, meta);
+                    return Some((len, meta));
+                }
+                Destination::Function(id) => {
+                    self.functions[usize::from(sender.0)]
+                        .counters
+                        .tx_loopback_packets += 1;
+                    self.deliver(now, id, frame, meta);
+                }
+            }
+        }
+        self.again = Some(now);
+        None
+    }
+
+    /// When to call [`poll_transmit`](Self::poll_transmit) and [`flush`](Self::flush) again, without any new input.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let receive = self
+            .functions
+            .iter()
+            .filter_map(receive::poll_timeout)
+            .min();
+        match (self.again, receive) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Announces that the device is about to sleep until a host or the wire wakes it. False when
+    /// a host has posted something meanwhile: then it must not.
+    pub fn prepare_sleep(&mut self) -> bool {
+        let mut queues = self.functions.iter_mut().flat_map(|f| &mut f.queues);
+        let idle = queues.all(|queue| queue.rings.prepare_sleep());
+        if !idle {
+            self.cancel_sleep();
+        }
+        idle
+    }
+
+    /// Takes the announcement back, after the sleep or instead of it.
+    pub fn cancel_sleep(&mut self) {
+        for queue in self.functions.iter_mut().flat_map(|f| &mut f.queues) {
+            queue.rings.cancel_sleep();
+        }
+    }
+
+    /// Calls `wake` for each queue of a function whose host slept when something was published to it.
+    pub fn take_wakeups(&mut self, mut wake: impl FnMut(FunctionId, u16)) {
+        for function in &mut self.functions {
+            for (index, queue) in function.queues.iter_mut().enumerate() {
+                if queue.rings.recv.take_wakeup() {
+                    wake(function.id, index as u16);
+                }
+            }
+        }
+    }
+
+    /// Counters of all functions together.
+    pub fn counters(&self) -> Counters {
+        let mut total = self.device;
+        for function in &self.functions {
+            total.add(&function.counters);
+        }
+        total
+    }
+
+    /// The functions attached.
+    pub fn functions(&self) -> impl Iterator<Item = FunctionId> + use<> {
+        (0..self.functions.len() as u16).map(FunctionId)
+    }
+
+    /// Counters of one function.
+    pub fn function_counters(&self, id: FunctionId) -> Option<&Counters> {
+        Some(&self.functions.get(usize::from(id.0))?.counters)
+    }
+
+    /// Counters of one function's queues.
+    pub fn queue_counters(&self, id: FunctionId) -> impl Iterator<Item = &QueueCounters> {
+        let function = self.functions.get(usize::from(id.0));
+        function
+            .into_iter()
+            .flat_map(|f| &f.queues)
+            .map(|queue| &queue.counters)
+    }
+
+    fn deliver(&mut self, now: Instant, id: FunctionId, frame: &[u8], meta: FrameMeta) {
+        let function = &mut self.functions[usize::from(id.0)];
+        receive::handle_frame(&mut self.offloads, function, now, frame, meta);
+    }
+
+    fn deliver_to_all_but(
+        &mut self,
+        now: Instant,
+        sender: Option<FunctionId>,
+        frame: &[u8],
+        meta: FrameMeta,
+    ) {
+        for function in &mut self.functions {
+            if Some(function.id) != sender {
+                receive::handle_frame(&mut self.offloads, function, now, frame, meta);
+            }
+        }
+    }
+}

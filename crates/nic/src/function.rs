@@ -1,0 +1,110 @@
+//! A function inside the device: its rings, memory and counters.
+
+use std::collections::VecDeque;
+
+use wire::SeqNum;
+
+use crate::counters::{Counters, QueueCounters};
+use crate::receive;
+use crate::ring::{
+    ContextId, DeviceFunction, DeviceQueue, DeviceRegions, ErrorCode, FunctionConfig,
+    RecvDescriptor,
+};
+use crate::rss::Rss;
+use crate::transmit;
+
+/// A function of a NIC, in the order of attachment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FunctionId(pub u16);
+
+/// The device's state of a function.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) id: FunctionId,
+    pub(crate) config: FunctionConfig,
+    pub(crate) regions: DeviceRegions,
+    pub(crate) rss: Rss,
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) counters: Counters,
+}
+
+/// The device's state of a queue.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) rings: DeviceQueue,
+    pub(crate) completions: Completions,
+    pub(crate) transmit: transmit::QueueState,
+    pub(crate) receive: receive::QueueState,
+    pub(crate) counters: QueueCounters,
+}
+
+impl Function {
+    pub(crate) fn new(id: FunctionId, device: DeviceFunction) -> Function {
+        let queues = device.queues.into_iter().map(|rings| Queue {
+            rings,
+            completions: Completions::default(),
+            transmit: transmit::QueueState::default(),
+            receive: receive::QueueState::default(),
+            counters: QueueCounters::default(),
+        });
+        Function {
+            id,
+            config: device.config,
+            regions: device.regions,
+            rss: Rss::new(device.config.queues),
+            queues: queues.collect(),
+            counters: Counters::default(),
+        }
+    }
+}
+
+/// Error completions that wait for room in the receive ring.
+///
+/// While it is full, the queue's send ring is not read: nothing is lost, and the host is held up
+/// by its own errors only.
+#[derive(Debug, Default)]
+pub(crate) struct Completions {
+    waiting: VecDeque<RecvDescriptor>,
+}
+
+impl Completions {
+    const MAX: usize = 64;
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.len() >= Self::MAX
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Reports a refused descriptor.
+    pub(crate) fn push(
+        &mut self,
+        send_index: u64,
+        context: Option<ContextId>,
+        tcpsn: SeqNum,
+        error: ErrorCode,
+    ) {
+        self.waiting.push_back(RecvDescriptor::Completion {
+            send_index,
+            context,
+            tcpsn,
+            error,
+        });
+    }
+
+    /// Moves what fits to the receive ring. True when something was moved.
+    pub(crate) fn flush(&mut self, rings: &mut DeviceQueue, counters: &mut Counters) -> bool {
+        let mut moved = false;
+        while let Some(completion) = self.waiting.front() {
+            if !rings.recv.push(*completion) {
+                break;
+            }
+            self.waiting.pop_front();
+            counters.pcie_descriptors += 64;
+            moved = true;
+        }
+        moved
+    }
+}

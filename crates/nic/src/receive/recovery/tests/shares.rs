@@ -1,0 +1,134 @@
+//! What share of records stays offloaded under loss and reordering.
+
+use super::*;
+
+/// Records of 16 KiB in segments of 1,448 bytes.
+const RECORD: usize = 16 << 10;
+const SEGMENT: usize = 1448;
+
+/// A generator of repeatable pseudo-random numbers (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn chance(&mut self, percent: f64) -> bool {
+        ((self.next() >> 11) as f64) < percent / 100.0 * (1u64 << 53) as f64
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Path {
+    loss: f64,
+    reorder: f64,
+    /// Packets in flight: a retransmission comes that much later, and so does an answer to a resync request.
+    flight: usize,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Shares {
+    full: f64,
+    partial: f64,
+    none: f64,
+}
+
+fn run(order: Order, path: Path, records: usize) -> Shares {
+    let plaintexts = vec![vec![0x55; RECORD]; records];
+    let stream = Stream::new(SeqNum(0xffff_0000), &plaintexts);
+    let mut context = stream.context(order);
+    let mut random = Random(0x1234_5678_9abc_def1);
+
+    // Times are in packets; what is lost comes again a flight later, if it is not lost again.
+    let mut arrivals: Vec<(usize, usize)> = Vec::new();
+    for (n, from) in (0..stream.wire.len()).step_by(SEGMENT).enumerate() {
+        let mut at = 4 * n;
+        while random.chance(path.loss) {
+            at += 4 * (path.flight + 3);
+        }
+        if random.chance(path.reorder) {
+            at += 4 * (1 + random.next() as usize % path.flight.min(8)) + 2;
+        }
+        arrivals.push((at, from));
+    }
+    arrivals.sort_unstable();
+
+    let mut offloaded = vec![false; stream.wire.len().div_ceil(SEGMENT)];
+    let mut received = vec![false; offloaded.len()];
+    let mut in_order = 0;
+    let mut requests: Vec<SeqNum> = Vec::new();
+    for (at, from) in arrivals {
+        let to = (from + SEGMENT).min(stream.wire.len());
+        offloaded[from / SEGMENT] = stream.receive(&mut context, from, to) == Verdict::Offloaded;
+        received[from / SEGMENT] = true;
+        while received.get(in_order) == Some(&true) {
+            in_order += 1;
+        }
+        if let Some(guess) = context.due_request((at / 4) as u32) {
+            context.request_sent((at / 4) as u32);
+            requests.push(guess);
+        }
+        // The L5 software answers once the stream has been read to the guess.
+        requests.retain(|guess| {
+            let passed = stream.first.distance_to(*guess) as usize + toy::HEADER_LEN <= in_order * SEGMENT;
+            if passed {
+                let index = stream.index_at(*guess);
+                context.answer(*guess, index.is_some(), index.unwrap_or(0));
+            }
+            !passed
+        });
+    }
+
+    let mut shares = Shares::default();
+    for bounds in stream.starts.windows(2) {
+        let packets = &offloaded[bounds[0] / SEGMENT..=(bounds[1] - 1) / SEGMENT];
+        let flagged = packets.iter().filter(|packet| **packet).count();
+        let share = match flagged {
+            0 => &mut shares.none,
+            flagged if flagged == packets.len() => &mut shares.full,
+            _ => &mut shares.partial,
+        };
+        *share += 100.0 / records as f64;
+    }
+    shares
+}
+
+#[test]
+fn five_percent_loss_leaves_more_than_half_of_the_records_fully_offloaded() {
+    for flight in [10, 40] {
+        let shares = run(Order::Any, Path { loss: 5.0, reorder: 0.0, flight }, 400);
+        assert!(shares.full > 50.0, "{flight} in flight: {shares:?}");
+    }
+}
+
+#[test]
+fn two_percent_reordering_leaves_a_quarter_of_the_records_fully_offloaded() {
+    for flight in [10, 40] {
+        let shares = run(Order::Any, Path { loss: 0.0, reorder: 2.0, flight }, 400);
+        assert!(shares.full >= 24.0, "{flight} in flight: {shares:?}");
+    }
+}
+
+/// The table of shares; run with `--ignored --nocapture`.
+#[test]
+#[ignore = "prints a table"]
+fn table() {
+    for order in [Order::Sequence, Order::Any] {
+        for flight in [10, 40, 200] {
+            for percent in [1.0, 2.0, 3.0, 4.0, 5.0] {
+                for (what, loss, reorder) in [("loss", percent, 0.0), ("reorder", 0.0, percent)] {
+                    let path = Path { loss, reorder, flight };
+                    let shares = run(order, path, 1500);
+                    println!(
+                        "{order:?} flight {flight:3} {what:7} {percent}%: full {:5.1} partial {:5.1} none {:5.1}",
+                        shares.full, shares.partial, shares.none
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The device's side of a send ring: descriptors copied out once, checked, and made into [`Command`]s.
+
+use std::sync::Arc;
+
+use l5p::tls::{CryptoInfo, Direction};
+use wire::{FlowKey, SeqNum};
+
+use super::block::Block;
+use super::error::ErrorCode;
+use super::gather::{CONTINUATION_SLICES, Gather, MAX_CONTINUATIONS, RECOVER_SLICES, SEND_SLICES};
+use super::layout::{ContextId, Head, Opcode, SLOT_WORDS, decode_flow, decode_parameters};
+use super::region::Slice;
+use super::send::{MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags, Verify};
+use super::spsc::{Consumer, Ring};
+
+/// A packet to send; its slices are in the [`Gather`] that was filled along with it.
+#[derive(Debug, Clone)]
+pub(crate) struct Send {
+    pub(crate) header: [u8; MAX_HEADER_LEN],
+    pub(crate) header_len: u8,
+    pub(crate) mss: u16,
+    pub(crate) context: Option<ContextId>,
+    pub(crate) flags: SendFlags,
+    pub(crate) payload_len: u32,
+}
+
+/// The place in the stream that a transmit context is to be brought to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recover {
+    pub(crate) context: ContextId,
+    pub(crate) start: SeqNum,
+    pub(crate) index: u64,
+    pub(crate) len: u32,
+    pub(crate) resume: SeqNum,
+    pub(crate) verify: Verify,
+}
+
+/// A context to be made.
+#[derive(Debug, Clone)]
+pub(crate) struct CreateContext {
+    pub(crate) context: ContextId,
+    pub(crate) direction: Direction,
+    pub(crate) flow: FlowKey,
+    pub(crate) tcpsn: SeqNum,
+    pub(crate) crypto: CryptoInfo,
+}
+
+/// The answer to a resync request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResyncResponse {
+    pub(crate) context: ContextId,
+    pub(crate) tcpsn: SeqNum,
+    pub(crate) confirmed: bool,
+    pub(crate) index: u64,
+}
+
+/// A descriptor whose form is right. Regions, bounds and contexts are still to be looked up.
+#[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant)] // one at a time, on the stack
+pub(crate) enum Command {
+    Send(Send),
+    Create(CreateContext),
+    Destroy(ContextId),
+    Recover(Recover),
+    Resync(ResyncResponse),
+}
+
+/// A descriptor that was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BadDescriptor {
+    pub(crate) context: Option<ContextId>,
+    pub(crate) error: ErrorCode,
+}
+
+/// What [`SendConsumer::take`] found.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// Index of the descriptor's first slot.
+    pub(crate) index: u64,
+    /// Bytes read from the ring.
+    pub(crate) bytes: u32,
+    pub(crate) command: Result<Command, BadDescriptor>,
+}
+
+/// The device's side of a send ring.
+#[derive(Debug)]
+pub(crate) struct SendConsumer {
+    ring: Consumer<SLOT_WORDS>,
+}
+
+impl SendConsumer {
+    pub(super) fn new(block: &Arc<Block>, at: usize, entries: u32) -> Self {
+        SendConsumer {
+            ring: Consumer::new(Ring::new(Arc::clone(block), at, entries)),
+        }
+    }
+
+    /// Whether a descriptor waits.
+    pub(crate) fn has_work(&mut self) -> bool {
+        self.ring.available() > 0
+    }
+
+    /// Takes the next descriptor with its continuations off the ring; its slices go to `gather`.
+    ///
+    /// The host gets the slots back only at [`publish`](Self::publish), after the memory they name
+    /// was read.
+    pub(crate) fn take(&mut self, gather: &mut Gather) -> Option<Taken> {
+        if self.ring.available() == 0 {
+            return None;
+        }
+        gather.clear();
+        let index = self.ring.next();
+        let mut words = [0; SLOT_WORDS];
+        self.ring.read(0, &mut words[..8]);
+        let head = Head::from_word(words[0]);
+        let mut bytes = 64;
+        let mut slots = 1;
+        let context = Some(words[1] as u32).filter(|id| *id != ContextId::NONE);
+        let context = context.map(ContextId);
+        let command = self
+            .decode(head, &mut words, &mut bytes)
+            .and_then(|command| {
+                let inline = inline_slices(head, &words)?;
+                for pair in inline.chunks_exact(Slice::WORDS) {
+                    gather.push(Slice::from_words([pair[0], pair[1]]));
+                }
+                slots += self.continuations(head, gather, &mut bytes)?;
+                check_lengths(command, gather)
+            })
+            .map_err(|error| BadDescriptor { context, error });
+        self.ring.advance(slots);
+        Some(Taken {
+            index,
+            bytes,
+            command,
+        })
+    }
+
+    /// The command without its slices. Reads the words after the first eight as far as it needs them.
+    fn decode(
+        &self,
+        head: Head,
+        words: &mut [u64; SLOT_WORDS],
+        bytes: &mut u32,
+    ) -> Result<Command, ErrorCode> {
+        let context = ContextId(words[1] as u32);
+        let high = (words[1] >> 32) as u32;
+        let mut rest = |words: &mut [u64; SLOT_WORDS], count: usize| {
+            self.ring.read_from(8, &mut words[8..8 + count]);
+            *bytes += count as u32 * 8;
+        };
+        Ok(match Opcode::from_byte(head.opcode) {
+            Some(Opcode::Send) => {
+                let header_len = usize::from(head.header_len);
+                if header_len > MAX_HEADER_LEN || high > MAX_SEND_PAYLOAD {
+                    return Err(ErrorCode::BadLength);
+                }
+                rest(words, header_len.div_ceil(8));
+                let mut header = [0; MAX_HEADER_LEN];
+                for (chunk, word) in header.chunks_exact_mut(8).zip(&words[8..]) {
+                    chunk.copy_from_slice(&word.to_le_bytes());
+                }
+                Command::Send(Send {
+                    header,
+                    header_len: head.header_len,
+                    mss: head.mss,
+                    context: (context.0 != ContextId::NONE).then_some(context),
+                    flags: SendFlags(head.flags & 3),
+                    payload_len: high,
+                })
+            }
+            Some(Opcode::CreateContext) => {
+                rest(words, 7);
+                Command::Create(CreateContext {
+                    context,
+                    direction: if head.flags & 1 == 0 {
+                        Direction::Transmit
+                    } else {
+                        Direction::Receive
+                    },
+                    flow: decode_flow(words, head.flags & 2 != 0)
+                        .ok_or(ErrorCode::BadParameters)?,
+                    tcpsn: SeqNum(high),
+                    crypto: decode_parameters(words).ok_or(ErrorCode::BadParameters)?,
+                })
+            }
+            Some(Opcode::RecoverContext) => {
+                rest(words, 16);
+                Command::Recover(Recover {
+                    context,
+                    start: SeqNum(words[3] as u32),
+                    index: words[2],
+                    len: high,
+                    resume: SeqNum((words[3] >> 32) as u32),
+                    verify: match head.flags {
+                        0 => Verify::None,
+                        1 => Verify::WholeMessage,
+                        2 => Verify::Frontier,
+                        _ => return Err(ErrorCode::BadParameters),
+                    },
+                })
+            }
+            Some(Opcode::ResyncResponse) => Command::Resync(ResyncResponse {
+                context,
+                tcpsn: SeqNum(high),
+                confirmed: head.flags & 1 != 0,
+                index: words[2],
+            }),
+            Some(Opcode::DestroyContext) => Command::Destroy(context),
+            Some(Opcode::AddRrState | Opcode::DelRrState) => return Err(ErrorCode::Unsupported),
+            // A continuation with nothing that it continues is as wrong as no opcode at all.
+            Some(Opcode::Continuation) | None => return Err(ErrorCode::BadOpcode),
+        })
+    }
+
+    /// Collects the slices of continuation slots, which must all be there. Gives their number.
+    fn continuations(
+        &mut self,
+        head: Head,
+        gather: &mut Gather,
+        bytes: &mut u32,
+    ) -> Result<u32, ErrorCode> {
+        let count = u32::from(head.continuations);
+        if count as usize > MAX_CONTINUATIONS {
+            return Err(ErrorCode::BadLength);
+        }
+        if self.ring.available() < 1 + count && self.ring.available_now() < 1 + count {
+            return Err(ErrorCode::BadLength);
+        }
+        for ahead in 1..=count {
+            let mut words = [0; SLOT_WORDS];
+            self.ring.read(ahead, &mut words);
+            let next = Head::from_word(words[0]);
+            let slices = usize::from(next.slices);
+            if next.opcode != Opcode::Continuation as u8 || slices > CONTINUATION_SLICES {
+                return Err(ErrorCode::BadOpcode);
+            }
+            *bytes += 16 + 16 * slices as u32;
+            for pair in words[2..2 + slices * Slice::WORDS].chunks_exact(Slice::WORDS) {
+                if !gather.push(Slice::from_words([pair[0], pair[1]])) {
+                    return Err(ErrorCode::BadLength);
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// Gives everything taken back to the host.
+    pub(crate) fn publish(&mut self) {
+        self.ring.publish();
+    }
+
+    /// Whether the host's index was ever impossible.
+    pub(crate) fn broken(&self) -> bool {
+        self.ring.broken()
+    }
+
+    pub(super) fn prepare_sleep(&mut self) -> bool {
+        self.ring.prepare_sleep()
+    }
+
+    pub(super) fn cancel_sleep(&mut self) {
+        self.ring.cancel_sleep();
+    }
+}
+
+/// The words of the slices in the descriptor itself.
+fn inline_slices(head: Head, words: &[u64; SLOT_WORDS]) -> Result<&[u64], ErrorCode> {
+    let (at, most) = match Opcode::from_byte(head.opcode) {
+        Some(Opcode::Send) => (2, SEND_SLICES),
+        Some(Opcode::RecoverContext) => (4, RECOVER_SLICES),
+        _ => (0, 0),
+    };
+    let slices = usize::from(head.slices);
+    if slices > most {
+        return Err(ErrorCode::BadLength);
+    }
+    Ok(&words[at..at + slices * Slice::WORDS])
+}
+
+/// What a descriptor says of its slices' length must be what they add up to.
+fn check_lengths(command: Command, gather: &Gather) -> Result<Command, ErrorCode> {
+    let right = match &command {
+        Command::Send(send) => gather.len() == u64::from(send.payload_len),
+        Command::Recover(recover) => {
+            let resume = recover.start.distance_to(recover.resume);
+            let prefix = gather.len();
+            resume < recover.len
+                && match recover.verify {
+                    Verify::None => prefix == u64::from(resume),
+                    Verify::WholeMessage => prefix == u64::from(recover.len),
+                    Verify::Frontier => {
+                        prefix >= u64::from(resume) && prefix < u64::from(recover.len)
+                    }
+                }
+        }
+        _ => gather.slices().is_empty(),
+    };
+    if right {
+        Ok(command)
+    } else {
+        Err(ErrorCode::BadLength)
+    }
+}

@@ -1,0 +1,58 @@
+//! The list of memory slices that a descriptor and its continuations name.
+
+use super::region::{RegionId, Slice};
+
+/// Most continuation slots that may follow one descriptor. A claim of more is an error, so that a
+/// descriptor can never keep the device reading.
+pub const MAX_CONTINUATIONS: usize = 3;
+/// Slices in one continuation slot.
+pub(super) const CONTINUATION_SLICES: usize = 11;
+/// Slices in a `Send` descriptor itself.
+pub(super) const SEND_SLICES: usize = 3;
+/// Slices in a `RecoverContext` descriptor itself.
+pub(super) const RECOVER_SLICES: usize = 10;
+/// Most slices of a `Send`.
+pub const MAX_SEND_SLICES: usize = SEND_SLICES + MAX_CONTINUATIONS * CONTINUATION_SLICES;
+/// Most slices of a `RecoverContext`.
+pub const MAX_RECOVER_SLICES: usize = RECOVER_SLICES + MAX_CONTINUATIONS * CONTINUATION_SLICES;
+
+/// A bounded list of slices.
+#[derive(Debug, Clone)]
+pub(crate) struct Gather {
+    slices: [Slice; MAX_RECOVER_SLICES],
+    count: u8,
+}
+
+impl Gather {
+    pub(crate) const EMPTY: Gather = Gather {
+        slices: [Slice {
+            offset: 0,
+            len: 0,
+            region: RegionId(0),
+        }; MAX_RECOVER_SLICES],
+        count: 0,
+    };
+
+    /// Appends a slice. False when the list is full.
+    pub(crate) fn push(&mut self, slice: Slice) -> bool {
+        let Some(free) = self.slices.get_mut(usize::from(self.count)) else {
+            return false;
+        };
+        *free = slice;
+        self.count += 1;
+        true
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    pub(crate) fn slices(&self) -> &[Slice] {
+        &self.slices[..usize::from(self.count)]
+    }
+
+    /// Bytes of all slices together.
+    pub(crate) fn len(&self) -> u64 {
+        self.slices().iter().map(|slice| u64::from(slice.len)).sum()
+    }
+}

@@ -1,0 +1,144 @@
+//! How descriptors are laid out in words; shared by both sides.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use l5p::tls::CryptoInfo;
+use wire::FlowKey;
+
+/// Words of a send slot: 64 bytes of descriptor and 128 of packet headers.
+pub(super) const SLOT_WORDS: usize = 24;
+/// Bytes in which a command carries an engine's parameters.
+pub(super) const PARAMETER_BYTES: usize = CryptoInfo::ENCODED_LEN;
+
+/// A context of a function: one flow in one direction. The host chooses it, below its quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContextId(pub u32);
+
+impl ContextId {
+    pub(super) const NONE: u32 = u32::MAX;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Opcode {
+    Send = 1,
+    Continuation = 2,
+    CreateContext = 3,
+    DestroyContext = 4,
+    RecoverContext = 5,
+    AddRrState = 6,
+    DelRrState = 7,
+    ResyncResponse = 8,
+}
+
+impl Opcode {
+    pub(super) fn from_byte(byte: u8) -> Option<Opcode> {
+        Some(match byte {
+            1 => Opcode::Send,
+            2 => Opcode::Continuation,
+            3 => Opcode::CreateContext,
+            4 => Opcode::DestroyContext,
+            5 => Opcode::RecoverContext,
+            6 => Opcode::AddRrState,
+            7 => Opcode::DelRrState,
+            8 => Opcode::ResyncResponse,
+            _ => return None,
+        })
+    }
+}
+
+/// The first word of every send slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) opcode: u8,
+    pub(super) flags: u8,
+    pub(super) header_len: u8,
+    /// Slices in this slot.
+    pub(super) slices: u8,
+    /// Slots after this one with more of them.
+    pub(super) continuations: u8,
+    pub(super) mss: u16,
+}
+
+impl Head {
+    pub(super) fn to_word(self) -> u64 {
+        let [low, high] = self.mss.to_le_bytes();
+        u64::from_le_bytes([
+            self.opcode,
+            self.flags,
+            self.header_len,
+            self.slices,
+            self.continuations,
+            0,
+            low,
+            high,
+        ])
+    }
+
+    pub(super) fn from_word(word: u64) -> Head {
+        let bytes = word.to_le_bytes();
+        Head {
+            opcode: bytes[0],
+            flags: bytes[1],
+            header_len: bytes[2],
+            slices: bytes[3],
+            continuations: bytes[4],
+            mss: u16::from_le_bytes([bytes[6], bytes[7]]),
+        }
+    }
+}
+
+/// Writes a flow to words 2 to 6. True for IPv6.
+pub(super) fn encode_flow(flow: &FlowKey, words: &mut [u64; SLOT_WORDS]) -> bool {
+    let mut put = |at: usize, bytes: [u8; 16]| {
+        let (low, high) = bytes.split_at(8);
+        words[at] = u64::from_le_bytes(low.try_into().expect("8 bytes"));
+        words[at + 1] = u64::from_le_bytes(high.try_into().expect("8 bytes"));
+    };
+    let octets = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    };
+    put(2, octets(flow.src.0));
+    put(4, octets(flow.dst.0));
+    words[6] = u64::from(flow.src.1) | u64::from(flow.dst.1) << 16;
+    flow.src.0.is_ipv6()
+}
+
+/// Reads a flow from words 2 to 6. `None` when an IPv4 flow's address is not one.
+pub(super) fn decode_flow(words: &[u64; SLOT_WORDS], v6: bool) -> Option<FlowKey> {
+    let address = |at: usize| {
+        let mut octets = [0; 16];
+        octets[..8].copy_from_slice(&words[at].to_le_bytes());
+        octets[8..].copy_from_slice(&words[at + 1].to_le_bytes());
+        let address = Ipv6Addr::from(octets);
+        if v6 {
+            Some(IpAddr::V6(address))
+        } else {
+            address.to_ipv4_mapped().map(|v4: Ipv4Addr| IpAddr::V4(v4))
+        }
+    };
+    Some(FlowKey {
+        src: (address(2)?, words[6] as u16),
+        dst: (address(4)?, (words[6] >> 16) as u16),
+    })
+}
+
+/// Writes an engine's parameters from word 7 on.
+pub(super) fn encode_parameters(crypto: &CryptoInfo, words: &mut [u64; SLOT_WORDS]) {
+    let bytes = crypto.to_bytes();
+    for (word, chunk) in words[7..].iter_mut().zip(bytes.chunks(8)) {
+        let mut padded = [0; 8];
+        padded[..chunk.len()].copy_from_slice(chunk);
+        *word = u64::from_le_bytes(padded);
+    }
+}
+
+/// Reads an engine's parameters from word 7 on.
+pub(super) fn decode_parameters(words: &[u64; SLOT_WORDS]) -> Option<CryptoInfo> {
+    let mut bytes = [0; PARAMETER_BYTES];
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(&words[7..]) {
+        chunk.copy_from_slice(&word.to_le_bytes());
+    }
+    CryptoInfo::from_bytes(&bytes).ok()
+}

@@ -1,0 +1,50 @@
+//! What host and NIC share: rings of descriptors in one block of memory per function, and regions of
+//! registered memory.
+//!
+//! [`function`] makes both sides. Everything in the block is at a fixed offset from its start and nothing in it
+//! is a pointer, so that host and NIC may live in different processes.
+//!
+//! ```text
+//!         host                      one queue                        NIC
+//!   SendProducer  ──▶  Send, CreateContext, RecoverContext, …  ──▶  takes, checks, reads memory
+//!   RecvConsumer  ◀──  Packet, ResyncRequest, Completion       ◀──  after writing into a buffer
+//!   FillProducer  ──▶  small buffers, large buffers            ──▶  takes one per packet
+//! ```
+//!
+//! Each ring has one producer and one consumer. A batch is written first and published at once. A side that
+//! goes to sleep says so in the ring it waits on, and the other side's publish then tells that it must be
+//! woken; how (an eventfd, a futex, nothing at all in a stepped world) is up to whoever runs the two.
+//!
+//! Neither side trusts the other. The device copies a descriptor out once, decodes it into a checked
+//! command, and answers a bad one with [`RecvDescriptor::Completion`]. This module holds all the
+//! `unsafe` of the crate.
+
+#![allow(unsafe_code)]
+
+mod block;
+mod command;
+mod error;
+mod function;
+mod gather;
+mod layout;
+mod receive;
+mod region;
+mod send;
+mod spsc;
+#[cfg(test)]
+mod tests;
+
+pub use error::ErrorCode;
+pub use function::{DeviceFunction, FunctionConfig, HostFunction, HostQueue, function};
+pub use gather::{MAX_CONTINUATIONS, MAX_RECOVER_SLICES, MAX_SEND_SLICES};
+pub use l5p::tls::Direction;
+pub use layout::ContextId;
+pub use receive::{FillProducer, Packet, RecvConsumer, RecvDescriptor};
+pub use region::{DeviceRegions, NoRegionId, Region, RegionId, Regions, Slice};
+pub use send::{
+    MAX_HEADER_LEN, MAX_SEND_PAYLOAD, PostError, SendDescriptor, SendFlags, SendProducer, Verify,
+};
+
+pub(crate) use command::{BadDescriptor, Command, CreateContext, Recover, ResyncResponse, Send};
+pub(crate) use function::DeviceQueue;
+pub(crate) use gather::Gather;

@@ -1,0 +1,299 @@
+//! The receive ring: packets, resync requests and error completions to the host; and the fill
+//! rings, by which the host gives the device buffers.
+//!
+//! ```text
+//! word  Packet                          ResyncRequest        Completion
+//! 0     opcode|flags|header_len|segments  opcode             opcode|error
+//! 1     context | payload bytes         context | tcpsn      context | tcpsn
+//! 2–3   buffer                          length of the message   send ring index
+//! 4     hash
+//! ```
+
+use std::sync::Arc;
+
+use wire::SeqNum;
+
+use super::block::Block;
+use super::error::ErrorCode;
+use super::layout::ContextId;
+use super::region::Slice;
+use super::spsc::{Consumer, Producer, Ring};
+
+/// Words of a receive slot: 64 bytes.
+pub(super) const RECV_WORDS: usize = 8;
+/// Words of a fill slot.
+pub(super) const FILL_WORDS: usize = Slice::WORDS;
+
+const PACKET: u8 = 1;
+const RESYNC_REQUEST: u8 = 2;
+const COMPLETION: u8 = 3;
+
+/// What the device tells the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecvDescriptor {
+    /// A packet, or several that were coalesced (LRO) into one with the first one's headers.
+    Packet(Packet),
+    /// `l5o_resync_rx_req`: does a message begin at `tcpsn`?
+    ResyncRequest {
+        /// The receive context that asks.
+        context: ContextId,
+        /// Where it believes to have found a header.
+        tcpsn: SeqNum,
+    },
+    /// A descriptor was refused.
+    Completion {
+        /// Index of the descriptor's first slot in the send ring of this queue.
+        send_index: u64,
+        /// The context it named.
+        context: Option<ContextId>,
+        /// Where in the stream: the packet's first byte, or for [`ErrorCode::SourceChanged`] the message's.
+        tcpsn: SeqNum,
+        /// What was wrong.
+        error: ErrorCode,
+    },
+}
+
+/// A received packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// The part of a host buffer that holds it, from the Ethernet header on.
+    pub buffer: Slice,
+    /// Bytes of Ethernet, IP and TCP headers; 0 when it is not TCP.
+    pub header_len: u16,
+    /// Bytes of TCP payload after them.
+    pub payload_len: u32,
+    /// Packets that were on the wire.
+    pub segments: u16,
+    /// The receive context of its flow.
+    pub context: Option<ContextId>,
+    /// Its whole payload was transformed, and every integrity value in it was right.
+    pub offloaded: bool,
+    /// IP and TCP checksums were found right.
+    pub checksum_ok: bool,
+    /// Hash of its flow, as used to choose the queue.
+    pub hash: u32,
+}
+
+impl RecvDescriptor {
+    fn to_words(self) -> [u64; RECV_WORDS] {
+        let mut words = [0; RECV_WORDS];
+        match self {
+            RecvDescriptor::Packet(packet) => {
+                let flags = u64::from(packet.offloaded) | u64::from(packet.checksum_ok) << 1;
+                words[0] = u64::from(PACKET)
+                    | flags << 8
+                    | u64::from(packet.header_len) << 16
+                    | u64::from(packet.segments) << 32;
+                words[1] = context_word(packet.context) | u64::from(packet.payload_len) << 32;
+                words[2..4].copy_from_slice(&packet.buffer.to_words());
+                words[4] = u64::from(packet.hash);
+            }
+            RecvDescriptor::ResyncRequest { context, tcpsn } => {
+                words[0] = u64::from(RESYNC_REQUEST);
+                words[1] = context_word(Some(context)) | u64::from(tcpsn.0) << 32;
+            }
+            RecvDescriptor::Completion {
+                send_index,
+                context,
+                tcpsn,
+                error,
+            } => {
+                words[0] = u64::from(COMPLETION) | (error as u64) << 8;
+                words[1] = context_word(context) | u64::from(tcpsn.0) << 32;
+                words[2] = send_index;
+            }
+        }
+        words
+    }
+
+    /// `None` for words that no device of ours writes.
+    fn from_words(words: &[u64; RECV_WORDS]) -> Option<RecvDescriptor> {
+        let context = Some(words[1] as u32).filter(|id| *id != ContextId::NONE);
+        let context = context.map(ContextId);
+        let high = (words[1] >> 32) as u32;
+        Some(match words[0] as u8 {
+            PACKET => RecvDescriptor::Packet(Packet {
+                buffer: Slice::from_words([words[2], words[3]]),
+                header_len: (words[0] >> 16) as u16,
+                payload_len: high,
+                segments: (words[0] >> 32) as u16,
+                context,
+                offloaded: words[0] >> 8 & 1 != 0,
+                checksum_ok: words[0] >> 9 & 1 != 0,
+                hash: words[4] as u32,
+            }),
+            RESYNC_REQUEST => RecvDescriptor::ResyncRequest {
+                context: context?,
+                tcpsn: SeqNum(high),
+            },
+            COMPLETION => RecvDescriptor::Completion {
+                send_index: words[2],
+                context,
+                tcpsn: SeqNum(high),
+                error: ErrorCode::from_byte((words[0] >> 8) as u8)?,
+            },
+            _ => return None,
+        })
+    }
+}
+
+fn context_word(context: Option<ContextId>) -> u64 {
+    u64::from(context.map_or(ContextId::NONE, |context| context.0))
+}
+
+/// The device's side of a receive ring.
+#[derive(Debug)]
+pub(crate) struct RecvProducer {
+    ring: Producer<RECV_WORDS>,
+    wakeup_due: bool,
+}
+
+impl RecvProducer {
+    pub(super) fn new(block: &Arc<Block>, at: usize, entries: u32) -> Self {
+        RecvProducer {
+            ring: Producer::new(Ring::new(Arc::clone(block), at, entries)),
+            wakeup_due: false,
+        }
+    }
+
+    /// Free slots; asks the host only when fewer than `wanted` are known.
+    pub(crate) fn free(&mut self, wanted: u32) -> u32 {
+        self.ring.free(wanted)
+    }
+
+    /// Writes a descriptor. False when the ring is full.
+    #[must_use]
+    pub(crate) fn push(&mut self, descriptor: RecvDescriptor) -> bool {
+        if self.ring.free(1) == 0 {
+            return false;
+        }
+        self.ring.write(&descriptor.to_words());
+        true
+    }
+
+    /// Shows all written descriptors to the host.
+    pub(crate) fn publish(&mut self) {
+        if self.ring.publish() && self.ring.take_wakeup() {
+            self.wakeup_due = true;
+        }
+    }
+
+    /// Whether the host slept when something was published, since this was asked last.
+    pub(crate) fn take_wakeup(&mut self) -> bool {
+        std::mem::take(&mut self.wakeup_due)
+    }
+}
+
+/// The host's side of a receive ring.
+#[derive(Debug)]
+pub struct RecvConsumer {
+    ring: Consumer<RECV_WORDS>,
+}
+
+impl RecvConsumer {
+    pub(super) fn new(block: &Arc<Block>, at: usize, entries: u32) -> Self {
+        RecvConsumer {
+            ring: Consumer::new(Ring::new(Arc::clone(block), at, entries)),
+        }
+    }
+
+    /// Takes the next descriptor; its slot goes back to the device at [`publish`](Self::publish).
+    pub fn pop(&mut self) -> Option<RecvDescriptor> {
+        while self.ring.available() > 0 {
+            let mut words = [0; RECV_WORDS];
+            self.ring.read(0, &mut words);
+            self.ring.advance(1);
+            if let Some(descriptor) = RecvDescriptor::from_words(&words) {
+                return Some(descriptor);
+            }
+        }
+        None
+    }
+
+    /// Gives all slots taken back to the device.
+    pub fn publish(&mut self) {
+        self.ring.publish();
+    }
+
+    pub(super) fn prepare_sleep(&mut self) -> bool {
+        self.ring.prepare_sleep()
+    }
+
+    pub(super) fn cancel_sleep(&mut self) {
+        self.ring.cancel_sleep();
+    }
+}
+
+/// The host's side of a fill ring: empty buffers for the device.
+#[derive(Debug)]
+pub struct FillProducer {
+    ring: Producer<FILL_WORDS>,
+}
+
+impl FillProducer {
+    pub(super) fn new(block: &Arc<Block>, at: usize, entries: u32) -> Self {
+        FillProducer {
+            ring: Producer::new(Ring::new(Arc::clone(block), at, entries)),
+        }
+    }
+
+    /// Slots of the ring.
+    pub fn capacity(&self) -> u32 {
+        self.ring.capacity()
+    }
+
+    /// Free slots; asks the device only when fewer than `wanted` are known.
+    pub fn free(&mut self, wanted: u32) -> u32 {
+        self.ring.free(wanted)
+    }
+
+    /// Gives a buffer to the device. False when the ring is full.
+    #[must_use]
+    pub fn push(&mut self, buffer: Slice) -> bool {
+        if self.ring.free(1) == 0 {
+            return false;
+        }
+        self.ring.write(&buffer.to_words());
+        true
+    }
+
+    /// Shows all buffers to the device.
+    pub fn publish(&mut self) {
+        self.ring.publish();
+    }
+}
+
+/// The device's side of a fill ring.
+#[derive(Debug)]
+pub(crate) struct FillConsumer {
+    ring: Consumer<FILL_WORDS>,
+}
+
+impl FillConsumer {
+    pub(super) fn new(block: &Arc<Block>, at: usize, entries: u32) -> Self {
+        FillConsumer {
+            ring: Consumer::new(Ring::new(Arc::clone(block), at, entries)),
+        }
+    }
+
+    /// Buffers that can be taken.
+    pub(crate) fn available(&mut self) -> u32 {
+        self.ring.available()
+    }
+
+    /// Takes a buffer, unchecked: its region and bounds are whatever the host wrote.
+    pub(crate) fn pop(&mut self) -> Option<Slice> {
+        if self.ring.available() == 0 {
+            return None;
+        }
+        let mut words = [0; FILL_WORDS];
+        self.ring.read(0, &mut words);
+        self.ring.advance(1);
+        Some(Slice::from_words(words))
+    }
+
+    /// Gives the slots taken back to the host.
+    pub(crate) fn publish(&mut self) {
+        self.ring.publish();
+    }
+}

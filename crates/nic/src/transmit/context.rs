@@ -1,0 +1,104 @@
+//! A transmit context (seed 000 §4.1): where in the stream the offload is, and the engine's state there.
+
+use l5p::tls::{Direction, Engine};
+use l5p::{Digest, Layer5, Walker};
+use wire::{FlowKey, SeqNum};
+
+use crate::ring::CreateContext;
+
+/// State of the offload of one flow's transmit direction.
+#[derive(Debug)]
+pub(crate) struct TransmitContext {
+    pub(crate) flow: FlowKey,
+    /// What the next packet must begin with.
+    pub(super) tcpsn: SeqNum,
+    /// End of everything that was ever sent through this context.
+    pub(super) sent: SeqNum,
+    pub(super) walker: Walker,
+    pub(super) engine: Engine,
+    pub(super) state: State,
+    /// Some of what was sent came from a source that may change.
+    pub(super) mutable: bool,
+    /// The message that was interrupted by a recovery when it was being sent for the first time.
+    pub(super) frontier: Option<Frontier>,
+}
+
+/// Where the next packet's bytes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// From host memory, through the engine.
+    InSequence,
+    /// Up to `end` from the scratch memory of a queue, where the verified bytes are; from there on
+    /// through the engine, which is at `end` already.
+    Replay(Replay),
+    /// From nowhere: something went wrong in the middle of a packet, or a recovery failed. Only a recovery
+    /// helps.
+    Lost,
+}
+
+/// Verified bytes in a scratch memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Replay {
+    /// Names the recovery that put them there.
+    pub(super) recovery: u64,
+    /// Sequence number of the scratch memory's first byte: the message's start.
+    pub(super) start: SeqNum,
+    /// Where they end.
+    pub(super) end: SeqNum,
+}
+
+/// How far a message had been sent when it was interrupted, and the digest of that part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Frontier {
+    pub(super) start: SeqNum,
+    pub(super) index: u64,
+    pub(super) offset: u32,
+    pub(super) digest: Digest,
+}
+
+impl TransmitContext {
+    pub(crate) fn new(command: &CreateContext) -> TransmitContext {
+        TransmitContext {
+            flow: command.flow,
+            tcpsn: command.tcpsn,
+            sent: command.tcpsn,
+            walker: Walker::new(command.crypto.sequence),
+            engine: Engine::new(&command.crypto, Direction::Transmit),
+            state: State::InSequence,
+            mutable: false,
+            frontier: None,
+        }
+    }
+
+    /// Whether a packet that begins at `tcpsn` is the next one.
+    pub(super) fn is_at(&self, tcpsn: SeqNum) -> bool {
+        self.state != State::Lost && self.tcpsn == tcpsn
+    }
+
+    /// Keeps the digest of a message whose first transmission is interrupted here.
+    pub(super) fn note_frontier(&mut self) {
+        let interrupted = self.mutable
+            && self.state == State::InSequence
+            && self.tcpsn == self.sent
+            && !self.walker.at_boundary();
+        if interrupted {
+            let offset = self.walker.offset();
+            self.frontier = Some(Frontier {
+                start: self.tcpsn - offset,
+                index: self.walker.index(),
+                offset,
+                digest: digest(&self.walker, &mut self.engine),
+            });
+        }
+    }
+}
+
+/// Digest of the current message so far; of an incomplete header, which is sent as it is, there is none.
+pub(super) fn digest(walker: &Walker, engine: &mut Engine) -> Digest {
+    match walker.message_len() {
+        Some(_) => engine.digest(walker.offset()),
+        None => Digest::default(),
+    }
+}
+
+const _: () = assert!(Engine::HEADER_LEN <= 16);

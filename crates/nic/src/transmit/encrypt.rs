@@ -1,0 +1,136 @@
+//! The payload of an offloaded packet: from host memory through the engine into the frame, in one pass.
+
+use l5p::tls::Engine;
+use l5p::{Layer5, Walker};
+
+use crate::ring::{DeviceRegions, ErrorCode, Gather};
+
+use super::context::{State, TransmitContext};
+use super::scratch::Scratch;
+use super::source::{Cursor, Piece};
+
+/// Where a packet's payload comes from.
+pub(super) struct Source<'a> {
+    pub(super) gather: &'a Gather,
+    pub(super) regions: &'a DeviceRegions,
+    pub(super) scratch: &'a Scratch,
+    /// It may change under the device, so integrity values are written back into it.
+    pub(super) mutable: bool,
+}
+
+impl TransmitContext {
+    /// Fills `out` with the next bytes of the stream, transformed.
+    ///
+    /// # Errors
+    /// When that is not possible. What `out` holds then must not be sent; unless nothing was
+    /// read, the context is lost until it is recovered.
+    pub(super) fn fill(
+        &mut self,
+        source: &Source<'_>,
+        cursor: &mut Cursor,
+        out: &mut [u8],
+    ) -> Result<(), ErrorCode> {
+        let len = out.len() as u32;
+        let replayed = self.replay(source, out)?;
+        let fresh = self.tcpsn + replayed;
+        // Bytes that were sent before and may have changed since must have been verified.
+        if replayed < len && source.mutable && fresh.before(self.sent) {
+            return Err(ErrorCode::Unverified);
+        }
+        cursor.skip(source.gather, replayed);
+        self.transform(source, cursor, &mut out[replayed as usize..])
+            .inspect_err(|_| self.state = State::Lost)?;
+        self.tcpsn += len;
+        if self.tcpsn.after(self.sent) {
+            self.sent = self.tcpsn;
+            self.mutable |= source.mutable;
+            self.frontier = None;
+        }
+        if let State::Replay(replay) = self.state
+            && self.tcpsn.at_or_after(replay.end)
+        {
+            self.state = State::InSequence;
+        }
+        Ok(())
+    }
+
+    /// Takes what the last recovery has verified. Gives the number of bytes.
+    fn replay(&self, source: &Source<'_>, out: &mut [u8]) -> Result<u32, ErrorCode> {
+        let replay = match self.state {
+            State::InSequence => return Ok(0),
+            State::Replay(replay) => replay,
+            State::Lost => return Err(ErrorCode::OutOfSequence),
+        };
+        let len = self.tcpsn.distance_to(replay.end).min(out.len() as u32);
+        let verified = source
+            .scratch
+            .get(replay.recovery, self.tcpsn, len)
+            .ok_or(ErrorCode::OutOfSequence)?;
+        out[..len as usize].copy_from_slice(verified);
+        Ok(len)
+    }
+
+    fn transform(
+        &mut self,
+        source: &Source<'_>,
+        cursor: &mut Cursor,
+        mut out: &mut [u8],
+    ) -> Result<(), ErrorCode> {
+        while !out.is_empty() {
+            let most = match source.mutable {
+                true => to_next_boundary(&self.walker).min(out.len() as u32),
+                false => out.len() as u32,
+            };
+            let piece = cursor
+                .next(source.gather, source.regions, most)?
+                .ok_or(ErrorCode::BadLength)?;
+            let (now, rest) = out.split_at_mut(piece.bytes.len());
+            let (offset, len) = (self.walker.offset(), self.walker.message_len());
+            self.walker
+                .advance(&mut self.engine, piece.bytes, now)
+                .map_err(|_| ErrorCode::NotAHeader)?;
+            if piece.region.is_faulted() {
+                return Err(ErrorCode::SourceFaulted);
+            }
+            if let Some(len) = len.filter(|_| source.mutable) {
+                write_back(&self.engine, len, offset, &piece, now)?;
+            }
+            out = rest;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes to the end of the current message, or of its header while that is incomplete.
+fn to_next_boundary(walker: &Walker) -> u32 {
+    match walker.message_len() {
+        Some(len) => len - walker.offset(),
+        None => Engine::HEADER_LEN as u32 - walker.offset(),
+    }
+}
+
+/// Puts the part of the message's integrity value that was just made into its place in the source.
+/// `made` is what became of `piece`, which is at `offset` in a message of `len` bytes.
+fn write_back(
+    engine: &Engine,
+    len: u32,
+    offset: u32,
+    piece: &Piece<'_>,
+    made: &[u8],
+) -> Result<(), ErrorCode> {
+    let icv = engine.icv(len);
+    let end = offset + made.len() as u32;
+    let (from, to) = (icv.start.max(offset), icv.end.min(end));
+    if from >= to {
+        return Ok(());
+    }
+    let part = &made[(from - offset) as usize..(to - offset) as usize];
+    if piece
+        .region
+        .write(piece.offset + u64::from(from - offset), part)
+    {
+        Ok(())
+    } else {
+        Err(ErrorCode::ReadOnlyMemory)
+    }
+}

@@ -1,0 +1,236 @@
+//! One `Send`: checked when it is taken, then made into frames one by one.
+
+use wire::SeqNum;
+use wire::ethernet;
+
+use crate::counters::Counters;
+use crate::device::{NicConfig, Offloads};
+use crate::frame::FrameMeta;
+use crate::function::FunctionId;
+use crate::ring::{DeviceRegions, ErrorCode, FunctionConfig, Gather, Send, SendFlags};
+
+use super::encrypt;
+use super::headers::{Part, TCP_CHECKSUM, TcpHeaders};
+use super::scratch::Scratch;
+use super::source::{self, Cursor};
+
+/// Largest IP packet, also of a frame that the port cuts.
+const MAX_IP_PACKET: usize = 65_535;
+
+/// A `Send` in progress.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) send: Send,
+    /// Index of its descriptor.
+    pub(super) index: u64,
+    /// Its headers, when it is TCP to be cut, transformed or checksummed.
+    tcp: Option<TcpHeaders>,
+    cursor: Cursor,
+    /// Payload bytes sent.
+    done: u32,
+    /// Packets on the wire for these.
+    packets: u32,
+    fresh: bool,
+}
+
+/// What a job works with besides its descriptor.
+pub(super) struct Surroundings<'a> {
+    pub(super) function: FunctionId,
+    pub(super) config: &'a FunctionConfig,
+    pub(super) regions: &'a DeviceRegions,
+    pub(super) gather: &'a Gather,
+    pub(super) scratch: &'a Scratch,
+    pub(super) counters: &'a mut Counters,
+}
+
+impl Job {
+    /// Takes a `Send` on.
+    ///
+    /// # Errors
+    /// When it can't be sent; nothing of it was.
+    pub(super) fn new(
+        send: Send,
+        index: u64,
+        around: &mut Surroundings<'_>,
+        offloads: &mut Offloads,
+    ) -> Result<Job, ErrorCode> {
+        let header = &send.header[..usize::from(send.header_len)];
+        let source = header.get(6..12).ok_or(ErrorCode::BadHeader)?;
+        if header.len() < ethernet::HEADER_LEN || source != around.config.mac.0 {
+            return Err(ErrorCode::BadHeader);
+        }
+        source::check(around.gather, around.regions)?;
+        let wanted =
+            send.mss != 0 || send.context.is_some() || send.flags.contains(SendFlags::CHECKSUM);
+        let tcp = match wanted {
+            true => Some(TcpHeaders::parse(header).ok_or(ErrorCode::BadHeader)?),
+            false => None,
+        };
+        let job = Job {
+            tcp,
+            cursor: Cursor::default(),
+            done: 0,
+            packets: 0,
+            fresh: true,
+            index,
+            send,
+        };
+        job.check_size(&offloads.config)?;
+        job.check_context(around, offloads)?;
+        Ok(job)
+    }
+
+    fn check_size(&self, config: &NicConfig) -> Result<(), ErrorCode> {
+        let packet = self.packet_payload();
+        let ip = usize::from(self.send.header_len) - ethernet::HEADER_LEN + packet as usize;
+        if ip > usize::from(config.mtu) {
+            return Err(ErrorCode::TooLarge);
+        }
+        let cut = packet < self.send.payload_len;
+        match &self.tcp {
+            Some(tcp) if cut && !tcp.can_be_cut() => Err(ErrorCode::BadHeader),
+            _ => Ok(()),
+        }
+    }
+
+    /// Payload bytes of a packet on the wire, of all but the last.
+    fn packet_payload(&self) -> u32 {
+        match self.send.mss {
+            0 => self.send.payload_len,
+            mss => u32::from(mss).min(self.send.payload_len),
+        }
+    }
+
+    /// A packet must be of its context's flow and begin where that is.
+    fn check_context(
+        &self,
+        around: &mut Surroundings<'_>,
+        offloads: &mut Offloads,
+    ) -> Result<(), ErrorCode> {
+        let (Some(id), Some(tcp)) = (self.send.context, &self.tcp) else {
+            return Ok(());
+        };
+        if self.send.payload_len == 0 {
+            return Ok(());
+        }
+        let Some(context) = offloads
+            .contexts
+            .transmit(around.function, id, around.counters)
+        else {
+            around.counters.tx_tls_drop_bypass_req += 1;
+            return Err(ErrorCode::NoContext);
+        };
+        if context.flow != tcp.flow {
+            around.counters.tx_tls_drop_bypass_req += 1;
+            return Err(ErrorCode::WrongFlow);
+        }
+        if !context.is_at(tcp.seq) {
+            around.counters.tx_tls_drop_no_sync_data += 1;
+            return Err(ErrorCode::OutOfSequence);
+        }
+        Ok(())
+    }
+
+    /// Whether everything is out.
+    pub(super) fn finished(&self) -> bool {
+        !self.fresh && self.done == self.send.payload_len
+    }
+
+    /// Where the next frame begins in the stream; for error completions.
+    pub(super) fn tcpsn(&self) -> SeqNum {
+        self.tcp.map_or(SeqNum(0), |tcp| tcp.seq + self.done)
+    }
+
+    /// Writes the next frame.
+    ///
+    /// # Errors
+    /// When its payload can't be made; what `out` holds then must not be sent, nor the rest of the job.
+    pub(super) fn frame(
+        &mut self,
+        around: &mut Surroundings<'_>,
+        offloads: &mut Offloads,
+        out: &mut [u8],
+    ) -> Result<(usize, FrameMeta), ErrorCode> {
+        let header_len = usize::from(self.send.header_len);
+        let part = self.next_part(&offloads.config, out.len())?;
+        let len = header_len + part.len as usize;
+        let out = out.get_mut(..len).ok_or(ErrorCode::TooLarge)?;
+        out[..header_len].copy_from_slice(&self.send.header[..header_len]);
+        if let Some(tcp) = &self.tcp {
+            tcp.patch(&mut out[..header_len], part);
+        }
+        self.fill_payload(around, offloads, &mut out[header_len..])?;
+        let mut meta = FrameMeta::default();
+        if part.len > self.packet_payload() {
+            meta.gso_size = self.send.mss;
+        }
+        if let Some(tcp) = &self.tcp {
+            if offloads.config.wire.checksum {
+                tcp.leave_checksum(out);
+                meta.needs_checksum = Some((tcp.l4 as u16, TCP_CHECKSUM as u16));
+                around.counters.tx_csum_partial += 1;
+            } else {
+                tcp.fill_checksum(out);
+                around.counters.tx_csum_full += 1;
+            }
+        }
+        self.fresh = false;
+        self.done += part.len;
+        self.packets += part.len.div_ceil(self.packet_payload().max(1)).max(1);
+        Ok((len, meta))
+    }
+
+    /// The part that the next frame carries: a packet, or as many as the port takes at once.
+    fn next_part(&self, config: &NicConfig, room: usize) -> Result<Part, ErrorCode> {
+        let left = self.send.payload_len - self.done;
+        let packet = self.packet_payload();
+        let header_len = usize::from(self.send.header_len);
+        let mut len = left.min(packet);
+        // The port can only cut what it also checksums.
+        if config.wire.tso && config.wire.checksum && left > packet {
+            let most = (MAX_IP_PACKET + ethernet::HEADER_LEN)
+                .min(room)
+                .saturating_sub(header_len) as u32;
+            len = left.min(most - most % packet).max(len);
+        }
+        Ok(Part {
+            offset: self.done,
+            len,
+            packets: self.packets,
+            last: len == left,
+        })
+    }
+
+    fn fill_payload(
+        &mut self,
+        around: &mut Surroundings<'_>,
+        offloads: &mut Offloads,
+        out: &mut [u8],
+    ) -> Result<(), ErrorCode> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        around.counters.pcie_payload_tx += out.len() as u64;
+        let (Some(id), Some(tcp)) = (self.send.context, &self.tcp) else {
+            return source::copy(&mut self.cursor, around.gather, around.regions, out);
+        };
+        let context = offloads
+            .contexts
+            .transmit(around.function, id, around.counters);
+        // Another queue may have destroyed or moved it since the last frame.
+        let context = context.ok_or(ErrorCode::NoContext)?;
+        if context.flow != tcp.flow || !context.is_at(tcp.seq + self.done) {
+            return Err(ErrorCode::OutOfSequence);
+        }
+        let source = encrypt::Source {
+            gather: around.gather,
+            regions: around.regions,
+            scratch: around.scratch,
+            mutable: self.send.flags.contains(SendFlags::MUTABLE_SOURCE),
+        };
+        context.fill(&source, &mut self.cursor, out)?;
+        around.counters.tx_tls_encrypted_packets += 1;
+        around.counters.tx_tls_encrypted_bytes += out.len() as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,21 @@
+//! From the send rings to the wire.
+//!
+//! Each queue works on one descriptor at a time: a command takes effect at once, a `Send` gives one frame per
+//! step until all of its payload is out. The [`Scheduler`] takes turns between functions, and within a function
+//! between its queues.
+
+mod context;
+mod encrypt;
+mod headers;
+mod job;
+mod queue;
+mod recover;
+mod schedule;
+mod scratch;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use context::TransmitContext;
+pub(crate) use queue::QueueState;
+pub(crate) use schedule::{Scheduler, Step};

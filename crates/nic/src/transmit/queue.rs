@@ -1,0 +1,287 @@
+//! One queue's work: the descriptor at hand, and the next one off its send ring.
+
+use wire::SeqNum;
+
+use crate::context::Context;
+use crate::device::Offloads;
+use crate::frame::FrameMeta;
+use crate::function::{Function, Queue};
+use crate::receive;
+use crate::ring::{
+    BadDescriptor, Command, ContextId, CreateContext, Direction, ErrorCode, Gather, Recover, Send,
+};
+
+use super::context::TransmitContext;
+use super::job::{Job, Surroundings};
+use super::recover::Prefix;
+use super::scratch::Scratch;
+
+/// What the transmit side keeps per queue.
+#[derive(Debug)]
+pub(crate) struct QueueState {
+    job: Option<Job>,
+    /// The slices of the descriptor at hand.
+    gather: Gather,
+    scratch: Scratch,
+}
+
+impl Default for QueueState {
+    fn default() -> Self {
+        QueueState {
+            job: None,
+            gather: Gather::EMPTY,
+            scratch: Scratch::default(),
+        }
+    }
+}
+
+/// What a step of a queue gave.
+pub(super) enum Progress {
+    Frame {
+        len: usize,
+        meta: FrameMeta,
+    },
+    /// A descriptor was worked off without a frame; it counts as `cost` bytes.
+    Command {
+        cost: u64,
+    },
+    Nothing,
+}
+
+/// Bytes that a command counts, for fairness: about what a context install costs.
+const COMMAND_COST: u64 = 2048;
+
+/// A refused descriptor: which one, and what to tell of it.
+struct Refused {
+    index: u64,
+    context: Option<ContextId>,
+    tcpsn: SeqNum,
+    error: ErrorCode,
+}
+
+/// Whether the queue has anything to work on. While its completions wait for room in the receive ring it
+/// has not.
+pub(super) fn has_work(function: &mut Function, queue: usize) -> bool {
+    let queue = &mut function.queues[queue];
+    !queue.completions.is_full() && (queue.transmit.job.is_some() || queue.rings.send.has_work())
+}
+
+/// Does the next piece of work: one frame, or one command.
+pub(super) fn step(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    queue: usize,
+    out: &mut [u8],
+) -> Progress {
+    if !has_work(function, queue) {
+        return Progress::Nothing;
+    }
+    let result = match function.queues[queue].transmit.job.take() {
+        Some(job) => frame(offloads, function, queue, job, out).map(Some),
+        None => descriptor(offloads, function, queue, out),
+    };
+    match result {
+        Ok(Some(progress)) => progress,
+        Ok(None) => Progress::Nothing,
+        Err(refused) => {
+            function.counters.tx_errors += 1;
+            let completions = &mut function.queues[queue].completions;
+            completions.push(refused.index, refused.context, refused.tcpsn, refused.error);
+            Progress::Command { cost: COMMAND_COST }
+        }
+    }
+}
+
+/// Shows the host what was completed.
+pub(super) fn publish(function: &mut Function, queue: usize) {
+    let Queue {
+        rings,
+        completions,
+        transmit,
+        ..
+    } = &mut function.queues[queue];
+    if !completions.is_empty() && completions.flush(rings, &mut function.counters) {
+        rings.recv.publish();
+    }
+    // The slots of a job in progress are still being read.
+    if transmit.job.is_none() {
+        rings.send.publish();
+    }
+}
+
+/// Takes the next descriptor off the ring and carries it out.
+fn descriptor(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    queue: usize,
+    out: &mut [u8],
+) -> Result<Option<Progress>, Refused> {
+    let Queue {
+        rings, transmit, ..
+    } = &mut function.queues[queue];
+    // What came before is done with, and its slots are the host's again at the next publish.
+    let Some(taken) = rings.send.take(&mut transmit.gather) else {
+        return Ok(None);
+    };
+    function.regions.refresh();
+    function.counters.pcie_descriptors += u64::from(taken.bytes);
+    let index = taken.index;
+    let refuse = |context, tcpsn, error| Refused {
+        index,
+        context,
+        tcpsn,
+        error,
+    };
+    let command = taken
+        .command
+        .map_err(|BadDescriptor { context, error }| refuse(context, SeqNum(0), error))?;
+    let done = match command {
+        Command::Send(send) => {
+            return self::send(offloads, function, queue, index, send, out).map(Some);
+        }
+        Command::Create(command) => create(offloads, function, &command)
+            .map_err(|error| refuse(Some(command.context), command.tcpsn, error)),
+        Command::Destroy(id) => {
+            destroy(offloads, function, id).map_err(|error| refuse(Some(id), SeqNum(0), error))
+        }
+        Command::Recover(command) => recover(offloads, function, queue, &command)
+            .map_err(|error| refuse(Some(command.context), command.start, error)),
+        Command::Resync(response) => receive::resync_response(offloads, function, &response)
+            .map(|()| COMMAND_COST)
+            .map_err(|error| refuse(Some(response.context), response.tcpsn, error)),
+    };
+    done.map(|cost| Some(Progress::Command { cost }))
+}
+
+fn send(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    queue: usize,
+    index: u64,
+    send: Send,
+    out: &mut [u8],
+) -> Result<Progress, Refused> {
+    let context = send.context;
+    let large = send.mss != 0 && send.payload_len > u32::from(send.mss);
+    let bytes = u64::from(send.payload_len);
+    let (mut around, _) = surroundings(function, queue);
+    let job = Job::new(send, index, &mut around, offloads).map_err(|error| Refused {
+        index,
+        context,
+        tcpsn: SeqNum(0),
+        error,
+    })?;
+    if large {
+        around.counters.tx_tso_packets += 1;
+        around.counters.tx_tso_bytes += bytes;
+    }
+    frame(offloads, function, queue, job, out)
+}
+
+fn frame(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    queue: usize,
+    mut job: Job,
+    out: &mut [u8],
+) -> Result<Progress, Refused> {
+    let (mut around, counters) = surroundings(function, queue);
+    let made = job.frame(&mut around, offloads, out);
+    let (len, meta) = made.map_err(|error| Refused {
+        index: job.index,
+        context: job.send.context,
+        tcpsn: job.tcpsn(),
+        error,
+    })?;
+    around.counters.tx_packets += 1;
+    around.counters.tx_bytes += len as u64;
+    counters.tx_packets += 1;
+    counters.tx_bytes += len as u64;
+    if !job.finished() {
+        function.queues[queue].transmit.job = Some(job);
+    }
+    Ok(Progress::Frame { len, meta })
+}
+
+fn surroundings(
+    function: &mut Function,
+    queue: usize,
+) -> (Surroundings<'_>, &mut crate::counters::QueueCounters) {
+    let Queue {
+        transmit, counters, ..
+    } = &mut function.queues[queue];
+    let around = Surroundings {
+        function: function.id,
+        config: &function.config,
+        regions: &function.regions,
+        gather: &transmit.gather,
+        scratch: &transmit.scratch,
+        counters: &mut function.counters,
+    };
+    (around, counters)
+}
+
+fn create(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    command: &CreateContext,
+) -> Result<u64, ErrorCode> {
+    match command.direction {
+        Direction::Transmit => {
+            let context = Context::Transmit(TransmitContext::new(command));
+            offloads.contexts.insert(
+                function.id,
+                command.context,
+                context,
+                &mut function.counters,
+            )?;
+            function.counters.tx_tls_ctx += 1;
+        }
+        Direction::Receive => receive::create_context(offloads, function, command)?,
+    }
+    Ok(COMMAND_COST)
+}
+
+fn destroy(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    id: ContextId,
+) -> Result<u64, ErrorCode> {
+    match offloads.contexts.remove(function.id, id) {
+        None => return Err(ErrorCode::NoContext),
+        Some(Context::Transmit(_)) => function.counters.tx_tls_del += 1,
+        #[allow(unreachable_patterns)]
+        Some(context) => receive::destroyed(offloads, function, context),
+    }
+    Ok(COMMAND_COST)
+}
+
+fn recover(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    queue: usize,
+    command: &Recover,
+) -> Result<u64, ErrorCode> {
+    let recovery = offloads.next_recovery();
+    let counters = &mut function.counters;
+    let context = offloads
+        .contexts
+        .transmit(function.id, command.context, counters)
+        .ok_or(ErrorCode::NoContext)?;
+    counters.tx_tls_ooo += 1;
+    let transmit = &mut function.queues[queue].transmit;
+    let result = context.recover(
+        command,
+        Prefix {
+            gather: &transmit.gather,
+            regions: &function.regions,
+            scratch: &mut transmit.scratch,
+            counters,
+            recovery,
+        },
+    );
+    if result == Err(ErrorCode::SourceChanged) {
+        function.counters.tx_tls_source_changed += 1;
+    }
+    result.map(|()| COMMAND_COST + transmit.gather.len())
+}
