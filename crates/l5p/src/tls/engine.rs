@@ -15,15 +15,15 @@ mod tests;
 ///
 /// The index of a message is its record sequence number.
 pub struct Engine {
-    cipher: Cipher,
-    iv: [u8; NONCE_LEN],
-    index: u64,
-    len: u32,
-    framing: Framing,
-    direction: Direction,
-    content_type: u8,
+    pub(super) cipher: Cipher,
+    pub(super) iv: [u8; NONCE_LEN],
+    pub(super) index: u64,
+    pub(super) len: u32,
+    pub(super) framing: Framing,
+    pub(super) direction: Direction,
+    pub(super) content_type: u8,
     /// What has come of the explicit nonce; later the integrity check value, made or received.
-    field: [u8; ICV_LEN],
+    pub(super) field: [u8; ICV_LEN],
 }
 
 impl Engine {
