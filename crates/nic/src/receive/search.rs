@@ -38,8 +38,9 @@ impl Carry {
 
     /// Takes bytes from the front of `input` until there are `wanted`; gives how many it took.
     fn fill(&mut self, wanted: usize, input: &[u8]) -> usize {
-        let taken = input.len().min(wanted - self.len());
-        self.bytes[self.len()..self.len() + taken].copy_from_slice(&input[..taken]);
+        let have = self.len();
+        let taken = input.len().min(wanted - have);
+        self.bytes[have..have + taken].copy_from_slice(&input[..taken]);
         self.len += taken as u8;
         taken
     }

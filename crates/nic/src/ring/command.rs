@@ -250,11 +250,6 @@ impl SendConsumer {
         self.ring.publish();
     }
 
-    /// Whether the host's index was ever impossible.
-    pub(crate) fn broken(&self) -> bool {
-        self.ring.broken()
-    }
-
     pub(super) fn prepare_sleep(&mut self) -> bool {
         self.ring.prepare_sleep()
     }

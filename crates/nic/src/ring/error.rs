@@ -58,9 +58,6 @@ pub enum ErrorCode {
     /// Bytes of a source that may change were to be sent again without verification.
     #[error("a source that may change was to be sent again unverified")]
     Unverified = 18,
-    /// The ring's indices made no sense.
-    #[error("the ring's indices make no sense")]
-    BrokenRing = 19,
 }
 
 impl ErrorCode {
@@ -86,7 +83,6 @@ impl ErrorCode {
             SourceChanged,
             SourceFaulted,
             Unverified,
-            BrokenRing,
         ]
         .get(usize::from(byte).checked_sub(1)?)
         .copied()

@@ -348,6 +348,12 @@ impl SendProducer {
         self.ring.publish()
     }
 
+    /// Writes a slot as it is: what a broken or hostile host might do. For tests of the device.
+    #[cfg(test)]
+    pub(crate) fn write_raw(&mut self, words: &[u64]) {
+        self.ring.write(words);
+    }
+
     pub(super) fn take_wakeup(&self) -> bool {
         self.ring.take_wakeup()
     }

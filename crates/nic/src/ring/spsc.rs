@@ -11,8 +11,8 @@
 //! other's, which it reads again only when the copy says that there is nothing to do. Publishing is
 //! separate from writing, so that a batch costs one release store.
 //!
-//! Neither side believes the other: an index that is ahead of what is possible counts as "nothing
-//! there" (consumer) or "full" (producer), and is remembered as [`Consumer::broken`].
+//! Neither side believes the other: an index that goes back, or is ahead of what is possible, is
+//! ignored, as if the other side had done nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -164,7 +164,6 @@ pub(super) struct Consumer<const WORDS: usize> {
     head: u64,
     published: u64,
     tail_seen: u64,
-    broken: bool,
 }
 
 impl<const WORDS: usize> Consumer<WORDS> {
@@ -175,7 +174,6 @@ impl<const WORDS: usize> Consumer<WORDS> {
             head,
             published: head,
             tail_seen: head,
-            broken: false,
         }
     }
 
@@ -195,16 +193,9 @@ impl<const WORDS: usize> Consumer<WORDS> {
 
     fn refresh(&mut self) {
         let tail = self.ring.word(TAIL).load(Ordering::Acquire);
-        if tail < self.tail_seen || tail - self.head > self.ring.capacity {
-            self.broken = true;
-        } else {
+        if tail >= self.tail_seen && tail - self.head <= self.ring.capacity {
             self.tail_seen = tail;
         }
-    }
-
-    /// Whether the producer's index was ever impossible.
-    pub(super) fn broken(&self) -> bool {
-        self.broken
     }
 
     /// Copies words of the slot `ahead` places after the next one. Each word is read once.

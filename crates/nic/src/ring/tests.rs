@@ -1,1 +1,5 @@
+//! Run them under miri as well: `cargo +nightly miri test -p longshore-nic ring::`.
 
+mod descriptors;
+mod memory;
+mod spsc;

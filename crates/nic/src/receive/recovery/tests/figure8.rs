@@ -146,7 +146,7 @@ fn a_lost_header_that_comes_after_the_next_one_confirms_the_guess_itself() {
 fn late_packets_of_an_open_message_are_offloaded_when_they_come() {
     let stream = stream(30);
     let mut context = stream.context(Order::Any);
-    for n in [0, 2, 3, 4, 1, 5, 7, 6, 8, 9] {
+    for n in [0, 2, 3, 4, 1, 5, 6, 8, 7, 9] {
         assert_eq!(packet(&stream, &mut context, n), OFFLOADED, "packet {n}");
     }
     assert_eq!(packet(&stream, &mut context, 1), bypassed(Bypass::Past));
@@ -205,10 +205,10 @@ fn a_header_split_over_two_packets_in_sequence_is_found() {
     for n in 10..13 {
         assert_eq!(packet(&stream, &mut context, n), bypassed(Bypass::Absorbed), "packet {n}");
     }
-    for n in 14..20 {
+    for n in 13..20 {
         packet(&stream, &mut context, n);
     }
-    assert!(context.is_in_step());
+    assert_eq!(packet(&stream, &mut context, 20), OFFLOADED);
 }
 
 #[test]

@@ -1,0 +1,286 @@
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use l5p::tls::{Algorithm, CryptoInfo, Version};
+use proptest::prelude::*;
+use wire::ethernet::MacAddr;
+use wire::{FlowKey, SeqNum};
+
+use super::super::function::{DeviceFunction, FunctionConfig, HostFunction, function};
+use super::super::gather::Gather;
+use super::super::layout::SLOT_WORDS;
+use super::super::*;
+
+fn config() -> FunctionConfig {
+    FunctionConfig {
+        send_entries: 16,
+        receive_entries: 16,
+        small_entries: 4,
+        large_entries: 4,
+        contexts: 8,
+        ..FunctionConfig::new(MacAddr([2, 0, 0, 0, 0, 1]))
+    }
+}
+
+fn pair() -> (HostFunction, DeviceFunction) {
+    function(config())
+}
+
+fn slices(count: usize) -> Vec<Slice> {
+    (0..count as u64)
+        .map(|n| Slice {
+            offset: n << 40,
+            len: 10 + n as u32,
+            region: RegionId(n as u16),
+        })
+        .collect()
+}
+
+fn crypto() -> CryptoInfo {
+    CryptoInfo {
+        version: Version::Tls13,
+        algorithm: Algorithm::Aes256Gcm,
+        key: std::array::from_fn(|i| i as u8),
+        iv: [9; 12],
+        sequence: 77,
+    }
+}
+
+/// Posts one descriptor and takes it on the other side.
+fn pass(descriptor: &SendDescriptor<'_>) -> (Command, Vec<Slice>) {
+    let (mut host, mut device) = pair();
+    let send = &mut host.queues[0].send;
+    assert_eq!(send.post(descriptor), Ok(0));
+    let _ = host.queues[0].publish();
+    let mut gather = Gather::EMPTY;
+    let taken = device.queues[0].send.take(&mut gather).unwrap();
+    assert_eq!(taken.index, 0);
+    assert!(
+        device.queues[0]
+            .send
+            .take(&mut Gather::EMPTY.clone())
+            .is_none()
+    );
+    device.queues[0].send.publish();
+    let send = &mut host.queues[0].send;
+    assert_eq!(send.completed(), send.posted());
+    (taken.command.unwrap(), gather.slices().to_vec())
+}
+
+#[test]
+fn a_send_arrives_as_it_was_posted() {
+    for count in [0, 1, 3, 4, 14, 15, MAX_SEND_SLICES] {
+        for header_len in [0, 1, 54, MAX_HEADER_LEN] {
+            let header: Vec<u8> = (0..header_len as u8).collect();
+            let payload = slices(count);
+            let (command, gathered) = pass(&SendDescriptor::Send {
+                header: &header,
+                mss: 1448,
+                context: Some(ContextId(3)),
+                flags: SendFlags::CHECKSUM,
+                payload: &payload,
+            });
+            let Command::Send(send) = command else {
+                panic!("not a send")
+            };
+            assert_eq!(send.header[..header_len], header);
+            assert_eq!(usize::from(send.header_len), header_len);
+            assert_eq!((send.mss, send.context), (1448, Some(ContextId(3))));
+            assert_eq!(send.flags, SendFlags::CHECKSUM);
+            assert_eq!(gathered, payload);
+        }
+    }
+}
+
+#[test]
+fn commands_arrive_as_they_were_posted() {
+    let addresses: [(IpAddr, IpAddr); 2] = [
+        (
+            Ipv4Addr::new(10, 0, 0, 1).into(),
+            Ipv4Addr::new(10, 0, 0, 2).into(),
+        ),
+        (
+            Ipv6Addr::LOCALHOST.into(),
+            Ipv6Addr::new(0xfe80, 0, 0, 0, 1, 2, 3, 4).into(),
+        ),
+    ];
+    for (src, dst) in addresses {
+        let flow = FlowKey {
+            src: (src, 443),
+            dst: (dst, 50_000),
+        };
+        let crypto = crypto();
+        let (command, _) = pass(&SendDescriptor::CreateContext {
+            context: ContextId(7),
+            direction: Direction::Receive,
+            flow,
+            tcpsn: SeqNum(u32::MAX),
+            crypto: &crypto,
+        });
+        let Command::Create(create) = command else {
+            panic!("not a create")
+        };
+        assert_eq!(
+            (create.context, create.direction),
+            (ContextId(7), Direction::Receive)
+        );
+        assert_eq!((create.flow, create.tcpsn), (flow, SeqNum(u32::MAX)));
+        assert_eq!(create.crypto, crypto);
+    }
+
+    for (count, verify) in [
+        (10, Verify::None),
+        (11, Verify::Frontier),
+        (43, Verify::None),
+    ] {
+        let prefix = slices(count);
+        let len: u32 = prefix.iter().map(|slice| slice.len).sum();
+        let (command, gathered) = pass(&SendDescriptor::RecoverContext {
+            context: ContextId(1),
+            start: SeqNum(u32::MAX - 3),
+            index: 1 << 50,
+            len: len + 5,
+            resume: SeqNum(u32::MAX - 3) + len,
+            prefix: &prefix,
+            verify,
+        });
+        let Command::Recover(recover) = command else {
+            panic!("not a recover")
+        };
+        assert_eq!((recover.index, recover.len), (1 << 50, len + 5));
+        assert_eq!(recover.start.distance_to(recover.resume), len);
+        assert_eq!((recover.verify, gathered), (verify, prefix));
+    }
+
+    let (command, _) = pass(&SendDescriptor::ResyncResponse {
+        context: ContextId(2),
+        tcpsn: SeqNum(5),
+        confirmed: true,
+        index: 9,
+    });
+    assert!(matches!(
+        command,
+        Command::Resync(r) if r.confirmed && r.index == 9 && r.tcpsn == SeqNum(5)
+    ));
+    let (command, _) = pass(&SendDescriptor::DestroyContext {
+        context: ContextId(2),
+    });
+    assert!(matches!(command, Command::Destroy(ContextId(2))));
+}
+
+#[test]
+fn what_does_not_fit_is_not_posted() {
+    let (mut host, _device) = pair();
+    let send = &mut host.queues[0].send;
+    let too_many = slices(MAX_SEND_SLICES + 1);
+    let post = |send: &mut SendProducer, header: &[u8], payload: &[Slice]| {
+        send.post(&SendDescriptor::Send {
+            header,
+            mss: 0,
+            context: None,
+            flags: SendFlags::NONE,
+            payload,
+        })
+    };
+    assert!(matches!(
+        post(send, &[], &too_many),
+        Err(PostError::TooManySlices { .. })
+    ));
+    assert_eq!(
+        post(send, &[0; 129], &[]),
+        Err(PostError::HeaderTooLong { len: 129 })
+    );
+    for _ in 0..4 {
+        post(send, &[], &slices(MAX_SEND_SLICES)).unwrap();
+    }
+    assert_eq!(
+        post(send, &[], &[]),
+        Err(PostError::Full { needed: 1, free: 0 })
+    );
+    assert_eq!(send.posted(), 16);
+}
+
+#[test]
+fn a_received_packet_arrives_as_it_was_pushed() {
+    let (mut host, mut device) = pair();
+    let packet = RecvDescriptor::Packet(Packet {
+        buffer: Slice {
+            offset: 1 << 45,
+            len: 66_000,
+            region: RegionId(u16::MAX),
+        },
+        header_len: 66,
+        payload_len: 65_000,
+        segments: 45,
+        context: Some(ContextId(0)),
+        offloaded: true,
+        checksum_ok: false,
+        hash: 0xdead_beef,
+    });
+    let request = RecvDescriptor::ResyncRequest {
+        context: ContextId(9),
+        tcpsn: SeqNum(3),
+    };
+    let completion = RecvDescriptor::Completion {
+        send_index: 1 << 40,
+        context: None,
+        tcpsn: SeqNum(8),
+        error: ErrorCode::SourceChanged,
+    };
+    for descriptor in [packet, request, completion] {
+        assert!(device.queues[0].recv.push(descriptor));
+    }
+    device.queues[0].recv.publish();
+    let recv = &mut host.queues[0].recv;
+    assert_eq!(
+        [recv.pop(), recv.pop(), recv.pop()],
+        [packet, request, completion].map(Some)
+    );
+    assert_eq!(recv.pop(), None);
+}
+
+#[test]
+fn every_error_code_survives_its_number() {
+    for byte in 0..=255 {
+        if let Some(code) = ErrorCode::from_byte(byte) {
+            assert_eq!(code as u8, byte);
+        }
+    }
+    assert_eq!(ErrorCode::from_byte(0), None);
+    assert_eq!(
+        ErrorCode::from_byte(ErrorCode::Unverified as u8),
+        Some(ErrorCode::Unverified)
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 512 }))]
+
+    /// Whatever a host writes into its ring, each slot is passed once and nothing panics.
+    #[test]
+    fn any_slots_decode_or_are_refused(
+        slots in proptest::collection::vec(
+            (0u8..10, any::<[u8; 7]>(), proptest::collection::vec(any::<u64>(), SLOT_WORDS - 1)),
+            1..16,
+        )
+    ) {
+        let (mut host, mut device) = pair();
+        for (opcode, head, rest) in &slots {
+            let mut words = [0; SLOT_WORDS];
+            let [a, b, c, d, e, f, g] = *head;
+            words[0] = u64::from_le_bytes([*opcode, a, b % 140, c % 14, d % 6, e, f, g]);
+            words[1..].copy_from_slice(rest);
+            host.queues[0].send.write_raw(&words);
+        }
+        let _ = host.queues[0].publish();
+        let mut gather = Gather::EMPTY;
+        let mut seen = 0;
+        while let Some(taken) = device.queues[0].send.take(&mut gather) {
+            prop_assert!(taken.index >= seen, "a slot is taken twice");
+            prop_assert!(gather.slices().len() <= MAX_RECOVER_SLICES);
+            seen = taken.index + 1;
+        }
+        prop_assert!(seen as usize <= slots.len());
+        device.queues[0].send.publish();
+        prop_assert_eq!(host.queues[0].send.completed(), slots.len() as u64);
+    }
+}

@@ -1,0 +1,61 @@
+use std::sync::Arc;
+
+use super::super::region::{DeviceRegions, Region, RegionId, Regions};
+
+#[test]
+fn only_what_is_inside_is_read_or_written() {
+    let region = Region::anonymous(100);
+    assert!(region.write(90, &[7; 10]));
+    assert!(!region.write(91, &[7; 10]));
+    assert!(!region.write(u64::MAX, &[7; 2]));
+    let mut bytes = [0; 10];
+    assert!(region.read(90, &mut bytes));
+    assert_eq!(bytes, [7; 10]);
+    assert!(!region.read(95, &mut bytes));
+    assert_eq!(region.view(99, 1), Some(&[7][..]));
+    assert_eq!(region.view(100, 0), Some(&[][..]));
+    assert_eq!(region.view(99, 2), None);
+    assert_eq!(region.view(u64::MAX - 1, 8), None);
+    assert_eq!(region.with_mut(0, 101, |_| ()), None);
+    assert_eq!(
+        region.with_mut(98, 2, |bytes| {
+            bytes[0] = 1;
+            bytes.len()
+        }),
+        Some(2)
+    );
+    assert_eq!(region.view(98, 2), Some(&[1, 7][..]));
+}
+
+#[test]
+fn read_only_memory_is_not_written() {
+    let owner = Arc::new(vec![1u8; 16]);
+    let start = owner.as_ptr().cast_mut();
+    // SAFETY: the vector's 16 bytes live as long as it does, and the region is read-only.
+    let region = unsafe { Region::from_raw_parts(start, 16, owner, false) };
+    assert!(!region.write(0, &[2]));
+    assert_eq!(region.with_mut(0, 1, |_| ()), None);
+    assert_eq!(region.view(0, 1), Some(&[1][..]));
+}
+
+#[test]
+fn the_device_sees_registrations_when_it_refreshes() {
+    let shared = Arc::new(Regions::default());
+    let mut device = DeviceRegions::new(Arc::clone(&shared));
+    let first = shared.register(Arc::new(Region::anonymous(1))).unwrap();
+    let second = shared.register(Arc::new(Region::anonymous(2))).unwrap();
+    assert!(device.get(first).is_none());
+    device.refresh();
+    assert_eq!(device.get(first).map(Region::len), Some(1));
+    assert_eq!(device.get(second).map(Region::len), Some(2));
+    assert!(device.get(RegionId(2)).is_none());
+
+    assert!(shared.unregister(first).is_some());
+    assert!(shared.unregister(first).is_none());
+    device.refresh();
+    assert!(device.get(first).is_none());
+    let third = shared.register(Arc::new(Region::anonymous(3))).unwrap();
+    assert_eq!(third, first, "ids are used again");
+    device.refresh();
+    assert_eq!(device.get(third).map(Region::len), Some(3));
+}
