@@ -189,3 +189,12 @@ thread_local! {
         blank: Gcm::new(&[0; 16]),
     });
 }
+
+#[cfg(test)]
+impl Gcm {
+    pub(super) fn allocations(&self) -> [*mut std::ffi::c_void; 2] {
+        let context = self.0.as_ptr();
+        // SAFETY: the context is initialised.
+        [context.cast(), unsafe { (*context).cipher_data }]
+    }
+}

@@ -161,3 +161,24 @@ pub fn wipe(secret: &mut [u8]) {
     // SAFETY: the slice is valid for writes of its length.
     unsafe { aws_lc_sys::OPENSSL_cleanse(secret.as_mut_ptr().cast(), secret.len()) }
 }
+
+#[cfg(test)]
+impl Cipher {
+    /// Bytes of heap memory that it really occupies.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        // SAFETY: all three point to memory from malloc; aws-lc keeps 8 bytes before what its own
+        // allocator returns.
+        unsafe {
+            match &self.0 {
+                Inner::Gcm(gcm) => gcm
+                    .allocations()
+                    .into_iter()
+                    .map(|pointer| libc::malloc_usable_size(pointer.cast::<u8>().sub(8).cast()))
+                    .sum(),
+                Inner::ChaCha(chacha) => {
+                    libc::malloc_usable_size((&raw const **chacha).cast_mut().cast())
+                }
+            }
+        }
+    }
+}

@@ -10,10 +10,13 @@
 //! - [`PostHandshake`] acts on the handshake messages and alerts that arrive as records afterwards.
 
 mod alert;
+mod aside;
 mod certificate;
 mod config;
 mod engine;
 mod error;
+#[cfg(test)]
+mod fixture;
 mod framing;
 mod handshake;
 mod key_log;
