@@ -1,1 +1,382 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
+use wire::tls::ContentType;
 
+use super::{Location, Offloaded, Opened, Output, Piece, Reader};
+use crate::Walker;
+use crate::tls::fixture::{PAIRS, info, pair, pair_of_tls13, ranges};
+use crate::tls::{
+    Alert, Algorithm, CryptoInfo, Direction, Engine, ICV_LEN, MAX_PLAINTEXT, TlsError, Version,
+    Violation, Writer,
+};
+
+const DATA: ContentType = ContentType::APPLICATION_DATA;
+
+fn seal(writer: &mut Writer, content_type: ContentType, content: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; writer.record_len(content.len())];
+    writer.seal_into(content_type, &[content], &mut bytes);
+    bytes
+}
+
+/// What a NIC context under `info`, at record `index`, makes of a record.
+fn decrypted(info: &CryptoInfo, index: u64, record: &[u8]) -> Vec<u8> {
+    let mut output = vec![0; record.len()];
+    Walker::new(index)
+        .advance(
+            &mut Engine::new(info, Direction::Receive),
+            record,
+            &mut output,
+        )
+        .expect("a header");
+    output
+}
+
+/// Encrypts `inner`, all of a TLS 1.3 record's inner plaintext.
+fn seal_inner(info: &CryptoInfo, inner: &[u8]) -> Vec<u8> {
+    let mut framed = vec![23, 3, 3];
+    framed.extend_from_slice(&((inner.len() + ICV_LEN) as u16).to_be_bytes());
+    framed.extend_from_slice(inner);
+    framed.extend_from_slice(&[0; ICV_LEN]);
+    let mut record = vec![0; framed.len()];
+    Walker::new(info.sequence)
+        .advance(
+            &mut Engine::new(info, Direction::Transmit),
+            &framed,
+            &mut record,
+        )
+        .expect("a header");
+    record
+}
+
+/// Opens a record of scattered pieces; returns its content too.
+fn open(
+    reader: &mut Reader,
+    pieces: &[(Vec<u8>, Option<u16>)],
+    buffer: Option<usize>,
+) -> Result<(Opened, Vec<u8>), TlsError> {
+    let mut memory = pieces.to_vec();
+    let mut pieces: Vec<Piece<'_>> = memory
+        .iter_mut()
+        .map(|(data, decrypted)| Piece {
+            data,
+            decrypted: *decrypted,
+        })
+        .collect();
+    let mut output = vec![0xee; buffer.unwrap_or(0)];
+    let target = match buffer {
+        Some(_) => Output::To(&mut output),
+        None => Output::InPlace,
+    };
+    let opened = reader.open(&mut pieces, target)?;
+    let content = match &opened.content {
+        Location::Output(len) => output[..*len].to_vec(),
+        Location::Record(range) => {
+            let record: Vec<u8> = pieces.iter().flat_map(|p| p.data.to_vec()).collect();
+            record[range.clone()].to_vec()
+        }
+    };
+    assert_eq!(content.len(), opened.len());
+    Ok((opened, content))
+}
+
+fn whole(record: &[u8]) -> [(Vec<u8>, Option<u16>); 1] {
+    [(record.to_vec(), None)]
+}
+
+/// Scatters a record; each piece is taken from one of its `forms`.
+fn scatter(
+    forms: &[(&[u8], Option<u16>)],
+    cuts: &[u32],
+    choices: &[usize],
+) -> Vec<(Vec<u8>, Option<u16>)> {
+    ranges(forms[0].0.len(), cuts)
+        .into_iter()
+        .zip(choices.iter().cycle())
+        .map(|(range, choice)| {
+            let (bytes, decrypted) = forms[choice % forms.len()];
+            (bytes[range].to_vec(), decrypted)
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Whatever the NIC has decrypted of a record, its content is the same.
+    #[test]
+    fn the_mix_does_not_matter(
+        pair in pair(),
+        contents in vec(vec(any::<u8>(), 0..4000), 1..4),
+        padding in 1..=16u8,
+        cuts in vec(any::<u32>(), 0..8),
+        choices in vec(0..2usize, 9),
+        buffer in any::<Option<bool>>(),
+    ) {
+        let info = info(pair, 4);
+        let (mut writer, mut reader) = (Writer::new(info.clone()), Reader::new(info.clone()));
+        writer.set_padding(padding);
+        for (i, content) in contents.iter().enumerate() {
+            let index = info.sequence + i as u64;
+            let record = seal(&mut writer, DATA, content);
+            let plain = decrypted(&info, index, &record);
+            let pieces = scatter(&[(&record, None), (&plain, Some(0))], &cuts, &choices);
+            prop_assert_eq!(reader.next_len(&record), Ok(Some(record.len())));
+            prop_assert_eq!(reader.record_index(), index);
+            // Room for all, or not for the inner content type.
+            let room = buffer.map(|more| content.len() + if more { 40 } else { 0 });
+            let (opened, got) = open(&mut reader, &pieces, room).unwrap();
+            prop_assert_eq!(&got, content);
+            prop_assert_eq!((opened.content_type, opened.record), (DATA, index));
+            let filled: Vec<_> = pieces.iter().filter(|p| !p.0.is_empty()).map(|p| p.1).collect();
+            prop_assert_eq!(opened.offloaded, if filled.iter().all(Option::is_some) {
+                Offloaded::Full
+            } else if filled.iter().any(Option::is_some) {
+                Offloaded::Partial
+            } else {
+                Offloaded::None
+            });
+        }
+    }
+
+    /// After the peer's key update the NIC goes on with the old keys for a while.
+    #[test]
+    fn transforms_under_old_keys_are_undone(
+        pair in pair_of_tls13(),
+        before in 0..4u64,
+        between in 0..3u64,
+        contents in vec(vec(any::<u8>(), 0..2000), 1..4),
+        cuts in vec(any::<u32>(), 0..8),
+        choices in vec(0..4usize, 9),
+        to_buffer in any::<bool>(),
+    ) {
+        let keys = [info(pair, 1), info(pair, 2), info(pair, 3)];
+        let mut reader = Reader::new(keys[0].clone());
+        let mut open_some = |keys: &CryptoInfo, n| {
+            let mut writer = Writer::new(keys.clone());
+            for _ in 0..n {
+                let record = seal(&mut writer, DATA, b"before");
+                open(&mut reader, &whole(&record), None).unwrap();
+            }
+        };
+        open_some(&keys[0], before);
+        assert_eq!(reader.rekey(keys[1].clone()), 1);
+        let mut open_some = |keys: &CryptoInfo, n| {
+            let mut writer = Writer::new(keys.clone());
+            for _ in 0..n {
+                let record = seal(&mut writer, DATA, b"between");
+                open(&mut reader, &whole(&record), None).unwrap();
+            }
+        };
+        open_some(&keys[1], between);
+        assert_eq!(reader.rekey(keys[2].clone()), 2);
+        let mut writer = Writer::new(keys[2].clone());
+        for (i, content) in contents.iter().enumerate() {
+            let i = i as u64;
+            let record = seal(&mut writer, DATA, content);
+            let oldest = decrypted(&keys[0], keys[0].sequence + before + between + i, &record);
+            let older = decrypted(&keys[1], keys[1].sequence + between + i, &record);
+            let plain = decrypted(&keys[2], keys[2].sequence + i, &record);
+            let forms: [(&[u8], _); 4] =
+                [(&record, None), (&oldest, Some(0)), (&older, Some(1)), (&plain, Some(2))];
+            let pieces = scatter(&forms, &cuts, &choices);
+            let room = to_buffer.then_some(content.len() + 1);
+            let (_, got) = open(&mut reader, &pieces, room).unwrap();
+            prop_assert_eq!(&got, content);
+        }
+    }
+
+    #[test]
+    fn tampering_names_the_record(
+        pair in pair(),
+        good in 0..3u64,
+        content in vec(any::<u8>(), 1..1000),
+        at in any::<usize>(),
+        bit in 0..8u32,
+        cuts in vec(any::<u32>(), 0..4),
+        to_buffer in any::<bool>(),
+    ) {
+        let info = info(pair, 4);
+        let (mut writer, mut reader) = (Writer::new(info.clone()), Reader::new(info.clone()));
+        for _ in 0..good {
+            let record = seal(&mut writer, DATA, b"good");
+            open(&mut reader, &whole(&record), None).unwrap();
+        }
+        let mut record = seal(&mut writer, DATA, &content);
+        let at = 5 + at % (record.len() - 5);
+        record[at] ^= 1 << bit;
+        let mut memory = scatter(&[(&record, None)], &cuts, &[0]);
+        let mut pieces: Vec<Piece<'_>> = memory
+            .iter_mut()
+            .map(|(data, decrypted)| Piece { data, decrypted: *decrypted })
+            .collect();
+        let mut buffer = vec![0; 1200];
+        let output = if to_buffer { Output::To(&mut buffer) } else { Output::InPlace };
+        let error = reader.open(&mut pieces, output).unwrap_err();
+        prop_assert_eq!(&error, &TlsError {
+            record: info.sequence + good,
+            violation: Violation::BadTag,
+        });
+        prop_assert_eq!(error.alert(), Alert::BadRecordMac);
+        // Nothing that is not authentic stays in the caller's buffer.
+        prop_assert!(buffer.iter().all(|b| *b == 0));
+    }
+
+    #[test]
+    fn arbitrary_records_never_panic(
+        pair in pair(),
+        bytes in vec(any::<u8>(), 0..400),
+        content_type in 19..26u8,
+        decrypted in any::<Option<bool>>(),
+        to in any::<Option<u16>>(),
+    ) {
+        let mut reader = Reader::new(info(pair, 4));
+        let mut record = vec![content_type, 3, 3];
+        record.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+        record.extend_from_slice(&bytes);
+        let _ = reader.next_len(&bytes);
+        if reader.next_len(&record).is_ok() {
+            let decrypted = decrypted.map(u16::from);
+            let to = to.map(|len| usize::from(len) % 500);
+            let _ = open(&mut reader, &[(record, decrypted)], to);
+        }
+    }
+}
+
+fn violation_of(info: &CryptoInfo, record: &[u8]) -> Violation {
+    let mut reader = Reader::new(info.clone());
+    match reader.next_len(record) {
+        Err(error) => error.violation,
+        Ok(_) => {
+            open(&mut reader, &whole(record), None)
+                .unwrap_err()
+                .violation
+        }
+    }
+}
+
+#[test]
+fn what_may_not_come_is_refused() {
+    let tls13 = info((Version::Tls13, Algorithm::Aes128Gcm), 1);
+    let tls12 = info((Version::Tls12, Algorithm::ChaCha20Poly1305), 1);
+    let refused = |info: &CryptoInfo, header: &[u8]| violation_of(info, header);
+    // A change_cipher_spec of the middlebox compatibility mode ends with the Finished.
+    assert_eq!(
+        refused(&tls13, &[20, 3, 3, 0, 1, 1]),
+        Violation::ContentType(20)
+    );
+    assert_eq!(
+        refused(&tls13, &[21, 3, 3, 0, 2, 2, 40]),
+        Violation::ContentType(21)
+    );
+    assert_eq!(
+        refused(&tls12, &[20, 3, 3, 0, 17]),
+        Violation::ContentType(20)
+    );
+    assert_eq!(
+        refused(&tls12, &[24, 3, 3, 0, 17]),
+        Violation::ContentType(24)
+    );
+    assert_eq!(
+        refused(&tls12, &[23, 3, 1, 0, 17]),
+        Violation::Version(0x301)
+    );
+    assert_eq!(refused(&tls13, &[23, 3, 3, 0, 16]), Violation::TooShort(16));
+    assert_eq!(
+        refused(&tls13, &[23, 3, 3, 0x40, 18]),
+        Violation::TooLong(MAX_PLAINTEXT + 1, MAX_PLAINTEXT)
+    );
+    assert_eq!(
+        refused(&tls12, &[23, 3, 3, 0x40, 17]),
+        Violation::TooLong(MAX_PLAINTEXT + 1, MAX_PLAINTEXT)
+    );
+    assert_eq!(
+        violation_of(&tls13, &seal_inner(&tls13, &[0])),
+        Violation::OnlyPadding
+    );
+    assert_eq!(
+        violation_of(&tls13, &seal_inner(&tls13, &[0; 900])),
+        Violation::OnlyPadding
+    );
+    assert_eq!(
+        violation_of(&tls13, &seal_inner(&tls13, &[22, 0, 0])),
+        Violation::Empty(22)
+    );
+    assert_eq!(
+        violation_of(&tls13, &seal_inner(&tls13, &[1, 20])),
+        Violation::ContentType(20)
+    );
+    assert_eq!(
+        violation_of(&tls13, &seal_inner(&tls13, &[7; MAX_PLAINTEXT + 1])),
+        Violation::ContentType(7)
+    );
+    let alert = seal(&mut Writer::new(tls12.clone()), ContentType::ALERT, &[]);
+    assert_eq!(violation_of(&tls12, &alert), Violation::Empty(21));
+}
+
+#[test]
+fn a_record_size_limit_is_kept() {
+    for pair in PAIRS {
+        let info = info(pair, 1);
+        let mut writer = Writer::new(info.clone());
+        writer.set_max_plaintext(64);
+        assert_eq!(writer.max_plaintext(), 64);
+        let mut reader = Reader::new(info.clone());
+        reader.set_max_plaintext(64);
+        let record = seal(&mut writer, DATA, &[1; 64]);
+        open(&mut reader, &whole(&record), None).unwrap();
+        writer.set_max_plaintext(65);
+        let record = seal(&mut writer, DATA, &[1; 65]);
+        let error = open(&mut reader, &whole(&record), None).unwrap_err();
+        assert_eq!(error.violation, Violation::TooLong(65, 64));
+        assert_eq!(error.alert(), Alert::RecordOverflow);
+    }
+}
+
+#[test]
+fn the_largest_records_are_opened() {
+    for pair in PAIRS {
+        let info = info(pair, 1);
+        let record = seal(&mut Writer::new(info.clone()), DATA, &[9; MAX_PLAINTEXT]);
+        for room in [None, Some(MAX_PLAINTEXT), Some(MAX_PLAINTEXT - 1)] {
+            let (opened, content) =
+                open(&mut Reader::new(info.clone()), &whole(&record), room).unwrap();
+            assert_eq!(content, [9; MAX_PLAINTEXT]);
+            let in_output = matches!(opened.content, Location::Output(_));
+            assert_eq!(in_output, room == Some(MAX_PLAINTEXT));
+        }
+    }
+}
+
+#[test]
+fn other_content_types_come_through() {
+    for pair in PAIRS {
+        let info = info(pair, 1);
+        let mut writer = Writer::new(info.clone());
+        let mut reader = Reader::new(info.clone());
+        for content_type in [ContentType::ALERT, ContentType::HANDSHAKE, DATA] {
+            let record = seal(&mut writer, content_type, &[1, 0]);
+            let (opened, content) = open(&mut reader, &whole(&record), None).unwrap();
+            assert_eq!(
+                (opened.content_type, &content[..]),
+                (content_type, &[1, 0][..])
+            );
+            assert_eq!(opened.offloaded, Offloaded::None);
+        }
+    }
+}
+
+#[test]
+fn an_unknown_epoch_is_an_error_of_ours() {
+    let info = info(PAIRS[3], 1);
+    let record = seal(&mut Writer::new(info.clone()), DATA, b"data");
+    let error = open(&mut Reader::new(info), &[(record, Some(9))], None).unwrap_err();
+    assert_eq!(error.violation, Violation::UnknownEpoch(9));
+    assert_eq!(error.alert(), Alert::InternalError);
+}
+
+#[test]
+fn a_header_is_waited_for() {
+    let reader = Reader::new(info(PAIRS[3], 1));
+    assert_eq!(reader.next_len(&[]), Ok(None));
+    assert_eq!(reader.next_len(&[23, 3, 3, 0]), Ok(None));
+}
