@@ -20,15 +20,12 @@ body_is_the_file() {
     at=$(grep -abo $'^Content-Type: [a-z/-]*\r' "$scratch/answer" | tail -n 1 | cut -d: -f1)
     [[ -n $at ]] || { why="no response: $(last_words s_client.log)"; return 1; }
     local head
-    head=$(tail -c "+$((at + 1))" "$scratch/answer" | grep -abo -m1 $'^\r$' | head -n 1 | cut -d: -f1)
-    tail -c "+$((at + head + 3))" "$scratch/answer" | head -c "$size" | cmp -s - "$scratch/root/large" ||
+    head=$(grep -abo $'^\r$' <(tail -c "+$((at + 1))" "$scratch/answer") | head -n 1 | cut -d: -f1)
+    cmp -s -n "$size" <(tail -c "+$((at + head + 3))" "$scratch/answer") "$scratch/root/large" ||
         { why='the bytes differ'; return 1; }
 }
 
 request() { printf 'GET /large HTTP/1.1\r\nHost: longshore.test\r\n%s\r\n' "${1:-}"; }
-last='Connection: close
-'
-
 case_of() { # NAME
     if body_is_the_file; then ok "$1"; else not_ok "$1" "$why"; fi
 }

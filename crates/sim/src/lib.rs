@@ -1,1 +1,21 @@
-//! A longshore crate.
+//! Virtual-time worlds: hosts, NICs and impaired links stepped in one thread, repeatable from a seed.
+//!
+//! A [`World`] has a clock of its own, which jumps to the next wake-up of anything in it; an hour of retransmission
+//! timeouts takes as long as its packets take to compute. [`oracle`] drives one list of operations through a world with
+//! TLS offload and through one with plain software, where both have to give the same bytes and the same ends.
+//! [`Plaintext`] watches the wire meanwhile.
+//!
+//! # Order of calls
+//! Between calls of [`World::step`] the applications use their stacks ([`World::stack`]) as they would anywhere;
+//! `step` moves packets until now, and answers whether anything moved. When neither the applications nor `step` have
+//! anything to do, [`World::advance`] jumps to the next wake-up.
+#![forbid(unsafe_code)]
+
+pub mod oracle;
+mod plaintext;
+mod session;
+mod world;
+
+pub use plaintext::{Leak, Plaintext};
+pub use session::{Identity, SERVER_NAME, Suite};
+pub use world::{Cycles, NodeConfig, Observer, World, WorldConfig};

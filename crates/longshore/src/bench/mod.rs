@@ -1,0 +1,52 @@
+//! `longshore bench`: what an offload saves, in cycles of the host.
+
+mod case;
+mod clock;
+mod linux;
+mod printed;
+mod rounds;
+mod settings;
+mod source;
+mod transfer;
+mod world;
+
+use clap::{Args, Subcommand};
+
+pub use case::{Asked, Case, Direction, HostCycles, Mode, NicCycles, PcieBytes, Ratios, Records, Report, Resyncs};
+pub use clock::cycles_per_second;
+pub use settings::Settings;
+
+#[cfg(test)]
+mod tests;
+
+/// `longshore bench`.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// What to measure.
+    #[command(subcommand)]
+    pub what: What,
+}
+
+/// What can be measured.
+#[derive(Clone, Debug, Subcommand)]
+pub enum What {
+    /// TLS: plain TCP, software TLS and offloaded TLS, sending and receiving, in one run
+    #[command(after_help = "Examples:
+  longshore bench tls
+  longshore bench tls --connections 131072 --bytes 1073741824
+  longshore bench tls --loss 0.05 --connections 128 --json
+  sudo longshore bench tls --linux --report bench.html")]
+    Tls(Settings),
+}
+
+/// Measures, and prints what came of it.
+///
+/// # Errors
+/// When the bytes that arrived are not those that were sent, or the report can't be written.
+pub fn run(options: &Options) -> anyhow::Result<()> {
+    let What::Tls(settings) = &options.what;
+    let report = rounds::measure(settings)?;
+    printed::print(settings, &report)?;
+    anyhow::ensure!(report.bytes_verified, "bytes that arrived are not those that were sent");
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! Rounds of every mode in turn, and the median of each.
+
+use anyhow::Context as _;
+use indicatif::ProgressBar;
+use sim::Suite;
+
+use super::source::Source;
+use super::transfer::{Connections, Load, Round, Taken, transfer};
+use super::world::{BenchWorld, RECEIVER, SENDER};
+use super::{Asked, Case, Direction, HostCycles, Mode, NicCycles, Ratios, Records, Report, Settings, linux};
+use super::cycles_per_second;
+
+/// Measures as the settings say.
+///
+/// # Errors
+/// When a connection breaks.
+pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
+    let progress = if settings.json {
+        ProgressBar::hidden()
+    } else {
+        ProgressBar::new(u64::from(settings.rounds + 1) * Mode::OURS.len() as u64)
+    };
+    let rounds = run(settings, &progress)?;
+    let mut bytes_verified = rounds.iter().flatten().all(|round| round.verified);
+    let mut cases = Vec::new();
+    for direction in [Direction::Tx, Direction::Rx] {
+        for (mode, rounds) in Mode::OURS.into_iter().zip(&rounds) {
+            cases.push(case(direction, mode, rounds));
+        }
+    }
+    let records = cases
+        .iter()
+        .filter(|case| case.direction == Direction::Rx && case.mode.offloaded())
+        .filter_map(|case| case.records)
+        .fold(Records::default(), |sum, records| sum.plus(&records));
+
+    let mut notes = Vec::new();
+    if settings.linux {
+        match linux::measure(settings, &progress) {
+            Ok(measured) => {
+                bytes_verified &= measured.verified;
+                cases.extend(measured.cases);
+            }
+            Err(error) => notes.push(format!("Linux was left out: {error:#}")),
+        }
+    }
+    progress.finish_and_clear();
+    Ok(Report { settings: asked(settings), ratios: Ratios::of(&cases), cases, records, bytes_verified, notes })
+}
+
+fn asked(settings: &Settings) -> Asked {
+    Asked {
+        suite: Suite::DEFAULT.to_string(),
+        record_bytes: settings.record_bytes,
+        message_bytes: settings.message_bytes,
+        bytes: settings.share_of_a_connection() * u64::from(settings.connections),
+        connections: settings.connections,
+        loss: settings.loss,
+        reorder: settings.reorder,
+        seed: settings.seed,
+        rounds: settings.rounds,
+        cycles_per_second: cycles_per_second(),
+    }
+}
+
+/// For each mode its rounds. One more round than asked for goes first, to warm up and to grow the windows; it is
+/// verified, but not counted.
+fn run(settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Vec<Vec<Round>>> {
+    let count = settings.connections;
+    progress.set_message("connecting");
+    let mut world = BenchWorld::new(settings, count * 2)?;
+    let mut plain = Connections::new(world.open(0, count)?);
+    let mut secured = Connections::new(world.open(count, count)?);
+    world.secure(secured.pairs(), Suite::DEFAULT, settings.seed)?;
+    let source = Source::new(settings.seed, settings.message_bytes as usize);
+    let region = world.world.stack(SENDER).register(source.region(), "the benchmark's payload")?;
+    world.impair(settings);
+
+    let mut rounds = vec![Vec::new(); Mode::OURS.len()];
+    for number in 0..=settings.rounds {
+        for (mode, rounds) in Mode::OURS.into_iter().zip(&mut rounds) {
+            progress.set_message(mode.label());
+            if mode.secured() {
+                world.set_offload(secured.pairs(), mode.offloaded())?;
+            }
+            let connections = if mode.secured() { &mut secured } else { &mut plain };
+            let load = Load {
+                mode,
+                share: settings.share_of_a_connection(),
+                message: settings.message_bytes as usize,
+                region,
+            };
+            let round = transfer(&mut world, connections, &source, load)
+                .with_context(|| format!("round {number}, {}", mode.label()))?;
+            if number > 0 {
+                rounds.push(round);
+            } else {
+                anyhow::ensure!(round.verified, "{}: bytes arrived wrong", mode.label());
+            }
+            progress.inc(1);
+        }
+    }
+    Ok(rounds)
+}
+
+/// The round with the median of host cycles stands for all.
+fn case(direction: Direction, mode: Mode, rounds: &[Round]) -> Case {
+    let node = match direction {
+        Direction::Tx => SENDER,
+        Direction::Rx => RECEIVER,
+    };
+    let per_byte = |round: &Round| round.taken[node].host as f64 / round.bytes as f64;
+    let mut sorted: Vec<&Round> = rounds.iter().collect();
+    sorted.sort_by(|a, b| per_byte(a).total_cmp(&per_byte(b)));
+    let median = sorted[sorted.len() / 2];
+    let (host, nic) = cycles_per_byte(&median.taken[node], median.bytes);
+    let receives = direction == Direction::Rx && mode.secured();
+    Case {
+        direction,
+        mode,
+        bytes: median.bytes,
+        host_cycles_per_byte: host,
+        nic_cycles_per_byte: nic,
+        gbit_per_host_core: gbit_per_host_core(host.total),
+        rounds: rounds.iter().map(per_byte).collect(),
+        pcie_bytes: median.pcie[node],
+        records: receives.then_some(median.records),
+        resyncs: (receives && mode.offloaded()).then_some(median.resyncs),
+        retransmitted_bytes: if direction == Direction::Tx { median.retransmitted } else { 0 },
+    }
+}
+
+/// Cycles by component over the bytes.
+pub fn cycles_per_byte(taken: &Taken, bytes: u64) -> (HostCycles, NicCycles) {
+    let per_byte = |cycles: u64| cycles as f64 / bytes as f64;
+    let stack = taken.copy + taken.l5 + taken.tcp + taken.driver;
+    let host = HostCycles {
+        app: per_byte(taken.host.saturating_sub(stack)),
+        copy: per_byte(taken.copy),
+        l5: per_byte(taken.l5),
+        tcp: per_byte(taken.tcp),
+        driver: per_byte(taken.driver),
+        total: per_byte(taken.host),
+    };
+    let nic = NicCycles {
+        transmit: per_byte(taken.nic_transmit),
+        receive: per_byte(taken.nic_receive),
+        total: per_byte(taken.nic_transmit + taken.nic_receive),
+    };
+    (host, nic)
+}
+
+/// What a core of the host could carry that does nothing else.
+pub fn gbit_per_host_core(cycles_per_byte: f64) -> f64 {
+    if cycles_per_byte > 0.0 { cycles_per_second() / cycles_per_byte * 8.0 / 1e9 } else { 0.0 }
+}

@@ -1,0 +1,13 @@
+//! One self-contained HTML page with tables and plots: no script, no font, no image from elsewhere.
+
+mod bars;
+mod escape;
+mod page;
+mod tables;
+
+pub use bars::{Bar, Bars, figure};
+pub use page::Page;
+pub use tables::Table;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! The application on one side: goes through its operations and reads what comes.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use host::{CloseReason, Event, ListenerId, Offload, SocketError, SocketId, Stack, TlsRole};
+use l5p::tls::CryptoInfo;
+use nic::ring::{Region, RegionId, Slice};
+
+use super::{Operation, Reads, Side};
+
+/// How the connection gets its keys, from one side's point of view.
+pub(super) enum Session {
+    Handshake(TlsRole),
+    Installed { transmit: CryptoInfo, receive: CryptoInfo },
+}
+
+pub(super) struct Endpoint {
+    side: Side,
+    offload: Offload,
+    session: Option<Session>,
+    key_updates: bool,
+    pub(super) socket: Option<SocketId>,
+    /// Whether writes carry plaintext of the session from here on.
+    pub(super) secured: bool,
+
+    operations: Vec<Operation>,
+    next: usize,
+    /// Bytes of the operation under way that are written.
+    done: u32,
+    waits_until: Option<Instant>,
+    stream: Vec<u8>,
+    region: RegionId,
+    written: usize,
+
+    reads: Reads,
+    pub(super) received: Vec<u8>,
+    pub(super) eof: bool,
+    pub(super) closed: Option<CloseReason>,
+}
+
+impl Endpoint {
+    pub(super) fn new(
+        side: Side,
+        stack: &mut Stack,
+        session: Session,
+        offload: Offload,
+        stream: &[u8],
+        operations: &[Operation],
+        reads: Reads,
+    ) -> Self {
+        let region = Region::anonymous(stream.len().max(1));
+        assert!(region.write(0, stream), "the region is as long as the stream");
+        let region = stack.register(Arc::new(region), "the payload").expect("a free region id");
+        Self {
+            side,
+            offload,
+            key_updates: matches!(session, Session::Handshake(_)),
+            session: Some(session),
+            socket: None,
+            secured: false,
+            operations: operations.to_vec(),
+            next: 0,
+            done: 0,
+            waits_until: None,
+            stream: stream.to_vec(),
+            region,
+            written: 0,
+            reads,
+            received: Vec::new(),
+            eof: false,
+            closed: None,
+        }
+    }
+
+    pub(super) fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Whether there is nothing more to do or to come.
+    pub(super) fn is_done(&self) -> bool {
+        self.closed.is_some()
+    }
+
+    /// When an operation that waits goes on.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.waits_until
+    }
+
+    /// How far it is, for a report.
+    pub(super) fn position(&self) -> String {
+        format!(
+            "{:?}: operation {} of {}, {} of {} bytes written, {} read, end of stream {}, closed {:?}",
+            self.side,
+            self.next,
+            self.operations.len(),
+            self.written,
+            self.stream.len(),
+            self.received.len(),
+            self.eof,
+            self.closed
+        )
+    }
+
+    /// Takes events; `listener` is the server's.
+    pub(super) fn handle_events(&mut self, now: Instant, stack: &mut Stack, listener: Option<ListenerId>) -> bool {
+        let mut moved = false;
+        while let Some(event) = stack.poll_event() {
+            moved = true;
+            match event {
+                Event::Accepted(id) => {
+                    assert_eq!(Some(id), listener);
+                    if let Some(socket) = stack.accept(id) {
+                        self.socket = Some(socket);
+                        self.secure(now, stack, socket);
+                    }
+                }
+                Event::Connected(socket) if self.side == Side::Client => self.secure(now, stack, socket),
+                Event::Secured(_) => self.secured = true,
+                Event::Closed(_, reason) => self.closed = Some(reason),
+                Event::Connected(_) | Event::Readable(_) | Event::Writable(_) => {}
+            }
+        }
+        moved
+    }
+
+    fn secure(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) {
+        match self.session.take() {
+            Some(Session::Handshake(role)) => {
+                stack.start_tls(now, socket, role, self.offload).expect("TLS starts on a new connection");
+            }
+            Some(Session::Installed { transmit, receive }) => {
+                stack
+                    .install_tls(now, socket, transmit, receive, self.offload)
+                    .expect("keys are installed on a new connection");
+                self.secured = true;
+            }
+            None => {}
+        }
+    }
+
+    /// Reads what there is, and goes on with the operations if `go`. Answers whether anything was done.
+    pub(super) fn poll(&mut self, now: Instant, stack: &mut Stack, go: bool) -> bool {
+        let Some(socket) = self.socket else {
+            return false;
+        };
+        if !self.secured {
+            return false;
+        }
+        let mut moved = self.read(now, stack, socket);
+        while go && self.closed.is_none() && self.operate(now, stack, socket) {
+            moved = true;
+        }
+        moved
+    }
+
+    fn read(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) -> bool {
+        let mut moved = false;
+        while !self.eof {
+            let before = self.received.len();
+            let result = match self.reads {
+                Reads::Copied(most) => {
+                    self.received.resize(before + most, 0);
+                    let result = stack.read(now, socket, &mut self.received[before..]);
+                    self.received.truncate(before + result.as_ref().map_or(0, |&len| len));
+                    result.map(|len| len > 0)
+                }
+                Reads::InPlace => stack.read_chunk(now, socket).map(|chunk| {
+                    if let Some(chunk) = &chunk {
+                        self.received.extend_from_slice(chunk);
+                    }
+                    chunk.is_some()
+                }),
+            };
+            match result {
+                Ok(true) => moved = true,
+                Ok(false) => {
+                    self.eof = true;
+                    moved = true;
+                }
+                Err(_) => break,
+            }
+        }
+        moved
+    }
+
+    /// One step of the operation under way.
+    fn operate(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) -> bool {
+        let Some(&operation) = self.operations.get(self.next) else {
+            return false;
+        };
+        match operation {
+            Operation::Write(bytes) | Operation::Send(bytes) => {
+                let left = bytes - self.done;
+                let result = if left == 0 {
+                    Ok(0)
+                } else if matches!(operation, Operation::Write(_)) {
+                    stack.write(now, socket, &self.stream[self.written..self.written + left as usize])
+                } else {
+                    let slice = Slice { region: self.region, offset: self.written as u64, len: left };
+                    stack.send_slices(now, socket, &[slice])
+                };
+                match result {
+                    Ok(len) => {
+                        self.written += len;
+                        self.done += len as u32;
+                        if self.done == bytes {
+                            self.finish();
+                        }
+                        len > 0 || self.done == bytes
+                    }
+                    Err(SocketError::WouldBlock | SocketError::Closed(_)) => false,
+                    Err(error) => panic!("{:?} writes: {error}", self.side),
+                }
+            }
+            Operation::KeyUpdate { request_peer } => {
+                if self.key_updates {
+                    match stack.key_update(now, socket, request_peer) {
+                        Ok(()) | Err(SocketError::Unsupported(_) | SocketError::Closed(_)) => {}
+                        Err(SocketError::WouldBlock) => return false,
+                        Err(error) => panic!("{:?} changes its key: {error}", self.side),
+                    }
+                }
+                self.finish();
+                true
+            }
+            Operation::Wait(time) => {
+                let until = *self.waits_until.get_or_insert(now + time);
+                if now < until {
+                    return false;
+                }
+                self.finish();
+                true
+            }
+            Operation::Await(bytes) => {
+                if self.received.len() < bytes as usize && !self.eof {
+                    return false;
+                }
+                self.finish();
+                true
+            }
+            Operation::Shutdown => match stack.shutdown(now, socket) {
+                Ok(()) | Err(SocketError::SendClosed | SocketError::Closed(_)) => {
+                    self.finish();
+                    true
+                }
+                Err(SocketError::WouldBlock) => false,
+                Err(error) => panic!("{:?} shuts down: {error}", self.side),
+            },
+        }
+    }
+
+    fn finish(&mut self) {
+        self.next += 1;
+        self.done = 0;
+        self.waits_until = None;
+    }
+}

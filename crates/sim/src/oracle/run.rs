@@ -1,0 +1,306 @@
+//! One run of a scenario.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use host::{CloseReason, ListenOptions, Offload, TlsInfo};
+use wire::SeqNum;
+
+use super::endpoint::{Endpoint, Session};
+use super::{Family, Keys, Operation, Scenario, Side};
+use crate::{Identity, Leak, NodeConfig, Plaintext, World, WorldConfig};
+
+/// Virtual time that a run may take: many times the longest retransmission timeout.
+const LONGEST: Duration = Duration::from_secs(4 * 3600);
+const PORT: u16 = 443;
+
+/// How one side ended.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// All that it read.
+    pub received: Vec<u8>,
+    /// Whether it read to the end of the stream.
+    pub eof: bool,
+    /// Why the connection ended.
+    pub closed: Option<CloseReason>,
+    /// The TLS session, when the connection ended.
+    pub tls: Option<TlsInfo>,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "end of stream {}, closed {:?}", self.eof, self.closed)
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The client's end and the server's.
+    pub ends: [End; 2],
+    /// The first plaintext that stood in a frame: who sent it, the frame's number, and what it was.
+    pub leak: Option<(Side, u64, Leak)>,
+    /// The first frame that gave another byte for a sequence number than one before it: who sent it, and its number.
+    pub changed: Option<(Side, u64)>,
+    /// Frames that both NICs sent.
+    pub frames: u64,
+    /// The first sequence number of the client's.
+    pub client_isn: SeqNum,
+    /// TCP's stream as it was on the wire, from each side: what a receiver puts together.
+    pub wire: [Vec<u8>; 2],
+    /// The NICs' counters.
+    pub nic: [Vec<(&'static str, u64)>; 2],
+}
+
+impl Outcome {
+    /// A counter of one side's NIC.
+    ///
+    /// # Panics
+    /// When it has no such counter.
+    pub fn counter(&self, side: Side, name: &str) -> u64 {
+        let found = self.nic[side as usize].iter().find(|(counter, _)| *counter == name);
+        found.unwrap_or_else(|| panic!("no counter {name}")).1
+    }
+}
+
+/// A run that did not come to its end.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the run stalled after {after:?} of virtual time and {frames} frames; {client}; {server}")]
+pub struct Stalled {
+    after: Duration,
+    frames: u64,
+    client: String,
+    server: String,
+}
+
+/// Drives the scenario with this payload and this offload on both sides.
+///
+/// # Errors
+/// When the connection does not end in a virtual time in which it should.
+pub fn run(scenario: &Scenario, streams: &[Vec<u8>; 2], offload: Offload) -> Result<Outcome, Stalled> {
+    let start = match scenario.wrap_within {
+        Some(within) => until_wrap(scenario, streams, within),
+        None => Duration::ZERO,
+    };
+    Run::new(scenario, streams, offload, start).finish()
+}
+
+/// How long to wait so that the client's sequence numbers start at most `within` before their wrap. They rise by one
+/// every 4 µs (RFC 6528 §3); a world that goes as far as the SYN tells from where.
+fn until_wrap(scenario: &Scenario, streams: &[Vec<u8>; 2], within: u32) -> Duration {
+    let mut probe = Run::new(scenario, streams, Offload::None, Duration::ZERO);
+    while probe.wire.borrow().streams[0].isn.is_none() {
+        assert!(probe.step(), "the client sends its SYN");
+    }
+    let isn = probe.wire.borrow().streams[0].isn.expect("just seen");
+    let wanted = SeqNum(0u32.wrapping_sub(within / 2 + 1));
+    Duration::from_micros(4 * u64::from(isn.distance_to(wanted)))
+}
+
+struct Run {
+    world: World,
+    endpoints: [Endpoint; 2],
+    listener: host::ListenerId,
+    wire: Rc<RefCell<Wire>>,
+}
+
+impl Run {
+    fn new(scenario: &Scenario, streams: &[Vec<u8>; 2], offload: Offload, start: Duration) -> Self {
+        let mut node = NodeConfig::default();
+        node.nic.context_memory = scenario.context_memory;
+        node.stack.arena_bytes = 24 << 20;
+        let mut world = World::new(WorldConfig {
+            seed: scenario.seed,
+            mtu: scenario.mtu,
+            links: [scenario.link, scenario.link],
+            nodes: [node.clone(), node],
+            ..WorldConfig::default()
+        });
+        let begin = world.now() + start;
+        while world.now() < begin {
+            world.settle();
+            world.advance_to(begin);
+        }
+
+        let wire = Rc::new(RefCell::new(Wire::new(streams)));
+        let watch = Rc::clone(&wire);
+        world.observe(move |node, frame| watch.borrow_mut().handle_frame(node, frame));
+
+        let address = SocketAddr::new(World::address(1, scenario.family == Family::V6), PORT);
+        let listener = world.stack(1).listen(address, ListenOptions::default()).expect("the port is free");
+        let [client, server] = sessions(scenario);
+        let mut endpoint = |side: Side, session| {
+            let at = side as usize;
+            let mut operations = scenario.operations[at].clone();
+            if operations.last() != Some(&Operation::Shutdown) {
+                operations.push(Operation::Shutdown);
+            }
+            Endpoint::new(side, world.stack(at), session, offload, &streams[at], &operations, scenario.reads[at])
+        };
+        let mut endpoints = [endpoint(Side::Client, client), endpoint(Side::Server, server)];
+        let now = world.now();
+        endpoints[0].socket = Some(world.stack(0).connect(now, address).expect("the peer is on the link"));
+        Self { world, endpoints, listener, wire }
+    }
+
+    /// Everything that is due now, then the clock. `false` when there is nothing to come.
+    fn step(&mut self) -> bool {
+        let now = self.world.now();
+        let mut moved = false;
+        for at in 0..2 {
+            let listener = (at == 1).then_some(self.listener);
+            moved |= self.endpoints[at].handle_events(now, self.world.stack(at), listener);
+        }
+        // Both sides must have installed their keys before the first record comes.
+        let go = self.endpoints.iter().all(|endpoint| endpoint.secured);
+        for at in 0..2 {
+            moved |= self.endpoints[at].poll(now, self.world.stack(at), go);
+        }
+        moved |= self.world.step();
+        if moved {
+            return true;
+        }
+        match self.endpoints.iter().filter_map(Endpoint::poll_timeout).min() {
+            Some(when) => {
+                self.world.advance_to(when);
+                true
+            }
+            None => self.world.advance(),
+        }
+    }
+
+    fn finish(mut self) -> Result<Outcome, Stalled> {
+        let deadline = self.world.now() + LONGEST;
+        while !self.endpoints.iter().all(Endpoint::is_done) {
+            if !self.step() || self.world.now() > deadline {
+                return Err(self.stalled(deadline - LONGEST));
+            }
+        }
+        Ok(self.outcome())
+    }
+
+    fn stalled(&self, began: Instant) -> Stalled {
+        Stalled {
+            after: self.world.now() - began,
+            frames: self.wire.borrow().frames,
+            client: self.endpoints[0].position(),
+            server: self.endpoints[1].position(),
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let Self { world, endpoints, wire, .. } = self;
+        let nic = [0, 1].map(|at| world.nic(at).counters().iter().collect());
+        let ends = endpoints.map(|endpoint| endpoint.end(&world));
+        let wire = wire.borrow();
+        let [client, server] = &wire.streams;
+        Outcome {
+            ends,
+            leak: wire.leak,
+            changed: wire.changed,
+            frames: wire.frames,
+            client_isn: client.isn.expect("a connection had a SYN"),
+            wire: [client.bytes.clone(), server.bytes.clone()],
+            nic,
+        }
+    }
+}
+
+impl Endpoint {
+    fn end(self, world: &World) -> End {
+        let tls = self.socket.and_then(|socket| world.stack_ref(self.side() as usize).info(socket)?.tls);
+        End { received: self.received, eof: self.eof, closed: self.closed, tls }
+    }
+}
+
+fn sessions(scenario: &Scenario) -> [Session; 2] {
+    match scenario.keys {
+        Keys::Handshake => {
+            let identity = Identity::new();
+            [
+                Session::Handshake(identity.client(scenario.suite)),
+                Session::Handshake(identity.server(scenario.suite)),
+            ]
+        }
+        Keys::Installed => {
+            let out = scenario.suite.keys(scenario.seed ^ 0x0c11_e217);
+            let back = scenario.suite.keys(scenario.seed ^ 0x5e12_7e12);
+            [
+                Session::Installed { transmit: out.clone(), receive: back.clone() },
+                Session::Installed { transmit: back, receive: out },
+            ]
+        }
+    }
+}
+
+/// Watches the wire.
+struct Wire {
+    plaintext: Plaintext,
+    frames: u64,
+    leak: Option<(Side, u64, Leak)>,
+    changed: Option<(Side, u64)>,
+    streams: [Stream; 2],
+}
+
+/// One direction's bytes, put together from the segments that carry them.
+#[derive(Default)]
+struct Stream {
+    isn: Option<SeqNum>,
+    bytes: Vec<u8>,
+    known: Vec<bool>,
+}
+
+impl Wire {
+    fn new(streams: &[Vec<u8>; 2]) -> Self {
+        Self {
+            plaintext: Plaintext::of(streams.iter().map(Vec::as_slice)),
+            frames: 0,
+            leak: None,
+            changed: None,
+            streams: Default::default(),
+        }
+    }
+
+    fn handle_frame(&mut self, node: usize, frame: &[u8]) {
+        self.frames += 1;
+        if self.leak.is_none() {
+            self.leak = self.plaintext.find(frame).map(|leak| (Side::BOTH[node], self.frames, leak));
+        }
+        let Ok(parsed) = wire::packet::parse(frame) else {
+            return;
+        };
+        let stream = &mut self.streams[node];
+        if parsed.tcp.flags.contains(wire::tcp::Flags::SYN) {
+            stream.isn = Some(parsed.tcp.seq);
+            return;
+        }
+        let Some(isn) = stream.isn else { return };
+        // The SYN takes a sequence number; keep-alive probes stand before the first byte of data.
+        let at = isn.distance_to(parsed.tcp.seq).wrapping_sub(1) as usize;
+        if at < 1 << 31 && !stream.take(at, parsed.payload(frame)) && self.changed.is_none() {
+            self.changed = Some((Side::BOTH[node], self.frames));
+        }
+    }
+}
+
+impl Stream {
+    /// Takes bytes at a place in the stream. `false` when they are not what was there before.
+    fn take(&mut self, at: usize, payload: &[u8]) -> bool {
+        let end = at + payload.len();
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+            self.known.resize(end, false);
+        }
+        let mut same = true;
+        for ((byte, known), &new) in self.bytes[at..end].iter_mut().zip(&mut self.known[at..end]).zip(payload) {
+            same &= !*known || *byte == new;
+            if !*known {
+                (*byte, *known) = (new, true);
+            }
+        }
+        same
+    }
+}

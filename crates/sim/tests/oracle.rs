@@ -1,0 +1,140 @@
+//! TLS offload against plain software: whatever happens on the link, both give the same bytes and the same ends, no
+//! plaintext is on the wire, and no sequence number ever carries two different bytes.
+
+mod scenarios;
+
+use host::Offload;
+use proptest::prelude::*;
+use scenarios::{cases, link, operations, reads, suites};
+use sim::oracle::{Family, Keys, Operation, Plant, Reads, Scenario, Side, compare};
+use sim::Suite;
+
+fn families() -> impl Strategy<Value = Family> {
+    prop_oneof![Just(Family::V4), Just(Family::V6)]
+}
+
+/// From the smallest that IPv6 allows to jumbo frames; mostly Ethernet's.
+fn mtus() -> impl Strategy<Value = u16> {
+    prop_oneof![3 => Just(1500u16), 1 => Just(1280u16), 2 => 1280u16..9001]
+}
+
+fn scenario() -> impl Strategy<Value = Scenario> {
+    (
+        (any::<u64>(), suites(), prop_oneof![Just(Keys::Installed), Just(Keys::Handshake)], families(), mtus()),
+        (link(), prop::option::of(1u32..200_000), prop_oneof![4 => Just(4 << 20), 1 => Just(416u64)]),
+        ([reads(), reads()], operations()),
+    )
+        .prop_map(|((seed, suite, keys, family, mtu), (link, wrap_within, context_memory), (reads, operations))| {
+            Scenario {
+                seed,
+                suite,
+                keys,
+                family,
+                mtu,
+                link,
+                wrap_within,
+                plant: Vec::new(),
+                context_memory,
+                reads,
+                operations,
+            }
+        })
+}
+
+fn plants() -> impl Strategy<Value = Vec<Plant>> {
+    let one = (any::<bool>(), 0u32..150_000, prop_oneof![Just(16_401u16), Just(0), 17u16..17_000], 1u8..12)
+        .prop_map(|(server, at, length, count)| Plant {
+            side: if server { Side::Server } else { Side::Client },
+            at,
+            length,
+            count,
+        });
+    prop::collection::vec(one, 1..5)
+}
+
+proptest! {
+    #![proptest_config(cases(48))]
+
+    #[test]
+    fn any_connection_is_the_same_with_and_without_offload(scenario in scenario()) {
+        compare(&scenario, &[Offload::Both]).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    }
+
+    #[test]
+    fn either_direction_may_be_offloaded_alone(scenario in scenario(), transmit in any::<bool>()) {
+        let offload = if transmit { Offload::Tx } else { Offload::Rx };
+        compare(&scenario, &[offload]).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    }
+
+    #[test]
+    fn forged_headers_in_the_ciphertext_change_nothing(scenario in scenario(), plant in plants()) {
+        let scenario = Scenario { keys: Keys::Installed, plant, ..scenario };
+        compare(&scenario, &[Offload::Both]).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    }
+
+    #[test]
+    fn keys_may_change_at_any_time(
+        scenario in scenario(),
+        updates in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>(), any::<bool>()), 1..8),
+    ) {
+        let mut scenario = Scenario {
+            keys: Keys::Handshake,
+            suite: Suite { version: l5p::tls::Version::Tls13, ..scenario.suite },
+            ..scenario
+        };
+        for (server, place, request_peer) in updates {
+            let list = &mut scenario.operations[usize::from(server)];
+            list.insert(place.index(list.len() + 1), Operation::KeyUpdate { request_peer });
+        }
+        compare(&scenario, &[Offload::Both]).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    }
+}
+
+fn bulk(suite: Suite, keys: Keys, operation: Operation) -> Scenario {
+    Scenario {
+        seed: 7,
+        suite,
+        keys,
+        family: Family::V4,
+        mtu: 1500,
+        link: Default::default(),
+        wrap_within: None,
+        plant: Vec::new(),
+        context_memory: 4 << 20,
+        reads: [Reads::Copied(65_536), Reads::InPlace],
+        operations: [vec![operation], vec![operation]],
+    }
+}
+
+#[test]
+fn on_a_calm_link_the_nic_does_all_of_every_record() {
+    for suite in Suite::ALL {
+        for keys in [Keys::Installed, Keys::Handshake] {
+            for operation in [Operation::Write(400_000), Operation::Send(400_000)] {
+                let outcomes = compare(&bulk(suite, keys, operation), &[Offload::Both])
+                    .unwrap_or_else(|error| panic!("{suite}, {keys:?}: {error}"));
+                for side in Side::BOTH {
+                    let tls = outcomes[1].ends[side as usize].tls.as_ref().expect("the socket is still there");
+                    assert!(tls.records_full >= 400_000 / 16_384, "{suite}, {keys:?}, {operation:?}: {tls:?}");
+                    assert!(tls.records_none + tls.records_partial <= 4, "{suite}, {keys:?}, {operation:?}: {tls:?}");
+                    assert!(outcomes[1].counter(side, "tx_tls_encrypted_bytes") >= 400_000);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn sequence_numbers_that_wrap_in_mid_record_change_nothing() {
+    for within in [2, 1000, 100_000, 700_000] {
+        let scenario = Scenario {
+            wrap_within: Some(within),
+            ..bulk(Suite::DEFAULT, Keys::Installed, Operation::Write(1_000_000))
+        };
+        let outcomes = compare(&scenario, &[Offload::Both]).unwrap_or_else(|error| panic!("{within}: {error}"));
+        let before_wrap = outcomes[1].client_isn.distance_to(wire::SeqNum(0));
+        assert!((1..=within + 1).contains(&before_wrap), "{within}: {:?}", outcomes[1].client_isn);
+        let tls = outcomes[1].ends[1].tls.as_ref().expect("the socket is still there");
+        assert!(tls.records_full >= 1_000_000 / 16_384, "{tls:?}");
+    }
+}
