@@ -250,6 +250,11 @@ impl SendConsumer {
         self.ring.publish();
     }
 
+    /// Gives what was taken before the slot of this index back to the host.
+    pub(crate) fn publish_before(&mut self, index: u64) {
+        self.ring.publish_before(index);
+    }
+
     pub(super) fn prepare_sleep(&mut self) -> bool {
         self.ring.prepare_sleep()
     }

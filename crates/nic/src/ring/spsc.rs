@@ -226,9 +226,15 @@ impl<const WORDS: usize> Consumer<WORDS> {
 
     /// Gives all slots passed back to the producer.
     pub(super) fn publish(&mut self) {
-        if self.head != self.published {
-            self.ring.word(HEAD).store(self.head, Ordering::Release);
-            self.published = self.head;
+        self.publish_before(self.head);
+    }
+
+    /// Gives the slots passed before `index` back to the producer.
+    pub(super) fn publish_before(&mut self, index: u64) {
+        let head = index.min(self.head);
+        if head > self.published {
+            self.ring.word(HEAD).store(head, Ordering::Release);
+            self.published = head;
         }
     }
 

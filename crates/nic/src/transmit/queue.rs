@@ -103,9 +103,10 @@ pub(super) fn publish(function: &mut Function, queue: usize) {
     if !completions.is_empty() && completions.flush(rings, &mut function.counters) {
         rings.recv.publish();
     }
-    // The slots of a job in progress are still being read.
-    if transmit.job.is_none() {
-        rings.send.publish();
+    match &transmit.job {
+        // Its memory is still being read.
+        Some(job) => rings.send.publish_before(job.index),
+        None => rings.send.publish(),
     }
 }
 

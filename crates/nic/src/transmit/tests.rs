@@ -1,1 +1,6 @@
-
+mod encryption;
+mod refusals;
+mod rig;
+mod segmentation;
+mod turns;
+mod verification;

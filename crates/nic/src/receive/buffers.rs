@@ -1,0 +1,109 @@
+//! Host buffers: taken from the fill rings, checked, and written.
+
+use crate::counters::Counters;
+use crate::ring::{DeviceQueue, DeviceRegions, Slice};
+
+/// Small buffers that were taken and are free again, because their packet moved to a large one.
+const SPARES: usize = 16;
+/// Buffers outside of the host's memory that are thrown away in one go, before the frame is dropped.
+const BAD_BUFFERS: u32 = 4;
+
+/// Where buffers come from.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    spare: Vec<Slice>,
+}
+
+impl Buffers {
+    /// Takes a buffer of at least `bytes`: a small one if that suffices and there is one, else a large one.
+    pub(super) fn take(
+        &mut self,
+        rings: &mut DeviceQueue,
+        regions: &mut DeviceRegions,
+        small_bytes: u32,
+        bytes: u32,
+        counters: &mut Counters,
+    ) -> Option<Slice> {
+        for _ in 0..BAD_BUFFERS {
+            let small = if bytes <= small_bytes {
+                self.spare.pop().or_else(|| rings.small.pop())
+            } else {
+                None
+            };
+            let Some(buffer) = small.or_else(|| rings.large.pop()) else {
+                break;
+            };
+            counters.pcie_descriptors += 16;
+            regions.refresh();
+            if buffer.len >= bytes && is_writable(regions, buffer) {
+                return Some(buffer);
+            }
+            counters.rx_bad_buffer += 1;
+        }
+        counters.rx_out_of_buffer += 1;
+        None
+    }
+
+    /// Takes a large buffer of at least `bytes`, if there is one.
+    pub(super) fn take_large(
+        &mut self,
+        rings: &mut DeviceQueue,
+        regions: &mut DeviceRegions,
+        bytes: u32,
+        counters: &mut Counters,
+    ) -> Option<Slice> {
+        let buffer = rings.large.pop()?;
+        counters.pcie_descriptors += 16;
+        regions.refresh();
+        if buffer.len >= bytes && is_writable(regions, buffer) {
+            return Some(buffer);
+        }
+        counters.rx_bad_buffer += 1;
+        None
+    }
+
+    /// Takes a small buffer back that holds nothing any more.
+    pub(super) fn give_back(&mut self, buffer: Slice) {
+        if self.spare.capacity() == 0 {
+            self.spare.reserve_exact(SPARES);
+        }
+        if self.spare.len() < SPARES {
+            self.spare.push(buffer);
+        }
+    }
+}
+
+fn is_writable(regions: &DeviceRegions, buffer: Slice) -> bool {
+    regions.get(buffer.region).is_some_and(|region| {
+        let end = buffer.offset.checked_add(u64::from(buffer.len));
+        region.writable() && end.is_some_and(|end| end <= region.len() as u64)
+    })
+}
+
+/// Gives `len` bytes of a buffer, from `at` on, to `fill`. `None` when the host has taken the memory away meanwhile.
+pub(super) fn write<R>(
+    regions: &DeviceRegions,
+    buffer: Slice,
+    at: u32,
+    len: u32,
+    fill: impl FnOnce(&mut [u8]) -> R,
+) -> Option<R> {
+    let end = at.checked_add(len)?;
+    if end > buffer.len {
+        return None;
+    }
+    let region = regions.get(buffer.region)?;
+    region.with_mut(buffer.offset + u64::from(at), len, fill)
+}
+
+/// Copies `len` bytes from one buffer to another.
+pub(super) fn copy(
+    regions: &DeviceRegions,
+    from: (Slice, u32),
+    to: (Slice, u32),
+    len: u32,
+) -> Option<()> {
+    let source = regions.get(from.0.region)?;
+    let source = source.view(from.0.offset + u64::from(from.1), len)?;
+    write(regions, to.0, to.1, len, |target| target.copy_from_slice(source))
+}

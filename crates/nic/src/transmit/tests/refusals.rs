@@ -1,0 +1,310 @@
+use l5p::tls::Direction;
+use proptest::prelude::*;
+use wire::tcp::Flags;
+use wire::{FlowKey, SeqNum};
+
+use super::rig::*;
+use crate::ring::{
+    ContextId, ErrorCode, FunctionConfig, Region, RegionId, SendDescriptor, SendFlags, Slice,
+    Verify, function,
+};
+
+const HEADER_FLAGS: Flags = Flags::PSH;
+
+/// Posts a `Send` and gives what the host is told; nothing may reach the wire.
+fn refused(rig: &mut Rig, send: SendDescriptor<'_>) -> ErrorCode {
+    let index = rig.post(&send);
+    assert_eq!(rig.frames(), []);
+    let errors = rig.errors();
+    assert_eq!(errors.len(), 1);
+    assert_eq!(errors[0].0, index);
+    let send = &mut rig.host.queues[0].send;
+    assert_eq!(send.completed(), send.posted(), "the ring goes on");
+    errors[0].1
+}
+
+fn send<'a>(
+    header: &'a [u8],
+    mss: u16,
+    context: Option<ContextId>,
+    payload: &'a [Slice],
+) -> SendDescriptor<'a> {
+    SendDescriptor::Send {
+        header,
+        mss,
+        context,
+        flags: SendFlags::CHECKSUM,
+        payload,
+    }
+}
+
+#[test]
+fn memory_outside_the_function_is_refused() {
+    let mut rig = Rig::plain();
+    let header = rig.header(SeqNum(0), HEADER_FLAGS);
+    // Another function's memory has an id there, not here.
+    let (other, _device) = function(FunctionConfig::new(PEER));
+    for _ in 0..3 {
+        other
+            .register(std::sync::Arc::new(Region::anonymous(4096)))
+            .unwrap();
+    }
+    let inside = rig.slice(0, 10);
+    for slice in [
+        rig.slice(MEMORY as u64 - 9, 10),
+        rig.slice(u64::MAX, 10),
+        rig.slice(u64::MAX - 5, 10),
+        Slice {
+            region: RegionId(2),
+            ..inside
+        },
+    ] {
+        let payload = [inside, slice];
+        assert_eq!(
+            refused(&mut rig, send(&header, 0, None, &payload)),
+            ErrorCode::BadMemory
+        );
+    }
+}
+
+#[test]
+fn headers_that_do_not_fit_are_refused() {
+    let mut rig = Rig::plain();
+    let header = rig.header(SeqNum(0), HEADER_FLAGS);
+    let payload = [rig.slice(0, 1000)];
+    let large = [rig.slice(0, 1461)];
+    assert_eq!(
+        refused(&mut rig, send(&header, 0, None, &large)),
+        ErrorCode::TooLarge
+    );
+    assert_eq!(
+        refused(&mut rig, send(&header, 1461, None, &large)),
+        ErrorCode::TooLarge
+    );
+    assert_eq!(
+        refused(&mut rig, send(&header[..13], 0, None, &payload)),
+        ErrorCode::BadHeader
+    );
+    assert_eq!(
+        refused(&mut rig, send(&header[..53], 100, None, &payload)),
+        ErrorCode::BadHeader
+    );
+    let mut foreign = header.clone();
+    foreign[6] ^= 4;
+    assert_eq!(
+        refused(&mut rig, send(&foreign, 0, None, &payload)),
+        ErrorCode::BadHeader
+    );
+    let syn = rig.header(SeqNum(0), Flags::SYN);
+    assert_eq!(
+        refused(&mut rig, send(&syn, 100, None, &payload)),
+        ErrorCode::BadHeader
+    );
+}
+
+#[test]
+fn contexts_are_checked_before_anything_leaves() {
+    let mut rig = Rig::plain();
+    let stream = Stream::new(&rig, SUITES[0], SeqNum(50), &[1000, 1000]);
+    let (flow, crypto) = (rig.flow, stream.crypto.clone());
+    let create = |context, flow, direction| SendDescriptor::CreateContext {
+        context: ContextId(context),
+        direction,
+        flow,
+        tcpsn: SeqNum(50),
+        crypto: &crypto,
+    };
+    let payload = [rig.slice(0, 500)];
+    let header = rig.header(SeqNum(50), HEADER_FLAGS);
+    assert_eq!(
+        refused(&mut rig, send(&header, 0, Some(CONTEXT), &payload)),
+        ErrorCode::NoContext
+    );
+    rig.post(&create(0, flow, Direction::Transmit));
+    assert_eq!(
+        refused(&mut rig, create(0, flow, Direction::Transmit)),
+        ErrorCode::ContextExists
+    );
+    assert_eq!(
+        refused(&mut rig, create(4, flow, Direction::Transmit)),
+        ErrorCode::OverQuota
+    );
+
+    let early = rig.header(SeqNum(49), HEADER_FLAGS);
+    let late = rig.header(SeqNum(51), HEADER_FLAGS);
+    // Before the offload's start or across it, out of sequence: all the same, plaintext must not leave.
+    assert_eq!(
+        refused(&mut rig, send(&early, 0, Some(CONTEXT), &payload)),
+        ErrorCode::OutOfSequence
+    );
+    assert_eq!(
+        refused(&mut rig, send(&late, 0, Some(CONTEXT), &payload)),
+        ErrorCode::OutOfSequence
+    );
+    let other: FlowKey = FlowKey {
+        src: (flow.src.0, 444),
+        ..flow
+    };
+    rig.post(&create(1, other, Direction::Transmit));
+    assert_eq!(
+        refused(&mut rig, send(&header, 0, Some(ContextId(1)), &payload)),
+        ErrorCode::WrongFlow
+    );
+    assert_eq!(rig.nic.counters().tx_tls_drop_no_sync_data, 2);
+    assert_eq!(rig.nic.counters().tx_tls_drop_bypass_req, 2);
+
+    let gone = SendDescriptor::DestroyContext {
+        context: ContextId(3),
+    };
+    assert_eq!(refused(&mut rig, gone), ErrorCode::NoContext);
+    rig.post(&SendDescriptor::DestroyContext {
+        context: ContextId(1),
+    });
+    assert_eq!(
+        refused(&mut rig, send(&header, 0, Some(ContextId(1)), &payload)),
+        ErrorCode::NoContext
+    );
+    // None of it has moved the context: the right packet still goes.
+    rig.send(SeqNum(50), 0, Some(CONTEXT), SendFlags::NONE, &payload);
+    let segments = rig.segments();
+    stream.check(&segments[0].0, &segments[0].1);
+}
+
+#[test]
+fn a_stream_without_a_header_where_one_must_be_is_refused() {
+    let mut rig = Rig::plain();
+    let stream = Stream::new(&rig, SUITES[3], SeqNum(0), &[100, 100]);
+    rig.create(SeqNum(0), &stream.crypto);
+    // The second record's header is destroyed.
+    rig.region
+        .write(u64::from(stream.records[1].start.0), b"HTTP/1.1 200 OK");
+    let all = stream.slices(&rig, stream.start, stream.end(), 5000);
+    rig.send(SeqNum(0), 1448, Some(CONTEXT), SendFlags::NONE, &all);
+    rig.send(SeqNum(0), 1448, Some(CONTEXT), SendFlags::NONE, &all);
+    assert_eq!(rig.frames(), []);
+    let errors: Vec<ErrorCode> = rig.errors().into_iter().map(|e| e.1).collect();
+    assert_eq!(errors, [ErrorCode::NotAHeader, ErrorCode::OutOfSequence]);
+    // A recovery before the damage helps.
+    rig.recover(&stream.records[0], SeqNum(0), &[], Verify::None);
+    let first = stream.slices(&rig, stream.start, stream.records[1].start, 5000);
+    rig.send(SeqNum(0), 1448, Some(CONTEXT), SendFlags::NONE, &first);
+    assert_eq!(rig.segments().len(), 1);
+}
+
+#[test]
+fn a_recovery_that_contradicts_the_message_is_refused() {
+    let mut rig = Rig::plain();
+    let stream = Stream::new(&rig, SUITES[3], SeqNum(0), &[100, 100]);
+    rig.create(SeqNum(0), &stream.crypto);
+    let first = stream.records[0];
+    let prefix = stream.slices(&rig, first.start, first.start + 50, 100);
+    let wrong_len = Record {
+        len: first.len + 1,
+        ..first
+    };
+    rig.recover(&wrong_len, first.start + 50, &prefix, Verify::None);
+    let not_a_start = Record {
+        start: first.start + 1,
+        ..first
+    };
+    let from_inside = stream.slices(&rig, first.start + 1, first.start + 50, 100);
+    rig.recover(&not_a_start, first.start + 50, &from_inside, Verify::None);
+    rig.recover(&first, first.start + 51, &prefix, Verify::None);
+    rig.recover(&first, first.start + first.len, &[], Verify::None);
+    assert_eq!(rig.frames(), []);
+    let errors: Vec<ErrorCode> = rig.errors().into_iter().map(|e| e.1).collect();
+    assert_eq!(
+        errors,
+        [
+            ErrorCode::BadMessage,
+            ErrorCode::NotAHeader,
+            ErrorCode::BadLength,
+            ErrorCode::BadLength
+        ]
+    );
+}
+
+#[test]
+fn error_completions_wait_for_room_and_hold_the_ring_up_meanwhile() {
+    let mut rig = Rig::plain();
+    let bad = SendDescriptor::DestroyContext {
+        context: ContextId(3),
+    };
+    let mut posted = 0;
+    for _ in 0..4 {
+        while rig.host.queues[0].send.free(1) > 0 {
+            rig.post(&bad);
+            posted += 1;
+        }
+        assert_eq!(rig.frames(), []);
+    }
+    let mut told = 0;
+    loop {
+        let errors = rig.errors().len();
+        if errors == 0 {
+            break;
+        }
+        told += errors;
+        rig.frames();
+    }
+    assert!(posted > 256 + 64);
+    assert_eq!(told, posted, "each is told once");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever is in the ring, the device answers each descriptor by a frame, an effect or an error, and goes on;
+    /// and what it lets out for a context's flow is never plaintext.
+    #[test]
+    fn any_descriptors_are_survived(
+        slots in prop::collection::vec(
+            (
+                prop_oneof![Just(1u8), Just(3), Just(4), Just(5), Just(8), 0u8..=255],
+                any::<[u8; 7]>(),
+                prop::collection::vec(prop_oneof![0u64..4, 0u64..5000, any::<u64>()], 23),
+            ),
+            1..40,
+        ),
+        sent in 0u32..1500,
+    ) {
+        let mut rig = Rig::plain();
+        let stream = Stream::new(&rig, SUITES[3], SeqNum(0), &[700, 700]);
+        rig.create(SeqNum(0), &stream.crypto);
+        let header = rig.header(SeqNum(0), HEADER_FLAGS);
+        let slices = stream.slices(&rig, stream.start, stream.start + sent.min(stream.len()), 400);
+        rig.post(&send(&header, 300, Some(CONTEXT), &slices));
+        for (opcode, [flags, header_len, slices, continuations, a, mss, b], rest) in &slots {
+            let mut words = [0; 24];
+            words[0] = u64::from_le_bytes([
+                *opcode, flags % 4, header_len % 130, slices % 5, continuations % 5, *a, *mss, b % 4,
+            ]);
+            words[1..].copy_from_slice(rest);
+            // Half of them have real headers of the offloaded flow, and its context.
+            if *a % 2 == 0 {
+                words[0] = words[0] & !0xff_0000 | (header.len() as u64) << 16;
+                for (word, bytes) in words[8..].iter_mut().zip(header.chunks(8)) {
+                    let mut padded = [0; 8];
+                    padded[..bytes.len()].copy_from_slice(bytes);
+                    *word = u64::from_le_bytes(padded);
+                }
+                words[1] &= 0xffff_ffff_0000_0000;
+            }
+            rig.host.queues[0].send.write_raw(&words);
+        }
+        for (frame, _) in rig.frames() {
+            if let Ok(parsed) = wire::packet::parse(&frame)
+                && parsed.tcp.seq.is_within(stream.start, stream.len())
+                && parsed.payload(&frame).len() > 40
+            {
+                let plain = [PLAIN; 24];
+                // Without a context's id a host may send what it likes; with one, only ciphertext.
+                if !slots.iter().any(|slot| slot.2[0] as u32 == u32::MAX) {
+                    prop_assert!(!frame.windows(24).any(|window| window == plain));
+                }
+            }
+        }
+        let send = &mut rig.host.queues[0].send;
+        prop_assert!(send.completed() == send.posted() || rig.errors().len() >= 64);
+    }
+}
