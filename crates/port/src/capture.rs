@@ -1,0 +1,233 @@
+//! A wrapper that records what passes into a pcapng file, and the TLS keys with it, so that Wireshark and tshark decrypt
+//! it.
+
+mod pcapng;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use crate::meta::Capabilities;
+use crate::{Fill, Port, Take};
+use pcapng::{Direction, Writer};
+
+/// A port whose frames are recorded. A failure to write ends the recording, not the traffic.
+#[derive(Debug)]
+pub struct Capture<P, W: Write = BufWriter<File>> {
+    port: P,
+    recorder: Recorder<W>,
+}
+
+/// Adds TLS keys to a running capture. Any number of clones may exist, on any thread.
+#[derive(Clone, Debug)]
+pub struct Handle(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// There are key log lines that the file lacks.
+    has_keys: AtomicBool,
+    /// Those lines.
+    keys: Mutex<String>,
+    /// The first failure to write.
+    error: Mutex<Option<io::Error>>,
+}
+
+#[derive(Debug)]
+struct Recorder<W: Write> {
+    /// `None` after a failure.
+    writer: Option<Writer<W>>,
+    shared: Arc<Shared>,
+    /// An instant and the time of day at it, from which those of frames are told.
+    started: (Instant, SystemTime),
+    packets: u64,
+}
+
+impl<P: Port> Capture<P> {
+    /// Wraps `port` and records into a new file at `path`. `now` is the present.
+    ///
+    /// # Errors
+    /// The file cannot be made or written.
+    pub fn create(port: P, path: &Path, now: Instant) -> io::Result<Capture<P>> {
+        let file = BufWriter::with_capacity(BUFFER_LEN, File::create(path)?);
+        Capture::new(port, file, (now, SystemTime::now()))
+    }
+}
+
+impl<P: Port, W: Write> Capture<P, W> {
+    /// Wraps `port` and records into `output`. Frames get the times of day that follow from `started`, which is an
+    /// instant and the time of day at it.
+    ///
+    /// # Errors
+    /// The file's header cannot be written.
+    pub fn new(port: P, output: W, started: (Instant, SystemTime)) -> io::Result<Capture<P, W>> {
+        let writer = Some(Writer::new(output)?);
+        let recorder = Recorder {
+            writer,
+            shared: Arc::default(),
+            started,
+            packets: 0,
+        };
+        Ok(Capture { port, recorder })
+    }
+
+    /// What TLS keys are added through.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle(Arc::clone(&self.recorder.shared))
+    }
+
+    /// Hands what is buffered to the operating system.
+    ///
+    /// # Errors
+    /// The recording has failed, now or before.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.recorder.flush();
+        self.handle().error().map_or(Ok(()), Err)
+    }
+
+    /// The wrapped port.
+    pub fn get_ref(&self) -> &P {
+        &self.port
+    }
+
+    /// The wrapped port.
+    pub fn get_mut(&mut self) -> &mut P {
+        &mut self.port
+    }
+}
+
+impl Handle {
+    /// Adds lines of a key log (`CLIENT_TRAFFIC_SECRET_0 …`, as in SSLKEYLOGFILE). They go before all
+    /// frames that have not passed yet.
+    pub fn add_keys(&self, lines: &str) {
+        let mut keys = self.0.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.push_str(lines.trim_end_matches('\n'));
+        keys.push('\n');
+        drop(keys);
+        self.0.has_keys.store(true, Ordering::Release);
+    }
+
+    /// Why the recording has ended before its time.
+    #[must_use]
+    pub fn error(&self) -> Option<io::Error> {
+        let error = self.0.error.lock().unwrap_or_else(PoisonError::into_inner);
+        error
+            .as_ref()
+            .map(|error| io::Error::new(error.kind(), format!("capture ended: {error}")))
+    }
+}
+
+impl<W: Write> Recorder<W> {
+    #[inline]
+    fn record(&mut self, now: Instant, direction: Direction, frame: &[u8]) {
+        self.add_keys();
+        let time = self.time_of(now);
+        self.attempt(|writer| writer.packet(time, direction, frame));
+        self.packets += 1;
+    }
+
+    fn add_keys(&mut self) {
+        if self.shared.has_keys.swap(false, Ordering::Acquire) {
+            let keys = {
+                let mut keys = self
+                    .shared
+                    .keys
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                std::mem::take(&mut *keys)
+            };
+            self.attempt(|writer| writer.tls_keys(keys.as_bytes()));
+        }
+    }
+
+    fn flush(&mut self) {
+        self.add_keys();
+        self.attempt(Writer::flush);
+    }
+
+    fn attempt(&mut self, write: impl FnOnce(&mut Writer<W>) -> io::Result<()>) {
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
+        if let Err(error) = write(writer) {
+            self.writer = None;
+            let mut first = self
+                .shared
+                .error
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert(error);
+        }
+    }
+
+    /// Nanoseconds since 1970.
+    #[inline]
+    fn time_of(&self, now: Instant) -> u64 {
+        let (instant, time_of_day) = self.started;
+        let started = time_of_day
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        (started + now.saturating_duration_since(instant)).as_nanos() as u64
+    }
+}
+
+impl<W: Write> Drop for Recorder<W> {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+impl<P: Port, W: Write> Port for Capture<P, W> {
+    fn capabilities(&self) -> Capabilities {
+        self.port.capabilities()
+    }
+
+    fn transmit(&mut self, now: Instant, fill: &mut Fill<'_>) -> io::Result<usize> {
+        let Capture { port, recorder } = self;
+        port.transmit(now, &mut |buffer| {
+            let (len, meta) = fill(buffer)?;
+            recorder.record(now, Direction::Outbound, &buffer[..len]);
+            Some((len, meta))
+        })
+    }
+
+    fn receive(&mut self, now: Instant, take: &mut Take<'_>) -> io::Result<usize> {
+        let Capture { port, recorder } = self;
+        port.receive(now, &mut |frame, meta| {
+            recorder.record(now, Direction::Inbound, frame);
+            take(frame, meta);
+        })
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.port.poll_timeout()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.port.fd()
+    }
+
+    /// What is recorded reaches the file before each sleep, so that it can be looked at meanwhile.
+    fn prepare_sleep(&mut self) -> bool {
+        let may_sleep = self.port.prepare_sleep();
+        if may_sleep {
+            self.recorder.flush();
+        }
+        may_sleep
+    }
+
+    fn cancel_sleep(&mut self) {
+        self.port.cancel_sleep();
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        self.port.counters(visit);
+        visit("capture_packets", self.recorder.packets);
+    }
+}
+
+const BUFFER_LEN: usize = 1 << 20;

@@ -1,0 +1,226 @@
+//! The system calls that open and set up a TAP device.
+
+use std::ffi::{c_int, c_short, c_uint};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+/// Why a TAP device cannot be opened, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The kernel has no TUN/TAP driver, or the container has no device file for it.
+    #[error(
+        "there is no /dev/net/tun: load the driver (`sudo modprobe tun`), or give the container the device \
+         (`--device /dev/net/tun`)"
+    )]
+    NoDriver,
+    /// The process must not open or make the device.
+    #[error(
+        "no permission for TAP device {name}: that needs CAP_NET_ADMIN; make it for your user by \
+         `sudo ip tuntap add dev {name} mode tap user $USER && sudo ip link set {name} up`"
+    )]
+    NotPermitted {
+        /// The device.
+        name: String,
+    },
+    /// Another program has the device open.
+    #[error(
+        "TAP device {name} is in use: stop the program that has it open, or choose another name"
+    )]
+    InUse {
+        /// The device.
+        name: String,
+    },
+    /// An interface of that name exists and is no TAP device, or one with several queues.
+    #[error(
+        "{name} exists but is not a TAP device with one queue: choose another name, or make it by \
+         `sudo ip tuntap add dev {name} mode tap`"
+    )]
+    NotATap {
+        /// The interface.
+        name: String,
+    },
+    /// The kernel has no such names.
+    #[error(
+        "{name:?} cannot be an interface's name: use 1 to 15 characters without '/' and spaces"
+    )]
+    BadName {
+        /// The name that was given.
+        name: String,
+    },
+    /// Anything else.
+    #[error("cannot {action} TAP device {name}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The device.
+        name: String,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Opens or makes the TAP device `name`; gives it with its name.
+pub(super) fn open(name: &str) -> Result<(OwnedFd, String), OpenError> {
+    let mut request = Request::new(name).ok_or_else(|| OpenError::BadName { name: name.into() })?;
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(DRIVER, flags, Mode::empty()).map_err(|error| match error {
+        Errno::NOENT | Errno::NODEV | Errno::NXIO => OpenError::NoDriver,
+        Errno::ACCESS | Errno::PERM => OpenError::NotPermitted { name: name.into() },
+        other => io_error("open /dev/net/tun for", name, other.into()),
+    })?;
+    request.set_flags((libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as c_short);
+    // SAFETY: TUNSETIFF reads and writes an `ifreq`, which `request` is.
+    unsafe { ioctl(&fd, TUNSETIFF, &raw mut request.0) }.map_err(|error| {
+        let name = name.into();
+        match error.raw_os_error() {
+            Some(libc::EPERM) => OpenError::NotPermitted { name },
+            Some(libc::EBUSY) => OpenError::InUse { name },
+            Some(libc::EINVAL) => OpenError::NotATap { name },
+            _ => io_error("open", &name, error),
+        }
+    })?;
+    Ok((fd, request.name()))
+}
+
+/// Sets the length of the virtio-net header.
+pub(super) fn set_header_len(fd: &OwnedFd, len: usize, name: &str) -> Result<(), OpenError> {
+    let mut len = len as c_int;
+    // SAFETY: TUNSETVNETHDRSZ reads an `int`.
+    unsafe { ioctl(fd, TUNSETVNETHDRSZ, &raw mut len) }
+        .map_err(|error| io_error("set the header length of", name, error))
+}
+
+/// Says what frames we take: it decides what Linux sends as it is, and what it finishes before.
+pub(super) fn set_offload(
+    fd: &OwnedFd,
+    checksum: bool,
+    tso: bool,
+    name: &str,
+) -> Result<(), OpenError> {
+    let checksum = if checksum { TUN_F_CSUM } else { 0 };
+    let tso = if tso {
+        TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN
+    } else {
+        0
+    };
+    // SAFETY: TUNSETOFFLOAD takes its argument by value and touches no memory of ours.
+    let result = unsafe {
+        libc::ioctl(
+            fd.as_raw_fd(),
+            TUNSETOFFLOAD as _,
+            (checksum | tso) as libc::c_ulong,
+        )
+    };
+    check(result).map_err(|error| io_error("set the offloads of", name, error))
+}
+
+/// The interface's MTU.
+pub(super) fn mtu(name: &str) -> Result<u16, OpenError> {
+    let failed = |error| io_error("ask for the MTU of", name, error);
+    let mut request = Request::new(name).ok_or_else(|| OpenError::BadName { name: name.into() })?;
+    let socket = any_socket().map_err(failed)?;
+    // SAFETY: SIOCGIFMTU reads and writes an `ifreq`, which `request` is.
+    unsafe { ioctl(&socket, libc::SIOCGIFMTU as _, &raw mut request.0) }.map_err(failed)?;
+    // SAFETY: the call has filled this member of the union.
+    let mtu = unsafe { request.0.ifr_ifru.ifru_mtu };
+    Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+}
+
+/// Sets the interface up.
+pub(super) fn set_up(name: &str) -> io::Result<()> {
+    let mut request = Request::new(name).ok_or(io::ErrorKind::InvalidInput)?;
+    let socket = any_socket()?;
+    // SAFETY: SIOCGIFFLAGS reads and writes an `ifreq`, which `request` is.
+    unsafe { ioctl(&socket, libc::SIOCGIFFLAGS as _, &raw mut request.0) }?;
+    request.set_flags(request.flags() | libc::IFF_UP as c_short);
+    // SAFETY: SIOCSIFFLAGS reads an `ifreq`.
+    unsafe { ioctl(&socket, libc::SIOCSIFFLAGS as _, &raw mut request.0) }
+}
+
+/// A socket to ask for an interface's properties.
+fn any_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(rustix::net::socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        flags,
+        None,
+    )?)
+}
+
+/// An `ifreq` that names an interface.
+struct Request(libc::ifreq);
+
+impl Request {
+    /// `None` if no interface can have the name.
+    fn new(name: &str) -> Option<Request> {
+        // SAFETY: an `ifreq` is made of integers and may be all zeroes.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        let is_bad = |byte: u8| byte == b'/' || byte == 0 || byte.is_ascii_whitespace();
+        if name.is_empty() || name.len() >= request.ifr_name.len() || name.bytes().any(is_bad) {
+            return None;
+        }
+        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+            *to = from as _;
+        }
+        Some(Request(request))
+    }
+
+    fn name(&self) -> String {
+        let bytes = self
+            .0
+            .ifr_name
+            .iter()
+            .map(|&byte| byte as u8)
+            .take_while(|&byte| byte != 0);
+        String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
+    }
+
+    fn flags(&self) -> c_short {
+        // SAFETY: the members of the union are integers and arrays of them; all bits were initialised.
+        unsafe { self.0.ifr_ifru.ifru_flags }
+    }
+
+    fn set_flags(&mut self, flags: c_short) {
+        self.0.ifr_ifru.ifru_flags = flags;
+    }
+}
+
+/// # Safety
+/// `argument` must point to what `request` reads and writes.
+unsafe fn ioctl<T>(fd: &impl AsFd, request: c_uint, argument: *mut T) -> io::Result<()> {
+    // SAFETY: the caller's promise; the descriptor is open as it is borrowed.
+    check(unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), request as _, argument) })
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+fn io_error(action: &'static str, name: &str, source: io::Error) -> OpenError {
+    OpenError::Io {
+        action,
+        name: name.into(),
+        source,
+    }
+}
+
+const DRIVER: &str = "/dev/net/tun";
+
+// linux/if_tun.h
+const TUNSETIFF: c_uint = 0x4004_54ca;
+const TUNSETOFFLOAD: c_uint = 0x4004_54d0;
+const TUNSETVNETHDRSZ: c_uint = 0x4004_54d8;
+const TUN_F_CSUM: c_uint = 0x01;
+const TUN_F_TSO4: c_uint = 0x02;
+const TUN_F_TSO6: c_uint = 0x04;
+const TUN_F_TSO_ECN: c_uint = 0x08;
