@@ -60,8 +60,6 @@ counters! {
     tx_tls_verified,
     /// Retransmissions refused because the source has changed.
     tx_tls_source_changed,
-    /// Packets sent as they were because they lie before the offload's start.
-    tx_tls_skip_no_sync_data,
     /// Packets dropped because their context was elsewhere in the stream.
     tx_tls_drop_no_sync_data,
     /// Packets dropped because they named a context that there is not.
@@ -73,16 +71,24 @@ counters! {
     /// Frames for none of the NIC's functions.
     rx_no_function,
     /// Frames dropped because the host had given no buffer that holds them.
-    rx_no_buffer,
+    rx_out_of_buffer,
     /// Frames dropped because the receive ring was full.
     rx_ring_full,
     /// Frames dropped because a buffer that the host gave was not in its memory.
     rx_bad_buffer,
-    /// Frames passed up unparsed because their headers made no sense.
+    /// Frames dropped because their headers made no sense: the sum of the next four.
     rx_malformed,
+    /// Of these, those that end before a header, or a length in it, does.
+    rx_malformed_truncated,
+    /// Those with a length that contradicts another one.
+    rx_malformed_length,
+    /// Those with an impossible TCP option.
+    rx_malformed_option,
+    /// Those with a wrong version or value.
+    rx_malformed_value,
     /// Frames whose checksums were right.
     rx_csum_ok,
-    /// Frames whose checksums were wrong.
+    /// Frames dropped because their checksums were wrong.
     rx_csum_bad,
     /// Packets passed up that were made of several.
     rx_lro_packets,
@@ -96,6 +102,8 @@ counters! {
     rx_tls_decrypted_packets,
     /// Payload bytes of these.
     rx_tls_decrypted_bytes,
+    /// Of the packets decrypted, those that came late into a record whose header was known.
+    rx_tls_decrypted_late_packets,
     /// Packets passed up as they came because an integrity value in them was wrong.
     rx_tls_err,
     /// Packets searched for a header.
@@ -104,7 +112,7 @@ counters! {
     rx_tls_resync_req_start,
     /// Searches that found a header and asked the host.
     rx_tls_resync_req_end,
-    /// Searches given up for a new one.
+    /// Headers found that were not asked about, or whose question the stream made void.
     rx_tls_resync_req_skip,
     /// Answers after which the offload resumed.
     rx_tls_resync_res_ok,
@@ -112,8 +120,14 @@ counters! {
     rx_tls_resync_res_retry,
     /// Answers that came too late to be of use.
     rx_tls_resync_res_skip,
-    /// Contexts resumed at a header in the same message's end, without the host (seed 000 Figure 8b).
+    /// Times that data was missing inside a record and the offload went on without the host (seed 000, Figure 8b).
     rx_tls_resumed,
+    /// Searches that ended without the host, because the missing header came.
+    rx_tls_resumed_late_header,
+    /// Packets and commands that found their context in NIC memory.
+    context_hits,
+    /// Those whose context had to be fetched.
+    context_misses,
     /// Payload bytes read from host memory.
     pcie_payload_tx,
     /// Payload and header bytes written to host memory.

@@ -1,6 +1,6 @@
 //! The device: functions, switch, and the two directions of the wire.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use wire::ethernet::{self, MacAddr};
 
@@ -99,12 +99,16 @@ pub struct Nic {
     device: Counters,
     /// Set when work was left over: when to go on.
     again: Option<Instant>,
+    /// Set when completions wait for room in a receive ring, which wakes nobody up when it comes.
+    retry: Option<Instant>,
 }
 
 impl Nic {
     /// Frames looped between functions, and commands worked off, in one call of
     /// [`poll_transmit`](Self::poll_transmit) that gives none to the wire.
     const STEPS: u32 = 1024;
+    /// How long completions wait before a full receive ring is tried again.
+    const RETRY: Duration = Duration::from_millis(1);
 
     /// A NIC without functions.
     pub fn new(config: NicConfig) -> Nic {
@@ -124,6 +128,7 @@ impl Nic {
             scheduler: Scheduler::default(),
             device: Counters::default(),
             again: None,
+            retry: None,
         }
     }
 
@@ -167,11 +172,16 @@ impl Nic {
     /// received, sent and refused.
     pub fn flush(&mut self, now: Instant) {
         self.scheduler.end_turn(&mut self.functions);
+        self.retry = None;
         for function in &mut self.functions {
+            function.regions.refresh();
             for queue in &mut function.queues {
                 queue
                     .completions
                     .flush(&mut queue.rings, &mut function.counters);
+                if !queue.completions.is_empty() {
+                    self.retry = Some(now + Self::RETRY);
+                }
             }
             receive::flush(&mut self.offloads, function, now);
         }
@@ -221,10 +231,10 @@ impl Nic {
             .iter()
             .filter_map(receive::poll_timeout)
             .min();
-        match (self.again, receive) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        [self.again, self.retry, receive]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Announces that the device is about to sleep until a host or the wire wakes it. False when

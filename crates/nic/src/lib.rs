@@ -39,6 +39,7 @@ mod device;
 mod flow_table;
 mod frame;
 mod function;
+mod lro;
 mod receive;
 mod rss;
 mod switch;

@@ -231,12 +231,20 @@ impl Drop for Anonymous {
 
 /// The regions of one function, shared by its host and its device.
 ///
-/// Registering takes a lock; the device looks at a version number, and copies the table
+/// Registering takes a lock; the device looks at a version number, and takes the changes over
 /// only when that has changed.
 #[derive(Debug, Default)]
 pub struct Regions {
     version: AtomicU64,
-    table: Mutex<Vec<Option<Arc<Region>>>>,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: Vec<Option<Arc<Region>>>,
+    free: Vec<u16>,
+    /// What the device has not taken over yet.
+    changed: Vec<u16>,
 }
 
 /// Why a region could not be registered.
@@ -257,39 +265,53 @@ impl Regions {
     /// When every id is in use.
     pub fn register(&self, region: Arc<Region>) -> Result<RegionId, NoRegionId> {
         let mut table = self.lock();
-        let index = match table.iter().position(Option::is_none) {
-            Some(free) => free,
-            None if table.len() < Self::MAX => {
-                table.push(None);
-                table.len() - 1
+        let id = match table.free.pop() {
+            Some(id) => id,
+            None if table.entries.len() < Self::MAX => {
+                table.entries.push(None);
+                (table.entries.len() - 1) as u16
             }
             None => return Err(NoRegionId),
         };
-        table[index] = Some(region);
-        self.version.fetch_add(1, Ordering::Release);
-        Ok(RegionId(index as u16))
+        self.change(&mut table, id, Some(region));
+        Ok(RegionId(id))
     }
 
     /// Takes a region away. A descriptor that still names it gets an error completion.
+    ///
+    /// The device lets go of the memory at its next [`Nic::flush`](crate::Nic::flush) or descriptor.
     pub fn unregister(&self, id: RegionId) -> Option<Arc<Region>> {
-        let region = self.lock().get_mut(usize::from(id.0))?.take();
-        self.version.fetch_add(1, Ordering::Release);
-        region
+        let mut table = self.lock();
+        table.entries.get(usize::from(id.0))?.as_ref()?;
+        table.free.push(id.0);
+        self.change(&mut table, id.0, None)
     }
 
     /// The region of this id.
     pub fn get(&self, id: RegionId) -> Option<Arc<Region>> {
-        self.lock().get(usize::from(id.0))?.clone()
+        self.lock().entries.get(usize::from(id.0))?.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Arc<Region>>>> {
+    fn change(
+        &self,
+        table: &mut Table,
+        id: u16,
+        region: Option<Arc<Region>>,
+    ) -> Option<Arc<Region>> {
+        table.changed.push(id);
+        let old = std::mem::replace(&mut table.entries[usize::from(id)], region);
+        self.version.fetch_add(1, Ordering::Release);
+        old
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
         self.table
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// The device's copy of a function's regions.
+/// The device's copy of a function's regions. There is one, which takes the changes.
 #[derive(Debug)]
 pub struct DeviceRegions {
     shared: Arc<Regions>,
@@ -306,15 +328,23 @@ impl DeviceRegions {
         }
     }
 
-    /// Looks for changes. To be called after a descriptor was taken off its ring and before its slices are
-    /// looked up: what was registered before a descriptor was posted is then known.
+    /// Looks for changes. To be called after a descriptor was taken off its ring and before its
+    /// slices are looked up: what was registered before a descriptor was posted is then known.
     pub(crate) fn refresh(&mut self) {
-        if self.shared.version.load(Ordering::Acquire) == self.version {
-            return;
+        if self.shared.version.load(Ordering::Acquire) != self.version {
+            self.take_changes();
         }
-        let table = self.shared.lock();
+    }
+
+    #[cold]
+    fn take_changes(&mut self) {
+        let mut table = self.shared.lock();
         self.version = self.shared.version.load(Ordering::Acquire);
-        self.table.clone_from(&table);
+        self.table.resize(table.entries.len(), None);
+        for id in std::mem::take(&mut table.changed) {
+            let id = usize::from(id);
+            self.table[id].clone_from(&table.entries[id]);
+        }
     }
 
     /// The region of this id, as of the last refresh.

@@ -23,8 +23,10 @@ pub(super) struct Job {
     pub(super) send: Send,
     /// Index of its descriptor.
     pub(super) index: u64,
-    /// Its headers, when it is TCP to be cut, transformed or checksummed.
+    /// Its headers, when they are TCP's and it is `wanted`.
     tcp: Option<TcpHeaders>,
+    /// It is to be cut, transformed or checksummed, so it must be TCP.
+    wanted: bool,
     cursor: Cursor,
     /// Payload bytes sent.
     done: u32,
@@ -44,40 +46,42 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Job {
-    /// Takes a `Send` on.
-    ///
-    /// # Errors
-    /// When it can't be sent; nothing of it was.
-    pub(super) fn new(
-        send: Send,
-        index: u64,
-        around: &mut Surroundings<'_>,
-        offloads: &mut Offloads,
-    ) -> Result<Job, ErrorCode> {
-        let header = &send.header[..usize::from(send.header_len)];
-        let source = header.get(6..12).ok_or(ErrorCode::BadHeader)?;
-        if header.len() < ethernet::HEADER_LEN || source != around.config.mac.0 {
-            return Err(ErrorCode::BadHeader);
-        }
-        source::check(around.gather, around.regions)?;
+    /// A `Send` that is still to be [checked](Self::check).
+    pub(super) fn new(send: Send, index: u64) -> Job {
         let wanted =
             send.mss != 0 || send.context.is_some() || send.flags.contains(SendFlags::CHECKSUM);
-        let tcp = match wanted {
-            true => Some(TcpHeaders::parse(header).ok_or(ErrorCode::BadHeader)?),
-            false => None,
-        };
-        let job = Job {
-            tcp,
+        let header = &send.header[..usize::from(send.header_len)];
+        Job {
+            tcp: wanted.then(|| TcpHeaders::parse(header)).flatten(),
+            wanted,
             cursor: Cursor::default(),
             done: 0,
             packets: 0,
             fresh: true,
             index,
             send,
-        };
-        job.check_size(&offloads.config)?;
-        job.check_context(around, offloads)?;
-        Ok(job)
+        }
+    }
+
+    /// Looks up all that it names.
+    ///
+    /// # Errors
+    /// When it can't be sent; nothing of it was.
+    pub(super) fn check(
+        &self,
+        around: &mut Surroundings<'_>,
+        offloads: &mut Offloads,
+    ) -> Result<(), ErrorCode> {
+        let header = &self.send.header[..usize::from(self.send.header_len)];
+        let ours = header
+            .get(6..12)
+            .is_some_and(|mac| mac == around.config.mac.0);
+        if !ours || header.len() < ethernet::HEADER_LEN || self.wanted && self.tcp.is_none() {
+            return Err(ErrorCode::BadHeader);
+        }
+        source::check(around.gather, around.regions)?;
+        self.check_size(&offloads.config)?;
+        self.check_context(around, offloads)
     }
 
     fn check_size(&self, config: &NicConfig) -> Result<(), ErrorCode> {

@@ -166,10 +166,11 @@ fn send(
     let large = send.mss != 0 && send.payload_len > u32::from(send.mss);
     let bytes = u64::from(send.payload_len);
     let (mut around, _) = surroundings(function, queue);
-    let job = Job::new(send, index, &mut around, offloads).map_err(|error| Refused {
+    let job = Job::new(send, index);
+    job.check(&mut around, offloads).map_err(|error| Refused {
         index,
         context,
-        tcpsn: SeqNum(0),
+        tcpsn: job.tcpsn(),
         error,
     })?;
     if large {

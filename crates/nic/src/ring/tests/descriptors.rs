@@ -253,7 +253,11 @@ fn every_error_code_survives_its_number() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 512 }))]
+    #![proptest_config(ProptestConfig {
+        // Miri has no files.
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 512 })
+    })]
 
     /// Whatever a host writes into its ring, each slot is passed once and nothing panics.
     #[test]
