@@ -10,17 +10,9 @@
 pub struct Traffic {
     /// Bytes of contexts read from host memory.
     pub fetched: u32,
-    /// Bytes of modified contexts written to host memory to make place.
+    /// Bytes of contexts written to host memory to make place. Every packet changes its context, so that whatever is
+    /// evicted is written back.
     pub written_back: u32,
-}
-
-/// How a packet uses a context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Only reads it: a packet of the past, which changes nothing.
-    Read,
-    /// Changes it, so that it must be written back when it is evicted.
-    Write,
 }
 
 /// LRU model of the memory that holds flow contexts.
@@ -35,8 +27,6 @@ pub struct ContextCache {
     /// Least recently used: the next to be evicted.
     tail: u32,
     links: Vec<Link>,
-    hits: u64,
-    misses: u64,
 }
 
 const NONE: u32 = u32::MAX;
@@ -45,20 +35,13 @@ const NONE: u32 = u32::MAX;
 struct Link {
     newer: u32,
     older: u32,
-    state: Residence,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Residence {
-    Host,
-    Clean,
-    Dirty,
+    resident: bool,
 }
 
 const IN_HOST: Link = Link {
     newer: NONE,
     older: NONE,
-    state: Residence::Host,
+    resident: false,
 };
 
 impl ContextCache {
@@ -72,29 +55,13 @@ impl ContextCache {
             head: NONE,
             tail: NONE,
             links: Vec::new(),
-            hits: 0,
-            misses: 0,
         }
     }
 
-    /// Contexts that fit at once.
-    pub fn capacity(&self) -> u32 {
-        self.capacity
-    }
-
     /// Contexts in NIC memory now.
-    pub fn resident(&self) -> u32 {
+    #[cfg(test)]
+    fn resident(&self) -> u32 {
         self.resident
-    }
-
-    /// Accesses that found their context in NIC memory.
-    pub fn hits(&self) -> u64 {
-        self.hits
-    }
-
-    /// Accesses that had to fetch their context.
-    pub fn misses(&self) -> u64 {
-        self.misses
     }
 
     /// Places a context that was just created: its state came with the descriptor, so nothing is fetched.
@@ -105,7 +72,7 @@ impl ContextCache {
         }
         self.remove(slot);
         let written_back = self.make_place();
-        self.push_newest(slot, Residence::Dirty);
+        self.push_newest(slot);
         Traffic {
             fetched: 0,
             written_back,
@@ -114,43 +81,27 @@ impl ContextCache {
 
     /// Forgets a destroyed context; nothing is written back.
     pub fn remove(&mut self, slot: u32) {
-        let resident = self
-            .links
-            .get(slot as usize)
-            .is_some_and(|link| link.state != Residence::Host);
-        if resident {
+        if self.links.get(slot as usize).is_some_and(|link| link.resident) {
             self.unlink(slot);
         }
     }
 
-    /// Touches the context of a packet.
-    pub fn access(&mut self, slot: u32, access: Access) -> Traffic {
+    /// Touches the context of a packet, which changes it.
+    pub fn access(&mut self, slot: u32) -> Traffic {
         let Some(&link) = self.links.get(slot as usize) else {
             return self.install(slot);
         };
-        if link.state == Residence::Host {
-            self.misses += 1;
+        if !link.resident {
             let written_back = self.make_place();
-            let state = match access {
-                Access::Read => Residence::Clean,
-                Access::Write => Residence::Dirty,
-            };
-            self.push_newest(slot, state);
+            self.push_newest(slot);
             return Traffic {
                 fetched: self.context_bytes,
                 written_back,
             };
         }
-        self.hits += 1;
-        let state = match access {
-            Access::Read => link.state,
-            Access::Write => Residence::Dirty,
-        };
-        if self.head == slot {
-            self.links[slot as usize].state = state;
-        } else {
+        if self.head != slot {
             self.unlink(slot);
-            self.push_newest(slot, state);
+            self.push_newest(slot);
         }
         Traffic::default()
     }
@@ -160,17 +111,15 @@ impl ContextCache {
         if self.resident < self.capacity {
             return 0;
         }
-        let victim = self.tail;
-        let dirty = self.links[victim as usize].state == Residence::Dirty;
-        self.unlink(victim);
-        if dirty { self.context_bytes } else { 0 }
+        self.unlink(self.tail);
+        self.context_bytes
     }
 
-    fn push_newest(&mut self, slot: u32, state: Residence) {
+    fn push_newest(&mut self, slot: u32) {
         self.links[slot as usize] = Link {
             newer: NONE,
             older: self.head,
-            state,
+            resident: true,
         };
         match self.head {
             NONE => self.tail = slot,

@@ -1,11 +1,9 @@
 //! The flow contexts of both directions, in one slab, with the model of the memory that they take.
 
-use l5p::tls::{Direction, Engine};
-use wire::FlowKey;
-
-use crate::cache::{Access, ContextCache};
+use crate::cache::{ContextCache, Traffic};
 use crate::counters::Counters;
 use crate::function::FunctionId;
+use crate::receive::ReceiveContext;
 use crate::ring::{ContextId, ErrorCode};
 use crate::transmit::TransmitContext;
 
@@ -13,11 +11,11 @@ use crate::transmit::TransmitContext;
 #[derive(Debug)]
 pub(crate) enum Context {
     Transmit(TransmitContext),
+    Receive(ReceiveContext),
 }
 
 #[derive(Debug)]
 struct Slot {
-    function: FunctionId,
     id: ContextId,
     context: Context,
 }
@@ -66,11 +64,7 @@ impl Contexts {
             self.slots.len() as u32 - 1
         });
         *name = Some(slot);
-        self.slots[slot as usize] = Some(Slot {
-            function,
-            id,
-            context,
-        });
+        self.slots[slot as usize] = Some(Slot { id, context });
         let traffic = self.cache.install(slot);
         counters.pcie_context_writeback += u64::from(traffic.written_back);
         Ok(slot)
@@ -93,11 +87,48 @@ impl Contexts {
         counters: &mut Counters,
     ) -> Option<&mut TransmitContext> {
         let slot = (*self.functions[usize::from(function.0)].get(id.0 as usize)?)?;
-        let traffic = self.cache.access(slot, Access::Write);
-        counters.pcie_context_fetch += u64::from(traffic.fetched);
-        counters.pcie_context_writeback += u64::from(traffic.written_back);
+        self.touch(slot, counters);
         match &mut self.slots[slot as usize].as_mut()?.context {
             Context::Transmit(context) => Some(context),
+            Context::Receive(_) => None,
+        }
+    }
+
+    /// Brings a context into NIC memory.
+    fn touch(&mut self, slot: u32, counters: &mut Counters) {
+        let Traffic {
+            fetched,
+            written_back,
+        } = self.cache.access(slot);
+        match fetched {
+            0 => counters.context_hits += 1,
+            _ => counters.context_misses += 1,
+        }
+        counters.pcie_context_fetch += u64::from(fetched);
+        counters.pcie_context_writeback += u64::from(written_back);
+    }
+
+    /// The receive context in a slot, to be changed, and its id.
+    pub(crate) fn receive(
+        &mut self,
+        slot: u32,
+        counters: &mut Counters,
+    ) -> Option<(ContextId, &mut ReceiveContext)> {
+        self.touch(slot, counters);
+        let slot = self.slots.get_mut(slot as usize)?.as_mut()?;
+        match &mut slot.context {
+            Context::Receive(context) => Some((slot.id, context)),
+            Context::Transmit(_) => None,
+        }
+    }
+
+    /// The slot of the receive context of this id.
+    pub(crate) fn receive_slot(&self, function: FunctionId, id: ContextId) -> Option<u32> {
+        let names = self.functions.get(usize::from(function.0))?;
+        let slot = (*names.get(id.0 as usize)?)?;
+        match self.slots[slot as usize].as_ref()?.context {
+            Context::Receive(_) => Some(slot),
+            Context::Transmit(_) => None,
         }
     }
 }

@@ -49,13 +49,9 @@ impl FlowTable {
     }
 
     /// Flows in the table.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.used
-    }
-
-    /// Whether no flow is in the table.
-    pub fn is_empty(&self) -> bool {
-        self.used == 0
     }
 
     /// Context slot of `flow`, whose hash is `hash`, for `function`.

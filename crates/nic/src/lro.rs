@@ -54,6 +54,7 @@ pub(crate) struct Session {
     next_seq: SeqNum,
     payload_len: u32,
     segments: u32,
+    merged: bool,
     pub(crate) context: Option<ContextId>,
     pub(crate) offloaded: bool,
 }
@@ -156,6 +157,7 @@ impl Session {
             next_seq: parsed.tcp.seq + parsed.payload_len,
             payload_len: parsed.payload_len,
             segments: arrived.segments,
+            merged: false,
             context: arrived.context,
             offloaded: arrived.offloaded,
         }
@@ -199,19 +201,13 @@ impl Session {
         self.next_seq += parsed.payload_len;
         self.payload_len += parsed.payload_len;
         self.segments += segments;
+        self.merged = true;
         pushed
     }
 
     /// Whether it is more than its first segment, so that its headers must be written again.
     pub(crate) fn is_merged(&self) -> bool {
-        self.headers_seq() + self.payload_len != self.next_seq || self.last.seq != self.headers_seq()
-    }
-
-    fn headers_seq(&self) -> SeqNum {
-        let at = usize::from(self.l4_offset) + 4;
-        let mut bytes = [0; 4];
-        bytes.copy_from_slice(&self.headers[at..at + 4]);
-        SeqNum(u32::from_be_bytes(bytes))
+        self.merged
     }
 
     /// Headers for all of the payload. The TCP checksum is 0: [`Packet::checksum_ok`] vouches for the segments.

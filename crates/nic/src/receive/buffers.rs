@@ -105,5 +105,7 @@ pub(super) fn copy(
 ) -> Option<()> {
     let source = regions.get(from.0.region)?;
     let source = source.view(from.0.offset + u64::from(from.1), len)?;
-    write(regions, to.0, to.1, len, |target| target.copy_from_slice(source))
+    write(regions, to.0, to.1, len, |target| {
+        target.copy_from_slice(source)
+    })
 }

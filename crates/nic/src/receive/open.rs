@@ -67,7 +67,10 @@ impl<M: Copy> OpenMessages<M> {
     /// Forgets those that begin more than `distance` bytes before `newest`.
     pub(super) fn expire(&mut self, newest: SeqNum, distance: u32) {
         for slot in self.0.iter_mut().flat_map(|slots| slots.iter_mut()) {
-            if slot.as_ref().is_some_and(|open| open.start.distance_to(newest) > distance) {
+            if slot
+                .as_ref()
+                .is_some_and(|open| open.start.distance_to(newest) > distance)
+            {
                 *slot = None;
             }
         }
@@ -135,14 +138,18 @@ impl<M: Copy> OpenMessages<M> {
 
     fn find(&self, at: SeqNum) -> Option<&OpenMessage<M>> {
         let slots = self.0.as_ref()?;
-        slots.iter().flatten().find(|open| at.is_within(open.start, open.len))
+        slots
+            .iter()
+            .flatten()
+            .find(|open| at.is_within(open.start, open.len))
     }
 
     fn slot(&mut self, at: SeqNum) -> Option<&mut Option<OpenMessage<M>>> {
         let slots = self.0.as_mut()?;
-        slots
-            .iter_mut()
-            .find(|slot| slot.as_ref().is_some_and(|open| at.is_within(open.start, open.len)))
+        slots.iter_mut().find(|slot| {
+            slot.as_ref()
+                .is_some_and(|open| at.is_within(open.start, open.len))
+        })
     }
 }
 
@@ -170,8 +177,14 @@ impl Ranges {
 
     /// Whether `from..to` overlaps none of the ranges, and there is room for it.
     fn can_add(&self, from: u32, to: u32) -> bool {
-        let overlaps = self.as_slice().iter().any(|&(start, end)| from < end && start < to);
-        let touches = self.as_slice().iter().any(|&(start, end)| from == end || start == to);
+        let overlaps = self
+            .as_slice()
+            .iter()
+            .any(|&(start, end)| from < end && start < to);
+        let touches = self
+            .as_slice()
+            .iter()
+            .any(|&(start, end)| from == end || start == to);
         !overlaps && (touches || usize::from(self.count) < RANGES)
     }
 
@@ -180,12 +193,18 @@ impl Ranges {
         if from == to {
             return;
         }
-        let at = self.as_slice().iter().filter(|range| range.1 < from).count();
+        let at = self
+            .as_slice()
+            .iter()
+            .filter(|range| range.1 < from)
+            .count();
         let after = self.as_slice().iter().filter(|range| range.0 <= to).count();
         // Ranges at..after touch the new one: at most two, since it overlaps none.
         let merged = self.ranges[at..after]
             .iter()
-            .fold((from, to), |sum, range| (sum.0.min(range.0), sum.1.max(range.1)));
+            .fold((from, to), |sum, range| {
+                (sum.0.min(range.0), sum.1.max(range.1))
+            });
         let count = usize::from(self.count);
         if at == after {
             self.ranges.copy_within(at..count.min(RANGES - 1), at + 1);

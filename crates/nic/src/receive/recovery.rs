@@ -118,6 +118,14 @@ pub struct Recovery<L: AnyOrder> {
 /// What happened that the NIC counts; taken by [`Recovery::take_counts`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Packets offloaded that were, in part at least, late.
+    pub late: u32,
+    /// Times that bytes were missing inside a message and the frontier moved on to the next header.
+    pub leaps: u32,
+    /// Searches begun.
+    pub searches: u32,
+    /// Searches that a late header ended.
+    pub late_headers: u32,
     /// Guesses that were not asked about, because too many were asked already.
     pub requests_skipped: u32,
     /// Guesses that the stream itself refuted before an answer came.
@@ -249,8 +257,14 @@ impl<L: AnyOrder> Recovery<L> {
         matches!(self.phase, Phase::InStep)
     }
 
+    /// Whether a packet that begins at `seq` will be offloaded, unless a check fails. May be false for one that comes late.
+    pub fn expects(&self, seq: SeqNum) -> bool {
+        self.chained && self.proven && seq == self.tcpsn
+    }
+
     /// The next sequence number that can be offloaded in sequence.
-    pub fn tcpsn(&self) -> SeqNum {
+    #[cfg(test)]
+    fn tcpsn(&self) -> SeqNum {
         self.tcpsn
     }
 
@@ -281,7 +295,9 @@ impl<L: AnyOrder> Recovery<L> {
         let (output_before, output_fresh) = output.split_at_mut(late);
         let mut integrity = Integrity::Good;
         if late > 0 {
-            integrity = self.open.transform(&mut self.engine, seq, before, output_before);
+            integrity = self
+                .open
+                .transform(&mut self.engine, seq, before, output_before);
         }
         if !fresh.is_empty() {
             match self.walker.advance(&mut self.engine, fresh, output_fresh) {
@@ -290,7 +306,10 @@ impl<L: AnyOrder> Recovery<L> {
             }
         }
         match integrity {
-            Integrity::Good => Followed::Placed(Verdict::Offloaded),
+            Integrity::Good => {
+                self.counts.late += u32::from(late > 0);
+                Followed::Placed(Verdict::Offloaded)
+            }
             Integrity::Bad => Followed::Placed(Verdict::Bypassed(Bypass::Failed)),
         }
     }
@@ -338,7 +357,8 @@ impl<L: AnyOrder> Recovery<L> {
         let Some((message, part)) = self.engine.set_aside(offset, len) else {
             return false;
         };
-        self.open.add(self.tcpsn - offset, len, offset, message, part);
+        self.open
+            .add(self.tcpsn - offset, len, offset, message, part);
         true
     }
 
@@ -346,6 +366,7 @@ impl<L: AnyOrder> Recovery<L> {
     fn move_to(&mut self, next_header: SeqNum) {
         self.walker = Walker::new(self.walker.index() + 1);
         self.tcpsn = next_header;
+        self.counts.leaps += 1;
     }
 
     fn see(&mut self, end: SeqNum) {
@@ -367,6 +388,7 @@ impl<L: AnyOrder> Recovery<L> {
         if next_header.at_or_after(self.newest) {
             // The missing header came before the one after it.
             self.phase = Phase::InStep;
+            self.counts.late_headers += 1;
             return;
         }
         if let Phase::Tracking(tracker, _) = &self.phase
@@ -379,6 +401,7 @@ impl<L: AnyOrder> Recovery<L> {
             }
             let index = self.walker.index() + u64::from(rest > 0);
             self.resume(&tracker, index);
+            self.counts.late_headers += 1;
         }
     }
 
@@ -389,7 +412,11 @@ impl<L: AnyOrder> Recovery<L> {
         self.chained = true;
         self.phase = Phase::InStep;
         // The tracker found nothing in these bytes that contradicts a header.
-        if self.walker.absorb(&mut self.engine, tracker.partial()).is_ok() {
+        if self
+            .walker
+            .absorb(&mut self.engine, tracker.partial())
+            .is_ok()
+        {
             self.tcpsn += tracker.partial().len() as u32;
         }
     }
@@ -404,6 +431,7 @@ impl<L: AnyOrder> Recovery<L> {
         self.chained = false;
         self.open.clear();
         self.phase = Phase::Searching(Scanner::default());
+        self.counts.searches += 1;
         // Its own bytes may hold the next header.
         let fresh = &payload[late..];
         if (seq + late as u32).before(self.newest) {
@@ -435,6 +463,7 @@ impl<L: AnyOrder> Recovery<L> {
         match &mut self.phase {
             Phase::InStep => {
                 self.phase = Phase::Searching(Scanner::default());
+                self.counts.searches += 1;
                 self.search(start, fresh);
             }
             Phase::Searching(scanner) => {
@@ -493,7 +522,10 @@ impl<L: AnyOrder> Recovery<L> {
         if self.is_in_step() {
             return;
         }
-        if self.chained && self.tcpsn.before(self.newest) && self.tcpsn.distance_to(self.newest) > MAX_JUMP {
+        if self.chained
+            && self.tcpsn.before(self.newest)
+            && self.tcpsn.distance_to(self.newest) > MAX_JUMP
+        {
             self.chained = false;
         }
         self.open.expire(self.newest, MAX_JUMP);

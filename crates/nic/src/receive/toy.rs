@@ -32,7 +32,8 @@ impl Toy {
 }
 
 fn mix(key: u64, index: u64, offset: u32, byte: u8) -> u64 {
-    let mut word = key ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(offset) << 9 ^ u64::from(byte);
+    let mut word =
+        key ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(offset) << 9 ^ u64::from(byte);
     word = (word ^ word >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ word >> 29).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ word >> 32

@@ -55,7 +55,12 @@ fn a_late_packet_may_end_one_message_and_begin_another() {
     for (from, to) in [(60, 150), (0, 60), (150, 224)] {
         let mut output = vec![0; to - from];
         assert!(open.awaits(SeqNum(from as u32), (to - from) as u32));
-        let integrity = open.transform(&mut engine, SeqNum(from as u32), &wire[from..to], &mut output);
+        let integrity = open.transform(
+            &mut engine,
+            SeqNum(from as u32),
+            &wire[from..to],
+            &mut output,
+        );
         assert_eq!(integrity, Integrity::Good);
         let shown = [toy::opened(&[1; 100], &one), toy::opened(&[2; 100], &two)].concat();
         assert_eq!(output, shown[from..to]);

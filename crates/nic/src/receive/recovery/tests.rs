@@ -30,7 +30,9 @@ impl Stream {
         };
         for (index, plaintext) in messages.iter().enumerate() {
             let sealed = toy::seal(KEY, index as u64, plaintext);
-            stream.opened.extend_from_slice(&toy::opened(plaintext, &sealed));
+            stream
+                .opened
+                .extend_from_slice(&toy::opened(plaintext, &sealed));
             stream.wire.extend_from_slice(&sealed);
             stream.starts.push(stream.wire.len());
         }
@@ -44,7 +46,10 @@ impl Stream {
     /// Index of the message that begins at `tcpsn`, if one does.
     fn index_at(&self, tcpsn: SeqNum) -> Option<u64> {
         let at = self.first.distance_to(tcpsn) as usize;
-        self.starts.binary_search(&at).ok().map(|index| index as u64)
+        self.starts
+            .binary_search(&at)
+            .ok()
+            .map(|index| index as u64)
     }
 
     fn context(&self, order: Order) -> Recovery<Toy> {

@@ -89,22 +89,35 @@ fn figure_8c_lost_header_searches_asks_tracks_and_resumes_once_confirmed() {
     }
     // Packet 3 with the header at 330 is missing: packets 4 and 5 hold no header, packet 6 holds the one at 630.
     for n in 4..6 {
-        assert_eq!(packet(&stream, &mut context, n), bypassed(Bypass::OutOfStep));
+        assert_eq!(
+            packet(&stream, &mut context, n),
+            bypassed(Bypass::OutOfStep)
+        );
         assert_eq!(context.due_request(0), None);
     }
-    assert_eq!(packet(&stream, &mut context, 6), bypassed(Bypass::OutOfStep));
+    assert_eq!(
+        packet(&stream, &mut context, 6),
+        bypassed(Bypass::OutOfStep)
+    );
     assert_eq!(context.due_request(0), Some(stream.seq(630)));
     context.request_sent(0);
     // Meanwhile it tracks over the header at 930.
     for n in 7..11 {
-        assert_eq!(packet(&stream, &mut context, n), bypassed(Bypass::OutOfStep));
+        assert_eq!(
+            packet(&stream, &mut context, n),
+            bypassed(Bypass::OutOfStep)
+        );
         assert_eq!(context.due_request(0), None, "asked once");
     }
     assert_eq!(context.answer(stream.seq(630), true, 2), Answer::Resumed);
     // The rest of the message that the answer came in, then one whole message that proves the answer.
     assert_eq!(packet(&stream, &mut context, 11), bypassed(Bypass::Past));
     for n in 12..16 {
-        assert_eq!(packet(&stream, &mut context, n), bypassed(Bypass::Absorbed), "packet {n}");
+        assert_eq!(
+            packet(&stream, &mut context, n),
+            bypassed(Bypass::Absorbed),
+            "packet {n}"
+        );
     }
     for n in 16..30 {
         assert_eq!(packet(&stream, &mut context, n), OFFLOADED, "packet {n}");
@@ -118,7 +131,10 @@ fn a_lost_header_that_comes_before_the_next_one_needs_no_confirmation() {
     for n in 0..3 {
         assert_eq!(packet(&stream, &mut context, n), OFFLOADED);
     }
-    assert_eq!(packet(&stream, &mut context, 4), bypassed(Bypass::OutOfStep));
+    assert_eq!(
+        packet(&stream, &mut context, 4),
+        bypassed(Bypass::OutOfStep)
+    );
     assert_eq!(packet(&stream, &mut context, 3), OFFLOADED);
     assert!(context.is_in_step());
     for n in 5..20 {
@@ -138,7 +154,10 @@ fn a_lost_header_that_comes_after_the_next_one_confirms_the_guess_itself() {
     assert!(context.is_in_step());
     // The message at 930 was passed over; the one at 1230 is offloaded from its first byte on.
     assert_eq!(packet(&stream, &mut context, 11), bypassed(Bypass::Past));
-    assert_eq!(packet(&stream, &mut context, 12), bypassed(Bypass::Absorbed));
+    assert_eq!(
+        packet(&stream, &mut context, 12),
+        bypassed(Bypass::Absorbed)
+    );
     assert_eq!(packet(&stream, &mut context, 13), OFFLOADED);
 }
 
@@ -191,7 +210,10 @@ fn a_header_split_over_two_packets_in_sequence_is_found() {
     let mut context = stream.context(Order::Sequence);
     packet(&stream, &mut context, 0);
     for n in [4, 5] {
-        assert_eq!(packet(&stream, &mut context, n), bypassed(Bypass::OutOfStep));
+        assert_eq!(
+            packet(&stream, &mut context, n),
+            bypassed(Bypass::OutOfStep)
+        );
     }
     packet(&stream, &mut context, 6);
     assert_eq!(context.due_request(0), None, "half a pattern");
@@ -203,7 +225,11 @@ fn a_header_split_over_two_packets_in_sequence_is_found() {
     }
     assert_eq!(stream.answer(&mut context), Some(Answer::Resumed));
     for n in 10..13 {
-        assert_eq!(packet(&stream, &mut context, n), bypassed(Bypass::Absorbed), "packet {n}");
+        assert_eq!(
+            packet(&stream, &mut context, n),
+            bypassed(Bypass::Absorbed),
+            "packet {n}"
+        );
     }
     for n in 13..20 {
         packet(&stream, &mut context, n);

@@ -50,8 +50,13 @@ fn messages() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let length = prop_oneof![0usize..40, 0usize..400, Just(1000usize), 0usize..4000];
     // Planted headers: the mask is different at each place, so that plaintext can't aim at ciphertext in this toy; they are
     // put into the wire bytes by `plant`.
-    prop::collection::vec(length, 20..60)
-        .prop_map(|lengths| lengths.into_iter().enumerate().map(|(n, len)| vec![n as u8; len]).collect())
+    prop::collection::vec(length, 20..60).prop_map(|lengths| {
+        lengths
+            .into_iter()
+            .enumerate()
+            .map(|(n, len)| vec![n as u8; len])
+            .collect()
+    })
 }
 
 struct Arrival {

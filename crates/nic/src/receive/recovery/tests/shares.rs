@@ -74,7 +74,8 @@ fn run(order: Order, path: Path, records: usize) -> Shares {
         }
         // The L5 software answers once the stream has been read to the guess.
         requests.retain(|guess| {
-            let passed = stream.first.distance_to(*guess) as usize + toy::HEADER_LEN <= in_order * SEGMENT;
+            let passed =
+                stream.first.distance_to(*guess) as usize + toy::HEADER_LEN <= in_order * SEGMENT;
             if passed {
                 let index = stream.index_at(*guess);
                 context.answer(*guess, index.is_some(), index.unwrap_or(0));
@@ -100,7 +101,15 @@ fn run(order: Order, path: Path, records: usize) -> Shares {
 #[test]
 fn five_percent_loss_leaves_more_than_half_of_the_records_fully_offloaded() {
     for flight in [10, 40] {
-        let shares = run(Order::Any, Path { loss: 5.0, reorder: 0.0, flight }, 400);
+        let shares = run(
+            Order::Any,
+            Path {
+                loss: 5.0,
+                reorder: 0.0,
+                flight,
+            },
+            400,
+        );
         assert!(shares.full > 50.0, "{flight} in flight: {shares:?}");
     }
 }
@@ -108,7 +117,15 @@ fn five_percent_loss_leaves_more_than_half_of_the_records_fully_offloaded() {
 #[test]
 fn two_percent_reordering_leaves_a_quarter_of_the_records_fully_offloaded() {
     for flight in [10, 40] {
-        let shares = run(Order::Any, Path { loss: 0.0, reorder: 2.0, flight }, 400);
+        let shares = run(
+            Order::Any,
+            Path {
+                loss: 0.0,
+                reorder: 2.0,
+                flight,
+            },
+            400,
+        );
         assert!(shares.full >= 24.0, "{flight} in flight: {shares:?}");
     }
 }
@@ -121,7 +138,11 @@ fn table() {
         for flight in [10, 40, 200] {
             for percent in [1.0, 2.0, 3.0, 4.0, 5.0] {
                 for (what, loss, reorder) in [("loss", percent, 0.0), ("reorder", 0.0, percent)] {
-                    let path = Path { loss, reorder, flight };
+                    let path = Path {
+                        loss,
+                        reorder,
+                        flight,
+                    };
                     let shares = run(order, path, 1500);
                     println!(
                         "{order:?} flight {flight:3} {what:7} {percent}%: full {:5.1} partial {:5.1} none {:5.1}",

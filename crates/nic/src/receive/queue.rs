@@ -1,0 +1,452 @@
+//! One receive queue: buffers, LRO sessions, and the ring to the host.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use wire::packet::Parsed;
+use wire::tcp::Flags;
+
+use super::ReceiveContext;
+use super::buffers::{self, Buffers};
+use super::recovery::{Bypass, Verdict};
+use crate::context::Contexts;
+use crate::counters::Counters;
+use crate::frame::FrameMeta;
+use crate::function::{Function, Queue};
+use crate::lro::{self, Arrived, SESSIONS, Session, Sessions};
+use crate::ring::{ContextId, DeviceRegions, Packet, RecvDescriptor, Slice};
+
+/// How long descriptors wait for room in the ring before they are tried again without a frame.
+const RETRY: Duration = Duration::from_millis(1);
+/// Bytes of a receive descriptor.
+const DESCRIPTOR_BYTES: u64 = 64;
+
+/// What the receive side keeps per queue.
+#[derive(Debug, Default)]
+pub(crate) struct QueueState {
+    sessions: Sessions,
+    buffers: Buffers,
+    /// Descriptors for which the ring had no room. No frame is taken while there are any, so that there are
+    /// never more than the open sessions and two.
+    backlog: VecDeque<RecvDescriptor>,
+    retry_at: Option<Instant>,
+    /// From when on resync requests count their time.
+    epoch: Option<Instant>,
+}
+
+impl QueueState {
+    /// When the backlog is to be tried again.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    fn milliseconds(&mut self, now: Instant) -> u32 {
+        let epoch = *self.epoch.get_or_insert(now);
+        now.saturating_duration_since(epoch).as_millis() as u32
+    }
+}
+
+/// A TCP segment that has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival<'a> {
+    pub(super) frame: &'a [u8],
+    pub(super) parsed: &'a Parsed,
+    pub(super) hash: u64,
+    /// Packets on the wire.
+    pub(super) segments: u32,
+}
+
+impl Arrival<'_> {
+    fn headers(&self) -> &[u8] {
+        &self.frame[..self.parsed.payload_offset]
+    }
+
+    fn payload(&self) -> &[u8] {
+        self.parsed.payload(self.frame)
+    }
+
+    /// Bytes without the frame's padding.
+    fn len(&self) -> u32 {
+        self.parsed.payload_offset as u32 + self.parsed.payload_len
+    }
+}
+
+/// The context of a segment's flow, if the segment concerns it.
+type Flow<'a> = Option<(ContextId, &'a mut ReceiveContext)>;
+
+/// One queue of a function, with what of the function it needs.
+pub(super) struct Host<'a> {
+    queue: &'a mut Queue,
+    regions: &'a mut DeviceRegions,
+    counters: &'a mut Counters,
+    small_bytes: u32,
+    large_bytes: u32,
+}
+
+impl<'a> Host<'a> {
+    pub(super) fn of(function: &'a mut Function, queue: usize) -> Option<Host<'a>> {
+        Some(Host {
+            queue: function.queues.get_mut(queue)?,
+            regions: &mut function.regions,
+            counters: &mut function.counters,
+            small_bytes: function.config.small_bytes,
+            large_bytes: function.config.large_bytes,
+        })
+    }
+
+    /// Delivers what is not TCP as it is.
+    pub(super) fn deliver_other(&mut self, frame: &[u8], meta: FrameMeta) {
+        let len = frame.len() as u32;
+        if !self.has_room() {
+            return;
+        }
+        let Some(buffer) = self.take_buffer(len) else {
+            return;
+        };
+        let written = self.write(buffer, 0, len, |bytes| bytes.copy_from_slice(frame));
+        if written.is_none() {
+            return;
+        }
+        self.count_delivered(len);
+        self.emit(RecvDescriptor::Packet(Packet {
+            buffer: Slice { len, ..buffer },
+            header_len: 0,
+            payload_len: 0,
+            segments: 1,
+            context: None,
+            offloaded: false,
+            checksum_ok: meta.checksum_valid,
+            hash: 0,
+        }));
+    }
+
+    /// Delivers a TCP segment whose checksums are right; `slot` is its flow's context.
+    pub(super) fn deliver_tcp(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival<'_>,
+        slot: Option<u32>,
+        contexts: &mut Contexts,
+    ) {
+        if !self.has_room() {
+            return;
+        }
+        let parsed = arrival.parsed;
+        let concerned = parsed.payload_len > 0 && !parsed.tcp.flags.intersects(NO_STREAM_DATA);
+        let mut flow: Flow<'_> = slot
+            .filter(|_| concerned)
+            .and_then(|slot| contexts.receive(slot, self.counters));
+        if let Some(session) = self.queue.receive.sessions.find(arrival.hash, &parsed.flow) {
+            if self.can_append(session, arrival, &flow) {
+                self.append(session, arrival, &mut flow);
+            } else {
+                self.end_session(session);
+                self.deliver_alone(arrival, &mut flow);
+            }
+        } else {
+            self.deliver_alone(arrival, &mut flow);
+        }
+        if let Some((id, context)) = flow {
+            self.ask(now, id, context);
+        }
+    }
+
+    /// Ends all sessions and shows the host what has come.
+    pub(super) fn flush(&mut self, now: Instant) {
+        self.drain_backlog();
+        while let Some(session) = self.queue.receive.sessions.take_any() {
+            self.end(session);
+        }
+        let waiting = !self.queue.receive.backlog.is_empty();
+        self.queue.receive.retry_at = waiting.then(|| now + RETRY);
+        let rings = &mut self.queue.rings;
+        rings.small.publish();
+        rings.large.publish();
+        rings.recv.publish();
+    }
+
+    /// Whether the ring takes a packet, a request, and all that is open.
+    fn has_room(&mut self) -> bool {
+        self.drain_backlog();
+        let needed = self.queue.receive.sessions.open() + 2;
+        let backlogged = !self.queue.receive.backlog.is_empty();
+        if backlogged || self.queue.rings.recv.free(needed) < needed {
+            self.counters.rx_ring_full += 1;
+            return false;
+        }
+        true
+    }
+
+    /// Whether a segment goes to the end of its flow's session: the headers agree, the result will probably be the same,
+    /// and there is room for it.
+    fn can_append(&mut self, session: usize, arrival: &Arrival<'_>, flow: &Flow<'_>) -> bool {
+        let Some(open) = self.queue.receive.sessions.get_mut(session) else {
+            return false;
+        };
+        let expected = flow
+            .as_ref()
+            .is_some_and(|(_, context)| context.recovery.expects(arrival.parsed.tcp.seq));
+        let same = open.context == flow.as_ref().map(|(id, _)| *id) && open.offloaded == expected;
+        if !same || !open.accepts(arrival.parsed, arrival.frame) {
+            return false;
+        }
+        let needed = open.total() + arrival.parsed.payload_len;
+        open.buffer.len >= needed || self.move_to_large(session, needed)
+    }
+
+    /// Moves a session that has outgrown its small buffer to a large one.
+    fn move_to_large(&mut self, session: usize, needed: u32) -> bool {
+        let state = &mut self.queue.receive;
+        let Some(open) = state.sessions.get_mut(session) else {
+            return false;
+        };
+        if open.buffer.len >= self.large_bytes {
+            return false;
+        }
+        let rings = &mut self.queue.rings;
+        let Some(large) = state
+            .buffers
+            .take_large(rings, self.regions, needed, self.counters)
+        else {
+            return false;
+        };
+        let from = (open.buffer, 0);
+        if buffers::copy(self.regions, from, (large, 0), open.total()).is_none() {
+            return false;
+        }
+        let small = std::mem::replace(&mut open.buffer, large);
+        state.buffers.give_back(small);
+        true
+    }
+
+    /// Processes a segment into the end of its flow's session.
+    fn append(&mut self, at: usize, arrival: &Arrival<'_>, flow: &mut Flow<'_>) {
+        let Some(open) = self.queue.receive.sessions.get_mut(at) else {
+            return;
+        };
+        let (buffer, end, offloaded) = (open.buffer, open.total(), open.offloaded);
+        let Some(result) = self.process(arrival, flow, buffer, end) else {
+            return;
+        };
+        if result == offloaded {
+            let last = self
+                .queue
+                .receive
+                .sessions
+                .get_mut(at)
+                .is_none_or(|open| open.append(arrival.parsed, arrival.segments));
+            self.counters.pcie_payload_rx += u64::from(arrival.parsed.payload_len);
+            self.queue.counters.rx_packets += 1;
+            self.queue.counters.rx_bytes += u64::from(arrival.len());
+            if last {
+                self.end_session(at);
+            }
+            return;
+        }
+        // Not as expected: what lies behind the session goes to a buffer of its own.
+        self.end_session(at);
+        let Some(own) = self.take_buffer(arrival.len()) else {
+            return;
+        };
+        let headers = arrival.headers();
+        let (header_len, payload_len) = (headers.len() as u32, arrival.parsed.payload_len);
+        let moved = self
+            .write(own, 0, header_len, |bytes| bytes.copy_from_slice(headers))
+            .and_then(|()| {
+                buffers::copy(self.regions, (buffer, end), (own, header_len), payload_len)
+            });
+        if moved.is_some() {
+            let context = flow.as_ref().map(|(id, _)| *id);
+            self.begin_or_emit(arrival, own, context, result);
+        }
+    }
+
+    /// Processes a segment into a buffer of its own.
+    fn deliver_alone(&mut self, arrival: &Arrival<'_>, flow: &mut Flow<'_>) {
+        // Before the context sees it: what is dropped here must be missing there too.
+        let Some(buffer) = self.take_buffer(arrival.len()) else {
+            return;
+        };
+        let headers = arrival.headers();
+        let written = self.write(buffer, 0, headers.len() as u32, |bytes| {
+            bytes.copy_from_slice(headers);
+        });
+        if written.is_none() {
+            return;
+        }
+        let context = flow.as_ref().map(|(id, _)| *id);
+        if let Some(offloaded) = self.process(arrival, flow, buffer, headers.len() as u32) {
+            self.begin_or_emit(arrival, buffer, context, offloaded);
+        }
+    }
+
+    /// Writes a segment's payload into a buffer, transformed if it can be. Gives whether it was.
+    fn process(
+        &mut self,
+        arrival: &Arrival<'_>,
+        flow: &mut Flow<'_>,
+        buffer: Slice,
+        at: u32,
+    ) -> Option<bool> {
+        let payload = arrival.payload();
+        let seq = arrival.parsed.tcp.seq;
+        let verdict = self.write(buffer, at, payload.len() as u32, |output| {
+            let verdict = match flow {
+                Some((_, context)) => context.recovery.receive(seq, payload, output),
+                None => Verdict::Bypassed(Bypass::Empty),
+            };
+            if verdict != Verdict::Offloaded {
+                output.copy_from_slice(payload);
+            }
+            verdict
+        })?;
+        if let Some((_, context)) = flow {
+            self.count_verdict(arrival, context, verdict);
+        }
+        Some(verdict == Verdict::Offloaded)
+    }
+
+    /// Begins a session with a packet that is in its buffer, or passes it up when nothing may follow it.
+    fn begin_or_emit(
+        &mut self,
+        arrival: &Arrival<'_>,
+        buffer: Slice,
+        context: Option<ContextId>,
+        offloaded: bool,
+    ) {
+        self.count_delivered(arrival.len());
+        let arrived = Arrived {
+            hash: arrival.hash,
+            segments: arrival.segments,
+            context,
+            offloaded,
+        };
+        if lro::may_begin(arrival.parsed, arrival.frame) {
+            let session = Session::begin(arrival.parsed, arrival.frame, buffer, arrived);
+            if let Some(displaced) = self.queue.receive.sessions.add(session) {
+                self.end(displaced);
+            }
+            return;
+        }
+        let len = arrival.len();
+        self.emit(RecvDescriptor::Packet(Packet {
+            buffer: Slice { len, ..buffer },
+            header_len: arrival.parsed.payload_offset as u16,
+            payload_len: arrival.parsed.payload_len,
+            segments: arrival.segments.min(u32::from(u16::MAX)) as u16,
+            context,
+            offloaded,
+            checksum_ok: true,
+            hash: arrival.hash as u32,
+        }));
+    }
+
+    fn end_session(&mut self, at: usize) {
+        if let Some(session) = self.queue.receive.sessions.take(at) {
+            self.end(session);
+        }
+    }
+
+    fn end(&mut self, mut session: Session) {
+        if session.is_merged() {
+            let buffer = session.buffer;
+            let headers = session.merged_headers();
+            let len = headers.len() as u32;
+            self.write(buffer, 0, len, |bytes| bytes.copy_from_slice(headers));
+            self.counters.pcie_payload_rx += u64::from(len);
+            self.counters.rx_lro_packets += 1;
+            self.counters.rx_lro_bytes += u64::from(session.total() - len);
+        }
+        self.emit(RecvDescriptor::Packet(session.packet()));
+    }
+
+    /// Sends the context's resync request, if one is due.
+    fn ask(&mut self, now: Instant, id: ContextId, context: &mut ReceiveContext) {
+        if context.recovery.is_in_step() {
+            return;
+        }
+        let now_ms = self.queue.receive.milliseconds(now);
+        if let Some(tcpsn) = context.recovery.due_request(now_ms) {
+            context.recovery.request_sent(now_ms);
+            self.counters.rx_tls_resync_req_end += 1;
+            self.emit(RecvDescriptor::ResyncRequest { context: id, tcpsn });
+        }
+    }
+
+    fn emit(&mut self, descriptor: RecvDescriptor) {
+        self.counters.pcie_descriptors += DESCRIPTOR_BYTES;
+        let state = &mut self.queue.receive;
+        if state.backlog.is_empty() && self.queue.rings.recv.push(descriptor) {
+            return;
+        }
+        if state.backlog.capacity() == 0 {
+            state.backlog.reserve_exact(SESSIONS + 2);
+        }
+        state.backlog.push_back(descriptor);
+    }
+
+    fn drain_backlog(&mut self) {
+        let state = &mut self.queue.receive;
+        while let Some(descriptor) = state.backlog.front() {
+            if !self.queue.rings.recv.push(*descriptor) {
+                return;
+            }
+            state.backlog.pop_front();
+        }
+    }
+
+    fn take_buffer(&mut self, bytes: u32) -> Option<Slice> {
+        let rings = &mut self.queue.rings;
+        self.queue
+            .receive
+            .buffers
+            .take(rings, self.regions, self.small_bytes, bytes, self.counters)
+    }
+
+    fn write<R>(
+        &mut self,
+        buffer: Slice,
+        at: u32,
+        len: u32,
+        fill: impl FnOnce(&mut [u8]) -> R,
+    ) -> Option<R> {
+        let written = buffers::write(self.regions, buffer, at, len, fill);
+        if written.is_none() {
+            self.counters.rx_bad_buffer += 1;
+        }
+        written
+    }
+
+    fn count_delivered(&mut self, len: u32) {
+        self.counters.pcie_payload_rx += u64::from(len);
+        self.queue.counters.rx_packets += 1;
+        self.queue.counters.rx_bytes += u64::from(len);
+    }
+
+    fn count_verdict(
+        &mut self,
+        arrival: &Arrival<'_>,
+        context: &mut ReceiveContext,
+        verdict: Verdict,
+    ) {
+        let counters = &mut *self.counters;
+        match verdict {
+            Verdict::Offloaded => {
+                counters.rx_tls_decrypted_packets += u64::from(arrival.segments);
+                counters.rx_tls_decrypted_bytes += u64::from(arrival.parsed.payload_len);
+            }
+            Verdict::Bypassed(Bypass::Failed) => counters.rx_tls_err += 1,
+            Verdict::Bypassed(Bypass::OutOfStep) => counters.rx_tls_resync_req_pkt += 1,
+            Verdict::Bypassed(_) => {}
+        }
+        let counts = context.recovery.take_counts();
+        counters.rx_tls_decrypted_late_packets += u64::from(counts.late);
+        counters.rx_tls_resumed += u64::from(counts.leaps);
+        counters.rx_tls_resumed_late_header += u64::from(counts.late_headers);
+        counters.rx_tls_resync_req_start += u64::from(counts.searches);
+        counters.rx_tls_resync_req_skip += u64::from(counts.requests_skipped + counts.guesses_lost);
+    }
+}
+
+/// Segments that carry no bytes of an offloaded stream.
+const NO_STREAM_DATA: Flags = Flags::SYN.union(Flags::RST);
