@@ -1,0 +1,7 @@
+//! Behaviour of the ports through their public interface.
+
+mod capture;
+mod frames;
+mod impair;
+mod memory;
+mod tap;
