@@ -31,7 +31,8 @@ pub struct Config {
     pub sack: bool,
     /// Offer and accept window scaling (RFC 7323).
     pub window_scale: bool,
-    /// Largest payload of one [`Transmit`](crate::Transmit), in bytes; 0 or less than the MSS means one MSS.
+    /// Largest payload of one [`Transmit`](crate::Transmit), in bytes; 0 or less than the MSS means one MSS. The default
+    /// leaves room for the headers in an IP packet of 65,535 bytes.
     pub tso_max: u32,
     /// Smallest retransmission timeout. RFC 6298 says 1 s; 200 ms is what Linux does.
     pub min_rto: Duration,
@@ -61,7 +62,7 @@ impl Default for Config {
             timestamps: true,
             sack: true,
             window_scale: true,
-            tso_max: 65_536,
+            tso_max: 65_400,
             min_rto: Duration::from_millis(200),
             syn_retries: 6,
             retries: 15,

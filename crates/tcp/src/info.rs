@@ -1,8 +1,10 @@
 //! A connection's figures, as `ss -ti` shows them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::State;
+use crate::congestion::UNLIMITED;
+use crate::recovery::Phase;
+use crate::{Connection, State};
 
 /// A snapshot of a connection, named as Linux's `tcp_info`.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,4 +79,59 @@ pub struct ConnectionInfo {
     pub undos: u32,
     /// Duplicate segments that the peer reported (DSACK).
     pub dsack_dups: u32,
+}
+
+impl Connection {
+    /// Figures for people.
+    pub fn info(&self, now: Instant) -> ConnectionInfo {
+        let _ = now;
+        let sacked = self.board.sacked();
+        let stats = &self.stats;
+        let unlimited = self.congestion.ssthresh() == UNLIMITED;
+        ConnectionInfo {
+            state: self.state,
+            congestion: self.congestion.name(),
+            recovery: match self.recovery.phase {
+                Phase::Open if sacked > 0 => "disorder",
+                Phase::Open => "open",
+                Phase::Recovery => "recovery",
+                Phase::Loss => "loss",
+            },
+            snd_mss: self.snd.mss,
+            adv_mss: self.settings.adv_mss,
+            window_scale: self
+                .options
+                .window_scale
+                .then_some((self.options.snd_shift, self.options.rcv_shift)),
+            timestamps: self.options.timestamps,
+            sack: self.options.sack,
+            cwnd: self.congestion.cwnd(),
+            ssthresh: (!unlimited).then(|| self.congestion.ssthresh()),
+            srtt: Duration::from_nanos(self.rtt.smoothed().unwrap_or(0)),
+            rttvar: Duration::from_nanos(self.rtt.variation()),
+            min_rtt: Duration::from_nanos(self.rtt.minimum().unwrap_or(0)),
+            rto: Duration::from_nanos(self.rtt.rto()),
+            backoff: self.rtt.backoff(),
+            snd_wnd: self.snd.wnd,
+            rcv_wnd: self.rcv.offered(),
+            rcv_space: self.rcv.buffer(),
+            unacked: self.flight(),
+            sacked,
+            lost: self.board.lost(),
+            in_flight: self.pipe(),
+            not_sent: self.snd.unsent(),
+            unread: self.rcv.unread(),
+            reordering_seen: self.rack.reordering_seen,
+            bytes_sent: stats.bytes_sent,
+            bytes_retrans: stats.bytes_resent,
+            bytes_acked: stats.bytes_acked,
+            bytes_received: stats.bytes_received,
+            segs_out: stats.segments_out,
+            segs_in: stats.segments_in,
+            retrans: stats.resent,
+            timeouts: stats.timeouts,
+            undos: stats.undos,
+            dsack_dups: stats.duplicates,
+        }
+    }
 }

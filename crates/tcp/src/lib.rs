@@ -19,18 +19,33 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod ack;
+mod arrival;
 mod config;
+mod congestion;
+mod cookie;
 mod info;
-mod output;
-mod reassembly;
-mod send_queue;
-mod state;
-
 pub mod isn;
 mod listen;
+mod options;
+mod output;
+mod rack;
+mod ranges;
+mod reassembly;
+mod recovery;
+mod recv;
 mod reset;
+mod rtt;
+mod sack;
+mod send;
+mod send_queue;
+mod settings;
+mod state;
 mod tcb;
+mod time;
 mod time_wait;
+mod timeout;
+mod timer;
 
 pub use config::{Algorithm, Config, KeepAlive};
 pub use info::ConnectionInfo;

@@ -3,9 +3,12 @@
 use std::time::Instant;
 
 use wire::FlowKey;
-use wire::tcp::Header;
+use wire::tcp::{Flags, Header, Timestamps};
 
-use crate::{Config, Connection};
+use crate::cookie::{Baker, LIFETIME};
+use crate::isn::Generator;
+use crate::options::Negotiated;
+use crate::{Config, Connection, reset_for};
 
 /// When a listener answers SYNs with cookies (RFC 4987 §3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,35 +58,131 @@ pub enum SynAction {
 #[derive(Clone, Debug)]
 pub struct Listener {
     config: ListenConfig,
+    isns: Generator,
+    baker: Baker,
+    half_open: u32,
+    waiting: u32,
+    last_cookie: Option<Instant>,
 }
 
 impl Listener {
     /// A listener with a secret key for its cookies and initial sequence numbers.
     pub fn new(now: Instant, config: ListenConfig, key: [u8; 16]) -> Self {
-        let _ = (now, key);
-        Self { config }
+        Self {
+            config,
+            isns: Generator::new(now, key),
+            baker: Baker::new(now, key),
+            half_open: 0,
+            waiting: 0,
+            last_cookie: None,
+        }
     }
 
-    /// Takes a SYN that belongs to no connection. `flow` is the segment's: from the peer to us.
+    /// Takes a segment with SYN that belongs to no connection (RFC 9293 §3.10.7.2). `flow` is the segment's: from the
+    /// peer to us.
     pub fn handle_syn(&mut self, now: Instant, flow: &FlowKey, syn: &Header) -> SynAction {
-        let _ = (now, flow, syn, &self.config);
-        todo!()
+        if syn.flags.contains(Flags::RST) || !syn.flags.intersects(Flags::SYN | Flags::ACK) {
+            return SynAction::Drop;
+        }
+        if syn.flags.contains(Flags::ACK) {
+            return reset_for(syn, 0).map_or(SynAction::Drop, SynAction::Reply);
+        }
+        if self.waiting >= self.config.backlog {
+            return SynAction::Drop;
+        }
+        let overflow = self.half_open >= self.config.backlog;
+        match self.config.cookies {
+            Cookies::Always => self.bake(now, flow, syn),
+            Cookies::OnOverflow if overflow => self.bake(now, flow, syn),
+            Cookies::Never if overflow => SynAction::Drop,
+            Cookies::OnOverflow | Cookies::Never => {
+                self.half_open += 1;
+                let initial = self.isns.initial(now, &flow.reversed());
+                SynAction::Accept(Connection::accept(
+                    now,
+                    &self.config.connection,
+                    syn,
+                    initial,
+                ))
+            }
+        }
     }
 
     /// Takes a segment with ACK and without SYN and RST that belongs to no connection: if it carries one of our cookies
-    /// it opens a connection, which the same segment is then to be given to (it may carry data). `None`: answer with
-    /// [`reset_for`](crate::reset_for).
+    /// it opens a connection, established, which counts as waiting to be accepted and which the same segment is then to
+    /// be given to (it may carry data). `None`: answer with [`reset_for`].
     pub fn handle_ack(&mut self, now: Instant, flow: &FlowKey, ack: &Header) -> Option<Connection> {
-        let _ = (now, flow, ack);
-        todo!()
+        let plain =
+            ack.flags.contains(Flags::ACK) && !ack.flags.intersects(Flags::SYN | Flags::RST);
+        // Cookies are looked for only while some may be about: guessing has to be quick.
+        let expected = self
+            .last_cookie
+            .is_some_and(|last| now.saturating_duration_since(last) <= LIFETIME);
+        if !plain || !expected || self.waiting >= self.config.backlog {
+            return None;
+        }
+        let cookie = self.baker.open(now, flow, ack)?;
+        self.waiting += 1;
+        let timestamp = self.isns.timestamp(now, &flow.reversed());
+        Some(Connection::from_cookie(
+            now,
+            &self.config.connection,
+            ack,
+            &cookie,
+            timestamp,
+        ))
     }
 
     /// A connection from [`SynAction::Accept`] became established: it now waits to be accepted.
-    pub fn established(&mut self) {}
+    pub fn established(&mut self) {
+        self.half_open = self.half_open.saturating_sub(1);
+        self.waiting += 1;
+    }
 
     /// A connection from [`SynAction::Accept`] ended before it was established.
-    pub fn failed(&mut self) {}
+    pub fn failed(&mut self) {
+        self.half_open = self.half_open.saturating_sub(1);
+    }
 
     /// An established connection was accepted by the application, or ended before that.
-    pub fn accepted(&mut self) {}
+    pub fn accepted(&mut self) {
+        self.waiting = self.waiting.saturating_sub(1);
+    }
+
+    fn bake(&mut self, now: Instant, flow: &FlowKey, syn: &Header) -> SynAction {
+        self.last_cookie = Some(now);
+        let config = &self.config.connection;
+        let mut offer = Negotiated::offer(config);
+        offer.settle(&syn.options);
+        // Without timestamps there is nowhere to keep the other options.
+        if !offer.timestamps {
+            offer.window_scale = false;
+            offer.sack = false;
+        }
+        let mut kept = syn.options;
+        if !offer.window_scale {
+            kept.window_scale = None;
+        }
+        kept.sack_permitted = offer.sack;
+        let clock = self.isns.timestamp(now, &flow.reversed());
+        let timestamps = Timestamps {
+            val: self.baker.timestamp(clock, &kept),
+            echo: syn
+                .options
+                .timestamps
+                .map_or(0, |timestamps| timestamps.val),
+        };
+        SynAction::Reply(Header {
+            src_port: syn.dst_port,
+            dst_port: syn.src_port,
+            seq: self.baker.sequence(now, flow, syn),
+            ack: syn.seq + 1,
+            flags: Flags::SYN | Flags::ACK,
+            window: config
+                .rcv_buf
+                .min(config.rcv_buf_max)
+                .min(u32::from(u16::MAX)) as u16,
+            options: offer.syn_options(config.mss, timestamps),
+        })
+    }
 }

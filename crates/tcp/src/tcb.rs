@@ -1,19 +1,85 @@
-//! A connection.
+//! The control block of a connection: its parts, how it is made, its commands and getters.
 
 use std::time::Instant;
 
 use wire::SeqNum;
 use wire::tcp::Header;
 
-use crate::{Config, ConnectionInfo, Event, Initial, Received, State, TimeWaitEntry, Transmit};
+use crate::congestion::Congestion;
+use crate::cookie::Cookie;
+use crate::options::{Negotiated, TIMESTAMPS_LEN, TimestampClock, agreed_mss};
+use crate::rack::Rack;
+use crate::recovery::Recovery;
+use crate::recv::Receiver;
+use crate::rtt::Rtt;
+use crate::sack::Scoreboard;
+use crate::send::Sender;
+use crate::settings::Settings;
+use crate::time::{MILLISECOND, Nanos, Time};
+use crate::timer::{Timer, Timers};
+use crate::{CloseReason, Config, Event, Initial, State, TimeWaitEntry};
 
 /// One TCP connection: plain data, to be kept anywhere and moved (a TCB). See the crate's root for how to drive it.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    state: State,
+    /// What [`Time`] counts from.
+    pub(crate) epoch: Instant,
+    pub(crate) state: State,
+    pub(crate) src_port: u16,
+    pub(crate) dst_port: u16,
+    pub(crate) options: Negotiated,
+    /// Nobody reads any more.
+    pub(crate) detached: bool,
+    /// It was opened by [`Connection::accept`].
+    pub(crate) passive: bool,
+    /// Unanswered keep-alive or window probes.
+    pub(crate) probes: u8,
+    pub(crate) settings: Settings,
+    pub(crate) timestamps: TimestampClock,
+    pub(crate) snd: Sender,
+    pub(crate) rcv: Receiver,
+    pub(crate) board: Scoreboard,
+    pub(crate) rtt: Rtt,
+    pub(crate) rack: Rack,
+    pub(crate) congestion: Congestion,
+    pub(crate) recovery: Recovery,
+    pub(crate) timers: Timers,
+    pub(crate) events: Pending,
+    /// When the peer was last heard.
+    pub(crate) heard_at: Time,
+    /// No challenge ACK before this (RFC 5961 §7).
+    pub(crate) next_challenge: Time,
+    pub(crate) stats: Stats,
 }
 
-#[allow(unused_variables)]
+/// Events not polled yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pending {
+    pub(crate) connected: bool,
+    pub(crate) acked: bool,
+    pub(crate) peer_fin: bool,
+    pub(crate) time_wait: bool,
+    pub(crate) closed: Option<CloseReason>,
+}
+
+/// Counts for [`Connection::info`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stats {
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_resent: u64,
+    pub(crate) segments_out: u64,
+    pub(crate) segments_in: u64,
+    pub(crate) resent: u32,
+    pub(crate) timeouts: u32,
+    pub(crate) undos: u32,
+    pub(crate) duplicates: u32,
+    pub(crate) bytes_acked: u64,
+    pub(crate) bytes_received: u64,
+}
+
+/// A corked short segment waits no longer than this.
+pub(crate) const CORK_LIMIT: Nanos = 200 * MILLISECOND;
+
 impl Connection {
     /// Opens actively (RFC 9293 §3.10.1): the SYN comes from `poll_transmit`.
     pub fn connect(
@@ -23,88 +89,247 @@ impl Connection {
         dst_port: u16,
         isn: impl Into<Initial>,
     ) -> Self {
-        todo!()
+        let mut connection = Self::new(now, config, src_port, dst_port, isn.into());
+        connection.state = State::SynSent;
+        connection.snd.syn_due = true;
+        connection
     }
 
     /// Opens passively: answers `syn`, which came to a listening port; the SYN-ACK comes from `poll_transmit`.
     /// Payload on the SYN is not taken, the peer sends it again.
     pub fn accept(now: Instant, config: &Config, syn: &Header, isn: impl Into<Initial>) -> Self {
-        todo!()
+        let mut connection = Self::new(now, config, syn.dst_port, syn.src_port, isn.into());
+        connection.passive = true;
+        connection.take_syn(Time(0), syn);
+        connection.state = State::SynReceived;
+        connection.snd.syn_due = true;
+        connection
     }
 
-    /// Takes a segment of this connection: its header, the bytes of its payload, and the packets that it came in
-    /// (more than one after LRO).
-    pub fn handle_segment(
-        &mut self,
+    /// Makes the connection that a returned SYN cookie stands for: established, with `ack` not processed yet.
+    pub(crate) fn from_cookie(
         now: Instant,
-        segment: &Header,
-        payload_len: u32,
-        wire_segments: u16,
-    ) -> Received {
-        todo!()
+        config: &Config,
+        ack: &Header,
+        cookie: &Cookie,
+        timestamp: u32,
+    ) -> Self {
+        let isn = Initial {
+            seq: ack.ack - 1,
+            timestamp,
+        };
+        let mut connection = Self::new(now, config, ack.dst_port, ack.src_port, isn);
+        connection.passive = true;
+        let mut syn = *ack;
+        syn.seq = ack.seq - 1;
+        syn.options = cookie.options(ack);
+        connection.take_syn(Time(0), &syn);
+        connection.snd.nxt = connection.snd.iss + 1;
+        connection.snd.note_window(
+            ack.seq,
+            ack.ack,
+            u32::from(ack.window) << connection.options.snd_shift,
+        );
+        connection.establish(Time(0), None);
+        connection.acknowledge_syn();
+        connection
     }
 
-    /// Does what is due at `now` (see [`poll_timeout`](Self::poll_timeout)); harmless if nothing is.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        todo!()
+    fn new(now: Instant, config: &Config, src_port: u16, dst_port: u16, isn: Initial) -> Self {
+        let settings = Settings::new(config);
+        let mss = u32::from(settings.mss);
+        Self {
+            epoch: now,
+            state: State::Closed,
+            src_port,
+            dst_port,
+            options: Negotiated::offer(config),
+            detached: false,
+            passive: false,
+            probes: 0,
+            timestamps: TimestampClock::new(isn.timestamp),
+            snd: Sender::new(isn.seq, settings.mss),
+            rcv: Receiver::new(config),
+            board: Scoreboard::new(isn.seq + 1),
+            rtt: Rtt::new(settings.min_rto),
+            rack: Rack::new(isn.seq + 1),
+            congestion: Congestion::new(config.congestion, mss, config.initial_window),
+            recovery: Recovery::new(isn.seq),
+            timers: Timers::new(),
+            events: Pending::default(),
+            heard_at: Time(0),
+            next_challenge: Time(0),
+            stats: Stats::default(),
+            settings,
+        }
     }
 
-    /// The next segment to send, if any may be sent now.
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        todo!()
+    /// Takes what the peer's SYN says.
+    pub(crate) fn take_syn(&mut self, now: Time, syn: &Header) {
+        self.options.settle(&syn.options);
+        if let Some(timestamps) = syn.options.timestamps.filter(|_| self.options.timestamps) {
+            self.timestamps.set(now, timestamps.val);
+        }
+        self.settings.mss = agreed_mss(self.settings.mss, &syn.options);
+        self.rcv.start(syn.seq);
+        // The window of a SYN is never scaled (RFC 7323 §2.2).
+        self.snd
+            .note_window(syn.seq, syn.ack, u32::from(syn.window));
+        self.apply_mss();
     }
 
-    /// What happened, oldest first.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        todo!()
+    pub(crate) fn apply_mss(&mut self) {
+        let options = if self.options.timestamps {
+            TIMESTAMPS_LEN
+        } else {
+            0
+        };
+        self.snd.mss = self.settings.mss - options;
+        self.congestion.set_mss(u32::from(self.snd.mss));
+        self.rcv.mss = self.snd.mss;
     }
 
-    /// When `handle_timeout` is due.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        todo!()
+    /// Our SYN is acknowledged.
+    pub(crate) fn acknowledge_syn(&mut self) {
+        self.snd.una = self.snd.iss + 1;
+    }
+
+    /// The handshake is complete.
+    pub(crate) fn establish(&mut self, now: Time, rtt: Option<Nanos>) {
+        self.state = State::Established;
+        self.events.connected = true;
+        self.timers.cancel(Timer::Retransmit);
+        if let Some(rtt) = rtt {
+            self.rtt.sample(now, rtt);
+        }
+        if self.snd.syn_retries > 0 {
+            self.rtt.syn_was_lost();
+            if self.snd.syn_retries > 1 {
+                self.congestion.syn_was_lost();
+            }
+        }
+        self.rtt.reset_backoff();
+        self.snd.progress_at = now;
+        self.rcv.tuning.start(now, self.rcv.nxt);
+        self.arm_keep_alive(now);
+        if self.snd.fin_queued {
+            self.state = State::FinWait1;
+        }
     }
 
     /// The application appended `bytes` to the send queue, at `write_seq`. Returns how many were taken: all, or none if
     /// the connection can send no more ([`State::may_send`]). [`send_space`](Self::send_space) is advice, not a limit.
-    pub fn queue(&mut self, now: Instant, bytes: u32) -> u32 {
-        todo!()
+    pub fn queue(&mut self, _now: Instant, bytes: u32) -> u32 {
+        let queued = self.snd.una.distance_to(self.snd.write_seq);
+        if !self.state.may_send()
+            || self.snd.fin_queued
+            || bytes > MAX_QUEUED - queued.min(MAX_QUEUED)
+        {
+            return 0;
+        }
+        self.snd.write_seq += bytes;
+        bytes
     }
 
     /// The application read `bytes` of what is in order; the window may open.
     pub fn consumed(&mut self, now: Instant, bytes: u32) {
-        todo!()
+        let now = self.time(now);
+        let rtt = self.rtt.smoothed();
+        self.rcv.consume(now, bytes, rtt);
+        if self.state.may_receive() && self.rcv.should_update_window() {
+            self.rcv.ack.now = true;
+        }
     }
 
     /// Sends a FIN after all queued data (half-close): the peer may go on sending.
-    pub fn close(&mut self, now: Instant) {
-        todo!()
+    pub fn close(&mut self, _now: Instant) {
+        match self.state {
+            State::SynSent => {
+                self.finish(CloseReason::Graceful);
+                return;
+            }
+            // RFC 9293 §3.10.4: the FIN waits until the handshake is complete.
+            State::SynReceived => {}
+            State::Established => self.state = State::FinWait1,
+            State::CloseWait => self.state = State::LastAck,
+            _ => return,
+        }
+        self.snd.fin_queued = true;
     }
 
-    /// Nobody will read any more: what comes from now on is answered with RST (RFC 1122 §4.2.2.13), and FIN-WAIT-2 ends
-    /// in time. Call it after `close` when the application has let go of the connection.
+    /// Nobody will read any more: what comes from now on is answered with RST (RFC 1122 §4.2.2.13), as is what was not
+    /// read yet, and FIN-WAIT-2 ends in time. Call it after `close` when the application has let go of the connection.
     pub fn detach(&mut self, now: Instant) {
-        todo!()
+        self.detached = true;
+        if self.unread() > 0 && self.state != State::TimeWait {
+            self.abort();
+        } else if self.state == State::FinWait2 {
+            self.timers.set(
+                Timer::Linger,
+                self.time(now).after(self.settings.fin_wait_2),
+            );
+        }
     }
 
-    /// Ends the connection with a RST at once.
+    /// Ends the connection with a RST at once (RFC 9293 §3.10.5).
     pub fn abort(&mut self) {
-        todo!()
+        if !matches!(self.state, State::Closed | State::SynSent | State::TimeWait) {
+            self.snd.reset_at = Some(self.snd.nxt);
+        }
+        if self.state != State::Closed {
+            self.finish(CloseReason::Aborted);
+        }
     }
 
     /// Turns Nagle's algorithm on or off.
     pub fn set_nagle(&mut self, on: bool) {
-        todo!()
+        self.settings.nagle = on;
     }
 
     /// While on, only full segments are sent (as `TCP_CORK` has it, for at most 200 ms).
-    pub fn set_cork(&mut self, now: Instant, on: bool) {
-        todo!()
+    pub fn set_cork(&mut self, _now: Instant, on: bool) {
+        self.snd.cork = on;
+        self.snd.flush = false;
+        self.timers.cancel(Timer::Cork);
     }
 
     /// The path takes only smaller packets than thought (ICMP "fragmentation needed" or "packet too big"): `mss` bytes of
     /// TCP payload and options. What was sent too large is sent again.
-    pub fn handle_path_mss(&mut self, now: Instant, mss: u16) {
-        todo!()
+    pub fn handle_path_mss(&mut self, _now: Instant, mss: u16) {
+        /// RFC 1191 §3: no path is narrower than 68 bytes; a forged report can't shrink packets to nothing.
+        const FLOOR: u16 = 512;
+        let mss = mss.max(FLOOR);
+        if mss >= self.settings.mss {
+            return;
+        }
+        self.settings.mss = mss;
+        let old = u32::from(self.snd.mss);
+        self.apply_mss();
+        let new = u32::from(self.snd.mss);
+        self.board
+            .mark_lost_where(|record| record.start.distance_to(record.end) > new.min(old));
+    }
+
+    /// What happened, oldest first.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if std::mem::take(&mut self.events.connected) {
+            return Some(Event::Connected);
+        }
+        if std::mem::take(&mut self.events.acked) {
+            return Some(Event::Acked(self.snd.una.min(self.snd.write_seq)));
+        }
+        if std::mem::take(&mut self.events.peer_fin) {
+            return Some(Event::PeerFin);
+        }
+        if std::mem::take(&mut self.events.time_wait) {
+            return Some(Event::TimeWait);
+        }
+        self.events.closed.take().map(Event::Closed)
+    }
+
+    /// When `handle_timeout` is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.earliest().map(|time| time.instant(self.epoch))
     }
 
     /// The state.
@@ -112,48 +337,139 @@ impl Connection {
         self.state
     }
 
+    /// Our port.
+    pub fn src_port(&self) -> u16 {
+        self.src_port
+    }
+
+    /// The peer's port.
+    pub fn dst_port(&self) -> u16 {
+        self.dst_port
+    }
+
     /// Oldest position not acknowledged.
     pub fn snd_una(&self) -> SeqNum {
-        todo!()
+        self.snd.una
     }
 
     /// Next position to be sent for the first time.
     pub fn snd_nxt(&self) -> SeqNum {
-        todo!()
+        self.snd.nxt
     }
 
     /// Highest position sent so far; the same as `snd_nxt`, which never goes back here.
     pub fn snd_max(&self) -> SeqNum {
-        todo!()
+        self.snd.nxt
     }
 
     /// Position of the next byte to be queued.
     pub fn write_seq(&self) -> SeqNum {
-        todo!()
+        self.snd.write_seq
     }
 
     /// Next position expected from the peer.
     pub fn rcv_nxt(&self) -> SeqNum {
-        todo!()
+        self.rcv.nxt
+    }
+
+    /// Payload bytes per packet that we send.
+    pub fn mss(&self) -> u16 {
+        self.snd.mss
     }
 
     /// Bytes that may be queued before the send buffer is full.
     pub fn send_space(&self) -> u32 {
-        todo!()
+        if !self.state.may_send() || self.snd.fin_queued {
+            return 0;
+        }
+        let first = self.snd.una.max(self.snd.iss + 1);
+        self.settings
+            .snd_buf
+            .saturating_sub(first.distance_to(self.snd.write_seq))
     }
 
     /// Bytes received in order and not consumed.
     pub fn unread(&self) -> u32 {
-        todo!()
+        self.rcv.unread()
     }
 
     /// What the [`TimeWait`](crate::TimeWait) table needs of a connection in TIME-WAIT, `None` in other states.
     pub fn time_wait(&self, now: Instant) -> Option<TimeWaitEntry> {
-        todo!()
+        let now = self.time(now);
+        (self.state == State::TimeWait).then(|| TimeWaitEntry {
+            snd_nxt: self.snd.nxt,
+            rcv_nxt: self.rcv.nxt,
+            rcv_wnd: self.rcv.offered(),
+            window: self.rcv.window_field(self.options.rcv_shift),
+            timestamps: self
+                .options
+                .timestamps
+                .then(|| (self.timestamps.recent, self.timestamps.value(now))),
+        })
     }
 
-    /// Figures for people.
-    pub fn info(&self, now: Instant) -> ConnectionInfo {
-        todo!()
+    /// Ends the connection.
+    pub(crate) fn finish(&mut self, reason: CloseReason) {
+        self.state = State::Closed;
+        self.timers.cancel_all();
+        self.events.closed = Some(reason);
+        self.snd.syn_due = false;
+        self.rcv.ack.now = false;
+    }
+
+    pub(crate) fn time(&self, now: Instant) -> Time {
+        Time::at(self.epoch, now)
+    }
+
+    pub(crate) fn arm_keep_alive(&mut self, now: Time) {
+        if let Some(keep_alive) = self.settings.keep_alive {
+            self.timers
+                .set(Timer::KeepAlive, now.after(keep_alive.idle()));
+        }
+    }
+
+    /// Bytes outstanding (RFC 9293: SND.NXT - SND.UNA).
+    pub(crate) fn flight(&self) -> u32 {
+        self.snd.una.distance_to(self.snd.nxt)
+    }
+
+    /// Bytes thought to be in the network (RFC 6675 §4, pipe).
+    pub(crate) fn pipe(&self) -> u32 {
+        let left = self.board.sacked()
+            + self.board.lost()
+            + self.recovery.inferred_sacked(u32::from(self.snd.mss));
+        self.flight().saturating_sub(left)
+    }
+
+    /// Panics if the connection contradicts itself. For tests, fuzzing and debug builds.
+    pub fn assert_invariants(&self) {
+        let snd = &self.snd;
+        assert!(
+            snd.una.at_or_before(snd.nxt),
+            "una {} nxt {}",
+            snd.una,
+            snd.nxt
+        );
+        assert!(
+            snd.nxt.at_or_before(snd.write_seq + 1),
+            "nxt {} write_seq {}",
+            snd.nxt,
+            snd.write_seq
+        );
+        assert!(
+            snd.nxt.at_or_before(snd.write_seq) || snd.fin_queued,
+            "only a FIN lies beyond the data"
+        );
+        if self.state.is_synchronized() {
+            self.board.assert_invariants(snd.una, snd.nxt);
+            self.rcv.assert_invariants();
+        }
+        if self.state == State::Closed {
+            assert!(self.timers.earliest().is_none(), "no timers after the end");
+        }
+        assert!(self.congestion.cwnd() > 0);
     }
 }
+
+/// No more than this may be queued: positions must stay comparable.
+const MAX_QUEUED: u32 = 1 << 30;

@@ -1,8 +1,11 @@
 //! TIME-WAIT without a connection: a table of small entries.
 
-use std::time::Instant;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::time::{Duration, Instant};
 
-use wire::tcp::Header;
+use siphasher::sip::SipHasher13;
+use wire::tcp::{Flags, Header, Options, Timestamps};
 use wire::{FlowKey, SeqNum};
 
 /// What a connection in TIME-WAIT must remember.
@@ -16,7 +19,7 @@ pub struct TimeWaitEntry {
     pub rcv_wnd: u32,
     /// The window field of the ACKs that we send.
     pub window: u16,
-    /// The peer's latest timestamp and what to add to the clock for ours, if timestamps are in use.
+    /// The peer's latest timestamp, and our TSval when the entry was made, if timestamps are in use.
     pub timestamps: Option<(u32, u32)>,
 }
 
@@ -35,23 +38,59 @@ pub enum Verdict {
 
 /// Flows in TIME-WAIT. All of them stay for the same time, and of too many the oldest goes first.
 #[derive(Clone, Debug)]
-pub struct TimeWait {}
+pub struct TimeWait {
+    flows: HashMap<FlowKey, Resting, Keyed>,
+    /// In order of time; an item whose flow has since been renewed or removed is void.
+    order: VecDeque<(Instant, FlowKey)>,
+    capacity: usize,
+    duration: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Resting {
+    entry: TimeWaitEntry,
+    since: Instant,
+    until: Instant,
+}
+
+/// SipHash with a secret key: peers choose the flows.
+#[derive(Clone, Debug)]
+struct Keyed([u8; 16]);
+
+impl BuildHasher for Keyed {
+    type Hasher = SipHasher13;
+
+    fn build_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_key(&self.0)
+    }
+}
 
 impl TimeWait {
     /// A table of at most `capacity` flows that rest for `duration`, hashed with a secret key.
-    pub fn new(
-        now: Instant,
-        capacity: usize,
-        duration: std::time::Duration,
-        key: [u8; 16],
-    ) -> Self {
-        let _ = (now, capacity, duration, key);
-        Self {}
+    pub fn new(capacity: usize, duration: Duration, key: [u8; 16]) -> Self {
+        Self {
+            flows: HashMap::with_hasher(Keyed(key)),
+            order: VecDeque::new(),
+            capacity: capacity.max(1),
+            duration,
+        }
     }
 
     /// Adds a flow, from us to the peer ([`Connection::time_wait`](crate::Connection::time_wait)).
     pub fn insert(&mut self, now: Instant, flow: FlowKey, entry: TimeWaitEntry) {
-        let _ = (now, flow, entry);
+        let until = now + self.duration;
+        self.flows.insert(
+            flow,
+            Resting {
+                entry,
+                since: now,
+                until,
+            },
+        );
+        self.order.push_back((until, flow));
+        while self.flows.len() > self.capacity {
+            self.drop_oldest();
+        }
     }
 
     /// Takes a segment. `flow` is the segment's: from the peer to us.
@@ -62,39 +101,118 @@ impl TimeWait {
         segment: &Header,
         payload_len: u32,
     ) -> Verdict {
-        let _ = (now, flow, segment, payload_len);
-        Verdict::Unknown
+        let flow = flow.reversed();
+        let Some(resting) = self.flows.get_mut(&flow) else {
+            return Verdict::Unknown;
+        };
+        if resting.until <= now {
+            self.flows.remove(&flow);
+            return Verdict::Unknown;
+        }
+        // RFC 1337: a RST does not cut TIME-WAIT short.
+        if segment.flags.contains(Flags::RST) {
+            return Verdict::Drop;
+        }
+        if segment.flags.contains(Flags::SYN)
+            && !segment.flags.contains(Flags::ACK)
+            && resting.may_reopen(segment)
+        {
+            self.flows.remove(&flow);
+            return Verdict::Reopen;
+        }
+        let entry = &resting.entry;
+        let occupies = segment.sequence_len(payload_len) > 0;
+        if !occupies && segment.seq == entry.rcv_nxt {
+            return Verdict::Drop;
+        }
+        let reply = resting.reply(now, segment);
+        if segment.flags.contains(Flags::FIN) {
+            // RFC 9293 §3.10.7.4: the peer's FIN again restarts the rest.
+            resting.until = now + self.duration;
+            self.order.push_back((resting.until, flow));
+        }
+        Verdict::Reply(reply)
     }
 
     /// Whether a flow, from us to the peer, rests here; a port for a new connection to the same peer should be another.
     pub fn contains(&self, flow: &FlowKey) -> bool {
-        let _ = flow;
-        false
+        self.flows.contains_key(flow)
     }
 
-    /// Frees a flow for a new connection of ours, if timestamps make that safe (RFC 6191).
+    /// Frees a flow, from us to the peer, for a new connection of ours, if timestamps make that safe (RFC 6191).
     pub fn reuse(&mut self, now: Instant, flow: &FlowKey) -> bool {
-        let _ = (now, flow);
-        false
+        let safe = self.flows.get(flow).is_some_and(|resting| {
+            let rested = now.saturating_duration_since(resting.since);
+            resting.entry.timestamps.is_some() && rested >= Duration::from_secs(1)
+        });
+        if safe {
+            self.flows.remove(flow);
+        }
+        safe
     }
 
-    /// When the next entry ends.
+    /// When the next entry may end.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        None
+        self.order.front().map(|(until, _)| *until)
     }
 
     /// Removes the entries that have rested long enough.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let _ = now;
+        while self.poll_timeout().is_some_and(|until| until <= now) {
+            self.drop_oldest();
+        }
     }
 
     /// Flows in the table.
     pub fn len(&self) -> usize {
-        0
+        self.flows.len()
     }
 
     /// The table is empty.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.flows.is_empty()
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some((until, flow)) = self.order.pop_front()
+            && self
+                .flows
+                .get(&flow)
+                .is_some_and(|resting| resting.until == until)
+        {
+            self.flows.remove(&flow);
+        }
+    }
+}
+
+impl Resting {
+    /// The SYN can't be an old duplicate (RFC 6191 §2).
+    fn may_reopen(&self, syn: &Header) -> bool {
+        match (self.entry.timestamps, syn.options.timestamps) {
+            (Some((recent, _)), Some(timestamps)) => {
+                let (recent, new) = (SeqNum(recent), SeqNum(timestamps.val));
+                new.after(recent) || (new == recent && syn.seq.after(self.entry.rcv_nxt))
+            }
+            _ => syn.seq.after(self.entry.rcv_nxt),
+        }
+    }
+
+    fn reply(&self, now: Instant, segment: &Header) -> Header {
+        let elapsed = now.saturating_duration_since(self.since).as_millis() as u32;
+        Header {
+            src_port: segment.dst_port,
+            dst_port: segment.src_port,
+            seq: self.entry.snd_nxt,
+            ack: self.entry.rcv_nxt,
+            flags: Flags::ACK,
+            window: self.entry.window,
+            options: Options {
+                timestamps: self.entry.timestamps.map(|(recent, val)| Timestamps {
+                    val: val.wrapping_add(elapsed),
+                    echo: recent,
+                }),
+                ..Options::default()
+            },
+        }
     }
 }

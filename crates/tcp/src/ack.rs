@@ -1,0 +1,207 @@
+//! Acknowledgments of what we sent (RFC 9293 §3.10.7.4, fifth).
+
+use wire::SeqNum;
+use wire::tcp::{Flags, Header};
+
+use crate::congestion::Acknowledged;
+use crate::recovery::Progress;
+use crate::sack::Delivery;
+use crate::time::{MILLISECOND, Nanos, Time};
+use crate::{CloseReason, Connection, State};
+
+impl Connection {
+    /// Takes the acknowledgment of an acceptable segment. Returns whether to go on with the segment.
+    pub(crate) fn take_ack(&mut self, now: Time, segment: &Header, payload_len: u32) -> bool {
+        let ack = segment.ack;
+        // RFC 5961 §5.2: neither of what was never sent, nor older than the peer's largest window.
+        if ack.after(self.snd.nxt) || ack.before(self.snd.una - self.snd.max_wnd) {
+            self.challenge(now);
+            return false;
+        }
+        self.probes = 0;
+        if ack.before(self.snd.una) {
+            return true;
+        }
+        let window_before = self.snd.wnd;
+        self.snd.note_window(
+            segment.seq,
+            ack,
+            u32::from(segment.window) << self.options.snd_shift,
+        );
+        if self.snd.una == self.snd.nxt {
+            // Nothing is outstanding: the ACK can only bring a window.
+            return true;
+        }
+
+        let una_before = self.snd.una;
+        let advanced = una_before.distance_to(ack);
+        let echo = segment
+            .options
+            .timestamps
+            .filter(|_| self.options.timestamps)
+            .map(|t| t.echo);
+        let mut delivery = Delivery::new(
+            now,
+            self.rtt.minimum(),
+            echo.map(|echo| (echo, self.timestamps.value(Time(0)))),
+        );
+        if advanced > 0 {
+            self.advance(now, ack, advanced, &mut delivery);
+        }
+        let mut reported_twice = 0;
+        if self.options.sack && !segment.options.sack.is_empty() {
+            reported_twice = self.take_sack(segment, &mut delivery);
+        }
+        let duplicate = !self.options.sack
+            && advanced == 0
+            && payload_len == 0
+            && !segment.flags.contains(Flags::FIN)
+            && self.snd.wnd == window_before;
+        let sample = self.sample_rtt(now, advanced, echo, &delivery);
+        if delivery.bytes > 0 {
+            self.rack.update(&delivery);
+        }
+        self.rack.note_acknowledged(ack);
+        self.judge_probe(
+            reported_twice > 0,
+            advanced > 0 || delivery.bytes > 0 || self.snd.wnd != window_before,
+        );
+
+        let progress = Progress {
+            advanced,
+            delivered: delivery.bytes,
+            duplicate,
+            reported_twice,
+            echo,
+        };
+        let may_grow = self.recover(now, &progress);
+        if may_grow && advanced > 0 && self.snd.is_cwnd_limited(&self.congestion) {
+            self.congestion.on_ack(&Acknowledged {
+                now,
+                bytes: delivery.bytes,
+                una: ack,
+                nxt: self.snd.nxt,
+                rtt: sample,
+                smoothed_rtt: self.rtt.smoothed().unwrap_or(0),
+            });
+        }
+        if advanced > 0 {
+            self.snd.tail_probe_due = false;
+            self.arm_loss_timer(now);
+            return self.on_advanced(now);
+        }
+        if delivery.bytes > 0 {
+            // RFC 8985 §7.2: with something selectively acknowledged the retransmission timer takes over.
+            if !self.timers.is_set(crate::timer::Timer::Retransmit) {
+                self.arm_loss_timer(now);
+            }
+        } else if self.snd.wnd == 0 {
+            // RFC 9293 §3.8.6.1: a peer that answers is alive, however long its window stays closed.
+            self.snd.progress_at = now;
+        }
+        true
+    }
+
+    fn advance(&mut self, now: Time, ack: SeqNum, advanced: u32, delivery: &mut Delivery) {
+        self.board.acknowledge(ack, delivery);
+        self.snd.una = ack;
+        self.snd.progress_at = now;
+        self.rtt.reset_backoff();
+        let fin = u32::from(ack.after(self.snd.write_seq));
+        self.stats.bytes_acked += u64::from(advanced - fin);
+        self.events.acked |= advanced > fin;
+    }
+
+    /// Takes the SACK blocks of an ACK (RFC 2018 §5). Returns the bytes that the peer says it got twice (RFC 2883).
+    fn take_sack(&mut self, segment: &Header, delivery: &mut Delivery) -> u32 {
+        let (una, nxt) = (self.snd.una, self.snd.nxt);
+        let mss = u32::from(self.snd.mss);
+        let mut blocks = [(una, una); 4];
+        let mut count = 0;
+        let mut twice = 0;
+        let reported = segment.options.sack.as_slice();
+        for (index, &(start, end)) in reported.iter().enumerate() {
+            if !start.before(end) || end.after(nxt) {
+                continue;
+            }
+            let below = end.at_or_before(una);
+            let inside_second = index == 0
+                && reported
+                    .get(1)
+                    .is_some_and(|&(s, e)| s.at_or_before(start) && end.at_or_before(e));
+            if index == 0 && (below || inside_second) {
+                // A report about long ago would be about another lap of the sequence space.
+                if start.at_or_after(una - self.snd.max_wnd) {
+                    twice = start.distance_to(end);
+                }
+            } else if start.at_or_after(una) {
+                blocks[count] = (start, end);
+                count += 1;
+            }
+        }
+        // In order of sequence, so that a later block does not make an earlier one look reordered.
+        let blocks = &mut blocks[..count];
+        blocks.sort_unstable_by_key(|block| una.distance_to(block.0));
+        for &mut (start, end) in blocks {
+            self.board.sack(start, end, mss, delivery);
+        }
+        if twice > 0 {
+            self.stats.duplicates += 1;
+            self.rack.widen(una, nxt);
+        }
+        twice
+    }
+
+    /// Takes a sample of the round-trip time: from what was sent once (Karn), or from the timestamp (RFC 7323 §4.1).
+    fn sample_rtt(
+        &mut self,
+        now: Time,
+        advanced: u32,
+        echo: Option<u32>,
+        delivery: &Delivery,
+    ) -> Option<Nanos> {
+        // Without SACK, what a filled gap acknowledges may have arrived long ago.
+        let clear = self.options.sack || delivery.newest.is_none_or(|(_, _, again)| !again);
+        if let Some((oldest, newest)) = delivery.once.filter(|_| clear) {
+            self.rtt.sample(now, now.since(oldest));
+            self.rtt.note_minimum(now, now.since(newest));
+            return Some(now.since(newest));
+        }
+        let echo = echo.filter(|&echo| echo != 0 && advanced > 0 && delivery.in_order > 0)?;
+        let elapsed = self.timestamps.value(now).wrapping_sub(echo);
+        /// A clock that went wrong, or a peer that echoes nonsense.
+        const IMPLAUSIBLE: u32 = 600_000;
+        if elapsed < IMPLAUSIBLE {
+            // The clock ticks in milliseconds: half a tick is the best guess for none.
+            let rtt = (u64::from(elapsed) * MILLISECOND).max(MILLISECOND / 2);
+            self.rtt.sample_coarse(rtt);
+        }
+        None
+    }
+
+    /// `una` moved on: perhaps our FIN is acknowledged (RFC 9293 §3.10.7.4). Returns whether to go on.
+    fn on_advanced(&mut self, now: Time) -> bool {
+        if self.snd.una.at_or_before(self.snd.write_seq) {
+            return true;
+        }
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                if self.detached {
+                    let until = now.after(self.settings.fin_wait_2);
+                    self.timers.set(crate::timer::Timer::Linger, until);
+                }
+                true
+            }
+            State::Closing => {
+                self.enter_time_wait(now);
+                false
+            }
+            State::LastAck => {
+                self.finish(CloseReason::Graceful);
+                false
+            }
+            _ => true,
+        }
+    }
+}

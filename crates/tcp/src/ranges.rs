@@ -1,0 +1,144 @@
+//! What was received out of order: the receiver's side of SACK (RFC 2018 §4, RFC 2883).
+
+use std::collections::VecDeque;
+
+use wire::SeqNum;
+use wire::tcp::SackBlocks;
+
+/// More ranges than this are not kept: a peer that sends every other byte costs bounded memory.
+const MAX_RANGES: usize = 8192;
+const RECENT: usize = 4;
+
+/// Disjoint ranges above `rcv_nxt`, and which of them to report first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ranges {
+    sorted: VecDeque<(SeqNum, SeqNum)>,
+    /// A position in each of the ranges that changed last, the latest first.
+    recent: [SeqNum; RECENT],
+    recent_len: u8,
+    /// A duplicate to report (RFC 2883 §4).
+    duplicate: Option<(SeqNum, SeqNum)>,
+}
+
+/// What became of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Insertion {
+    /// Some of it is new.
+    New,
+    /// All of it had come before.
+    Duplicate,
+    /// It would make too many ranges.
+    Refused,
+}
+
+impl Ranges {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
+    /// Position after the last byte of the last range.
+    pub(crate) fn end(&self) -> Option<SeqNum> {
+        self.sorted.back().map(|range| range.1)
+    }
+
+    /// Adds `start..end`, which lies above `rcv_nxt`.
+    pub(crate) fn insert(&mut self, start: SeqNum, end: SeqNum) -> Insertion {
+        debug_assert!(start.before(end));
+        // The first range that touches it, if any does.
+        let first = self.sorted.partition_point(|range| range.1.before(start));
+        let past = first
+            + self
+                .sorted
+                .range(first..)
+                .take_while(|range| range.0.at_or_before(end))
+                .count();
+        if first == past {
+            if self.sorted.len() >= MAX_RANGES {
+                return Insertion::Refused;
+            }
+            self.sorted.insert(first, (start, end));
+        } else {
+            let (held_start, held_end) = self.sorted[first];
+            if held_start.at_or_before(start) && end.at_or_before(held_end) {
+                self.note_recent(start);
+                return Insertion::Duplicate;
+            }
+            let last_end = self.sorted[past - 1].1;
+            self.sorted[first] = (held_start.min(start), last_end.max(end));
+            self.sorted.drain(first + 1..past);
+        }
+        self.note_recent(start);
+        Insertion::New
+    }
+
+    /// Data is in order up to `nxt`: takes the ranges that follow on, and returns how far that reaches.
+    pub(crate) fn advance(&mut self, mut nxt: SeqNum) -> SeqNum {
+        while let Some(&(start, end)) = self.sorted.front() {
+            if start.after(nxt) {
+                break;
+            }
+            nxt = nxt.max(end);
+            self.sorted.pop_front();
+        }
+        nxt
+    }
+
+    /// A range came again: the next ACK says so in its first block.
+    pub(crate) fn note_duplicate(&mut self, start: SeqNum, end: SeqNum) {
+        self.duplicate = Some((start, end));
+    }
+
+    /// Something to put in a SACK option.
+    pub(crate) fn has_report(&self) -> bool {
+        self.duplicate.is_some() || !self.sorted.is_empty()
+    }
+
+    /// The SACK blocks of an ACK, at most `room`: a duplicate, then the ranges that changed last (RFC 2018 §4).
+    pub(crate) fn take_report(&mut self, room: usize) -> SackBlocks {
+        let mut blocks = SackBlocks::EMPTY;
+        if let Some((start, end)) = self.duplicate.take() {
+            blocks.push(start, end);
+        }
+        let duplicates = blocks.len();
+        for &position in &self.recent[..usize::from(self.recent_len)] {
+            if blocks.len() >= room {
+                break;
+            }
+            if let Some((start, end)) = self.containing(position)
+                && !blocks.as_slice()[duplicates..].contains(&(start, end))
+            {
+                blocks.push(start, end);
+            }
+        }
+        blocks
+    }
+
+    fn containing(&self, position: SeqNum) -> Option<(SeqNum, SeqNum)> {
+        let index = self
+            .sorted
+            .partition_point(|range| range.1.at_or_before(position));
+        self.sorted
+            .get(index)
+            .copied()
+            .filter(|range| range.0.at_or_before(position))
+    }
+
+    fn note_recent(&mut self, position: SeqNum) {
+        let range = self.containing(position);
+        let mut kept = [position; RECENT];
+        let mut len = 1;
+        for index in 0..usize::from(self.recent_len) {
+            let other = self.recent[index];
+            if len < RECENT
+                && self
+                    .containing(other)
+                    .is_some_and(|held| Some(held) != range)
+            {
+                kept[len] = other;
+                len += 1;
+            }
+        }
+        self.recent = kept;
+        self.recent_len = len as u8;
+    }
+}

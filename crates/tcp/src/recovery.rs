@@ -1,0 +1,364 @@
+//! Loss recovery: when it begins, how much may be sent in it, when it ends (RFC 6675, RFC 6937, RFC 6582, RFC 8985).
+
+use wire::SeqNum;
+
+use crate::congestion::Congestion;
+use crate::time::Time;
+use crate::timer::Timer;
+use crate::{Connection, rack::Rack};
+
+/// Duplicate ACKs that stand for a loss without SACK (RFC 5681 §3.2).
+const DUPLICATE_THRESHOLD: u32 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nothing is thought lost.
+    Open,
+    /// Fast recovery.
+    Recovery,
+    /// After a retransmission timeout.
+    Loss,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Recovery {
+    pub(crate) phase: Phase,
+    /// `snd_nxt` when recovery began: it ends when that is acknowledged.
+    pub(crate) point: SeqNum,
+    /// RFC 6937: bytes delivered and sent since recovery began, and outstanding when it began.
+    delivered: u32,
+    out: u32,
+    flight: u32,
+    /// Duplicate ACKs in a row; counted only without SACK.
+    duplicate_acks: u32,
+    undo: Option<Undo>,
+}
+
+/// What to go back to if nothing was lost after all.
+#[derive(Clone, Debug)]
+struct Undo {
+    before: Congestion,
+    /// TSval of the first retransmission (RFC 3522).
+    first_resent: Option<u32>,
+    /// Bytes resent and not reported as duplicates (RFC 2883 §5).
+    resent: u32,
+}
+
+impl Recovery {
+    pub(crate) fn new(iss: SeqNum) -> Self {
+        Self {
+            phase: Phase::Open,
+            point: iss,
+            delivered: 0,
+            out: 0,
+            flight: 0,
+            duplicate_acks: 0,
+            undo: None,
+        }
+    }
+
+    /// Bytes that duplicate ACKs say have left the network, where the peer has no SACK.
+    pub(crate) fn inferred_sacked(&self, mss: u32) -> u32 {
+        self.duplicate_acks.saturating_mul(mss)
+    }
+
+    /// Something was sent, first or again.
+    pub(crate) fn note_sent(&mut self, bytes: u32) {
+        if self.phase == Phase::Recovery {
+            self.out = self.out.saturating_add(bytes);
+        }
+    }
+
+    /// `bytes` were sent again, with this TSval.
+    pub(crate) fn note_resent(&mut self, bytes: u32, timestamp: u32) {
+        if self.phase == Phase::Open {
+            return;
+        }
+        if let Some(undo) = &mut self.undo {
+            undo.first_resent.get_or_insert(timestamp);
+            undo.resent = undo.resent.saturating_add(bytes);
+        }
+    }
+}
+
+/// What an ACK changed, for loss recovery.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// Bytes by which `una` advanced.
+    pub(crate) advanced: u32,
+    /// Bytes delivered, in order or not.
+    pub(crate) delivered: u32,
+    /// The ACK was a duplicate (RFC 5681 §2) and the peer has no SACK.
+    pub(crate) duplicate: bool,
+    /// Bytes of a DSACK block.
+    pub(crate) reported_twice: u32,
+    /// TSecr.
+    pub(crate) echo: Option<u32>,
+}
+
+impl Connection {
+    /// Takes the consequences of an ACK. Returns whether the window may grow by it.
+    pub(crate) fn recover(&mut self, now: Time, progress: &Progress) -> bool {
+        let was_open = self.recovery.phase == Phase::Open;
+        if was_open && self.recovery.point.before(self.snd.una) {
+            // Keeps the point comparable however long nothing is lost.
+            self.recovery.point = self.snd.una - 1;
+        }
+        self.try_undo(progress);
+        if !self.options.sack {
+            self.count_duplicates(progress);
+        }
+        self.try_end_recovery(progress);
+        let newly_lost = self.detect_losses(now);
+        if self.recovery.phase == Phase::Recovery {
+            let delivered = if progress.duplicate {
+                u32::from(self.snd.mss)
+            } else {
+                progress.delivered
+            };
+            self.reduce_proportionally(delivered, progress.advanced > 0 && newly_lost == 0);
+        }
+        // Slow start goes on after a timeout; in and just after fast recovery the window stays.
+        match self.recovery.phase {
+            Phase::Open => was_open,
+            Phase::Recovery => false,
+            Phase::Loss => true,
+        }
+    }
+
+    /// Runs RACK, and enters recovery if something is lost. Returns the bytes newly lost.
+    pub(crate) fn detect_losses(&mut self, now: Time) -> u32 {
+        let in_recovery = self.recovery.phase != Phase::Open;
+        let mut newly_lost = 0;
+        if self.options.sack && (in_recovery || self.board.sacked() > 0 || self.board.has_resent())
+        {
+            let mss = u32::from(self.snd.mss);
+            let window = self
+                .rack
+                .reorder_window(&self.rtt, in_recovery, self.board.sacked(), mss);
+            let (lost, wait) = self.board.detect_losses(&self.rack, window, now);
+            newly_lost = lost;
+            match wait {
+                Some(wait) => self.timers.set(Timer::Reorder, now.after(wait)),
+                None => self.timers.cancel(Timer::Reorder),
+            }
+        }
+        if self.recovery.phase == Phase::Open && self.board.lost() > 0 {
+            self.enter_recovery(now);
+        }
+        newly_lost
+    }
+
+    /// The reordering timer fired (RFC 8985 §6.3).
+    pub(crate) fn on_reorder_timeout(&mut self, now: Time) {
+        let newly_lost = self.detect_losses(now);
+        if newly_lost > 0 && self.recovery.phase == Phase::Recovery {
+            self.reduce_proportionally(u32::from(self.snd.mss), false);
+        }
+    }
+
+    fn enter_recovery(&mut self, now: Time) {
+        let flight = self.flight();
+        self.save_for_undo();
+        self.recovery.phase = Phase::Recovery;
+        self.recovery.point = self.snd.nxt;
+        self.recovery.delivered = 0;
+        self.recovery.out = 0;
+        self.recovery.flight = flight.max(1);
+        self.congestion.on_congestion(flight);
+        self.snd.tail_probe_due = false;
+        self.arm_loss_timer(now);
+    }
+
+    /// The retransmission timer fired (RFC 5681 §3.1, RFC 6298 §5.4 to §5.6, RFC 8985 §6.3).
+    pub(crate) fn enter_loss(&mut self, now: Time) {
+        // RFC 2018 §8: the peer may have dropped what it had selectively acknowledged.
+        if self
+            .board
+            .oldest()
+            .is_some_and(|record| record.status == crate::sack::Status::Sacked)
+        {
+            self.board.renege();
+        }
+        // In fast recovery the reduction for this window of data has been made already.
+        if self.recovery.phase == Phase::Open
+            || (self.recovery.phase == Phase::Loss && self.rtt.backoff() == 0)
+        {
+            self.save_for_undo();
+            self.congestion.on_congestion(self.flight());
+        }
+        self.congestion.on_timeout();
+        self.recovery.phase = Phase::Loss;
+        self.recovery.point = self.snd.nxt;
+        self.recovery.duplicate_acks = 0;
+        self.rack.probe = None;
+        let head = self.snd.una;
+        let (rack, rtt, sack) = (&self.rack, &self.rtt, self.options.sack);
+        let window = rack.reorder_window(rtt, true, 0, 1);
+        self.board.mark_lost_where(|record| {
+            !sack || record.start == head || rack.remaining(record.sent_at, window, now) == 0
+        });
+        self.timers.cancel(Timer::Reorder);
+        self.snd.resend_now = true;
+    }
+
+    /// RFC 6937: sends in proportion to what is delivered, so that the window arrives at the threshold when a
+    /// round-trip time is over, without a pause or a burst.
+    fn reduce_proportionally(&mut self, delivered: u32, good_ack: bool) {
+        let mss = u32::from(self.snd.mss);
+        let pipe = self.pipe();
+        let ssthresh = self.congestion.ssthresh();
+        let recovery = &mut self.recovery;
+        recovery.delivered = recovery.delivered.saturating_add(delivered);
+        let mut allowed = if pipe > ssthresh {
+            let share = u64::from(recovery.delivered) * u64::from(ssthresh);
+            let share = share
+                .div_ceil(u64::from(recovery.flight))
+                .min(u64::from(u32::MAX)) as u32;
+            share.saturating_sub(recovery.out)
+        } else {
+            let mut limit = recovery
+                .delivered
+                .saturating_sub(recovery.out)
+                .max(delivered);
+            if good_ack {
+                limit = limit.saturating_add(mss);
+            }
+            limit.min(ssthresh - pipe)
+        };
+        if recovery.out == 0 {
+            // The first retransmission goes out whatever the pipe says.
+            allowed = allowed.max(mss);
+        }
+        self.congestion.set_cwnd(pipe.saturating_add(allowed));
+    }
+
+    fn try_end_recovery(&mut self, progress: &Progress) {
+        if self.recovery.phase == Phase::Open || self.snd.una.before(self.recovery.point) {
+            return;
+        }
+        // RFC 6582 §4.1: without SACK, duplicate ACKs of what was resent must not start another recovery.
+        if !self.options.sack && progress.advanced == 0 {
+            return;
+        }
+        if self.recovery.phase == Phase::Recovery {
+            self.congestion.set_cwnd(self.congestion.ssthresh());
+        }
+        self.recovery.phase = Phase::Open;
+        self.recovery.duplicate_acks = 0;
+        self.rack.note_recovered();
+    }
+
+    /// Duplicate ACKs in place of SACK (RFC 5681 §3.2, RFC 6582 §3.2).
+    fn count_duplicates(&mut self, progress: &Progress) {
+        let mss = u32::from(self.snd.mss);
+        if progress.duplicate {
+            let most = (self.flight() / mss).saturating_sub(1);
+            self.recovery.duplicate_acks = (self.recovery.duplicate_acks + 1).min(most);
+            let fresh = self.snd.una.after(self.recovery.point);
+            let enough = self.recovery.duplicate_acks >= DUPLICATE_THRESHOLD;
+            if self.recovery.phase == Phase::Open && fresh && enough {
+                self.board.mark_head_lost(mss);
+            }
+        } else if progress.advanced > 0 {
+            let segments = progress.advanced.div_ceil(mss);
+            self.recovery.duplicate_acks =
+                self.recovery.duplicate_acks.saturating_sub(segments - 1);
+            match self.recovery.phase {
+                Phase::Open => self.recovery.duplicate_acks = 0,
+                // A partial ACK: the next segment is lost too.
+                Phase::Recovery if self.snd.una.before(self.recovery.point) => {
+                    self.board.mark_head_lost(mss)
+                }
+                Phase::Recovery | Phase::Loss => {}
+            }
+        }
+    }
+
+    fn save_for_undo(&mut self) {
+        self.recovery.undo = Some(Undo {
+            before: self.congestion.clone(),
+            first_resent: None,
+            resent: 0,
+        });
+    }
+
+    /// Takes back the reduction if the ACK proves that nothing was lost: it answers an original transmission
+    /// (RFC 4015, by timestamps), or everything resent has been reported as a duplicate (RFC 3708).
+    fn try_undo(&mut self, progress: &Progress) {
+        let Some(undo) = &mut self.recovery.undo else {
+            return;
+        };
+        let mut all_twice = false;
+        if progress.reported_twice > 0 && undo.resent > 0 {
+            undo.resent = undo.resent.saturating_sub(progress.reported_twice);
+            all_twice = undo.resent == 0;
+        }
+        let answers_original = progress.advanced > 0
+            && (self.recovery.phase == Phase::Loss
+                || self.recovery.phase == Phase::Recovery
+                    && self.snd.una.at_or_after(self.recovery.point))
+            && match (undo.first_resent, progress.echo) {
+                (Some(first), Some(echo)) => SeqNum(echo).before(SeqNum(first)),
+                _ => false,
+            };
+        if !(answers_original || all_twice) {
+            return;
+        }
+        let undo = self.recovery.undo.take().expect("checked above");
+        self.congestion.undo(undo.before);
+        self.board.unmark_lost();
+        self.recovery.phase = Phase::Open;
+        self.recovery.duplicate_acks = 0;
+        self.snd.resend_now = false;
+        self.rtt.reset_backoff();
+        self.stats.undos += 1;
+    }
+
+    /// A tail loss probe was answered (RFC 8985 §7.4).
+    pub(crate) fn judge_probe(&mut self, reported_twice: bool, news: bool) {
+        let Some((end, resent)) = self.rack.probe else {
+            return;
+        };
+        if self.snd.una.before(end) {
+            return;
+        }
+        if !resent || reported_twice {
+            self.rack.probe = None;
+        } else if self.snd.una.after(end) {
+            // The probe repaired a loss that nothing else will tell of: react to it once.
+            self.rack.probe = None;
+            if self.recovery.phase == Phase::Open {
+                self.congestion.on_congestion(self.flight().max(1));
+                self.congestion.set_cwnd(self.congestion.ssthresh());
+            }
+        } else if !news {
+            self.rack.probe = None;
+        }
+    }
+
+    /// Sets the timer that watches over what is outstanding: the probe's if a tail loss probe may be sent, or the
+    /// retransmission timer (RFC 6298 §5, RFC 8985 §7.2).
+    pub(crate) fn arm_loss_timer(&mut self, now: Time) {
+        if self.snd.una == self.snd.nxt {
+            self.timers.cancel(Timer::Retransmit);
+            self.timers.cancel(Timer::Probe);
+            self.timers.cancel(Timer::Reorder);
+            return;
+        }
+        let rto = self.retransmission_timeout(now);
+        let may_probe = self.options.sack
+            && self.recovery.phase == Phase::Open
+            && self.rack.probe.is_none()
+            && self.board.sacked() == 0
+            && self.rtt.backoff() == 0;
+        if may_probe {
+            let timeout = Rack::probe_timeout(&self.rtt, self.flight(), u32::from(self.snd.mss));
+            self.timers.set(Timer::Probe, now.after(timeout.min(rto)));
+            self.timers.cancel(Timer::Retransmit);
+        } else {
+            self.timers.set(Timer::Retransmit, now.after(rto));
+            self.timers.cancel(Timer::Probe);
+        }
+    }
+}

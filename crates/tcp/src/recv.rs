@@ -1,0 +1,313 @@
+//! The receiving half: what is in order, the window, acknowledgments (RFC 9293 §3.8.6, RFC 5681 §4.2).
+
+mod tuning;
+
+use tuning::Tuning;
+use wire::SeqNum;
+use wire::tcp::{Flags, Header};
+
+use crate::ranges::{Insertion, Ranges};
+use crate::time::{Nanos, Time};
+use crate::timer::Timer;
+use crate::{Accepted, Config, Connection, Received};
+
+/// Segments acknowledged at once at the start of a connection and after a gap, so that the peer's window grows.
+const QUICK_ACKS: u8 = 16;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    /// RCV.NXT.
+    pub(crate) nxt: SeqNum,
+    /// What the application has consumed.
+    read: SeqNum,
+    /// Right edge of the largest window ever offered: what lies before it is taken.
+    pub(crate) edge: SeqNum,
+    /// The acknowledgment number that we sent last (RFC 7323 §4.3, Last.ACK.sent).
+    pub(crate) last_ack_sent: SeqNum,
+    buffer: u32,
+    buffer_max: u32,
+    /// Payload bytes per packet that the peer is thought to send.
+    pub(crate) mss: u16,
+    /// The peer's FIN was taken: `nxt` counts it.
+    pub(crate) fin_taken: bool,
+    /// Where the peer's FIN is, when it came before all data.
+    fin: Option<SeqNum>,
+    pub(crate) ranges: Ranges,
+    pub(crate) ack: Acks,
+    pub(crate) tuning: Tuning,
+}
+
+/// Which ACK we owe.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acks {
+    /// One is to be sent at once.
+    pub(crate) now: bool,
+    /// Packets received since the last.
+    pub(crate) packets: u16,
+    /// Packets to acknowledge at once still.
+    quick: u8,
+}
+
+impl Receiver {
+    pub(crate) fn new(config: &Config) -> Self {
+        let buffer_max = config.rcv_buf_max.clamp(1, 1 << 30);
+        Self {
+            nxt: SeqNum(0),
+            read: SeqNum(0),
+            edge: SeqNum(0),
+            last_ack_sent: SeqNum(0),
+            buffer: config.rcv_buf.clamp(1, buffer_max),
+            buffer_max,
+            mss: config.mss,
+            fin_taken: false,
+            fin: None,
+            ranges: Ranges::default(),
+            ack: Acks {
+                now: false,
+                packets: 0,
+                quick: QUICK_ACKS,
+            },
+            tuning: Tuning::default(),
+        }
+    }
+
+    /// The peer's SYN came.
+    pub(crate) fn start(&mut self, irs: SeqNum) {
+        self.nxt = irs + 1;
+        self.read = self.nxt;
+        self.last_ack_sent = self.nxt;
+        self.edge = self.nxt + self.buffer.min(u32::from(u16::MAX));
+    }
+
+    /// Bytes in order that the application has not consumed.
+    pub(crate) fn unread(&self) -> u32 {
+        self.read.distance_to(self.nxt) - u32::from(self.fin_taken)
+    }
+
+    pub(crate) fn buffer(&self) -> u32 {
+        self.buffer
+    }
+
+    /// What is left of the window offered.
+    pub(crate) fn offered(&self) -> u32 {
+        if self.edge.after(self.nxt) {
+            self.nxt.distance_to(self.edge)
+        } else {
+            0
+        }
+    }
+
+    /// The window to offer now. It grows by steps worth a packet or half the buffer (RFC 9293 §3.8.6.2.2).
+    fn window(&self) -> u32 {
+        let free = self.buffer.saturating_sub(self.unread());
+        let offered = self.offered();
+        let step = u32::from(self.mss).min(self.buffer / 2).max(1);
+        if free >= offered.saturating_add(step) {
+            free
+        } else {
+            offered
+        }
+    }
+
+    /// The window field to send, rounded down; what was offered before stays good.
+    pub(crate) fn window_field(&self, shift: u8) -> u16 {
+        (self.window() >> shift).min(u32::from(u16::MAX)) as u16
+    }
+
+    /// An ACK with `field` is sent.
+    pub(crate) fn note_ack_sent(&mut self, field: u16, shift: u8) {
+        self.edge = self.edge.max(self.nxt + (u32::from(field) << shift));
+        self.last_ack_sent = self.nxt;
+        self.ack.quick = self
+            .ack
+            .quick
+            .saturating_sub(self.ack.packets.min(255) as u8);
+        self.ack.packets = 0;
+        self.ack.now = false;
+    }
+
+    /// Data goes the other way at once: ACKs can wait to ride on it.
+    pub(crate) fn note_interactive(&mut self) {
+        if self.ack.packets > 0 {
+            self.ack.quick = 0;
+        }
+    }
+
+    /// The application consumed `bytes`.
+    pub(crate) fn consume(&mut self, now: Time, bytes: u32, smoothed_rtt: Option<Nanos>) {
+        self.read += bytes.min(self.unread());
+        if let Some(buffer) = self
+            .tuning
+            .on_consumed(now, self.read, smoothed_rtt, self.mss)
+        {
+            self.buffer = self.buffer.max(buffer).min(self.buffer_max);
+        }
+    }
+
+    /// The window has opened so far that the peer should hear of it: to twice what it has left.
+    pub(crate) fn should_update_window(&self) -> bool {
+        let (offered, window) = (self.offered(), self.window());
+        window > offered && window >= offered.saturating_mul(2)
+    }
+
+    pub(crate) fn assert_invariants(&self) {
+        assert!(self.read.at_or_before(self.nxt));
+        assert!(
+            self.ranges
+                .end()
+                .is_none_or(|end| end.at_or_before(self.edge)),
+            "nothing is held beyond the window"
+        );
+        assert!(
+            self.unread()
+                <= self
+                    .nxt
+                    .distance_to(self.edge)
+                    .saturating_add(self.unread())
+        );
+    }
+
+    /// Takes payload at `seq`. Returns what to keep, and whether it closed a gap or came out of order.
+    fn take(&mut self, seq: SeqNum, len: u32) -> Taken {
+        let end = seq + len;
+        let left = seq.max(self.nxt);
+        let mut right = end.min(self.edge);
+        if let Some(fin) = self.fin {
+            right = right.min(fin);
+        }
+        if seq.before(self.nxt) {
+            self.ranges.note_duplicate(seq, end.min(self.nxt));
+        }
+        if right.at_or_before(left) {
+            return Taken {
+                accepted: None,
+                in_order: false,
+            };
+        }
+        let accepted = Accepted {
+            skip: seq.distance_to(left),
+            len: left.distance_to(right),
+            seq: left,
+        };
+        if left == self.nxt {
+            let in_order = self.ranges.is_empty() && seq == left && right == end;
+            self.nxt = self.ranges.advance(right);
+            return Taken {
+                accepted: Some(accepted),
+                in_order,
+            };
+        }
+        let accepted = match self.ranges.insert(left, right) {
+            Insertion::New => Some(accepted),
+            Insertion::Duplicate => {
+                self.ranges.note_duplicate(left, right);
+                None
+            }
+            Insertion::Refused => None,
+        };
+        Taken {
+            accepted,
+            in_order: false,
+        }
+    }
+
+    /// Takes a FIN at `seq`. Returns whether it is reached.
+    fn take_fin(&mut self, seq: SeqNum) {
+        let fits = seq.at_or_after(self.nxt) && seq.at_or_before(self.edge);
+        if fits && self.fin.is_none() && self.ranges.end().is_none_or(|end| end.at_or_before(seq)) {
+            self.fin = Some(seq);
+        }
+    }
+}
+
+struct Taken {
+    accepted: Option<Accepted>,
+    /// It followed on, and nothing is missing.
+    in_order: bool,
+}
+
+impl Connection {
+    /// Takes a segment's payload and FIN (RFC 9293 §3.10.7.4, seventh and eighth).
+    pub(crate) fn take_payload(
+        &mut self,
+        now: Time,
+        segment: &Header,
+        len: u32,
+        packets: u16,
+    ) -> Received {
+        let fin = segment.flags.contains(Flags::FIN);
+        if len == 0 && !fin {
+            return Received::default();
+        }
+        if !self.state.may_receive() {
+            // After the peer's FIN nothing more can come but what came before.
+            self.rcv.ack.now = true;
+            return Received::default();
+        }
+        let before = self.rcv.nxt;
+        let mut received = Received::default();
+        let mut in_order = true;
+        if len > 0 {
+            let taken = self.rcv.take(segment.seq, len);
+            received.data = taken.accepted;
+            in_order = taken.in_order;
+            self.note_packet_size(len, packets);
+        }
+        if fin {
+            self.rcv.take_fin(segment.seq + len);
+        }
+        let advanced = before.distance_to(self.rcv.nxt);
+        received.advanced = advanced > 0;
+        self.stats.bytes_received += u64::from(advanced);
+        if self.rcv.fin == Some(self.rcv.nxt) {
+            self.rcv.nxt += 1;
+            self.rcv.fin_taken = true;
+            received.fin = true;
+            self.rcv.ack.now = true;
+            self.on_peer_fin(now);
+        }
+        if received.advanced {
+            self.sample_receiver_rtt(now, segment);
+        }
+        self.owe_ack(now, packets, in_order);
+        received
+    }
+
+    /// Decides when to acknowledge (RFC 5681 §4.2, RFC 9293 §3.8.6.3).
+    fn owe_ack(&mut self, now: Time, packets: u16, in_order: bool) {
+        let ack = &mut self.rcv.ack;
+        ack.packets = ack.packets.saturating_add(packets.max(1));
+        if !in_order {
+            // A gap, its end or a duplicate: the peer's loss recovery wants to know at once.
+            ack.now = true;
+            ack.quick = QUICK_ACKS;
+        }
+        match self.settings.delayed_ack {
+            Some(delay) if ack.packets < 2 && ack.quick == 0 => {
+                if !ack.now && !self.timers.is_set(Timer::DelayedAck) {
+                    self.timers.set(Timer::DelayedAck, now.after(delay));
+                }
+            }
+            _ => ack.now = true,
+        }
+    }
+
+    fn note_packet_size(&mut self, len: u32, packets: u16) {
+        let per_packet = len.div_ceil(u32::from(packets.max(1)));
+        let announced = self.settings.adv_mss;
+        if per_packet > u32::from(self.rcv.mss) {
+            self.rcv.mss = per_packet.min(u32::from(announced)) as u16;
+        }
+    }
+
+    fn sample_receiver_rtt(&mut self, now: Time, segment: &Header) {
+        if let Some(timestamps) = segment
+            .options
+            .timestamps
+            .filter(|t| self.options.timestamps && t.echo != 0)
+        {
+            let elapsed = self.timestamps.value(now).wrapping_sub(timestamps.echo);
+            self.rcv.tuning.note_rtt(elapsed);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Receive buffer auto-tuning: dynamic right-sizing. The buffer is to hold twice what the application consumes in a
+//! round-trip time, and more while that still grows, so that it never is what limits the peer.
+
+use wire::SeqNum;
+
+use crate::time::{MILLISECOND, Nanos, Time};
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tuning {
+    round_start: Time,
+    round_read: SeqNum,
+    /// The most that was consumed in one round.
+    space: u32,
+    /// Smoothed round-trip time in eighths of a millisecond, from echoed timestamps; 0 before the first.
+    rtt_eighths: u32,
+}
+
+impl Tuning {
+    pub(crate) fn start(&mut self, now: Time, read: SeqNum) {
+        self.round_start = now;
+        self.round_read = read;
+    }
+
+    /// A timestamp came back after so many milliseconds.
+    pub(crate) fn note_rtt(&mut self, elapsed_ms: u32) {
+        /// The peer may echo a timestamp that has long been superseded.
+        const IMPLAUSIBLE: u32 = 10_000;
+        if elapsed_ms > IMPLAUSIBLE {
+            return;
+        }
+        let sample = elapsed_ms.max(1);
+        if self.rtt_eighths == 0 {
+            self.rtt_eighths = sample * 8;
+        } else {
+            self.rtt_eighths = self.rtt_eighths - self.rtt_eighths / 8 + sample;
+        }
+    }
+
+    /// The application has consumed up to `read`. Returns the buffer to have, if a round is over and it should grow.
+    pub(crate) fn on_consumed(
+        &mut self,
+        now: Time,
+        read: SeqNum,
+        smoothed_rtt: Option<Nanos>,
+        mss: u16,
+    ) -> Option<u32> {
+        let rtt = match self.rtt_eighths {
+            0 => smoothed_rtt?.max(MILLISECOND),
+            eighths => u64::from(eighths) * MILLISECOND / 8,
+        };
+        if now.since(self.round_start) < rtt {
+            return None;
+        }
+        let copied = self.round_read.distance_to(read);
+        self.round_start = now;
+        self.round_read = read;
+        if copied <= self.space {
+            return None;
+        }
+        let base = 2 * u64::from(copied) + 16 * u64::from(mss);
+        // While the peer doubles its window each round, be ahead of it.
+        let growth =
+            u64::from(copied - self.space) * base / u64::from(self.space.max(u32::from(mss)));
+        self.space = copied;
+        Some(u32::try_from(base + 2 * growth.min(base)).unwrap_or(u32::MAX))
+    }
+}

@@ -1,0 +1,137 @@
+//! What timers do.
+
+use std::time::Instant;
+
+use crate::time::{Nanos, Time};
+use crate::timer::Timer;
+use crate::{CloseReason, Connection, State};
+
+impl Connection {
+    /// Does what is due at `now` (see [`poll_timeout`](Self::poll_timeout)); harmless if nothing is.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let now = self.time(now);
+        for timer in Timer::ALL {
+            if self.timers.expire(timer, now) {
+                self.expired(now, timer);
+            }
+        }
+    }
+
+    fn expired(&mut self, now: Time, timer: Timer) {
+        match timer {
+            Timer::DelayedAck => self.rcv.ack.now = true,
+            Timer::Reorder => self.on_reorder_timeout(now),
+            Timer::Probe => {
+                self.snd.tail_probe_due = true;
+                // Should the probe not go out, the retransmission timer is there.
+                self.timers.set(
+                    Timer::Retransmit,
+                    now.after(self.retransmission_timeout(now)),
+                );
+            }
+            Timer::Retransmit if self.state.is_synchronized() => {
+                self.on_retransmission_timeout(now)
+            }
+            Timer::Retransmit => self.on_syn_timeout(now),
+            Timer::Persist => self.on_persist_timeout(now),
+            Timer::KeepAlive => self.on_keep_alive_timeout(now),
+            Timer::Linger => self.finish(CloseReason::Graceful),
+            Timer::Cork => self.snd.flush = true,
+        }
+    }
+
+    /// The RTO, or less if the user timeout ends before it.
+    pub(crate) fn retransmission_timeout(&self, now: Time) -> Nanos {
+        let rto = self.rtt.rto();
+        match self.settings.user_timeout {
+            Some(limit) => rto.min(self.snd.progress_at.after(limit).since(now).max(1)),
+            None => rto,
+        }
+    }
+
+    /// RFC 9293 §3.8.3: R2, in time or in tries.
+    fn is_past_user_timeout(&self, now: Time, tries: u8, most: u8) -> bool {
+        match self.settings.user_timeout {
+            Some(limit) => now.since(self.snd.progress_at) >= limit,
+            None => tries >= most,
+        }
+    }
+
+    fn on_syn_timeout(&mut self, now: Time) {
+        let tries = self.snd.syn_retries;
+        if self.is_past_user_timeout(now, tries, self.settings.syn_retries)
+            || self.state == State::Closed
+        {
+            self.finish(CloseReason::TimedOut);
+            return;
+        }
+        self.snd.syn_retries = tries.saturating_add(1);
+        self.rtt.back_off();
+        self.snd.syn_due = true;
+    }
+
+    fn on_retransmission_timeout(&mut self, now: Time) {
+        if self.snd.una == self.snd.nxt {
+            return;
+        }
+        if self.is_past_user_timeout(now, self.rtt.backoff(), self.settings.retries) {
+            self.finish(CloseReason::TimedOut);
+            return;
+        }
+        self.stats.timeouts += 1;
+        self.enter_loss(now);
+        self.rtt.back_off();
+        self.timers.set(
+            Timer::Retransmit,
+            now.after(self.retransmission_timeout(now)),
+        );
+    }
+
+    /// RFC 9293 §3.8.6.1: probes go on as long as the peer answers.
+    fn on_persist_timeout(&mut self, now: Time) {
+        let silent = match self.settings.user_timeout {
+            Some(limit) => self.probes > 0 && now.since(self.heard_at) >= limit,
+            None => self.probes >= self.settings.retries,
+        };
+        if silent {
+            self.finish(CloseReason::TimedOut);
+            return;
+        }
+        self.probes = self.probes.saturating_add(1);
+        self.rtt.back_off();
+        if self.snd.wnd > 0 {
+            self.snd.fill_window = true;
+        } else {
+            self.snd.probe_due = true;
+        }
+        self.timers.set(Timer::Persist, now.after(self.rtt.rto()));
+    }
+
+    /// RFC 9293 §3.8.4.
+    fn on_keep_alive_timeout(&mut self, now: Time) {
+        let Some(keep_alive) = self.settings.keep_alive else {
+            return;
+        };
+        let idle = now.since(self.heard_at);
+        if self.probes == 0 && idle < keep_alive.idle() {
+            self.timers
+                .set(Timer::KeepAlive, self.heard_at.after(keep_alive.idle()));
+            return;
+        }
+        if self.snd.una != self.snd.nxt || self.snd.unsent() > 0 {
+            // Other timers watch over the peer.
+            self.timers
+                .set(Timer::KeepAlive, now.after(keep_alive.idle()));
+            return;
+        }
+        if self.probes >= keep_alive.probes {
+            self.snd.reset_at = Some(self.snd.nxt);
+            self.finish(CloseReason::TimedOut);
+            return;
+        }
+        self.probes += 1;
+        self.snd.probe_due = true;
+        self.timers
+            .set(Timer::KeepAlive, now.after(keep_alive.interval()));
+    }
+}
