@@ -1,5 +1,6 @@
 //! The bodies of the fuzz targets. `cargo test` runs the same functions over `corpus/`, see [`replay`].
 
+pub mod nic_descriptors;
 pub mod replay;
 pub mod wire_icmp;
 pub mod wire_packet;

@@ -6,7 +6,7 @@ use l5p::tls::CryptoInfo;
 use wire::FlowKey;
 
 /// Words of a send slot: 64 bytes of descriptor and 128 of packet headers.
-pub(super) const SLOT_WORDS: usize = 24;
+pub const SLOT_WORDS: usize = 24;
 /// Bytes in which a command carries an engine's parameters.
 pub(super) const PARAMETER_BYTES: usize = CryptoInfo::ENCODED_LEN;
 

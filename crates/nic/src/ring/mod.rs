@@ -38,7 +38,7 @@ pub use error::ErrorCode;
 pub use function::{DeviceFunction, FunctionConfig, HostFunction, HostQueue, function};
 pub use gather::{MAX_CONTINUATIONS, MAX_RECOVER_SLICES, MAX_SEND_SLICES};
 pub use l5p::tls::Direction;
-pub use layout::ContextId;
+pub use layout::{ContextId, SLOT_WORDS};
 pub use receive::{FillProducer, Packet, RecvConsumer, RecvDescriptor};
 pub use region::{DeviceRegions, NoRegionId, Region, RegionId, Regions, Slice};
 pub use send::{

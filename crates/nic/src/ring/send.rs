@@ -348,10 +348,19 @@ impl SendProducer {
         self.ring.publish()
     }
 
-    /// Writes a slot as it is: what a broken or hostile host might do. For tests of the device.
-    #[cfg(test)]
-    pub(crate) fn write_raw(&mut self, words: &[u64]) {
+    /// Posts one slot as it is, whatever it means: what a broken or hostile host might do. For tests
+    /// of a device.
+    ///
+    /// # Errors
+    /// When the ring is full.
+    pub fn post_raw(&mut self, words: &[u64; SLOT_WORDS]) -> Result<u64, PostError> {
+        let free = self.ring.free(1);
+        if free == 0 {
+            return Err(PostError::Full { needed: 1, free });
+        }
+        let index = self.ring.next();
         self.ring.write(words);
+        Ok(index)
     }
 
     pub(super) fn take_wakeup(&self) -> bool {

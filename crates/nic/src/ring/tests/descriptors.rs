@@ -273,7 +273,7 @@ proptest! {
             let [a, b, c, d, e, f, g] = *head;
             words[0] = u64::from_le_bytes([*opcode, a, b % 140, c % 14, d % 6, e, f, g]);
             words[1..].copy_from_slice(rest);
-            host.queues[0].send.write_raw(&words);
+            host.queues[0].send.post_raw(&words).unwrap();
         }
         let _ = host.queues[0].publish();
         let mut gather = Gather::EMPTY;

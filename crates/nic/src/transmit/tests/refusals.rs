@@ -290,7 +290,7 @@ proptest! {
                 }
                 words[1] &= 0xffff_ffff_0000_0000;
             }
-            rig.host.queues[0].send.write_raw(&words);
+            rig.host.queues[0].send.post_raw(&words).unwrap();
         }
         for (frame, _) in rig.frames() {
             if let Ok(parsed) = wire::packet::parse(&frame)

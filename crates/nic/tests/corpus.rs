@@ -1,0 +1,11 @@
+//! Runs the fuzz targets of this crate over their stored inputs.
+
+#[path = "../../../fuzz/src/nic_descriptors.rs"]
+mod nic_descriptors;
+#[path = "../../../fuzz/src/replay.rs"]
+mod replay;
+
+#[test]
+fn stored_inputs_find_nothing() {
+    replay::replay("nic_descriptors", nic_descriptors::run);
+}
