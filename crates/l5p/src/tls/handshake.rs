@@ -6,17 +6,14 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{
-    ClientConfig, ConnectionTrafficSecrets, ExtractedSecrets, HandshakeKind, ProtocolVersion,
-    ServerConfig, Side,
+    ClientConfig, CommonState, ConnectionTrafficSecrets, ExtractedSecrets, HandshakeKind,
+    ProtocolVersion, ServerConfig, Side,
 };
 use rustls_pki_types::ServerName;
 use thiserror::Error;
 
 use super::post_handshake::TrafficKeys;
 use super::{Algorithm, CryptoInfo, HEADER_LEN, PostHandshake, Version};
-
-#[cfg(test)]
-mod tests;
 
 /// Longest record that may come in a handshake (RFC 5246 §6.2.3).
 const MAX_RECORD: usize = HEADER_LEN + wire::tls::MAX_CIPHERTEXT_TLS12;
@@ -160,10 +157,7 @@ impl Handshake {
         if !self.ready {
             return Err(self.failed.unwrap_or(HandshakeError::NotComplete));
         }
-        let common: &rustls::CommonState = match &self.connection {
-            Connection::Client(connection) => connection,
-            Connection::Server(connection) => connection,
-        };
+        let common = self.connection.common();
         let version = match common.protocol_version() {
             Some(ProtocolVersion::TLSv1_3) => Version::Tls13,
             Some(ProtocolVersion::TLSv1_2) => Version::Tls12,
@@ -220,7 +214,7 @@ impl Handshake {
         loop {
             match self.step()? {
                 Step::Again => {}
-                Step::Traffic if !self.connection.is_handshaking() => {
+                Step::Traffic if !self.connection.common().is_handshaking() => {
                     self.ready = true;
                     return Ok(());
                 }
@@ -264,19 +258,22 @@ impl Handshake {
         Ok(whole)
     }
 
-    /// What rustls queued for the peer when it failed.
+    /// What rustls queued for the peer when it failed. It gives that before it looks at any input,
+    /// which it must not see again.
     fn collect_alert(&mut self) {
-        self.incoming.clear();
-        self.shown = 0;
-        while matches!(self.step(), Ok(Step::Again)) {}
+        while self.connection.common().wants_write() {
+            if self.step().is_err() {
+                return;
+            }
+        }
     }
 }
 
 impl Connection {
-    fn is_handshaking(&self) -> bool {
+    fn common(&self) -> &CommonState {
         match self {
-            Connection::Client(connection) => connection.is_handshaking(),
-            Connection::Server(connection) => connection.is_handshaking(),
+            Connection::Client(connection) => connection,
+            Connection::Server(connection) => connection,
         }
     }
 }

@@ -166,7 +166,9 @@ impl PostHandshake {
             rest = &rest[MESSAGE_HEADER + len..];
             self.handle_message(kind, body, rest.is_empty())?;
         }
-        self.partial = rest.to_vec();
+        let handled = messages.len() - rest.len();
+        messages.drain(..handled);
+        self.partial = messages;
         Ok(())
     }
 

@@ -468,8 +468,9 @@ impl Target<'_> {
         match &mut self.output {
             None => cipher.decrypt_in_place(data),
             Some(output) => {
-                let fits = data.len().min(output.len().saturating_sub(from));
-                cipher.decrypt(&data[..fits], &mut output[from..from + fits]);
+                let room = output.get_mut(from..).unwrap_or_default();
+                let fits = data.len().min(room.len());
+                cipher.decrypt(&data[..fits], &mut room[..fits]);
                 if fits < data.len() {
                     cipher.decrypt(&data[fits..], std::slice::from_mut(&mut self.last));
                 }
@@ -480,8 +481,9 @@ impl Target<'_> {
     /// Takes payload bytes that are plaintext already.
     fn copy(&mut self, from: usize, data: &[u8]) {
         if let Some(output) = &mut self.output {
-            let fits = data.len().min(output.len().saturating_sub(from));
-            output[from..from + fits].copy_from_slice(&data[..fits]);
+            let room = output.get_mut(from..).unwrap_or_default();
+            let fits = data.len().min(room.len());
+            room[..fits].copy_from_slice(&data[..fits]);
             if let Some(last) = data.get(fits) {
                 self.last = *last;
             }

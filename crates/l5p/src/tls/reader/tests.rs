@@ -100,7 +100,7 @@ fn scatter(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(512))]
 
     /// Whatever the NIC has decrypted of a record, its content is the same.
     #[test]
