@@ -1,2 +1,82 @@
-//! The longshore command.
-fn main() {}
+//! The `longshore` command.
+
+mod attach;
+mod bench;
+mod cli;
+mod control;
+mod demo;
+mod get;
+mod http;
+mod report;
+mod serve;
+mod signals;
+mod store;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use cli::{Cli, Command};
+use control::{Answer, Request};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log_to_stderr();
+    match run(&cli.command) {
+        Ok(code) => code,
+        Err(error) => {
+            // The chain on one line: what went wrong, then why.
+            eprintln!("longshore: {error:#}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<ExitCode> {
+    match command {
+        Command::Demo(options) => demo::run(options)?,
+        Command::Serve(options) => serve::run(options)?,
+        Command::Get(options) => {
+            if let get::Ending::Refused(_) = get::run(options)? {
+                return Ok(ExitCode::from(3));
+            }
+        }
+        Command::Stat(options) => stat(options)?,
+        Command::Ss(options) => ss(options)?,
+        Command::Bench(options) => bench::run(options)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stat(options: &cli::Stat) -> Result<()> {
+    let Answer::Stat(groups) = control::ask(&options.socket, Request::Stat)? else {
+        bail!("the server answered another question");
+    };
+    match options.json {
+        true => println!("{}", control::print::counters_json(&groups)?),
+        false => print!("{}", control::print::counters(&groups, options.all)),
+    }
+    Ok(())
+}
+
+fn ss(options: &cli::Ss) -> Result<()> {
+    let Answer::Sockets(sockets) = control::ask(&options.socket, Request::Sockets)? else {
+        bail!("the server answered another question");
+    };
+    match options.json {
+        true => println!("{}", serde_json::to_string_pretty(&sockets)?),
+        false => print!("{}", control::print::sockets(&sockets)),
+    }
+    Ok(())
+}
+
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_writer(std::io::stderr)
+        .init();
+}

@@ -373,7 +373,7 @@ impl Drop for Buffer {
         let before = pool.entries[self.index as usize]
             .parts
             .fetch_sub(1, Ordering::AcqRel);
-        debug_assert!(before >= 1 && before < LENT);
+        debug_assert!((1..LENT).contains(&before));
         if before == 1 {
             pool.push(self.index);
         }

@@ -61,7 +61,7 @@ impl Drop for Guard {
     }
 }
 
-static TABLE: [Slot; MAX_GUARDED] = [const { Slot::EMPTY }; MAX_GUARDED];
+static TABLE: [Slot; MAX_GUARDED] = [const { Slot::empty() }; MAX_GUARDED];
 static TAKEN: Mutex<[bool; MAX_GUARDED]> = Mutex::new([false; MAX_GUARDED]);
 
 /// One guarded range, written under [`TAKEN`]'s lock and read by the handler without one: `version`
@@ -74,12 +74,14 @@ struct Slot {
 }
 
 impl Slot {
-    const EMPTY: Slot = Slot {
-        version: AtomicU32::new(0),
-        start: AtomicUsize::new(0),
-        end: AtomicUsize::new(0),
-        faulted: AtomicPtr::new(std::ptr::null_mut()),
-    };
+    const fn empty() -> Slot {
+        Slot {
+            version: AtomicU32::new(0),
+            start: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+            faulted: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
 
     fn set(&self, start: usize, end: usize, faulted: *mut AtomicBool) {
         let version = self.version.load(Ordering::Relaxed);

@@ -1,0 +1,217 @@
+//! Runs a stack, its NIC and the NIC's port: on a thread each for host and device, or all on one.
+//!
+//! ```text
+//!   the caller's thread                              thread `nic`
+//!   ┌───────────────────────┐   rings, shared   ┌─────────────────────┐
+//!   │ application   Stack   │◀─────────────────▶│ Nic ◀──▶ Port ◀──▶ wire
+//!   └──────────▲────────────┘                   └──────▲──────────────┘
+//!              └───────── eventfd ◀── doorbells ──▶ eventfd
+//! ```
+//!
+//! [`Runtime::poll`] and [`Runtime::wait`] take turns on the caller's thread:
+//!
+//! ```text
+//! loop {
+//!     let progress = runtime.poll(now)?;
+//!     while let Some(event) = runtime.stack().poll_event() { … }
+//!     if !progress { runtime.wait(now, deadline, &fds)?; }
+//! }
+//! ```
+//!
+//! A side that finds nothing to do spins for a short while, announces its sleep in the rings, looks once more,
+//! and sleeps in `poll`. The other side rings its doorbell only when it finds that announcement, so that a busy
+//! pair makes no system calls for each other, and an idle one costs nothing.
+
+mod device;
+mod device_thread;
+mod doorbell;
+mod sleep;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use nic::{FunctionId, Nic};
+use port::Port;
+
+use crate::Stack;
+
+pub use device::Device;
+pub use doorbell::Doorbell;
+
+use device_thread::{DeviceThread, Habits};
+use sleep::{earlier, readable, sleep};
+
+/// Where and how eagerly things run.
+#[derive(Clone, Copy, Debug)]
+pub struct RuntimeConfig {
+    /// The device gets a thread of its own; else it runs on the caller's, in [`Runtime::poll`].
+    pub own_thread: bool,
+    /// Neither side ever sleeps.
+    pub busy_poll: bool,
+    /// How long a side looks for work before it sleeps.
+    pub spin: Duration,
+}
+
+impl Default for RuntimeConfig {
+    fn default() -> Self {
+        RuntimeConfig {
+            own_thread: true,
+            busy_poll: false,
+            spin: Duration::from_micros(30),
+        }
+    }
+}
+
+/// A stack that runs.
+pub struct Runtime {
+    stack: Stack,
+    device: Placement,
+    bell: Doorbell,
+    config: RuntimeConfig,
+    idle_since: Option<Instant>,
+}
+
+enum Placement {
+    Here(Box<Device>),
+    Thread(DeviceThread),
+}
+
+impl Runtime {
+    /// Couples a stack with the NIC that has its function, and the NIC with its port.
+    ///
+    /// # Errors
+    /// When the system has no descriptors or threads to give.
+    pub fn start(
+        stack: Stack,
+        nic: Nic,
+        function: FunctionId,
+        port: Box<dyn Port + Send>,
+        config: RuntimeConfig,
+    ) -> io::Result<Runtime> {
+        let bell = Doorbell::new()?;
+        let device = Device { nic, port };
+        let device = match config.own_thread {
+            false => Placement::Here(Box::new(device)),
+            true => {
+                let habits = Habits {
+                    spin: config.spin,
+                    busy_poll: config.busy_poll,
+                };
+                let thread = DeviceThread::start(device, function, bell.clone(), habits)?;
+                Placement::Thread(thread)
+            }
+        };
+        Ok(Runtime {
+            stack,
+            device,
+            bell,
+            config,
+            idle_since: None,
+        })
+    }
+
+    /// The stack, for commands and events.
+    pub fn stack(&mut self) -> &mut Stack {
+        &mut self.stack
+    }
+
+    /// A bell that ends [`Self::wait`] from another thread.
+    pub fn doorbell(&self) -> Doorbell {
+        self.bell.clone()
+    }
+
+    /// Runs the stack once, and the device too when it is on this thread. Whether anything was done.
+    ///
+    /// # Errors
+    /// When the port has failed.
+    pub fn poll(&mut self, now: Instant) -> io::Result<bool> {
+        let mut progress = self.stack.poll(now);
+        match &mut self.device {
+            Placement::Here(device) => progress |= device.poll(now)?,
+            Placement::Thread(thread) => {
+                if self.stack.take_doorbell() {
+                    thread.ring();
+                }
+                if thread.has_ended() {
+                    thread.stop()?;
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
+            }
+        }
+        if progress {
+            self.idle_since = None;
+        }
+        Ok(progress)
+    }
+
+    /// Waits until there may be something to do: input, a timer, `deadline`, the doorbell, or one of `fds`
+    /// readable. It may return for no reason.
+    ///
+    /// # Errors
+    /// When the system refuses to wait.
+    pub fn wait(
+        &mut self,
+        now: Instant,
+        deadline: Option<Instant>,
+        fds: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        let since = *self.idle_since.get_or_insert(now);
+        if self.config.busy_poll || now.duration_since(since) < self.config.spin {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        self.idle_since = None;
+        let mut deadline = earlier(deadline, self.stack.poll_timeout());
+        let mut wanted = vec![readable(self.bell.as_fd())];
+        wanted.extend(fds.iter().copied().map(readable));
+        match &mut self.device {
+            Placement::Here(device) => {
+                if device.port.prepare_sleep() {
+                    deadline = earlier(deadline, device.poll_timeout());
+                    wanted.extend(device.port.fd().map(readable));
+                    sleep(&mut wanted, now, deadline)?;
+                }
+                device.port.cancel_sleep();
+            }
+            Placement::Thread(_) => {
+                if self.stack.prepare_sleep() {
+                    sleep(&mut wanted, now, deadline)?;
+                }
+                self.stack.cancel_sleep();
+            }
+        }
+        self.bell.answer();
+        Ok(())
+    }
+
+    /// Does something with the device, wherever it runs, and waits for the result: to read the NIC's
+    /// counters, for one.
+    ///
+    /// # Errors
+    /// When the device's thread has ended.
+    pub fn with_device<R: Send + 'static>(
+        &mut self,
+        errand: impl FnOnce(&mut Device) -> R + Send + 'static,
+    ) -> io::Result<R> {
+        match &mut self.device {
+            Placement::Here(device) => Ok(errand(device)),
+            Placement::Thread(thread) => thread.with(errand),
+        }
+    }
+
+    /// Ends the device's thread, when it has one, after what was posted has gone out.
+    ///
+    /// # Errors
+    /// What the port failed with.
+    pub fn shutdown(mut self, now: Instant) -> io::Result<()> {
+        self.stack.poll(now);
+        self.with_device(move |device| device.poll(now))??;
+        match &mut self.device {
+            Placement::Here(_) => Ok(()),
+            Placement::Thread(thread) => thread.stop(),
+        }
+    }
+}

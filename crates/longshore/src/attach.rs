@@ -1,0 +1,185 @@
+//! From the command line to a stack on a TAP: port, impairments, capture, NIC, function, stack.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow};
+use host::runtime::{Device, Runtime, RuntimeConfig};
+use host::{Cidr, Stack, StackConfig};
+use l5p::tls::KeyLogSink;
+use nic::ring::FunctionConfig;
+use nic::{Nic, NicConfig, WireCapabilities};
+use port::Port;
+use port::capture::Capture;
+use port::impair::{Impair, Impairment, Impairments};
+use port::tap::{Tap, TapConfig};
+use wire::ethernet::MacAddr;
+
+use crate::cli::Wire;
+use crate::control::CounterGroup;
+
+/// A stack on the wire.
+pub struct Attached {
+    /// Runs it.
+    pub runtime: Runtime,
+    /// Its addresses.
+    pub addresses: Vec<Cidr>,
+    /// Where the TLS secrets go, if anywhere.
+    pub key_log: Option<KeyLogSink>,
+}
+
+/// Opens the TAP and puts a NIC and a stack on it.
+///
+/// # Errors
+/// When something of it can't be had; the message says what to do.
+pub fn attach(wire: &Wire) -> Result<Attached> {
+    let impairment = impairment(wire);
+    let clean = impairment == Impairment::default();
+    // A super-frame that is lost would take 45 packets with it: an impaired wire carries packets only.
+    let config = TapConfig {
+        tso: clean,
+        checksum: clean,
+    };
+    let tap = Tap::open(&wire.tap, config)?;
+    if let Err(error) = tap.set_up() {
+        tracing::warn!(%error, "{} can't be set up; run: ip link set {} up", wire.tap, wire.tap);
+    }
+    let mut sinks: Vec<KeyLogSink> = Vec::new();
+    if let Some(path) = &wire.keylog {
+        sinks.push(key_log_file(path)?);
+    }
+    let mut port: Box<dyn Port + Send> = match &wire.pcap {
+        None => Box::new(tap),
+        Some(path) => {
+            let capture = Capture::create(tap, path, Instant::now())
+                .with_context(|| format!("{} can't be written; see --pcap", path.display()))?;
+            let keys = capture.handle();
+            sinks.push(Arc::new(move |line| keys.add_keys(&with_line_end(line))));
+            Box::new(capture)
+        }
+    };
+    if !clean {
+        port = Box::new(Impair::new(port, Impairments::both(impairment), wire.seed));
+    }
+
+    let capabilities = port.capabilities();
+    let mut nic = Nic::new(NicConfig {
+        mtu: capabilities.mtu,
+        wire: WireCapabilities {
+            tso: capabilities.tso,
+            checksum: capabilities.checksum,
+        },
+        ..NicConfig::new(secret()?)
+    });
+    let (ours, theirs) = nic::ring::function(FunctionConfig::new(mac_address(wire)));
+    let function = nic.attach(theirs)?;
+    let stack = Stack::new(
+        StackConfig {
+            addresses: wire.addresses.clone(),
+            gateway_v4: wire.gateway,
+            gateway_v6: wire.gateway6,
+            mtu: capabilities.mtu,
+            secret: secret()?,
+            ..StackConfig::default()
+        },
+        ours,
+    );
+    let config = RuntimeConfig {
+        own_thread: !wire.one_thread,
+        busy_poll: wire.busy_poll,
+        ..RuntimeConfig::default()
+    };
+    let runtime = Runtime::start(stack, nic, function, port, config)
+        .context("the NIC's thread can't be started")?;
+    Ok(Attached {
+        runtime,
+        addresses: wire.addresses.clone(),
+        key_log: all_of(sinks),
+    })
+}
+
+impl Attached {
+    /// The counters of every part, as `ethtool -S` has them.
+    ///
+    /// # Errors
+    /// When the NIC's thread has ended.
+    pub fn counters(&mut self) -> Result<Vec<CounterGroup>> {
+        let mut groups = self.runtime.with_device(device_counters)?;
+        let host = CounterGroup::new("host", self.runtime.stack().counters());
+        groups.push(host);
+        Ok(groups)
+    }
+}
+
+fn device_counters(device: &mut Device) -> Vec<CounterGroup> {
+    let mut port = Vec::new();
+    device
+        .port
+        .counters(&mut |name, value| port.push((name, value)));
+    vec![
+        CounterGroup::new("nic", device.nic.counters().iter()),
+        CounterGroup::new("port", port),
+    ]
+}
+
+fn impairment(wire: &Wire) -> Impairment {
+    Impairment {
+        loss: wire.loss,
+        reorder: wire.reorder,
+        duplicate: wire.duplicate,
+        corrupt: wire.corrupt,
+        ..Impairment::default()
+    }
+}
+
+/// The same for the same TAP and address, so that a neighbour that remembers it finds a restarted longshore at
+/// once; locally administered, unicast.
+fn mac_address(wire: &Wire) -> MacAddr {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    wire.tap.hash(&mut hasher);
+    for cidr in &wire.addresses {
+        cidr.address.hash(&mut hasher);
+    }
+    let mut bytes = [0; 6];
+    bytes.copy_from_slice(&hasher.finish().to_be_bytes()[..6]);
+    bytes[0] = (bytes[0] & 0xfc) | 0x02;
+    MacAddr(bytes)
+}
+
+fn secret() -> Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| anyhow!("the system gives no random bytes"))?;
+    Ok(bytes)
+}
+
+fn key_log_file(path: &Path) -> Result<KeyLogSink> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
+        .with_context(|| format!("{} can't be written; see --keylog", path.display()))?;
+    let file = Mutex::new(file);
+    Ok(Arc::new(move |line| {
+        let mut file = file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _ = file.write_all(with_line_end(line).as_bytes());
+    }))
+}
+
+fn with_line_end(line: &str) -> String {
+    format!("{}\n", line.trim_end())
+}
+
+fn all_of(sinks: Vec<KeyLogSink>) -> Option<KeyLogSink> {
+    if sinks.is_empty() {
+        return None;
+    }
+    Some(Arc::new(move |line: &str| {
+        sinks.iter().for_each(|sink| sink(line))
+    }))
+}

@@ -1,0 +1,226 @@
+//! The command line.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use host::{Cidr, Offload};
+use url::Url;
+
+use crate::{bench, demo};
+
+/// A network card made of software, and the host stack that goes with it.
+#[derive(Debug, Parser)]
+#[command(name = "longshore", version, max_term_width = 100, after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  longshore demo
+  longshore serve --tap ls0 --ip 10.9.0.2/24 --root /srv/files
+  longshore get https://10.9.0.1/file --tap ls0 --ip 10.9.0.2/24 --insecure -o file
+  longshore bench tls --loss 0.01 --json
+
+RUST_LOG=debug shows what happens inside.";
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Two hosts, two NICs and a lossy link in memory: what the TLS offload does, with figures
+    Demo(demo::Options),
+    /// Serve a directory over HTTPS, with the records encrypted by the NIC
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(Serve),
+    /// Download a URL over HTTPS, with the records decrypted by the NIC
+    #[command(after_help = GET_EXAMPLES)]
+    Get(Get),
+    /// Show the counters of a running server, as `ethtool -S` does
+    #[command(after_help = "Example:\n  longshore stat /run/longshore.sock")]
+    Stat(Stat),
+    /// Show the sockets of a running server, as `ss -ti` does
+    #[command(after_help = "Example:\n  longshore ss /run/longshore.sock --json")]
+    Ss(Ss),
+    /// Measure
+    Bench(bench::Options),
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  sudo longshore serve --tap ls0 --ip 10.9.0.2/24 --ip fd09::2/64 --root . &
+  sudo ip addr add 10.9.0.1/24 dev ls0
+  curl --insecure https://10.9.0.2/
+
+  # a TAP that this user may open without privileges afterwards
+  sudo ip tuntap add dev ls0 mode tap vnet_hdr user $USER
+  sudo ip addr add 10.9.0.1/24 dev ls0 && sudo ip link set ls0 up
+  longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --control /tmp/longshore.sock
+
+  # a lossy wire, captured together with the keys to decrypt it
+  longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --loss 0.01 --pcap /tmp/tls.pcapng";
+
+const GET_EXAMPLES: &str = "\
+Examples:
+  sudo longshore get https://10.9.0.1/file --tap ls0 --ip 10.9.0.2/24 --ca ca.pem -o file
+  sudo longshore get https://example.org/ --tap ls0 --ip 10.9.0.2/24 --gateway 10.9.0.1
+
+Exit codes: 0 the download is whole, 1 it failed, 2 the command line is wrong, 3 the server \
+answered with a status of 300 or more.";
+
+/// How longshore is attached to the wire; the same for servers and clients.
+#[derive(Clone, Debug, Args)]
+pub struct Wire {
+    /// TAP interface to use; it is made when there is none of this name
+    #[arg(long, value_name = "NAME")]
+    pub tap: String,
+    /// Our address with its prefix length, as in 10.9.0.2/24 or fd09::2/64; may be given for each family
+    #[arg(long = "ip", value_name = "CIDR", required = true)]
+    pub addresses: Vec<Cidr>,
+    /// Router for everything that is not on the link
+    #[arg(long, value_name = "IP")]
+    pub gateway: Option<Ipv4Addr>,
+    /// The same for IPv6
+    #[arg(long, value_name = "IP6")]
+    pub gateway6: Option<Ipv6Addr>,
+    /// Which directions of TLS the NIC does; the rest is done in software
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Which::Both)]
+    pub offload: Which,
+    /// Write every frame of the wire to this file, in pcapng, with the TLS secrets inside
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// Append the TLS secrets to this file, in the format of SSLKEYLOGFILE
+    #[arg(long, value_name = "FILE")]
+    pub keylog: Option<PathBuf>,
+    /// Share of the frames to lose, in each direction, from 0 to 1
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    pub loss: f64,
+    /// Share of the frames to put out of order, in each direction
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    pub reorder: f64,
+    /// Share of the frames to send twice, in each direction
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    pub duplicate: f64,
+    /// Share of the frames to damage, in each direction
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    pub corrupt: f64,
+    /// What the losses and damages are drawn from; the same seed draws the same
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// Never sleep: less latency, and two cores busy
+    #[arg(long)]
+    pub busy_poll: bool,
+    /// Run host and NIC on one thread instead of one each
+    #[arg(long)]
+    pub one_thread: bool,
+}
+
+/// `longshore serve`.
+#[derive(Clone, Debug, Args)]
+pub struct Serve {
+    /// How to reach the wire.
+    #[command(flatten)]
+    pub wire: Wire,
+    /// Directory to serve
+    #[arg(long, value_name = "DIR")]
+    pub root: PathBuf,
+    /// Port to listen on [default: 443, or 80 with --plain]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Certificate chain in PEM; without one, a self-signed certificate is made
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Its private key in PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Serve HTTP without TLS, for comparison
+    #[arg(long, conflicts_with_all = ["cert", "key", "keylog"])]
+    pub plain: bool,
+    /// Answer `longshore stat` and `longshore ss` at this path
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+}
+
+/// `longshore get`.
+#[derive(Clone, Debug, Args)]
+pub struct Get {
+    /// What to download; http:// and https:// are understood
+    pub url: Url,
+    /// How to reach the wire.
+    #[command(flatten)]
+    pub wire: Wire,
+    /// Accept any certificate
+    #[arg(long, conflicts_with = "ca")]
+    pub insecure: bool,
+    /// Trust the certificates of this file, in PEM, instead of the system's
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Where to write; `-` is the standard output [default: the name in the URL]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Redirections to follow
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub max_redirects: u32,
+    /// Seconds without a byte from the server after which to give up
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub timeout: u64,
+    /// No progress bar
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// `longshore stat`.
+#[derive(Clone, Debug, Args)]
+pub struct Stat {
+    /// Where the server was told to listen with --control
+    pub socket: PathBuf,
+    /// One JSON object, all counters
+    #[arg(long)]
+    pub json: bool,
+    /// Counters that are zero too
+    #[arg(short, long)]
+    pub all: bool,
+}
+
+/// `longshore ss`.
+#[derive(Clone, Debug, Args)]
+pub struct Ss {
+    /// Where the server was told to listen with --control
+    pub socket: PathBuf,
+    /// One JSON array
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The value of `--offload`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Which {
+    /// All in software.
+    None,
+    /// The NIC encrypts.
+    Tx,
+    /// The NIC decrypts.
+    Rx,
+    /// Both.
+    Both,
+}
+
+impl From<Which> for Offload {
+    fn from(which: Which) -> Offload {
+        match which {
+            Which::None => Offload::None,
+            Which::Tx => Offload::Tx,
+            Which::Rx => Offload::Rx,
+            Which::Both => Offload::Both,
+        }
+    }
+}
+
+fn probability(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=1.0).contains(&value) => Ok(value),
+        _ => Err("a share is a number from 0 to 1, as in 0.01 for one in a hundred".to_owned()),
+    }
+}

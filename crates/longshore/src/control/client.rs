@@ -1,0 +1,53 @@
+//! The side of `stat` and `ss`.
+
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::protocol::{Answer, Request};
+
+/// Asks the server at `path`.
+///
+/// # Errors
+/// When nobody listens there, or the answer makes no sense; each says what to do.
+pub fn ask(path: &Path, request: Request) -> Result<Answer> {
+    let mut stream = match UnixStream::connect(path) {
+        Ok(stream) => stream,
+        Err(error) => bail!("{}", explain(path, error.kind(), &error)),
+    };
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut line = serde_json::to_string(&request)?;
+    line.push('\n');
+    stream.write_all(line.as_bytes())?;
+    let mut reply = String::new();
+    BufReader::new(stream)
+        .read_line(&mut reply)
+        .with_context(|| format!("{} does not answer", path.display()))?;
+    match serde_json::from_str(&reply) {
+        Ok(Answer::Error(what)) => bail!("{} refused: {what}", path.display()),
+        Ok(answer) => Ok(answer),
+        Err(_) => bail!(
+            "{} answered with something else; is it the control socket of a longshore of this version?",
+            path.display()
+        ),
+    }
+}
+
+fn explain(path: &Path, kind: ErrorKind, error: &std::io::Error) -> String {
+    let path = path.display();
+    match kind {
+        ErrorKind::NotFound => format!(
+            "there is no control socket at {path}; start `longshore serve` with `--control {path}`"
+        ),
+        ErrorKind::ConnectionRefused => {
+            format!("nobody answers at {path}; the server that made it has ended, start it again")
+        }
+        ErrorKind::PermissionDenied => {
+            format!("no permission for {path}; run as the user who started the server")
+        }
+        _ => format!("no connection to {path}: {error}"),
+    }
+}

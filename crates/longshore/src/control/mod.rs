@@ -1,0 +1,16 @@
+//! The control socket: a running `serve` tells its counters and its sockets.
+//!
+//! A Unix stream socket that takes one request per line and answers each with one line, both JSON:
+//! `{"command":"stat"}` and `{"command":"sockets"}`.
+
+mod client;
+mod protocol;
+mod server;
+#[cfg(test)]
+mod tests;
+
+pub mod print;
+
+pub use client::ask;
+pub use protocol::{Answer, CounterGroup, Request, Socket};
+pub use server::Server;

@@ -1,0 +1,213 @@
+//! What is said on the control socket.
+
+use std::time::Duration;
+
+use host::{OffloadState, SocketInfo};
+use serde::{Deserialize, Serialize};
+
+/// A question, one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Request {
+    /// Every counter.
+    Stat,
+    /// Every socket.
+    Sockets,
+}
+
+/// An answer, one line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// To [`Request::Stat`].
+    Stat(Vec<CounterGroup>),
+    /// To [`Request::Sockets`].
+    Sockets(Vec<Socket>),
+    /// To a line that is no request.
+    Error(String),
+}
+
+/// Counters of one part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterGroup {
+    /// The part: `nic`, `host`, `http`, ….
+    pub name: String,
+    /// Names and values, in the part's own order.
+    pub counters: Vec<(String, u64)>,
+}
+
+impl CounterGroup {
+    /// A group.
+    pub fn new<'a>(name: &str, counters: impl IntoIterator<Item = (&'a str, u64)>) -> Self {
+        CounterGroup {
+            name: name.to_owned(),
+            counters: counters
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+        }
+    }
+}
+
+/// One socket or listener.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Socket {
+    /// As `ss` writes it: `ESTAB`, `LISTEN`, ….
+    pub state: String,
+    /// Bytes received and not read; for a listener, connections to accept.
+    pub receive_queue: u64,
+    /// Bytes queued and not acknowledged; for a listener, its backlog.
+    pub send_queue: u64,
+    /// This side.
+    pub local: String,
+    /// The other side.
+    pub remote: String,
+    /// TCP's figures, of a connection.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tcp: Option<TcpFigures>,
+    /// The TLS session's figures, when there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tls: Option<TlsFigures>,
+}
+
+/// A connection's figures, named as `ss -ti` names them where it has a name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct TcpFigures {
+    pub congestion: String,
+    pub ca_state: String,
+    pub timestamps: bool,
+    pub sack: bool,
+    pub wscale: Option<(u8, u8)>,
+    pub rto_us: u64,
+    pub backoff: u8,
+    pub rtt_us: u64,
+    pub rttvar_us: u64,
+    pub minrtt_us: u64,
+    pub mss: u16,
+    pub advmss: u16,
+    pub cwnd: u32,
+    pub ssthresh: Option<u32>,
+    pub snd_wnd: u32,
+    pub rcv_wnd: u32,
+    pub rcv_space: u32,
+    pub bytes_sent: u64,
+    pub bytes_retrans: u64,
+    pub bytes_acked: u64,
+    pub bytes_received: u64,
+    pub segs_out: u64,
+    pub segs_in: u64,
+    pub unacked: u32,
+    pub sacked: u32,
+    pub lost: u32,
+    pub notsent: u32,
+    pub retrans: u32,
+    pub timeouts: u32,
+    pub undos: u32,
+    pub dsack_dups: u32,
+    pub reordering_seen: bool,
+}
+
+/// A TLS session's figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct TlsFigures {
+    pub version: String,
+    pub cipher: String,
+    /// `sw`, `device`, or `fallback` when the device was asked for.
+    pub tx: String,
+    /// As `tx`.
+    pub rx: String,
+    pub records_sent: u64,
+    pub records_full: u64,
+    pub records_partial: u64,
+    pub records_none: u64,
+    pub resync_requests: u64,
+    pub key_updates: u32,
+}
+
+impl From<&SocketInfo> for Socket {
+    fn from(info: &SocketInfo) -> Self {
+        Socket {
+            state: info.state.to_owned(),
+            receive_queue: info.receive_queue as u64,
+            send_queue: info.send_queue as u64,
+            local: info.local.to_string(),
+            remote: match info.id {
+                Some(_) => info.remote.to_string(),
+                None if info.local.is_ipv4() => "0.0.0.0:*".to_owned(),
+                None => "[::]:*".to_owned(),
+            },
+            tcp: info.tcp.as_ref().map(TcpFigures::from),
+            tls: info.tls.as_ref().map(TlsFigures::from),
+        }
+    }
+}
+
+impl From<&tcp::ConnectionInfo> for TcpFigures {
+    fn from(info: &tcp::ConnectionInfo) -> Self {
+        TcpFigures {
+            congestion: info.congestion.to_owned(),
+            ca_state: info.recovery.to_owned(),
+            timestamps: info.timestamps,
+            sack: info.sack,
+            wscale: info.window_scale,
+            rto_us: micros(info.rto),
+            backoff: info.backoff,
+            rtt_us: micros(info.srtt),
+            rttvar_us: micros(info.rttvar),
+            minrtt_us: micros(info.min_rtt),
+            mss: info.snd_mss,
+            advmss: info.adv_mss,
+            cwnd: info.cwnd,
+            ssthresh: info.ssthresh,
+            snd_wnd: info.snd_wnd,
+            rcv_wnd: info.rcv_wnd,
+            rcv_space: info.rcv_space,
+            bytes_sent: info.bytes_sent,
+            bytes_retrans: info.bytes_retrans,
+            bytes_acked: info.bytes_acked,
+            bytes_received: info.bytes_received,
+            segs_out: info.segs_out,
+            segs_in: info.segs_in,
+            unacked: info.unacked,
+            sacked: info.sacked,
+            lost: info.lost,
+            notsent: info.not_sent,
+            retrans: info.retrans,
+            timeouts: info.timeouts,
+            undos: info.undos,
+            dsack_dups: info.dsack_dups,
+            reordering_seen: info.reordering_seen,
+        }
+    }
+}
+
+impl From<&host::TlsInfo> for TlsFigures {
+    fn from(info: &host::TlsInfo) -> Self {
+        TlsFigures {
+            version: info.version.to_owned(),
+            cipher: info.cipher.to_owned(),
+            tx: offload(info.transmit).to_owned(),
+            rx: offload(info.receive).to_owned(),
+            records_sent: info.records_sent,
+            records_full: info.records_full,
+            records_partial: info.records_partial,
+            records_none: info.records_none,
+            resync_requests: info.resync_requests,
+            key_updates: info.key_updates,
+        }
+    }
+}
+
+fn offload(state: OffloadState) -> &'static str {
+    match state {
+        OffloadState::Software => "sw",
+        OffloadState::Device => "device",
+        OffloadState::FellBack => "fallback",
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

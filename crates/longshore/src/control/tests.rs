@@ -1,0 +1,108 @@
+use std::path::PathBuf;
+
+use super::protocol::{TcpFigures, TlsFigures};
+use super::server::ControlError;
+use super::*;
+
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("longshore-control-{}-{name}", std::process::id()))
+}
+
+fn groups() -> Vec<CounterGroup> {
+    vec![CounterGroup::new(
+        "nic",
+        [("tx_packets", 5), ("rx_packets", 0)],
+    )]
+}
+
+/// Serves until the client has its answer.
+fn served(
+    server: &mut Server,
+    client: std::thread::JoinHandle<anyhow::Result<Answer>>,
+) -> anyhow::Result<Answer> {
+    while !client.is_finished() {
+        server.poll(|request| match request {
+            Request::Stat => Answer::Stat(groups()),
+            Request::Sockets => Answer::Sockets(Vec::new()),
+        });
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    client.join().unwrap()
+}
+
+#[test]
+fn questions_are_answered_and_the_socket_goes_away() {
+    let at = path("answers");
+    let mut server = Server::bind(&at).unwrap();
+    let asked = at.clone();
+    let client = std::thread::spawn(move || ask(&asked, Request::Stat));
+    assert_eq!(served(&mut server, client).unwrap(), Answer::Stat(groups()));
+    assert!(matches!(Server::bind(&at), Err(ControlError::InUse(_))));
+    drop(server);
+    assert!(!at.exists());
+    let error = ask(&at, Request::Stat).unwrap_err().to_string();
+    assert!(error.contains("--control"), "{error}");
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_a_file_is_not() {
+    let at = path("stale");
+    drop(std::os::unix::net::UnixListener::bind(&at).unwrap());
+    assert!(at.exists());
+    drop(Server::bind(&at).unwrap());
+    std::fs::write(&at, "precious").unwrap();
+    assert!(matches!(
+        Server::bind(&at),
+        Err(ControlError::NotASocket(_))
+    ));
+    std::fs::remove_file(&at).unwrap();
+}
+
+#[test]
+fn counters_print_in_their_order() {
+    assert_eq!(
+        print::counters(&groups(), false),
+        "nic statistics:\n     tx_packets: 5\n"
+    );
+    assert!(print::counters(&groups(), true).contains("     rx_packets: 0\n"));
+    let json: serde_json::Value =
+        serde_json::from_str(&print::counters_json(&groups()).unwrap()).unwrap();
+    assert_eq!(json["nic"]["tx_packets"], 5);
+}
+
+#[test]
+fn sockets_print_as_ss_does() {
+    let socket = Socket {
+        state: "ESTAB".into(),
+        receive_queue: 0,
+        send_queue: 14480,
+        local: "10.9.0.2:443".into(),
+        remote: "10.9.0.1:51000".into(),
+        tcp: Some(TcpFigures {
+            congestion: "cubic".into(),
+            mss: 1448,
+            cwnd: 14480,
+            rtt_us: 1500,
+            rto_us: 204_000,
+            ..TcpFigures::default()
+        }),
+        tls: Some(TlsFigures {
+            version: "TLSv1.3".into(),
+            tx: "device".into(),
+            ..TlsFigures::default()
+        }),
+    };
+    let text = print::sockets(&[socket]);
+    for part in [
+        "ESTAB",
+        "14480",
+        "cubic",
+        "rto:204 ",
+        "rtt:1.5/0",
+        "cwnd:10",
+        "tls:TLSv1.3",
+        "tx:device",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+}

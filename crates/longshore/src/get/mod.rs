@@ -1,0 +1,158 @@
+//! `longshore get`: one download.
+
+mod fetch;
+mod output;
+mod place;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use l5p::tls::{Options as TlsOptions, Trust, client_config};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+use crate::attach::attach;
+use crate::cli::Get;
+use crate::signals::Signals;
+
+use fetch::{Fetch, Outcome};
+use output::Output;
+use place::Place;
+
+/// How the download ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It is whole.
+    Whole,
+    /// The server answered with a status that is no success.
+    Refused(u16),
+}
+
+/// Downloads.
+///
+/// # Errors
+/// When there is no download: the message says why, and what can be done.
+pub fn run(options: &Get) -> Result<Ending> {
+    let signals = Signals::block()?;
+    let mut place = Place::of_url(&options.url)?;
+    let mut output = Output::choose(options.output.as_deref(), &options.url)?;
+    let trust = trust(options)?;
+    let mut attached = attach(&options.wire)?;
+    let tls_options = TlsOptions {
+        key_log: attached.key_log.clone(),
+        ..TlsOptions::default()
+    };
+    let tls: Arc<ClientConfig> = client_config(trust, &tls_options)?;
+    let bar = progress_bar(options.quiet);
+
+    let started = Instant::now();
+    let mut redirects = 0;
+    let ending = loop {
+        let mut fetch = Fetch {
+            attached: &mut attached,
+            place: &place,
+            tls: tls.clone(),
+            offload: options.wire.offload.into(),
+            patience: Duration::from_secs(options.timeout.max(1)),
+            signals: &signals,
+            bar: &bar,
+        };
+        match fetch.run(&mut output)? {
+            Outcome::Whole { bytes, tls } => {
+                bar.finish_and_clear();
+                output.keep()?;
+                if !options.quiet {
+                    summarise(&output, bytes, started.elapsed(), tls.as_ref());
+                }
+                break Ending::Whole;
+            }
+            Outcome::Status(head) => {
+                bar.finish_and_clear();
+                eprintln!(
+                    "longshore: {} answered {} {}",
+                    place.url(),
+                    head.status,
+                    head.reason
+                );
+                break Ending::Refused(head.status);
+            }
+            Outcome::Redirect(location) => {
+                redirects += 1;
+                if redirects > options.max_redirects {
+                    bail!(
+                        "{} redirects more than {} times; raise --max-redirects or ask for {location}",
+                        options.url,
+                        options.max_redirects
+                    );
+                }
+                place = place.redirect(&location)?;
+                tracing::info!(url = %place.url(), "redirected");
+            }
+        }
+    };
+    attached.runtime.shutdown(Instant::now())?;
+    Ok(ending)
+}
+
+fn trust(options: &Get) -> Result<Trust> {
+    if options.insecure {
+        return Ok(Trust::Anyone);
+    }
+    let mut roots = RootCertStore::empty();
+    if let Some(path) = &options.ca {
+        let certificates = CertificateDer::pem_file_iter(path)
+            .with_context(|| format!("{} can't be read; see --ca", path.display()))?;
+        for certificate in certificates {
+            let certificate = certificate
+                .with_context(|| format!("{} is no certificate in PEM", path.display()))?;
+            roots.add(certificate).with_context(|| {
+                format!("{} has a certificate that can't be used", path.display())
+            })?;
+        }
+        if roots.is_empty() {
+            bail!("{} has no certificate in it; see --ca", path.display());
+        }
+        return Ok(Trust::Roots(Arc::new(roots)));
+    }
+    let native = rustls_native_certs::load_native_certs();
+    roots.add_parsable_certificates(native.certs);
+    if roots.is_empty() && options.url.scheme() == "https" {
+        bail!(
+            "this system has no certificate authorities installed; install them (ca-certificates), \
+             or give --ca FILE or --insecure"
+        );
+    }
+    Ok(Trust::Roots(Arc::new(roots)))
+}
+
+fn progress_bar(quiet: bool) -> ProgressBar {
+    if quiet {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::no_length();
+    let style = "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}";
+    if let Ok(style) = ProgressStyle::with_template(style) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn summarise(output: &Output, bytes: u64, took: Duration, tls: Option<&host::TlsInfo>) {
+    let rate = bytes as f64 * 8.0 / took.as_secs_f64().max(1e-9) / 1e6;
+    let mut line = format!(
+        "{}: {bytes} bytes in {:.3} s, {rate:.0} Mbit/s",
+        output.name(),
+        took.as_secs_f64()
+    );
+    if let Some(tls) = tls {
+        line.push_str(&format!(
+            "; {} {}; records decrypted by the NIC: {} whole, {} in part; by software: {}",
+            tls.version, tls.cipher, tls.records_full, tls.records_partial, tls.records_none
+        ));
+    }
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,133 @@
+//! Where the content goes. A file appears under its name only when it is whole.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use url::Url;
+
+/// An output, opened when there is something to write.
+#[derive(Debug)]
+pub(super) struct Output {
+    target: Target,
+    file: Option<File>,
+}
+
+#[derive(Debug)]
+enum Target {
+    Standard,
+    /// Written as it comes: a device or a FIFO.
+    Direct(PathBuf),
+    /// Written beside itself, then renamed.
+    File {
+        path: PathBuf,
+        partial: PathBuf,
+    },
+}
+
+impl Output {
+    /// Where `--output` says, or a new file of the URL's name.
+    pub(super) fn choose(output: Option<&Path>, url: &Url) -> Result<Output> {
+        let target = match output {
+            Some(path) if path == Path::new("-") => Target::Standard,
+            Some(path) => Target::at(path)?,
+            None => {
+                let name = url
+                    .path_segments()
+                    .and_then(|mut segments| segments.next_back());
+                let name = match name.filter(|name| !name.is_empty()) {
+                    Some(name) => percent_encoding::percent_decode_str(name)
+                        .decode_utf8_lossy()
+                        .replace(['/', '\0'], "_"),
+                    None => "index.html".to_owned(),
+                };
+                if fs::symlink_metadata(&name).is_ok() || name == "." || name == ".." {
+                    bail!("{name} exists here; say with -o where to write");
+                }
+                Target::at(Path::new(&name))?
+            }
+        };
+        Ok(Output { target, file: None })
+    }
+
+    /// Its name, for messages.
+    pub(super) fn name(&self) -> String {
+        match &self.target {
+            Target::Standard => "standard output".to_owned(),
+            Target::Direct(path) | Target::File { path, .. } => path.display().to_string(),
+        }
+    }
+
+    /// Opens it, though nothing is to be written.
+    pub(super) fn open(&mut self) -> Result<()> {
+        if self.file.is_some() {
+            return Ok(());
+        }
+        let path = match &self.target {
+            Target::Standard => return Ok(()),
+            Target::Direct(path) => path,
+            Target::File { partial, .. } => partial,
+        };
+        let file = File::create(path).with_context(|| {
+            format!(
+                "{} can't be written; say with -o where to write",
+                path.display()
+            )
+        })?;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.open()?;
+        let result = match &mut self.file {
+            Some(file) => file.write_all(bytes),
+            None => io::stdout().write_all(bytes),
+        };
+        result.with_context(|| format!("{} can't be written", self.name()))
+    }
+
+    /// The content is whole: gives it its name.
+    pub(super) fn keep(&mut self) -> Result<()> {
+        self.open()?;
+        self.file = None;
+        match &self.target {
+            Target::Standard => io::stdout().flush()?,
+            Target::Direct(_) => {}
+            Target::File { path, partial } => fs::rename(partial, path)
+                .with_context(|| format!("{} can't be written", path.display()))?,
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let (Some(_), Target::File { partial, .. }) = (&self.file, &self.target) {
+            let _ = fs::remove_file(partial);
+        }
+    }
+}
+
+impl Target {
+    fn at(path: &Path) -> Result<Target> {
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => {
+                bail!(
+                    "{} is a directory; give -o the name of a file",
+                    path.display()
+                )
+            }
+            Ok(metadata) if !metadata.is_file() => Ok(Target::Direct(path.to_path_buf())),
+            _ => {
+                let mut partial = path.as_os_str().to_owned();
+                partial.push(".part");
+                Ok(Target::File {
+                    path: path.to_path_buf(),
+                    partial: partial.into(),
+                })
+            }
+        }
+    }
+}

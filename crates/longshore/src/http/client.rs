@@ -1,0 +1,216 @@
+//! The client's side: a request out, a response in.
+
+use super::response_error::ResponseError;
+
+/// The head of a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponseHead {
+    /// The status code.
+    pub status: u16,
+    /// The reason phrase, which may be empty.
+    pub reason: String,
+    /// Bytes of content, when the server says so.
+    pub content_length: Option<u64>,
+    /// `Location`.
+    pub location: Option<String>,
+    /// `Content-Type`.
+    pub content_type: Option<String>,
+}
+
+impl ResponseHead {
+    /// Whether the client is to ask elsewhere (RFC 9110 §15.4).
+    pub fn is_redirect(&self) -> bool {
+        matches!(self.status, 301 | 302 | 303 | 307 | 308) && self.location.is_some()
+    }
+}
+
+/// What [`Download::advance`] made of its input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Framing: nothing to do but go on with the rest of the input, or wait for more.
+    Framing,
+    /// The final response's head; content follows.
+    Head(ResponseHead),
+    /// What was consumed is content.
+    Content,
+    /// The response is whole.
+    Done,
+}
+
+/// Reads one response to a GET. Content is not copied: it is told apart where it lies.
+#[derive(Debug)]
+pub struct Download {
+    /// A head or a line that has come in part.
+    partial: Vec<u8>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Head,
+    Sized { left: u64 },
+    ToEnd,
+    ChunkSize,
+    Chunk { left: u64 },
+    ChunkEnd,
+    Trailers,
+    Done,
+}
+
+const MOST_HEAD: usize = 64 * 1024;
+const MOST_LINE: usize = 4096;
+
+impl Default for Download {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Download {
+    /// Before the first byte.
+    pub fn new() -> Self {
+        Download {
+            partial: Vec::new(),
+            state: State::Head,
+        }
+    }
+
+    /// Consumes some bytes from the front of `input`: answers how many, and what they are. To be called
+    /// again with the rest while there is any, or until [`Progress::Done`].
+    ///
+    /// # Errors
+    /// When the server's answer cannot be understood; the connection is of no more use then.
+    pub fn advance(&mut self, input: &[u8]) -> Result<(usize, Progress), ResponseError> {
+        match self.state {
+            State::Done => Ok((0, Progress::Done)),
+            State::Head => self.advance_head(input),
+            State::ToEnd => Ok((input.len(), Progress::Content)),
+            State::Sized { left } => Ok(self.advance_content(input, left)),
+            State::Chunk { left } => Ok(self.advance_content(input, left)),
+            State::ChunkSize | State::ChunkEnd | State::Trailers => self.advance_line(input),
+        }
+    }
+
+    /// The stream has ended in order.
+    ///
+    /// # Errors
+    /// When the response is not whole.
+    pub fn handle_end(&mut self) -> Result<(), ResponseError> {
+        match self.state {
+            State::ToEnd | State::Done => {
+                self.state = State::Done;
+                Ok(())
+            }
+            _ => Err(ResponseError::CutShort),
+        }
+    }
+
+    /// Whether the response is whole.
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    fn advance_content(&mut self, input: &[u8], left: u64) -> (usize, Progress) {
+        let len = left.min(input.len() as u64);
+        self.state = match (self.state, left - len) {
+            (State::Sized { .. }, 0) => State::Done,
+            (State::Sized { .. }, left) => State::Sized { left },
+            (_, 0) => State::ChunkEnd,
+            (_, left) => State::Chunk { left },
+        };
+        (len as usize, Progress::Content)
+    }
+
+    fn advance_line(&mut self, input: &[u8]) -> Result<(usize, Progress), ResponseError> {
+        let Some(end) = input.iter().position(|&b| b == b'\n') else {
+            self.partial.extend_from_slice(input);
+            return match self.partial.len() > MOST_LINE {
+                true => Err(ResponseError::Chunk),
+                false => Ok((input.len(), Progress::Framing)),
+            };
+        };
+        self.partial.extend_from_slice(&input[..end]);
+        let line = self.partial.strip_suffix(b"\r").unwrap_or(&self.partial);
+        self.state = match (self.state, line.is_empty()) {
+            (State::ChunkSize, _) => match chunk_size(line)? {
+                0 => State::Trailers,
+                left => State::Chunk { left },
+            },
+            (State::ChunkEnd, true) => State::ChunkSize,
+            (State::ChunkEnd, false) => return Err(ResponseError::Chunk),
+            (_, true) => State::Done,
+            (state, false) => state,
+        };
+        self.partial.clear();
+        Ok((end + 1, Progress::Framing))
+    }
+
+    /// The final head, with interim responses (1xx) passed over.
+    fn advance_head(&mut self, input: &[u8]) -> Result<(usize, Progress), ResponseError> {
+        let before = self.partial.len();
+        self.partial.extend_from_slice(input);
+        let mut storage = [httparse::EMPTY_HEADER; 128];
+        let mut parsed = httparse::Response::new(&mut storage);
+        let (len, progress) = match parsed.parse(&self.partial)? {
+            httparse::Status::Partial if self.partial.len() > MOST_HEAD => {
+                return Err(ResponseError::HeadTooLarge);
+            }
+            httparse::Status::Partial => return Ok((input.len(), Progress::Framing)),
+            httparse::Status::Complete(len) => {
+                let status = parsed.code.unwrap_or(0);
+                if (100..200).contains(&status) && status != 101 {
+                    (len, Progress::Framing)
+                } else {
+                    let (head, state) = read_head(&parsed)?;
+                    self.state = state;
+                    (len, Progress::Head(head))
+                }
+            }
+        };
+        self.partial.clear();
+        Ok((len - before, progress))
+    }
+}
+
+fn read_head(parsed: &httparse::Response<'_, '_>) -> Result<(ResponseHead, State), ResponseError> {
+    let status = parsed.code.unwrap_or(0);
+    let field = |name: &str| {
+        parsed
+            .headers
+            .iter()
+            .find(|header| header.name.eq_ignore_ascii_case(name))
+            .map(|header| String::from_utf8_lossy(header.value).trim().to_owned())
+    };
+    let content_length = match field("content-length") {
+        Some(text) => Some(text.parse().map_err(|_| ResponseError::Length(text))?),
+        None => None,
+    };
+    // RFC 9112 §6.3.
+    let state = match (field("transfer-encoding"), content_length) {
+        _ if matches!(status, 204 | 304) => State::Done,
+        (Some(coding), _) if coding.eq_ignore_ascii_case("chunked") => State::ChunkSize,
+        (Some(coding), _) => return Err(ResponseError::Coding(coding)),
+        (None, Some(0)) => State::Done,
+        (None, Some(left)) => State::Sized { left },
+        (None, None) => State::ToEnd,
+    };
+    let head = ResponseHead {
+        status,
+        reason: parsed.reason.unwrap_or_default().to_owned(),
+        content_length: content_length.filter(|_| state != State::ChunkSize),
+        location: field("location"),
+        content_type: field("content-type"),
+    };
+    Ok((head, state))
+}
+
+/// The size of a chunk; extensions are ignored (RFC 9112 §7.1.1).
+fn chunk_size(line: &[u8]) -> Result<u64, ResponseError> {
+    let digits = line.split(|&b| b == b';').next().unwrap_or_default();
+    std::str::from_utf8(digits)
+        .ok()
+        .map(str::trim)
+        .filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit()))
+        .and_then(|text| u64::from_str_radix(text, 16).ok())
+        .ok_or(ResponseError::Chunk)
+}

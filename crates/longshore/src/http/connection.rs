@@ -1,0 +1,273 @@
+//! The server's side of one connection: bytes in, requests out.
+//!
+//! ```text
+//!             head complete                    responded, keep-alive
+//!   Reading ────────────────► Responding ───────────────────────────► Reading
+//!      │ ▲                        │ responded, close
+//!      │ └── skipped ── Skipping  ▼
+//!      └─ malformed, too large, too late: refuse, then Closed
+//! ```
+//!
+//! Call order: [`Connection::handle_input`] with what arrived (at most [`Connection::room`] bytes),
+//! [`Connection::poll_action`] until `None`; after each action send its response, then
+//! [`Connection::responded`]. Requests that came early (pipelining) wait in the buffer, which is
+//! bounded: while a response is under way the peer can send no more than that.
+
+use std::time::{Duration, Instant};
+
+use super::head::{understand, version_problem};
+use super::request::{Request, Status};
+
+/// What a peer may ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of a request line.
+    pub request_line: usize,
+    /// Bytes of a request's whole head.
+    pub head: usize,
+    /// Header fields.
+    pub fields: usize,
+    /// Bytes of content that a request may bring and that are skipped.
+    pub content: u64,
+    /// From the first byte of a head to its last.
+    pub head_time: Duration,
+    /// Without a request.
+    pub idle_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            request_line: 8 * 1024,
+            head: 32 * 1024,
+            fields: 100,
+            content: 64 * 1024,
+            head_time: Duration::from_secs(20),
+            idle_time: Duration::from_secs(75),
+        }
+    }
+}
+
+/// What the server has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Answer this.
+    Serve(Box<Request>),
+    /// Answer with this status; when `close` is set, end the connection after it.
+    Refuse {
+        /// The status.
+        status: Status,
+        /// Whether the connection ends with the response.
+        close: bool,
+        /// Whether the request was HEAD, so that the response has no content.
+        head: bool,
+    },
+    /// Nothing came for too long: end the connection without a word.
+    Close,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    limits: Limits,
+    input: Vec<u8>,
+    phase: Phase,
+    deadline: Option<Instant>,
+    at_end: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Waiting for a head; `searched` bytes of the buffer have no end of a head in them.
+    Reading { searched: usize },
+    /// A response is under way; that many bytes of content come before the next request.
+    Responding { then_skip: u64 },
+    /// Content that nobody wants.
+    Skipping { left: u64 },
+    /// No more requests.
+    Closed,
+}
+
+impl Connection {
+    /// A fresh connection.
+    pub fn new(now: Instant, limits: Limits) -> Self {
+        Connection {
+            deadline: Some(now + limits.idle_time),
+            limits,
+            input: Vec::new(),
+            phase: Phase::Reading { searched: 0 },
+            at_end: false,
+        }
+    }
+
+    /// Bytes that [`Self::handle_input`] takes now.
+    pub fn room(&self) -> usize {
+        match self.phase {
+            Phase::Closed => 0,
+            _ => self.limits.head.saturating_sub(self.input.len()),
+        }
+    }
+
+    /// Takes received bytes, not more than [`Self::room`].
+    pub fn handle_input(&mut self, now: Instant, bytes: &[u8]) {
+        debug_assert!(bytes.len() <= self.room());
+        if self.input.is_empty() && matches!(self.phase, Phase::Reading { .. }) && !bytes.is_empty()
+        {
+            self.deadline = Some(now + self.limits.head_time);
+        }
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// The peer sends no more.
+    pub fn handle_end(&mut self) {
+        self.at_end = true;
+    }
+
+    /// The next thing to do; `None` until more arrives, or until the response is done.
+    pub fn poll_action(&mut self, now: Instant) -> Option<Action> {
+        self.skip(now);
+        let Phase::Reading { searched } = self.phase else {
+            return None;
+        };
+        self.drop_empty_lines();
+        if !has_head(&self.input, searched) {
+            if let Some(status) = self.too_large() {
+                return Some(self.refuse(status, false));
+            }
+            self.phase = Phase::Reading {
+                searched: self.input.len(),
+            };
+            return self.late_or_gone(now);
+        }
+        Some(self.take_request())
+    }
+
+    /// The response to the last action is sent, or at least queued.
+    pub fn responded(&mut self, now: Instant, keep_alive: bool) {
+        self.phase = match self.phase {
+            Phase::Responding { then_skip: 0 } if keep_alive => Phase::Reading { searched: 0 },
+            Phase::Responding { then_skip } if keep_alive => Phase::Skipping { left: then_skip },
+            _ => Phase::Closed,
+        };
+        let patience = match self.input.is_empty() {
+            true => self.limits.idle_time,
+            false => self.limits.head_time,
+        };
+        self.deadline = (self.phase != Phase::Closed).then(|| now + patience);
+    }
+
+    /// Whether there will be no more requests.
+    pub fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
+    }
+
+    /// When to call [`Self::poll_action`] although nothing arrived.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Reading { .. } | Phase::Skipping { .. } => self.deadline,
+            Phase::Responding { .. } | Phase::Closed => None,
+        }
+    }
+
+    fn take_request(&mut self) -> Action {
+        let mut storage = [httparse::EMPTY_HEADER; 256];
+        let fields = self.limits.fields.min(storage.len());
+        let mut parsed = httparse::Request::new(&mut storage[..fields]);
+        let outcome = match parsed.parse(&self.input) {
+            Ok(httparse::Status::Complete(len)) if len <= self.limits.head => {
+                understand(&parsed, self.limits.content).map(|understood| (len, understood))
+            }
+            Ok(_) => Err(Status::FIELDS_TOO_LARGE),
+            Err(httparse::Error::TooManyHeaders) => Err(Status::FIELDS_TOO_LARGE),
+            Err(httparse::Error::Version) => Err(version_problem(&self.input)),
+            Err(_) => Err(Status::BAD_REQUEST),
+        };
+        match outcome {
+            Err(status) => self.refuse(status, false),
+            Ok((len, understood)) => {
+                let line = self.input.iter().position(|&b| b == b'\n').unwrap_or(0);
+                if line > self.limits.request_line {
+                    return self.refuse(Status::URI_TOO_LONG, false);
+                }
+                self.input.drain(..len);
+                self.deadline = None;
+                self.phase = Phase::Responding {
+                    then_skip: understood.content,
+                };
+                match understood.request {
+                    Ok(request) => Action::Serve(Box::new(request)),
+                    Err((status, head)) => Action::Refuse {
+                        status,
+                        close: !understood.keep_alive,
+                        head,
+                    },
+                }
+            }
+        }
+    }
+
+    /// Refuses what cannot be understood: where the next request would begin is not known either.
+    fn refuse(&mut self, status: Status, head: bool) -> Action {
+        self.phase = Phase::Responding { then_skip: 0 };
+        self.deadline = None;
+        Action::Refuse {
+            status,
+            close: true,
+            head,
+        }
+    }
+
+    fn too_large(&self) -> Option<Status> {
+        match self.input.iter().position(|&b| b == b'\n') {
+            None if self.input.len() > self.limits.request_line => Some(Status::URI_TOO_LONG),
+            _ if self.input.len() >= self.limits.head => Some(Status::FIELDS_TOO_LARGE),
+            _ => None,
+        }
+    }
+
+    fn late_or_gone(&mut self, now: Instant) -> Option<Action> {
+        let late = self.deadline.is_some_and(|deadline| now >= deadline);
+        match (self.input.is_empty(), late, self.at_end) {
+            (true, true, _) | (_, _, true) => {
+                self.phase = Phase::Closed;
+                Some(Action::Close)
+            }
+            (false, true, false) => Some(self.refuse(Status::REQUEST_TIMEOUT, false)),
+            _ => None,
+        }
+    }
+
+    fn skip(&mut self, now: Instant) {
+        let Phase::Skipping { left } = self.phase else {
+            return;
+        };
+        let skipped = left.min(self.input.len() as u64);
+        self.input.drain(..skipped as usize);
+        let late = self.deadline.is_some_and(|deadline| now >= deadline);
+        self.phase = match left - skipped {
+            0 => Phase::Reading { searched: 0 },
+            _ if late || self.at_end => Phase::Reading { searched: 0 },
+            left => Phase::Skipping { left },
+        };
+    }
+
+    /// RFC 9112 §2.2: at least one empty line before a request line is to be ignored.
+    fn drop_empty_lines(&mut self) {
+        let empty = self
+            .input
+            .iter()
+            .take_while(|&&b| b == b'\r' || b == b'\n')
+            .count();
+        if empty > 0 {
+            self.input.drain(..empty);
+            self.phase = Phase::Reading { searched: 0 };
+        }
+    }
+}
+
+/// Whether an empty line ends a head in `input`, of which the first `searched` bytes were looked at.
+fn has_head(input: &[u8], searched: usize) -> bool {
+    let from = searched.saturating_sub(3).min(input.len());
+    let tail = &input[from..];
+    tail.windows(2).any(|w| w == b"\n\n") || tail.windows(3).any(|w| w == b"\n\r\n")
+}

@@ -1,0 +1,123 @@
+//! What the head of a request says.
+
+use super::request::{Fields, Method, Request, Status};
+use super::target::Target;
+
+/// httparse knows HTTP/1.0 and 1.1 only; another version is 505, and nonsense is 400.
+pub(super) fn version_problem(input: &[u8]) -> Status {
+    let line = input.split(|&b| b == b'\n').next().unwrap_or_default();
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let version = line.rsplit(|&b| b == b' ').next().unwrap_or_default();
+    match version {
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            Status::VERSION_NOT_SUPPORTED
+        }
+        _ => Status::BAD_REQUEST,
+    }
+}
+
+/// A head whose framing is understood, whatever becomes of the request.
+pub(super) struct Understood {
+    /// The request, or the status that refuses it and whether it was HEAD.
+    pub(super) request: Result<Request, (Status, bool)>,
+    /// Whether the connection may stay open.
+    pub(super) keep_alive: bool,
+    /// Bytes of content that follow.
+    pub(super) content: u64,
+}
+
+/// Reads the fields that frame a message (RFC 9112 §6) and those that a file server obeys.
+pub(super) fn understand(
+    parsed: &httparse::Request<'_, '_>,
+    most_content: u64,
+) -> Result<Understood, Status> {
+    let mut fields = Fields::default();
+    let mut hosts = 0;
+    let mut close = false;
+    let mut persist = false;
+    let mut content: Option<u64> = None;
+    let mut coded = false;
+    let mut unknown_expectation = false;
+    for header in parsed.headers.iter() {
+        let value = std::str::from_utf8(header.value).map_err(|_| Status::BAD_REQUEST);
+        match header.name.to_ascii_lowercase().as_str() {
+            "host" => hosts += 1,
+            "connection" => {
+                for option in value?.split(',').map(str::trim) {
+                    close |= option.eq_ignore_ascii_case("close");
+                    persist |= option.eq_ignore_ascii_case("keep-alive");
+                }
+            }
+            "content-length" => {
+                let value = value?;
+                let len = parse_length(value).ok_or(Status::BAD_REQUEST)?;
+                // RFC 9112 §6.3: differing lengths are an unrecoverable error.
+                if content.is_some_and(|other| other != len) {
+                    return Err(Status::BAD_REQUEST);
+                }
+                content = Some(len);
+            }
+            "transfer-encoding" => coded = true,
+            "expect" => unknown_expectation = !value?.eq_ignore_ascii_case("100-continue"),
+            "range" => fields.range = Some(value?.to_owned()),
+            "if-range" => fields.if_range = Some(value?.to_owned()),
+            "if-match" => append(&mut fields.if_match, value?),
+            "if-none-match" => append(&mut fields.if_none_match, value?),
+            "if-modified-since" => fields.if_modified_since = Some(value?.to_owned()),
+            "if-unmodified-since" => fields.if_unmodified_since = Some(value?.to_owned()),
+            _ => {}
+        }
+    }
+    let newer = parsed.version == Some(1);
+    // RFC 9112 §3.2: a request without exactly one Host is bad, of 1.1; and never two.
+    if hosts > 1 || (newer && hosts == 0) || (coded && content.is_some()) {
+        return Err(Status::BAD_REQUEST);
+    }
+    let content = content.unwrap_or(0);
+    // Chunked or long content is not read: the connection ends after the response instead.
+    let too_much = coded || content > most_content;
+    let keep_alive = !close && (newer || persist) && !too_much;
+    let method = match parsed.method.unwrap_or_default() {
+        "GET" => Ok(Method::Get),
+        "HEAD" => Ok(Method::Head),
+        "POST" | "PUT" | "DELETE" | "OPTIONS" | "PATCH" | "TRACE" | "CONNECT" => {
+            Err(Status::METHOD_NOT_ALLOWED)
+        }
+        _ => Err(Status::NOT_IMPLEMENTED),
+    };
+    let head = method == Ok(Method::Head);
+    let request = match method {
+        _ if unknown_expectation => Err(Status::EXPECTATION_FAILED),
+        Err(status) => Err(status),
+        Ok(_) if too_much => Err(Status::CONTENT_TOO_LARGE),
+        Ok(method) => Target::parse(parsed.path.unwrap_or_default()).map(|target| Request {
+            method,
+            target,
+            keep_alive,
+            fields,
+        }),
+    };
+    Ok(Understood {
+        request: request.map_err(|status| (status, head)),
+        keep_alive,
+        content: if too_much { 0 } else { content },
+    })
+}
+
+fn parse_length(value: &str) -> Option<u64> {
+    let valid = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
+    valid.then(|| value.parse().ok()).flatten()
+}
+
+/// Lists that came in several fields are one list (RFC 9110 §5.3).
+fn append(field: &mut Option<String>, value: &str) {
+    match field {
+        Some(list) => {
+            list.push_str(", ");
+            list.push_str(value);
+        }
+        None => *field = Some(value.to_owned()),
+    }
+}

@@ -1,0 +1,25 @@
+//! HTTP/1.1 as pure functions and state machines: no sockets, no files, no clock.
+//!
+//! A server's [`Connection`] turns received bytes into [`Request`]s and refusals; [`plan`] turns a request
+//! and what is known of the file into a [`Response`]; the client's side is [`client`].
+
+pub mod client;
+mod conditional;
+mod connection;
+mod head;
+mod plan;
+mod range;
+mod request;
+mod response;
+mod response_error;
+mod target;
+
+pub use conditional::{EntityTag, Validators};
+pub use connection::{Action, Connection, Limits};
+pub use plan::{Content, Piece, Response, plan, plan_bytes, redirect, refuse, refuse_unread};
+pub use range::ByteRange;
+pub use request::{Method, Request, Status};
+pub use target::{Target, encode_segment};
+
+#[cfg(test)]
+mod tests;

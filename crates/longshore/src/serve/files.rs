@@ -1,0 +1,87 @@
+//! Files in the page cache, registered with the stack so that they are sent from there.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use host::Stack;
+use host::memory::{FileCache, FileCacheStats, FileIdentity, MappedFile};
+use nic::ring::RegionId;
+
+use crate::store::OpenFile;
+
+/// Files that stay mapped for the next request.
+const CACHED_FILES: usize = 512;
+
+/// Where a file's bytes come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// The page cache, without a copy.
+    Mapped(Arc<MappedFile>, RegionId),
+    /// `read`, where a mapping is not to be had.
+    Read(File),
+}
+
+/// The mapped files of a server.
+#[derive(Debug)]
+pub(super) struct Files {
+    cache: FileCache,
+    /// Files that could not be mapped.
+    unmapped: u64,
+}
+
+impl Files {
+    pub(super) fn new() -> Self {
+        Files {
+            cache: FileCache::new(CACHED_FILES),
+            unmapped: 0,
+        }
+    }
+
+    /// The source of a file that is not empty.
+    pub(super) fn source(&mut self, stack: &mut Stack, open: OpenFile) -> Source {
+        let identity = FileIdentity::from(&open.metadata);
+        if let Some((file, id)) = self.cache.find(&identity) {
+            return Source::Mapped(file, id);
+        }
+        match self.map(stack, &open, identity) {
+            Some((file, id)) => Source::Mapped(file, id),
+            None => {
+                self.unmapped += 1;
+                Source::Read(open.file)
+            }
+        }
+    }
+
+    pub(super) fn stats(&self) -> FileCacheStats {
+        self.cache.stats()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.cache.len()
+    }
+
+    pub(super) fn unmapped(&self) -> u64 {
+        self.unmapped
+    }
+
+    fn map(
+        &mut self,
+        stack: &mut Stack,
+        open: &OpenFile,
+        identity: FileIdentity,
+    ) -> Option<(Arc<MappedFile>, RegionId)> {
+        let mapped = MappedFile::map(&open.file, open.content.size, &open.path)
+            .inspect_err(|error| tracing::debug!(%error, "sending by copying"))
+            .ok()?;
+        let name = open.path.display().to_string();
+        let id = stack
+            .register(mapped.region().clone(), &name)
+            .inspect_err(|error| tracing::debug!(%error, "sending by copying"))
+            .ok()?;
+        let mapped = Arc::new(mapped);
+        if let Some((_evicted, id)) = self.cache.insert(identity, mapped.clone(), id) {
+            stack.unregister(id);
+        }
+        Some((mapped, id))
+    }
+}

@@ -1,0 +1,212 @@
+//! `longshore serve`: a directory over HTTPS.
+
+mod files;
+mod server;
+mod session;
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use host::Cidr;
+use l5p::tls::{Certificate, Options as TlsOptions, server_config};
+
+use crate::attach::{Attached, attach};
+use crate::cli::{Serve, Wire};
+use crate::control;
+use crate::signals::Signals;
+use crate::store::Store;
+
+use server::Server;
+
+/// How often sessions are looked at for those that take too long.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Serves until it is told to end.
+///
+/// # Errors
+/// When something is missing to begin with, or the interface goes away.
+pub fn run(options: &Serve) -> Result<()> {
+    let signals = Signals::block()?;
+    let store = Store::open(&options.root).with_context(|| {
+        format!(
+            "the directory {} can't be served; give --root a directory that you may read",
+            options.root.display()
+        )
+    })?;
+    let certificate = certificate(options)?;
+    let mut control = options
+        .control
+        .as_deref()
+        .map(control::Server::bind)
+        .transpose()?;
+    let mut attached = attach(&options.wire)?;
+    let tls = certificate
+        .map(|certificate| {
+            let tls_options = TlsOptions {
+                key_log: attached.key_log.clone(),
+                ..TlsOptions::default()
+            };
+            server_config(certificate, &tls_options)
+                .context("the certificate can't be used; --cert and --key must belong together")
+        })
+        .transpose()?;
+
+    let mut server = Server::new(store, tls, options.wire.offload.into());
+    let port = options.port.unwrap_or(if options.plain { 80 } else { 443 });
+    listen(&mut server, &mut attached, &options.wire, port)?;
+    announce(options, port);
+    serve(&mut server, &mut attached, control.as_mut(), &signals)?;
+
+    drop(control);
+    attached.runtime.shutdown(Instant::now())?;
+    Ok(())
+}
+
+fn serve(
+    server: &mut Server,
+    attached: &mut Attached,
+    mut control: Option<&mut control::Server>,
+    signals: &Signals,
+) -> Result<()> {
+    let mut swept = Instant::now();
+    loop {
+        let now = Instant::now();
+        let mut progress = attached
+            .runtime
+            .poll(now)
+            .context("the interface has failed; was it removed?")?;
+        progress |= server.poll(now, attached.runtime.stack());
+        if now.duration_since(swept) >= SWEEP {
+            swept = now;
+            server.sweep(now, attached.runtime.stack());
+        }
+        // What is not a frame is looked at between bursts, and at least with every sweep.
+        if !progress || now == swept {
+            if signals.received() {
+                return Ok(());
+            }
+            if let Some(control) = control.as_deref_mut() {
+                control.poll(|request| server.answer(request, attached));
+            }
+        }
+        if !progress {
+            let mut fds: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
+            fds.extend(control.iter().flat_map(|control| control.fds()));
+            let deadline = server.is_busy().then(|| swept + SWEEP);
+            attached.runtime.wait(now, deadline, &fds)?;
+        }
+    }
+}
+
+/// The files that were named, or a certificate of our own when none were; nothing for plain HTTP.
+fn certificate(options: &Serve) -> Result<Option<Certificate>> {
+    if options.plain {
+        return Ok(None);
+    }
+    let (Some(cert), Some(key)) = (&options.cert, &options.key) else {
+        let names = options
+            .wire
+            .addresses
+            .iter()
+            .map(|cidr| cidr.address.to_string())
+            .chain(["localhost".to_owned()]);
+        return Ok(Some(Certificate::self_signed(names)?));
+    };
+    let read = |path: &std::path::Path, what: &str, option: &str| {
+        std::fs::read(path)
+            .with_context(|| format!("the {what} {} can't be read; see {option}", path.display()))
+    };
+    let chain = read(cert, "certificate", "--cert")?;
+    let secret = read(key, "key", "--key")?;
+    let certificate = Certificate::from_pem(&chain, &secret).with_context(|| {
+        format!(
+            "{} and {} are no certificate and key in PEM",
+            cert.display(),
+            key.display()
+        )
+    })?;
+    Ok(Some(certificate))
+}
+
+/// Listens on every address that was given.
+fn listen(server: &mut Server, attached: &mut Attached, wire: &Wire, port: u16) -> Result<()> {
+    for cidr in &wire.addresses {
+        let address = SocketAddr::new(cidr.address, port);
+        server
+            .listen(attached.runtime.stack(), address)
+            .with_context(|| format!("can't listen on {address}"))?;
+    }
+    Ok(())
+}
+
+/// Says where it serves, and what is missing on the Linux side to reach it.
+fn announce(options: &Serve, port: u16) {
+    let (scheme, usual) = if options.plain {
+        ("http", 80)
+    } else {
+        ("https", 443)
+    };
+    for cidr in &options.wire.addresses {
+        let host = match cidr.address {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        let suffix = if port == usual {
+            String::new()
+        } else {
+            format!(":{port}")
+        };
+        println!(
+            "serving {} at {scheme}://{host}{suffix}/",
+            options.root.display()
+        );
+    }
+    let tap = &options.wire.tap;
+    for cidr in &options.wire.addresses {
+        let peer = neighbour_of(cidr);
+        println!("to reach it from this machine: ip addr add {peer} dev {tap}");
+    }
+    if options.cert.is_none() && !options.plain {
+        println!("the certificate is self-signed: curl needs --insecure");
+    }
+}
+
+/// An address for the other end of the TAP: the first of the network that is not ours.
+fn neighbour_of(cidr: &Cidr) -> Cidr {
+    let first = |base: u128, ours: u128| if base + 1 == ours { base + 2 } else { base + 1 };
+    let address = match cidr.address {
+        IpAddr::V4(ip) => {
+            let host = 32 - u32::from(cidr.prefix);
+            let base = u64::from(u32::from(ip)) >> host << host;
+            IpAddr::V4((first(u128::from(base), u128::from(u32::from(ip))) as u32).into())
+        }
+        IpAddr::V6(ip) => {
+            let mask = u128::MAX
+                .checked_shl(128 - u32::from(cidr.prefix))
+                .unwrap_or(0);
+            IpAddr::V6(first(u128::from(ip) & mask, u128::from(ip)).into())
+        }
+    };
+    Cidr::new(address, cidr.prefix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_other_end_gets_the_first_address_that_is_free() {
+        for (ours, theirs) in [
+            ("10.9.0.2/24", "10.9.0.1/24"),
+            ("10.9.0.1/24", "10.9.0.2/24"),
+            ("192.168.7.77/30", "192.168.7.78/30"),
+            ("fd09::2/64", "fd09::1/64"),
+            ("fd09::1/64", "fd09::2/64"),
+        ] {
+            let ours: Cidr = ours.parse().unwrap();
+            assert_eq!(neighbour_of(&ours).to_string(), theirs);
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The sessions of a server, by socket.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use host::{
+    CloseReason, Event, ListenOptions, ListenerId, Offload, SocketError, SocketId, Stack, TlsRole,
+};
+use rustls::ServerConfig;
+
+use super::files::Files;
+use super::session::{Counters, Fate, Session, Shared};
+use crate::attach::Attached;
+use crate::control::{Answer, CounterGroup, Request, Socket};
+use crate::store::Store;
+
+/// A server of files.
+pub(super) struct Server {
+    store: Store,
+    tls: Option<Arc<ServerConfig>>,
+    offload: Offload,
+    files: Files,
+    counters: Counters,
+    scratch: Vec<u8>,
+    /// By [`SocketId::index`].
+    sessions: Vec<Option<Session>>,
+    open: usize,
+    /// Sessions that can do more without an event.
+    ready: VecDeque<SocketId>,
+}
+
+impl Server {
+    /// Serves `store`, with TLS when there is a configuration for it.
+    pub(super) fn new(store: Store, tls: Option<Arc<ServerConfig>>, offload: Offload) -> Self {
+        Server {
+            store,
+            tls,
+            offload,
+            files: Files::new(),
+            counters: Counters::default(),
+            scratch: Vec::new(),
+            sessions: Vec::new(),
+            open: 0,
+            ready: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn listen(
+        &mut self,
+        stack: &mut Stack,
+        address: SocketAddr,
+    ) -> Result<ListenerId, SocketError> {
+        stack.listen(address, ListenOptions::default())
+    }
+
+    /// Whether there are clients, whose patience has to be watched.
+    pub(super) fn is_busy(&self) -> bool {
+        self.open > 0
+    }
+
+    /// Does what the events ask for. Whether there were any.
+    pub(super) fn poll(&mut self, now: Instant, stack: &mut Stack) -> bool {
+        let mut progress = false;
+        for _ in 0..self.ready.len() {
+            let Some(id) = self.ready.pop_front() else {
+                break;
+            };
+            self.drive(now, stack, id, Session::drive);
+            progress = true;
+        }
+        while let Some(event) = stack.poll_event() {
+            progress = true;
+            match event {
+                Event::Accepted(listener) => self.accept(now, stack, listener),
+                Event::Secured(id) => {
+                    self.with(id, |session| session.handle_secured(now));
+                    self.drive(now, stack, id, Session::drive);
+                }
+                Event::Readable(id) => {
+                    self.with(id, Session::handle_readable);
+                    self.drive(now, stack, id, Session::drive);
+                }
+                Event::Writable(id) => self.drive(now, stack, id, Session::drive),
+                Event::Connected(_) => {}
+                Event::Closed(id, reason) => self.closed(now, stack, id, &reason),
+            }
+        }
+        progress
+    }
+
+    /// Ends the sessions that take too long.
+    pub(super) fn sweep(&mut self, now: Instant, stack: &mut Stack) {
+        for index in 0..self.sessions.len() {
+            if let Some(session) = &self.sessions[index] {
+                let id = session.id();
+                self.drive(now, stack, id, Session::sweep);
+            }
+        }
+    }
+
+    /// Answers on the control socket.
+    pub(super) fn answer(&self, request: Request, attached: &mut Attached) -> Answer {
+        match request {
+            Request::Sockets => {
+                let sockets = attached.runtime.stack().sockets();
+                Answer::Sockets(sockets.map(|info| Socket::from(&info)).collect())
+            }
+            Request::Stat => match attached.counters() {
+                Ok(mut groups) => {
+                    groups.push(CounterGroup::new("http", self.counters()));
+                    Answer::Stat(groups)
+                }
+                Err(error) => Answer::Error(error.to_string()),
+            },
+        }
+    }
+
+    fn counters(&self) -> [(&'static str, u64); 14] {
+        let (counters, files) = (&self.counters, self.files.stats());
+        [
+            ("connections", counters.connections),
+            ("connections_open", self.open as u64),
+            ("requests", counters.requests),
+            ("responses_2xx", counters.status_2xx),
+            ("responses_3xx", counters.status_3xx),
+            ("responses_4xx", counters.status_4xx),
+            ("responses_5xx", counters.status_5xx),
+            ("file_bytes_zero_copy", counters.file_bytes_zero_copy),
+            ("file_bytes_copied", counters.file_bytes_copied),
+            ("files_mapped", self.files.len() as u64),
+            ("files_unmappable", self.files.unmapped()),
+            ("file_cache_hits", files.hits),
+            ("file_cache_misses", files.misses),
+            ("client_timeouts", counters.timeouts),
+        ]
+    }
+
+    fn accept(&mut self, now: Instant, stack: &mut Stack, listener: ListenerId) {
+        while let Some(id) = stack.accept(listener) {
+            self.counters.connections += 1;
+            if let Some(config) = &self.tls {
+                let role = TlsRole::Server {
+                    config: config.clone(),
+                };
+                if let Err(error) = stack.start_tls(now, id, role, self.offload) {
+                    tracing::debug!(%error, "no TLS");
+                    let _ = stack.abort(now, id);
+                    continue;
+                }
+            }
+            let index = id.index();
+            if self.sessions.len() <= index {
+                self.sessions.resize_with(index + 1, || None);
+            }
+            self.sessions[index] = Some(Session::new(id, now, self.tls.is_none()));
+            self.open += 1;
+            self.drive(now, stack, id, Session::drive);
+        }
+    }
+
+    fn closed(&mut self, now: Instant, stack: &mut Stack, id: SocketId, reason: &CloseReason) {
+        match reason {
+            CloseReason::SourceChanged { .. } | CloseReason::SourceGone { .. } => {
+                tracing::warn!("a connection was reset: {reason}");
+            }
+            _ => tracing::debug!("a connection ended: {reason}"),
+        }
+        self.remove(now, stack, id);
+    }
+
+    fn with(&mut self, id: SocketId, action: impl FnOnce(&mut Session)) {
+        let session = self.sessions.get_mut(id.index()).and_then(Option::as_mut);
+        if let Some(session) = session.filter(|session| session.id() == id) {
+            action(session);
+        }
+    }
+
+    fn drive(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        id: SocketId,
+        action: fn(&mut Session, Instant, &mut Shared<'_>) -> Fate,
+    ) {
+        let session = self.sessions.get_mut(id.index()).and_then(Option::as_mut);
+        let Some(session) = session.filter(|session| session.id() == id) else {
+            return;
+        };
+        let mut shared = Shared {
+            stack,
+            store: &self.store,
+            files: &mut self.files,
+            counters: &mut self.counters,
+            scratch: &mut self.scratch,
+        };
+        match action(session, now, &mut shared) {
+            Fate::Waits => {}
+            Fate::Ready => self.ready.push_back(id),
+            Fate::Over => self.remove(now, stack, id),
+            Fate::Abort => {
+                let _ = stack.abort(now, id);
+                self.remove(now, stack, id);
+            }
+        }
+    }
+
+    fn remove(&mut self, now: Instant, stack: &mut Stack, id: SocketId) {
+        let Some(slot) = self.sessions.get_mut(id.index()) else {
+            return;
+        };
+        if slot.as_ref().is_some_and(|session| session.id() == id) {
+            *slot = None;
+            self.open -= 1;
+            let _ = stack.close(now, id);
+        }
+    }
+}

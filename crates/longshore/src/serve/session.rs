@@ -1,0 +1,432 @@
+//! One client: its HTTP connection, and the response that is under way to it.
+
+use std::collections::VecDeque;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant, SystemTime};
+
+use host::{SocketError, SocketId, Stack};
+
+use super::files::{Files, Source};
+use crate::http::{
+    self, Action, ByteRange, Connection, Limits, Method, Piece, Request, Response, Status,
+};
+use crate::store::{Found, OpenFile, Store};
+
+/// From the connection to the end of the TLS handshake.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(15);
+/// Without any byte that the client takes.
+const STALL_TIME: Duration = Duration::from_secs(60);
+/// For the client to close after our last response.
+const LINGER_TIME: Duration = Duration::from_secs(5);
+/// A file up to this size is sent with its head, from one buffer, in one record.
+const SMALL_FILE: u64 = 8 * 1024;
+/// Most bytes that are read at a time from a file that is not mapped.
+const READ_BYTES: usize = 64 * 1024;
+/// Most bytes that one session queues before others have their turn.
+const TURN_BYTES: u64 = 4 << 20;
+
+/// What all sessions of a server share.
+pub(super) struct Shared<'a> {
+    pub(super) stack: &'a mut Stack,
+    pub(super) store: &'a Store,
+    pub(super) files: &'a mut Files,
+    pub(super) counters: &'a mut Counters,
+    /// Scratch for what is read.
+    pub(super) scratch: &'a mut Vec<u8>,
+}
+
+/// What the server counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counters {
+    pub(super) connections: u64,
+    pub(super) requests: u64,
+    pub(super) status_2xx: u64,
+    pub(super) status_3xx: u64,
+    pub(super) status_4xx: u64,
+    pub(super) status_5xx: u64,
+    pub(super) file_bytes_zero_copy: u64,
+    pub(super) file_bytes_copied: u64,
+    pub(super) timeouts: u64,
+}
+
+/// What becomes of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It goes on; nothing can be done before the next event.
+    Waits,
+    /// It has had its turn and can do more.
+    Ready,
+    /// It is over: close the socket.
+    Over,
+    /// It has to end at once: reset the connection.
+    Abort,
+}
+
+/// One client.
+#[derive(Debug)]
+pub(super) struct Session {
+    id: SocketId,
+    phase: Phase,
+    http: Connection,
+    /// Whether a read may give something: edge-triggered, until one would block.
+    readable: bool,
+    outgoing: Outgoing,
+    deadline: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The TLS handshake is under way.
+    Securing,
+    /// Requests and responses.
+    Open,
+    /// All is said; waiting for the client to close.
+    Lingering,
+}
+
+/// The response that is being sent.
+#[derive(Debug, Default)]
+struct Outgoing {
+    pieces: VecDeque<Piece>,
+    /// Bytes of the first piece that are queued already.
+    sent: u64,
+    source: Option<Source>,
+    keep_alive: bool,
+    /// A response is under way, even if its pieces are all queued.
+    active: bool,
+}
+
+impl Session {
+    /// A client whose TCP connection stands; `secured` when there is no TLS to wait for.
+    pub(super) fn new(id: SocketId, now: Instant, secured: bool) -> Self {
+        Session {
+            id,
+            phase: if secured {
+                Phase::Open
+            } else {
+                Phase::Securing
+            },
+            http: Connection::new(now, Limits::default()),
+            readable: true,
+            outgoing: Outgoing::default(),
+            deadline: now + if secured { STALL_TIME } else { HANDSHAKE_TIME },
+        }
+    }
+
+    pub(super) fn id(&self) -> SocketId {
+        self.id
+    }
+
+    /// The TLS handshake is done.
+    pub(super) fn handle_secured(&mut self, now: Instant) {
+        self.phase = Phase::Open;
+        self.deadline = now + STALL_TIME;
+    }
+
+    /// There may be something to read.
+    pub(super) fn handle_readable(&mut self) {
+        self.readable = true;
+    }
+
+    /// Does all that can be done now, within one turn.
+    pub(super) fn drive(&mut self, now: Instant, shared: &mut Shared<'_>) -> Fate {
+        match self.phase {
+            Phase::Securing => Fate::Waits,
+            Phase::Open => self.converse(now, shared),
+            Phase::Lingering => self.linger(now, shared),
+        }
+    }
+
+    /// Looks whether the client takes too long.
+    pub(super) fn sweep(&mut self, now: Instant, shared: &mut Shared<'_>) -> Fate {
+        if self.phase == Phase::Open && !self.outgoing.active {
+            let due = self.http.poll_timeout().is_some_and(|due| due <= now);
+            return if due {
+                self.drive(now, shared)
+            } else {
+                Fate::Waits
+            };
+        }
+        if now < self.deadline {
+            return Fate::Waits;
+        }
+        shared.counters.timeouts += 1;
+        match self.phase {
+            Phase::Lingering => Fate::Over,
+            _ => Fate::Abort,
+        }
+    }
+
+    fn converse(&mut self, now: Instant, shared: &mut Shared<'_>) -> Fate {
+        let mut turn = TURN_BYTES;
+        loop {
+            match self.send(now, shared, &mut turn) {
+                Ok(true) => {}
+                Ok(false) if turn == 0 => return Fate::Ready,
+                Ok(false) => return Fate::Waits,
+                Err(_) => return Fate::Over,
+            }
+            if self.http.is_closed() {
+                return self.finish(now, shared);
+            }
+            match self.http.poll_action(now) {
+                Some(Action::Serve(request)) => self.serve(&request, shared),
+                Some(Action::Refuse {
+                    status,
+                    close,
+                    head,
+                }) => {
+                    let response = http::refuse_unread(status, !close, head, SystemTime::now());
+                    self.begin(response, None, shared);
+                }
+                Some(Action::Close) => return self.finish(now, shared),
+                None => match self.receive(now, shared) {
+                    Ok(true) => {}
+                    Ok(false) => return Fate::Waits,
+                    Err(_) => return Fate::Over,
+                },
+            }
+        }
+    }
+
+    /// Reads once; whether anything came.
+    fn receive(&mut self, now: Instant, shared: &mut Shared<'_>) -> Result<bool, SocketError> {
+        if !self.readable {
+            return Ok(false);
+        }
+        let room = self.http.room().min(READ_BYTES);
+        if room == 0 {
+            return Ok(false);
+        }
+        shared.scratch.resize(READ_BYTES, 0);
+        match shared.stack.read(now, self.id, &mut shared.scratch[..room]) {
+            Ok(0) => {
+                self.readable = false;
+                self.http.handle_end();
+                Ok(true)
+            }
+            Ok(len) => {
+                self.http.handle_input(now, &shared.scratch[..len]);
+                Ok(true)
+            }
+            Err(SocketError::WouldBlock) => {
+                self.readable = false;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn serve(&mut self, request: &Request, shared: &mut Shared<'_>) {
+        let now = SystemTime::now();
+        match shared.store.find(&request.target) {
+            Err(status) => self.begin(http::refuse(status, request, now), None, shared),
+            Ok(Found::Redirect(to)) => {
+                self.begin(http::redirect(request, &to, now), None, shared);
+            }
+            Ok(Found::Listing(page)) => {
+                let media_type = "text/html; charset=utf-8";
+                self.begin(
+                    http::plan_bytes(request, media_type, page, now),
+                    None,
+                    shared,
+                );
+            }
+            Ok(Found::File(open)) => self.serve_file(request, *open, now, shared),
+        }
+    }
+
+    fn serve_file(
+        &mut self,
+        request: &Request,
+        open: OpenFile,
+        now: SystemTime,
+        shared: &mut Shared<'_>,
+    ) {
+        // As improbable in a file as a digest that we have not computed.
+        let boundary = format!("longshore-{}", open.content.validators.tag.0);
+        let response = http::plan(request, &open.content, now, &boundary);
+        let wanted = response.file_bytes();
+        if request.method == Method::Head || wanted == 0 {
+            return self.begin(response, None, shared);
+        }
+        if wanted > SMALL_FILE {
+            let source = shared.files.source(shared.stack, open);
+            return self.begin(response, Some(source), shared);
+        }
+        match read_pieces(&open, response) {
+            Ok(response) => {
+                shared.counters.file_bytes_copied += wanted;
+                self.begin(response, None, shared);
+            }
+            Err(error) => {
+                tracing::warn!(file = %open.path.display(), %error, "can't be read");
+                let response = http::refuse(Status::INTERNAL_ERROR, request, now);
+                self.begin(response, None, shared);
+            }
+        }
+    }
+
+    fn begin(&mut self, response: Response, source: Option<Source>, shared: &mut Shared<'_>) {
+        tracing::debug!(
+            status = response.status.0,
+            bytes = response.file_bytes(),
+            "response"
+        );
+        shared.counters.requests += 1;
+        *match response.status.0 / 100 {
+            2 => &mut shared.counters.status_2xx,
+            3 => &mut shared.counters.status_3xx,
+            4 => &mut shared.counters.status_4xx,
+            _ => &mut shared.counters.status_5xx,
+        } += 1;
+        self.outgoing = Outgoing {
+            pieces: response.pieces.into(),
+            sent: 0,
+            source,
+            keep_alive: response.keep_alive,
+            active: true,
+        };
+    }
+
+    /// Queues what the socket takes; whether the response, if any, is queued whole.
+    fn send(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared<'_>,
+        turn: &mut u64,
+    ) -> Result<bool, SocketError> {
+        if !self.outgoing.active {
+            return Ok(true);
+        }
+        while let Some(piece) = self.outgoing.pieces.front() {
+            if *turn == 0 {
+                return Ok(false);
+            }
+            let queued = match piece {
+                Piece::Bytes(bytes) => {
+                    let rest = &bytes[self.outgoing.sent as usize..];
+                    shared.stack.write(now, self.id, rest)
+                }
+                Piece::File(range) => send_file(
+                    now,
+                    self.id,
+                    self.outgoing.source.as_ref(),
+                    *range,
+                    self.outgoing.sent,
+                    *turn,
+                    shared,
+                ),
+            };
+            let queued = match queued {
+                Ok(queued) => queued as u64,
+                Err(SocketError::WouldBlock) => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            self.deadline = now + STALL_TIME;
+            *turn = turn.saturating_sub(queued);
+            self.outgoing.sent += queued;
+            if self.outgoing.sent == piece_len(piece) {
+                self.outgoing.sent = 0;
+                self.outgoing.pieces.pop_front();
+            }
+        }
+        self.outgoing.active = false;
+        self.outgoing.source = None;
+        self.http.responded(now, self.outgoing.keep_alive);
+        Ok(true)
+    }
+
+    /// No more responses: ends our direction, and waits for the client to end its own, so that a reset does
+    /// not take away what it has not read yet (RFC 9112 §9.6).
+    fn finish(&mut self, now: Instant, shared: &mut Shared<'_>) -> Fate {
+        if shared.stack.shutdown(now, self.id).is_err() {
+            return Fate::Over;
+        }
+        self.phase = Phase::Lingering;
+        self.deadline = now + LINGER_TIME;
+        self.linger(now, shared)
+    }
+
+    fn linger(&mut self, now: Instant, shared: &mut Shared<'_>) -> Fate {
+        shared.scratch.resize(READ_BYTES, 0);
+        while self.readable {
+            match shared.stack.read(now, self.id, shared.scratch) {
+                Ok(0) => return Fate::Over,
+                Ok(_) => {}
+                Err(SocketError::WouldBlock) => self.readable = false,
+                Err(_) => return Fate::Over,
+            }
+        }
+        Fate::Waits
+    }
+}
+
+/// Queues bytes of a file; how many. A file that has shrunk is no more what its head promised.
+fn send_file(
+    now: Instant,
+    id: SocketId,
+    source: Option<&Source>,
+    range: ByteRange,
+    sent: u64,
+    turn: u64,
+    shared: &mut Shared<'_>,
+) -> Result<usize, SocketError> {
+    let offset = range.start + sent;
+    let left = (range.len - sent).min(turn);
+    match source {
+        Some(Source::Mapped(file, region)) => {
+            if file.faulted() {
+                tracing::warn!(file = %file.path().display(), offset, "the file shrank while it was sent");
+                let _ = shared.stack.abort(now, id);
+                return Err(SocketError::NotFound);
+            }
+            let slice = file.slice(*region, offset, left as u32);
+            let queued = shared.stack.send_slices(now, id, &[slice])?;
+            shared.counters.file_bytes_zero_copy += queued as u64;
+            Ok(queued)
+        }
+        Some(Source::Read(file)) => {
+            shared.scratch.resize(READ_BYTES, 0);
+            let wanted = left.min(READ_BYTES as u64) as usize;
+            let read = match file.read_at(&mut shared.scratch[..wanted], offset) {
+                Ok(len) if len > 0 => len,
+                _ => {
+                    tracing::warn!(offset, "a file shrank or failed while it was sent");
+                    let _ = shared.stack.abort(now, id);
+                    return Err(SocketError::NotFound);
+                }
+            };
+            let queued = shared.stack.write(now, id, &shared.scratch[..read])?;
+            shared.counters.file_bytes_copied += queued as u64;
+            Ok(queued)
+        }
+        None => Err(SocketError::NotFound),
+    }
+}
+
+/// Puts the file's ranges into the response, as one piece.
+fn read_pieces(open: &OpenFile, response: Response) -> std::io::Result<Response> {
+    let mut whole = Vec::new();
+    for piece in &response.pieces {
+        match piece {
+            Piece::Bytes(bytes) => whole.extend_from_slice(bytes),
+            Piece::File(range) => {
+                let start = whole.len();
+                whole.resize(start + range.len as usize, 0);
+                open.file.read_exact_at(&mut whole[start..], range.start)?;
+            }
+        }
+    }
+    Ok(Response {
+        pieces: vec![Piece::Bytes(whole)],
+        ..response
+    })
+}
+
+fn piece_len(piece: &Piece) -> u64 {
+    match piece {
+        Piece::Bytes(bytes) => bytes.len() as u64,
+        Piece::File(range) => range.len,
+    }
+}
