@@ -8,6 +8,8 @@ use siphasher::sip::SipHasher13;
 use wire::tcp::{Flags, Header, Options, Timestamps};
 use wire::{FlowKey, SeqNum};
 
+use crate::time::{MILLISECOND, Nanos, SECOND, Time, nanos};
+
 /// What a connection in TIME-WAIT must remember.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeWaitEntry {
@@ -41,16 +43,18 @@ pub enum Verdict {
 pub struct TimeWait {
     flows: HashMap<FlowKey, Resting, Keyed>,
     /// In order of time; an item whose flow has since been renewed or removed is void.
-    order: VecDeque<(Instant, FlowKey)>,
+    order: VecDeque<(Time, FlowKey)>,
     capacity: usize,
-    duration: Duration,
+    duration: Nanos,
+    /// What times count from.
+    epoch: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Resting {
     entry: TimeWaitEntry,
-    since: Instant,
-    until: Instant,
+    since: Time,
+    until: Time,
 }
 
 /// SipHash with a secret key: peers choose the flows.
@@ -67,18 +71,20 @@ impl BuildHasher for Keyed {
 
 impl TimeWait {
     /// A table of at most `capacity` flows that rest for `duration`, hashed with a secret key.
-    pub fn new(capacity: usize, duration: Duration, key: [u8; 16]) -> Self {
+    pub fn new(now: Instant, capacity: usize, duration: Duration, key: [u8; 16]) -> Self {
         Self {
             flows: HashMap::with_hasher(Keyed(key)),
             order: VecDeque::new(),
             capacity: capacity.max(1),
-            duration,
+            duration: nanos(duration),
+            epoch: now,
         }
     }
 
     /// Adds a flow, from us to the peer ([`Connection::time_wait`](crate::Connection::time_wait)).
     pub fn insert(&mut self, now: Instant, flow: FlowKey, entry: TimeWaitEntry) {
-        let until = now + self.duration;
+        let now = Time::at(self.epoch, now);
+        let until = now.after(self.duration);
         self.flows.insert(
             flow,
             Resting {
@@ -101,6 +107,7 @@ impl TimeWait {
         segment: &Header,
         payload_len: u32,
     ) -> Verdict {
+        let now = Time::at(self.epoch, now);
         let flow = flow.reversed();
         let Some(resting) = self.flows.get_mut(&flow) else {
             return Verdict::Unknown;
@@ -128,7 +135,7 @@ impl TimeWait {
         let reply = resting.reply(now, segment);
         if segment.flags.contains(Flags::FIN) {
             // RFC 9293 §3.10.7.4: the peer's FIN again restarts the rest.
-            resting.until = now + self.duration;
+            resting.until = now.after(self.duration);
             self.order.push_back((resting.until, flow));
         }
         Verdict::Reply(reply)
@@ -141,9 +148,10 @@ impl TimeWait {
 
     /// Frees a flow, from us to the peer, for a new connection of ours, if timestamps make that safe (RFC 6191).
     pub fn reuse(&mut self, now: Instant, flow: &FlowKey) -> bool {
+        let now = Time::at(self.epoch, now);
         let safe = self.flows.get(flow).is_some_and(|resting| {
-            let rested = now.saturating_duration_since(resting.since);
-            resting.entry.timestamps.is_some() && rested >= Duration::from_secs(1)
+            let rested = now.since(resting.since);
+            resting.entry.timestamps.is_some() && rested >= SECOND
         });
         if safe {
             self.flows.remove(flow);
@@ -153,7 +161,9 @@ impl TimeWait {
 
     /// When the next entry may end.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.order.front().map(|(until, _)| *until)
+        self.order
+            .front()
+            .map(|(until, _)| until.instant(self.epoch))
     }
 
     /// Removes the entries that have rested long enough.
@@ -197,8 +207,8 @@ impl Resting {
         }
     }
 
-    fn reply(&self, now: Instant, segment: &Header) -> Header {
-        let elapsed = now.saturating_duration_since(self.since).as_millis() as u32;
+    fn reply(&self, now: Time, segment: &Header) -> Header {
+        let elapsed = (now.since(self.since) / MILLISECOND) as u32;
         Header {
             src_port: segment.dst_port,
             dst_port: segment.src_port,

@@ -1,0 +1,4 @@
+//! Connections observed from outside, in virtual time.
+
+mod pair;
+mod transfer;

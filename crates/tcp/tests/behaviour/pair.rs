@@ -1,0 +1,652 @@
+//! Two connections and a link between them in virtual time, moving real bytes.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use tcp::{
+    Chunk, CloseReason, Config, Connection, Event, Reassembly, SendQueue, State, Transmit,
+};
+use wire::SeqNum;
+use wire::tcp::{Flags, Header};
+
+/// Some bytes of a shared buffer.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    of: Rc<[u8]>,
+    start: usize,
+    len: u32,
+}
+
+impl Slice {
+    pub fn bytes(&self) -> &[u8] {
+        &self.of[self.start..self.start + self.len as usize]
+    }
+
+    fn part(&self, offset: u32, len: u32) -> Slice {
+        Slice {
+            of: self.of.clone(),
+            start: self.start + offset as usize,
+            len,
+        }
+    }
+}
+
+impl Chunk for Slice {
+    fn len(&self) -> u32 {
+        self.len
+    }
+
+    fn split_off(&mut self, at: u32) -> Self {
+        let rest = self.part(at, self.len - at);
+        self.len = at;
+        rest
+    }
+}
+
+/// An endless stream of bytes that do not repeat within any window.
+#[derive(Clone)]
+struct Stream {
+    pattern: Rc<[u8]>,
+    position: usize,
+}
+
+impl Stream {
+    /// A prime, so that a slip by any number of packets shows.
+    const LEN: usize = 1_048_573;
+
+    fn new(seed: u64) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let pattern = (0..Self::LEN).map(|_| rng.random::<u8>()).collect();
+        Self {
+            pattern,
+            position: 0,
+        }
+    }
+
+    fn take(&mut self, len: u32) -> Slice {
+        let start = self.position % Self::LEN;
+        let len = len.min((Self::LEN - start) as u32);
+        self.position += len as usize;
+        Slice {
+            of: self.pattern.clone(),
+            start,
+            len,
+        }
+    }
+
+    fn expect(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let piece = self.take(bytes.len() as u32);
+            let (now, later) = bytes.split_at(piece.len as usize);
+            assert!(
+                piece.bytes() == now,
+                "bytes differ near position {}",
+                self.position
+            );
+            bytes = later;
+        }
+    }
+}
+
+/// How an application reads.
+#[derive(Clone, Copy, Debug)]
+pub enum Reader {
+    /// Everything at once.
+    Eager,
+    /// So many bytes each time the interval is over.
+    Paced { bytes: u32, every: Duration },
+}
+
+/// What one side's application does.
+#[derive(Clone, Copy, Debug)]
+pub struct App {
+    /// Bytes to send before closing.
+    pub total: u64,
+    /// The most bytes written at once.
+    pub write: u32,
+    pub reader: Reader,
+    /// Close when all is written; otherwise when the peer has closed too.
+    pub closes_first: bool,
+}
+
+impl Default for App {
+    fn default() -> Self {
+        Self {
+            total: 0,
+            write: 1 << 18,
+            reader: Reader::Eager,
+            closes_first: true,
+        }
+    }
+}
+
+pub struct Side {
+    pub connection: Connection,
+    pub app: App,
+    send: SendQueue<Slice>,
+    reassembly: Reassembly<Slice>,
+    outgoing: Stream,
+    incoming: Stream,
+    pub written: u64,
+    pub read: u64,
+    next_read: Instant,
+    closed: bool,
+    pub peer_fin: bool,
+    pub connected: bool,
+    pub ended: Option<CloseReason>,
+    /// Segments given to the wire, for tests that look at them.
+    pub packets_out: u64,
+    pub acks_out: u64,
+    pub resent_out: u64,
+}
+
+impl Side {
+    fn new(
+        now: Instant,
+        connection: Connection,
+        app: App,
+        outgoing: Stream,
+        incoming: Stream,
+    ) -> Self {
+        let send = SendQueue::new(connection.write_seq());
+        Self {
+            connection,
+            app,
+            send,
+            reassembly: Reassembly::new(),
+            outgoing,
+            incoming,
+            written: 0,
+            read: 0,
+            next_read: now,
+            closed: false,
+            peer_fin: false,
+            connected: false,
+            ended: None,
+            packets_out: 0,
+            acks_out: 0,
+            resent_out: 0,
+        }
+    }
+
+    pub fn state(&self) -> State {
+        self.connection.state()
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.state(), State::Closed | State::TimeWait)
+    }
+
+    /// Writes, reads, closes. Returns whether it did anything.
+    fn run_app(&mut self, now: Instant) -> bool {
+        let mut progress = false;
+        while let Some(event) = self.connection.poll_event() {
+            progress = true;
+            match event {
+                Event::Connected => self.connected = true,
+                Event::Acked(una) => self.send.release(una).for_each(drop),
+                Event::PeerFin => self.peer_fin = true,
+                Event::TimeWait => {}
+                Event::Closed(reason) => self.ended = Some(reason),
+            }
+        }
+        while self.written < self.app.total && self.connection.state().may_send() {
+            let want = (self.app.total - self.written).min(u64::from(self.app.write)) as u32;
+            let room = self.connection.send_space().min(want);
+            if room == 0 {
+                break;
+            }
+            let piece = self.outgoing.take(room);
+            let len = piece.len();
+            assert_eq!(self.send.end(), self.connection.write_seq());
+            assert_eq!(self.connection.queue(now, len), len);
+            self.send.push(piece);
+            self.written += u64::from(len);
+            progress = true;
+        }
+        let may_close = self.written == self.app.total
+            && self.connected
+            && (self.app.closes_first || self.peer_fin);
+        if may_close && !self.closed {
+            self.connection.close(now);
+            self.closed = true;
+            progress = true;
+        }
+        progress | self.run_reader(now)
+    }
+
+    fn run_reader(&mut self, now: Instant) -> bool {
+        let mut budget = match self.app.reader {
+            Reader::Eager => u32::MAX,
+            Reader::Paced { bytes, every } => {
+                if now < self.next_read || self.connection.unread() == 0 {
+                    return false;
+                }
+                self.next_read = now + every;
+                bytes
+            }
+        };
+        let mut taken = 0;
+        // What is in order and not read yet begins where reading stopped.
+        let edge = self.connection.rcv_nxt() - u32::from(self.peer_fin);
+        let limit = (edge - self.connection.unread())
+            + self
+                .connection
+                .unread()
+                .min(budget);
+        while budget > 0 {
+            let Some((_, chunk)) = self.reassembly.pop_in_order(limit) else {
+                break;
+            };
+            self.incoming.expect(chunk.bytes());
+            taken += chunk.len();
+            budget = budget.saturating_sub(chunk.len());
+        }
+        self.read += u64::from(taken);
+        if taken > 0 {
+            self.connection.consumed(now, taken);
+        }
+        taken > 0
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        let paced = match self.app.reader {
+            Reader::Paced { .. } if self.connection.unread() > 0 => Some(self.next_read),
+            _ => None,
+        };
+        [self.connection.poll_timeout(), paced]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn receive(&mut self, now: Instant, packet: &Packet) {
+        let header = through_the_wire(&packet.header);
+        let received =
+            self.connection
+                .handle_segment(now, &header, packet.len(), packet.segments);
+        self.connection.assert_invariants();
+        if let Some(accepted) = received.data {
+            assert!(accepted.skip + accepted.len <= packet.len());
+            assert_eq!(header.seq + accepted.skip, accepted.seq);
+            let mut skip = accepted.skip;
+            let mut left = accepted.len;
+            let mut seq = accepted.seq;
+            for piece in &packet.payload {
+                let offset = skip.min(piece.len());
+                let len = (piece.len() - offset).min(left);
+                skip -= offset;
+                if len > 0 {
+                    self.reassembly.insert(seq, piece.part(offset, len));
+                    seq += len;
+                    left -= len;
+                }
+            }
+        }
+    }
+
+    /// Cuts a Transmit into packets, as a NIC does.
+    fn segment(&mut self, transmit: &Transmit) -> Vec<Packet> {
+        let mss = u32::from(transmit.mss);
+        let mut packets = Vec::new();
+        let mut offset = 0;
+        loop {
+            let len = (transmit.payload - offset).min(mss);
+            let last = offset + len == transmit.payload;
+            let mut header = transmit.header;
+            header.seq += offset;
+            if !last {
+                header.flags.remove(Flags::FIN | Flags::PSH);
+            }
+            let mut payload = Vec::new();
+            if len > 0 {
+                let held = self
+                    .send
+                    .slices(header.seq, len, |chunk, at, n| payload.push(chunk.part(at, n)));
+                assert_eq!(held, len, "what is sent is held");
+            }
+            packets.push(Packet {
+                header,
+                payload,
+                segments: 1,
+            });
+            offset += len;
+            if last {
+                return packets;
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Packet {
+    pub header: Header,
+    pub payload: Vec<Slice>,
+    pub segments: u16,
+}
+
+impl Packet {
+    pub fn len(&self) -> u32 {
+        self.payload.iter().map(Chunk::len).sum()
+    }
+
+    /// LRO: joins `next` if it follows on.
+    fn join(&mut self, next: &Packet) -> bool {
+        let (a, b) = (&self.header, &next.header);
+        let plain = |h: &Header| h.flags.without(Flags::PSH) == Flags::ACK;
+        let joins = plain(a)
+            && !a.flags.contains(Flags::PSH)
+            && plain(b)
+            && self.len() > 0
+            && next.len() > 0
+            && a.seq + self.len() == b.seq
+            && a.ack == b.ack
+            && a.window == b.window
+            && a.options == b.options
+            && self.len() + next.len() < 65_000;
+        if joins {
+            self.header.flags = next.header.flags;
+            self.payload.extend(next.payload.iter().cloned());
+            self.segments += 1;
+        }
+        joins
+    }
+}
+
+/// One direction of a link.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    /// Bits per second.
+    pub rate: u64,
+    pub delay: Duration,
+    /// Bytes that queue before the bottleneck.
+    pub queue: u64,
+    pub loss: f64,
+    pub reorder: f64,
+    pub duplicate: f64,
+    /// How much later a reordered packet comes, at most.
+    pub jitter: Duration,
+    /// Packets that come within this time are handed over together, joined where they can be.
+    pub coalesce: Duration,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            rate: 1_000_000_000,
+            delay: Duration::from_millis(1),
+            queue: 4 << 20,
+            loss: 0.0,
+            reorder: 0.0,
+            duplicate: 0.0,
+            jitter: Duration::from_millis(1),
+            coalesce: Duration::ZERO,
+        }
+    }
+}
+
+struct Flying {
+    at: Instant,
+    order: u64,
+    to: usize,
+    packet: Packet,
+}
+
+impl PartialEq for Flying {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+impl Eq for Flying {}
+impl PartialOrd for Flying {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Flying {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// Decides a packet's fate before the link does: `false` drops it.
+pub type Filter = Box<dyn FnMut(usize, &Packet) -> bool>;
+
+pub struct Pair {
+    pub now: Instant,
+    pub start: Instant,
+    pub sides: [Side; 2],
+    pub links: [Link; 2],
+    busy_until: [Instant; 2],
+    flying: BinaryHeap<Reverse<Flying>>,
+    order: u64,
+    rng: Pcg64Mcg,
+    pub filter: Option<Filter>,
+    pub dropped: u64,
+}
+
+/// What to make a pair of.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub configs: [Config; 2],
+    pub apps: [App; 2],
+    pub links: [Link; 2],
+    pub isns: [u32; 2],
+    pub seed: u64,
+    /// Both open actively at once.
+    pub simultaneous_open: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            configs: [Config::default(), Config::default()],
+            apps: [App::default(), App::default()],
+            links: [Link::default(); 2],
+            isns: [0x1000, 0xffff_f000],
+            seed: 1,
+            simultaneous_open: false,
+        }
+    }
+}
+
+impl Pair {
+    /// A client that has not sent its SYN yet; the server is made when the SYN comes.
+    pub fn new(setup: Setup) -> Self {
+        let now = Instant::now();
+        let streams = [Stream::new(setup.seed), Stream::new(!setup.seed)];
+        let [client_config, server_config] = &setup.configs;
+        let client = Connection::connect(now, client_config, 40_000, 443, SeqNum(setup.isns[0]));
+        let server = if setup.simultaneous_open {
+            Connection::connect(now, server_config, 443, 40_000, SeqNum(setup.isns[1]))
+        } else {
+            let syn = client.clone().poll_transmit(now).expect("a SYN").header;
+            Connection::accept(now, server_config, &syn, SeqNum(setup.isns[1]))
+        };
+        let mut pair = Self {
+            now,
+            start: now,
+            sides: [
+                Side::new(now, client, setup.apps[0], streams[0].clone(), streams[1].clone()),
+                Side::new(now, server, setup.apps[1], streams[1].clone(), streams[0].clone()),
+            ],
+            links: setup.links,
+            busy_until: [now; 2],
+            flying: BinaryHeap::new(),
+            order: 0,
+            rng: Pcg64Mcg::seed_from_u64(setup.seed),
+            filter: None,
+            dropped: 0,
+        };
+        if !setup.simultaneous_open {
+            // The SYN that made the server is on the wire no more.
+            pair.sides[0].connection.poll_transmit(now);
+        }
+        pair
+    }
+
+    /// Steps until nothing more would happen or `limit` of virtual time is over. Returns the time taken.
+    pub fn run(&mut self, limit: Duration) -> Duration {
+        self.run_until(limit, |_| false)
+    }
+
+    pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&Pair) -> bool) -> Duration {
+        let end = self.now + limit;
+        loop {
+            self.settle();
+            if done(self) {
+                break;
+            }
+            let Some(next) = self.next_wakeup().filter(|next| *next <= end) else {
+                break;
+            };
+            self.now = self.now.max(next);
+            self.deliver();
+            for side in &mut self.sides {
+                if side.connection.poll_timeout().is_some_and(|at| at <= self.now) {
+                    side.connection.handle_timeout(self.now);
+                    side.connection.assert_invariants();
+                }
+            }
+        }
+        self.now - self.start
+    }
+
+    /// Runs until both have ended or rest, and checks that everything arrived.
+    pub fn run_to_end(&mut self, limit: Duration) -> Duration {
+        let elapsed = self.run_until(limit, |pair| pair.sides.iter().all(Side::is_over));
+        self.assert_complete();
+        elapsed
+    }
+
+    pub fn assert_complete(&self) {
+        for (index, side) in self.sides.iter().enumerate() {
+            let info = side.connection.info(self.now);
+            assert!(side.is_over(), "side {index} hangs: read {}, {info:#?}\npeer: {:#?}", side.read, self.sides[1 - index].connection.info(self.now));
+            assert_eq!(side.read, self.sides[1 - index].app.total, "side {index} got it all");
+            assert!(side.peer_fin, "side {index} saw the end");
+            assert!(matches!(side.ended, None | Some(CloseReason::Graceful)), "{:?}", side.ended);
+        }
+    }
+
+    /// Bits per second that side `to` has read so far.
+    pub fn goodput(&self, to: usize) -> f64 {
+        self.sides[to].read as f64 * 8.0 / (self.now - self.start).as_secs_f64()
+    }
+
+    /// Puts a packet on the wire towards side `to`, past filter and loss.
+    pub fn inject(&mut self, to: usize, header: Header) {
+        let packet = Packet { header, payload: Vec::new(), segments: 1 };
+        self.fly(self.now, to, packet);
+    }
+
+    fn settle(&mut self) {
+        for from in 0..2 {
+            loop {
+                let mut progress = self.sides[from].run_app(self.now);
+                while let Some(transmit) = self.sides[from].connection.poll_transmit(self.now) {
+                    progress = true;
+                    self.sides[from].connection.assert_invariants();
+                    self.transmit(from, &transmit);
+                }
+                if !progress {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self, from: usize, transmit: &Transmit) {
+        let side = &mut self.sides[from];
+        assert!(transmit.mss > 0);
+        side.resent_out += u64::from(transmit.retransmit);
+        side.acks_out += u64::from(transmit.payload == 0);
+        for packet in side.segment(transmit) {
+            self.sides[from].packets_out += 1;
+            let keep = self.filter.as_mut().is_none_or(|filter| filter(from, &packet));
+            if keep {
+                self.send_packet(from, packet);
+            } else {
+                self.dropped += 1;
+            }
+        }
+    }
+
+    fn send_packet(&mut self, from: usize, packet: Packet) {
+        let link = self.links[from];
+        let bytes = u64::from(packet.len()) + 78;
+        let queued = self.busy_until[from].saturating_duration_since(self.now);
+        let backlog = (queued.as_secs_f64() * link.rate as f64 / 8.0) as u64;
+        if backlog + bytes > link.queue {
+            self.dropped += 1;
+            return;
+        }
+        let begins = self.busy_until[from].max(self.now);
+        let on_wire = Duration::from_nanos(bytes * 8 * 1_000_000_000 / link.rate);
+        self.busy_until[from] = begins + on_wire;
+        if link.loss > 0.0 && self.rng.random_bool(link.loss) {
+            self.dropped += 1;
+            return;
+        }
+        let mut at = begins + on_wire + link.delay;
+        if link.duplicate > 0.0 && self.rng.random_bool(link.duplicate) {
+            let late = link.jitter.mul_f64(self.rng.random::<f64>());
+            self.fly(at + late, 1 - from, packet.clone());
+        }
+        if link.reorder > 0.0 && self.rng.random_bool(link.reorder) {
+            at += link.jitter.mul_f64(self.rng.random::<f64>());
+        }
+        if !link.coalesce.is_zero() {
+            let step = link.coalesce.as_nanos();
+            let late = step - (at - self.start).as_nanos() % step;
+            at += Duration::from_nanos(late as u64);
+        }
+        self.fly(at, 1 - from, packet);
+    }
+
+    fn fly(&mut self, at: Instant, to: usize, packet: Packet) {
+        self.order += 1;
+        let order = self.order;
+        self.flying.push(Reverse(Flying { at, order, to, packet }));
+    }
+
+    fn deliver(&mut self) {
+        let mut pending: [Option<Packet>; 2] = [None, None];
+        while self.flying.peek().is_some_and(|flying| flying.0.at <= self.now) {
+            let Reverse(Flying { to, packet, .. }) = self.flying.pop().expect("peeked");
+            if let Some(held) = &mut pending[to] {
+                if !self.links[1 - to].coalesce.is_zero() && held.join(&packet) {
+                    continue;
+                }
+                let held = pending[to].take().expect("is some");
+                self.sides[to].receive(self.now, &held);
+            }
+            pending[to] = Some(packet);
+        }
+        for (side, packet) in self.sides.iter_mut().zip(pending) {
+            if let Some(packet) = packet {
+                side.receive(self.now, &packet);
+            }
+        }
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        let flying = self.flying.peek().map(|flying| flying.0.at);
+        let sides = self.sides.iter().filter_map(Side::next_wakeup);
+        sides.chain(flying).min()
+    }
+}
+
+/// Headers go over the wire as bytes.
+fn through_the_wire(header: &Header) -> Header {
+    let mut buffer = [0; 60];
+    let len = header.emit(&mut buffer);
+    let (parsed, parsed_len) = Header::parse(&buffer[..len]).expect("what we send parses");
+    assert_eq!(len, parsed_len);
+    assert_eq!(parsed, *header, "all options fit");
+    parsed
+}
