@@ -31,7 +31,7 @@ impl Negotiated {
         Self {
             snd_shift: 0,
             rcv_shift: if config.window_scale {
-                shift_for(config.rcv_buf_max)
+                shift_for(config.rcv_buf_max.clamp(4, 1 << 30))
             } else {
                 0
             },

@@ -6,6 +6,7 @@ use tuning::Tuning;
 use wire::SeqNum;
 use wire::tcp::{Flags, Header};
 
+use crate::options::shift_for;
 use crate::ranges::{Insertion, Ranges};
 use crate::time::{Nanos, Time};
 use crate::timer::Timer;
@@ -50,13 +51,15 @@ pub(crate) struct Acks {
 
 impl Receiver {
     pub(crate) fn new(config: &Config) -> Self {
-        let buffer_max = config.rcv_buf_max.clamp(1, 1 << 30);
+        let buffer_max = config.rcv_buf_max.clamp(4, 1 << 30);
+        let granule = 1 << shift_for(buffer_max);
         Self {
             nxt: SeqNum(0),
             read: SeqNum(0),
             edge: SeqNum(0),
             last_ack_sent: SeqNum(0),
-            buffer: config.rcv_buf.clamp(1, buffer_max),
+            // A window that the scale can't express would never open.
+            buffer: config.rcv_buf.max(granule * 4).min(buffer_max),
             buffer_max,
             mss: config.mss,
             fin_taken: false,

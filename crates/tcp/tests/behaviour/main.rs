@@ -1,4 +1,5 @@
 //! Connections observed from outside, in virtual time.
 
 mod pair;
+mod throughput;
 mod transfer;

@@ -181,6 +181,10 @@ impl Side {
         matches!(self.state(), State::Closed | State::TimeWait)
     }
 
+    fn is_done(&self) -> bool {
+        self.is_over() && self.connection.unread() == 0
+    }
+
     /// Writes, reads, closes. Returns whether it did anything.
     fn run_app(&mut self, now: Instant) -> bool {
         let mut progress = false;
@@ -518,7 +522,7 @@ impl Pair {
 
     /// Runs until both have ended or rest, and checks that everything arrived.
     pub fn run_to_end(&mut self, limit: Duration) -> Duration {
-        let elapsed = self.run_until(limit, |pair| pair.sides.iter().all(Side::is_over));
+        let elapsed = self.run_until(limit, |pair| pair.sides.iter().all(Side::is_done));
         self.assert_complete();
         elapsed
     }
