@@ -77,6 +77,7 @@ pub fn attach(wire: &Wire) -> Result<Attached> {
     let (ours, theirs) = nic::ring::function(FunctionConfig::new(mac_address(wire)));
     let function = nic.attach(theirs)?;
     let stack = Stack::new(
+        Instant::now(),
         StackConfig {
             addresses: wire.addresses.clone(),
             gateway_v4: wire.gateway,

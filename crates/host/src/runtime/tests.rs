@@ -1,0 +1,206 @@
+use std::time::{Duration, Instant};
+
+use nic::ring::FunctionConfig;
+use nic::{Nic, NicConfig, WireCapabilities};
+use port::Port;
+use port::memory::{End, LinkConfig, link};
+use wire::ethernet::MacAddr;
+
+use super::*;
+use crate::{Event, ListenOptions, SocketError, SocketId, StackConfig};
+
+fn runtime(end: End, host: u8, config: RuntimeConfig) -> Runtime {
+    let now = Instant::now();
+    let capabilities = end.capabilities();
+    let mut nic = Nic::new(NicConfig {
+        mtu: capabilities.mtu,
+        wire: WireCapabilities {
+            tso: capabilities.tso,
+            checksum: capabilities.checksum,
+        },
+        ..NicConfig::new([host; 16])
+    });
+    let (ours, theirs) = nic::ring::function(FunctionConfig::new(MacAddr([2, 0, 0, 0, 0, host])));
+    let function = nic.attach(theirs).unwrap();
+    let stack = StackConfig {
+        addresses: vec![format!("10.0.0.{host}/24").parse().unwrap()],
+        secret: [host; 16],
+        ..StackConfig::default()
+    };
+    let stack = Stack::new(now, stack, ours);
+    Runtime::start(stack, nic, function, Box::new(end), config).unwrap()
+}
+
+fn pair(config: RuntimeConfig) -> (Runtime, Runtime) {
+    let (a, b) = link(LinkConfig {
+        eventfd: true,
+        ..LinkConfig::for_mtu(1500)
+    });
+    (runtime(a, 1, config), runtime(b, 2, config))
+}
+
+/// Runs until `done` says so, sleeping whenever there is nothing to do.
+fn run_until(runtime: &mut Runtime, mut done: impl FnMut(&mut Stack, Option<&Event>) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let now = Instant::now();
+        assert!(now < deadline, "nothing happens any more: a wake-up was lost");
+        let mut progress = runtime.poll(now).unwrap();
+        while let Some(event) = runtime.stack().poll_event() {
+            progress = true;
+            if done(runtime.stack(), Some(&event)) {
+                return;
+            }
+        }
+        if done(runtime.stack(), None) {
+            return;
+        }
+        if !progress {
+            runtime.wait(now, Some(deadline), &[]).unwrap();
+        }
+    }
+}
+
+/// Reads exactly one byte, waiting for it.
+fn read_byte(runtime: &mut Runtime, id: SocketId) -> u8 {
+    let mut byte = [0];
+    run_until(runtime, |stack, _| {
+        match stack.read(Instant::now(), id, &mut byte) {
+            Ok(1) => true,
+            Ok(_) => panic!("the stream ended"),
+            Err(SocketError::WouldBlock) => false,
+            Err(error) => panic!("{error}"),
+        }
+    });
+    byte[0]
+}
+
+/// Echoes bytes until the peer closes.
+fn echo(mut runtime: Runtime) {
+    let address = "10.0.0.2:7".parse().unwrap();
+    runtime.stack().listen(address, ListenOptions::default()).unwrap();
+    let mut accepted = None;
+    run_until(&mut runtime, |stack, event| {
+        if let Some(Event::Accepted(listener)) = event {
+            accepted = stack.accept(*listener);
+        }
+        accepted.is_some()
+    });
+    let id = accepted.unwrap();
+    run_until(&mut runtime, |stack, _| {
+        let mut bytes = [0; 64];
+        match stack.read(Instant::now(), id, &mut bytes) {
+            Ok(0) => true,
+            Ok(len) => {
+                assert_eq!(stack.write(Instant::now(), id, &bytes[..len]), Ok(len));
+                false
+            }
+            Err(SocketError::WouldBlock) => false,
+            Err(error) => panic!("{error}"),
+        }
+    });
+    runtime.stack().close(Instant::now(), id).unwrap();
+    runtime.shutdown(Instant::now()).unwrap();
+}
+
+fn connect(runtime: &mut Runtime) -> SocketId {
+    let id = runtime
+        .stack()
+        .connect(Instant::now(), "10.0.0.2:7".parse().unwrap())
+        .unwrap();
+    run_until(runtime, |_, event| match event {
+        Some(Event::Closed(_, reason)) => panic!("{reason}"),
+        event => event == Some(&Event::Connected(id)),
+    });
+    id
+}
+
+/// CPU time of this process so far.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// The pauses end at every point of the other side's way to sleep, so that a wake-up that can be lost is.
+fn ping_pong_with_pauses(config: RuntimeConfig) {
+    let (mut client, server) = pair(config);
+    let server = std::thread::spawn(move || echo(server));
+    let id = connect(&mut client);
+    for round in 0..2000u32 {
+        let pause = Duration::from_nanos(u64::from(round * 7919 % 120_000));
+        let until = Instant::now() + pause;
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        assert_eq!(client.stack().write(Instant::now(), id, &[round as u8]), Ok(1));
+        assert_eq!(read_byte(&mut client, id), round as u8);
+    }
+    client.stack().close(Instant::now(), id).unwrap();
+    run_until(&mut client, |stack, _| stack.sockets().next().is_none());
+    server.join().unwrap();
+}
+
+#[test]
+fn no_wake_up_is_lost_between_two_threads() {
+    ping_pong_with_pauses(RuntimeConfig {
+        spin: Duration::from_micros(5),
+        ..RuntimeConfig::default()
+    });
+}
+
+#[test]
+fn no_wake_up_is_lost_on_one_thread() {
+    ping_pong_with_pauses(RuntimeConfig {
+        own_thread: false,
+        spin: Duration::from_micros(5),
+        ..RuntimeConfig::default()
+    });
+}
+
+#[test]
+fn an_idle_pair_costs_next_to_nothing() {
+    let (mut client, server) = pair(RuntimeConfig::default());
+    let server = std::thread::spawn(move || echo(server));
+    let id = connect(&mut client);
+    let (before, end) = (cpu_time(), Instant::now() + Duration::from_secs(1));
+    let mut turns = 0;
+    while Instant::now() < end {
+        let now = Instant::now();
+        if !client.poll(now).unwrap() {
+            client.wait(now, Some(end), &[]).unwrap();
+        }
+        turns += 1;
+    }
+    let used = cpu_time() - before;
+    // Other tests run in this process; alone it is well below a millisecond.
+    println!("idle for a second: {used:?} of CPU time, {turns} turns");
+    client.stack().close(Instant::now(), id).unwrap();
+    run_until(&mut client, |stack, _| stack.sockets().next().is_none());
+    server.join().unwrap();
+}
+
+#[test]
+fn a_bell_from_another_thread_ends_a_wait() {
+    let (mut client, _server) = pair(RuntimeConfig::default());
+    let bell = client.doorbell();
+    let ringer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        bell.ring();
+    });
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(50) {
+        let now = Instant::now();
+        client.poll(now).unwrap();
+        client.wait(now, Some(began + Duration::from_secs(10)), &[]).unwrap();
+    }
+    assert!(began.elapsed() < Duration::from_secs(5));
+    ringer.join().unwrap();
+}
+
+#[test]
+fn counters_are_read_from_the_device_while_it_runs() {
+    let (mut client, _server) = pair(RuntimeConfig::default());
+    let names = client.with_device(|device| device.nic.counters().iter().count()).unwrap();
+    assert!(names > 10);
+    client.shutdown(Instant::now()).unwrap();
+}
