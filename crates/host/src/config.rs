@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use crate::memory::ArenaLayout;
+
 /// An address of the host with the length of its network's prefix, as in `10.0.0.2/24` or `fd00::2/64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
@@ -76,8 +78,8 @@ pub struct StackConfig {
     pub mtu: u16,
     /// Settings of every connection; `mss` is set by the stack from the MTU and the family.
     pub tcp: tcp::Config,
-    /// Memory for payload that the stack copies, and for receive buffers, in bytes.
-    pub arena_bytes: usize,
+    /// Memory for payload that the stack copies, and for receive buffers.
+    pub arena: ArenaLayout,
     /// Payload that one socket may hold in its send queue, in bytes.
     pub send_buffer: u32,
     /// Sockets at most, of all states but TIME_WAIT.
@@ -98,7 +100,7 @@ impl Default for StackConfig {
             gateway_v6: None,
             mtu: 1500,
             tcp: tcp::Config::default(),
-            arena_bytes: 256 << 20,
+            arena: ArenaLayout::default(),
             send_buffer: 4 << 20,
             max_sockets: 262_144,
             max_neighbours: 1024,

@@ -43,9 +43,6 @@ pub enum SocketError {
     /// The call needs TLS on the socket.
     #[error("the socket has no TLS session; call `start_tls` and wait for `Secured`")]
     NotSecured,
-    /// Data that the application has not read is not part of a TLS session.
-    #[error("{0} bytes of unread plain data precede the TLS session; read them first")]
-    UnreadData(usize),
     /// What was asked does not exist in this version of TLS, or not with keys installed from outside.
     #[error("{0}")]
     Unsupported(&'static str),
@@ -89,7 +86,7 @@ pub enum CloseReason {
     #[error("aborted by this side")]
     Aborted,
     /// The TLS session failed on this side; the alert was sent to the peer.
-    #[error("TLS: {alert:?} at record {record}: {what}")]
+    #[error("TLS record {record} of the peer: {what} (answered with {alert})")]
     Tls {
         /// Sent to the peer.
         alert: Alert,
@@ -98,8 +95,11 @@ pub enum CloseReason {
         /// The failure in words.
         what: String,
     },
+    /// The TLS handshake failed on this side.
+    #[error("{0}")]
+    Handshake(String),
     /// The peer ended the TLS session with an alert.
-    #[error("the peer sent the TLS alert {0}")]
+    #[error("the peer sent the TLS alert {}", Alert::from(*.0))]
     PeerAlert(u8),
     /// The peer ended TCP without close_notify: what was read may be cut short (RFC 8446 §6.1).
     #[error("the peer closed without close_notify; the data may be cut short")]

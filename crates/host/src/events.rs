@@ -42,3 +42,64 @@ pub enum Event {
     /// [`Stack::info`](crate::Stack::info), until [`Stack::close`](crate::Stack::close).
     Closed(SocketId, CloseReason),
 }
+
+/// Kinds of events that a socket may have in store, each at most once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pending(u8);
+
+impl Pending {
+    pub const CONNECTED: Self = Self(1);
+    pub const SECURED: Self = Self(2);
+    pub const READABLE: Self = Self(4);
+    pub const WRITABLE: Self = Self(8);
+    pub const CLOSED: Self = Self(16);
+
+    /// Adds a kind. Answers whether there was none before, so that the socket must be queued.
+    #[inline]
+    pub fn add(&mut self, kind: Self) -> bool {
+        let first = self.0 == 0;
+        self.0 |= kind.0;
+        first
+    }
+
+    /// Takes the kind that is to be told first.
+    #[inline]
+    pub fn take(&mut self) -> Option<Self> {
+        let lowest = self.0 & self.0.wrapping_neg();
+        self.0 &= !lowest;
+        (lowest != 0).then_some(Self(lowest))
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Who has something in store, oldest first. Bounded: a socket is in it once, whatever it has in store.
+#[derive(Debug, Default)]
+pub(crate) struct EventQueue {
+    queue: VecDeque<Source>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    Listener(ListenerId),
+    Socket(SocketId),
+}
+
+impl EventQueue {
+    #[inline]
+    pub fn push(&mut self, source: Source) {
+        self.queue.push_back(source);
+    }
+
+    /// Puts a source back that has more in store.
+    pub fn push_front(&mut self, source: Source) {
+        self.queue.push_front(source);
+    }
+
+    #[inline]
+    pub fn pop(&mut self) -> Option<Source> {
+        self.queue.pop_front()
+    }
+}

@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use crate::{Offload, SocketId};
+use crate::socket::Socket;
+use crate::{Offload, SocketId, Stack};
 
 /// How far one direction of a TLS session is offloaded at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,4 +62,29 @@ pub struct SocketInfo {
     pub tcp: Option<tcp::ConnectionInfo>,
     /// The TLS session, if there is one.
     pub tls: Option<TlsInfo>,
+}
+
+impl Stack {
+    /// Every listener and socket, listeners first, in the order of their tables.
+    pub fn sockets(&self) -> impl Iterator<Item = SocketInfo> + '_ {
+        self.listeners.infos().chain(self.sockets.iter().map(|(id, socket)| self.describe(id, socket)))
+    }
+
+    /// One socket.
+    pub fn info(&self, id: SocketId) -> Option<SocketInfo> {
+        self.sockets.get(id).map(|socket| self.describe(id, socket))
+    }
+
+    fn describe(&self, id: SocketId, socket: &Socket) -> SocketInfo {
+        SocketInfo {
+            id: Some(id),
+            state: socket.tcp.state().name(),
+            local: socket.flow.src_addr(),
+            remote: socket.flow.dst_addr(),
+            receive_queue: socket.stream.len() as usize,
+            send_queue: socket.tcp.snd_una().distance_to(socket.send.end()) as usize,
+            tcp: Some(socket.tcp.info(self.core.last_poll)),
+            tls: socket.tls.session().map(crate::tls::Session::info),
+        }
+    }
 }

@@ -17,19 +17,36 @@
 //! In steady state no call allocates per packet.
 
 mod config;
+mod connect;
+mod counters;
+mod demux;
+mod driver;
 mod error;
 mod events;
+mod icmp;
 mod info;
+mod input;
+mod interface;
+mod listen;
+mod neighbour;
+mod serve;
+mod socket;
+mod stack;
+mod timers;
 mod tls;
 
 pub mod memory;
+pub mod meter;
 pub mod runtime;
 
-mod stack;
-
-pub use config::{Cidr, ListenOptions, StackConfig};
+pub use config::{Cidr, CidrError, ListenOptions, StackConfig};
 pub use error::{CloseReason, SocketError};
 pub use events::{Event, ListenerId, SocketId};
 pub use info::{OffloadState, SocketInfo, TlsInfo};
-pub use stack::{ReadChunk, Stack};
+pub use meter::{Component, Meter};
+pub use socket::ReadChunk;
+pub use stack::Stack;
 pub use tls::{Offload, TlsRole};
+
+#[cfg(test)]
+mod tests;

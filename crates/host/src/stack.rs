@@ -1,88 +1,325 @@
-//! The stack: its parts and the order in which a poll runs them.
+//! The stack: its parts, and the order in which a poll runs them.
 
-use std::net::SocketAddr;
-use std::ops::Deref;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use l5p::tls::CryptoInfo;
-use nic::ring::{HostFunction, Region, RegionId, Slice};
+use nic::ring::{HostFunction, Region, RegionId};
+use tcp::TimeWait;
+use tcp::isn::Generator;
 
-use crate::{Event, ListenOptions, ListenerId, Offload, SocketError, SocketId, SocketInfo, StackConfig, TlsRole};
+use crate::counters::Counters;
+use crate::demux::Demux;
+use crate::driver::{Driver, Unsent};
+use crate::events::{EventQueue, Pending, Source};
+use crate::interface::Interface;
+use crate::listen::Listeners;
+use crate::meter::{Component, Meter};
+use crate::neighbour::Neighbours;
+use crate::socket::Sockets;
+use crate::timers::Timers;
+use crate::{Event, SocketError, SocketId, StackConfig};
 
 /// A host's TCP/IP and TLS on one function of the NIC. See the crate's root for the order of calls.
-pub struct Stack {}
+#[derive(Debug)]
+pub struct Stack {
+    pub(crate) sockets: Sockets,
+    pub(crate) listeners: Listeners,
+    pub(crate) core: Core,
+}
+
+/// What sockets share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub config: StackConfig,
+    pub driver: Driver,
+    pub interface: Interface,
+    pub neighbours: Neighbours,
+    pub demux: Demux,
+    pub time_wait: TimeWait,
+    pub isn: Generator,
+    pub timers: Timers,
+    pub events: EventQueue,
+    /// Sockets that may have something to send or to tell, in turn.
+    pub ready: VecDeque<SocketId>,
+    /// A segment of which the ring took a part only. Nothing else is sent before its rest.
+    pub unsent: Option<(SocketId, Unsent)>,
+    /// Sockets whose writes found no memory.
+    pub starved: VecDeque<SocketId>,
+    pub counters: Counters,
+    pub meter: Meter,
+    /// The arena has memory to keep what is received.
+    pub has_memory: bool,
+    /// Something waits for the NIC to catch up.
+    pub is_stalled: bool,
+    /// Errors that may still be sent this interval (RFC 1812 §4.3.2.8, RFC 4443 §2.4).
+    pub icmp_budget: u32,
+    pub icmp_refill_at: Instant,
+    /// Router solicitations still to be sent, and when (RFC 4861 §6.3.7).
+    pub router_solicitations: u8,
+    pub solicit_at: Instant,
+    pub port_offset: u32,
+    pub last_poll: Instant,
+}
+
+/// Packets taken in by one poll at most, so that timers and output get their turn.
+const RECEIVE_BUDGET: usize = 256;
+/// Sockets served by one poll at most, for the same reason.
+const SERVE_BUDGET: usize = 1024;
+/// When to look again at a NIC that had no room.
+const STALL: Duration = Duration::from_micros(20);
+/// When to look again for memory that the NIC was still reading.
+const REAP: Duration = Duration::from_millis(10);
+/// Connections in TIME-WAIT at most.
+const TIME_WAIT_CAPACITY: usize = 65_536;
 
 impl Stack {
     /// A stack on the function, with its memory registered and its receive buffers posted.
-    pub fn new(_config: StackConfig, _function: HostFunction) -> Self { todo!() }
+    pub fn new(now: Instant, config: StackConfig, function: HostFunction) -> Self {
+        let driver = Driver::new(function, config.arena);
+        let interface = Interface::new(
+            driver.mac(),
+            config.mtu,
+            config.addresses.clone(),
+            config.gateway_v4,
+            config.gateway_v6,
+        );
+        let secret = &config.secret;
+        let core = Core {
+            neighbours: Neighbours::new(config.max_neighbours, secret),
+            demux: Demux::new(secret),
+            time_wait: TimeWait::new(now, TIME_WAIT_CAPACITY, config.tcp.time_wait, derive(secret, 1)),
+            isn: Generator::new(now, derive(secret, 2)),
+            timers: Timers::default(),
+            events: EventQueue::default(),
+            ready: VecDeque::new(),
+            unsent: None,
+            starved: VecDeque::new(),
+            counters: Counters::default(),
+            meter: Meter::new(config.meter),
+            has_memory: true,
+            is_stalled: false,
+            icmp_budget: 0,
+            icmp_refill_at: now,
+            router_solicitations: if config.gateway_v6.is_none() { 3 } else { 0 },
+            solicit_at: now,
+            port_offset: u32::from_le_bytes([secret[3], secret[7], secret[11], secret[15]]),
+            last_poll: now,
+            driver,
+            interface,
+            config,
+        };
+        Self { sockets: Sockets::default(), listeners: Listeners::default(), core }
+    }
+
     /// Takes input, runs timers and posts output; answers whether it did anything.
-    pub fn poll(&mut self, _now: Instant) -> bool { todo!() }
-    /// When to poll again, if the NIC has nothing new before.
-    pub fn poll_timeout(&self) -> Option<Instant> { todo!() }
+    pub fn poll(&mut self, now: Instant) -> bool {
+        let before = self.core.meter.switch(Component::Driver);
+        self.core.last_poll = now;
+        let mut progress = self.receive(now);
+        progress |= self.run_timers(now);
+        progress |= self.reap(now);
+        progress |= self.serve(now);
+        self.core.meter.switch(Component::Driver);
+        self.core.has_memory = self.core.driver.refill();
+        self.core.driver.publish();
+        self.core.meter.switch(before);
+        progress
+    }
+
+    /// When to poll again, if the NIC has nothing new before. A time in the past says: at once.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let core = &self.core;
+        let has_work = !core.ready.is_empty() || core.unsent.is_some() || core.driver.is_blocked();
+        [
+            core.timers.next(),
+            core.neighbours.poll_timeout(),
+            core.time_wait.poll_timeout(),
+            (core.router_solicitations > 0).then_some(core.solicit_at),
+            has_work.then_some(if core.is_stalled { core.last_poll + STALL } else { core.last_poll }),
+            core.driver.has_retiring().then_some(core.last_poll + REAP),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
     /// The next thing for the application to look at.
-    pub fn poll_event(&mut self) -> Option<Event> { todo!() }
-    /// Whether the NIC has put something on a receive ring that [`poll`](Self::poll) has not taken yet.
-    pub fn has_input(&self) -> bool { todo!() }
+    pub fn poll_event(&mut self) -> Option<Event> {
+        loop {
+            match self.core.events.pop()? {
+                Source::Listener(id) => {
+                    if self.listeners.take_notification(id) {
+                        return Some(Event::Accepted(id));
+                    }
+                }
+                Source::Socket(id) => {
+                    let Some(socket) = self.sockets.get_mut(id) else { continue };
+                    let Some(kind) = socket.pending.take() else { continue };
+                    let event = match kind {
+                        Pending::CONNECTED => Event::Connected(id),
+                        Pending::SECURED => Event::Secured(id),
+                        Pending::READABLE => Event::Readable(id),
+                        Pending::WRITABLE => Event::Writable(id),
+                        _ => match &socket.ended {
+                            Some(reason) => Event::Closed(id, (**reason).clone()),
+                            None => continue,
+                        },
+                    };
+                    if !socket.pending.is_empty() {
+                        self.core.events.push_front(Source::Socket(id));
+                    }
+                    return Some(event);
+                }
+            }
+        }
+    }
 
-    /// Listens on an address of this host, or on all of a family with the unspecified address.
-    pub fn listen(&mut self, _address: SocketAddr, _options: ListenOptions) -> Result<ListenerId, SocketError> { todo!() }
-    /// Stops listening; connections not yet accepted are reset.
-    pub fn close_listener(&mut self, _now: Instant, _id: ListenerId) -> Result<(), SocketError> { todo!() }
-    /// Where it listens.
-    pub fn listener_address(&self, _id: ListenerId) -> Option<SocketAddr> { todo!() }
-    /// The next established connection of a listener.
-    pub fn accept(&mut self, _id: ListenerId) -> Option<SocketId> { todo!() }
-    /// Opens a connection from an ephemeral port; `Connected` or `Closed` follows.
-    pub fn connect(&mut self, _now: Instant, _remote: SocketAddr) -> Result<SocketId, SocketError> { todo!() }
+    /// Whether the NIC slept when something was posted to it, since this was asked last: whoever runs the stack then
+    /// wakes it.
+    pub fn take_doorbell(&mut self) -> bool {
+        self.core.driver.take_wakeup()
+    }
 
-    /// Copies bytes into the send queue; answers how many.
-    pub fn write(&mut self, _now: Instant, _id: SocketId, _data: &[u8]) -> Result<usize, SocketError> { todo!() }
-    /// Queues registered memory without a copy; answers how many bytes of it, from the front. The memory must not
-    /// change until the peer has acknowledged it; if it does, the connection ends with
-    /// [`CloseReason::SourceChanged`](crate::CloseReason::SourceChanged) and nothing of the change is sent.
-    pub fn send_slices(&mut self, _now: Instant, _id: SocketId, _slices: &[Slice]) -> Result<usize, SocketError> { todo!() }
-    /// Copies received bytes out; 0 is the end of the stream.
-    pub fn read(&mut self, _now: Instant, _id: SocketId, _out: &mut [u8]) -> Result<usize, SocketError> { todo!() }
-    /// The next received bytes in place; `None` is the end of the stream.
-    pub fn read_chunk(&mut self, _now: Instant, _id: SocketId) -> Result<Option<ReadChunk>, SocketError> { todo!() }
-    /// Ends this side's direction after what is queued (with close_notify under TLS); reading goes on.
-    pub fn shutdown(&mut self, _now: Instant, _id: SocketId) -> Result<(), SocketError> { todo!() }
-    /// Gives the socket up: what is queued is still sent, then the connection is closed; the id is invalid at once.
-    pub fn close(&mut self, _now: Instant, _id: SocketId) -> Result<(), SocketError> { todo!() }
-    /// Resets the connection; the id is invalid at once.
-    pub fn abort(&mut self, _now: Instant, _id: SocketId) -> Result<(), SocketError> { todo!() }
+    /// Announces to the NIC that the host is about to sleep, so that it is woken by what comes. False when something has
+    /// come meanwhile: then it must poll instead.
+    pub fn prepare_sleep(&mut self) -> bool {
+        self.core.driver.prepare_sleep()
+    }
 
-    /// Starts a TLS handshake on a connected socket; `Secured` or `Closed` follows.
-    pub fn start_tls(&mut self, _now: Instant, _id: SocketId, _role: TlsRole, _offload: Offload) -> Result<(), SocketError> { todo!() }
-    /// Installs a TLS session whose keys both ends have agreed on elsewhere, from the next byte in each direction.
-    pub fn install_tls(&mut self, _now: Instant, _id: SocketId, _transmit: CryptoInfo, _receive: CryptoInfo, _offload: Offload) -> Result<(), SocketError> { todo!() }
-    /// Sends a KeyUpdate and goes over to a new transmit key (RFC 8446 §4.6.3); with `request_peer` the peer is
-    /// asked to do the same.
-    pub fn key_update(&mut self, _now: Instant, _id: SocketId, _request_peer: bool) -> Result<(), SocketError> { todo!() }
-    /// Changes what the NIC does for this session, from the next record on.
-    pub fn set_offload(&mut self, _now: Instant, _id: SocketId, _offload: Offload) -> Result<(), SocketError> { todo!() }
+    /// Takes the announcement back, after the sleep or instead of it.
+    pub fn cancel_sleep(&mut self) {
+        self.core.driver.cancel_sleep();
+    }
 
     /// Registers memory with the NIC for [`send_slices`](Self::send_slices), under a name for errors (a file's path).
-    pub fn register(&mut self, _region: Arc<Region>, _name: &str) -> Result<RegionId, SocketError> { todo!() }
-    /// Gives the region back once nothing in flight names it.
-    pub fn unregister(&mut self, _id: RegionId) { todo!() }
+    pub fn register(&mut self, region: Arc<Region>, name: &str) -> Result<RegionId, SocketError> {
+        self.core.driver.regions.register(region, name)
+    }
 
-    /// Every listener and socket, in the order of the table.
-    pub fn sockets(&self) -> impl Iterator<Item = SocketInfo> + '_ { std::iter::empty() }
-    /// One socket.
-    pub fn info(&self, _id: SocketId) -> Option<SocketInfo> { todo!() }
-    /// Payload that [`write`](Self::write) would take now, before framing, in bytes.
-    pub fn send_space(&self, _id: SocketId) -> usize { todo!() }
+    /// Gives the region back once nothing in flight names it. It takes no new sends from now on.
+    pub fn unregister(&mut self, id: RegionId) {
+        self.core.driver.regions.unregister(id);
+    }
+
+    /// The stack's own memory: what is in use and what there is.
+    pub fn memory(&self) -> crate::memory::ArenaStats {
+        self.core.driver.arena().stats()
+    }
+
+    /// Host cycles by component.
+    pub fn meter(&self) -> &Meter {
+        &self.core.meter
+    }
+
+    /// The meter, for whoever runs the stack to switch to [`Component::Idle`] while it sleeps.
+    pub fn meter_mut(&mut self) -> &mut Meter {
+        &mut self.core.meter
+    }
+
     /// The stack's counters, named as in Linux where it has one.
-    pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ { std::iter::empty() }
+    pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.core.counters.iter()
+    }
+
+    fn receive(&mut self, now: Instant) -> bool {
+        let completed = self.core.driver.completed();
+        for taken in 0..RECEIVE_BUDGET {
+            let Some(received) = self.core.driver.poll_receive(&mut self.core.counters) else {
+                self.core.driver.contexts.wake(completed);
+                return taken > 0;
+            };
+            self.take_in(now, received);
+        }
+        true
+    }
+
+    fn run_timers(&mut self, now: Instant) -> bool {
+        let mut progress = false;
+        while let Some((id, at)) = self.core.timers.pop_due(now) {
+            let Some(socket) = self.sockets.get_mut(id) else { continue };
+            if socket.armed != Some(at) {
+                continue;
+            }
+            socket.armed = None;
+            if socket.tcp.poll_timeout().is_some_and(|deadline| deadline <= now) {
+                socket.tcp.handle_timeout(now);
+                progress = true;
+                self.core.mark_ready(id, socket);
+            } else {
+                let deadline = socket.tcp.poll_timeout();
+                self.core.timers.arm(id, &mut socket.armed, deadline);
+            }
+        }
+        if self.core.time_wait.poll_timeout().is_some_and(|at| at <= now) {
+            self.core.time_wait.handle_timeout(now);
+        }
+        self.poll_neighbours(now) | progress
+    }
+
+    /// Frees what the NIC has read, and lets those try again who found no memory.
+    fn reap(&mut self, _now: Instant) -> bool {
+        if !self.core.driver.reap() {
+            return false;
+        }
+        for _ in 0..self.core.starved.len().min(SERVE_BUDGET) {
+            let Some(id) = self.core.starved.pop_front() else { break };
+            if let Some(socket) = self.sockets.get_mut(id) {
+                socket.is_starved = false;
+                self.core.mark_ready(id, socket);
+            }
+        }
+        true
+    }
+
+    fn serve(&mut self, now: Instant) -> bool {
+        self.core.meter.switch(Component::Tcp);
+        self.core.is_stalled = false;
+        let mut progress = false;
+        if self.core.driver.is_blocked() {
+            progress |= self.core.driver.flush(&mut self.core.counters);
+        }
+        if let Some((owner, _)) = self.core.unsent {
+            progress |= self.serve_socket(now, owner);
+        }
+        for _ in 0..self.core.ready.len().min(SERVE_BUDGET) {
+            if self.core.is_stalled {
+                break;
+            }
+            let Some(id) = self.core.ready.pop_front() else { break };
+            progress |= self.serve_socket(now, id);
+        }
+        progress
+    }
 }
 
-/// Received bytes in place, in a buffer that goes back to the NIC when this is dropped.
-#[derive(Debug)]
-pub struct ReadChunk {}
+impl Core {
+    /// Puts a socket in the queue of those that may have something to send or to tell.
+    #[inline]
+    pub fn mark_ready(&mut self, id: SocketId, socket: &mut crate::socket::Socket) {
+        if !socket.is_ready {
+            socket.is_ready = true;
+            self.ready.push_back(id);
+        }
+    }
 
-impl Deref for ReadChunk {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] { todo!() }
+    /// Tells the application something about a socket.
+    #[inline]
+    pub fn tell(&mut self, id: SocketId, socket: &mut crate::socket::Socket, what: Pending) {
+        if socket.owner == crate::socket::Owner::Application && socket.pending.add(what) {
+            self.events.push(Source::Socket(id));
+        }
+    }
+}
+
+/// A secret of its own for each use.
+pub(crate) fn derive(secret: &[u8; 16], purpose: u8) -> [u8; 16] {
+    use std::hash::Hasher;
+    let mut derived = [0; 16];
+    for (half, out) in derived.chunks_mut(8).enumerate() {
+        let mut hasher = siphasher::sip::SipHasher24::new_with_key(secret);
+        hasher.write(&[purpose, half as u8]);
+        out.copy_from_slice(&hasher.finish().to_le_bytes());
+    }
+    derived
 }

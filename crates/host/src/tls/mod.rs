@@ -1,8 +1,21 @@
-//! What the application chooses of TLS.
+//! TLS on sockets: what the application chooses, the handshake, and the session that glues records to TCP and to the
+//! NIC's contexts.
+
+mod fallback;
+mod handshake;
+mod receive;
+mod rekey;
+mod session;
+mod transmit;
 
 use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
+
+pub(crate) use fallback::Fallback;
+pub(crate) use handshake::{Handshaking, Progress};
+pub(crate) use session::{Outgoing, Session};
+pub(crate) use transmit::Refused;
 
 /// Which directions of a TLS session the NIC transforms. What it does not, the host does in software.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -45,4 +58,31 @@ pub enum TlsRole {
         /// Must have `enable_secret_extraction` set, or the handshake fails with an error that says so.
         config: Arc<rustls::ServerConfig>,
     },
+}
+
+/// TLS on a socket.
+#[derive(Debug)]
+pub(crate) enum Tls {
+    /// There is none.
+    None,
+    /// The handshake is under way.
+    Handshake(Box<Handshaking>),
+    /// Records go both ways.
+    Open(Box<Session>),
+}
+
+impl Tls {
+    pub fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Open(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    pub fn session_mut(&mut self) -> Option<&mut Session> {
+        match self {
+            Self::Open(session) => Some(session),
+            _ => None,
+        }
+    }
 }

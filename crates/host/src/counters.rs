@@ -1,0 +1,138 @@
+//! What the stack counts, under the names that Linux has where it has one.
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $field:ident = $name:literal,)*) => {
+        /// Counters of one stack.
+        #[derive(Clone, Debug, Default)]
+        pub(crate) struct Counters {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        impl Counters {
+            /// Every counter with its name, always in this order.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+                [$(($name, self.$field)),*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// TLS sessions whose transmit side software does now.
+    tls_curr_tx_sw = "TlsCurrTxSw",
+    /// TLS sessions whose receive side software does now.
+    tls_curr_rx_sw = "TlsCurrRxSw",
+    /// TLS sessions whose transmit side the NIC does now.
+    tls_curr_tx_device = "TlsCurrTxDevice",
+    /// TLS sessions whose receive side the NIC does now.
+    tls_curr_rx_device = "TlsCurrRxDevice",
+    /// Sessions that were opened with software transmit.
+    tls_tx_sw = "TlsTxSw",
+    /// Sessions that were opened with software receive.
+    tls_rx_sw = "TlsRxSw",
+    /// Sessions that were opened with offloaded transmit.
+    tls_tx_device = "TlsTxDevice",
+    /// Sessions that were opened with offloaded receive.
+    tls_rx_device = "TlsRxDevice",
+    /// Records that did not authenticate.
+    tls_decrypt_error = "TlsDecryptError",
+    /// Questions of the NIC where a record begins.
+    tls_rx_device_resync = "TlsRxDeviceResync",
+    /// Key updates of transmit.
+    tls_tx_rekey_ok = "TlsTxRekeyOk",
+    /// Key updates of transmit that failed.
+    tls_tx_rekey_error = "TlsTxRekeyError",
+    /// Key updates of receive.
+    tls_rx_rekey_ok = "TlsRxRekeyOk",
+    /// Key updates of receive that failed.
+    tls_rx_rekey_error = "TlsRxRekeyError",
+    /// KeyUpdate messages received.
+    tls_rx_rekey_received = "TlsRxRekeyReceived",
+    /// Records sent framed for the NIC to encrypt.
+    tls_tx_records_device = "TlsTxRecordsDevice",
+    /// Records sent that software encrypted.
+    tls_tx_records_sw = "TlsTxRecordsSw",
+    /// Records framed for the NIC that software encrypted after all.
+    tls_tx_records_fallback = "TlsTxRecordsFallback",
+    /// Records received that the NIC decrypted whole.
+    tls_rx_records_full = "TlsRxRecordsFull",
+    /// Records received that the NIC decrypted in part.
+    tls_rx_records_partial = "TlsRxRecordsPartial",
+    /// Records received that software decrypted.
+    tls_rx_records_none = "TlsRxRecordsNone",
+    /// Contexts that could not be had from the NIC.
+    tls_context_refused = "TlsContextRefused",
+    /// Zero-copy sends whose memory changed or went away before they were acknowledged.
+    tls_source_changed = "TlsSourceChanged",
+
+    /// Segments that met a context out of sequence.
+    driver_tx_out_of_sequence = "DriverTxOutOfSequence",
+    /// Recoveries posted.
+    driver_tx_recoveries = "DriverTxRecoveries",
+    /// Bytes named to the NIC again by recoveries.
+    driver_tx_recovery_bytes = "DriverTxRecoveryBytes",
+    /// Packets and commands posted.
+    driver_tx_posted = "DriverTxPosted",
+    /// Times that the send ring had no room.
+    driver_tx_ring_full = "DriverTxRingFull",
+    /// Segments that were not posted since they would have been plaintext.
+    driver_tx_withheld = "DriverTxWithheld",
+    /// Packets received.
+    driver_rx_packets = "DriverRxPackets",
+    /// Payload bytes received.
+    driver_rx_bytes = "DriverRxBytes",
+    /// Packets dropped for want of receive buffers to replace theirs.
+    driver_rx_no_memory = "DriverRxNoMemory",
+    /// Error completions.
+    driver_errors = "DriverErrors",
+
+    /// Segments received.
+    tcp_in_segs = "TcpInSegs",
+    /// Segments sent, a super-segment counted once.
+    tcp_out_segs = "TcpOutSegs",
+    /// Segments sent again.
+    tcp_retrans_segs = "TcpRetransSegs",
+    /// Segments with a bad checksum or header.
+    tcp_in_errs = "TcpInErrs",
+    /// Resets sent.
+    tcp_out_rsts = "TcpOutRsts",
+    /// Connections opened.
+    tcp_active_opens = "TcpActiveOpens",
+    /// Connections accepted.
+    tcp_passive_opens = "TcpPassiveOpens",
+    /// Connections that were refused or reset while being opened.
+    tcp_attempt_fails = "TcpAttemptFails",
+    /// Established connections that were reset.
+    tcp_estab_resets = "TcpEstabResets",
+    /// Connections from SYN cookies.
+    tcp_syncookies_recv = "TcpExtSyncookiesRecv",
+    /// SYNs dropped for want of memory.
+    tcp_listen_drops = "TcpExtListenDrops",
+
+    /// Frames that were not what they said.
+    ip_in_hdr_errors = "IpInHdrErrors",
+    /// Packets for an address that is not ours.
+    ip_in_addr_errors = "IpInAddrErrors",
+    /// Fragments, which are not reassembled.
+    ip_in_fragments = "IpReasmFails",
+    /// Packets of protocols that nobody listens to.
+    ip_in_unknown_protos = "IpInUnknownProtos",
+    /// Packets without a route.
+    ip_out_no_routes = "IpOutNoRoutes",
+    /// ICMP messages received.
+    icmp_in_msgs = "IcmpInMsgs",
+    /// ICMP messages that were malformed.
+    icmp_in_errors = "IcmpInErrors",
+    /// Echo requests answered.
+    icmp_out_echo_reps = "IcmpOutEchoReps",
+    /// Unreachable messages sent.
+    icmp_out_dest_unreachs = "IcmpOutDestUnreachs",
+    /// Path MTUs learnt.
+    icmp_in_too_big = "IcmpInPktTooBigs",
+    /// ARP and neighbour messages received.
+    neighbour_in = "NeighbourIn",
+    /// ARP and neighbour messages sent.
+    neighbour_out = "NeighbourOut",
+    /// Neighbours that did not answer.
+    neighbour_failed = "NeighbourFailed",
+}

@@ -1,0 +1,257 @@
+//! The driver of one function: rings, buffers, shadow contexts, recovery (seed 000 §4.1–4.3).
+//!
+//! Everything posted goes through one send ring in one order, so that a context exists before the first packet that
+//! names it. What does not fit waits: commands in [`Driver::commands`], a segment with its socket, frames of the
+//! stack's own in a bounded queue.
+
+mod payload;
+mod receive;
+mod recovery;
+mod regions;
+mod send;
+mod shadow;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use l5p::tls::CryptoInfo;
+use nic::ring::{ContextId, Direction, HostFunction, HostQueue, Region, SendDescriptor, Slice};
+use wire::ethernet::MacAddr;
+use wire::{FlowKey, SeqNum};
+
+use crate::SocketId;
+use crate::counters::Counters;
+use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
+
+pub(crate) use payload::Payload;
+pub(crate) use receive::Received;
+pub(crate) use recovery::MessageSource;
+pub(crate) use regions::InUse;
+pub(crate) use send::{Frame, Link, Stopped, Unsent};
+pub(crate) use shadow::{Contexts, MAX_ERRORS};
+use shadow::Shadow;
+
+/// One function's driver.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    mac: MacAddr,
+    queues: Vec<HostQueue>,
+    arena: Arena,
+    pub regions: InUse,
+    pub contexts: Contexts,
+    /// Commands that the ring had no room for. While there are any, no packet is posted.
+    commands: VecDeque<Command>,
+    /// Frames of the stack's own that the ring had no room for.
+    frames: VecDeque<Frame>,
+    /// What the NIC may still read, with the send ring's position at which it has read it.
+    retiring: VecDeque<(u64, Payload)>,
+    /// The rest of the arena block that small writes are cut from.
+    tail: Option<Buffer>,
+    gather: Vec<Slice>,
+    prefix: Vec<Slice>,
+    wakeup_due: bool,
+    next_queue: usize,
+}
+
+/// A command that is not a packet.
+#[derive(Debug)]
+enum Command {
+    Create { context: ContextId, direction: Direction, flow: FlowKey, tcpsn: SeqNum, crypto: CryptoInfo },
+    Destroy { context: ContextId },
+    Resync { context: ContextId, tcpsn: SeqNum, index: Option<u64> },
+}
+
+impl Driver {
+    pub fn new(function: HostFunction, layout: ArenaLayout) -> Self {
+        let region = Arc::new(Region::anonymous(layout.bytes() as usize));
+        let id = function.register(Arc::clone(&region)).expect("a new function has ids for regions");
+        let mut driver = Self {
+            mac: function.config.mac,
+            queues: function.queues,
+            arena: Arena::new(region, id, layout),
+            regions: InUse::new(Arc::clone(&function.regions)),
+            contexts: Contexts::new(function.config.contexts),
+            commands: VecDeque::new(),
+            frames: VecDeque::new(),
+            retiring: VecDeque::new(),
+            tail: None,
+            gather: Vec::with_capacity(64),
+            prefix: Vec::with_capacity(64),
+            wakeup_due: false,
+            next_queue: 0,
+        };
+        driver.refill();
+        driver.publish();
+        driver
+    }
+
+    /// The function's address.
+    pub fn mac(&self) -> MacAddr {
+        self.mac
+    }
+
+    /// The stack's memory.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Asks the NIC for a context whose first message begins at `tcpsn` (Listing 1). `None` when the quota is used up.
+    pub fn l5o_create(
+        &mut self,
+        socket: SocketId,
+        direction: Direction,
+        flow: FlowKey,
+        tcpsn: SeqNum,
+        crypto: CryptoInfo,
+        epoch: u16,
+    ) -> Option<ContextId> {
+        let shadow = Shadow { socket, epoch, expected: Some(tcpsn), frontier: tcpsn, failed: false, errors: 0 };
+        let context = self.contexts.allocate(shadow)?;
+        self.commands.push_back(Command::Create { context, direction, flow, tcpsn, crypto });
+        Some(context)
+    }
+
+    /// Ends a context (Listing 1).
+    pub fn l5o_destroy(&mut self, context: ContextId) {
+        self.commands.push_back(Command::Destroy { context });
+    }
+
+    /// Answers a question of the NIC's: a message of this index begins at `tcpsn`, or none does (Listing 1).
+    pub fn l5o_resync_rx_resp(&mut self, context: ContextId, tcpsn: SeqNum, index: Option<u64>) {
+        self.commands.push_back(Command::Resync { context, tcpsn, index });
+    }
+
+    /// Whether a descriptor waits for room in the ring.
+    pub fn is_blocked(&self) -> bool {
+        !self.commands.is_empty() || !self.frames.is_empty()
+    }
+
+    /// Posts what waited, as far as there is room. False when something still waits.
+    pub fn flush(&mut self, counters: &mut Counters) -> bool {
+        while let Some(command) = self.commands.front() {
+            let descriptor = match command {
+                Command::Create { context, direction, flow, tcpsn, crypto } => SendDescriptor::CreateContext {
+                    context: *context,
+                    direction: *direction,
+                    flow: *flow,
+                    tcpsn: *tcpsn,
+                    crypto,
+                },
+                Command::Destroy { context } => SendDescriptor::DestroyContext { context: *context },
+                Command::Resync { context, tcpsn, index } => SendDescriptor::ResyncResponse {
+                    context: *context,
+                    tcpsn: *tcpsn,
+                    confirmed: index.is_some(),
+                    index: index.unwrap_or(0),
+                },
+            };
+            let send = &mut self.queues[0].send;
+            if send.post(&descriptor).is_err() {
+                counters.driver_tx_ring_full += 1;
+                return false;
+            }
+            counters.driver_tx_posted += 1;
+            if let Command::Destroy { context } = command {
+                self.contexts.release(*context, send.posted());
+            }
+            self.commands.pop_front();
+        }
+        self.flush_frames(counters)
+    }
+
+    /// Lets go of payload that TCP no longer needs, once the NIC has read what was posted up to now.
+    #[inline]
+    pub fn retire(&mut self, payload: Payload) {
+        let posted = self.queues[0].send.posted();
+        self.retiring.push_back((posted, payload));
+    }
+
+    /// Frees what the NIC has read. Answers whether anything was freed.
+    pub fn reap(&mut self) -> bool {
+        if self.retiring.is_empty() {
+            return false;
+        }
+        let completed = self.queues[0].send.completed();
+        let before = self.retiring.len();
+        while let Some((posted, _)) = self.retiring.front()
+            && *posted <= completed
+        {
+            if let Some((_, payload)) = self.retiring.pop_front()
+                && let Some(slice) = payload.as_region()
+            {
+                self.regions.give_back(slice);
+            }
+        }
+        self.retiring.len() != before
+    }
+
+    /// Slots of the send ring that the NIC has finished with.
+    pub fn completed(&mut self) -> u64 {
+        self.queues[0].send.completed()
+    }
+
+    /// Whether the NIC has finished with everything that was posted.
+    pub fn is_drained(&mut self) -> bool {
+        let send = &mut self.queues[0].send;
+        send.completed() >= send.posted()
+    }
+
+    /// Whether memory waits for the NIC to have read it.
+    pub fn has_retiring(&self) -> bool {
+        !self.retiring.is_empty()
+    }
+
+    /// Shows everything posted and taken to the NIC.
+    pub fn publish(&mut self) {
+        for queue in &mut self.queues {
+            self.wakeup_due |= queue.publish();
+        }
+    }
+
+    /// Whether the NIC slept when something was published, since this was asked last.
+    pub fn take_wakeup(&mut self) -> bool {
+        std::mem::take(&mut self.wakeup_due)
+    }
+
+    /// Announces that the host is about to sleep. False when something has come meanwhile: then it must not.
+    pub fn prepare_sleep(&mut self) -> bool {
+        for at in 0..self.queues.len() {
+            if !self.queues[at].prepare_sleep() {
+                self.queues[..at].iter_mut().for_each(HostQueue::cancel_sleep);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes the announcement back.
+    pub fn cancel_sleep(&mut self) {
+        self.queues.iter_mut().for_each(HostQueue::cancel_sleep);
+    }
+
+    /// Arena memory for `len` bytes of a stream, cut from a block that many writes share. `None` when memory has run
+    /// out; `len` is at most a large block.
+    #[inline]
+    pub fn take_tail(&mut self, len: u32) -> Option<Buffer> {
+        if self.tail.as_ref().is_none_or(|tail| (tail.len() as u32) < len) {
+            self.tail = None;
+            let block = self.arena.allocate_class(SizeClass::Large).or_else(|| self.arena.allocate(len))?;
+            self.tail = Some(block);
+        }
+        let mut taken = self.tail.take()?;
+        let rest = taken.split_off(len);
+        if !rest.is_empty() {
+            self.tail = Some(rest);
+        }
+        Some(taken)
+    }
+
+    /// Bytes that the shared block still has: a write that can be cut anywhere uses them up first.
+    #[inline]
+    pub fn tail_room(&self) -> u32 {
+        self.tail.as_ref().map_or(0, |tail| tail.len() as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests;

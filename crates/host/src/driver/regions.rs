@@ -1,0 +1,110 @@
+//! Registered memory of the application's, and how much of it is in flight.
+
+use std::sync::Arc;
+
+use nic::ring::{Region, RegionId, Regions, Slice};
+
+use crate::SocketError;
+
+/// The application's regions by id.
+#[derive(Debug)]
+pub(crate) struct InUse {
+    shared: Arc<Regions>,
+    table: Vec<Option<Entry>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    region: Arc<Region>,
+    name: Arc<str>,
+    /// Bytes that sockets have queued or that the NIC may still read.
+    in_flight: u64,
+    leaving: bool,
+}
+
+impl InUse {
+    pub fn new(shared: Arc<Regions>) -> Self {
+        Self { shared, table: Vec::new() }
+    }
+
+    pub fn register(&mut self, region: Arc<Region>, name: &str) -> Result<RegionId, SocketError> {
+        let id = self.shared.register(Arc::clone(&region)).map_err(|_| SocketError::TooManyRegions)?;
+        let index = usize::from(id.0);
+        if self.table.len() <= index {
+            self.table.resize_with(index + 1, || None);
+        }
+        self.table[index] = Some(Entry { region, name: name.into(), in_flight: 0, leaving: false });
+        Ok(id)
+    }
+
+    /// Lets a region go, now or when nothing in flight names it any more.
+    pub fn unregister(&mut self, id: RegionId) {
+        if let Some(Some(entry)) = self.table.get_mut(usize::from(id.0)) {
+            entry.leaving = true;
+        }
+        self.remove_idle(id);
+    }
+
+    /// The memory and name of a slice that may be sent: inside a region that is not about to leave.
+    pub fn check(&self, slice: Slice) -> Result<(), SocketError> {
+        let bad = SocketError::BadSlice { region: slice.region.0, offset: slice.offset, len: slice.len };
+        let Some(entry) = self.get(slice.region).filter(|entry| !entry.leaving) else { return Err(bad) };
+        match slice.offset.checked_add(u64::from(slice.len)) {
+            Some(end) if end <= entry.region.len() as u64 && slice.len > 0 => Ok(()),
+            _ => Err(bad),
+        }
+    }
+
+    /// The slice's bytes are in a send queue from now on.
+    pub fn take(&mut self, slice: Slice) {
+        if let Some(Some(entry)) = self.table.get_mut(usize::from(slice.region.0)) {
+            entry.in_flight += u64::from(slice.len);
+        }
+    }
+
+    /// Neither a send queue nor the NIC names the bytes any more.
+    pub fn give_back(&mut self, slice: Slice) {
+        if let Some(Some(entry)) = self.table.get_mut(usize::from(slice.region.0)) {
+            entry.in_flight = entry.in_flight.saturating_sub(u64::from(slice.len));
+        }
+        self.remove_idle(slice.region);
+    }
+
+    /// Whether a page of the region was lost.
+    pub fn is_faulted(&self, id: RegionId) -> bool {
+        self.get(id).is_some_and(|entry| entry.region.is_faulted())
+    }
+
+    /// The region's name, for errors.
+    pub fn name(&self, id: RegionId) -> &str {
+        self.get(id).map_or("registered memory", |entry| &entry.name)
+    }
+
+    /// The bytes of a slice, for software that does in one pass what the NIC would have done. `None` when they are not
+    /// registered.
+    pub fn bytes(&self, slice: Slice) -> Option<&[u8]> {
+        let region = &self.get(slice.region)?.region;
+        let start = usize::try_from(slice.offset).ok()?;
+        let end = start.checked_add(slice.len as usize)?;
+        if end > region.len() {
+            return None;
+        }
+        // SAFETY: the range lies in the region, which the entry keeps mapped, and the caller's borrow keeps the entry.
+        // Others may change the bytes meanwhile (a mapped file): they are read once, by a cipher or a copy that is
+        // right for any value, and nothing is decided by them.
+        Some(unsafe { std::slice::from_raw_parts(region.as_ptr().add(start), slice.len as usize) })
+    }
+
+    fn get(&self, id: RegionId) -> Option<&Entry> {
+        self.table.get(usize::from(id.0))?.as_ref()
+    }
+
+    fn remove_idle(&mut self, id: RegionId) {
+        let index = usize::from(id.0);
+        let idle = matches!(self.table.get(index), Some(Some(entry)) if entry.leaving && entry.in_flight == 0);
+        if idle {
+            self.table[index] = None;
+            self.shared.unregister(id);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The driver's shadows of the NIC's contexts (seed 000 §4.2), and the ids they go by.
+
+use std::collections::VecDeque;
+
+use nic::ring::ContextId;
+use wire::SeqNum;
+
+use crate::SocketId;
+
+/// What the driver knows of one of the NIC's contexts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shadow {
+    /// Whose packets it is for.
+    pub socket: SocketId,
+    /// The L5 protocol's name for the keys it was made with.
+    pub epoch: u16,
+    /// Where the NIC will be once it has done all that was posted; `None` when an error left that unknown.
+    pub expected: Option<SeqNum>,
+    /// End of what was ever posted.
+    pub frontier: SeqNum,
+    /// The NIC refused it or gave it up: nothing may be posted with it.
+    pub failed: bool,
+    /// Errors since the last packet that went well, as far as is known.
+    pub errors: u8,
+}
+
+/// Errors after which a context is given up for good.
+pub(crate) const MAX_ERRORS: u8 = 8;
+
+/// The function's contexts.
+///
+/// An id that was destroyed rests until the NIC has done the destruction and everything that it had received before
+/// was taken off the receive rings, so that no packet is taken for one of the id's next owner.
+#[derive(Debug)]
+pub(crate) struct Contexts {
+    shadows: Vec<Option<Shadow>>,
+    quota: u32,
+    free: Vec<u32>,
+    resting: VecDeque<(u32, u64)>,
+}
+
+impl Contexts {
+    pub fn new(quota: u32) -> Self {
+        Self { shadows: Vec::new(), quota, free: Vec::new(), resting: VecDeque::new() }
+    }
+
+    /// Takes an id, if the quota allows.
+    pub fn allocate(&mut self, shadow: Shadow) -> Option<ContextId> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if (self.shadows.len() as u64) < u64::from(self.quota) => {
+                self.shadows.push(None);
+                self.shadows.len() as u32 - 1
+            }
+            None => return None,
+        };
+        self.shadows[index as usize] = Some(shadow);
+        Some(ContextId(index))
+    }
+
+    #[inline]
+    pub fn get(&self, id: ContextId) -> Option<&Shadow> {
+        self.shadows.get(id.0 as usize)?.as_ref()
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, id: ContextId) -> Option<&mut Shadow> {
+        self.shadows.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    /// Gives an id up; its destruction is complete when the send ring has reached `posted`.
+    pub fn release(&mut self, id: ContextId, posted: u64) {
+        if let Some(shadow) = self.shadows.get_mut(id.0 as usize)
+            && shadow.take().is_some()
+        {
+            self.resting.push_back((id.0, posted));
+        }
+    }
+
+    /// To be called when the receive rings were found empty, with the send ring's completions as of before that.
+    pub fn wake(&mut self, completed: u64) {
+        while let Some(&(index, posted)) = self.resting.front()
+            && posted <= completed
+        {
+            self.free.push(index);
+            self.resting.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+impl Contexts {
+    /// Every context.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Shadow> {
+        self.shadows.iter_mut().flatten()
+    }
+}

@@ -1,0 +1,319 @@
+//! What becomes of a frame that has come.
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use nic::ring::{ContextId, ErrorCode};
+use tcp::{SynAction, Verdict};
+use wire::SeqNum;
+use wire::ethernet::MacAddr;
+use wire::packet::{self, Class, IpPacket, Parsed};
+use wire::tcp::{Flags, Header};
+
+use crate::driver::{Frame, Received};
+use crate::memory::{Buffer, SizeClass};
+use crate::meter::Component;
+use crate::socket::{Segment, Socket};
+use crate::stack::Stack;
+use crate::{CloseReason, SocketId};
+
+/// Payload so short that keeping it in a packet's buffer would waste it.
+const COPY_BELOW: u32 = 256;
+
+impl Stack {
+    /// Takes what the NIC has to say.
+    pub(crate) fn take_in(&mut self, now: Instant, received: Received) {
+        match received {
+            Received::Frame { frame, segments, checksum_ok, offloaded } => {
+                match packet::classify(&frame) {
+                    Class::Tcp(parsed) => self.take_segment(now, frame, &parsed, segments, checksum_ok, offloaded),
+                    class => self.take_other(now, &frame, class),
+                }
+            }
+            Received::ResyncRequest { context, tcpsn } => self.take_resync_request(context, tcpsn),
+            Received::Refused { context, tcpsn, error } => self.take_refusal(now, context, tcpsn, error),
+        }
+    }
+
+    fn take_segment(
+        &mut self,
+        now: Instant,
+        frame: Buffer,
+        parsed: &Parsed,
+        segments: u16,
+        checksum_ok: bool,
+        offloaded: Option<ContextId>,
+    ) {
+        let core = &mut self.core;
+        core.counters.tcp_in_segs += 1;
+        if !checksum_ok && !parsed.verify_checksums(&frame) {
+            core.counters.tcp_in_errs += 1;
+            return;
+        }
+        let flow = parsed.flow.reversed();
+        let found = core.demux.find(&flow).and_then(|index| self.sockets.id_at(index));
+        match found {
+            Some(id) => self.deliver(now, id, frame, parsed, segments, offloaded),
+            None if core.interface.is_local(flow.src.0) => self.take_strangers(now, frame, parsed, segments),
+            None => core.counters.ip_in_addr_errors += 1,
+        }
+    }
+
+    /// Gives a segment to its connection.
+    fn deliver(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        mut frame: Buffer,
+        parsed: &Parsed,
+        segments: u16,
+        offloaded: Option<ContextId>,
+    ) {
+        let core = &mut self.core;
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let payload_len = u32::from(parsed.payload_len);
+        core.meter.switch(Component::Tcp);
+        if payload_len > 0 {
+            core.counters.driver_rx_bytes += u64::from(payload_len);
+            if !core.has_memory && !socket.deaf {
+                // As if it were lost: the peer sends it again when there may be memory for it.
+                core.counters.driver_rx_no_memory += 1;
+                core.meter.switch(Component::Driver);
+                return;
+            }
+        }
+        let received = socket.tcp.handle_segment(now, &parsed.tcp, payload_len, segments);
+        if !socket.is_anchored {
+            anchor(socket, received.data.map(|data| (data.seq, data.len)));
+        }
+        if let Some(data) = received.data
+            && !socket.deaf
+        {
+            let context = offloaded.and_then(|context| core.driver.contexts.get(context));
+            let decrypted = context.filter(|shadow| shadow.socket == id).map(|shadow| shadow.epoch);
+            frame.advance(parsed.payload_offset as u32 + data.skip);
+            frame.truncate(data.len);
+            let buffer = if data.len <= COPY_BELOW { shrink(core.driver.arena(), frame) } else { frame };
+            socket.stream.insert(data, socket.tcp.rcv_nxt(), Segment { buffer, decrypted });
+        }
+        core.mark_ready(id, socket);
+        core.meter.switch(Component::Driver);
+    }
+
+    /// A segment that belongs to no connection.
+    fn take_strangers(&mut self, now: Instant, frame: Buffer, parsed: &Parsed, segments: u16) {
+        let header = &parsed.tcp;
+        let payload_len = u32::from(parsed.payload_len);
+        match self.core.time_wait.handle_segment(now, &parsed.flow, header, payload_len) {
+            Verdict::Unknown | Verdict::Reopen => {}
+            Verdict::Reply(reply) => return self.reply(&frame, parsed, &reply),
+            Verdict::Drop => return,
+        }
+        // Nobody can be connected to from a group or from nowhere.
+        let from = parsed.flow.src.0;
+        let plausible = !from.is_multicast() && !from.is_unspecified() && parsed.flow.src.1 != 0;
+        let listener = self.listeners.find(parsed.flow.dst);
+        let (Some(listener), true) = (listener, plausible) else { return self.refuse(&frame, parsed) };
+        let flags = header.flags;
+        if flags.contains(Flags::RST) {
+            return;
+        }
+        if flags.contains(Flags::SYN) && !flags.contains(Flags::ACK) {
+            if self.sockets.len() >= self.core.config.max_sockets {
+                self.core.counters.tcp_listen_drops += 1;
+                return;
+            }
+            match self.listeners.handle_syn(now, listener, &parsed.flow, header) {
+                SynAction::Accept(connection) => {
+                    self.add_passive(listener, connection, parsed);
+                }
+                SynAction::Reply(reply) => self.reply(&frame, parsed, &reply),
+                SynAction::Drop => self.core.counters.tcp_listen_drops += 1,
+            }
+            return;
+        }
+        if flags.contains(Flags::ACK)
+            && !flags.contains(Flags::SYN)
+            && self.sockets.len() < self.core.config.max_sockets
+            && let Some(connection) = self.listeners.handle_ack(now, listener, &parsed.flow, header)
+        {
+            self.core.counters.tcp_syncookies_recv += 1;
+            if let Some(id) = self.add_passive(listener, connection, parsed) {
+                self.deliver(now, id, frame, parsed, segments, None);
+            }
+            return;
+        }
+        self.refuse(&frame, parsed);
+    }
+
+    /// RFC 9293 §3.10.7.1: a segment of no connection is answered by a reset.
+    fn refuse(&mut self, frame: &Buffer, parsed: &Parsed) {
+        if let Some(reset) = tcp::reset_for(&parsed.tcp, u32::from(parsed.payload_len)) {
+            self.core.counters.tcp_out_rsts += 1;
+            self.reply(frame, parsed, &reset);
+        }
+    }
+
+    /// Sends a segment of no connection to where a frame came from.
+    fn reply(&mut self, frame: &Buffer, parsed: &Parsed, header: &Header) {
+        let Some(mac) = source_mac(frame) else { return };
+        let core = &mut self.core;
+        let flow = parsed.flow.reversed();
+        let mut bytes = [0; nic::ring::MAX_HEADER_LEN];
+        let len = packet::emit_tcp_headers(&mut bytes, core.interface.mac, mac, &flow, header, 0, 64);
+        core.counters.tcp_out_segs += 1;
+        core.driver.post_frame(Frame::short(&bytes[..len], true), &mut core.counters);
+    }
+
+    fn take_other(&mut self, now: Instant, frame: &[u8], class: Class) {
+        match class {
+            Class::Arp { offset } => self.take_arp(now, &frame[offset..]),
+            Class::IcmpV4(ip) => self.take_icmp_v4(now, frame, &ip),
+            Class::IcmpV6(ip) => self.take_icmp_v6(now, frame, &ip),
+            Class::Fragment(_) => self.core.counters.ip_in_fragments += 1,
+            Class::OtherIp(ip) => {
+                self.core.counters.ip_in_unknown_protos += 1;
+                self.refuse_protocol(now, frame, &ip);
+            }
+            Class::Other(_) => {}
+            Class::Malformed(_) => self.core.counters.ip_in_hdr_errors += 1,
+            Class::Tcp(_) => {}
+        }
+    }
+
+    fn take_resync_request(&mut self, context: ContextId, tcpsn: SeqNum) {
+        self.core.counters.tls_rx_device_resync += 1;
+        let Some(shadow) = self.core.driver.contexts.get(context) else { return };
+        let id = shadow.socket;
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        if let Some(session) = socket.tls.session_mut() {
+            session.l5o_resync_rx_req(context, tcpsn, &mut self.core.driver);
+            self.core.mark_ready(id, socket);
+        }
+    }
+
+    /// The NIC did not do what a descriptor asked for.
+    fn take_refusal(&mut self, now: Instant, context: Option<ContextId>, tcpsn: SeqNum, error: ErrorCode) {
+        let Some(context) = context else {
+            if error == ErrorCode::SourceFaulted {
+                self.end_faulted(now);
+            }
+            return;
+        };
+        let Some(shadow) = self.core.driver.contexts.get_mut(context) else { return };
+        let id = shadow.socket;
+        shadow.expected = None;
+        shadow.errors = shadow.errors.saturating_add(1);
+        let for_good = matches!(
+            error,
+            ErrorCode::NoContext
+                | ErrorCode::ContextExists
+                | ErrorCode::OverQuota
+                | ErrorCode::BadParameters
+                | ErrorCode::Unsupported
+                | ErrorCode::WrongFlow
+        );
+        if for_good || shadow.errors >= crate::driver::MAX_ERRORS {
+            shadow.failed = true;
+        }
+        let failed = shadow.failed;
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let end = socket.send.end();
+        if failed && let Some(session) = socket.tls.session_mut() {
+            session.context_failed(context, end, (&mut self.core.driver, &mut self.core.counters));
+        }
+        match error {
+            ErrorCode::SourceChanged => {
+                self.core.counters.tls_source_changed += 1;
+                let reason = self.source_reason(id, tcpsn, |name, offset| CloseReason::SourceChanged { name, offset });
+                self.reset(now, id, reason);
+            }
+            ErrorCode::SourceFaulted => {
+                let reason = self.source_reason(id, tcpsn, |name, offset| CloseReason::SourceGone { name, offset });
+                self.reset(now, id, reason);
+            }
+            _ => {}
+        }
+    }
+
+    /// Names the registered memory around a position of a connection's stream.
+    pub(crate) fn source_reason(
+        &self,
+        id: SocketId,
+        tcpsn: SeqNum,
+        reason: impl FnOnce(String, u64) -> CloseReason,
+    ) -> CloseReason {
+        let mut source = None;
+        if let Some(socket) = self.sockets.get(id) {
+            let left = tcpsn.diff(socket.send.end()).unsigned_abs();
+            socket.send.slices(tcpsn, left.min(MAX_RECORD), |payload, offset, len| {
+                if source.is_none() && payload.as_region().is_some() && len > 0 {
+                    source = Some(payload.slice(offset, len));
+                }
+            });
+        }
+        match source {
+            Some(slice) => reason(self.core.driver.regions.name(slice.region).to_owned(), slice.offset),
+            None => reason("registered memory".to_owned(), 0),
+        }
+    }
+
+    /// Ends every connection that sends from memory which is gone.
+    fn end_faulted(&mut self, now: Instant) {
+        let regions = &self.core.driver.regions;
+        let faulted: Vec<(SocketId, SeqNum)> = self
+            .sockets
+            .iter()
+            .filter_map(|(id, socket)| {
+                let mut chunks = socket.send.iter();
+                chunks
+                    .find(|(_, payload)| payload.as_region().is_some_and(|slice| regions.is_faulted(slice.region)))
+                    .map(|(seq, _)| (id, seq))
+            })
+            .collect();
+        for (id, seq) in faulted {
+            let reason = self.source_reason(id, seq, |name, offset| CloseReason::SourceGone { name, offset });
+            self.reset(now, id, reason);
+        }
+    }
+}
+
+const MAX_RECORD: u32 = 1 << 15;
+
+/// Where the peer's stream begins is known once its SYN has come.
+fn anchor(socket: &mut Socket, data: Option<(SeqNum, u32)>) {
+    if !socket.tcp.state().is_synchronized() {
+        return;
+    }
+    let next = socket.tcp.rcv_nxt();
+    let start = match data {
+        Some((seq, len)) if seq + len == next => seq,
+        _ => next,
+    };
+    socket.stream.restart(start);
+    socket.is_anchored = true;
+}
+
+/// Short payload moves to a short buffer, so that the packet's goes back to the NIC.
+fn shrink(arena: &crate::memory::Arena, buffer: Buffer) -> Buffer {
+    let len = buffer.len() as u32;
+    match arena.allocate_class(SizeClass::Header) {
+        Some(mut small) if len <= SizeClass::Header.bytes() => {
+            small.truncate(len);
+            small.copy_from_slice(&buffer);
+            small
+        }
+        _ => buffer,
+    }
+}
+
+/// Who sent a frame, if it can be answered.
+pub(crate) fn source_mac(frame: &[u8]) -> Option<MacAddr> {
+    let mac: [u8; 6] = frame.get(6..12)?.try_into().ok()?;
+    Some(MacAddr(mac)).filter(|mac| mac.is_unicast())
+}
+
+/// The sender of a packet, if an error may be sent to it (RFC 1122 §3.2.2).
+pub(crate) fn answerable(ip: &IpPacket) -> Option<IpAddr> {
+    (!ip.src.is_multicast() && !ip.src.is_unspecified() && !ip.src.is_loopback()).then_some(ip.src)
+}

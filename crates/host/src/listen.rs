@@ -1,0 +1,241 @@
+//! Listeners, and the connections that wait at them.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use tcp::{Connection, Cookies, ListenConfig, SynAction};
+use wire::FlowKey;
+use wire::packet::Parsed;
+use wire::tcp::Header;
+
+use crate::events::{Pending, Source};
+use crate::socket::{Owner, Socket};
+use crate::stack::{Stack, derive};
+use crate::{ListenOptions, ListenerId, SocketError, SocketId, SocketInfo};
+
+/// Every listener of the stack.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    slots: Vec<Slot>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    listener: Option<Listening>,
+}
+
+#[derive(Debug)]
+struct Listening {
+    address: SocketAddr,
+    tcp: tcp::Listener,
+    backlog: usize,
+    /// Established and not accepted, oldest first.
+    waiting: VecDeque<SocketId>,
+    /// The application has an event in store.
+    notified: bool,
+}
+
+impl Listeners {
+    /// The listener of a local address: one of the very address before one of all.
+    pub fn find(&self, local: (IpAddr, u16)) -> Option<ListenerId> {
+        let (ip, port) = local;
+        let matching = |exact: bool| {
+            self.iter().find(|(_, listening)| {
+                let address = listening.address;
+                let all = address.ip().is_unspecified() && address.is_ipv4() == ip.is_ipv4();
+                address.port() == port && if exact { address.ip() == ip } else { all }
+            })
+        };
+        matching(true).or_else(|| matching(false)).map(|(id, _)| id)
+    }
+
+    pub fn handle_syn(&mut self, now: Instant, id: ListenerId, flow: &FlowKey, syn: &Header) -> SynAction {
+        match self.get_mut(id) {
+            Some(listening) => listening.tcp.handle_syn(now, flow, syn),
+            None => SynAction::Drop,
+        }
+    }
+
+    pub fn handle_ack(&mut self, now: Instant, id: ListenerId, flow: &FlowKey, ack: &Header) -> Option<Connection> {
+        self.get_mut(id)?.tcp.handle_ack(now, flow, ack)
+    }
+
+    /// A connection became established. Answers whether the application must be told.
+    pub fn established(&mut self, id: ListenerId, socket: SocketId) -> bool {
+        let Some(listening) = self.get_mut(id) else { return false };
+        listening.tcp.established();
+        listening.waiting.push_back(socket);
+        !std::mem::replace(&mut listening.notified, true)
+    }
+
+    /// A connection ended before it was accepted.
+    pub fn ended(&mut self, id: ListenerId, socket: SocketId) {
+        let Some(listening) = self.get_mut(id) else { return };
+        let before = listening.waiting.len();
+        listening.waiting.retain(|waiting| *waiting != socket);
+        if listening.waiting.len() < before {
+            listening.tcp.accepted();
+        } else {
+            listening.tcp.failed();
+        }
+    }
+
+    /// Takes the event in store. False if there is none worth telling any more.
+    pub fn take_notification(&mut self, id: ListenerId) -> bool {
+        let Some(listening) = self.get_mut(id) else { return false };
+        std::mem::replace(&mut listening.notified, false) && !listening.waiting.is_empty()
+    }
+
+    pub fn infos(&self) -> impl Iterator<Item = SocketInfo> + '_ {
+        self.iter().map(|(_, listening)| SocketInfo {
+            id: None,
+            state: "LISTEN",
+            local: listening.address,
+            remote: match listening.address {
+                SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),
+                SocketAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
+            },
+            receive_queue: listening.waiting.len(),
+            send_queue: listening.backlog,
+            tcp: None,
+            tls: None,
+        })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (ListenerId, &Listening)> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| {
+            let id = ListenerId { index: index as u32, generation: slot.generation };
+            slot.listener.as_ref().map(|listening| (id, listening))
+        })
+    }
+
+    fn get(&self, id: ListenerId) -> Option<&Listening> {
+        let slot = self.slots.get(id.index as usize)?;
+        slot.listener.as_ref().filter(|_| slot.generation == id.generation)
+    }
+
+    fn get_mut(&mut self, id: ListenerId) -> Option<&mut Listening> {
+        let slot = self.slots.get_mut(id.index as usize)?;
+        slot.listener.as_mut().filter(|_| slot.generation == id.generation)
+    }
+
+    fn insert(&mut self, listening: Listening) -> ListenerId {
+        let index = match self.slots.iter().position(|slot| slot.listener.is_none()) {
+            Some(free) => free,
+            None => {
+                self.slots.push(Slot { generation: 0, listener: None });
+                self.slots.len() - 1
+            }
+        };
+        let slot = &mut self.slots[index];
+        slot.listener = Some(listening);
+        ListenerId { index: index as u32, generation: slot.generation }
+    }
+
+    fn remove(&mut self, id: ListenerId) -> Option<Listening> {
+        let slot = self.slots.get_mut(id.index as usize)?;
+        if slot.generation != id.generation {
+            return None;
+        }
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.listener.take()
+    }
+}
+
+impl Stack {
+    /// Listens on an address of this host, or on all of a family with the unspecified address.
+    pub fn listen(&mut self, address: SocketAddr, options: ListenOptions) -> Result<ListenerId, SocketError> {
+        if !address.ip().is_unspecified() && !self.core.interface.is_local(address.ip()) {
+            return Err(SocketError::AddressNotLocal(address.ip()));
+        }
+        if self.listeners.iter().any(|(_, listening)| listening.address == address) {
+            return Err(SocketError::AddressInUse(address));
+        }
+        let mut connection = self.core.config.tcp.clone();
+        connection.mss = self.core.interface.mss(address.is_ipv4());
+        let config = ListenConfig {
+            connection,
+            backlog: u32::try_from(options.backlog).unwrap_or(u32::MAX),
+            cookies: if options.always_cookies { Cookies::Always } else { Cookies::OnOverflow },
+        };
+        Ok(self.listeners.insert(Listening {
+            address,
+            tcp: tcp::Listener::new(self.core.last_poll, config, derive(&self.core.config.secret, 3)),
+            backlog: options.backlog,
+            waiting: VecDeque::new(),
+            notified: false,
+        }))
+    }
+
+    /// Where it listens.
+    pub fn listener_address(&self, id: ListenerId) -> Option<SocketAddr> {
+        self.listeners.get(id).map(|listening| listening.address)
+    }
+
+    /// The next established connection of a listener.
+    pub fn accept(&mut self, id: ListenerId) -> Option<SocketId> {
+        let listening = self.listeners.get_mut(id)?;
+        let accepted = listening.waiting.pop_front()?;
+        listening.tcp.accepted();
+        if let Some(socket) = self.sockets.get_mut(accepted) {
+            socket.owner = Owner::Application;
+            socket.listener = None;
+            // What has come before it had an owner is told now.
+            self.core.mark_ready(accepted, socket);
+            if socket.ended.is_some() {
+                self.core.tell(accepted, socket, Pending::CLOSED);
+            }
+        }
+        Some(accepted)
+    }
+
+    /// Stops listening; connections not yet accepted are reset.
+    pub fn close_listener(&mut self, id: ListenerId) -> Result<(), SocketError> {
+        self.listeners.remove(id).ok_or(SocketError::NotFound)?;
+        let orphans: Vec<SocketId> = self
+            .sockets
+            .iter()
+            .filter(|(_, socket)| socket.listener == Some(id))
+            .map(|(socket_id, _)| socket_id)
+            .collect();
+        for orphan in orphans {
+            if let Some(socket) = self.sockets.get_mut(orphan) {
+                socket.owner = Owner::Nobody;
+                socket.listener = None;
+                socket.tcp.abort();
+                self.core.mark_ready(orphan, socket);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a connection that a peer has opened.
+    pub(crate) fn add_passive(
+        &mut self,
+        listener: ListenerId,
+        connection: Connection,
+        parsed: &Parsed,
+    ) -> Option<SocketId> {
+        let flow = parsed.flow.reversed();
+        let next_hop = self.core.interface.next_hop(flow.dst.0)?;
+        let mut socket = Socket::new(connection, flow, next_hop, Owner::Listener);
+        socket.listener = Some(listener);
+        socket.is_anchored = true;
+        let id = self.sockets.insert(socket);
+        self.core.demux.insert(&flow, id.index);
+        if let Some(socket) = self.sockets.get_mut(id) {
+            self.core.mark_ready(id, socket);
+        }
+        Some(id)
+    }
+
+    /// A connection of a listener's became established.
+    pub(crate) fn connection_waits(&mut self, listener: ListenerId, id: SocketId) {
+        self.core.counters.tcp_passive_opens += 1;
+        if self.listeners.established(listener, id) {
+            self.core.events.push(Source::Listener(listener));
+        }
+    }
+}

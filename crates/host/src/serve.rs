@@ -1,0 +1,417 @@
+//! Serving a socket: what its connection has to tell, what its TLS session can do, what it has to send.
+
+use std::time::Instant;
+
+use tcp::State;
+use wire::SeqNum;
+
+use crate::driver::{Driver, Link, MessageSource, Stopped, Unsent};
+use crate::events::Pending;
+use crate::meter::Component;
+use crate::neighbour::Resolution;
+use crate::socket::{Owner, Socket};
+use crate::stack::{Core, Stack};
+use crate::tls::{Fallback, Outgoing, Progress, Session, Tls};
+use crate::{CloseReason, SocketId};
+
+/// Segments that one socket may send before others get their turn.
+const TRANSMIT_BUDGET: usize = 16;
+
+impl Stack {
+    /// Serves one socket that was marked ready. Answers whether anything was done.
+    pub(crate) fn serve_socket(&mut self, now: Instant, id: SocketId) -> bool {
+        let Some(socket) = self.sockets.get_mut(id) else { return false };
+        socket.is_ready = false;
+        self.drain_events(now, id);
+        self.drive_tls(now, id);
+        let sent = self.transmit(now, id);
+        // Sending may have ended it (an abort's reset is out).
+        self.drain_events(now, id);
+        let Some(socket) = self.sockets.get_mut(id) else { return true };
+        self.core.tell_readiness(id, socket);
+        let deadline = socket.tcp.poll_timeout();
+        self.core.timers.arm(id, &mut socket.armed, deadline);
+        self.retire_socket(now, id);
+        sent
+    }
+
+    /// Acts on what TCP has to tell.
+    fn drain_events(&mut self, now: Instant, id: SocketId) {
+        loop {
+            let Some(socket) = self.sockets.get_mut(id) else { return };
+            let core = &mut self.core;
+            match socket.tcp.poll_event() {
+                None => return,
+                Some(tcp::Event::Acked(una)) => core.acknowledged(now, socket, una),
+                Some(tcp::Event::PeerFin) => socket.peer_fin = true,
+                Some(tcp::Event::TimeWait) => {}
+                Some(tcp::Event::Connected) => match socket.listener {
+                    Some(listener) => self.connection_waits(listener, id),
+                    None => {
+                        core.counters.tcp_active_opens += 1;
+                        core.tell(id, socket, Pending::CONNECTED);
+                    }
+                },
+                Some(tcp::Event::Closed(reason)) => {
+                    let reason = match reason {
+                        tcp::CloseReason::Graceful => CloseReason::Graceful,
+                        tcp::CloseReason::Reset => CloseReason::Reset,
+                        tcp::CloseReason::Refused => CloseReason::Refused,
+                        tcp::CloseReason::TimedOut => CloseReason::TimedOut,
+                        tcp::CloseReason::Aborted => CloseReason::Aborted,
+                    };
+                    self.end(id, reason);
+                }
+            }
+        }
+    }
+
+    /// Lets the TLS session get on with what needs no application: the handshake, and answers that the NIC waits for.
+    fn drive_tls(&mut self, now: Instant, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        match &mut socket.tls {
+            Tls::None => {}
+            Tls::Handshake(_) => self.drive_handshake(now, id),
+            Tls::Open(session) if session.has_questions() && !socket.deaf => {
+                let (session, stream, mut out) = parts(now, socket, &mut self.core);
+                let Some(session) = session else { return };
+                let mut consumed = 0;
+                let failed = session.open_ahead(stream, &mut consumed, &mut out);
+                socket.tcp.consumed(now, consumed);
+                if let Some(reason) = failed {
+                    self.fail(now, id, reason);
+                }
+            }
+            Tls::Open(_) => {}
+        }
+    }
+
+    fn drive_handshake(&mut self, now: Instant, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let before = self.core.meter.switch(Component::L5);
+        let mut consumed = 0;
+        let core = &mut self.core;
+        let Tls::Handshake(handshaking) = &mut socket.tls else { return };
+        let mut out = Outgoing {
+            now,
+            tcp: &mut socket.tcp,
+            send: &mut socket.send,
+            driver: &mut core.driver,
+            counters: &mut core.counters,
+        };
+        let progress = handshaking.drive(&mut socket.stream, &mut consumed, &mut out);
+        socket.tcp.consumed(now, consumed);
+        match progress {
+            Progress::Waiting if socket.peer_fin && socket.ended.is_none() => {
+                self.fail(now, id, CloseReason::Handshake("the peer closed before the TLS handshake was complete".into()));
+            }
+            Progress::Waiting => {}
+            Progress::Failed(reason) => self.fail(now, id, reason),
+            Progress::Done => {
+                if let Err(reason) = self.open_session(now, id) {
+                    self.fail(now, id, reason);
+                }
+            }
+        }
+        self.core.meter.switch(before);
+    }
+
+    /// Takes the keys over from a finished handshake.
+    fn open_session(&mut self, now: Instant, id: SocketId) -> Result<(), CloseReason> {
+        let Some(socket) = self.sockets.get_mut(id) else { return Ok(()) };
+        let Tls::Handshake(handshaking) = std::mem::replace(&mut socket.tls, Tls::None) else { return Ok(()) };
+        let core = &mut self.core;
+        let offload = handshaking.offload;
+        let mut out = Outgoing {
+            now,
+            tcp: &mut socket.tcp,
+            send: &mut socket.send,
+            driver: &mut core.driver,
+            counters: &mut core.counters,
+        };
+        let established = handshaking.finish(&mut out)?;
+        let keys = (established.transmit, established.receive);
+        let post_handshake = Some(established.post_handshake);
+        let start = socket.stream.start();
+        let session = Session::new(id, socket.flow, keys, post_handshake, offload, start, &mut out);
+        socket.tls = Tls::Open(Box::new(session));
+        socket.alpn = established.alpn;
+        core.tell(id, socket, Pending::SECURED);
+        Ok(())
+    }
+
+    /// Posts what the connection has to send, as far as the ring has room. Answers whether anything was posted.
+    fn transmit(&mut self, now: Instant, id: SocketId) -> bool {
+        let Some(socket) = self.sockets.get_mut(id) else { return false };
+        let core = &mut self.core;
+        let mut sent = false;
+        for _ in 0..TRANSMIT_BUDGET {
+            let mut unsent = match core.unsent.take() {
+                Some((owner, unsent)) if owner == id => unsent,
+                Some(other) => {
+                    // Another socket's segment is half posted: its rest goes first.
+                    core.unsent = Some(other);
+                    core.stall(id, socket);
+                    return sent;
+                }
+                None => {
+                    if core.driver.is_blocked() && !core.driver.flush(&mut core.counters) {
+                        core.stall(id, socket);
+                        return sent;
+                    }
+                    if !core.find_next_hop(now, id, socket) {
+                        return sent;
+                    }
+                    let Some(transmit) = socket.tcp.poll_transmit(now) else { return sent };
+                    core.counters.tcp_out_segs += 1;
+                    core.counters.tcp_retrans_segs += u64::from(transmit.retransmit);
+                    Unsent { transmit, done: 0 }
+                }
+            };
+            core.meter.switch(Component::Driver);
+            let posted = core.post(now, socket, &mut unsent);
+            core.meter.switch(Component::Tcp);
+            match posted {
+                Ok(()) => sent = true,
+                Err(Stopped::RingFull) => {
+                    core.unsent = Some((id, unsent));
+                    core.stall_first(id, socket);
+                    return sent;
+                }
+                Err(Stopped::NoContext(seq)) => match core.encrypt_in_software(socket, seq) {
+                    Fallback::Sealed => core.unsent = Some((id, unsent)),
+                    Fallback::Later => {
+                        core.unsent = Some((id, unsent));
+                        core.stall_first(id, socket);
+                        return sent;
+                    }
+                    Fallback::Impossible(reason) => {
+                        core.counters.driver_tx_withheld += 1;
+                        self.reset(now, id, reason);
+                        return true;
+                    }
+                },
+                Err(Stopped::NoMessage(_)) => {
+                    core.counters.driver_tx_withheld += 1;
+                    let reason = CloseReason::Device("a segment belongs to no TLS record that is known".into());
+                    self.reset(now, id, reason);
+                    return true;
+                }
+                Err(Stopped::SourceGone(seq)) => {
+                    let reason = self.source_reason(id, seq, |name, offset| CloseReason::SourceGone { name, offset });
+                    self.reset(now, id, reason);
+                    return true;
+                }
+            }
+        }
+        core.mark_ready(id, socket);
+        sent
+    }
+
+    /// Ends a connection that cannot go on, by a reset.
+    pub(crate) fn reset(&mut self, now: Instant, id: SocketId, reason: CloseReason) {
+        self.end(id, reason);
+        if self.core.unsent.as_ref().is_some_and(|(owner, _)| *owner == id) {
+            self.core.unsent = None;
+        }
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.tcp.abort();
+            self.core.mark_ready(id, socket);
+        }
+        let _ = now;
+    }
+
+    /// Ends a connection whose TLS session has failed: the alert that is queued still goes out, then a FIN.
+    pub(crate) fn fail(&mut self, now: Instant, id: SocketId, reason: CloseReason) {
+        self.end(id, reason);
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.shut = true;
+            socket.tcp.close(now);
+            socket.tcp.detach(now);
+            self.core.mark_ready(id, socket);
+        }
+    }
+
+    /// The connection is over for the application. What is left of it runs on without it.
+    pub(crate) fn end(&mut self, id: SocketId, reason: CloseReason) {
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        if socket.ended.is_some() {
+            return;
+        }
+        if let Some(listener) = socket.listener.take() {
+            // Not accepted: nobody will ask for it any more.
+            self.listeners.ended(listener, id);
+            socket.owner = Owner::Nobody;
+        }
+        match reason {
+            CloseReason::Refused => self.core.counters.tcp_attempt_fails += 1,
+            CloseReason::Reset => self.core.counters.tcp_estab_resets += 1,
+            _ => {}
+        }
+        // What came in order before the end may still be read, but not after a failure of the session.
+        if !matches!(reason, CloseReason::Graceful | CloseReason::Reset | CloseReason::TimedOut) {
+            socket.deaf = true;
+            socket.stream.clear();
+        }
+        socket.ended = Some(Box::new(reason));
+        self.core.tell(id, socket, Pending::CLOSED);
+        self.core.mark_ready(id, socket);
+    }
+
+    /// Lets a socket go that nobody holds and that TCP is done with.
+    pub(crate) fn retire_socket(&mut self, now: Instant, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        if socket.owner != Owner::Nobody {
+            return;
+        }
+        match socket.tcp.state() {
+            // The reset of an aborted connection is sent first.
+            State::Closed if !socket.is_ready => {}
+            State::TimeWait => {
+                if let Some(entry) = socket.tcp.time_wait(now) {
+                    self.core.time_wait.insert(now, socket.flow, entry);
+                }
+            }
+            _ => return,
+        }
+        self.remove(id);
+    }
+
+    /// Takes a socket out of every table.
+    fn remove(&mut self, id: SocketId) {
+        let Some(mut socket) = self.sockets.remove(id) else { return };
+        let core = &mut self.core;
+        core.demux.remove(&socket.flow);
+        if core.unsent.as_ref().is_some_and(|(owner, _)| *owner == id) {
+            core.unsent = None;
+        }
+        let end = socket.send.end();
+        for payload in socket.send.release(end) {
+            core.driver.retire(payload);
+        }
+        if let Tls::Open(mut session) = socket.tls {
+            session.dismantle(&mut core.driver, &mut core.counters);
+        }
+    }
+}
+
+impl Core {
+    /// TCP has acknowledged everything before `una`.
+    fn acknowledged(&mut self, now: Instant, socket: &mut Socket, una: SeqNum) {
+        let upto = match &mut socket.tls {
+            Tls::Open(session) => session.acknowledged(una, &mut self.driver),
+            _ => una,
+        };
+        release(&mut self.driver, socket, upto);
+        if let Some(hop) = socket.hop {
+            self.neighbours.confirm(hop, now);
+        }
+    }
+
+    /// Posts a segment, or what is left of it.
+    #[inline]
+    fn post(&mut self, now: Instant, socket: &mut Socket, unsent: &mut Unsent) -> Result<(), Stopped> {
+        let Some(next_hop) = socket.hop.and_then(|hop| self.neighbours.mac_now(hop)) else {
+            // The neighbour was forgotten while the segment waited: TCP sends it again.
+            return Ok(());
+        };
+        let _ = now;
+        let link = Link { flow: socket.flow, next_hop };
+        let messages = socket.tls.session().map(|session| session as &dyn MessageSource);
+        self.driver.post_segment(link, unsent, &socket.send, messages, &mut self.counters)
+    }
+
+    fn encrypt_in_software(&mut self, socket: &mut Socket, seq: SeqNum) -> Fallback {
+        let mut context = None;
+        socket.send.slices(seq, 1, |payload, _, _| context = payload.context);
+        let Socket { tls, send, .. } = socket;
+        match (tls.session_mut(), context) {
+            (Some(session), Some(context)) => {
+                let before = self.meter.switch(Component::L5);
+                let done = session.encrypt_in_software(context, seq, send, &mut self.driver, &mut self.counters);
+                self.meter.switch(before);
+                done
+            }
+            _ => Fallback::Impossible(CloseReason::Device("a segment's TLS session is gone".into())),
+        }
+    }
+
+    /// Makes sure that the next hop's address is known. If it is not, the socket waits for it.
+    #[inline]
+    fn find_next_hop(&mut self, now: Instant, id: SocketId, socket: &mut Socket) -> bool {
+        if let Some(hop) = socket.hop
+            && self.neighbours.mac(hop, now).is_some()
+        {
+            return true;
+        }
+        match self.neighbours.resolve(now, socket.next_hop) {
+            Resolution::Known(hop, _) => {
+                socket.hop = Some(hop);
+                true
+            }
+            Resolution::Pending => {
+                self.neighbours.wait(socket.next_hop, id);
+                false
+            }
+            Resolution::Full => {
+                self.neighbours.wait(socket.next_hop, id);
+                self.counters.neighbour_failed += 1;
+                false
+            }
+        }
+    }
+
+    fn stall(&mut self, id: SocketId, socket: &mut Socket) {
+        self.is_stalled = true;
+        self.mark_ready(id, socket);
+    }
+
+    fn stall_first(&mut self, id: SocketId, socket: &mut Socket) {
+        self.is_stalled = true;
+        if !socket.is_ready {
+            socket.is_ready = true;
+            self.ready.push_front(id);
+        }
+    }
+
+    /// Tells the application that it can read or write again, if it waits for that.
+    fn tell_readiness(&mut self, id: SocketId, socket: &mut Socket) {
+        if socket.owner != Owner::Application || matches!(socket.tls, Tls::Handshake(_)) {
+            return;
+        }
+        if socket.wants_read && socket.is_readable() {
+            socket.wants_read = false;
+            self.tell(id, socket, Pending::READABLE);
+        }
+        if socket.wants_write && !socket.is_starved && socket.tcp.state().may_send() {
+            let room = socket.room(self.config.send_buffer);
+            if room >= self.config.send_buffer / 4 || socket.send.is_empty() {
+                socket.wants_write = false;
+                self.tell(id, socket, Pending::WRITABLE);
+            }
+        }
+    }
+}
+
+/// Lets go of payload before `upto`.
+fn release(driver: &mut Driver, socket: &mut Socket, upto: SeqNum) {
+    for payload in socket.send.release(upto) {
+        driver.retire(payload);
+    }
+}
+
+/// A socket's session, its stream and its sending side, to be used together.
+pub(crate) fn parts<'a>(
+    now: Instant,
+    socket: &'a mut Socket,
+    core: &'a mut Core,
+) -> (Option<&'a mut Session>, &'a mut crate::socket::Stream, Outgoing<'a>) {
+    let out = Outgoing {
+        now,
+        tcp: &mut socket.tcp,
+        send: &mut socket.send,
+        driver: &mut core.driver,
+        counters: &mut core.counters,
+    };
+    (socket.tls.session_mut(), &mut socket.stream, out)
+}

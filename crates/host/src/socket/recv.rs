@@ -1,0 +1,149 @@
+//! Reading.
+
+use std::ops::Deref;
+use std::time::Instant;
+
+use super::Socket;
+use super::send::owned;
+use crate::memory::Buffer;
+use crate::meter::Component;
+use crate::serve::parts;
+use crate::stack::Stack;
+use crate::tls::Tls;
+use crate::{CloseReason, SocketError, SocketId};
+
+/// Received bytes in place, in a buffer that goes back to the stack's memory when this is dropped, on any thread.
+#[derive(Debug)]
+pub struct ReadChunk(Buffer);
+
+impl Deref for ReadChunk {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for ReadChunk {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Stack {
+    /// Copies received bytes out; 0 is the end of the stream. Under TLS the end is the peer's close_notify: without it
+    /// the error is [`CloseReason::Truncated`].
+    pub fn read(&mut self, now: Instant, id: SocketId, buffer: &mut [u8]) -> Result<usize, SocketError> {
+        let before = self.core.meter.switch(Component::Tcp);
+        let result = self.read_with(now, id, buffer);
+        self.core.meter.switch(before);
+        result
+    }
+
+    fn read_with(&mut self, now: Instant, id: SocketId, buffer: &mut [u8]) -> Result<usize, SocketError> {
+        let socket = owned(&mut self.sockets, id)?;
+        let core = &mut self.core;
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let mut consumed = 0;
+        let (done, failed) = match &socket.tls {
+            Tls::None => {
+                core.meter.switch(Component::Copy);
+                let done = socket.stream.read(buffer);
+                core.meter.switch(Component::Tcp);
+                consumed = done as u32;
+                (done, None)
+            }
+            Tls::Handshake(_) => return socket.nothing_to_read(),
+            Tls::Open(_) => {
+                core.meter.switch(Component::L5);
+                let (session, stream, mut out) = parts(now, socket, core);
+                let done = session.map_or((0, None), |session| session.read(stream, buffer, &mut consumed, &mut out));
+                core.meter.switch(Component::Tcp);
+                done
+            }
+        };
+        if consumed > 0 {
+            socket.tcp.consumed(now, consumed);
+            core.mark_ready(id, socket);
+        }
+        if let Some(reason) = failed {
+            self.fail(now, id, reason.clone());
+            return if done > 0 { Ok(done) } else { Err(SocketError::Closed(reason)) };
+        }
+        if done > 0 { Ok(done) } else { socket.nothing_to_read() }
+    }
+
+    /// The next received bytes in place; `None` is the end of the stream.
+    pub fn read_chunk(&mut self, now: Instant, id: SocketId) -> Result<Option<ReadChunk>, SocketError> {
+        let before = self.core.meter.switch(Component::Tcp);
+        let result = self.read_chunk_with(now, id);
+        self.core.meter.switch(before);
+        result
+    }
+
+    fn read_chunk_with(&mut self, now: Instant, id: SocketId) -> Result<Option<ReadChunk>, SocketError> {
+        let socket = owned(&mut self.sockets, id)?;
+        let core = &mut self.core;
+        let mut consumed = 0;
+        let chunk = match &socket.tls {
+            Tls::None => {
+                let chunk = socket.stream.take_front(u32::MAX);
+                consumed = chunk.as_ref().map_or(0, |chunk| chunk.len() as u32);
+                Ok(chunk)
+            }
+            Tls::Handshake(_) => Ok(None),
+            Tls::Open(_) => {
+                core.meter.switch(Component::L5);
+                let (session, stream, mut out) = parts(now, socket, core);
+                let chunk = session.map_or(Ok(None), |session| session.read_chunk(stream, &mut consumed, &mut out));
+                core.meter.switch(Component::Tcp);
+                chunk
+            }
+        };
+        if consumed > 0 {
+            socket.tcp.consumed(now, consumed);
+            core.mark_ready(id, socket);
+        }
+        match chunk {
+            Ok(Some(buffer)) => Ok(Some(ReadChunk(buffer))),
+            Ok(None) => socket.nothing_to_read().map(|_| None),
+            Err(reason) => {
+                self.fail(now, id, reason.clone());
+                Err(SocketError::Closed(reason))
+            }
+        }
+    }
+}
+
+impl Socket {
+    /// Whether a read would give something: bytes, the end of the stream, or an error.
+    pub fn is_readable(&self) -> bool {
+        let has_data = match &self.tls {
+            Tls::Open(session) => session.is_readable(&self.stream),
+            _ => self.stream.len() > 0,
+        };
+        has_data || self.peer_fin || self.ended.is_some()
+    }
+
+    /// What a read says that found nothing.
+    fn nothing_to_read(&mut self) -> Result<usize, SocketError> {
+        if self.tls.session().is_some_and(|session| session.is_peer_closed()) {
+            return Ok(0);
+        }
+        let is_secured = !matches!(self.tls, Tls::None);
+        match self.ended.as_deref() {
+            Some(CloseReason::Graceful) | None => {}
+            Some(reason) => return Err(SocketError::Closed(reason.clone())),
+        }
+        if self.peer_fin || self.ended.is_some() {
+            return if is_secured { Err(SocketError::Closed(CloseReason::Truncated)) } else { Ok(0) };
+        }
+        self.wants_read = true;
+        if !self.tcp.state().is_synchronized() {
+            return Err(SocketError::NotConnected);
+        }
+        Err(SocketError::WouldBlock)
+    }
+}

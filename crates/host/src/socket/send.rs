@@ -1,0 +1,226 @@
+//! Writing, closing and aborting.
+
+use std::time::Instant;
+
+use nic::ring::Slice;
+
+use super::{Owner, Socket};
+use crate::driver::Payload;
+use crate::meter::Component;
+use crate::serve::parts;
+use crate::stack::{Core, Stack};
+use crate::tls::{Refused, Tls};
+use crate::{CloseReason, SocketError, SocketId};
+
+impl Stack {
+    /// Copies bytes into the send queue; answers how many. Under TLS a call makes at least one record: larger writes
+    /// make better ones.
+    pub fn write(&mut self, now: Instant, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
+        let before = self.core.meter.switch(Component::Tcp);
+        let written = self.write_with(now, id, data.is_empty(), |socket, core, room| match &socket.tls {
+            Tls::Open(_) => {
+                core.meter.switch(Component::L5);
+                let (session, _, mut out) = parts(now, socket, core);
+                let written = session.map_or(Ok(0), |session| session.write(data, room, &mut out));
+                core.meter.switch(Component::Tcp);
+                written
+            }
+            _ => write_plain(now, socket, core, &data[..data.len().min(room as usize)]),
+        });
+        self.core.meter.switch(before);
+        written
+    }
+
+    /// Queues registered memory without a copy; answers how many bytes of it, from the front. The memory must not
+    /// change until the peer has acknowledged it; if an offloaded TLS session finds that it did, the connection ends with
+    /// [`CloseReason::SourceChanged`] and nothing of the change is sent. Where software encrypts, it reads the memory
+    /// at once.
+    pub fn send_slices(&mut self, now: Instant, id: SocketId, slices: &[Slice]) -> Result<usize, SocketError> {
+        let before = self.core.meter.switch(Component::Tcp);
+        let checked = slices.iter().try_for_each(|slice| self.core.driver.regions.check(*slice));
+        let written = checked.and_then(|()| {
+            self.write_with(now, id, slices.is_empty(), |socket, core, room| match &socket.tls {
+                Tls::Open(_) => {
+                    core.meter.switch(Component::L5);
+                    let (session, _, mut out) = parts(now, socket, core);
+                    let written = session.map_or(Ok(0), |session| session.write_slices(slices, room, &mut out));
+                    core.meter.switch(Component::Tcp);
+                    written
+                }
+                _ => Ok(queue_slices(now, socket, core, slices, room)),
+            })
+        });
+        self.core.meter.switch(before);
+        written
+    }
+
+    fn write_with(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        is_empty: bool,
+        write: impl FnOnce(&mut Socket, &mut Core, u32) -> Result<usize, Refused>,
+    ) -> Result<usize, SocketError> {
+        let core = &mut self.core;
+        let socket = owned(&mut self.sockets, id)?;
+        socket.may_write()?;
+        if is_empty {
+            return Ok(0);
+        }
+        let room = socket.room(core.config.send_buffer);
+        if room == 0 {
+            socket.wants_write = true;
+            return Err(SocketError::WouldBlock);
+        }
+        match write(socket, core, room) {
+            Ok(0) => {
+                socket.wants_write = true;
+                Err(SocketError::WouldBlock)
+            }
+            Ok(written) => {
+                core.mark_ready(id, socket);
+                Ok(written)
+            }
+            Err(Refused::NoMemory) => {
+                socket.wants_write = true;
+                if !std::mem::replace(&mut socket.is_starved, true) {
+                    core.starved.push_back(id);
+                }
+                Err(SocketError::WouldBlock)
+            }
+            Err(Refused::SourceGone(slice)) => {
+                let name = core.driver.regions.name(slice.region).to_owned();
+                let reason = CloseReason::SourceGone { name, offset: slice.offset };
+                self.reset(now, id, reason.clone());
+                Err(SocketError::Closed(reason))
+            }
+        }
+    }
+
+    /// Ends this side's direction after what is queued (with close_notify under TLS); reading goes on.
+    pub fn shutdown(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
+        let socket = owned(&mut self.sockets, id)?;
+        if socket.ended.is_some() || std::mem::replace(&mut socket.shut, true) {
+            return Ok(());
+        }
+        let (session, _, mut out) = parts(now, socket, &mut self.core);
+        if let Some(session) = session {
+            session.send_alert(l5p::tls::Alert::CloseNotify, &mut out);
+        }
+        socket.tcp.close(now);
+        self.core.mark_ready(id, socket);
+        Ok(())
+    }
+
+    /// Gives the socket up: what is queued is still sent, then the connection is closed; the id is invalid at once. If the
+    /// peer has sent what was not read, it gets a reset (RFC 1122 §4.2.2.13).
+    pub fn close(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
+        self.shutdown(now, id)?;
+        let socket = owned(&mut self.sockets, id)?;
+        socket.owner = Owner::Nobody;
+        socket.deaf = true;
+        let unread = socket.stream.clear();
+        socket.tcp.consumed(now, unread);
+        socket.tcp.detach(now);
+        self.core.mark_ready(id, socket);
+        self.retire_socket(now, id);
+        Ok(())
+    }
+
+    /// Resets the connection; the id is invalid at once.
+    pub fn abort(&mut self, _now: Instant, id: SocketId) -> Result<(), SocketError> {
+        let socket = owned(&mut self.sockets, id)?;
+        socket.owner = Owner::Nobody;
+        socket.deaf = true;
+        socket.stream.clear();
+        socket.tcp.abort();
+        self.core.mark_ready(id, socket);
+        if self.core.unsent.as_ref().is_some_and(|(owner, _)| *owner == id) {
+            self.core.unsent = None;
+        }
+        Ok(())
+    }
+
+    /// Turns Nagle's algorithm off, or on again.
+    pub fn set_nodelay(&mut self, id: SocketId, nodelay: bool) -> Result<(), SocketError> {
+        owned(&mut self.sockets, id)?.tcp.set_nagle(!nodelay);
+        Ok(())
+    }
+
+    /// Bytes that [`write`](Self::write) has room for now.
+    pub fn send_space(&self, id: SocketId) -> usize {
+        let socket = self.sockets.get(id).filter(|socket| socket.owner == Owner::Application);
+        socket.map_or(0, |socket| socket.room(self.core.config.send_buffer) as usize)
+    }
+}
+
+impl Socket {
+    /// Bytes that may be queued.
+    #[inline]
+    pub fn room(&self, send_buffer: u32) -> u32 {
+        let queued = self.tcp.snd_una().distance_to(self.send.end());
+        send_buffer.saturating_sub(queued).min(self.tcp.send_space())
+    }
+
+    fn may_write(&self) -> Result<(), SocketError> {
+        if let Some(reason) = &self.ended {
+            return Err(SocketError::Closed((**reason).clone()));
+        }
+        if self.shut {
+            return Err(SocketError::SendClosed);
+        }
+        if !self.tcp.state().is_synchronized() {
+            return Err(SocketError::NotConnected);
+        }
+        if matches!(self.tls, Tls::Handshake(_)) {
+            return Err(SocketError::WouldBlock);
+        }
+        Ok(())
+    }
+}
+
+/// The application's socket of this id.
+pub(super) fn owned(sockets: &mut super::Sockets, id: SocketId) -> Result<&mut Socket, SocketError> {
+    let socket = sockets.get_mut(id).filter(|socket| socket.owner == Owner::Application);
+    socket.ok_or(SocketError::NotFound)
+}
+
+fn write_plain(now: Instant, socket: &mut Socket, core: &mut Core, data: &[u8]) -> Result<usize, Refused> {
+    let mut rest = data;
+    while !rest.is_empty() {
+        let room = core.driver.tail_room();
+        let len = rest.len().min(if room > 0 { room as usize } else { MAX_COPY });
+        let Some(mut buffer) = core.driver.take_tail(len as u32) else { break };
+        core.meter.switch(Component::Copy);
+        buffer.copy_from_slice(&rest[..len]);
+        core.meter.switch(Component::Tcp);
+        socket.send.push(Payload::plain(buffer));
+        rest = &rest[len..];
+    }
+    let written = data.len() - rest.len();
+    if written == 0 {
+        return Err(Refused::NoMemory);
+    }
+    socket.tcp.queue(now, written as u32);
+    Ok(written)
+}
+
+/// Bytes copied to one block.
+const MAX_COPY: usize = 65_536;
+
+fn queue_slices(now: Instant, socket: &mut Socket, core: &mut Core, slices: &[Slice], room: u32) -> usize {
+    let mut left = room;
+    for slice in slices {
+        let len = slice.len.min(left);
+        if len == 0 {
+            break;
+        }
+        let part = Slice { len, ..*slice };
+        core.driver.regions.take(part);
+        socket.send.push(Payload::region(part, None));
+        left -= len;
+    }
+    let queued = room - left;
+    socket.tcp.queue(now, queued);
+    queued as usize
+}

@@ -1,0 +1,8 @@
+//! Two stacks, each on a NIC of its own, in one thread and in virtual time.
+
+mod pair;
+
+mod offload;
+mod plain;
+mod tls;
+mod zero_copy;

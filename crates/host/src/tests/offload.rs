@@ -1,0 +1,113 @@
+//! What offload and fallback do.
+
+use std::time::Duration;
+
+use l5p::tls::{Algorithm, Options, Version};
+
+use super::pair::{CLIENT, Fate, Pair, SERVER, lossy, options, pattern};
+use crate::{Offload, OffloadState};
+
+#[test]
+fn without_contexts_software_does_it_all() {
+    let mut pair = Pair::with(|_, (_, function)| function.contexts = 0);
+    let (client, server) = pair.secure(&Options::default(), [Offload::Both; 2]);
+    let data = pattern(300_000);
+    assert!(pair.transfer(SERVER, server, client, &data) == data);
+    let info = pair.hosts[SERVER].stack.info(server).and_then(|info| info.tls).expect("TLS");
+    assert_eq!((info.transmit, info.receive), (OffloadState::FellBack, OffloadState::FellBack));
+    assert_eq!(pair.counter(SERVER, "TlsTxRecordsSw"), info.records_sent);
+    assert_eq!(pair.counter(SERVER, "TlsCurrTxDevice"), 0);
+    assert_eq!(pair.counter(SERVER, "TlsContextRefused"), 2);
+}
+
+#[test]
+fn offload_can_be_changed_on_the_way() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.secure(&Options::default(), [Offload::None; 2]);
+    pair.wire = lossy(SERVER, 0.01, 0.01, 9);
+    let data = pattern(250_000);
+    for (from, to) in [
+        (Offload::Both, Offload::Rx),
+        (Offload::None, Offload::Both),
+        (Offload::Tx, Offload::None),
+        (Offload::Both, Offload::Both),
+    ] {
+        let now = pair.now;
+        pair.stack(SERVER).set_offload(now, server, from).expect("TLS");
+        pair.stack(CLIENT).set_offload(now, client, to).expect("TLS");
+        assert!(pair.transfer(SERVER, server, client, &data) == data);
+        assert!(pair.transfer(CLIENT, client, server, &data[..50_000]) == data[..50_000]);
+    }
+    assert!(pair.counter(SERVER, "TlsTxRecordsSw") > 0 && pair.counter(SERVER, "TlsTxRecordsDevice") > 0);
+}
+
+#[test]
+fn records_of_a_context_that_failed_are_encrypted_in_software() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.secure(&Options::default(), [Offload::Both; 2]);
+    let data = pattern(400_000);
+    let now = pair.now;
+    assert_eq!(pair.stack(SERVER).write(now, server, &data), Ok(data.len()));
+    // A part is out, the rest is framed for a context that then fails.
+    for _ in 0..3 {
+        pair.step();
+    }
+    let shadow = pair.hosts[SERVER].stack.core.driver.contexts.iter_mut().find(|shadow| shadow.frontier != wire::SeqNum(0));
+    shadow.expect("a context").failed = true;
+    let rest = pair.transfer(SERVER, server, client, &[]);
+    let mut received = rest;
+    let mut buffer = vec![0; 100_000];
+    assert!(pair.run_until(Duration::from_secs(60), |pair| {
+        let now = pair.now;
+        while let Ok(bytes) = pair.stack(CLIENT).read(now, client, &mut buffer) {
+            received.extend_from_slice(&buffer[..bytes]);
+        }
+        received.len() >= data.len()
+    }));
+    assert!(received == data);
+    assert!(pair.counter(SERVER, "TlsTxRecordsFallback") > 0);
+}
+
+#[test]
+fn no_plaintext_of_an_offloaded_flow_is_on_the_wire() {
+    let mut pair = Pair::with(|_, (_, function)| function.send_entries = 16);
+    let options = options(Version::Tls13, Algorithm::Aes128Gcm);
+    let (client, server) = pair.secure(&options, [Offload::Both; 2]);
+    let data = pattern(600_000);
+    let windows: std::collections::HashSet<Vec<u8>> = data.windows(16).step_by(4).map(<[u8]>::to_vec).collect();
+    let mut loss = lossy(SERVER, 0.05, 0.05, 4);
+    pair.wire = Box::new(move |from, frame| {
+        if from == SERVER {
+            let leaks = frame.windows(16).any(|window| windows.contains(window));
+            assert!(!leaks, "plaintext on the wire");
+        }
+        loss(from, frame)
+    });
+    assert!(pair.transfer(SERVER, server, client, &data) == data);
+    assert!(pair.counter(SERVER, "DriverTxRecoveries") > 0);
+}
+
+#[test]
+fn a_resync_request_is_answered_also_when_nobody_reads() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.secure(&Options::default(), [Offload::Both; 2]);
+    let mut count = 0;
+    pair.wire = Box::new(move |from, frame| {
+        // One long hole, so that the receiver's context loses the record boundary.
+        if from == SERVER && frame.len() > 1000 {
+            count += 1;
+            if (40..80).contains(&count) {
+                return Fate::Drop;
+            }
+        }
+        Fate::Pass
+    });
+    let data = pattern(200_000);
+    assert!(pair.transfer(SERVER, server, client, &data) == data);
+    let now = pair.now;
+    pair.stack(SERVER).write(now, server, &data).expect("room");
+    pair.run_for(Duration::from_secs(2));
+    let asked = pair.counter(CLIENT, "TlsRxDeviceResync");
+    let session = pair.hosts[CLIENT].stack.sockets.get(client).and_then(|socket| socket.tls.session());
+    assert!(asked == 0 || !session.expect("TLS").has_questions(), "{asked} asked");
+}

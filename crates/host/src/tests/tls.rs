@@ -1,0 +1,210 @@
+//! TLS in every mode.
+
+use std::time::Duration;
+
+use l5p::tls::{Alert, Algorithm, Options, Version};
+
+use super::pair::{CLIENT, Fate, Pair, SERVER, lossy, options, pattern};
+use crate::{CloseReason, Event, Offload, SocketError};
+
+const MODES: [Offload; 4] = [Offload::None, Offload::Tx, Offload::Rx, Offload::Both];
+const SUITES: [(Version, Algorithm); 6] = [
+    (Version::Tls13, Algorithm::Aes128Gcm),
+    (Version::Tls13, Algorithm::Aes256Gcm),
+    (Version::Tls13, Algorithm::ChaCha20Poly1305),
+    (Version::Tls12, Algorithm::Aes128Gcm),
+    (Version::Tls12, Algorithm::Aes256Gcm),
+    (Version::Tls12, Algorithm::ChaCha20Poly1305),
+];
+
+#[test]
+fn every_suite_works_in_every_mode() {
+    let data = pattern(300_000);
+    for (version, algorithm) in SUITES {
+        for mode in MODES {
+            let mut pair = Pair::new();
+            let (client, server) = pair.secure(&options(version, algorithm), [mode, mode]);
+            assert!(pair.transfer(SERVER, server, client, &data) == data, "{version:?} {algorithm:?} {mode:?}");
+            assert!(pair.transfer(CLIENT, client, server, &data) == data, "{version:?} {algorithm:?} {mode:?}");
+            if mode.transmit() {
+                assert!(pair.counter(CLIENT, "TlsTxRecordsDevice") >= 18);
+                assert_eq!(pair.counter(CLIENT, "TlsTxRecordsSw"), 0);
+            } else {
+                assert_eq!(pair.counter(CLIENT, "TlsTxRecordsDevice"), 0);
+            }
+            if mode.receive() {
+                assert_eq!(pair.counter(CLIENT, "TlsRxRecordsPartial"), 0);
+                assert!(pair.counter(CLIENT, "TlsRxRecordsFull") >= 18, "{version:?} {algorithm:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn loss_and_reordering_change_nothing_that_is_read() {
+    let data = pattern(1_500_000);
+    for (version, algorithm) in SUITES {
+        for (seed, mode) in MODES.into_iter().enumerate() {
+            let mut pair = Pair::new();
+            let (client, server) = pair.secure(&options(version, algorithm), [mode, mode]);
+            pair.wire = lossy(SERVER, 0.02, 0.02, seed as u64 + 77);
+            assert!(pair.transfer(SERVER, server, client, &data) == data, "{version:?} {algorithm:?} {mode:?}");
+            if mode.transmit() {
+                assert!(pair.counter(SERVER, "DriverTxRecoveries") > 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn key_updates_of_both_sides_lose_nothing() {
+    let options = options(Version::Tls13, Algorithm::Aes128Gcm);
+    let data = pattern(400_000);
+    for mode in MODES {
+        let mut pair = Pair::new();
+        let (client, server) = pair.secure(&options, [mode, mode]);
+        pair.wire = lossy(SERVER, 0.01, 0.01, 3);
+        for round in 0..4 {
+            let now = pair.now;
+            pair.stack(SERVER).key_update(now, server, round % 2 == 0).expect("TLS 1.3");
+            assert!(pair.transfer(SERVER, server, client, &data) == data, "{mode:?}");
+            let now = pair.now;
+            pair.stack(CLIENT).key_update(now, client, true).expect("TLS 1.3");
+            assert!(pair.transfer(CLIENT, client, server, &data[..10_000]) == data[..10_000], "{mode:?}");
+        }
+        assert!(pair.counter(CLIENT, "TlsRxRekeyOk") >= 4);
+        assert!(pair.counter(SERVER, "TlsTxRekeyOk") >= 4);
+    }
+}
+
+#[test]
+fn close_notify_ends_the_stream_and_its_absence_is_an_error() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.secure(&Options::default(), [Offload::Both; 2]);
+    let now = pair.now;
+    pair.stack(SERVER).write(now, server, b"bye").expect("room");
+    pair.stack(SERVER).close(now, server).expect("open");
+    pair.run_for(Duration::from_millis(50));
+    let mut buffer = [0; 64];
+    let now = pair.now;
+    assert_eq!(pair.stack(CLIENT).read(now, client, &mut buffer), Ok(3));
+    assert_eq!(pair.stack(CLIENT).read(now, client, &mut buffer), Ok(0));
+
+    let mut pair = Pair::new();
+    let (client, server) = pair.secure(&Options::default(), [Offload::Both; 2]);
+    // The peer's TCP ends without a word from its TLS.
+    let now = pair.now;
+    pair.stack(SERVER).sockets.get_mut(server).expect("open").tcp.close(now);
+    let socket = pair.hosts[SERVER].stack.sockets.get_mut(server).expect("open");
+    pair.hosts[SERVER].stack.core.mark_ready(server, socket);
+    pair.run_for(Duration::from_millis(50));
+    let now = pair.now;
+    assert_eq!(
+        pair.stack(CLIENT).read(now, client, &mut buffer),
+        Err(SocketError::Closed(CloseReason::Truncated))
+    );
+}
+
+#[test]
+fn a_changed_byte_is_answered_by_bad_record_mac() {
+    for mode in [Offload::None, Offload::Both] {
+        let mut pair = Pair::new();
+        let (client, server) = pair.secure(&Options::default(), [mode; 2]);
+        let data = pattern(100_000);
+        let mut seen = 0;
+        pair.wire = Box::new(move |from, frame| {
+            if from == SERVER && frame.len() > 1000 {
+                seen += 1;
+                if seen == 30 {
+                    // Beyond TCP's header, and the checksum made right again.
+                    flip(frame, 200);
+                }
+            }
+            Fate::Pass
+        });
+        let now = pair.now;
+        pair.stack(SERVER).write(now, server, &data).expect("room");
+        let mut buffer = vec![0; 20_000];
+        let mut failure = None;
+        pair.run_until(Duration::from_secs(5), |pair| {
+            let now = pair.now;
+            loop {
+                match pair.stack(CLIENT).read(now, client, &mut buffer) {
+                    Ok(_) => {}
+                    Err(SocketError::Closed(reason)) => failure = Some(reason),
+                    Err(_) => {}
+                }
+                if failure.is_some() || buffer[0] == 255 || pair.hosts[CLIENT].stack.info(client).is_none_or(|i| i.receive_queue == 0) {
+                    break;
+                }
+                break;
+            }
+            failure.is_some()
+        });
+        let Some(CloseReason::Tls { alert, record, .. }) = failure else { panic!("{mode:?}: {failure:?}") };
+        assert_eq!((alert, record), (Alert::BadRecordMac, 2), "{mode:?}");
+        let mut told = None;
+        pair.run_until(Duration::from_secs(1), |pair| {
+            let now = pair.now;
+            if let Err(SocketError::Closed(reason)) = pair.stack(SERVER).read(now, server, &mut buffer) {
+                told = Some(reason);
+            }
+            told.is_some()
+        });
+        assert_eq!(told, Some(CloseReason::PeerAlert(20)), "{mode:?}");
+    }
+}
+
+/// Changes a byte of a frame and its TCP checksum with it.
+fn flip(frame: &mut [u8], at: usize) {
+    let parsed = wire::packet::parse(frame).expect("TCP");
+    frame[at] ^= 0x55;
+    let (l4, end) = (parsed.l4_offset as usize, parsed.payload_offset as usize + parsed.payload_len as usize);
+    wire::tcp::fill_checksum(parsed.flow.src.0, parsed.flow.dst.0, &mut frame[l4..end]);
+}
+
+#[test]
+fn a_client_that_does_not_trust_the_server_says_so() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connect(super::pair::v4);
+    let now = pair.now;
+    let roots = std::sync::Arc::new(rustls::RootCertStore::empty());
+    let config = l5p::tls::client_config(l5p::tls::Trust::Roots(roots), &Options::default()).expect("a configuration");
+    let name = rustls::pki_types::ServerName::try_from("server.test").expect("a name");
+    pair.stack(CLIENT).start_tls(now, client, crate::TlsRole::Client { config, name }, Offload::Both).expect("starts");
+    let certificate = l5p::tls::Certificate::self_signed(["server.test".to_owned()]).expect("a certificate");
+    let config = l5p::tls::server_config(certificate, &Options::default()).expect("a configuration");
+    pair.stack(SERVER).start_tls(now, server, crate::TlsRole::Server { config }, Offload::Both).expect("starts");
+    pair.run_for(Duration::from_secs(1));
+    let ended = |pair: &Pair, at: usize| {
+        pair.hosts[at].events.iter().find_map(|event| match event {
+            Event::Closed(_, reason) => Some(reason.clone()),
+            _ => None,
+        })
+    };
+    assert!(matches!(ended(&pair, CLIENT), Some(CloseReason::Handshake(_))), "{:?}", ended(&pair, CLIENT));
+    assert_eq!(ended(&pair, SERVER), Some(CloseReason::PeerAlert(48)));
+}
+
+#[test]
+fn records_in_place_are_read_as_they_were_written() {
+    for mode in MODES {
+        let mut pair = Pair::new();
+        let (client, server) = pair.secure(&Options::default(), [mode; 2]);
+        let data = pattern(500_000);
+        let (mut written, mut received) = (0, Vec::new());
+        assert!(pair.run_until(Duration::from_secs(60), |pair| {
+            let now = pair.now;
+            if written < data.len()
+                && let Ok(bytes) = pair.stack(SERVER).write(now, server, &data[written..])
+            {
+                written += bytes;
+            }
+            while let Ok(Some(chunk)) = pair.stack(CLIENT).read_chunk(now, client) {
+                received.extend_from_slice(&chunk);
+            }
+            received.len() == data.len()
+        }));
+        assert!(received == data, "{mode:?}");
+    }
+}

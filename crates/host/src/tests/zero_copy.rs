@@ -1,0 +1,174 @@
+//! Zero-copy sends, and memory that changes under them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use l5p::tls::{Algorithm, Version};
+use nic::ring::{Region, Slice};
+
+use super::pair::{CLIENT, Fate, Pair, SERVER, lossy, options, pattern, region};
+use crate::{CloseReason, Event, Offload, SocketId};
+
+fn send_all(pair: &mut Pair, server: SocketId, client: SocketId, slices: &[Slice]) -> Vec<u8> {
+    let total: u64 = slices.iter().map(|slice| u64::from(slice.len)).sum();
+    let mut left: Vec<Slice> = slices.to_vec();
+    let mut received = Vec::new();
+    let mut buffer = vec![0; 200_000];
+    pair.run_until(Duration::from_secs(300), |pair| {
+        let now = pair.now;
+        while !left.is_empty() {
+            let Ok(mut taken) = pair.stack(SERVER).send_slices(now, server, &left) else { break };
+            while taken > 0 {
+                let bytes = (left[0].len as usize).min(taken) as u32;
+                left[0].offset += u64::from(bytes);
+                left[0].len -= bytes;
+                taken -= bytes as usize;
+                if left[0].len == 0 {
+                    left.remove(0);
+                }
+            }
+        }
+        while let Ok(bytes) = pair.stack(CLIENT).read(now, client, &mut buffer) {
+            if bytes == 0 {
+                break;
+            }
+            received.extend_from_slice(&buffer[..bytes]);
+        }
+        received.len() as u64 >= total
+    });
+    received
+}
+
+const SUITES: [(Version, Algorithm); 3] = [
+    (Version::Tls13, Algorithm::Aes128Gcm),
+    (Version::Tls12, Algorithm::Aes256Gcm),
+    (Version::Tls13, Algorithm::ChaCha20Poly1305),
+];
+
+#[test]
+fn slices_arrive_in_every_mode_with_loss() {
+    let data = pattern(1_000_000);
+    for (version, algorithm) in SUITES {
+        for (seed, mode) in [Offload::None, Offload::Both].into_iter().enumerate() {
+            let mut pair = Pair::new();
+            let (client, server) = pair.secure(&options(version, algorithm), [mode; 2]);
+            pair.wire = lossy(SERVER, 0.02, 0.02, seed as u64 + 5);
+            let id = pair.stack(SERVER).register(region(&data), "file").expect("an id");
+            let slices = [
+                Slice { region: id, offset: 10, len: 3 },
+                Slice { region: id, offset: 100_000, len: 600_000 },
+                Slice { region: id, offset: 0, len: 100_000 },
+            ];
+            let wanted: Vec<u8> =
+                slices.iter().flat_map(|s| &data[s.offset as usize..][..s.len as usize]).copied().collect();
+            let received = send_all(&mut pair, server, client, &slices);
+            assert!(received == wanted, "{version:?} {algorithm:?} {mode:?}: {} bytes", received.len());
+            assert!(mode == Offload::None || pair.counter(SERVER, "DriverTxRecoveries") > 0);
+            // Written and zero-copy records in turn.
+            let now = pair.now;
+            pair.stack(SERVER).write(now, server, b"header").expect("room");
+            let received = send_all(&mut pair, server, client, &slices[..1]);
+            assert_eq!(received, [b"header", &data[10..13]].concat());
+        }
+    }
+}
+
+#[test]
+fn a_source_that_changes_before_its_retransmission_ends_the_connection() {
+    let data = pattern(400_000);
+    for (version, algorithm) in SUITES {
+        let mut pair = Pair::new();
+        let (client, server) = pair.secure(&options(version, algorithm), [Offload::Both; 2]);
+        let memory = region(&data);
+        let id = pair.stack(SERVER).register(Arc::clone(&memory), "/srv/file").expect("an id");
+        let changing = Arc::clone(&memory);
+        let mut count = 0;
+        pair.wire = Box::new(move |from, frame| {
+            if from == SERVER && frame.len() > 1000 {
+                count += 1;
+                if count == 30 {
+                    // Lost; and before it is sent again, somebody writes to all of the file.
+                    for page in 0..100 {
+                        changing.write(page * 4000, &[0xee; 16]);
+                    }
+                    return Fate::Drop;
+                }
+            }
+            Fate::Pass
+        });
+        let now = pair.now;
+        let slice = Slice { region: id, offset: 0, len: 400_000 };
+        pair.stack(SERVER).send_slices(now, server, &[slice]).expect("room");
+        pair.run_for(Duration::from_secs(5));
+        let reason = pair.hosts[SERVER].events.iter().find_map(|event| match event {
+            Event::Closed(_, reason) => Some(reason.clone()),
+            _ => None,
+        });
+        let Some(CloseReason::SourceChanged { name, offset }) = reason else { panic!("{algorithm:?}: {reason:?}") };
+        assert_eq!(name, "/srv/file");
+        assert!((16_384..65_536).contains(&offset), "{offset}");
+        assert!(pair.hosts[CLIENT].events.contains(&Event::Closed(client, CloseReason::Reset)));
+    }
+}
+
+#[test]
+fn a_source_that_goes_away_ends_its_connection_only() {
+    let mut pair = Pair::new();
+    let options = options(Version::Tls13, Algorithm::Aes128Gcm);
+    let (client, server) = pair.secure(&options, [Offload::Both; 2]);
+    let (other_client, other_server) = pair.connect(super::pair::v4);
+    let memory: Arc<Region> = region(&pattern(400_000));
+    let id = pair.stack(SERVER).register(Arc::clone(&memory), "/srv/short").expect("an id");
+    let now = pair.now;
+    let slice = Slice { region: id, offset: 0, len: 400_000 };
+    pair.stack(SERVER).send_slices(now, server, &[slice]).expect("room");
+    memory.faulted.store(true, Ordering::Release);
+    pair.run_for(Duration::from_secs(1));
+    assert!(pair.hosts[SERVER].events.iter().any(
+        |event| matches!(event, Event::Closed(id, CloseReason::SourceGone { name, .. }) if *id == server && name == "/srv/short")
+    ));
+    let _ = client;
+    assert_eq!(pair.transfer(SERVER, other_server, other_client, b"still here"), b"still here");
+}
+
+#[test]
+fn a_region_is_held_until_nothing_names_it() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connect(super::pair::v4);
+    let data = pattern(100_000);
+    let memory = region(&data);
+    let id = pair.stack(SERVER).register(Arc::clone(&memory), "file").expect("an id");
+    let now = pair.now;
+    let slice = Slice { region: id, offset: 0, len: 100_000 };
+    pair.stack(SERVER).send_slices(now, server, &[slice]).expect("room");
+    pair.stack(SERVER).unregister(id);
+    assert!(pair.stack(SERVER).send_slices(now, server, &[slice]).is_err());
+    assert!(Arc::strong_count(&memory) > 1);
+    let mut received = Vec::new();
+    let mut buffer = vec![0; 100_000];
+    pair.run_until(Duration::from_secs(5), |pair| {
+        let now = pair.now;
+        while let Ok(bytes) = pair.stack(CLIENT).read(now, client, &mut buffer) {
+            received.extend_from_slice(&buffer[..bytes]);
+        }
+        false
+    });
+    assert!(received == data);
+    assert!(Arc::strong_count(&memory) <= 2, "only the device's copy of the table may hold it");
+}
+
+#[test]
+fn slices_outside_of_registered_memory_are_refused() {
+    let mut pair = Pair::new();
+    let (_, server) = pair.connect(super::pair::v4);
+    let id = pair.stack(SERVER).register(region(&[1; 100]), "file").expect("an id");
+    let now = pair.now;
+    for (offset, len) in [(0, 101), (100, 1), (u64::MAX, 2), (5, 0)] {
+        let slice = Slice { region: id, offset, len };
+        assert!(pair.stack(SERVER).send_slices(now, server, &[slice]).is_err());
+    }
+    // The stack's own arena is nobody else's to send from.
+    let arena = Slice { region: nic::ring::RegionId(0), offset: 0, len: 10 };
+    assert!(pair.stack(SERVER).send_slices(now, server, &[arena]).is_err());
+}

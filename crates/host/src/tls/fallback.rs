@@ -1,0 +1,82 @@
+//! Encrypting in software what was framed for the NIC.
+
+use nic::ring::ContextId;
+use tcp::SendQueue;
+use wire::SeqNum;
+
+use super::session::Session;
+use crate::CloseReason;
+use crate::counters::Counters;
+use crate::driver::{Driver, Payload};
+
+/// What became of a record that the NIC can't encrypt.
+#[derive(Debug)]
+pub(crate) enum Fallback {
+    /// The send queue now holds its ciphertext.
+    Sealed,
+    /// The NIC may still read the plaintext, or memory has run out: try again later.
+    Later,
+    /// It can't be sent by anybody.
+    Impossible(CloseReason),
+}
+
+impl Session {
+    /// Puts the ciphertext of the record around `tcpsn` in the place of its plaintext.
+    ///
+    /// A record of memory that others may change, of which the NIC has sent a part, is sent again only if all of it had
+    /// been sent and its integrity value, which the NIC has left in the record, still is what comes out: else its counter
+    /// would be used on two plaintexts.
+    pub fn encrypt_in_software(
+        &mut self,
+        context: ContextId,
+        tcpsn: SeqNum,
+        send: &mut SendQueue<Payload>,
+        driver: &mut Driver,
+        counters: &mut Counters,
+    ) -> Fallback {
+        let Some(record) = self.writer.message_state(tcpsn) else {
+            return Fallback::Impossible(CloseReason::Device("a record's state is not known any more".into()));
+        };
+        if !driver.is_drained() {
+            return Fallback::Later;
+        }
+        let mut framed = Vec::with_capacity(record.len as usize);
+        let mut source = None;
+        let mut in_place = Vec::new();
+        let end = record.start + record.len;
+        send.slices(record.start, record.len, |payload, offset, len| {
+            let slice = payload.slice(offset, len);
+            match payload.as_buffer() {
+                Some(buffer) => framed.extend_from_slice(&buffer[offset as usize..(offset + len) as usize]),
+                None => {
+                    framed.extend_from_slice(driver.regions.bytes(slice).unwrap_or_default());
+                    source.get_or_insert(slice);
+                    in_place.push(slice);
+                }
+            }
+        });
+        if framed.len() != record.len as usize {
+            return Fallback::Impossible(CloseReason::Device("a record's bytes are gone".into()));
+        }
+        let Some(mut sealed) = driver.take_tail(record.len) else { return Fallback::Later };
+        self.writer.encrypt_framed(&record, &[&framed], &mut sealed);
+        if let Some(source) = source {
+            let name = driver.regions.name(source.region).to_owned();
+            let frontier = driver.contexts.get(context).map_or(record.start, |shadow| shadow.frontier);
+            if driver.regions.is_faulted(source.region) {
+                return Fallback::Impossible(CloseReason::SourceGone { name, offset: source.offset });
+            }
+            let same = sealed[sealed.len() - l5p::tls::ICV_LEN..] == framed[framed.len() - l5p::tls::ICV_LEN..];
+            if frontier.after(record.start) && !(frontier.at_or_after(end) && same) {
+                counters.tls_source_changed += 1;
+                return Fallback::Impossible(CloseReason::SourceChanged { name, offset: source.offset });
+            }
+        }
+        for slice in in_place {
+            driver.regions.give_back(slice);
+        }
+        send.replace(record.start..end, Payload::plain(sealed));
+        counters.tls_tx_records_fallback += 1;
+        Fallback::Sealed
+    }
+}

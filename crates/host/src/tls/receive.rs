@@ -1,0 +1,311 @@
+//! Opening records, of which the NIC may have decrypted all, a part or nothing.
+
+use l5p::tls::{Alert, ContentType, Event, HEADER_LEN, Location, Offloaded, Opened, Output, TlsError, Violation};
+
+use super::session::{Outgoing, Session};
+use crate::CloseReason;
+use crate::memory::Buffer;
+use crate::socket::Stream;
+
+/// A record that was opened in place: where its content lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Open {
+    /// Bytes before the content.
+    skip: u32,
+    /// Bytes of content.
+    content: u32,
+    /// Bytes after the content.
+    tail: u32,
+}
+
+/// What opening a record gave.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// A record was opened in place, or had nothing for the application.
+    Opened,
+    /// So many bytes were put out directly.
+    Direct(usize),
+    /// No whole record is there.
+    Nothing,
+    /// The connection must end.
+    Failed(CloseReason),
+}
+
+/// Bytes of content that the session keeps on the stack at a time, for its own messages.
+const MESSAGE: usize = 512;
+
+impl Session {
+    /// Whether a whole record is there, opened or not, or something to say about the next.
+    pub fn is_readable(&self, stream: &Stream) -> bool {
+        if self.opened.iter().any(|open| open.content > 0) || self.peer_closed {
+            return true;
+        }
+        let mut header = [0; HEADER_LEN];
+        if stream.peek(self.opened_len, &mut header) < HEADER_LEN {
+            return false;
+        }
+        match self.reader.next_len(&header) {
+            Ok(Some(len)) => stream.len() - self.opened_len >= len as u32,
+            Ok(None) => false,
+            Err(_) => true,
+        }
+    }
+
+    /// Copies content out. Answers how many bytes, and what must end the connection. Consumed bytes of the stream are
+    /// added to `consumed`.
+    pub fn read(
+        &mut self,
+        stream: &mut Stream,
+        buffer: &mut [u8],
+        consumed: &mut u32,
+        out: &mut Outgoing<'_>,
+    ) -> (usize, Option<CloseReason>) {
+        let mut done = 0;
+        while done < buffer.len() {
+            if let Some(open) = self.opened.front_mut() {
+                stream.skip(open.skip);
+                let wanted = (open.content as usize).min(buffer.len() - done);
+                stream.read(&mut buffer[done..done + wanted]);
+                done += wanted;
+                self.settle(wanted as u32, stream, consumed);
+                continue;
+            }
+            match self.open_next(stream, Some(&mut buffer[done..]), consumed, out) {
+                Outcome::Opened => {}
+                Outcome::Direct(len) => done += len,
+                Outcome::Nothing => break,
+                Outcome::Failed(reason) => return (done, Some(reason)),
+            }
+        }
+        (done, None)
+    }
+
+    /// The next content as it lies in memory.
+    pub fn read_chunk(
+        &mut self,
+        stream: &mut Stream,
+        consumed: &mut u32,
+        out: &mut Outgoing<'_>,
+    ) -> Result<Option<Buffer>, CloseReason> {
+        loop {
+            if let Some(open) = self.opened.front_mut() {
+                stream.skip(open.skip);
+                let chunk = (open.content > 0).then(|| stream.take_front(open.content)).flatten();
+                self.settle(chunk.as_ref().map_or(0, |chunk| chunk.len() as u32), stream, consumed);
+                if chunk.is_some() {
+                    return Ok(chunk);
+                }
+                continue;
+            }
+            match self.open_next(stream, None, consumed, out) {
+                Outcome::Opened | Outcome::Direct(_) => {}
+                Outcome::Nothing => return Ok(None),
+                Outcome::Failed(reason) => return Err(reason),
+            }
+        }
+    }
+
+    /// Opens every whole record that is there, since the NIC waits to hear where records begin.
+    pub fn open_ahead(
+        &mut self,
+        stream: &mut Stream,
+        consumed: &mut u32,
+        out: &mut Outgoing<'_>,
+    ) -> Option<CloseReason> {
+        loop {
+            match self.open_next(stream, None, consumed, out) {
+                Outcome::Opened | Outcome::Direct(_) => {}
+                Outcome::Nothing => break,
+                Outcome::Failed(reason) => return Some(reason),
+            }
+        }
+        // Records that had nothing for the application need not wait for it.
+        while let Some(open) = self.opened.front()
+            && open.content == 0
+        {
+            stream.skip(open.skip);
+            self.settle(0, stream, consumed);
+        }
+        None
+    }
+
+    /// Accounts for `taken` bytes of the first open record's content, which were consumed with what was before them; the
+    /// record goes when nothing is left of it.
+    #[inline]
+    fn settle(&mut self, taken: u32, stream: &mut Stream, consumed: &mut u32) {
+        let Some(open) = self.opened.front_mut() else { return };
+        let mut bytes = open.skip + taken;
+        open.skip = 0;
+        open.content -= taken;
+        if open.content == 0 {
+            stream.skip(open.tail);
+            bytes += open.tail;
+            self.opened.pop_front();
+        }
+        self.opened_len -= bytes;
+        *consumed += bytes;
+    }
+
+    /// Opens the next record: to `output` if it fits there and nothing is open before it, else in place.
+    pub fn open_next(
+        &mut self,
+        stream: &mut Stream,
+        output: Option<&mut [u8]>,
+        consumed: &mut u32,
+        out: &mut Outgoing<'_>,
+    ) -> Outcome {
+        if self.peer_closed {
+            // RFC 8446 §6.1: what comes after close_notify is ignored.
+            let rest = stream.len() - self.opened_len;
+            if self.opened.is_empty() {
+                stream.skip(rest);
+                *consumed += rest;
+            }
+            return Outcome::Nothing;
+        }
+        let offset = self.opened_len;
+        let mut header = [0; HEADER_LEN];
+        if stream.peek(offset, &mut header) < HEADER_LEN {
+            return Outcome::Nothing;
+        }
+        let len = match self.reader.next_len(&header) {
+            Ok(Some(len)) => len as u32,
+            Ok(None) => return Outcome::Nothing,
+            Err(error) => return self.fail(error, out),
+        };
+        if stream.len() - offset < len {
+            return Outcome::Nothing;
+        }
+        self.reader.note_record(stream.start() + offset);
+        let mut output = output.filter(|_| offset == 0);
+        let reader = &mut self.reader;
+        let target = output.as_deref_mut().map_or(Output::InPlace, Output::To);
+        let opened = match stream.with_pieces(offset, len, |pieces| reader.open(pieces, target)) {
+            Ok(opened) => opened,
+            Err(error) => return self.fail(error, out),
+        };
+        self.count(&opened, out);
+        let outcome = self.take_content(&opened, offset, len, stream, output, out);
+        if !matches!(outcome, Outcome::Failed(_)) {
+            match opened.content {
+                Location::Output(_) => {
+                    stream.skip(len);
+                    *consumed += len;
+                }
+                Location::Record(range) => {
+                    let open = if opened.content_type == ContentType::APPLICATION_DATA {
+                        Open { skip: range.start as u32, content: range.len() as u32, tail: len - range.end as u32 }
+                    } else {
+                        Open { skip: len, content: 0, tail: 0 }
+                    };
+                    self.opened.push_back(open);
+                    self.opened_len += len;
+                }
+            }
+        }
+        // The next record's position is known only now.
+        let outcome = match outcome {
+            Outcome::Failed(reason) => Outcome::Failed(reason),
+            outcome => self.follow_up(stream, out).map_or(outcome, Outcome::Failed),
+        };
+        self.answer_resyncs(out.driver);
+        outcome
+    }
+
+    /// Acts on a record's content; application data needs none but a check of its place.
+    fn take_content(
+        &mut self,
+        opened: &Opened,
+        offset: u32,
+        _len: u32,
+        stream: &Stream,
+        output: Option<&mut [u8]>,
+        out: &mut Outgoing<'_>,
+    ) -> Outcome {
+        let is_data = opened.content_type == ContentType::APPLICATION_DATA;
+        let handled = if is_data {
+            match &mut self.post_handshake {
+                Some(post_handshake) => post_handshake.handle_record(opened.record, opened.content_type, []),
+                None => Ok(()),
+            }
+        } else {
+            match &opened.content {
+                Location::Output(len) => {
+                    let content = output.as_deref().map_or(&[][..], |output| &output[..*len]);
+                    self.handle_message(opened, content)
+                }
+                Location::Record(range) => {
+                    let mut inline = [0; MESSAGE];
+                    let mut long = Vec::new();
+                    let content: &mut [u8] = if range.len() <= MESSAGE {
+                        &mut inline[..range.len()]
+                    } else {
+                        long.resize(range.len(), 0);
+                        &mut long
+                    };
+                    stream.peek(offset + range.start as u32, content);
+                    self.handle_message(opened, content)
+                }
+            }
+        };
+        match (handled, &opened.content) {
+            (Err(error), _) => self.fail(error, out),
+            (Ok(()), Location::Output(len)) if is_data => Outcome::Direct(*len),
+            (Ok(()), _) => Outcome::Opened,
+        }
+    }
+
+    fn handle_message(&mut self, opened: &Opened, content: &[u8]) -> Result<(), TlsError> {
+        if let Some(post_handshake) = &mut self.post_handshake {
+            return post_handshake.handle_record(opened.record, opened.content_type, [content]);
+        }
+        // Keys from elsewhere: nobody is there to make new ones.
+        let violation = match (opened.content_type, content) {
+            (ContentType::ALERT, [_, 0]) => {
+                self.peer_closed = true;
+                return Ok(());
+            }
+            (ContentType::HANDSHAKE, [kind, ..]) => Violation::HandshakeMessage(*kind),
+            (ContentType::ALERT, _) => Violation::Malformed("alert"),
+            (kind, _) => Violation::ContentType(kind.0),
+        };
+        Err(TlsError { record: opened.record, violation })
+    }
+
+    /// Does what the messages of the record opened last ask for.
+    fn follow_up(&mut self, stream: &Stream, out: &mut Outgoing<'_>) -> Option<CloseReason> {
+        while let Some(event) = self.post_handshake.as_mut().and_then(|post_handshake| post_handshake.poll_event()) {
+            match event {
+                Event::ReceiveKeys(keys) => self.rekey_receive(keys, stream.start() + self.opened_len, out),
+                Event::KeyUpdateRequested => {
+                    if let Err(reason) = self.rekey_transmit(false, out) {
+                        return Some(reason);
+                    }
+                }
+                Event::Ticket => {}
+                Event::RefuseRenegotiation => self.send_alert(Alert::NoRenegotiation, out),
+                Event::CloseNotify => self.peer_closed = true,
+                Event::PeerAlert(alert) => return Some(CloseReason::PeerAlert(alert.into())),
+            }
+        }
+        None
+    }
+
+    fn count(&mut self, opened: &Opened, out: &mut Outgoing<'_>) {
+        let (own, all) = match opened.offloaded {
+            Offloaded::Full => (&mut self.stats.full, &mut out.counters.tls_rx_records_full),
+            Offloaded::Partial => (&mut self.stats.partial, &mut out.counters.tls_rx_records_partial),
+            Offloaded::None => (&mut self.stats.none, &mut out.counters.tls_rx_records_none),
+        };
+        *own += 1;
+        *all += 1;
+    }
+
+    /// Tells the peer what is wrong with its record.
+    fn fail(&mut self, error: TlsError, out: &mut Outgoing<'_>) -> Outcome {
+        out.counters.tls_decrypt_error += 1;
+        let alert = error.alert();
+        self.send_alert(alert, out);
+        Outcome::Failed(CloseReason::Tls { alert, record: error.record, what: error.violation.to_string() })
+    }
+}

@@ -1,0 +1,286 @@
+//! A TLS session: keys, records under way, and the NIC's contexts for them.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use l5p::tls::{Algorithm, CryptoInfo, MsgState, PostHandshake, Reader, ResyncAnswer, Version, Writer};
+use nic::ring::{ContextId, Direction};
+use tcp::{Connection, SendQueue};
+use wire::{FlowKey, SeqNum};
+
+use super::receive::Open;
+use super::Offload;
+use crate::counters::Counters;
+use crate::driver::{Driver, MessageSource, Payload};
+use crate::socket::Stream;
+use crate::{OffloadState, SocketId, TlsInfo};
+
+/// The sending side of a connection, as a session uses it.
+pub(crate) struct Outgoing<'a> {
+    pub now: Instant,
+    pub tcp: &'a mut Connection,
+    pub send: &'a mut SendQueue<Payload>,
+    pub driver: &'a mut Driver,
+    pub counters: &'a mut Counters,
+}
+
+/// An established TLS session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(super) id: SocketId,
+    /// From this host to the peer.
+    pub(super) flow: FlowKey,
+    pub(super) writer: Writer,
+    pub(super) reader: Reader,
+    /// Makes new keys and keeps tickets; `None` when the keys were agreed on elsewhere.
+    pub(super) post_handshake: Option<PostHandshake>,
+    version: Version,
+    algorithm: Algorithm,
+    pub(super) asked: Offload,
+    /// The context that records are framed for from now on.
+    pub(super) transmit: Option<ContextId>,
+    /// Contexts of earlier records, each with the position after its last one.
+    pub(super) former: VecDeque<(ContextId, SeqNum)>,
+    pub(super) receive: Option<ContextId>,
+    /// Records opened in place and not yet consumed, from the stream's start on.
+    pub(super) opened: VecDeque<Open>,
+    /// Bytes of the stream that `opened` covers.
+    pub(super) opened_len: u32,
+    /// The peer has sent close_notify.
+    pub(super) peer_closed: bool,
+    /// Questions of the NIC's that are not answered.
+    pub(super) questions: u32,
+    pub(super) stats: Stats,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stats {
+    pub sent: u64,
+    pub full: u64,
+    pub partial: u64,
+    pub none: u64,
+    pub resync_requests: u64,
+    pub key_updates: u32,
+}
+
+impl Session {
+    /// A session whose first record to send begins at the end of the send queue, and whose first record to receive at
+    /// `receive_start`.
+    pub fn new(
+        id: SocketId,
+        flow: FlowKey,
+        (transmit, receive): (CryptoInfo, CryptoInfo),
+        post_handshake: Option<PostHandshake>,
+        asked: Offload,
+        receive_start: SeqNum,
+        out: &mut Outgoing<'_>,
+    ) -> Self {
+        let mut session = Self {
+            id,
+            flow,
+            version: transmit.version,
+            algorithm: transmit.algorithm,
+            writer: Writer::new(transmit),
+            reader: Reader::new(receive),
+            post_handshake,
+            asked: Offload::None,
+            transmit: None,
+            former: VecDeque::new(),
+            receive: None,
+            opened: VecDeque::new(),
+            opened_len: 0,
+            peer_closed: false,
+            questions: 0,
+            stats: Stats::default(),
+        };
+        out.counters.tls_curr_tx_sw += 1;
+        out.counters.tls_curr_rx_sw += 1;
+        session.set_offload(asked, receive_start, out);
+        *(if session.transmit.is_some() { &mut out.counters.tls_tx_device } else { &mut out.counters.tls_tx_sw }) += 1;
+        *(if session.receive.is_some() { &mut out.counters.tls_rx_device } else { &mut out.counters.tls_rx_sw }) += 1;
+        session
+    }
+
+    /// Changes what the NIC does, from the next record of each direction on.
+    pub fn set_offload(&mut self, asked: Offload, receive_start: SeqNum, out: &mut Outgoing<'_>) {
+        self.asked = asked;
+        match (asked.transmit(), self.transmit) {
+            (true, None) => self.begin_transmit(out),
+            (false, Some(_)) => self.leave_transmit(out.send.end(), out.counters),
+            _ => {}
+        }
+        match (asked.receive(), self.receive) {
+            (true, None) => self.begin_receive(receive_start, out.driver, out.counters),
+            (false, Some(_)) => self.leave_receive(out.driver, out.counters),
+            _ => {}
+        }
+    }
+
+    /// Asks the NIC to encrypt from the end of the send queue on.
+    pub(super) fn begin_transmit(&mut self, out: &mut Outgoing<'_>) {
+        let tcpsn = out.send.end();
+        let (crypto, epoch) = (self.writer.crypto_info(), self.writer.epoch());
+        let created = out.driver.l5o_create(self.id, Direction::Transmit, self.flow, tcpsn, crypto, epoch);
+        match created {
+            Some(_) => {
+                out.counters.tls_curr_tx_sw -= 1;
+                out.counters.tls_curr_tx_device += 1;
+            }
+            None => out.counters.tls_context_refused += 1,
+        }
+        self.transmit = created;
+    }
+
+    /// Encrypts in software from `end` on. The context stays until its records are acknowledged.
+    pub(super) fn leave_transmit(&mut self, end: SeqNum, counters: &mut Counters) {
+        if let Some(context) = self.transmit.take() {
+            self.former.push_back((context, end));
+            counters.tls_curr_tx_device -= 1;
+            counters.tls_curr_tx_sw += 1;
+        }
+    }
+
+    /// Asks the NIC to decrypt from the record at `tcpsn` on, which is the next to be opened.
+    pub(super) fn begin_receive(&mut self, tcpsn: SeqNum, driver: &mut Driver, counters: &mut Counters) {
+        let (crypto, epoch) = (self.reader.crypto_info(), self.reader.epoch());
+        self.receive = driver.l5o_create(self.id, Direction::Receive, self.flow.reversed(), tcpsn, crypto, epoch);
+        match self.receive {
+            Some(_) => {
+                counters.tls_curr_rx_sw -= 1;
+                counters.tls_curr_rx_device += 1;
+            }
+            None => counters.tls_context_refused += 1,
+        }
+    }
+
+    /// Decrypts in software from now on, but for what the NIC has decrypted already.
+    pub(super) fn leave_receive(&mut self, driver: &mut Driver, counters: &mut Counters) {
+        if let Some(context) = self.receive.take() {
+            driver.l5o_destroy(context);
+            self.questions = 0;
+            counters.tls_curr_rx_device -= 1;
+            counters.tls_curr_rx_sw += 1;
+        }
+    }
+
+    /// TCP has acknowledged everything before `una`: gives up to where payload is no longer needed, and lets contexts go
+    /// whose records are all acknowledged.
+    #[inline]
+    pub fn acknowledged(&mut self, una: SeqNum, driver: &mut Driver) -> SeqNum {
+        if self.writer.is_empty() && self.former.is_empty() {
+            return una;
+        }
+        let point = self.writer.release_point(una);
+        self.writer.acknowledged(una);
+        while let Some(&(context, end)) = self.former.front()
+            && end.at_or_before(una)
+        {
+            driver.l5o_destroy(context);
+            self.former.pop_front();
+        }
+        point
+    }
+
+    /// Gives everything up that the NIC has of the session.
+    pub fn dismantle(&mut self, driver: &mut Driver, counters: &mut Counters) {
+        self.leave_transmit(SeqNum(0), counters);
+        self.leave_receive(driver, counters);
+        while let Some((context, _)) = self.former.pop_front() {
+            driver.l5o_destroy(context);
+        }
+        counters.tls_curr_tx_sw -= 1;
+        counters.tls_curr_rx_sw -= 1;
+    }
+
+    /// The NIC has refused a context or something that it was to do.
+    pub fn context_failed(&mut self, context: ContextId, end: SeqNum, out: (&mut Driver, &mut Counters)) {
+        let (driver, counters) = out;
+        if self.transmit == Some(context) {
+            self.leave_transmit(end, counters);
+        } else if self.receive == Some(context) {
+            self.leave_receive(driver, counters);
+        }
+    }
+
+    /// `l5o_resync_rx_req` (seed 000, Listing 2): does a record begin at `tcpsn`? The answer follows by
+    /// `l5o_resync_rx_resp` once the stream has come so far.
+    pub fn l5o_resync_rx_req(&mut self, context: ContextId, tcpsn: SeqNum, driver: &mut Driver) {
+        if self.receive != Some(context) {
+            // A question of a context that is about to go, or none of ours: no record begins there for it.
+            if !driver.contexts.get(context).is_none_or(|shadow| shadow.socket != self.id) {
+                driver.l5o_resync_rx_resp(context, tcpsn, None);
+            }
+            return;
+        }
+        self.stats.resync_requests += 1;
+        self.questions += 1;
+        self.reader.resync_request(tcpsn);
+        self.answer_resyncs(driver);
+    }
+
+    /// Hands on what the reader has found out.
+    #[inline]
+    pub(super) fn answer_resyncs(&mut self, driver: &mut Driver) {
+        while self.questions > 0
+            && let Some(ResyncAnswer { tcpsn, confirmed, index, epoch }) = self.reader.poll_resync_answer()
+        {
+            self.questions -= 1;
+            let Some(context) = self.receive else { continue };
+            let usable = confirmed && epoch == self.reader.epoch();
+            driver.l5o_resync_rx_resp(context, tcpsn, usable.then_some(index));
+        }
+    }
+
+    /// Position of the next record to be opened.
+    pub fn next_record(&self, stream: &Stream) -> SeqNum {
+        stream.start() + self.opened_len
+    }
+
+    /// Whether the NIC waits for an answer that more of the stream may hold.
+    pub fn has_questions(&self) -> bool {
+        self.questions > 0
+    }
+
+    /// Whether the peer has ended the session in order.
+    pub fn is_peer_closed(&self) -> bool {
+        self.peer_closed
+    }
+
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    pub fn info(&self) -> TlsInfo {
+        let state = |asked: bool, context: Option<ContextId>| match (asked, context) {
+            (_, Some(_)) => OffloadState::Device,
+            (true, None) => OffloadState::FellBack,
+            (false, None) => OffloadState::Software,
+        };
+        TlsInfo {
+            version: match self.version {
+                Version::Tls12 => "TLSv1.2",
+                Version::Tls13 => "TLSv1.3",
+            },
+            cipher: match self.algorithm {
+                Algorithm::Aes128Gcm => "AES-128-GCM",
+                Algorithm::Aes256Gcm => "AES-256-GCM",
+                Algorithm::ChaCha20Poly1305 => "CHACHA20-POLY1305",
+            },
+            asked: self.asked,
+            transmit: state(self.asked.transmit(), self.transmit),
+            receive: state(self.asked.receive(), self.receive),
+            records_sent: self.stats.sent,
+            records_full: self.stats.full,
+            records_partial: self.stats.partial,
+            records_none: self.stats.none,
+            resync_requests: self.stats.resync_requests,
+            key_updates: self.stats.key_updates,
+        }
+    }
+}
+
+impl MessageSource for Session {
+    fn l5o_get_tx_msgstate(&self, tcpsn: SeqNum) -> Option<MsgState> {
+        self.writer.message_state(tcpsn)
+    }
+}
