@@ -1,0 +1,14 @@
+//! Runs the fuzz targets of this crate over their stored inputs.
+
+#[path = "../../../fuzz/src/l5p_reader.rs"]
+mod l5p_reader;
+#[path = "../../../fuzz/src/l5p_walker.rs"]
+mod l5p_walker;
+#[path = "../../../fuzz/src/replay.rs"]
+mod replay;
+
+#[test]
+fn stored_inputs_find_nothing() {
+    replay::replay("l5p_reader", l5p_reader::run);
+    replay::replay("l5p_walker", l5p_walker::run);
+}
