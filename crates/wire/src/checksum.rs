@@ -20,12 +20,12 @@ impl Sum {
     #[inline]
     #[must_use]
     pub fn of(bytes: &[u8]) -> Sum {
-        let mut lanes = [0u64; LANES];
-        let mut blocks = bytes.chunks_exact(BLOCK);
-        for block in &mut blocks {
-            add_block(&mut lanes, block);
+        let (blocks, tail) = bytes.as_chunks();
+        let mut sum = Sum::ZERO;
+        for block in blocks {
+            sum += of_block(block);
         }
-        Sum(lanes.iter().sum::<u64>() + sum_tail(blocks.remainder()))
+        sum + of_tail(tail)
     }
 
     /// Copies `source` to `target`, which has the same length, and gives the sum of the bytes, in one pass.
@@ -39,15 +39,15 @@ impl Sum {
             target.len(),
             "source and target of a copy differ in length"
         );
-        let mut lanes = [0u64; LANES];
-        let mut blocks = source.chunks_exact(BLOCK);
-        let mut targets = target.chunks_exact_mut(BLOCK);
-        for (block, target) in (&mut blocks).zip(&mut targets) {
-            add_block(&mut lanes, block);
-            target.copy_from_slice(block);
+        let (blocks, tail) = source.as_chunks();
+        let (targets, target_tail) = target.as_chunks_mut();
+        let mut sum = Sum::ZERO;
+        for (block, target) in blocks.iter().zip(targets) {
+            sum += of_block(block);
+            *target = *block;
         }
-        targets.into_remainder().copy_from_slice(blocks.remainder());
-        Sum(lanes.iter().sum::<u64>() + sum_tail(blocks.remainder()))
+        target_tail.copy_from_slice(tail);
+        sum + of_tail(tail)
     }
 
     /// The sum of one 16-bit field.
@@ -156,32 +156,35 @@ pub fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {
     (Sum::of_u16(!checksum) + Sum::of_u32(!old) + Sum::of_u32(new)).finish()
 }
 
-/// 64 bytes at a time in eight independent lanes: enough for the compiler to use vectors.
-const LANES: usize = 8;
-const BLOCK: usize = LANES * 8;
+const BLOCK: usize = 64;
 
-/// Adds 32-bit halves to 64-bit lanes: no lane overflows below 2^31 blocks.
+/// Adds eight words, each with the carry of the one before: the compiler makes a chain of add-with-carry
+/// instructions of it, which is faster than vectors without a wide carry.
 #[inline(always)]
-fn add_block(lanes: &mut [u64; LANES], block: &[u8]) {
-    for (lane, word) in lanes.iter_mut().zip(block.chunks_exact(8)) {
-        let word = u64::from_ne_bytes(word.try_into().expect("chunks of eight bytes"));
-        *lane += (word & 0xffff_ffff) + (word >> 32);
+fn of_block(block: &[u8; BLOCK]) -> Sum {
+    let (mut sum, mut carry) = (0u64, false);
+    for word in block.as_chunks().0 {
+        let (with_word, overflow) = sum.overflowing_add(u64::from_ne_bytes(*word));
+        let (with_carry, carry_overflow) = with_word.overflowing_add(u64::from(carry));
+        (sum, carry) = (with_carry, overflow | carry_overflow);
     }
+    Sum(sum) + Sum(u64::from(carry))
 }
 
+/// Fewer than 64 bytes.
 #[inline(always)]
-fn sum_tail(tail: &[u8]) -> u64 {
-    let mut sum = 0u64;
-    let mut words = tail.chunks_exact(8);
-    for word in &mut words {
-        let word = u64::from_ne_bytes(word.try_into().expect("chunks of eight bytes"));
-        sum += (word & 0xffff_ffff) + (word >> 32);
+fn of_tail(tail: &[u8]) -> Sum {
+    let (words, rest) = tail.as_chunks();
+    let mut sum = Sum::ZERO;
+    for word in words {
+        sum += Sum(u64::from_ne_bytes(*word));
     }
-    let rest = words.remainder();
-    let mut last = [0u8; 8];
+    if rest.is_empty() {
+        return sum;
+    }
+    let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    let last = u64::from_ne_bytes(last);
-    sum + (last & 0xffff_ffff) + (last >> 32)
+    sum + Sum(u64::from_ne_bytes(last))
 }
 
 #[inline]

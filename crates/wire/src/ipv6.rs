@@ -33,7 +33,7 @@ pub struct Header {
 impl Header {
     /// Parses the fixed header at the front of `packet`, which may be followed by padding. Gives it with
     /// its length.
-    #[inline]
+    #[inline(always)]
     pub fn parse(packet: &[u8]) -> Result<(Header, usize), ParseError> {
         let (header, header_len) = Header::parse_cut(packet)?;
         ParseError::require(packet, header_len + usize::from(header.payload_len))?;
@@ -41,7 +41,7 @@ impl Header {
     }
 
     /// As [`parse`](Self::parse), for a packet of which only the fixed header need be there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn parse_cut(packet: &[u8]) -> Result<(Header, usize), ParseError> {
         ParseError::require(packet, HEADER_LEN)?;
         if packet[0] >> 4 != 6 {

@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 
+use crate::bytes::array_at;
 use crate::error::ParseError;
 use crate::ethernet::{self, EtherType, MacAddr};
 use crate::flow::FlowKey;
@@ -157,15 +158,24 @@ impl IpPacket {
 #[inline]
 #[must_use]
 pub fn classify(frame: &[u8]) -> Class {
-    try_classify(frame).unwrap_or_else(Class::Malformed)
+    match locate(frame) {
+        Ok(Located::Ip(layer)) if layer.is_tcp() => match parse_tcp(frame, &layer) {
+            Ok(parsed) => Class::Tcp(parsed),
+            Err(error) => Class::Malformed(error),
+        },
+        Ok(Located::Ip(layer)) => layer.class(frame),
+        Ok(Located::Arp { offset }) => Class::Arp { offset },
+        Ok(Located::Other(ether_type)) => Class::Other(ether_type),
+        Err(error) => Class::Malformed(error),
+    }
 }
 
 /// Parses `frame` if it is a TCP segment.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Parsed, Reason> {
-    match try_classify(frame)? {
-        Class::Tcp(parsed) => Ok(parsed),
-        Class::Fragment(_) => Err(Reason::Fragment),
+    match locate(frame)? {
+        Located::Ip(layer) if layer.is_tcp() => Ok(parse_tcp(frame, &layer)?),
+        Located::Ip(layer) if layer.is_fragment => Err(Reason::Fragment),
         _ => Err(Reason::NotTcp),
     }
 }
@@ -266,80 +276,132 @@ pub fn emit_ip_headers(
     l3_offset + ip_len
 }
 
-#[inline]
-fn try_classify(frame: &[u8]) -> Result<Class, ParseError> {
-    let (ether_type, l3_offset) = ethernet::parse_ether_type(frame)?;
-    match ether_type {
-        EtherType::IPV4 => classify_ip(frame, parse_ipv4(frame, l3_offset)?, IpVersion::V4),
-        EtherType::IPV6 => classify_ip(frame, parse_ipv6(frame, l3_offset)?, IpVersion::V6),
-        EtherType::ARP => Ok(Class::Arp { offset: l3_offset }),
-        other => Ok(Class::Other(other)),
-    }
+/// What an Ethernet header announces.
+enum Located {
+    Ip(Layer),
+    Arp { offset: usize },
+    Other(EtherType),
 }
 
-#[inline]
-fn classify_ip(frame: &[u8], ip: IpPacket, version: IpVersion) -> Result<Class, ParseError> {
-    if ip.is_fragment {
-        return Ok(Class::Fragment(ip));
-    }
-    Ok(match (ip.protocol, version) {
-        (protocol::TCP, _) => Class::Tcp(parse_tcp(frame, &ip, version)?),
-        (protocol::ICMP, IpVersion::V4) => Class::IcmpV4(ip),
-        (protocol::ICMPV6, IpVersion::V6) => Class::IcmpV6(ip),
-        _ => Class::OtherIp(ip),
+/// The IP layer without its addresses. They are read from the frame when everything else is in order: a
+/// representation that is passed on by value while it is being built costs more than all the parsing.
+struct Layer {
+    version: IpVersion,
+    l3_offset: usize,
+    l4_offset: usize,
+    l4_len: usize,
+    protocol: u8,
+    hop_limit: u8,
+    traffic_class: u8,
+    is_fragment: bool,
+}
+
+#[inline(always)]
+fn locate(frame: &[u8]) -> Result<Located, ParseError> {
+    let (ether_type, l3_offset) = ethernet::parse_ether_type(frame)?;
+    Ok(match ether_type {
+        EtherType::IPV4 => Located::Ip(locate_ipv4(frame, l3_offset)?),
+        EtherType::IPV6 => Located::Ip(locate_ipv6(frame, l3_offset)?),
+        EtherType::ARP => Located::Arp { offset: l3_offset },
+        other => Located::Other(other),
     })
 }
 
-#[inline]
-fn parse_ipv4(frame: &[u8], l3_offset: usize) -> Result<IpPacket, ParseError> {
+#[inline(always)]
+fn locate_ipv4(frame: &[u8], l3_offset: usize) -> Result<Layer, ParseError> {
     let (header, header_len) = ipv4::Header::parse(&frame[l3_offset..])?;
-    Ok(IpPacket {
+    Ok(Layer {
+        version: IpVersion::V4,
         l3_offset,
         l4_offset: l3_offset + header_len,
         l4_len: usize::from(header.payload_len),
         protocol: header.protocol,
         hop_limit: header.ttl,
         traffic_class: header.traffic_class,
-        src: IpAddr::V4(header.src),
-        dst: IpAddr::V4(header.dst),
         is_fragment: header.fragment.is_some(),
     })
 }
 
-#[inline]
-fn parse_ipv6(frame: &[u8], l3_offset: usize) -> Result<IpPacket, ParseError> {
+#[inline(always)]
+fn locate_ipv6(frame: &[u8], l3_offset: usize) -> Result<Layer, ParseError> {
     let (header, header_len) = ipv6::Header::parse(&frame[l3_offset..])?;
     let start = l3_offset + header_len;
     let payload = &frame[start..start + usize::from(header.payload_len)];
     let upper = ipv6::skip_extension_headers(header.next_header, payload)?;
-    Ok(IpPacket {
+    Ok(Layer {
+        version: IpVersion::V6,
         l3_offset,
         l4_offset: start + upper.offset,
         l4_len: payload.len() - upper.offset,
         protocol: upper.protocol,
         hop_limit: header.hop_limit,
         traffic_class: header.traffic_class,
-        src: IpAddr::V6(header.src),
-        dst: IpAddr::V6(header.dst),
         is_fragment: upper.is_fragment,
     })
 }
 
-#[inline]
-fn parse_tcp(frame: &[u8], ip: &IpPacket, ip_version: IpVersion) -> Result<Parsed, ParseError> {
-    let (tcp, header_len) = tcp::Header::parse(ip.payload(frame))?;
+#[inline(always)]
+fn parse_tcp(frame: &[u8], layer: &Layer) -> Result<Parsed, ParseError> {
+    let segment = &frame[layer.l4_offset..layer.l4_offset + layer.l4_len];
+    let (tcp, header_len) = tcp::Header::parse(segment)?;
+    let (src, dst) = layer.addresses(frame);
     Ok(Parsed {
-        l3_offset: ip.l3_offset,
-        l4_offset: ip.l4_offset,
-        payload_offset: ip.l4_offset + header_len,
-        payload_len: (ip.l4_len - header_len) as u32,
+        l3_offset: layer.l3_offset,
+        l4_offset: layer.l4_offset,
+        payload_offset: layer.l4_offset + header_len,
+        payload_len: (layer.l4_len - header_len) as u32,
         flow: FlowKey {
-            src: (ip.src, tcp.src_port),
-            dst: (ip.dst, tcp.dst_port),
+            src: (src, tcp.src_port),
+            dst: (dst, tcp.dst_port),
         },
         tcp,
-        ip_version,
-        hop_limit: ip.hop_limit,
-        traffic_class: ip.traffic_class,
+        ip_version: layer.version,
+        hop_limit: layer.hop_limit,
+        traffic_class: layer.traffic_class,
     })
+}
+
+impl Layer {
+    #[inline(always)]
+    fn is_tcp(&self) -> bool {
+        self.protocol == protocol::TCP && !self.is_fragment
+    }
+
+    /// What it is, if it is not TCP.
+    fn class(&self, frame: &[u8]) -> Class {
+        let (src, dst) = self.addresses(frame);
+        let ip = IpPacket {
+            l3_offset: self.l3_offset,
+            l4_offset: self.l4_offset,
+            l4_len: self.l4_len,
+            protocol: self.protocol,
+            hop_limit: self.hop_limit,
+            traffic_class: self.traffic_class,
+            src,
+            dst,
+            is_fragment: self.is_fragment,
+        };
+        match (self.protocol, self.version) {
+            _ if self.is_fragment => Class::Fragment(ip),
+            (protocol::ICMP, IpVersion::V4) => Class::IcmpV4(ip),
+            (protocol::ICMPV6, IpVersion::V6) => Class::IcmpV6(ip),
+            _ => Class::OtherIp(ip),
+        }
+    }
+
+    /// Source and destination. The IP header has been found to be whole.
+    #[inline(always)]
+    fn addresses(&self, frame: &[u8]) -> (IpAddr, IpAddr) {
+        let header = &frame[self.l3_offset..];
+        match self.version {
+            IpVersion::V4 => (
+                array_at::<4>(header, 12).into(),
+                array_at::<4>(header, 16).into(),
+            ),
+            IpVersion::V6 => (
+                array_at::<16>(header, 8).into(),
+                array_at::<16>(header, 24).into(),
+            ),
+        }
+    }
 }

@@ -43,7 +43,7 @@ pub struct Header {
 
 impl Header {
     /// Parses the header at the front of `segment`. Gives it with its length.
-    #[inline]
+    #[inline(always)]
     pub fn parse(segment: &[u8]) -> Result<(Header, usize), ParseError> {
         ParseError::require(segment, HEADER_LEN)?;
         let header_len = usize::from(segment[12] >> 4) * 4;

@@ -54,7 +54,7 @@ pub struct SackBlocks {
 
 impl Options {
     /// Parses the option bytes of one header.
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Result<Options, ParseError> {
         // What nearly all segments of a connection carry (RFC 7323, appendix A).
         if bytes.len() == 12 && bytes[..4] == [NOP, NOP, TIMESTAMPS, 10] {
@@ -70,6 +70,7 @@ impl Options {
         Options::parse_any(bytes)
     }
 
+    #[inline(never)]
     fn parse_any(mut bytes: &[u8]) -> Result<Options, ParseError> {
         let mut options = Options::default();
         while let [kind, rest @ ..] = bytes {
