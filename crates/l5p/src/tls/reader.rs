@@ -283,16 +283,17 @@ impl Reader {
 
     fn offloaded(&self, pieces: &[Piece<'_>]) -> Offloaded {
         let current = Some(self.current().id);
-        let mut offloaded = pieces
-            .iter()
-            .filter(|piece| !piece.data.is_empty())
-            .map(|piece| piece.decrypted);
-        if offloaded.clone().all(|epoch| epoch == current) {
-            Offloaded::Full
-        } else if offloaded.any(|epoch| epoch == current) {
-            Offloaded::Partial
-        } else {
-            Offloaded::None
+        let (mut all, mut any) = (true, false);
+        for piece in pieces {
+            if !piece.data.is_empty() {
+                all &= piece.decrypted == current;
+                any |= piece.decrypted == current;
+            }
+        }
+        match (all, any) {
+            (true, _) => Offloaded::Full,
+            (false, true) => Offloaded::Partial,
+            (false, false) => Offloaded::None,
         }
     }
 
@@ -444,6 +445,9 @@ impl Head {
         };
         for piece in pieces {
             let room = &mut head.bytes[head.len..];
+            if room.is_empty() {
+                break;
+            }
             let taken = piece.data.len().min(room.len());
             room[..taken].copy_from_slice(&piece.data[..taken]);
             head.len += taken;

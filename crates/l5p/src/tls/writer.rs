@@ -259,7 +259,11 @@ impl Writer {
     /// Up to where payload memory may be released when TCP has acknowledged all before `una`: the
     /// start of the record that `una` is inside of, else `una` itself.
     pub fn release_point(&self, una: SeqNum) -> SeqNum {
-        self.message_state(una).map_or(una, |record| record.start)
+        match self.records.front() {
+            Some(first) if una.before(first.start + first.len) => una.min(first.start),
+            Some(_) => self.message_state(una).map_or(una, |record| record.start),
+            None => una,
+        }
     }
 
     /// Whether any record is registered.
@@ -382,6 +386,9 @@ impl Writer {
             Version::Tls12 => ICV_LEN,
             Version::Tls13 => {
                 let inner = plaintext_len + 1;
+                if self.padding_block == 1 {
+                    return 1 + ICV_LEN;
+                }
                 let padded = inner
                     .next_multiple_of(usize::from(self.padding_block))
                     .min((self.max_plaintext + 1).max(inner));
