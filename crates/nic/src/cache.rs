@@ -81,7 +81,11 @@ impl ContextCache {
 
     /// Forgets a destroyed context; nothing is written back.
     pub fn remove(&mut self, slot: u32) {
-        if self.links.get(slot as usize).is_some_and(|link| link.resident) {
+        if self
+            .links
+            .get(slot as usize)
+            .is_some_and(|link| link.resident)
+        {
             self.unlink(slot);
         }
     }

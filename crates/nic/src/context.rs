@@ -3,7 +3,10 @@
 use crate::cache::{ContextCache, Traffic};
 use crate::counters::Counters;
 use crate::function::FunctionId;
-use crate::receive::ReceiveContext;
+use l5p::AnyOrder;
+use l5p::tls::Engine;
+
+use crate::receive::{OpenPool, ReceiveContext};
 use crate::ring::{ContextId, ErrorCode};
 use crate::transmit::TransmitContext;
 
@@ -28,6 +31,20 @@ pub(crate) struct Contexts {
     /// Slot by function and context id.
     functions: Vec<Vec<Option<u32>>>,
     cache: ContextCache,
+    open: OpenPool<LateRecord>,
+}
+
+/// What is kept of a message for its late bytes.
+type LateRecord = <Engine as AnyOrder>::Message;
+
+/// Contexts that may have open messages at a time: about 2 MiB.
+const OPEN_CONTEXTS: u32 = 4096;
+
+/// A receive context that a packet has found.
+pub(crate) struct FlowContext<'a> {
+    pub(crate) id: ContextId,
+    pub(crate) context: &'a mut ReceiveContext,
+    pub(crate) open: &'a mut OpenPool<LateRecord>,
 }
 
 impl Contexts {
@@ -37,6 +54,7 @@ impl Contexts {
             free: Vec::new(),
             functions: Vec::new(),
             cache,
+            open: OpenPool::new(OPEN_CONTEXTS),
         }
     }
 
@@ -113,13 +131,22 @@ impl Contexts {
         &mut self,
         slot: u32,
         counters: &mut Counters,
-    ) -> Option<(ContextId, &mut ReceiveContext)> {
+    ) -> Option<FlowContext<'_>> {
         self.touch(slot, counters);
         let slot = self.slots.get_mut(slot as usize)?.as_mut()?;
         match &mut slot.context {
-            Context::Receive(context) => Some((slot.id, context)),
+            Context::Receive(context) => Some(FlowContext {
+                id: slot.id,
+                context,
+                open: &mut self.open,
+            }),
             Context::Transmit(_) => None,
         }
+    }
+
+    /// Memory for the messages that receive contexts keep open.
+    pub(crate) fn open_pool(&mut self) -> &mut OpenPool<LateRecord> {
+        &mut self.open
     }
 
     /// The slot of the receive context of this id.

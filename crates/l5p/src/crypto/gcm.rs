@@ -111,11 +111,16 @@ impl Gcm {
     }
 
     pub(super) fn tag_so_far(&mut self) -> [u8; TAG_LEN] {
+        self.with_copy(Gcm::finish)
+    }
+
+    /// Lends a copy, under the same key, that may be started and used while this one is in the middle of a message.
+    pub(super) fn with_copy<R>(&mut self, use_copy: impl FnOnce(&mut Gcm) -> R) -> R {
         SNAPSHOT.with_borrow_mut(|snapshot| {
             snapshot.scratch.copy_state(self);
-            let tag = snapshot.scratch.finish();
+            let result = use_copy(&mut snapshot.scratch);
             snapshot.scratch.copy_state(&snapshot.blank);
-            tag
+            result
         })
     }
 

@@ -134,6 +134,15 @@ impl Cipher {
         }
     }
 
+    /// Lends a copy, under the same key, that may be started and used while this one is in the middle of a message. `None`
+    /// for ChaCha20-Poly1305, of which nobody needs one.
+    pub(crate) fn with_copy<R>(&mut self, use_copy: impl FnOnce(CipherCopy<'_>) -> R) -> Option<R> {
+        match &mut self.0 {
+            Inner::Gcm(gcm) => Some(gcm.with_copy(|copy| use_copy(CipherCopy { gcm: copy, processed: 0 }))),
+            Inner::ChaCha(_) => None,
+        }
+    }
+
     /// # Safety
     /// `input` is valid for reads and `output` for writes of `len` bytes; they are equal or do not
     /// overlap.
@@ -147,6 +156,38 @@ impl Cipher {
             // SAFETY: passed on from the caller.
             Inner::ChaCha(chacha) => unsafe { chacha.update(encrypt, input, output, len) },
         }
+    }
+}
+
+/// A copy of a cipher, see [`Cipher::with_copy`].
+pub(crate) struct CipherCopy<'a> {
+    gcm: &'a mut Gcm,
+    /// Bytes decrypted since `start`.
+    processed: u32,
+}
+
+impl CipherCopy<'_> {
+    pub(crate) fn start(&mut self, nonce: &[u8; NONCE_LEN], additional: &[u8]) {
+        self.gcm.start(nonce, additional);
+        self.processed = 0;
+    }
+
+    pub(crate) fn decrypt(&mut self, input: &[u8], output: &mut [u8]) {
+        assert_eq!(input.len(), output.len());
+        if !input.is_empty() {
+            // SAFETY: both slices are valid for `input.len()` bytes and, as a shared and a unique
+            // borrow, do not overlap.
+            unsafe { self.gcm.update(false, input.as_ptr(), output.as_mut_ptr(), input.len()) };
+            self.processed += input.len() as u32;
+        }
+    }
+
+    pub(crate) fn processed(&self) -> u32 {
+        self.processed
+    }
+
+    pub(crate) fn finish(&mut self) -> [u8; TAG_LEN] {
+        self.gcm.finish()
     }
 }
 

@@ -30,6 +30,7 @@ use wire::ParseError;
 use wire::packet::{Class, Parsed, classify};
 
 pub(crate) use context::ReceiveContext;
+pub(crate) use open::OpenPool;
 pub(crate) use queue::QueueState;
 
 use crate::context::Context;
@@ -112,7 +113,7 @@ pub(crate) fn resync_response(
         .receive_slot(function.id, response.context)
         .ok_or(ErrorCode::NoContext)?;
     let counters = &mut function.counters;
-    let (_, context) = contexts
+    let flow = contexts
         .receive(slot, counters)
         .ok_or(ErrorCode::NoContext)?;
     let ResyncResponse {
@@ -121,7 +122,8 @@ pub(crate) fn resync_response(
         index,
         ..
     } = *response;
-    match context.recovery.answer(tcpsn, confirmed, index) {
+    let recovery = &mut flow.context.recovery;
+    match recovery.answer(flow.open, tcpsn, confirmed, index) {
         Answer::Resumed => counters.rx_tls_resync_res_ok += 1,
         Answer::Refused => counters.rx_tls_resync_res_retry += 1,
         Answer::Stale => counters.rx_tls_resync_res_skip += 1,
@@ -131,7 +133,8 @@ pub(crate) fn resync_response(
 
 /// Ends a context of either direction, which has been taken out of the slab.
 pub(crate) fn destroyed(offloads: &mut Offloads, function: &mut Function, context: Context) {
-    if let Context::Receive(context) = context {
+    if let Context::Receive(mut context) = context {
+        context.recovery.release(offloads.contexts.open_pool());
         offloads
             .flows
             .remove(context.hash, function.id.0, &context.flow);

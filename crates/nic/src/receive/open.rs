@@ -1,35 +1,81 @@
-//! Messages that later ones have overtaken: their headers are known, some of their bytes are missing.
+//! Messages of which bytes are missing while later ones have come: what it takes to offload the missing ones when they come late.
 //!
-//! What comes late is transformed when it comes, and its part of the check is added to a sum (design: "Order-independent
-//! contexts"). The state is bounded: a few messages, and a few ranges of each. Within those bounds every byte is
-//! transformed exactly once, so that a message all of whose packets were offloaded is one whose check held.
+//! The engine goes on behind a gap, with zeros in place of what is missing (design: "Order-independent contexts"; see
+//! [`AnyOrder`]). Kept here are, per message, the ranges that are missing and the sum of the parts of what was filled in.
+//! The state is bounded: a few messages, a few ranges of each, and so many contexts that have any, from a pool. Within
+//! those bounds every byte of a message is transformed exactly once, so that a message all of whose packets were offloaded
+//! is one whose check held.
 
 use l5p::{AnyOrder, Integrity, Part};
 use wire::SeqNum;
 
-/// Messages that can be open at a time; the oldest gives way.
+/// Messages of one context that can be open at a time; the oldest gives way.
 const MESSAGES: usize = 4;
-/// Ranges of one message that can have come apart from each other.
-const RANGES: usize = 6;
+/// Ranges of one message that can be missing.
+const HOLES: usize = 4;
 
-/// The open messages of one context.
+/// The open messages of one context. Empty for all but those that have just lost a packet.
 #[derive(Debug)]
-pub(super) struct OpenMessages<M>(Option<Box<[Option<OpenMessage<M>>; MESSAGES]>>);
+pub(super) struct OpenMessages<M>(Option<Box<Slots<M>>>);
+
+/// Memory for the open messages of as many contexts as may have some at a time.
+#[derive(Debug)]
+pub(crate) struct OpenPool<M> {
+    free: Vec<Box<Slots<M>>>,
+    left: u32,
+}
+
+#[derive(Debug)]
+struct Slots<M>([Option<OpenMessage<M>>; MESSAGES]);
 
 #[derive(Debug)]
 struct OpenMessage<M> {
     start: SeqNum,
     len: u32,
     message: M,
+    /// Of the late bytes, and of the rest once the engine has reached the end.
     sum: Part,
-    covered: Ranges,
+    /// The engine has reached the end.
+    streamed: bool,
+    holes: Holes,
 }
 
-/// Disjoint ranges of a message, ascending, none touching the next.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ranges {
-    ranges: [(u32, u32); RANGES],
+/// Disjoint ranges of a message, ascending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Holes {
+    ranges: [(u32, u32); HOLES],
     count: u8,
+}
+
+/// What is known of a message when the engine has reached its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Streamed {
+    /// Bytes are still missing, or were given up.
+    Incomplete,
+    /// Everything had come.
+    Complete(Integrity),
+}
+
+impl<M> OpenPool<M> {
+    /// Memory for `contexts` contexts, allocated as it is needed and then kept.
+    pub(crate) fn new(contexts: u32) -> Self {
+        Self {
+            free: Vec::new(),
+            left: contexts,
+        }
+    }
+
+    fn lend(&mut self) -> Option<Box<Slots<M>>> {
+        self.left = self.left.checked_sub(1)?;
+        let slots = self.free.pop();
+        Some(slots.unwrap_or_else(|| Box::new(Slots([const { None }; MESSAGES]))))
+    }
+
+    fn take_back(&mut self, mut slots: Box<Slots<M>>) {
+        slots.0.fill_with(|| None);
+        self.free.push(slots);
+        self.left += 1;
+    }
 }
 
 impl<M: Copy> OpenMessages<M> {
@@ -37,46 +83,101 @@ impl<M: Copy> OpenMessages<M> {
         Self(None)
     }
 
-    /// Adds a message of which the first `offset` bytes have been transformed and contribute `part`.
-    pub(super) fn add(&mut self, start: SeqNum, len: u32, offset: u32, message: M, part: Part) {
-        let mut covered = Ranges::default();
-        covered.add(0, offset);
-        let opened = OpenMessage {
+    /// Notes that bytes `from..to` of the message of `len` bytes that begins at `start` are missing. False, and the
+    /// message is not open, when there is no room for it or nothing can be done with late bytes of it.
+    pub(super) fn miss(
+        &mut self,
+        pool: &mut OpenPool<M>,
+        (start, len): (SeqNum, u32),
+        (from, to): (u32, u32),
+        message: impl FnOnce() -> Option<M>,
+    ) -> bool {
+        if let Some(open) = self.slot(start).and_then(Option::as_mut) {
+            let start_known = open.start;
+            let noted = start_known == start && open.len == len && open.holes.add(from, to);
+            if !noted {
+                self.close(pool, start_known);
+            }
+            return noted;
+        }
+        let Some(message) = message() else {
+            return false;
+        };
+        if self.0.is_none() {
+            self.0 = pool.lend();
+        }
+        let Some(slots) = &mut self.0 else {
+            return false;
+        };
+        let mut holes = Holes::default();
+        holes.add(from, to);
+        *slots.place() = Some(OpenMessage {
             start,
             len,
             message,
-            sum: part,
-            covered,
-        };
-        // The one allocation of a context's life, when it first loses a packet.
-        let slots = self.0.get_or_insert_default();
-        let slot = match slots.iter().position(Option::is_none) {
-            Some(free) => free,
-            None => oldest(slots),
-        };
-        slots[slot] = Some(opened);
+            sum: 0,
+            streamed: false,
+            holes,
+        });
+        true
     }
 
-    /// Forgets them: the keys have changed, or their stream is no longer believed.
-    pub(super) fn clear(&mut self) {
-        if let Some(slots) = &mut self.0 {
-            slots.fill_with(|| None);
-        }
-    }
-
-    /// Forgets those that begin more than `distance` bytes before `newest`.
-    pub(super) fn expire(&mut self, newest: SeqNum, distance: u32) {
-        for slot in self.0.iter_mut().flat_map(|slots| slots.iter_mut()) {
-            if slot
-                .as_ref()
-                .is_some_and(|open| open.start.distance_to(newest) > distance)
-            {
-                *slot = None;
+    /// The engine has reached the end of the message whose last byte is `last`, and left `residue`.
+    pub(super) fn streamed(
+        &mut self,
+        pool: &mut OpenPool<M>,
+        last: SeqNum,
+        residue: Part,
+    ) -> Streamed {
+        let Some(open) = self.slot(last).and_then(Option::as_mut) else {
+            return Streamed::Incomplete;
+        };
+        open.sum ^= residue;
+        open.streamed = true;
+        let start = open.start;
+        match open.complete() {
+            None => Streamed::Incomplete,
+            Some(integrity) => {
+                self.close(pool, start);
+                Streamed::Complete(integrity)
             }
         }
     }
 
-    /// Whether each of the `len` bytes from `seq` on is a missing byte of an open message.
+    /// Gives up the message that begins at `start`.
+    pub(super) fn close(&mut self, pool: &mut OpenPool<M>, start: SeqNum) {
+        if let Some(slot) = self.slot(start)
+            && slot.as_ref().is_some_and(|open| open.start == start)
+        {
+            *slot = None;
+            self.give_back_if_empty(pool);
+        }
+    }
+
+    /// Gives up all of them.
+    pub(super) fn clear(&mut self, pool: &mut OpenPool<M>) {
+        if let Some(slots) = self.0.take() {
+            pool.take_back(slots);
+        }
+    }
+
+    /// Gives up those that begin more than `distance` bytes before `newest`.
+    pub(super) fn expire(&mut self, pool: &mut OpenPool<M>, newest: SeqNum, distance: u32) {
+        let Some(slots) = &mut self.0 else {
+            return;
+        };
+        for slot in &mut slots.0 {
+            if slot
+                .as_ref()
+                .is_some_and(|open| open.is_behind(newest, distance))
+            {
+                *slot = None;
+            }
+        }
+        self.give_back_if_empty(pool);
+    }
+
+    /// Whether each of the `len` bytes from `seq` on is missing from an open message.
     pub(super) fn awaits(&self, seq: SeqNum, len: u32) -> bool {
         let mut at = seq;
         let mut left = len;
@@ -86,7 +187,7 @@ impl<M: Copy> OpenMessages<M> {
             };
             let from = open.start.distance_to(at);
             let part = left.min(open.len - from);
-            if !open.covered.can_add(from, from + part) {
+            if !open.holes.can_fill(from, from + part) {
                 return false;
             }
             at += part;
@@ -96,8 +197,9 @@ impl<M: Copy> OpenMessages<M> {
     }
 
     /// Transforms bytes that are [awaited](Self::awaits). `Bad` when they complete a message whose check fails.
-    pub(super) fn transform<L: AnyOrder<Message = M>>(
+    pub(super) fn fill<L: AnyOrder<Message = M>>(
         &mut self,
+        pool: &mut OpenPool<M>,
         layer5: &mut L,
         seq: SeqNum,
         input: &[u8],
@@ -107,29 +209,21 @@ impl<M: Copy> OpenMessages<M> {
         let mut done = 0;
         while done < input.len() {
             let at = seq + done as u32;
-            let Some(slot) = self.slot(at) else {
-                return Integrity::Bad;
-            };
-            let Some(open) = slot else {
+            let Some(open) = self.slot(at).and_then(Option::as_mut) else {
                 return Integrity::Bad;
             };
             let from = open.start.distance_to(at);
             let part = (input.len() - done).min((open.len - from) as usize);
-            let range = done..done + part;
-            let contribution = layer5.transform_aside(
-                &open.message,
-                open.len,
-                from,
-                &input[range.clone()],
-                &mut output[range],
-            );
-            open.sum ^= contribution;
-            open.covered.add(from, from + part as u32);
-            if open.covered.is_all_of(open.len) {
-                if layer5.verify_aside(&open.message, open.len, open.sum) == Integrity::Bad {
+            let (input, output) = (&input[done..done + part], &mut output[done..done + part]);
+            open.sum ^= layer5.transform_aside(&open.message, open.len, from, input, output);
+            open.holes.fill(from, from + part as u32);
+            let complete = open.streamed.then(|| open.complete()).flatten();
+            if let Some(complete) = complete {
+                if complete == Integrity::Bad {
                     integrity = Integrity::Bad;
                 }
-                *slot = None;
+                let start = open.start;
+                self.close(pool, start);
             }
             done += part;
         }
@@ -138,81 +232,115 @@ impl<M: Copy> OpenMessages<M> {
 
     fn find(&self, at: SeqNum) -> Option<&OpenMessage<M>> {
         let slots = self.0.as_ref()?;
-        slots
-            .iter()
-            .flatten()
-            .find(|open| at.is_within(open.start, open.len))
+        let mut open = slots.0.iter().flatten();
+        open.find(|open| at.is_within(open.start, open.len))
     }
 
     fn slot(&mut self, at: SeqNum) -> Option<&mut Option<OpenMessage<M>>> {
-        let slots = self.0.as_mut()?;
-        slots.iter_mut().find(|slot| {
+        let holds = |slot: &&mut Option<OpenMessage<M>>| {
             slot.as_ref()
                 .is_some_and(|open| at.is_within(open.start, open.len))
-        })
+        };
+        self.0.as_mut()?.0.iter_mut().find(holds)
     }
-}
 
-/// The slot of the message that begins first.
-fn oldest<M>(slots: &[Option<OpenMessage<M>>; MESSAGES]) -> usize {
-    let mut oldest = 0;
-    for (at, slot) in slots.iter().enumerate() {
-        if let (Some(open), Some(first)) = (slot, &slots[oldest])
-            && open.start.before(first.start)
+    fn give_back_if_empty(&mut self, pool: &mut OpenPool<M>) {
+        if self
+            .0
+            .as_ref()
+            .is_some_and(|slots| slots.0.iter().all(Option::is_none))
         {
-            oldest = at;
+            self.clear(pool);
         }
     }
-    oldest
 }
 
-impl Ranges {
+impl<M> Slots<M> {
+    /// A free place, or that of the message that begins first.
+    fn place(&mut self) -> &mut Option<OpenMessage<M>> {
+        let mut place = 0;
+        for (at, slot) in self.0.iter().enumerate() {
+            let (Some(open), Some(first)) = (slot, &self.0[place]) else {
+                if slot.is_none() {
+                    place = at;
+                }
+                break;
+            };
+            if open.start.before(first.start) {
+                place = at;
+            }
+        }
+        &mut self.0[place]
+    }
+}
+
+impl<M> OpenMessage<M> {
+    /// The check, once nothing is missing.
+    fn complete(&self) -> Option<Integrity> {
+        (self.holes.count == 0).then_some(match self.sum {
+            0 => Integrity::Good,
+            _ => Integrity::Bad,
+        })
+    }
+
+    fn is_behind(&self, newest: SeqNum, distance: u32) -> bool {
+        self.start.before(newest) && self.start.distance_to(newest) > distance
+    }
+}
+
+impl Holes {
     fn as_slice(&self) -> &[(u32, u32)] {
         &self.ranges[..usize::from(self.count)]
     }
 
-    fn is_all_of(&self, len: u32) -> bool {
-        self.as_slice() == [(0, len)]
-    }
-
-    /// Whether `from..to` overlaps none of the ranges, and there is room for it.
-    fn can_add(&self, from: u32, to: u32) -> bool {
-        let overlaps = self
-            .as_slice()
-            .iter()
-            .any(|&(start, end)| from < end && start < to);
-        let touches = self
-            .as_slice()
-            .iter()
-            .any(|&(start, end)| from == end || start == to);
-        !overlaps && (touches || usize::from(self.count) < RANGES)
-    }
-
-    /// Adds a range that [can be added](Self::can_add).
-    fn add(&mut self, from: u32, to: u32) {
-        if from == to {
-            return;
-        }
-        let at = self
-            .as_slice()
-            .iter()
-            .filter(|range| range.1 < from)
-            .count();
-        let after = self.as_slice().iter().filter(|range| range.0 <= to).count();
-        // Ranges at..after touch the new one: at most two, since it overlaps none.
-        let merged = self.ranges[at..after]
-            .iter()
-            .fold((from, to), |sum, range| {
-                (sum.0.min(range.0), sum.1.max(range.1))
-            });
+    /// Adds a range behind all others. False when there is no room.
+    fn add(&mut self, from: u32, to: u32) -> bool {
         let count = usize::from(self.count);
-        if at == after {
-            self.ranges.copy_within(at..count.min(RANGES - 1), at + 1);
-        } else {
-            self.ranges.copy_within(after..count, at + 1);
+        if let Some(last) = self.ranges[..count].last_mut()
+            && last.1 == from
+        {
+            last.1 = to;
+            return true;
         }
-        self.ranges[at] = merged;
-        self.count = (count + at + 1 - after) as u8;
+        if count == HOLES {
+            return false;
+        }
+        self.ranges[count] = (from, to);
+        self.count += 1;
+        true
+    }
+
+    /// Whether a range is inside one hole, and what remains of that has room.
+    fn can_fill(&self, from: u32, to: u32) -> bool {
+        let hole = self
+            .as_slice()
+            .iter()
+            .find(|hole| hole.0 <= from && to <= hole.1);
+        hole.is_some_and(|hole| hole.0 == from || hole.1 == to || usize::from(self.count) < HOLES)
+    }
+
+    /// Takes out a range that [can be](Self::can_fill).
+    fn fill(&mut self, from: u32, to: u32) {
+        let count = usize::from(self.count);
+        let holds = |hole: &(u32, u32)| hole.0 <= from && to <= hole.1;
+        let Some(at) = self.as_slice().iter().position(holds) else {
+            return;
+        };
+        let hole = self.ranges[at];
+        match (hole.0 < from, to < hole.1) {
+            (true, true) => {
+                self.ranges.copy_within(at..count, at + 1);
+                self.ranges[at] = (hole.0, from);
+                self.ranges[at + 1] = (to, hole.1);
+                self.count += 1;
+            }
+            (true, false) => self.ranges[at].1 = from,
+            (false, true) => self.ranges[at].0 = to,
+            (false, false) => {
+                self.ranges.copy_within(at + 1..count, at);
+                self.count -= 1;
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use wire::tcp::Flags;
 use super::ReceiveContext;
 use super::buffers::{self, Buffers};
 use super::recovery::{Bypass, Verdict};
-use crate::context::Contexts;
+use crate::context::{Contexts, FlowContext};
 use crate::counters::Counters;
 use crate::frame::FrameMeta;
 use crate::function::{Function, Queue};
@@ -72,7 +72,7 @@ impl Arrival<'_> {
 }
 
 /// The context of a segment's flow, if the segment concerns it.
-type Flow<'a> = Option<(ContextId, &'a mut ReceiveContext)>;
+type Flow<'a> = Option<FlowContext<'a>>;
 
 /// One queue of a function, with what of the function it needs.
 pub(super) struct Host<'a> {
@@ -146,8 +146,8 @@ impl<'a> Host<'a> {
         } else {
             self.deliver_alone(arrival, &mut flow);
         }
-        if let Some((id, context)) = flow {
-            self.ask(now, id, context);
+        if let Some(flow) = flow {
+            self.ask(now, flow.id, flow.context);
         }
     }
 
@@ -185,8 +185,8 @@ impl<'a> Host<'a> {
         };
         let expected = flow
             .as_ref()
-            .is_some_and(|(_, context)| context.recovery.expects(arrival.parsed.tcp.seq));
-        let same = open.context == flow.as_ref().map(|(id, _)| *id) && open.offloaded == expected;
+            .is_some_and(|flow| flow.context.recovery.expects(arrival.parsed.tcp.seq));
+        let same = open.context == flow.as_ref().map(|flow| flow.id) && open.offloaded == expected;
         if !same || !open.accepts(arrival.parsed, arrival.frame) {
             return false;
         }
@@ -256,7 +256,7 @@ impl<'a> Host<'a> {
                 buffers::copy(self.regions, (buffer, end), (own, header_len), payload_len)
             });
         if moved.is_some() {
-            let context = flow.as_ref().map(|(id, _)| *id);
+            let context = flow.as_ref().map(|flow| flow.id);
             self.begin_or_emit(arrival, own, context, result);
         }
     }
@@ -274,7 +274,7 @@ impl<'a> Host<'a> {
         if written.is_none() {
             return;
         }
-        let context = flow.as_ref().map(|(id, _)| *id);
+        let context = flow.as_ref().map(|flow| flow.id);
         if let Some(offloaded) = self.process(arrival, flow, buffer, headers.len() as u32) {
             self.begin_or_emit(arrival, buffer, context, offloaded);
         }
@@ -292,7 +292,9 @@ impl<'a> Host<'a> {
         let seq = arrival.parsed.tcp.seq;
         let verdict = self.write(buffer, at, payload.len() as u32, |output| {
             let verdict = match flow {
-                Some((_, context)) => context.recovery.receive(seq, payload, output),
+                Some(FlowContext { context, open, .. }) => {
+                    context.recovery.receive(open, seq, payload, output)
+                }
                 None => Verdict::Bypassed(Bypass::Empty),
             };
             if verdict != Verdict::Offloaded {
@@ -300,8 +302,8 @@ impl<'a> Host<'a> {
             }
             verdict
         })?;
-        if let Some((_, context)) = flow {
-            self.count_verdict(arrival, context, verdict);
+        if let Some(flow) = flow {
+            self.count_verdict(arrival, flow.context, verdict);
         }
         Some(verdict == Verdict::Offloaded)
     }

@@ -15,8 +15,8 @@
 //!
 //! Two questions are kept apart. *Which message is this byte of?* is answered by the walker at `tcpsn`, the frontier: it
 //! knows the message that holds the next byte in sequence, and so where the next header is. *In what order do the bytes
-//! come?* only matters to the engine's fast path, which wants them in sequence. With [`Order::Any`], what is missing
-//! when the frontier moves on stays [open](super::open), and is transformed when it comes.
+//! come?* is the engine's affair: it wants them in sequence, and with [`Order::Any`] it takes zeros for what is missing
+//! inside a message, which stays [open](super::open) for what comes late.
 //!
 //! Invariants:
 //! - A byte is transformed for the host at most once, and its message's check covers exactly that byte. So a message all
@@ -29,11 +29,14 @@
 use l5p::{AnyOrder, Integrity, Walker};
 use wire::SeqNum;
 
-use super::open::OpenMessages;
+use super::open::{OpenMessages, OpenPool, Streamed};
 use super::search::{Lost, MAX_MESSAGE, Scanner, Tracker};
 
 /// A packet that begins further than any receive window (RFC 7323 §2.3) beyond all data seen is not of this stream.
 const MAX_JUMP: u32 = 1 << 30;
+/// Most bytes that may be missing between two packets of one message for what is behind them to be offloaded.
+const MAX_GAP: u32 = 64 << 10;
+const ZEROS: [u8; 2048] = [0; 2048];
 /// Packets of the past in a row, while searching, after which `newest` is no longer believed: a forged packet may have
 /// set it.
 const REANCHOR_AFTER: u8 = 64;
@@ -108,6 +111,8 @@ pub struct Recovery<L: AnyOrder> {
     proven: bool,
     order: Order,
     open: OpenMessages<L::Message>,
+    /// Bytes of the message at the frontier were missing.
+    gapped: bool,
     /// Stream bytes saved up for resync requests.
     credit: u32,
     /// Packets of the past in a row.
@@ -168,6 +173,7 @@ impl<L: AnyOrder> Recovery<L> {
             proven: true,
             order,
             open: OpenMessages::new(),
+            gapped: false,
             credit: REQUEST_BURST,
             past: 0,
             counts: Counts::default(),
@@ -175,7 +181,13 @@ impl<L: AnyOrder> Recovery<L> {
     }
 
     /// Takes the payload of a packet, which begins at `seq`, and transforms it into `output`, of the same length, if it can.
-    pub fn receive(&mut self, seq: SeqNum, payload: &[u8], output: &mut [u8]) -> Verdict {
+    pub(crate) fn receive(
+        &mut self,
+        pool: &mut OpenPool<L::Message>,
+        seq: SeqNum,
+        payload: &[u8],
+        output: &mut [u8],
+    ) -> Verdict {
         if payload.is_empty() {
             return Verdict::Bypassed(Bypass::Empty);
         }
@@ -184,26 +196,26 @@ impl<L: AnyOrder> Recovery<L> {
             return Verdict::Bypassed(Bypass::OutOfStep);
         }
         let followed = if self.chained {
-            self.follow(seq, payload, output)
+            self.follow(pool, seq, payload, output)
         } else {
             Followed::Beyond
         };
         let verdict = match followed {
             Followed::Placed(verdict) => {
                 self.see(end);
-                self.settle();
+                self.settle(pool);
                 verdict
             }
             Followed::Beyond => {
-                self.look_out(seq, payload);
+                self.look_out(pool, seq, payload);
                 Verdict::Bypassed(Bypass::OutOfStep)
             }
             Followed::Derailed => {
-                self.derail(seq, payload);
+                self.derail(pool, seq, payload);
                 Verdict::Bypassed(Bypass::Failed)
             }
         };
-        self.drop_distant();
+        self.drop_distant(pool);
         verdict
     }
 
@@ -235,7 +247,13 @@ impl<L: AnyOrder> Recovery<L> {
     }
 
     /// Takes an answer of the L5 software (`l5o_resync_rx_resp`): whether a message, number `index`, begins at `tcpsn`.
-    pub fn answer(&mut self, tcpsn: SeqNum, confirmed: bool, index: u64) -> Answer {
+    pub(crate) fn answer(
+        &mut self,
+        pool: &mut OpenPool<L::Message>,
+        tcpsn: SeqNum,
+        confirmed: bool,
+        index: u64,
+    ) -> Answer {
         match &self.phase {
             Phase::Tracking(tracker, _) if tracker.guess() == tcpsn => {}
             _ => return Answer::Stale,
@@ -247,9 +265,17 @@ impl<L: AnyOrder> Recovery<L> {
         if !confirmed {
             return Answer::Refused;
         }
+        if self.chained {
+            self.give_up_message(pool);
+        }
         self.proven = false;
         self.resume(&tracker, index);
         Answer::Resumed
+    }
+
+    /// Gives back what it holds of the pool, at the context's end.
+    pub(crate) fn release(&mut self, pool: &mut OpenPool<L::Message>) {
+        self.open.clear(pool);
     }
 
     /// Whether the context knows where the next message begins.
@@ -274,10 +300,16 @@ impl<L: AnyOrder> Recovery<L> {
     }
 
     /// Places a packet by the chain of messages that is known.
-    fn follow(&mut self, seq: SeqNum, payload: &[u8], output: &mut [u8]) -> Followed {
+    fn follow(
+        &mut self,
+        pool: &mut OpenPool<L::Message>,
+        seq: SeqNum,
+        payload: &[u8],
+        output: &mut [u8],
+    ) -> Followed {
         let end = seq + payload.len() as u32;
         if seq.after(self.tcpsn) {
-            match self.leap(seq, end) {
+            match self.leap(pool, seq, end) {
                 Leap::Done => {}
                 Leap::Ignored => return Followed::Placed(Verdict::Bypassed(Bypass::Gap)),
                 Leap::Beyond => return Followed::Beyond,
@@ -290,20 +322,20 @@ impl<L: AnyOrder> Recovery<L> {
         }
         let (before, fresh) = payload.split_at(late);
         if !late_awaited || (!self.proven && !fresh.is_empty()) {
-            return self.absorb(fresh, end);
+            return match self.advance(pool, fresh, None) {
+                Integrity::Good => Followed::Placed(Verdict::Bypassed(Bypass::Absorbed)),
+                Integrity::Bad => Followed::Derailed,
+            };
         }
         let (output_before, output_fresh) = output.split_at_mut(late);
         let mut integrity = Integrity::Good;
         if late > 0 {
             integrity = self
                 .open
-                .transform(&mut self.engine, seq, before, output_before);
+                .fill(pool, &mut self.engine, seq, before, output_before);
         }
-        if !fresh.is_empty() {
-            match self.walker.advance(&mut self.engine, fresh, output_fresh) {
-                Ok(walked) if walked.integrity == Integrity::Good => self.tcpsn = end,
-                _ => return Followed::Derailed,
-            }
+        if !fresh.is_empty() && self.advance(pool, fresh, Some(output_fresh)) == Integrity::Bad {
+            return Followed::Derailed;
         }
         match integrity {
             Integrity::Good => {
@@ -314,59 +346,127 @@ impl<L: AnyOrder> Recovery<L> {
         }
     }
 
-    /// Takes bytes in sequence into the engine for its state's sake only.
-    fn absorb(&mut self, fresh: &[u8], end: SeqNum) -> Followed {
-        match self.walker.absorb(&mut self.engine, fresh) {
-            Ok(walked) if walked.integrity == Integrity::Good => {
-                self.tcpsn = end;
-                self.proven |= walked.messages_finished > 0;
-                Followed::Placed(Verdict::Bypassed(Bypass::Absorbed))
+    /// Takes the next bytes in sequence into the engine, and into the output if there is one. `Bad` when a check fails
+    /// or a header is none.
+    fn advance(
+        &mut self,
+        pool: &mut OpenPool<L::Message>,
+        fresh: &[u8],
+        mut output: Option<&mut [u8]>,
+    ) -> Integrity {
+        let mut fresh = fresh;
+        if self.gapped {
+            // Up to its end, the message's check can't be expected to hold.
+            let rest = self.walker.to_next_header().unwrap_or(0) as usize;
+            let (first, others) = fresh.split_at(fresh.len().min(rest));
+            fresh = others;
+            let output_first = match output.take() {
+                Some(whole) => {
+                    let (first_part, others) = whole.split_at_mut(first.len());
+                    output = Some(others);
+                    Some(first_part)
+                }
+                None => None,
+            };
+            self.walk(first, output_first);
+            if first.len() == rest && self.end_gapped(pool) == Integrity::Bad {
+                return Integrity::Bad;
             }
-            _ => Followed::Derailed,
+        }
+        if fresh.is_empty() {
+            return Integrity::Good;
+        }
+        let integrity = self.walk(fresh, output);
+        integrity.unwrap_or(Integrity::Bad)
+    }
+
+    /// Advances walker, engine and frontier. `None` when a header is none; else whether all checks held.
+    fn walk(&mut self, bytes: &[u8], output: Option<&mut [u8]>) -> Option<Integrity> {
+        let walked = match output {
+            Some(output) => self.walker.advance(&mut self.engine, bytes, output),
+            None => self.walker.absorb(&mut self.engine, bytes),
+        };
+        let walked = walked.ok()?;
+        self.tcpsn += bytes.len() as u32;
+        let good = walked.integrity == Integrity::Good;
+        self.proven |= good && walked.messages_finished > 0;
+        Some(walked.integrity)
+    }
+
+    /// The engine has reached the end of a message of which bytes were missing.
+    fn end_gapped(&mut self, pool: &mut OpenPool<L::Message>) -> Integrity {
+        self.gapped = false;
+        // A message has at least one byte, and its number is its start's here.
+        let last_byte = self.tcpsn - 1;
+        let residue = self.engine.residue();
+        match self.open.streamed(pool, last_byte, residue) {
+            Streamed::Incomplete => Integrity::Good,
+            Streamed::Complete(integrity) => integrity,
         }
     }
 
-    /// Bytes are missing between the frontier and a packet: moves the frontier to the next header, if that may still come.
-    fn leap(&mut self, seq: SeqNum, end: SeqNum) -> Leap {
+    /// Bytes are missing between the frontier and a packet: moves the frontier on, up to the next header at most.
+    fn leap(&mut self, pool: &mut OpenPool<L::Message>, seq: SeqNum, end: SeqNum) -> Leap {
         let rest = match self.walker.to_next_header() {
             Some(rest) if 0 < rest && rest <= MAX_MESSAGE => rest,
             _ => return Leap::Beyond,
         };
         let next_header = self.tcpsn + rest;
-        let set_aside = self.set_aside(rest);
+        let skipped = self.skip(pool, self.tcpsn.distance_to(seq.min(next_header)), rest);
         if seq.after(next_header) {
-            if set_aside {
-                self.move_to(next_header);
-            }
             return Leap::Beyond;
         }
-        if !set_aside && end.at_or_before(next_header) {
+        if skipped {
+            return Leap::Done;
+        }
+        if end.at_or_before(next_header) {
             return Leap::Ignored;
         }
-        self.move_to(next_header);
+        self.give_up_message(pool);
+        self.walker = Walker::new(self.walker.index() + 1);
+        self.tcpsn = next_header;
+        self.counts.leaps += 1;
         Leap::Done
     }
 
-    /// Keeps the message at the frontier, of which `rest` bytes are missing, open for late packets.
-    fn set_aside(&mut self, rest: u32) -> bool {
-        if self.order == Order::Sequence || !self.proven {
+    /// Notes that the next `missing` bytes, of the `rest` of the message at the frontier, are missing, and goes on
+    /// behind them.
+    fn skip(&mut self, pool: &mut OpenPool<L::Message>, missing: u32, rest: u32) -> bool {
+        if self.order == Order::Sequence || !self.proven || missing > MAX_GAP {
             return false;
         }
         let offset = self.walker.offset();
         let len = offset + rest;
-        let Some((message, part)) = self.engine.set_aside(offset, len) else {
+        let engine = &mut self.engine;
+        let noted = self.open.miss(
+            pool,
+            (self.tcpsn - offset, len),
+            (offset, offset + missing),
+            || engine.message(offset, len),
+        );
+        if !noted {
             return false;
-        };
-        self.open
-            .add(self.tcpsn - offset, len, offset, message, part);
+        }
+        self.gapped = true;
+        self.counts.leaps += 1;
+        let mut left = missing as usize;
+        while left > 0 {
+            let zeros = &ZEROS[..left.min(ZEROS.len())];
+            self.walk(zeros, None);
+            left -= zeros.len();
+        }
+        if missing == rest {
+            self.end_gapped(pool);
+        }
         true
     }
 
-    /// Moves the frontier to the header of the next message.
-    fn move_to(&mut self, next_header: SeqNum) {
-        self.walker = Walker::new(self.walker.index() + 1);
-        self.tcpsn = next_header;
-        self.counts.leaps += 1;
+    /// The rest of the message at the frontier is not awaited any more.
+    fn give_up_message(&mut self, pool: &mut OpenPool<L::Message>) {
+        if self.gapped {
+            self.gapped = false;
+            self.open.close(pool, self.tcpsn - self.walker.offset());
+        }
     }
 
     fn see(&mut self, end: SeqNum) {
@@ -377,7 +477,7 @@ impl<L: AnyOrder> Recovery<L> {
     }
 
     /// After the frontier has moved: is the NIC back in step with the newest data?
-    fn settle(&mut self) {
+    fn settle(&mut self, pool: &mut OpenPool<L::Message>) {
         if self.is_in_step() {
             return;
         }
@@ -396,9 +496,7 @@ impl<L: AnyOrder> Recovery<L> {
         {
             // The chain from the missing header leads to the guess: that is the confirmation.
             let tracker = tracker.clone();
-            if rest > 0 {
-                self.set_aside(rest);
-            }
+            self.give_up_message(pool);
             let index = self.walker.index() + u64::from(rest > 0);
             self.resume(&tracker, index);
             self.counts.late_headers += 1;
@@ -421,29 +519,17 @@ impl<L: AnyOrder> Recovery<L> {
         }
     }
 
-    /// A packet in step was not what it had to be: nothing that was known of the stream counts any longer.
-    fn derail(&mut self, seq: SeqNum, payload: &[u8]) {
-        let late = payload.len().min(if seq.before(self.tcpsn) {
-            seq.distance_to(self.tcpsn) as usize
-        } else {
-            0
-        });
-        self.chained = false;
-        self.open.clear();
+    /// A packet in step was not what it had to be: nothing that was known of the stream counts any longer. Its own bytes may
+    /// hold the next header.
+    fn derail(&mut self, pool: &mut OpenPool<L::Message>, seq: SeqNum, payload: &[u8]) {
+        self.lose_chain(pool);
         self.phase = Phase::Searching(Scanner::default());
         self.counts.searches += 1;
-        // Its own bytes may hold the next header.
-        let fresh = &payload[late..];
-        if (seq + late as u32).before(self.newest) {
-            self.look_out(seq, payload);
-        } else {
-            self.search(seq + late as u32, fresh);
-            self.see(seq + payload.len() as u32);
-        }
+        self.look_out(pool, seq, payload);
     }
 
     /// Searches or tracks in what is new of a packet.
-    fn look_out(&mut self, seq: SeqNum, payload: &[u8]) {
+    fn look_out(&mut self, pool: &mut OpenPool<L::Message>, seq: SeqNum, payload: &[u8]) {
         let end = seq + payload.len() as u32;
         if end.at_or_before(self.newest) {
             self.past += 1;
@@ -451,8 +537,7 @@ impl<L: AnyOrder> Recovery<L> {
                 return;
             }
             self.newest = seq;
-            self.chained = false;
-            self.open.clear();
+            self.lose_chain(pool);
             self.phase = Phase::Searching(Scanner::default());
         }
         self.past = 0;
@@ -482,8 +567,15 @@ impl<L: AnyOrder> Recovery<L> {
         }
         self.see(end);
         if self.chained {
-            self.settle();
+            self.settle(pool);
         }
+    }
+
+    /// Nothing that was known of the stream's messages counts any longer.
+    fn lose_chain(&mut self, pool: &mut OpenPool<L::Message>) {
+        self.chained = false;
+        self.gapped = false;
+        self.open.clear(pool);
     }
 
     /// Searches the next bytes of the stream until a guess holds to their end.
@@ -518,7 +610,7 @@ impl<L: AnyOrder> Recovery<L> {
     }
 
     /// Forgets what is so far behind that sequence numbers would soon come around to it.
-    fn drop_distant(&mut self) {
+    fn drop_distant(&mut self, pool: &mut OpenPool<L::Message>) {
         if self.is_in_step() {
             return;
         }
@@ -528,7 +620,7 @@ impl<L: AnyOrder> Recovery<L> {
         {
             self.chained = false;
         }
-        self.open.expire(self.newest, MAX_JUMP);
+        self.open.expire(pool, self.newest, MAX_JUMP);
     }
 }
 

@@ -276,11 +276,6 @@ impl FillConsumer {
         }
     }
 
-    /// Buffers that can be taken.
-    pub(crate) fn available(&mut self) -> u32 {
-        self.ring.available()
-    }
-
     /// Takes a buffer, unchecked: its region and bounds are whatever the host wrote.
     pub(crate) fn pop(&mut self) -> Option<Slice> {
         if self.ring.available() == 0 {

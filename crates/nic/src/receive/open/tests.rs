@@ -1,3 +1,4 @@
+use l5p::Layer5;
 use proptest::prelude::*;
 
 use super::*;
@@ -5,65 +6,102 @@ use crate::receive::toy::{self, Toy};
 
 proptest! {
     #[test]
-    fn ranges_behave_as_a_set(adds in prop::collection::vec((0u32..60, 1u32..12), 0..40)) {
-        let mut ranges = Ranges::default();
-        let mut model = [false; 80];
-        for (from, len) in adds {
+    fn holes_behave_as_a_set(
+        adds in prop::collection::vec((1u32..5, 1u32..12), 0..6),
+        fills in prop::collection::vec((0u32..80, 1u32..8), 0..30),
+    ) {
+        let mut holes = Holes::default();
+        let mut model = [false; 100];
+        let mut at = 0;
+        for (skip, len) in adds {
+            at += skip - 1;
+            if holes.add(at, at + len) {
+                model[at as usize..(at + len) as usize].fill(true);
+            } else {
+                prop_assert_eq!(usize::from(holes.count), HOLES);
+            }
+            at += len;
+        }
+        for (from, len) in fills {
             let to = from + len;
-            let free = !model[from as usize..to as usize].contains(&true);
-            let can = ranges.can_add(from, to);
-            prop_assert!(free || !can);
+            let missing = model[from as usize..to as usize].iter().all(|byte| *byte);
+            let can = holes.can_fill(from, to);
+            prop_assert!(missing || !can);
             if can {
-                ranges.add(from, to);
-                model[from as usize..to as usize].fill(true);
-            } else if free {
-                prop_assert_eq!(usize::from(ranges.count), RANGES);
+                holes.fill(from, to);
+                model[from as usize..to as usize].fill(false);
+            } else if missing {
+                prop_assert_eq!(usize::from(holes.count), HOLES);
             }
-            let listed: Vec<usize> = ranges.as_slice().iter().flat_map(|r| r.0 as usize..r.1 as usize).collect();
-            let expected: Vec<usize> = (0..80).filter(|at| model[*at]).collect();
+            let listed: Vec<usize> =
+                holes.as_slice().iter().flat_map(|hole| hole.0 as usize..hole.1 as usize).collect();
+            let expected: Vec<usize> = (0..100).filter(|at| model[*at]).collect();
             prop_assert_eq!(listed, expected);
-            for pair in ranges.as_slice().windows(2) {
-                prop_assert!(pair[0].1 < pair[1].0);
-            }
         }
     }
 }
 
 #[test]
 fn the_oldest_message_gives_way() {
+    let mut pool = OpenPool::new(1);
     let mut open = OpenMessages::<u64>::new();
-    for n in [1u32, 0, 2, 3, 4] {
-        open.add(SeqNum(u32::MAX - 150) + 100 * n, 100, 50, 0, 0);
-    }
     let first = SeqNum(u32::MAX - 150);
+    for n in 0..5 {
+        assert!(open.miss(&mut pool, (first + 100 * n, 100), (50, 100), || Some(0)));
+    }
     assert!(!open.awaits(first + 50, 50), "the oldest");
     for n in 1..5 {
         assert!(open.awaits(first + 100 * n + 50, 50), "{n}");
-        assert!(!open.awaits(first + 100 * n, 50), "covered");
+        assert!(!open.awaits(first + 100 * n, 50), "has come");
     }
-    assert!(!open.awaits(first + 150, 100), "runs into covered bytes");
+    assert!(
+        !open.awaits(first + 150, 100),
+        "runs into bytes that have come"
+    );
 }
 
 #[test]
-fn a_late_packet_may_end_one_message_and_begin_another() {
-    let (one, two) = (toy::seal(9, 0, &[1; 100]), toy::seal(9, 1, &[2; 100]));
-    let wire = [one.clone(), two.clone()].concat();
+fn an_exhausted_pool_refuses_until_memory_comes_back() {
+    let mut pool = OpenPool::new(1);
+    let mut one = OpenMessages::<u64>::new();
+    let mut two = OpenMessages::<u64>::new();
+    assert!(one.miss(&mut pool, (SeqNum(0), 100), (50, 100), || Some(0)));
+    assert!(!two.miss(&mut pool, (SeqNum(0), 100), (50, 100), || Some(0)));
+    one.close(&mut pool, SeqNum(0));
+    assert!(two.miss(&mut pool, (SeqNum(0), 100), (50, 100), || Some(0)));
+}
+
+#[test]
+fn a_late_packet_may_end_one_message_and_begin_in_another() {
+    let messages = [toy::seal(9, 0, &[1; 100]), toy::seal(9, 1, &[2; 100])];
+    let wire = messages.concat();
     let mut engine = Toy::new(9, true);
+    let mut pool = OpenPool::new(1);
     let mut open = OpenMessages::new();
-    open.add(SeqNum(0), 112, 0, 0, 0);
-    open.add(SeqNum(112), 112, 0, 1, 0);
-    for (from, to) in [(60, 150), (0, 60), (150, 224)] {
-        let mut output = vec![0; to - from];
-        assert!(open.awaits(SeqNum(from as u32), (to - from) as u32));
-        let integrity = open.transform(
-            &mut engine,
-            SeqNum(from as u32),
-            &wire[from..to],
-            &mut output,
+    for (n, message) in messages.iter().enumerate() {
+        let start = SeqNum(112 * n as u32);
+        assert!(open.miss(&mut pool, (start, 112), (4, 112), || Some(n as u64)));
+        engine.start(n as u64, &message[..4]);
+        engine.transform(4, &[0; 108], &mut [0; 108]);
+        assert_eq!(engine.finish(), Integrity::Bad);
+        assert_eq!(
+            open.streamed(&mut pool, start + 111, engine.residue()),
+            Streamed::Incomplete
         );
-        assert_eq!(integrity, Integrity::Good);
-        let shown = [toy::opened(&[1; 100], &one), toy::opened(&[2; 100], &two)].concat();
-        assert_eq!(output, shown[from..to]);
     }
-    assert!(!open.awaits(SeqNum(0), 1), "both are complete");
+    assert!(!open.awaits(SeqNum(60), 90), "the second header has come");
+    let opened = [
+        toy::opened(&[1; 100], &messages[0]),
+        toy::opened(&[2; 100], &messages[1]),
+    ]
+    .concat();
+    for (from, to) in [(60, 112), (150, 224), (4, 60), (116, 150)] {
+        let mut output = vec![0; to - from];
+        let seq = SeqNum(from as u32);
+        assert!(open.awaits(seq, (to - from) as u32));
+        let integrity = open.fill(&mut pool, &mut engine, seq, &wire[from..to], &mut output);
+        assert_eq!(integrity, Integrity::Good);
+        assert_eq!(output, opened[from..to]);
+    }
+    assert!(open.0.is_none(), "both are complete");
 }

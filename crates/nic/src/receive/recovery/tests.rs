@@ -59,7 +59,12 @@ impl Stream {
     /// Gives a packet to the context and checks what an offloaded one must hold.
     fn receive(&self, context: &mut Recovery<Toy>, from: usize, to: usize) -> Verdict {
         let mut output = vec![0xee; to - from];
-        let verdict = context.receive(self.seq(from), &self.wire[from..to], &mut output);
+        let verdict = context.receive(
+            &mut OpenPool::new(1),
+            self.seq(from),
+            &self.wire[from..to],
+            &mut output,
+        );
         if verdict == Verdict::Offloaded {
             assert_eq!(output, self.opened[from..to], "packet {from}..{to}");
         }
@@ -71,6 +76,11 @@ impl Stream {
         let guess = context.due_request(0)?;
         context.request_sent(0);
         let index = self.index_at(guess);
-        Some(context.answer(guess, index.is_some(), index.unwrap_or(0)))
+        Some(context.answer(
+            &mut OpenPool::new(1),
+            guess,
+            index.is_some(),
+            index.unwrap_or(0),
+        ))
     }
 }

@@ -109,7 +109,10 @@ fn figure_8c_lost_header_searches_asks_tracks_and_resumes_once_confirmed() {
         );
         assert_eq!(context.due_request(0), None, "asked once");
     }
-    assert_eq!(context.answer(stream.seq(630), true, 2), Answer::Resumed);
+    assert_eq!(
+        context.answer(&mut OpenPool::new(1), stream.seq(630), true, 2),
+        Answer::Resumed
+    );
     // The rest of the message that the answer came in, then one whole message that proves the answer.
     assert_eq!(packet(&stream, &mut context, 11), bypassed(Bypass::Past));
     for n in 12..16 {
@@ -258,8 +261,14 @@ fn a_refusal_makes_it_search_again() {
     }
     let guess = context.due_request(0).unwrap();
     context.request_sent(0);
-    assert_eq!(context.answer(guess, false, 0), Answer::Refused);
-    assert_eq!(context.answer(guess, true, 2), Answer::Stale);
+    assert_eq!(
+        context.answer(&mut OpenPool::new(1), guess, false, 0),
+        Answer::Refused
+    );
+    assert_eq!(
+        context.answer(&mut OpenPool::new(1), guess, true, 2),
+        Answer::Stale
+    );
     for n in 7..10 {
         packet(&stream, &mut context, n);
     }
@@ -305,7 +314,7 @@ fn a_lying_confirmation_delivers_nothing_wrong_and_ends_in_a_new_search() {
         let guess = context.due_request(0).unwrap();
         context.request_sent(0);
         assert_eq!(guess, stream.seq(630 + offset));
-        context.answer(guess, true, lie);
+        context.answer(&mut OpenPool::new(1), guess, true, lie);
         for n in 7..13 {
             let verdict = packet(&stream, &mut context, n);
             assert_ne!(verdict, OFFLOADED, "packet {n}");
@@ -324,7 +333,12 @@ fn a_forged_packet_far_ahead_does_not_stop_the_offload_for_good() {
         let stream = Stream::new(SeqNum(5), &vec![vec![1; 288]; 80]);
         let mut context = stream.context(order);
         packet(&stream, &mut context, 0);
-        context.receive(stream.seq(1 << 29), &[0; 100], &mut [0; 100]);
+        context.receive(
+            &mut OpenPool::new(1),
+            stream.seq(1 << 29),
+            &[0; 100],
+            &mut [0; 100],
+        );
         for n in 1..200 {
             packet(&stream, &mut context, n);
             stream.answer(&mut context);
@@ -339,10 +353,15 @@ fn a_peer_that_plants_headers_gets_few_requests_asked() {
     let mut context = Recovery::new(Toy::new(KEY, true), SeqNum(0), 0, Order::Any);
     let mut asked = 0;
     for n in 1..2_000u32 {
-        context.receive(SeqNum(n * 280), &planted, &mut [0; 280]);
+        context.receive(
+            &mut OpenPool::new(1),
+            SeqNum(n * 280),
+            &planted,
+            &mut [0; 280],
+        );
         if let Some(guess) = context.due_request(0) {
             context.request_sent(0);
-            context.answer(guess, false, 0);
+            context.answer(&mut OpenPool::new(1), guess, false, 0);
             asked += 1;
         }
     }

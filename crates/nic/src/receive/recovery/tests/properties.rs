@@ -150,12 +150,13 @@ proptest! {
         for (now, arrival) in arrivals(stream.wire.len(), &sizes, &fates).into_iter().enumerate() {
             pending.retain(|&(at, guess, confirmed, index)| {
                 if at <= now {
-                    context.answer(guess, confirmed, index);
+                    context.answer(&mut OpenPool::new(1), guess, confirmed, index);
                 }
                 at > now
             });
             let mut payload = stream.wire[arrival.from..arrival.to].to_vec();
             let mut expected = stream.opened[arrival.from..arrival.to].to_vec();
+            let mut damage = None;
             if arrival.corrupt {
                 // A bit of a message's body: framing is not protected, and is the same for host and NIC.
                 let at = payload.len() / 2;
@@ -165,16 +166,19 @@ proptest! {
                 if stream_at >= body {
                     payload[at] ^= 0x40;
                     expected[at] ^= 0x40;
-                    corrupted[stream_at] = true;
+                    damage = Some(stream_at);
                 }
             }
             let mut output = vec![0; payload.len()];
-            let verdict = context.receive(stream.seq(arrival.from), &payload, &mut output);
+            let verdict = context.receive(&mut OpenPool::new(1), stream.seq(arrival.from), &payload, &mut output);
             if verdict == Verdict::Offloaded {
                 prop_assert_eq!(&output, &expected, "{}..{}", arrival.from, arrival.to);
                 for byte in &mut shown[arrival.from..arrival.to] {
                     prop_assert!(!*byte, "shown twice");
                     *byte = true;
+                }
+                if let Some(at) = damage {
+                    corrupted[at] = true;
                 }
             }
             if let Some(guess) = context.due_request(now as u32) {
@@ -213,7 +217,7 @@ proptest! {
             if let Some(guess) = context.due_request(u32::MAX / 2) {
                 context.request_sent(u32::MAX / 2);
                 let index = stream.index_at(guess);
-                context.answer(guess, index.is_some(), index.unwrap_or(0));
+                context.answer(&mut OpenPool::new(1), guess, index.is_some(), index.unwrap_or(0));
             }
         }
         prop_assert!(offloaded, "{:?}", context.phase);
