@@ -12,7 +12,9 @@ use super::{
     CryptoInfo, HEADER_LEN, ICV_LEN, MAX_PLAINTEXT, ResyncAnswer, TlsError, Version, Violation,
 };
 use crate::crypto::{self, Cipher, Keystream};
+use plaintext::{Plaintext, part};
 
+mod plaintext;
 #[cfg(test)]
 mod tests;
 
@@ -199,7 +201,7 @@ impl Reader {
             _ => None,
         };
         let offloaded = self.offloaded(pieces);
-        let mut target = Target {
+        let mut target = Plaintext {
             payload: payload.clone(),
             output,
             last: 0,
@@ -303,7 +305,7 @@ impl Reader {
         head: &Head,
         len: usize,
         pieces: &mut [Piece<'_>],
-        target: &mut Target<'_>,
+        target: &mut Plaintext<'_>,
     ) -> Result<(), Violation> {
         let (framing, sequence, opened) = (self.framing, self.sequence, self.opened);
         let (current, old) = self
@@ -355,7 +357,7 @@ impl Reader {
         &self,
         head: &Head,
         pieces: &[Piece<'_>],
-        target: &Target<'_>,
+        target: &Plaintext<'_>,
         offloaded: Offloaded,
     ) -> Result<Opened, Violation> {
         let (content_type, len) = match self.framing.version {
@@ -456,107 +458,12 @@ impl Head {
     }
 }
 
-/// Where plaintext goes as it is made.
-struct Target<'a> {
-    /// The encrypted bytes of the record.
-    payload: Range<usize>,
-    /// The caller's buffer, which takes all of the plaintext or all but its last byte.
-    output: Option<&'a mut [u8]>,
-    /// That last byte.
-    last: u8,
-}
-
-impl Target<'_> {
-    /// Decrypts payload bytes, the first of which is byte `from` of the payload.
-    fn decrypt(&mut self, cipher: &mut Cipher, from: usize, data: &mut [u8]) {
-        match &mut self.output {
-            None => cipher.decrypt_in_place(data),
-            Some(output) => {
-                let room = output.get_mut(from..).unwrap_or_default();
-                let fits = data.len().min(room.len());
-                cipher.decrypt(&data[..fits], &mut room[..fits]);
-                if fits < data.len() {
-                    cipher.decrypt(&data[fits..], std::slice::from_mut(&mut self.last));
-                }
-            }
-        }
-    }
-
-    /// Takes payload bytes that are plaintext already.
-    fn copy(&mut self, from: usize, data: &[u8]) {
-        if let Some(output) = &mut self.output {
-            let room = output.get_mut(from..).unwrap_or_default();
-            let fits = data.len().min(room.len());
-            room[..fits].copy_from_slice(&data[..fits]);
-            if let Some(last) = data.get(fits) {
-                self.last = *last;
-            }
-        }
-    }
-
-    fn copy_from(&mut self, pieces: &[Piece<'_>]) {
-        if self.output.is_none() {
-            return;
-        }
-        let mut at = 0;
-        for piece in pieces {
-            let (from, range) = part(at, piece.data.len(), &self.payload);
-            self.copy(from, &piece.data[range]);
-            at += piece.data.len();
-        }
-    }
-
-    /// The inner content type of TLS 1.3 and the length of the content before it: the last byte
-    /// that is not 0 is the type (RFC 8446 §5.4).
-    fn inner_type(&self, pieces: &[Piece<'_>]) -> Option<(ContentType, usize)> {
-        match &self.output {
-            Some(output) => {
-                let len = self.payload.len();
-                if output.len() < len && self.last != 0 {
-                    return Some((ContentType(self.last), len - 1));
-                }
-                last_nonzero(&output[..len.min(output.len())])
-            }
-            None => {
-                let mut at: usize = pieces.iter().map(|piece| piece.data.len()).sum();
-                pieces.iter().rev().find_map(|piece| {
-                    at -= piece.data.len();
-                    let (from, range) = part(at, piece.data.len(), &self.payload);
-                    let (content_type, len) = last_nonzero(&piece.data[range])?;
-                    Some((content_type, from + len))
-                })
-            }
-        }
-    }
-
-    /// Leaves nothing that is not authentic.
-    fn wipe(&mut self) {
-        if let Some(output) = &mut self.output {
-            let len = self.payload.len().min(output.len());
-            output[..len].fill(0);
-        }
-    }
-}
-
 /// Runs plaintext through the digest as the ciphertext it was.
 fn encrypt_again(cipher: &mut Cipher, data: &[u8]) {
     let mut scratch = [0; SCRATCH];
     for chunk in data.chunks(SCRATCH) {
         cipher.encrypt(chunk, &mut scratch[..chunk.len()]);
     }
-}
-
-fn last_nonzero(bytes: &[u8]) -> Option<(ContentType, usize)> {
-    let at = bytes.iter().rposition(|byte| *byte != 0)?;
-    Some((ContentType(bytes[at]), at))
-}
-
-/// Which of the `len` bytes at position `at` are within `bounds`, and where in `bounds` they begin.
-fn part(at: usize, len: usize, bounds: &Range<usize>) -> (usize, Range<usize>) {
-    let start = bounds.start.saturating_sub(at).min(len);
-    let end = bounds.end.saturating_sub(at).min(len);
-    let from = (at + start).clamp(bounds.start, bounds.end) - bounds.start;
-    (from, start..end)
 }
 
 fn is_inner_type(content_type: ContentType) -> bool {
