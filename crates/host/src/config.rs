@@ -82,6 +82,8 @@ pub struct StackConfig {
     pub arena: ArenaLayout,
     /// Payload that one socket may hold in its send queue, in bytes.
     pub send_buffer: u32,
+    /// Content bytes of a TLS record that we make, at most; 16,384 is the protocol's own limit.
+    pub record_bytes: u16,
     /// Sockets at most, of all states but TIME_WAIT.
     pub max_sockets: u32,
     /// Neighbours remembered at most, of each family.
@@ -102,6 +104,7 @@ impl Default for StackConfig {
             tcp: tcp::Config::default(),
             arena: ArenaLayout::default(),
             send_buffer: 4 << 20,
+            record_bytes: 16_384,
             max_sockets: 262_144,
             max_neighbours: 1024,
             secret: [0; 16],

@@ -119,7 +119,8 @@ impl Stack {
             driver: &mut core.driver,
             counters: &mut core.counters,
         };
-        let session = Session::new(id, socket.flow, (transmit, receive), None, offload, start, &mut out);
+        let mut session = Session::new(id, socket.flow, (transmit, receive), None, offload, start, &mut out);
+        session.limit_records(core.config.record_bytes);
         socket.tls = Tls::Open(Box::new(session));
         socket.wants_read = true;
         core.tell(id, socket, Pending::SECURED);

@@ -43,7 +43,7 @@ pub use config::{Cidr, CidrError, ListenOptions, StackConfig};
 pub use error::{CloseReason, SocketError};
 pub use events::{Event, ListenerId, SocketId};
 pub use info::{OffloadState, SocketInfo, TlsInfo};
-pub use meter::{Component, Meter};
+pub use meter::{Component, Meter, read_cycles};
 pub use socket::ReadChunk;
 pub use stack::Stack;
 pub use tls::{Offload, TlsRole};

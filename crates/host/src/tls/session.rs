@@ -101,6 +101,11 @@ impl Session {
         session
     }
 
+    /// Makes records of at most that many content bytes from the next one on.
+    pub fn limit_records(&mut self, bytes: u16) {
+        self.writer.set_max_plaintext(usize::from(bytes.max(1)).min(self.writer.max_plaintext()));
+    }
+
     /// Changes what the NIC does, from the next record of each direction on.
     pub fn set_offload(&mut self, asked: Offload, receive_start: SeqNum, out: &mut Outgoing<'_>) {
         self.asked = asked;
