@@ -106,8 +106,8 @@ impl World {
         let [first, second] = config.nodes;
         let [out, back] = config.links;
         let nodes = [
-            Node::new(0, first, near, out, config.seed, config.mtu),
-            Node::new(1, second, far, back, config.seed, config.mtu),
+            Node::new(origin, 0, first, near, out, config.seed, config.mtu),
+            Node::new(origin, 1, second, far, back, config.seed, config.mtu),
         ];
         Self {
             origin,
@@ -206,6 +206,7 @@ impl World {
 
 impl Node {
     fn new(
+        now: Instant,
         at: usize,
         config: NodeConfig,
         end: port::memory::End,
@@ -224,6 +225,7 @@ impl Node {
         let (function, device) = nic::ring::function(FunctionConfig { mac, ..config.function });
         nic.attach(device).expect("the address is unicast and the only one");
         let stack = Stack::new(
+            now,
             StackConfig {
                 addresses: vec![Cidr::new(World::address(at, false), 24), Cidr::new(World::address(at, true), 64)],
                 mtu,

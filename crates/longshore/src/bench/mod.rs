@@ -5,6 +5,7 @@ mod clock;
 mod linux;
 mod printed;
 mod rounds;
+mod row;
 mod settings;
 mod source;
 mod transfer;
@@ -14,7 +15,9 @@ use clap::{Args, Subcommand};
 
 pub use case::{Asked, Case, Direction, HostCycles, Mode, NicCycles, PcieBytes, Ratios, Records, Report, Resyncs};
 pub use clock::cycles_per_second;
-pub use settings::Settings;
+pub use printed::{cycles_table, host_bars, nic_bars, pcie_table, records_bars};
+pub use row::{Node, Taken, pcie, resyncs, row, taken};
+pub use settings::{Settings, share};
 
 #[cfg(test)]
 mod tests;

@@ -38,12 +38,12 @@ fn text(report: &Report) {
     );
     for direction in [Direction::Tx, Direction::Rx] {
         println!("{}, cycles per byte, medians of {} rounds:", title(direction), asked.rounds);
-        println!("{}", cycles_table(report, direction).text());
+        println!("{}", cycles_table(&report.cases, direction).text());
     }
     println!("Throughput of one host core, first over second:");
     println!("{}", ratios_table(&report.ratios).text());
     println!("PCIe bytes of one round:");
-    println!("{}", pcie_table(report).text());
+    println!("{}", pcie_table(&report.cases).text());
     let records = report.records;
     println!(
         "Records received with offload: {} fully ({:.1} %), {} in part, {} not at all",
@@ -85,11 +85,11 @@ pub fn page(report: &Report) -> Page {
         page.heading(title(direction))
             .bars(&host_bars(&report.cases, direction))
             .bars(&nic_bars(&report.cases, direction))
-            .table(&cycles_table(report, direction));
+            .table(&cycles_table(&report.cases, direction));
     }
     page.heading("Ratios").table(&ratios_table(&report.ratios));
     page.heading("Records received with offload").bars(&records_bars(&report.cases));
-    page.heading("PCIe").table(&pcie_table(report));
+    page.heading("PCIe").table(&pcie_table(&report.cases));
     for note in &report.notes {
         page.paragraph(note);
     }
@@ -156,9 +156,10 @@ pub fn records_bars(cases: &[Case]) -> Bars {
     }
 }
 
-fn cycles_table(report: &Report, direction: Direction) -> Table {
+/// Cycles per byte by component, a row per mode.
+pub fn cycles_table(cases: &[Case], direction: Direction) -> Table {
     let mut table = Table::new(["mode", "host", "app", "copy", "records", "TCP", "driver", "NIC", "Gbit/s per host core"]);
-    for case in of(&report.cases, direction) {
+    for case in of(cases, direction) {
         let (host, nic) = (case.host_cycles_per_byte, case.nic_cycles_per_byte);
         let cells = [host.total, host.app, host.copy, host.l5, host.tcp, host.driver, nic.total].map(|x| format!("{x:.3}"));
         let last = format!("{:.1}", case.gbit_per_host_core);
@@ -178,7 +179,8 @@ fn ratios_table(ratios: &Ratios) -> Table {
     table
 }
 
-fn pcie_table(report: &Report) -> Table {
+/// PCIe bytes by purpose, a row per case.
+pub fn pcie_table(cases: &[Case]) -> Table {
     let mut table = Table::new([
         "direction and mode",
         "payload read",
@@ -189,7 +191,7 @@ fn pcie_table(report: &Report) -> Table {
         "contexts written back",
         "recovery, % of payload",
     ]);
-    for case in &report.cases {
+    for case in cases {
         let bytes = case.pcie_bytes;
         let share = 100.0 * bytes.recovery as f64 / bytes.payload_tx.max(1) as f64;
         table.row([

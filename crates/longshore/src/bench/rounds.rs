@@ -5,10 +5,10 @@ use indicatif::ProgressBar;
 use sim::Suite;
 
 use super::source::Source;
-use super::transfer::{Connections, Load, Round, Taken, transfer};
+use super::row::{Node, row};
+use super::transfer::{Connections, Load, Round, transfer};
 use super::world::{BenchWorld, RECEIVER, SENDER};
-use super::{Asked, Case, Direction, HostCycles, Mode, NicCycles, Ratios, Records, Report, Settings, linux};
-use super::cycles_per_second;
+use super::{Asked, Case, Direction, Mode, Ratios, Records, Report, Settings, cycles_per_second, linux};
 
 /// Measures as the settings say.
 ///
@@ -113,44 +113,13 @@ fn case(direction: Direction, mode: Mode, rounds: &[Round]) -> Case {
     let mut sorted: Vec<&Round> = rounds.iter().collect();
     sorted.sort_by(|a, b| per_byte(a).total_cmp(&per_byte(b)));
     let median = sorted[sorted.len() / 2];
-    let (host, nic) = cycles_per_byte(&median.taken[node], median.bytes);
     let receives = direction == Direction::Rx && mode.secured();
+    let node = Node { taken: median.taken[node], pcie: median.pcie[node] };
     Case {
-        direction,
-        mode,
-        bytes: median.bytes,
-        host_cycles_per_byte: host,
-        nic_cycles_per_byte: nic,
-        gbit_per_host_core: gbit_per_host_core(host.total),
         rounds: rounds.iter().map(per_byte).collect(),
-        pcie_bytes: median.pcie[node],
         records: receives.then_some(median.records),
         resyncs: (receives && mode.offloaded()).then_some(median.resyncs),
         retransmitted_bytes: if direction == Direction::Tx { median.retransmitted } else { 0 },
+        ..row(direction, mode, median.bytes, &node)
     }
-}
-
-/// Cycles by component over the bytes.
-pub fn cycles_per_byte(taken: &Taken, bytes: u64) -> (HostCycles, NicCycles) {
-    let per_byte = |cycles: u64| cycles as f64 / bytes as f64;
-    let stack = taken.copy + taken.l5 + taken.tcp + taken.driver;
-    let host = HostCycles {
-        app: per_byte(taken.host.saturating_sub(stack)),
-        copy: per_byte(taken.copy),
-        l5: per_byte(taken.l5),
-        tcp: per_byte(taken.tcp),
-        driver: per_byte(taken.driver),
-        total: per_byte(taken.host),
-    };
-    let nic = NicCycles {
-        transmit: per_byte(taken.nic_transmit),
-        receive: per_byte(taken.nic_receive),
-        total: per_byte(taken.nic_transmit + taken.nic_receive),
-    };
-    (host, nic)
-}
-
-/// What a core of the host could carry that does nothing else.
-pub fn gbit_per_host_core(cycles_per_byte: f64) -> f64 {
-    if cycles_per_byte > 0.0 { cycles_per_second() / cycles_per_byte * 8.0 / 1e9 } else { 0.0 }
 }

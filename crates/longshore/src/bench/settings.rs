@@ -50,7 +50,8 @@ pub struct Settings {
     pub report: Option<std::path::PathBuf>,
 }
 
-fn share(text: &str) -> Result<f64, String> {
+/// A share of packets, from a command line.
+pub fn share(text: &str) -> Result<f64, String> {
     let share: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
     if (0.0..=0.5).contains(&share) { Ok(share) } else { Err(format!("{share} is not between 0 and 0.5")) }
 }

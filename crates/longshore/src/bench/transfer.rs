@@ -2,36 +2,18 @@
 
 use std::collections::VecDeque;
 
-use host::{Component, Event, SocketError, SocketId, Stack, read_cycles};
+use host::{Event, SocketError, SocketId, Stack, read_cycles};
 use nic::ring::RegionId;
 
 use super::source::Source;
 use super::world::{BenchWorld, Pair, RECEIVER, SENDER};
+use super::row::{Taken, pcie, resyncs, taken};
 use super::{Mode, PcieBytes, Records, Resyncs};
 
 /// Bytes under way at most, over all connections: what keeps a server from filling its memory with send queues.
 const UNDER_WAY: u64 = 16 << 20;
 /// Bytes that the sending application writes before it lets the stack run.
 const WRITTEN_AT_ONCE: usize = 512 << 10;
-
-/// Cycles that one host and its NIC took for a round.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Taken {
-    /// The whole host.
-    pub host: u64,
-    /// Of it, by component of the stack.
-    pub copy: u64,
-    /// Records.
-    pub l5: u64,
-    /// TCP.
-    pub tcp: u64,
-    /// The driver.
-    pub driver: u64,
-    /// The NIC, sending.
-    pub nic_transmit: u64,
-    /// The NIC, receiving.
-    pub nic_receive: u64,
-}
 
 /// What a round came to.
 #[derive(Clone, Debug)]
@@ -326,7 +308,7 @@ impl Before {
     fn take(world: &BenchWorld, connections: &Connections) -> Self {
         Self {
             received: connections.ends.iter().map(|end| end.received).sum(),
-            taken: [SENDER, RECEIVER].map(|node| taken(world, node)),
+            taken: [SENDER, RECEIVER].map(|node| taken(&world.world, node)),
             pcie: [SENDER, RECEIVER].map(|node| pcie(&world.world.nic(node).counters())),
             resyncs: resyncs(&world.world.nic(RECEIVER).counters()),
             records: records(world, connections),
@@ -349,55 +331,6 @@ impl Before {
             retransmitted: after.retransmitted - self.retransmitted,
             verified,
         }
-    }
-}
-
-impl Taken {
-    fn since(&self, before: &Self) -> Self {
-        Self {
-            host: self.host - before.host,
-            copy: self.copy - before.copy,
-            l5: self.l5 - before.l5,
-            tcp: self.tcp - before.tcp,
-            driver: self.driver - before.driver,
-            nic_transmit: self.nic_transmit - before.nic_transmit,
-            nic_receive: self.nic_receive - before.nic_receive,
-        }
-    }
-}
-
-fn taken(world: &BenchWorld, node: usize) -> Taken {
-    let cycles = world.world.cycles(node);
-    let meter = world.world.stack_ref(node).meter();
-    Taken {
-        host: cycles.host,
-        copy: meter.cycles(Component::Copy),
-        l5: meter.cycles(Component::L5),
-        tcp: meter.cycles(Component::Tcp),
-        driver: meter.cycles(Component::Driver),
-        nic_transmit: cycles.nic_transmit,
-        nic_receive: cycles.nic_receive,
-    }
-}
-
-/// The NIC's counters of what it moved over PCIe.
-pub fn pcie(counters: &nic::Counters) -> PcieBytes {
-    PcieBytes {
-        payload_tx: counters.pcie_payload_tx,
-        payload_rx: counters.pcie_payload_rx,
-        descriptors: counters.pcie_descriptors,
-        recovery: counters.pcie_recovery,
-        context_fetch: counters.pcie_context_fetch,
-        context_writeback: counters.pcie_context_writeback,
-    }
-}
-
-/// The NIC's counters of what it asked.
-pub fn resyncs(counters: &nic::Counters) -> Resyncs {
-    Resyncs {
-        asked: counters.rx_tls_resync_req_end,
-        confirmed: counters.rx_tls_resync_res_ok,
-        refused: counters.rx_tls_resync_res_retry,
     }
 }
 

@@ -111,7 +111,6 @@ impl Run {
     fn new(scenario: &Scenario, streams: &[Vec<u8>; 2], offload: Offload, start: Duration) -> Self {
         let mut node = NodeConfig::default();
         node.nic.context_memory = scenario.context_memory;
-        node.stack.arena_bytes = 24 << 20;
         let mut world = World::new(WorldConfig {
             seed: scenario.seed,
             mtu: scenario.mtu,

@@ -1,0 +1,204 @@
+//! Our side: NIC and host behind the TAP, the same receiver and sender as in every other mode.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use host::{Cidr, Event, ListenOptions, Offload, SocketError, SocketId, Stack, StackConfig};
+use nic::ring::{FunctionConfig, RegionId};
+use nic::{FrameMeta, Nic, NicConfig, WireCapabilities};
+use port::impair::{Impair, Impairment, Impairments};
+use port::tap::Tap;
+use port::{Meta, Port};
+use sim::{Identity, Suite};
+use wire::ethernet::MacAddr;
+
+use super::namespace::{OURS, PREFIX};
+use super::{Settings, Source};
+
+/// Where our host listens.
+pub const PORT: u16 = 443;
+/// First byte of a connection on which Linux sends.
+pub const SEND: u8 = b's';
+/// First byte of a connection on which Linux receives, and what it asks for each round with.
+pub const RECEIVE: u8 = b'r';
+
+/// Longest time without a step forward.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Serves until `finished`. Answers whether all that came was right.
+pub fn run(
+    settings: &Settings,
+    tap: Tap,
+    source: &Source,
+    identity: &Identity,
+    ready: &SyncSender<()>,
+    finished: impl Fn() -> bool,
+) -> anyhow::Result<bool> {
+    let mut peer = Peer::new(settings, tap)?;
+    let region = peer.stack.register(source.region(), "the benchmark's payload")?;
+    peer.stack.listen(SocketAddr::new(IpAddr::V4(OURS), PORT), ListenOptions::default())?;
+    ready.send(()).context("Linux's thread has ended")?;
+
+    let mut connections: Vec<Connection> = Vec::new();
+    let mut verified = true;
+    let mut moved_at = Instant::now();
+    while !finished() {
+        let now = Instant::now();
+        let mut moved = peer.poll(now)?;
+        while let Some(event) = peer.stack.poll_event() {
+            match event {
+                Event::Accepted(listener) => {
+                    let socket = peer.stack.accept(listener).context("a connection that was announced")?;
+                    peer.stack.start_tls(now, socket, identity.server(Suite::DEFAULT), Offload::Both)?;
+                    connections.push(Connection::new(socket));
+                }
+                Event::Closed(socket, _) => connections.retain(|connection| connection.socket != socket),
+                _ => {}
+            }
+        }
+        for connection in &mut connections {
+            moved |= connection.poll(now, &mut peer.stack, settings, source, region, &mut verified)?;
+        }
+        if moved {
+            moved_at = now;
+        } else {
+            anyhow::ensure!(now - moved_at < PATIENCE, "nothing has come over the TAP for {PATIENCE:?}");
+            std::hint::spin_loop();
+        }
+    }
+    Ok(verified)
+}
+
+struct Peer {
+    stack: Stack,
+    nic: Nic,
+    port: Impair<Tap>,
+}
+
+impl Peer {
+    fn new(settings: &Settings, tap: Tap) -> anyhow::Result<Self> {
+        let capabilities = tap.capabilities();
+        let mut nic = Nic::new(NicConfig {
+            mtu: capabilities.mtu,
+            wire: WireCapabilities { tso: capabilities.tso, checksum: capabilities.checksum },
+            ..NicConfig::new([7; 16])
+        });
+        let (function, device) = nic::ring::function(FunctionConfig::new(MacAddr([2, 0, 0, 0, 0, 2])));
+        nic.attach(device)?;
+        let stack = Stack::new(
+            Instant::now(),
+            StackConfig {
+                addresses: vec![Cidr::new(IpAddr::V4(OURS), PREFIX)],
+                mtu: capabilities.mtu,
+                secret: [9; 16],
+                ..StackConfig::default()
+            },
+            function,
+        );
+        let impairment = Impairment { loss: settings.loss, reorder: settings.reorder, ..Impairment::default() };
+        let port = Impair::new(tap, Impairments::both(impairment), settings.seed);
+        Ok(Self { stack, nic, port })
+    }
+
+    fn poll(&mut self, now: Instant) -> anyhow::Result<bool> {
+        let Self { stack, nic, port } = self;
+        let received = port.receive(now, &mut |frame, meta| nic.handle_frame(now, frame, from_port(meta)))?;
+        nic.flush(now);
+        let worked = stack.poll(now);
+        let sent = port.transmit(now, &mut |buffer| {
+            let (len, meta) = nic.poll_transmit(now, buffer)?;
+            Some((len, to_port(meta)))
+        })?;
+        Ok(received > 0 || worked || sent > 0)
+    }
+}
+
+/// One connection from Linux.
+struct Connection {
+    socket: SocketId,
+    /// The first byte, once it came.
+    what: Option<u8>,
+    /// Bytes that came, or went out.
+    position: u64,
+    /// Bytes that are asked for and not yet sent.
+    owed: u64,
+    /// An answer that is due.
+    answer: bool,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    fn new(socket: SocketId) -> Self {
+        Self { socket, what: None, position: 0, owed: 0, answer: false, buffer: vec![0; 1 << 16] }
+    }
+
+    fn poll(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        settings: &Settings,
+        source: &Source,
+        region: RegionId,
+        verified: &mut bool,
+    ) -> anyhow::Result<bool> {
+        let mut moved = false;
+        while let Some(len) = would_block(stack.read(now, self.socket, &mut self.buffer))? {
+            if len == 0 {
+                break;
+            }
+            moved = true;
+            let mut bytes = &self.buffer[..len];
+            if self.what.is_none() {
+                self.what = Some(bytes[0]);
+                bytes = &bytes[1..];
+            }
+            if self.what == Some(SEND) {
+                *verified &= source.verify(0, self.position, bytes);
+                let rounds = self.position / settings.bytes;
+                self.position += bytes.len() as u64;
+                self.answer |= self.position / settings.bytes > rounds;
+            } else {
+                self.owed += settings.bytes * bytes.len() as u64;
+            }
+        }
+        if self.answer && would_block(stack.write(now, self.socket, b"!"))?.is_some() {
+            self.answer = false;
+            moved = true;
+        }
+        while self.owed > 0 {
+            let len = self.owed.min(u64::from(settings.message_bytes)) as u32;
+            let slice = source.slice(region, 0, self.position, len);
+            let Some(sent) = would_block(stack.send_slices(now, self.socket, &[slice]))? else { break };
+            self.position += sent as u64;
+            self.owed -= sent as u64;
+            moved = true;
+        }
+        Ok(moved)
+    }
+}
+
+fn would_block(result: Result<usize, SocketError>) -> anyhow::Result<Option<usize>> {
+    match result {
+        Ok(len) => Ok(Some(len)),
+        Err(SocketError::WouldBlock | SocketError::NotConnected) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn from_port(meta: Meta) -> FrameMeta {
+    FrameMeta {
+        gso_size: meta.gso_size,
+        needs_checksum: meta.needs_checksum,
+        checksum_valid: meta.checksum_valid,
+    }
+}
+
+fn to_port(meta: FrameMeta) -> Meta {
+    Meta {
+        gso_size: meta.gso_size,
+        needs_checksum: meta.needs_checksum,
+        checksum_valid: meta.checksum_valid,
+    }
+}

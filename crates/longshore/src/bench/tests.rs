@@ -1,0 +1,64 @@
+use super::*;
+
+fn settings() -> Settings {
+    Settings {
+        record_bytes: 4096,
+        message_bytes: 20_000,
+        bytes: 1 << 20,
+        connections: 3,
+        loss: 0.0,
+        reorder: 0.0,
+        seed: 5,
+        rounds: 2,
+        linux: false,
+        json: true,
+        report: None,
+    }
+}
+
+#[test]
+fn every_direction_and_mode_has_a_row_and_every_byte_is_verified() {
+    let report = rounds::measure(&settings()).expect("the benchmark runs");
+    assert!(report.bytes_verified);
+    assert_eq!(report.cases.len(), 10);
+    for case in &report.cases {
+        assert!(case.gbit_per_host_core > 0.0, "{case:?}");
+        assert!(case.bytes >= 1 << 20);
+        assert_eq!(case.rounds.len(), 2);
+    }
+    assert!(report.ratios.tx_offload_vs_software > 0.0 && report.ratios.tx_offload_vs_linux.is_none());
+    assert!(report.records.full > 0 && report.records.none == 0, "{:?}", report.records);
+}
+
+#[test]
+fn equal_seeds_give_equal_records_and_retransmissions() {
+    let lossy = Settings { loss: 0.02, reorder: 0.02, ..settings() };
+    let [first, second] = [(); 2].map(|()| rounds::measure(&lossy).expect("the benchmark runs"));
+    for (a, b) in first.cases.iter().zip(&second.cases) {
+        // The median round may be another one, but its bytes are not.
+        assert_eq!((a.direction, a.mode, a.bytes), (b.direction, b.mode, b.bytes));
+    }
+    assert!(first.bytes_verified && second.bytes_verified);
+    assert!(first.records.partial + first.records.none > 0);
+}
+
+#[test]
+fn the_json_has_the_documented_keys() {
+    let report = rounds::measure(&Settings { rounds: 1, ..settings() }).expect("the benchmark runs");
+    let json = serde_json::to_value(&report).expect("a report is plain data");
+    for key in ["cases", "ratios", "records", "bytes_verified"] {
+        assert!(!json[key].is_null(), "{key}");
+    }
+    for key in [
+        "tx_offload_vs_software",
+        "tx_offload_vs_plain",
+        "tx_zerocopy_vs_software",
+        "rx_offload_vs_software",
+        "rx_offload_vs_plain",
+    ] {
+        assert!(json["ratios"][key].is_number(), "{key}");
+    }
+    for key in ["full", "partial", "none"] {
+        assert!(json["records"][key].is_number(), "{key}");
+    }
+}

@@ -1,0 +1,312 @@
+//! One download, in a world of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aws_lc_rs::digest::{Context, Digest, SHA256};
+use host::{Event, ListenOptions, Offload, SocketError, SocketId, Stack, read_cycles};
+use indicatif::ProgressBar;
+use nic::ring::Region;
+use port::impair::Impairment;
+use rand::{Rng as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
+use sim::{Identity, NodeConfig, SERVER_NAME, Suite, World, WorldConfig};
+
+use super::Options;
+use super::server::Server;
+use crate::bench::{Case, Direction, Mode, Node, Records, Resyncs, Taken, pcie, resyncs, row, taken};
+
+use crate::http::{self, client};
+
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
+const PATH: &str = "/file";
+/// Each way; the round trip of a small datacentre.
+const DELAY: Duration = Duration::from_micros(50);
+const TICK: Duration = Duration::from_micros(20);
+
+/// The file: random bytes in memory that a NIC can read.
+pub struct Content {
+    region: Arc<Region>,
+    digest: Digest,
+}
+
+impl Content {
+    /// A file of that many bytes.
+    pub fn new(seed: u64, len: u64) -> Self {
+        let region = Region::anonymous(len as usize);
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let mut sha = Context::new(&SHA256);
+        let mut piece = vec![0; 1 << 20];
+        let mut offset = 0;
+        while offset < len {
+            let piece = &mut piece[..(len - offset).min(1 << 20) as usize];
+            rng.fill_bytes(piece);
+            sha.update(piece);
+            assert!(region.write(offset, piece), "the piece is inside of the region");
+            offset += piece.len() as u64;
+        }
+        Self { region: Arc::new(region), digest: sha.finish() }
+    }
+
+    /// Its size in bytes.
+    pub fn len(&self) -> u64 {
+        self.region.len() as u64
+    }
+
+    /// Its SHA-256, in hexadecimal.
+    pub fn digest(&self) -> String {
+        self.digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// What a download took.
+pub struct Download {
+    /// How the bytes came.
+    pub mode: Mode,
+    /// The server's row and the client's.
+    pub cases: [Case; 2],
+    /// Virtual time that it took.
+    pub virtual_time: Duration,
+}
+
+/// Downloads the file.
+///
+/// # Errors
+/// When a connection fails or what came is not the file.
+pub fn download(
+    options: &Options,
+    mode: Mode,
+    content: &Content,
+    progress: &ProgressBar,
+) -> anyhow::Result<Download> {
+    let mut world = world(options);
+    let address = SocketAddr::new(World::address(SERVER, false), if mode.secured() { 443 } else { 80 });
+    world.stack(SERVER).listen(address, ListenOptions::default())?;
+    let now = world.now();
+    let socket = world.stack(CLIENT).connect(now, address)?;
+
+    let mut pair = Pair::new(mode, content, &mut world, socket)?;
+    while !pair.client.done {
+        pair.poll(&mut world, content)?;
+        progress.set_position(pair.client.received);
+        if world.step() {
+            world.advance_to(world.now() + TICK);
+        } else {
+            anyhow::ensure!(world.advance(), "the download stalled after {} bytes", pair.client.received);
+        }
+    }
+    anyhow::ensure!(
+        pair.client.sha.clone().finish().as_ref() == content.digest.as_ref(),
+        "{}: what came is not the file: its SHA-256 differs",
+        mode.label()
+    );
+    Ok(pair.outcome(&world, content.len()))
+}
+
+fn world(options: &Options) -> World {
+    let mut node = NodeConfig::default();
+    node.stack.meter = true;
+    let link = Impairment {
+        loss: options.loss,
+        reorder: options.reorder,
+        delay: DELAY,
+        ..Impairment::default()
+    };
+    World::new(WorldConfig {
+        seed: options.seed,
+        links: [link, link],
+        nodes: [node.clone(), node],
+        granularity: TICK,
+        cycle_counter: Some(read_cycles),
+        ..WorldConfig::default()
+    })
+}
+
+/// Both applications.
+struct Pair {
+    mode: Mode,
+    offload: Offload,
+    identity: Identity,
+    client: Client,
+    server: Option<Server>,
+    content: http::Content,
+    region: nic::ring::RegionId,
+    accepted: Option<SocketId>,
+    /// Cycles that each application took, with its calls into the stack.
+    app: [u64; 2],
+}
+
+struct Client {
+    socket: SocketId,
+    http: client::Download,
+    sha: Context,
+    received: u64,
+    done: bool,
+}
+
+impl Pair {
+    fn new(mode: Mode, content: &Content, world: &mut World, socket: SocketId) -> anyhow::Result<Self> {
+        let region = world.stack(SERVER).register(Arc::clone(&content.region), "the file")?;
+        Ok(Self {
+            mode,
+            offload: if mode.offloaded() { Offload::Both } else { Offload::None },
+            identity: Identity::new(),
+            client: Client {
+                socket,
+                http: client::Download::new(),
+                sha: Context::new(&SHA256),
+                received: 0,
+                done: false,
+            },
+            server: None,
+            content: http::Content {
+                size: content.len(),
+                media_type: "application/octet-stream".into(),
+                validators: http::Validators::default(),
+            },
+            region,
+            accepted: None,
+            app: [0; 2],
+        })
+    }
+
+    fn poll(&mut self, world: &mut World, content: &Content) -> anyhow::Result<()> {
+        let now = world.now();
+        let start = read_cycles();
+        self.poll_client(now, world.stack(CLIENT), content, start)?;
+        let between = read_cycles();
+        self.poll_server(now, world.stack(SERVER))?;
+        self.app[SERVER] += read_cycles() - between;
+        Ok(())
+    }
+
+    fn poll_server(&mut self, now: std::time::Instant, stack: &mut Stack) -> anyhow::Result<()> {
+        while let Some(event) = stack.poll_event() {
+            match event {
+                Event::Accepted(listener) => {
+                    let socket = stack.accept(listener).context("a connection that was announced")?;
+                    self.accepted = Some(socket);
+                    if self.mode.secured() {
+                        stack.start_tls(now, socket, self.identity.server(Suite::DEFAULT), self.offload)?;
+                    } else {
+                        self.server = Some(Server::new(now, socket, self.content.clone(), self.region));
+                    }
+                }
+                Event::Secured(socket) => {
+                    self.server = Some(Server::new(now, socket, self.content.clone(), self.region));
+                }
+                Event::Closed(_, reason) => anyhow::ensure!(self.client.done, "the server's connection: {reason}"),
+                _ => {}
+            }
+        }
+        match &mut self.server {
+            Some(server) => server.poll(now, stack),
+            None => Ok(()),
+        }
+    }
+
+    fn poll_client(
+        &mut self,
+        now: std::time::Instant,
+        stack: &mut Stack,
+        content: &Content,
+        start: u64,
+    ) -> anyhow::Result<()> {
+        let mut aside = 0;
+        while let Some(event) = stack.poll_event() {
+            match event {
+                Event::Connected(socket) if self.mode.secured() => {
+                    stack.start_tls(now, socket, self.identity.client(Suite::DEFAULT), self.offload)?;
+                }
+                Event::Connected(socket) | Event::Secured(socket) => {
+                    let request = format!("GET {PATH} HTTP/1.1\r\nHost: {SERVER_NAME}\r\n\r\n");
+                    stack.write(now, socket, request.as_bytes())?;
+                }
+                Event::Readable(_) => aside += self.client.read(now, stack, content)?,
+                Event::Closed(_, reason) => anyhow::bail!("the client's connection: {reason}"),
+                _ => {}
+            }
+        }
+        self.app[CLIENT] += read_cycles() - start - aside;
+        Ok(())
+    }
+
+    fn outcome(self, world: &World, bytes: u64) -> Download {
+        let tls = world.stack_ref(CLIENT).info(self.client.socket).and_then(|info| info.tls);
+        let records = tls.map_or(Records::default(), |tls| Records {
+            full: tls.records_full,
+            partial: tls.records_partial,
+            none: tls.records_none,
+        });
+        let retransmitted = self
+            .accepted
+            .and_then(|socket| world.stack_ref(SERVER).info(socket)?.tcp)
+            .map_or(0, |tcp| tcp.bytes_retrans);
+        let node = |at: usize| {
+            let taken = taken(world, at);
+            Node {
+                taken: Taken { host: taken.host + self.app[at], ..taken },
+                pcie: pcie(&world.nic(at).counters()),
+            }
+        };
+        let (server, client) = (node(SERVER), node(CLIENT));
+        let resyncs: Resyncs = resyncs(&world.nic(CLIENT).counters());
+        let mut tx = row(Direction::Tx, self.mode, bytes, &server);
+        tx.retransmitted_bytes = retransmitted;
+        let mut rx = row(Direction::Rx, self.mode, bytes, &client);
+        if self.mode.secured() {
+            rx.records = Some(records);
+        }
+        if self.mode.offloaded() {
+            rx.resyncs = Some(resyncs);
+        }
+        Download { mode: self.mode, cases: [tx, rx], virtual_time: world.elapsed() }
+    }
+}
+
+impl Client {
+    /// Reads what there is. Answers the cycles that hashing took: the digest is the demonstration's, not the
+    /// download's.
+    fn read(&mut self, now: std::time::Instant, stack: &mut Stack, content: &Content) -> anyhow::Result<u64> {
+        let mut aside = 0;
+        loop {
+            let chunk = match stack.read_chunk(now, self.socket) {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => {
+                    self.http.handle_end()?;
+                    self.done = self.http.is_done();
+                    return Ok(aside);
+                }
+                Err(SocketError::WouldBlock) => return Ok(aside),
+                Err(error) => return Err(error.into()),
+            };
+            let mut input = &chunk[..];
+            while !input.is_empty() && !self.http.is_done() {
+                let (len, progress) = self.http.advance(input)?;
+                match progress {
+                    client::Progress::Head(head) => anyhow::ensure!(
+                        head.status == 200 && head.content_length == Some(content.len()),
+                        "the server answered {} with {:?} bytes",
+                        head.status,
+                        head.content_length
+                    ),
+                    client::Progress::Content => {
+                        let start = read_cycles();
+                        self.sha.update(&input[..len]);
+                        aside += read_cycles() - start;
+                        self.received += len as u64;
+                    }
+                    client::Progress::Done | client::Progress::Framing => {}
+                }
+                input = &input[len..];
+            }
+            if self.http.is_done() {
+                self.done = true;
+                return Ok(aside);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! In steady state no packet costs an allocation: neither in a host, nor in a NIC, nor on the link.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use host::{Event, ListenOptions, Offload, SocketError, SocketId};
+use sim::{Suite, World, WorldConfig};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+struct Pair {
+    world: World,
+    sender: SocketId,
+    receiver: SocketId,
+}
+
+/// A connection from host 0 to host 1, with TLS unless `offload` is `None`.
+fn connect(offload: Option<Offload>) -> Pair {
+    let mut world = World::new(WorldConfig::default());
+    let address = SocketAddr::new(World::address(1, false), 1000);
+    let listener = world.stack(1).listen(address, ListenOptions::default()).unwrap();
+    let now = world.now();
+    let sender = world.stack(0).connect(now, address).unwrap();
+    let receiver = loop {
+        if let Some(receiver) = world.stack(1).accept(listener) {
+            break receiver;
+        }
+        if !world.step() {
+            assert!(world.advance());
+        }
+    };
+    world.settle();
+    if let Some(offload) = offload {
+        let [out, back] = [1, 2].map(|seed| Suite::DEFAULT.keys(seed));
+        let now = world.now();
+        world.stack(0).install_tls(now, sender, out.clone(), back.clone(), offload).unwrap();
+        world.stack(1).install_tls(now, receiver, back, out, offload).unwrap();
+    }
+    Pair { world, sender, receiver }
+}
+
+impl Pair {
+    /// Moves that many bytes, and answers how many allocations that took, and how many frames.
+    fn transfer(&mut self, bytes: usize, in_place: bool) -> (u64, u64) {
+        let data = [7; 65_536];
+        let mut buffer = [0; 65_536];
+        let frames = |world: &World| world.nic(0).counters().tx_packets + world.nic(1).counters().tx_packets;
+        let before = (ALLOCATIONS.load(Ordering::Relaxed), frames(&self.world));
+        let (mut sent, mut received) = (0, 0);
+        while received < bytes {
+            let now = self.world.now();
+            for node in 0..2 {
+                while let Some(event) = self.world.stack(node).poll_event() {
+                    assert!(!matches!(event, Event::Closed(..)), "{event:?}");
+                }
+            }
+            while sent < bytes {
+                let chunk = data.len().min(bytes - sent);
+                match self.world.stack(0).write(now, self.sender, &data[..chunk]) {
+                    Ok(len) => sent += len,
+                    Err(SocketError::WouldBlock) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            loop {
+                let result = if in_place {
+                    let chunk = self.world.stack(1).read_chunk(now, self.receiver);
+                    chunk.map(|chunk| chunk.map_or(0, |chunk| chunk.len()))
+                } else {
+                    self.world.stack(1).read(now, self.receiver, &mut buffer)
+                };
+                match result {
+                    Ok(len) => received += len,
+                    Err(SocketError::WouldBlock) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            if self.world.step() {
+                let next = self.world.now() + Duration::from_micros(20);
+                self.world.advance_to(next);
+            } else {
+                assert!(self.world.advance());
+            }
+        }
+        (ALLOCATIONS.load(Ordering::Relaxed) - before.0, frames(&self.world) - before.1)
+    }
+}
+
+#[test]
+fn no_packet_costs_an_allocation() {
+    for offload in [None, Some(Offload::None), Some(Offload::Both)] {
+        for in_place in [false, true] {
+            let mut pair = connect(offload);
+            // Windows grow, and with them the rings, queues and tables.
+            pair.transfer(64 << 20, in_place);
+            let (allocations, frames) = pair.transfer(32 << 20, in_place);
+            assert!(frames > 20_000, "{frames} frames");
+            assert!(
+                allocations < frames / 1000,
+                "{offload:?}, in place {in_place}: {allocations} allocations for {frames} frames"
+            );
+        }
+    }
+}
