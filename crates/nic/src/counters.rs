@@ -130,6 +130,8 @@ counters! {
     context_misses,
     /// Payload bytes read from host memory.
     pcie_payload_tx,
+    /// Integrity values written back into sources that may change.
+    pcie_icv_writeback,
     /// Payload and header bytes written to host memory.
     pcie_payload_rx,
     /// Bytes of descriptors and completions, both ways.

@@ -240,6 +240,9 @@ impl Nic {
     /// Announces that the device is about to sleep until a host or the wire wakes it. False when
     /// a host has posted something meanwhile: then it must not.
     pub fn prepare_sleep(&mut self) -> bool {
+        if self.again.is_some() {
+            return false;
+        }
         let mut queues = self.functions.iter_mut().flat_map(|f| &mut f.queues);
         let idle = queues.all(|queue| queue.rings.prepare_sleep());
         if !idle {

@@ -18,6 +18,14 @@ pub(super) struct Source<'a> {
     pub(super) mutable: bool,
 }
 
+/// Bytes that crossed between host memory and the device.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Moved {
+    pub(super) read: u64,
+    /// Integrity values written back.
+    pub(super) written: u64,
+}
+
 impl TransmitContext {
     /// Fills `out` with the next bytes of the stream, transformed.
     ///
@@ -29,7 +37,7 @@ impl TransmitContext {
         source: &Source<'_>,
         cursor: &mut Cursor,
         out: &mut [u8],
-    ) -> Result<(), ErrorCode> {
+    ) -> Result<Moved, ErrorCode> {
         let len = out.len() as u32;
         let replayed = self.replay(source, out)?;
         let fresh = self.tcpsn + replayed;
@@ -38,7 +46,8 @@ impl TransmitContext {
             return Err(ErrorCode::Unverified);
         }
         cursor.skip(source.gather, replayed);
-        self.transform(source, cursor, &mut out[replayed as usize..])
+        let moved = self
+            .transform(source, cursor, &mut out[replayed as usize..])
             .inspect_err(|_| self.state = State::Lost)?;
         self.tcpsn += len;
         if self.tcpsn.after(self.sent) {
@@ -51,7 +60,7 @@ impl TransmitContext {
         {
             self.state = State::InSequence;
         }
-        Ok(())
+        Ok(moved)
     }
 
     /// Takes what the last recovery has verified. Gives the number of bytes.
@@ -75,7 +84,8 @@ impl TransmitContext {
         source: &Source<'_>,
         cursor: &mut Cursor,
         mut out: &mut [u8],
-    ) -> Result<(), ErrorCode> {
+    ) -> Result<Moved, ErrorCode> {
+        let mut moved = Moved::default();
         while !out.is_empty() {
             let most = match source.mutable {
                 true => to_next_boundary(&self.walker).min(out.len() as u32),
@@ -93,11 +103,12 @@ impl TransmitContext {
                 return Err(ErrorCode::SourceFaulted);
             }
             if let Some(len) = len.filter(|_| source.mutable) {
-                write_back(&self.engine, len, offset, &piece, now)?;
+                moved.written += write_back(&self.engine, len, offset, &piece, now)?;
             }
+            moved.read += piece.bytes.len() as u64;
             out = rest;
         }
-        Ok(())
+        Ok(moved)
     }
 }
 
@@ -110,26 +121,26 @@ fn to_next_boundary(walker: &Walker) -> u32 {
 }
 
 /// Puts the part of the message's integrity value that was just made into its place in the source.
-/// `made` is what became of `piece`, which is at `offset` in a message of `len` bytes.
+/// `made` is what became of `piece`, which is at `offset` in a message of `len` bytes. Gives the bytes written.
 fn write_back(
     engine: &Engine,
     len: u32,
     offset: u32,
     piece: &Piece<'_>,
     made: &[u8],
-) -> Result<(), ErrorCode> {
+) -> Result<u64, ErrorCode> {
     let icv = engine.icv(len);
     let end = offset + made.len() as u32;
     let (from, to) = (icv.start.max(offset), icv.end.min(end));
     if from >= to {
-        return Ok(());
+        return Ok(0);
     }
     let part = &made[(from - offset) as usize..(to - offset) as usize];
     if piece
         .region
         .write(piece.offset + u64::from(from - offset), part)
     {
-        Ok(())
+        Ok(part.len() as u64)
     } else {
         Err(ErrorCode::ReadOnlyMemory)
     }

@@ -214,8 +214,8 @@ impl Job {
         if out.is_empty() {
             return Ok(());
         }
-        around.counters.pcie_payload_tx += out.len() as u64;
         let (Some(id), Some(tcp)) = (self.send.context, &self.tcp) else {
+            around.counters.pcie_payload_tx += out.len() as u64;
             return source::copy(&mut self.cursor, around.gather, around.regions, out);
         };
         let context = offloads
@@ -232,7 +232,9 @@ impl Job {
             scratch: around.scratch,
             mutable: self.send.flags.contains(SendFlags::MUTABLE_SOURCE),
         };
-        context.fill(&source, &mut self.cursor, out)?;
+        let moved = context.fill(&source, &mut self.cursor, out)?;
+        around.counters.pcie_payload_tx += moved.read;
+        around.counters.pcie_icv_writeback += moved.written;
         around.counters.tx_tls_encrypted_packets += 1;
         around.counters.tx_tls_encrypted_bytes += out.len() as u64;
         Ok(())

@@ -31,6 +31,7 @@ fn the_integrity_value_is_written_back_where_its_dummy_was() {
         let mut stored = [0; 16];
         assert!(rig.region.read(end as u64 - 16, &mut stored));
         assert_eq!(stored, stream.expected[end - 16..end]);
+        assert_eq!(rig.nic.counters().pcie_icv_writeback, 16);
     }
 }
 
@@ -97,6 +98,9 @@ fn what_is_sent_again_is_what_was_verified_even_if_the_source_changes_in_between
     for (parsed, payload) in segments {
         stream.check(&parsed, &payload);
     }
+    let counters = rig.nic.counters();
+    assert_eq!(counters.pcie_payload_tx, 4022, "read once to send");
+    assert_eq!(counters.pcie_recovery, 4022, "and once to verify");
 }
 
 #[test]

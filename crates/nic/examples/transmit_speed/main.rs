@@ -1,0 +1,40 @@
+//! Speed of the transmit side, with everything in cache:
+//! `cargo run --release -p longshore-nic --example transmit_speed`.
+//!
+//! It counts the thread's processor time, so that other load on the machine matters little.
+
+#[path = "../sender/mod.rs"]
+mod sender;
+
+use sender::{Repeat, Sender};
+
+fn main() {
+    println!("port segments  offload  sent again      GB/s  ns/frame");
+    for wire in [false, true] {
+        for (offload, repeat) in [
+            (false, Repeat::Never),
+            (true, Repeat::Never),
+            (true, Repeat::Unverified),
+            (true, Repeat::Verified),
+        ] {
+            let mut sender = Sender::new(wire, offload, repeat);
+            sender.send(1000);
+            let start = processor_time();
+            let sent = sender.send(10_000);
+            let nanoseconds = (processor_time() - start) as f64;
+            println!(
+                "{wire:13}  {offload:7}  {:10}  {:8.2}  {:8.0}",
+                format!("{repeat:?}"),
+                sent.bytes as f64 / nanoseconds,
+                nanoseconds / sent.frames as f64
+            );
+        }
+    }
+}
+
+/// Nanoseconds that this thread has run.
+fn processor_time() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux's /proc");
+    let nanoseconds = stat.split(' ').next().expect("three numbers");
+    nanoseconds.parse().expect("a number")
+}
