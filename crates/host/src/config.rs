@@ -19,7 +19,10 @@ impl Cidr {
     /// An address with its prefix length; a length beyond the family's is cut to it.
     pub fn new(address: IpAddr, prefix: u8) -> Self {
         let most = if address.is_ipv4() { 32 } else { 128 };
-        Self { address, prefix: prefix.min(most) }
+        Self {
+            address,
+            prefix: prefix.min(most),
+        }
     }
 
     /// Whether `other` is on this network, so that it is reached without a gateway.
@@ -27,11 +30,17 @@ impl Cidr {
         match (self.address, other) {
             (IpAddr::V4(a), IpAddr::V4(b)) => {
                 let shift = 32 - u32::from(self.prefix);
-                (u32::from(a) ^ u32::from(b)).checked_shr(shift).unwrap_or(0) == 0
+                (u32::from(a) ^ u32::from(b))
+                    .checked_shr(shift)
+                    .unwrap_or(0)
+                    == 0
             }
             (IpAddr::V6(a), IpAddr::V6(b)) => {
                 let shift = 128 - u32::from(self.prefix);
-                (u128::from(a) ^ u128::from(b)).checked_shr(shift).unwrap_or(0) == 0
+                (u128::from(a) ^ u128::from(b))
+                    .checked_shr(shift)
+                    .unwrap_or(0)
+                    == 0
             }
             _ => false,
         }
@@ -125,6 +134,9 @@ pub struct ListenOptions {
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { backlog: 1024, always_cookies: false }
+        Self {
+            backlog: 1024,
+            always_cookies: false,
+        }
     }
 }

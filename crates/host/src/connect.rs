@@ -28,10 +28,13 @@ impl Stack {
         }
         let interface = &self.core.interface;
         let no_route = SocketError::NoRoute(remote.ip());
-        let usable = !remote.ip().is_multicast() && !remote.ip().is_unspecified() && remote.port() != 0;
-        let (Some(source), Some(next_hop), true) =
-            (interface.source_for(remote.ip()), interface.next_hop(remote.ip()), usable)
-        else {
+        let usable =
+            !remote.ip().is_multicast() && !remote.ip().is_unspecified() && remote.port() != 0;
+        let (Some(source), Some(next_hop), true) = (
+            interface.source_for(remote.ip()),
+            interface.next_hop(remote.ip()),
+            usable,
+        ) else {
             self.core.counters.ip_out_no_routes += 1;
             return Err(no_route);
         };
@@ -40,7 +43,9 @@ impl Stack {
         let flow = self.free_flow(now, SocketAddr::new(source, 0), remote)?;
         let initial = self.core.isn.initial(now, &flow);
         let connection = Connection::connect(now, &config, flow.src.1, flow.dst.1, initial);
-        let id = self.sockets.insert(Socket::new(connection, flow, next_hop, Owner::Application));
+        let id = self
+            .sockets
+            .insert(Socket::new(connection, flow, next_hop, Owner::Application));
         self.core.demux.insert(&flow, id.index);
         if let Some(socket) = self.sockets.get_mut(id) {
             self.core.mark_ready(id, socket);
@@ -49,7 +54,12 @@ impl Stack {
     }
 
     /// A flow from a local port that is free towards this peer (RFC 6056, algorithm 3).
-    fn free_flow(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr) -> Result<FlowKey, SocketError> {
+    fn free_flow(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Result<FlowKey, SocketError> {
         let mut flow = FlowKey::new(local, remote);
         let mut hasher = Keyed::new(&self.core.config.secret, 0x706f_7274).build_hasher();
         match (flow.src.0, flow.dst.0) {
@@ -74,7 +84,9 @@ impl Stack {
                     continue;
                 }
                 // A flow in TIME-WAIT is taken only if no other is left (RFC 6191).
-                if !self.core.time_wait.contains(&flow) || (resting && self.core.time_wait.reuse(now, &flow)) {
+                if !self.core.time_wait.contains(&flow)
+                    || (resting && self.core.time_wait.reuse(now, &flow))
+                {
                     return Ok(flow);
                 }
             }
@@ -119,7 +131,15 @@ impl Stack {
             driver: &mut core.driver,
             counters: &mut core.counters,
         };
-        let mut session = Session::new(id, socket.flow, (transmit, receive), None, offload, start, &mut out);
+        let mut session = Session::new(
+            id,
+            socket.flow,
+            (transmit, receive),
+            None,
+            offload,
+            start,
+            &mut out,
+        );
         session.limit_records(core.config.record_bytes);
         socket.tls = Tls::Open(Box::new(session));
         socket.wants_read = true;
@@ -130,7 +150,12 @@ impl Stack {
 
     /// Sends a KeyUpdate and goes over to a new transmit key (RFC 8446 §4.6.3); with `request_peer` the peer is
     /// asked to do the same.
-    pub fn key_update(&mut self, now: Instant, id: SocketId, request_peer: bool) -> Result<(), SocketError> {
+    pub fn key_update(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        request_peer: bool,
+    ) -> Result<(), SocketError> {
         let socket = self.sockets.get_mut(id).ok_or(SocketError::NotFound)?;
         if let Some(reason) = &socket.ended {
             return Err(SocketError::Closed((**reason).clone()));
@@ -141,7 +166,9 @@ impl Stack {
         let (session, _, mut out) = parts(now, socket, &mut self.core);
         let session = session.ok_or(SocketError::NotSecured)?;
         if !session.can_rekey() {
-            return Err(SocketError::Unsupported("only TLS 1.3 sessions with a handshake of their own have key updates"));
+            return Err(SocketError::Unsupported(
+                "only TLS 1.3 sessions with a handshake of their own have key updates",
+            ));
         }
         let updated = session.rekey_transmit(request_peer, &mut out);
         self.core.mark_ready(id, socket);
@@ -152,7 +179,12 @@ impl Stack {
     }
 
     /// Changes what the NIC does for this session, from the next record of each direction on.
-    pub fn set_offload(&mut self, now: Instant, id: SocketId, offload: Offload) -> Result<(), SocketError> {
+    pub fn set_offload(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        offload: Offload,
+    ) -> Result<(), SocketError> {
         let socket = self.sockets.get_mut(id).ok_or(SocketError::NotFound)?;
         if let Tls::Handshake(handshaking) = &mut socket.tls {
             handshaking.offload = offload;

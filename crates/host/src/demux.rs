@@ -18,7 +18,9 @@ impl Keyed {
     pub fn new(secret: &[u8; 16], purpose: u64) -> Self {
         let (low, high) = secret.split_at(8);
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-        Self { keys: (word(low) ^ purpose, word(high)) }
+        Self {
+            keys: (word(low) ^ purpose, word(high)),
+        }
     }
 }
 
@@ -50,12 +52,19 @@ impl Key {
     fn of(flow: &FlowKey) -> Self {
         let ports = u64::from(flow.src.1) << 16 | u64::from(flow.dst.1);
         match (flow.src.0, flow.dst.0) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                Self::V4([u64::from(u32::from(src)) << 32 | u64::from(u32::from(dst)), ports])
-            }
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Self::V4([
+                u64::from(u32::from(src)) << 32 | u64::from(u32::from(dst)),
+                ports,
+            ]),
             (src, dst) => {
                 let (src, dst) = (bits(src), bits(dst));
-                Self::V6([(src >> 64) as u64, src as u64, (dst >> 64) as u64, dst as u64, ports])
+                Self::V6([
+                    (src >> 64) as u64,
+                    src as u64,
+                    (dst >> 64) as u64,
+                    dst as u64,
+                    ports,
+                ])
             }
         }
     }
@@ -78,7 +87,10 @@ pub(crate) struct Demux {
 
 impl Demux {
     pub fn new(secret: &[u8; 16]) -> Self {
-        Self { flows: HashMap::with_hasher(Keyed::new(secret, 0x6465_6d75_78)), last: None }
+        Self {
+            flows: HashMap::with_hasher(Keyed::new(secret, 0x6465_6d78)),
+            last: None,
+        }
     }
 
     #[inline]

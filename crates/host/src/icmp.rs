@@ -28,19 +28,25 @@ const HOP_LIMIT: u8 = 64;
 impl Stack {
     pub(crate) fn take_icmp_v4(&mut self, now: Instant, frame: &[u8], ip: &IpPacket) {
         self.core.counters.icmp_in_msgs += 1;
-        let (IpAddr::V4(src), IpAddr::V4(dst)) = (ip.src, ip.dst) else { return };
+        let (IpAddr::V4(src), IpAddr::V4(dst)) = (ip.src, ip.dst) else {
+            return;
+        };
         if !self.core.interface.is_local(ip.dst) {
             self.core.counters.ip_in_addr_errors += 1;
             return;
         }
         match v4::Message::parse(ip.payload(frame)) {
             Ok(v4::Message::EchoRequest(echo)) => {
-                let Some(mac) = source_mac(frame).filter(|_| answerable(ip).is_some()) else { return };
+                let Some(mac) = source_mac(frame).filter(|_| answerable(ip).is_some()) else {
+                    return;
+                };
                 self.core.counters.icmp_out_echo_reps += 1;
                 self.send_icmp_v4(mac, dst, src, &v4::Message::EchoReply(echo));
             }
             Ok(v4::Message::Unreachable { reason, original }) => {
-                let Some(quoted) = Quoted::parse(original) else { return };
+                let Some(quoted) = Quoted::parse(original) else {
+                    return;
+                };
                 match reason {
                     Unreachable::FragmentationNeeded { mtu } => {
                         // RFC 1191 §5: an old router does not say; take the next plateau that every path has.
@@ -60,15 +66,21 @@ impl Stack {
 
     pub(crate) fn take_icmp_v6(&mut self, now: Instant, frame: &[u8], ip: &IpPacket) {
         self.core.counters.icmp_in_msgs += 1;
-        let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src, ip.dst) else { return };
+        let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src, ip.dst) else {
+            return;
+        };
         if !self.core.interface.is_local(ip.dst) && !self.core.interface.is_group(dst) {
             self.core.counters.ip_in_addr_errors += 1;
             return;
         }
         match v6::Message::parse(src, dst, ip.hop_limit, ip.payload(frame)) {
-            Ok(v6::Message::NeighborDiscovery(message)) => self.take_neighbour_discovery(now, src, message),
+            Ok(v6::Message::NeighborDiscovery(message)) => {
+                self.take_neighbour_discovery(now, src, message)
+            }
             Ok(v6::Message::EchoRequest(echo)) if self.core.interface.is_local(ip.dst) => {
-                let Some(mac) = source_mac(frame).filter(|_| answerable(ip).is_some()) else { return };
+                let Some(mac) = source_mac(frame).filter(|_| answerable(ip).is_some()) else {
+                    return;
+                };
                 self.core.counters.icmp_out_echo_reps += 1;
                 self.send_icmp_v6(mac, dst, src, &v6::Message::EchoReply(echo));
             }
@@ -80,7 +92,11 @@ impl Stack {
             }
             Ok(v6::Message::Unreachable { code, original }) => {
                 if let Some(quoted) = Quoted::parse(original) {
-                    let reason = if code == 4 { CloseReason::Refused } else { CloseReason::Unreachable };
+                    let reason = if code == 4 {
+                        CloseReason::Refused
+                    } else {
+                        CloseReason::Unreachable
+                    };
                     self.unreachable(now, quoted, reason);
                 }
             }
@@ -92,7 +108,9 @@ impl Stack {
     /// A packet for a protocol that nobody speaks here.
     pub(crate) fn refuse_protocol(&mut self, now: Instant, frame: &[u8], ip: &IpPacket) {
         let is_ours = self.core.interface.is_local(ip.dst);
-        let (Some(mac), Some(_), true) = (source_mac(frame), answerable(ip), is_ours) else { return };
+        let (Some(mac), Some(_), true) = (source_mac(frame), answerable(ip), is_ours) else {
+            return;
+        };
         if now >= self.core.icmp_refill_at {
             self.core.icmp_budget = ERRORS;
             self.core.icmp_refill_at = now + INTERVAL;
@@ -102,19 +120,32 @@ impl Stack {
         }
         self.core.icmp_budget -= 1;
         self.core.counters.icmp_out_dest_unreachs += 1;
-        let end = usize::from(ip.l4_offset) + usize::from(ip.l4_len);
-        let packet = &frame[usize::from(ip.l3_offset)..end];
+        let end = ip.l4_offset + ip.l4_len;
+        let packet = &frame[ip.l3_offset..end];
         match (ip.src, ip.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 // UDP exists, but nobody listens on any of its ports.
-                let reason =
-                    if ip.protocol == protocol::UDP { Unreachable::Port } else { Unreachable::Protocol };
+                let reason = if ip.protocol == protocol::UDP {
+                    Unreachable::Port
+                } else {
+                    Unreachable::Protocol
+                };
                 let original = &packet[..packet.len().min(QUOTED_V4)];
-                self.send_icmp_v4(mac, dst, src, &v4::Message::Unreachable { reason, original });
+                self.send_icmp_v4(
+                    mac,
+                    dst,
+                    src,
+                    &v4::Message::Unreachable { reason, original },
+                );
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
                 let original = &packet[..packet.len().min(QUOTED_V6)];
-                self.send_icmp_v6(mac, dst, src, &v6::Message::Unreachable { code: 4, original });
+                self.send_icmp_v6(
+                    mac,
+                    dst,
+                    src,
+                    &v6::Message::Unreachable { code: 4, original },
+                );
             }
             _ => {}
         }
@@ -122,8 +153,12 @@ impl Stack {
 
     /// A link on the way takes only smaller packets (RFC 1191, RFC 8201).
     fn path_shrank(&mut self, now: Instant, quoted: Quoted, mtu: u32, headers: u32) {
-        let Some(id) = self.find_quoted(&quoted) else { return };
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let Some(id) = self.find_quoted(&quoted) else {
+            return;
+        };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
         self.core.counters.icmp_in_too_big += 1;
         if mtu < u32::from(self.core.interface.mtu) {
             let mss = mtu.saturating_sub(headers).max(u32::from(MIN_MSS)) as u16;
@@ -134,9 +169,15 @@ impl Stack {
 
     /// RFC 5461 §4: an error ends a connection that is being opened; an established one sees to itself.
     fn unreachable(&mut self, now: Instant, quoted: Quoted, reason: CloseReason) {
-        let Some(id) = self.find_quoted(&quoted) else { return };
+        let Some(id) = self.find_quoted(&quoted) else {
+            return;
+        };
         let opening = |state: State| matches!(state, State::SynSent | State::SynReceived);
-        if self.sockets.get(id).is_some_and(|socket| opening(socket.tcp.state())) {
+        if self
+            .sockets
+            .get(id)
+            .is_some_and(|socket| opening(socket.tcp.state()))
+        {
             self.reset(now, id, reason);
         }
     }
@@ -150,7 +191,13 @@ impl Stack {
         in_flight.then_some(id)
     }
 
-    fn send_icmp_v4(&mut self, mac: MacAddr, src: Ipv4Addr, dst: Ipv4Addr, message: &v4::Message<'_>) {
+    fn send_icmp_v4(
+        &mut self,
+        mac: MacAddr,
+        src: Ipv4Addr,
+        dst: Ipv4Addr,
+        message: &v4::Message<'_>,
+    ) {
         let ip = ipv4::Header {
             src,
             dst,
@@ -169,7 +216,13 @@ impl Stack {
         });
     }
 
-    fn send_icmp_v6(&mut self, mac: MacAddr, src: Ipv6Addr, dst: Ipv6Addr, message: &v6::Message<'_>) {
+    fn send_icmp_v6(
+        &mut self,
+        mac: MacAddr,
+        src: Ipv6Addr,
+        dst: Ipv6Addr,
+        message: &v6::Message<'_>,
+    ) {
         let ip = ipv6::Header {
             src,
             dst,
@@ -186,17 +239,31 @@ impl Stack {
     }
 
     /// Sends an ICMP packet of `len` bytes behind its IP header, which `emit` writes.
-    fn send_icmp(&mut self, mac: MacAddr, ether_type: EtherType, len: usize, emit: impl FnOnce(&mut [u8]) -> usize) {
+    fn send_icmp(
+        &mut self,
+        mac: MacAddr,
+        ether_type: EtherType,
+        len: usize,
+        emit: impl FnOnce(&mut [u8]) -> usize,
+    ) {
         let core = &mut self.core;
         let room = ipv6::HEADER_LEN + len;
         if room > usize::from(core.interface.mtu) + ipv6::HEADER_LEN - ipv4::HEADER_LEN {
             return;
         }
-        let Some(mut packet) = core.driver.arena().allocate(room as u32) else { return };
+        let Some(mut packet) = core.driver.arena().allocate(room as u32) else {
+            return;
+        };
         let written = emit(&mut packet);
         packet.truncate(written as u32);
         let mut header = [0; ethernet::HEADER_LEN];
-        ethernet::Header { destination: mac, source: core.interface.mac, ether_type }.emit(&mut header);
-        core.driver.post_frame(Frame::long(&header, packet), &mut core.counters);
+        ethernet::Header {
+            destination: mac,
+            source: core.interface.mac,
+            ether_type,
+        }
+        .emit(&mut header);
+        core.driver
+            .post_frame(Frame::long(&header, packet), &mut core.counters);
     }
 }

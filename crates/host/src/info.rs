@@ -67,7 +67,11 @@ pub struct SocketInfo {
 impl Stack {
     /// Every listener and socket, listeners first, in the order of their tables.
     pub fn sockets(&self) -> impl Iterator<Item = SocketInfo> + '_ {
-        self.listeners.infos().chain(self.sockets.iter().map(|(id, socket)| self.describe(id, socket)))
+        self.listeners.infos().chain(
+            self.sockets
+                .iter()
+                .map(|(id, socket)| self.describe(id, socket)),
+        )
     }
 
     /// One socket.

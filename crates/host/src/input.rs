@@ -24,14 +24,23 @@ impl Stack {
     /// Takes what the NIC has to say.
     pub(crate) fn take_in(&mut self, now: Instant, received: Received) {
         match received {
-            Received::Frame { frame, segments, checksum_ok, offloaded } => {
-                match packet::classify(&frame) {
-                    Class::Tcp(parsed) => self.take_segment(now, frame, &parsed, segments, checksum_ok, offloaded),
-                    class => self.take_other(now, &frame, class),
+            Received::Frame {
+                frame,
+                segments,
+                checksum_ok,
+                offloaded,
+            } => match packet::classify(&frame) {
+                Class::Tcp(parsed) => {
+                    self.take_segment(now, frame, &parsed, segments, checksum_ok, offloaded)
                 }
-            }
+                class => self.take_other(now, &frame, class),
+            },
             Received::ResyncRequest { context, tcpsn } => self.take_resync_request(context, tcpsn),
-            Received::Refused { context, tcpsn, error } => self.take_refusal(now, context, tcpsn, error),
+            Received::Refused {
+                context,
+                tcpsn,
+                error,
+            } => self.take_refusal(now, context, tcpsn, error),
         }
     }
 
@@ -51,10 +60,15 @@ impl Stack {
             return;
         }
         let flow = parsed.flow.reversed();
-        let found = core.demux.find(&flow).and_then(|index| self.sockets.id_at(index));
+        let found = core
+            .demux
+            .find(&flow)
+            .and_then(|index| self.sockets.id_at(index));
         match found {
             Some(id) => self.deliver(now, id, frame, parsed, segments, offloaded),
-            None if core.interface.is_local(flow.src.0) => self.take_strangers(now, frame, parsed, segments),
+            None if core.interface.is_local(flow.src.0) => {
+                self.take_strangers(now, frame, parsed, segments)
+            }
             None => core.counters.ip_in_addr_errors += 1,
         }
     }
@@ -70,8 +84,10 @@ impl Stack {
         offloaded: Option<ContextId>,
     ) {
         let core = &mut self.core;
-        let Some(socket) = self.sockets.get_mut(id) else { return };
-        let payload_len = u32::from(parsed.payload_len);
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        let payload_len = parsed.payload_len;
         core.meter.switch(Component::Tcp);
         if payload_len > 0 {
             core.counters.driver_rx_bytes += u64::from(payload_len);
@@ -82,7 +98,9 @@ impl Stack {
                 return;
             }
         }
-        let received = socket.tcp.handle_segment(now, &parsed.tcp, payload_len, segments);
+        let received = socket
+            .tcp
+            .handle_segment(now, &parsed.tcp, payload_len, segments);
         if !socket.is_anchored {
             anchor(socket, received.data.map(|data| (data.seq, data.len)));
         }
@@ -90,11 +108,23 @@ impl Stack {
             && !socket.deaf
         {
             let context = offloaded.and_then(|context| core.driver.contexts.get(context));
-            let decrypted = context.filter(|shadow| shadow.socket == id).map(|shadow| shadow.epoch);
+            let decrypted = context
+                .filter(|shadow| shadow.socket == id)
+                .map(|shadow| shadow.epoch);
             frame.advance(parsed.payload_offset as u32 + data.skip);
             frame.truncate(data.len);
-            let buffer = if data.len <= COPY_BELOW { shrink(core.driver.arena(), frame) } else { frame };
-            socket.stream.insert(data, socket.tcp.rcv_nxt(), Segment { buffer, decrypted });
+            let buffer = if data.len <= COPY_BELOW {
+                shrink(core.driver.arena(), frame)
+            } else {
+                frame
+            };
+            socket
+                .stream
+                .insert(data, socket.tcp.rcv_nxt(), Segment { buffer, decrypted });
+        }
+        if socket.deaf {
+            let unread = socket.tcp.unread();
+            socket.tcp.consumed(now, unread);
         }
         core.mark_ready(id, socket);
         core.meter.switch(Component::Driver);
@@ -103,8 +133,12 @@ impl Stack {
     /// A segment that belongs to no connection.
     fn take_strangers(&mut self, now: Instant, frame: Buffer, parsed: &Parsed, segments: u16) {
         let header = &parsed.tcp;
-        let payload_len = u32::from(parsed.payload_len);
-        match self.core.time_wait.handle_segment(now, &parsed.flow, header, payload_len) {
+        let payload_len = parsed.payload_len;
+        match self
+            .core
+            .time_wait
+            .handle_segment(now, &parsed.flow, header, payload_len)
+        {
             Verdict::Unknown | Verdict::Reopen => {}
             Verdict::Reply(reply) => return self.reply(&frame, parsed, &reply),
             Verdict::Drop => return,
@@ -113,7 +147,9 @@ impl Stack {
         let from = parsed.flow.src.0;
         let plausible = !from.is_multicast() && !from.is_unspecified() && parsed.flow.src.1 != 0;
         let listener = self.listeners.find(parsed.flow.dst);
-        let (Some(listener), true) = (listener, plausible) else { return self.refuse(&frame, parsed) };
+        let (Some(listener), true) = (listener, plausible) else {
+            return self.refuse(&frame, parsed);
+        };
         let flags = header.flags;
         if flags.contains(Flags::RST) {
             return;
@@ -123,7 +159,10 @@ impl Stack {
                 self.core.counters.tcp_listen_drops += 1;
                 return;
             }
-            match self.listeners.handle_syn(now, listener, &parsed.flow, header) {
+            match self
+                .listeners
+                .handle_syn(now, listener, &parsed.flow, header)
+            {
                 SynAction::Accept(connection) => {
                     self.add_passive(listener, connection, parsed);
                 }
@@ -135,7 +174,9 @@ impl Stack {
         if flags.contains(Flags::ACK)
             && !flags.contains(Flags::SYN)
             && self.sockets.len() < self.core.config.max_sockets
-            && let Some(connection) = self.listeners.handle_ack(now, listener, &parsed.flow, header)
+            && let Some(connection) = self
+                .listeners
+                .handle_ack(now, listener, &parsed.flow, header)
         {
             self.core.counters.tcp_syncookies_recv += 1;
             if let Some(id) = self.add_passive(listener, connection, parsed) {
@@ -148,7 +189,7 @@ impl Stack {
 
     /// RFC 9293 §3.10.7.1: a segment of no connection is answered by a reset.
     fn refuse(&mut self, frame: &Buffer, parsed: &Parsed) {
-        if let Some(reset) = tcp::reset_for(&parsed.tcp, u32::from(parsed.payload_len)) {
+        if let Some(reset) = tcp::reset_for(&parsed.tcp, parsed.payload_len) {
             self.core.counters.tcp_out_rsts += 1;
             self.reply(frame, parsed, &reset);
         }
@@ -160,9 +201,11 @@ impl Stack {
         let core = &mut self.core;
         let flow = parsed.flow.reversed();
         let mut bytes = [0; nic::ring::MAX_HEADER_LEN];
-        let len = packet::emit_tcp_headers(&mut bytes, core.interface.mac, mac, &flow, header, 0, 64);
+        let len =
+            packet::emit_tcp_headers(&mut bytes, core.interface.mac, mac, &flow, header, 0, 64);
         core.counters.tcp_out_segs += 1;
-        core.driver.post_frame(Frame::short(&bytes[..len], true), &mut core.counters);
+        core.driver
+            .post_frame(Frame::short(&bytes[..len], true), &mut core.counters);
     }
 
     fn take_other(&mut self, now: Instant, frame: &[u8], class: Class) {
@@ -183,9 +226,13 @@ impl Stack {
 
     fn take_resync_request(&mut self, context: ContextId, tcpsn: SeqNum) {
         self.core.counters.tls_rx_device_resync += 1;
-        let Some(shadow) = self.core.driver.contexts.get(context) else { return };
+        let Some(shadow) = self.core.driver.contexts.get(context) else {
+            return;
+        };
         let id = shadow.socket;
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
         if let Some(session) = socket.tls.session_mut() {
             session.l5o_resync_rx_req(context, tcpsn, &mut self.core.driver);
             self.core.mark_ready(id, socket);
@@ -193,14 +240,22 @@ impl Stack {
     }
 
     /// The NIC did not do what a descriptor asked for.
-    fn take_refusal(&mut self, now: Instant, context: Option<ContextId>, tcpsn: SeqNum, error: ErrorCode) {
+    fn take_refusal(
+        &mut self,
+        now: Instant,
+        context: Option<ContextId>,
+        tcpsn: SeqNum,
+        error: ErrorCode,
+    ) {
         let Some(context) = context else {
             if error == ErrorCode::SourceFaulted {
                 self.end_faulted(now);
             }
             return;
         };
-        let Some(shadow) = self.core.driver.contexts.get_mut(context) else { return };
+        let Some(shadow) = self.core.driver.contexts.get_mut(context) else {
+            return;
+        };
         let id = shadow.socket;
         shadow.expected = None;
         shadow.errors = shadow.errors.saturating_add(1);
@@ -217,19 +272,29 @@ impl Stack {
             shadow.failed = true;
         }
         let failed = shadow.failed;
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
         let end = socket.send.end();
         if failed && let Some(session) = socket.tls.session_mut() {
-            session.context_failed(context, end, (&mut self.core.driver, &mut self.core.counters));
+            session.context_failed(
+                context,
+                end,
+                (&mut self.core.driver, &mut self.core.counters),
+            );
         }
         match error {
             ErrorCode::SourceChanged => {
                 self.core.counters.tls_source_changed += 1;
-                let reason = self.source_reason(id, tcpsn, |name, offset| CloseReason::SourceChanged { name, offset });
+                let reason = self.source_reason(id, tcpsn, |name, offset| {
+                    CloseReason::SourceChanged { name, offset }
+                });
                 self.reset(now, id, reason);
             }
             ErrorCode::SourceFaulted => {
-                let reason = self.source_reason(id, tcpsn, |name, offset| CloseReason::SourceGone { name, offset });
+                let reason = self.source_reason(id, tcpsn, |name, offset| {
+                    CloseReason::SourceGone { name, offset }
+                });
                 self.reset(now, id, reason);
             }
             _ => {}
@@ -246,14 +311,19 @@ impl Stack {
         let mut source = None;
         if let Some(socket) = self.sockets.get(id) {
             let left = tcpsn.diff(socket.send.end()).unsigned_abs();
-            socket.send.slices(tcpsn, left.min(MAX_RECORD), |payload, offset, len| {
-                if source.is_none() && payload.as_region().is_some() && len > 0 {
-                    source = Some(payload.slice(offset, len));
-                }
-            });
+            socket
+                .send
+                .slices(tcpsn, left.min(MAX_RECORD), |payload, offset, len| {
+                    if source.is_none() && payload.as_region().is_some() && len > 0 {
+                        source = Some(payload.slice(offset, len));
+                    }
+                });
         }
         match source {
-            Some(slice) => reason(self.core.driver.regions.name(slice.region).to_owned(), slice.offset),
+            Some(slice) => reason(
+                self.core.driver.regions.name(slice.region).to_owned(),
+                slice.offset,
+            ),
             None => reason("registered memory".to_owned(), 0),
         }
     }
@@ -267,12 +337,19 @@ impl Stack {
             .filter_map(|(id, socket)| {
                 let mut chunks = socket.send.iter();
                 chunks
-                    .find(|(_, payload)| payload.as_region().is_some_and(|slice| regions.is_faulted(slice.region)))
+                    .find(|(_, payload)| {
+                        payload
+                            .as_region()
+                            .is_some_and(|slice| regions.is_faulted(slice.region))
+                    })
                     .map(|(seq, _)| (id, seq))
             })
             .collect();
         for (id, seq) in faulted {
-            let reason = self.source_reason(id, seq, |name, offset| CloseReason::SourceGone { name, offset });
+            let reason = self.source_reason(id, seq, |name, offset| CloseReason::SourceGone {
+                name,
+                offset,
+            });
             self.reset(now, id, reason);
         }
     }

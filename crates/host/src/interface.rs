@@ -30,11 +30,19 @@ impl Interface {
         gateway_v4: Option<Ipv4Addr>,
         gateway_v6: Option<Ipv6Addr>,
     ) -> Self {
-        let link_local = |cidr: &Cidr| matches!(cidr.address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        let link_local =
+            |cidr: &Cidr| matches!(cidr.address, IpAddr::V6(v6) if v6.is_unicast_link_local());
         if !addresses.iter().any(link_local) {
             addresses.push(Cidr::new(ipv6::link_local(mac).into(), 64));
         }
-        Self { mac, mtu, addresses, gateway_v4, gateway_v6, advertised: None }
+        Self {
+            mac,
+            mtu,
+            addresses,
+            gateway_v4,
+            gateway_v6,
+            advertised: None,
+        }
     }
 
     /// Whether packets for the address are for this host.
@@ -57,7 +65,11 @@ impl Interface {
     /// one that is routed beyond the link.
     pub fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
         let family = |cidr: &&Cidr| cidr.address.is_ipv4() == remote.is_ipv4();
-        let on_link = self.addresses.iter().filter(family).find(|cidr| cidr.contains(remote));
+        let on_link = self
+            .addresses
+            .iter()
+            .filter(family)
+            .find(|cidr| cidr.contains(remote));
         let routed = || {
             self.addresses
                 .iter()

@@ -51,20 +51,34 @@ impl Listeners {
         matching(true).or_else(|| matching(false)).map(|(id, _)| id)
     }
 
-    pub fn handle_syn(&mut self, now: Instant, id: ListenerId, flow: &FlowKey, syn: &Header) -> SynAction {
+    pub fn handle_syn(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+        flow: &FlowKey,
+        syn: &Header,
+    ) -> SynAction {
         match self.get_mut(id) {
             Some(listening) => listening.tcp.handle_syn(now, flow, syn),
             None => SynAction::Drop,
         }
     }
 
-    pub fn handle_ack(&mut self, now: Instant, id: ListenerId, flow: &FlowKey, ack: &Header) -> Option<Connection> {
+    pub fn handle_ack(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+        flow: &FlowKey,
+        ack: &Header,
+    ) -> Option<Connection> {
         self.get_mut(id)?.tcp.handle_ack(now, flow, ack)
     }
 
     /// A connection became established. Answers whether the application must be told.
     pub fn established(&mut self, id: ListenerId, socket: SocketId) -> bool {
-        let Some(listening) = self.get_mut(id) else { return false };
+        let Some(listening) = self.get_mut(id) else {
+            return false;
+        };
         listening.tcp.established();
         listening.waiting.push_back(socket);
         !std::mem::replace(&mut listening.notified, true)
@@ -72,7 +86,9 @@ impl Listeners {
 
     /// A connection ended before it was accepted.
     pub fn ended(&mut self, id: ListenerId, socket: SocketId) {
-        let Some(listening) = self.get_mut(id) else { return };
+        let Some(listening) = self.get_mut(id) else {
+            return;
+        };
         let before = listening.waiting.len();
         listening.waiting.retain(|waiting| *waiting != socket);
         if listening.waiting.len() < before {
@@ -84,7 +100,9 @@ impl Listeners {
 
     /// Takes the event in store. False if there is none worth telling any more.
     pub fn take_notification(&mut self, id: ListenerId) -> bool {
-        let Some(listening) = self.get_mut(id) else { return false };
+        let Some(listening) = self.get_mut(id) else {
+            return false;
+        };
         std::mem::replace(&mut listening.notified, false) && !listening.waiting.is_empty()
     }
 
@@ -106,32 +124,45 @@ impl Listeners {
 
     fn iter(&self) -> impl Iterator<Item = (ListenerId, &Listening)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
-            let id = ListenerId { index: index as u32, generation: slot.generation };
+            let id = ListenerId {
+                index: index as u32,
+                generation: slot.generation,
+            };
             slot.listener.as_ref().map(|listening| (id, listening))
         })
     }
 
     fn get(&self, id: ListenerId) -> Option<&Listening> {
         let slot = self.slots.get(id.index as usize)?;
-        slot.listener.as_ref().filter(|_| slot.generation == id.generation)
+        slot.listener
+            .as_ref()
+            .filter(|_| slot.generation == id.generation)
     }
 
     fn get_mut(&mut self, id: ListenerId) -> Option<&mut Listening> {
         let slot = self.slots.get_mut(id.index as usize)?;
-        slot.listener.as_mut().filter(|_| slot.generation == id.generation)
+        slot.listener
+            .as_mut()
+            .filter(|_| slot.generation == id.generation)
     }
 
     fn insert(&mut self, listening: Listening) -> ListenerId {
         let index = match self.slots.iter().position(|slot| slot.listener.is_none()) {
             Some(free) => free,
             None => {
-                self.slots.push(Slot { generation: 0, listener: None });
+                self.slots.push(Slot {
+                    generation: 0,
+                    listener: None,
+                });
                 self.slots.len() - 1
             }
         };
         let slot = &mut self.slots[index];
         slot.listener = Some(listening);
-        ListenerId { index: index as u32, generation: slot.generation }
+        ListenerId {
+            index: index as u32,
+            generation: slot.generation,
+        }
     }
 
     fn remove(&mut self, id: ListenerId) -> Option<Listening> {
@@ -146,11 +177,19 @@ impl Listeners {
 
 impl Stack {
     /// Listens on an address of this host, or on all of a family with the unspecified address.
-    pub fn listen(&mut self, address: SocketAddr, options: ListenOptions) -> Result<ListenerId, SocketError> {
+    pub fn listen(
+        &mut self,
+        address: SocketAddr,
+        options: ListenOptions,
+    ) -> Result<ListenerId, SocketError> {
         if !address.ip().is_unspecified() && !self.core.interface.is_local(address.ip()) {
             return Err(SocketError::AddressNotLocal(address.ip()));
         }
-        if self.listeners.iter().any(|(_, listening)| listening.address == address) {
+        if self
+            .listeners
+            .iter()
+            .any(|(_, listening)| listening.address == address)
+        {
             return Err(SocketError::AddressInUse(address));
         }
         let mut connection = self.core.config.tcp.clone();
@@ -158,11 +197,19 @@ impl Stack {
         let config = ListenConfig {
             connection,
             backlog: u32::try_from(options.backlog).unwrap_or(u32::MAX),
-            cookies: if options.always_cookies { Cookies::Always } else { Cookies::OnOverflow },
+            cookies: if options.always_cookies {
+                Cookies::Always
+            } else {
+                Cookies::OnOverflow
+            },
         };
         Ok(self.listeners.insert(Listening {
             address,
-            tcp: tcp::Listener::new(self.core.last_poll, config, derive(&self.core.config.secret, 3)),
+            tcp: tcp::Listener::new(
+                self.core.last_poll,
+                config,
+                derive(&self.core.config.secret, 3),
+            ),
             backlog: options.backlog,
             waiting: VecDeque::new(),
             notified: false,

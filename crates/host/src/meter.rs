@@ -25,7 +25,14 @@ pub enum Component {
 
 impl Component {
     /// Every component.
-    pub const ALL: [Self; 6] = [Self::App, Self::Copy, Self::L5, Self::Tcp, Self::Driver, Self::Idle];
+    pub const ALL: [Self; 6] = [
+        Self::App,
+        Self::Copy,
+        Self::L5,
+        Self::Tcp,
+        Self::Driver,
+        Self::Idle,
+    ];
 
     /// The component's name in reports.
     pub fn name(self) -> &'static str {
@@ -51,7 +58,12 @@ pub struct Meter {
 
 impl Meter {
     pub(crate) fn new(enabled: bool) -> Self {
-        Self { enabled, current: Component::App, last: read_cycles(), cycles: [0; Component::ALL.len()] }
+        Self {
+            enabled,
+            current: Component::App,
+            last: read_cycles(),
+            cycles: [0; Component::ALL.len()],
+        }
     }
 
     /// Whether readings are taken.
@@ -66,13 +78,18 @@ impl Meter {
 
     /// Cycles of every component by name, up to the last switch.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        Component::ALL.into_iter().map(|component| (component.name(), self.cycles(component)))
+        Component::ALL
+            .into_iter()
+            .map(|component| (component.name(), self.cycles(component)))
     }
 
     /// Cycles of every component but [`Component::App`] and [`Component::Idle`]: what the stack took.
     pub fn stack_cycles(&self) -> u64 {
         use Component::{Copy, Driver, L5, Tcp};
-        [Copy, L5, Tcp, Driver].into_iter().map(|component| self.cycles(component)).sum()
+        [Copy, L5, Tcp, Driver]
+            .into_iter()
+            .map(|component| self.cycles(component))
+            .sum()
     }
 
     /// Starts a component; gives the one that was on.

@@ -20,17 +20,31 @@ const TRANSMIT_BUDGET: usize = 16;
 impl Stack {
     /// Serves one socket that was marked ready. Answers whether anything was done.
     pub(crate) fn serve_socket(&mut self, now: Instant, id: SocketId) -> bool {
-        let Some(socket) = self.sockets.get_mut(id) else { return false };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return false;
+        };
         socket.is_ready = false;
         self.drain_events(now, id);
         self.drive_tls(now, id);
         let sent = self.transmit(now, id);
         // Sending may have ended it (an abort's reset is out).
         self.drain_events(now, id);
-        let Some(socket) = self.sockets.get_mut(id) else { return true };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return true;
+        };
         self.core.tell_readiness(id, socket);
         let deadline = socket.tcp.poll_timeout();
         self.core.timers.arm(id, &mut socket.armed, deadline);
+        if socket.lingers && socket.owner == Owner::Nobody && socket.tcp.state() == State::FinWait2
+        {
+            socket.lingers = false;
+            socket.tcp.detach(now);
+        }
+        if socket.tcp.state() == State::Closed && !socket.is_ready && !socket.is_unhooked {
+            // What comes now is answered by resets.
+            socket.is_unhooked = true;
+            self.core.demux.remove(&socket.flow);
+        }
         self.retire_socket(now, id);
         sent
     }
@@ -38,7 +52,9 @@ impl Stack {
     /// Acts on what TCP has to tell.
     fn drain_events(&mut self, now: Instant, id: SocketId) {
         loop {
-            let Some(socket) = self.sockets.get_mut(id) else { return };
+            let Some(socket) = self.sockets.get_mut(id) else {
+                return;
+            };
             let core = &mut self.core;
             match socket.tcp.poll_event() {
                 None => return,
@@ -68,7 +84,9 @@ impl Stack {
 
     /// Lets the TLS session get on with what needs no application: the handshake, and answers that the NIC waits for.
     fn drive_tls(&mut self, now: Instant, id: SocketId) {
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
         match &mut socket.tls {
             Tls::None => {}
             Tls::Handshake(_) => self.drive_handshake(now, id),
@@ -87,11 +105,15 @@ impl Stack {
     }
 
     fn drive_handshake(&mut self, now: Instant, id: SocketId) {
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
         let before = self.core.meter.switch(Component::L5);
         let mut consumed = 0;
         let core = &mut self.core;
-        let Tls::Handshake(handshaking) = &mut socket.tls else { return };
+        let Tls::Handshake(handshaking) = &mut socket.tls else {
+            return;
+        };
         let mut out = Outgoing {
             now,
             tcp: &mut socket.tcp,
@@ -103,7 +125,13 @@ impl Stack {
         socket.tcp.consumed(now, consumed);
         match progress {
             Progress::Waiting if socket.peer_fin && socket.ended.is_none() => {
-                self.fail(now, id, CloseReason::Handshake("the peer closed before the TLS handshake was complete".into()));
+                self.fail(
+                    now,
+                    id,
+                    CloseReason::Handshake(
+                        "the peer closed before the TLS handshake was complete".into(),
+                    ),
+                );
             }
             Progress::Waiting => {}
             Progress::Failed(reason) => self.fail(now, id, reason),
@@ -118,8 +146,12 @@ impl Stack {
 
     /// Takes the keys over from a finished handshake.
     fn open_session(&mut self, now: Instant, id: SocketId) -> Result<(), CloseReason> {
-        let Some(socket) = self.sockets.get_mut(id) else { return Ok(()) };
-        let Tls::Handshake(handshaking) = std::mem::replace(&mut socket.tls, Tls::None) else { return Ok(()) };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return Ok(());
+        };
+        let Tls::Handshake(handshaking) = std::mem::replace(&mut socket.tls, Tls::None) else {
+            return Ok(());
+        };
         let core = &mut self.core;
         let offload = handshaking.offload;
         let mut out = Outgoing {
@@ -133,7 +165,16 @@ impl Stack {
         let keys = (established.transmit, established.receive);
         let post_handshake = Some(established.post_handshake);
         let start = socket.stream.start();
-        let session = Session::new(id, socket.flow, keys, post_handshake, offload, start, &mut out);
+        let mut session = Session::new(
+            id,
+            socket.flow,
+            keys,
+            post_handshake,
+            offload,
+            start,
+            &mut out,
+        );
+        session.limit_records(core.config.record_bytes);
         socket.tls = Tls::Open(Box::new(session));
         socket.alpn = established.alpn;
         core.tell(id, socket, Pending::SECURED);
@@ -142,7 +183,9 @@ impl Stack {
 
     /// Posts what the connection has to send, as far as the ring has room. Answers whether anything was posted.
     fn transmit(&mut self, now: Instant, id: SocketId) -> bool {
-        let Some(socket) = self.sockets.get_mut(id) else { return false };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return false;
+        };
         let core = &mut self.core;
         let mut sent = false;
         for _ in 0..TRANSMIT_BUDGET {
@@ -162,7 +205,9 @@ impl Stack {
                     if !core.find_next_hop(now, id, socket) {
                         return sent;
                     }
-                    let Some(transmit) = socket.tcp.poll_transmit(now) else { return sent };
+                    let Some(transmit) = socket.tcp.poll_transmit(now) else {
+                        return sent;
+                    };
                     core.counters.tcp_out_segs += 1;
                     core.counters.tcp_retrans_segs += u64::from(transmit.retransmit);
                     Unsent { transmit, done: 0 }
@@ -193,12 +238,16 @@ impl Stack {
                 },
                 Err(Stopped::NoMessage(_)) => {
                     core.counters.driver_tx_withheld += 1;
-                    let reason = CloseReason::Device("a segment belongs to no TLS record that is known".into());
+                    let reason = CloseReason::Device(
+                        "a segment belongs to no TLS record that is known".into(),
+                    );
                     self.reset(now, id, reason);
                     return true;
                 }
                 Err(Stopped::SourceGone(seq)) => {
-                    let reason = self.source_reason(id, seq, |name, offset| CloseReason::SourceGone { name, offset });
+                    let reason = self.source_reason(id, seq, |name, offset| {
+                        CloseReason::SourceGone { name, offset }
+                    });
                     self.reset(now, id, reason);
                     return true;
                 }
@@ -211,7 +260,12 @@ impl Stack {
     /// Ends a connection that cannot go on, by a reset.
     pub(crate) fn reset(&mut self, now: Instant, id: SocketId, reason: CloseReason) {
         self.end(id, reason);
-        if self.core.unsent.as_ref().is_some_and(|(owner, _)| *owner == id) {
+        if self
+            .core
+            .unsent
+            .as_ref()
+            .is_some_and(|(owner, _)| *owner == id)
+        {
             self.core.unsent = None;
         }
         if let Some(socket) = self.sockets.get_mut(id) {
@@ -226,15 +280,17 @@ impl Stack {
         self.end(id, reason);
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.shut = true;
+            socket.lingers = true;
             socket.tcp.close(now);
-            socket.tcp.detach(now);
             self.core.mark_ready(id, socket);
         }
     }
 
     /// The connection is over for the application. What is left of it runs on without it.
     pub(crate) fn end(&mut self, id: SocketId, reason: CloseReason) {
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
         if socket.ended.is_some() {
             return;
         }
@@ -249,7 +305,10 @@ impl Stack {
             _ => {}
         }
         // What came in order before the end may still be read, but not after a failure of the session.
-        if !matches!(reason, CloseReason::Graceful | CloseReason::Reset | CloseReason::TimedOut) {
+        if !matches!(
+            reason,
+            CloseReason::Graceful | CloseReason::Reset | CloseReason::TimedOut
+        ) {
             socket.deaf = true;
             socket.stream.clear();
         }
@@ -260,7 +319,9 @@ impl Stack {
 
     /// Lets a socket go that nobody holds and that TCP is done with.
     pub(crate) fn retire_socket(&mut self, now: Instant, id: SocketId) {
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
         if socket.owner != Owner::Nobody {
             return;
         }
@@ -279,9 +340,13 @@ impl Stack {
 
     /// Takes a socket out of every table.
     fn remove(&mut self, id: SocketId) {
-        let Some(mut socket) = self.sockets.remove(id) else { return };
+        let Some(mut socket) = self.sockets.remove(id) else {
+            return;
+        };
         let core = &mut self.core;
-        core.demux.remove(&socket.flow);
+        if !socket.is_unhooked {
+            core.demux.remove(&socket.flow);
+        }
         if core.unsent.as_ref().is_some_and(|(owner, _)| *owner == id) {
             core.unsent = None;
         }
@@ -310,29 +375,51 @@ impl Core {
 
     /// Posts a segment, or what is left of it.
     #[inline]
-    fn post(&mut self, now: Instant, socket: &mut Socket, unsent: &mut Unsent) -> Result<(), Stopped> {
+    fn post(
+        &mut self,
+        now: Instant,
+        socket: &mut Socket,
+        unsent: &mut Unsent,
+    ) -> Result<(), Stopped> {
         let Some(next_hop) = socket.hop.and_then(|hop| self.neighbours.mac_now(hop)) else {
             // The neighbour was forgotten while the segment waited: TCP sends it again.
             return Ok(());
         };
         let _ = now;
-        let link = Link { flow: socket.flow, next_hop };
-        let messages = socket.tls.session().map(|session| session as &dyn MessageSource);
-        self.driver.post_segment(link, unsent, &socket.send, messages, &mut self.counters)
+        let link = Link {
+            flow: socket.flow,
+            next_hop,
+        };
+        let messages = socket
+            .tls
+            .session()
+            .map(|session| session as &dyn MessageSource);
+        self.driver
+            .post_segment(link, unsent, &socket.send, messages, &mut self.counters)
     }
 
     fn encrypt_in_software(&mut self, socket: &mut Socket, seq: SeqNum) -> Fallback {
         let mut context = None;
-        socket.send.slices(seq, 1, |payload, _, _| context = payload.context);
+        socket
+            .send
+            .slices(seq, 1, |payload, _, _| context = payload.context);
         let Socket { tls, send, .. } = socket;
         match (tls.session_mut(), context) {
             (Some(session), Some(context)) => {
                 let before = self.meter.switch(Component::L5);
-                let done = session.encrypt_in_software(context, seq, send, &mut self.driver, &mut self.counters);
+                let done = session.encrypt_in_software(
+                    context,
+                    seq,
+                    send,
+                    &mut self.driver,
+                    &mut self.counters,
+                );
                 self.meter.switch(before);
                 done
             }
-            _ => Fallback::Impossible(CloseReason::Device("a segment's TLS session is gone".into())),
+            _ => Fallback::Impossible(CloseReason::Device(
+                "a segment's TLS session is gone".into(),
+            )),
         }
     }
 
@@ -405,7 +492,11 @@ pub(crate) fn parts<'a>(
     now: Instant,
     socket: &'a mut Socket,
     core: &'a mut Core,
-) -> (Option<&'a mut Session>, &'a mut crate::socket::Stream, Outgoing<'a>) {
+) -> (
+    Option<&'a mut Session>,
+    &'a mut crate::socket::Stream,
+    Outgoing<'a>,
+) {
     let out = Outgoing {
         now,
         tcp: &mut socket.tcp,

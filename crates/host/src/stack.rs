@@ -88,7 +88,12 @@ impl Stack {
         let core = Core {
             neighbours: Neighbours::new(config.max_neighbours, secret),
             demux: Demux::new(secret),
-            time_wait: TimeWait::new(now, TIME_WAIT_CAPACITY, config.tcp.time_wait, derive(secret, 1)),
+            time_wait: TimeWait::new(
+                now,
+                TIME_WAIT_CAPACITY,
+                config.tcp.time_wait,
+                derive(secret, 1),
+            ),
             isn: Generator::new(now, derive(secret, 2)),
             timers: Timers::default(),
             events: EventQueue::default(),
@@ -109,7 +114,11 @@ impl Stack {
             interface,
             config,
         };
-        Self { sockets: Sockets::default(), listeners: Listeners::default(), core }
+        Self {
+            sockets: Sockets::default(),
+            listeners: Listeners::default(),
+            core,
+        }
     }
 
     /// Takes input, runs timers and posts output; answers whether it did anything.
@@ -136,7 +145,11 @@ impl Stack {
             core.neighbours.poll_timeout(),
             core.time_wait.poll_timeout(),
             (core.router_solicitations > 0).then_some(core.solicit_at),
-            has_work.then_some(if core.is_stalled { core.last_poll + STALL } else { core.last_poll }),
+            has_work.then_some(if core.is_stalled {
+                core.last_poll + STALL
+            } else {
+                core.last_poll
+            }),
             core.driver.has_retiring().then_some(core.last_poll + REAP),
         ]
         .into_iter()
@@ -154,8 +167,12 @@ impl Stack {
                     }
                 }
                 Source::Socket(id) => {
-                    let Some(socket) = self.sockets.get_mut(id) else { continue };
-                    let Some(kind) = socket.pending.take() else { continue };
+                    let Some(socket) = self.sockets.get_mut(id) else {
+                        continue;
+                    };
+                    let Some(kind) = socket.pending.take() else {
+                        continue;
+                    };
                     let event = match kind {
                         Pending::CONNECTED => Event::Connected(id),
                         Pending::SECURED => Event::Secured(id),
@@ -237,12 +254,18 @@ impl Stack {
     fn run_timers(&mut self, now: Instant) -> bool {
         let mut progress = false;
         while let Some((id, at)) = self.core.timers.pop_due(now) {
-            let Some(socket) = self.sockets.get_mut(id) else { continue };
+            let Some(socket) = self.sockets.get_mut(id) else {
+                continue;
+            };
             if socket.armed != Some(at) {
                 continue;
             }
             socket.armed = None;
-            if socket.tcp.poll_timeout().is_some_and(|deadline| deadline <= now) {
+            if socket
+                .tcp
+                .poll_timeout()
+                .is_some_and(|deadline| deadline <= now)
+            {
                 socket.tcp.handle_timeout(now);
                 progress = true;
                 self.core.mark_ready(id, socket);
@@ -251,7 +274,12 @@ impl Stack {
                 self.core.timers.arm(id, &mut socket.armed, deadline);
             }
         }
-        if self.core.time_wait.poll_timeout().is_some_and(|at| at <= now) {
+        if self
+            .core
+            .time_wait
+            .poll_timeout()
+            .is_some_and(|at| at <= now)
+        {
             self.core.time_wait.handle_timeout(now);
         }
         self.poll_neighbours(now) | progress
@@ -263,7 +291,9 @@ impl Stack {
             return false;
         }
         for _ in 0..self.core.starved.len().min(SERVE_BUDGET) {
-            let Some(id) = self.core.starved.pop_front() else { break };
+            let Some(id) = self.core.starved.pop_front() else {
+                break;
+            };
             if let Some(socket) = self.sockets.get_mut(id) {
                 socket.is_starved = false;
                 self.core.mark_ready(id, socket);
@@ -286,7 +316,9 @@ impl Stack {
             if self.core.is_stalled {
                 break;
             }
-            let Some(id) = self.core.ready.pop_front() else { break };
+            let Some(id) = self.core.ready.pop_front() else {
+                break;
+            };
             progress |= self.serve_socket(now, id);
         }
         progress

@@ -28,8 +28,8 @@ pub(crate) use receive::Received;
 pub(crate) use recovery::MessageSource;
 pub(crate) use regions::InUse;
 pub(crate) use send::{Frame, Link, Stopped, Unsent};
-pub(crate) use shadow::{Contexts, MAX_ERRORS};
 use shadow::Shadow;
+pub(crate) use shadow::{Contexts, MAX_ERRORS};
 
 /// One function's driver.
 #[derive(Debug)]
@@ -56,15 +56,29 @@ pub(crate) struct Driver {
 /// A command that is not a packet.
 #[derive(Debug)]
 enum Command {
-    Create { context: ContextId, direction: Direction, flow: FlowKey, tcpsn: SeqNum, crypto: CryptoInfo },
-    Destroy { context: ContextId },
-    Resync { context: ContextId, tcpsn: SeqNum, index: Option<u64> },
+    Create {
+        context: ContextId,
+        direction: Direction,
+        flow: FlowKey,
+        tcpsn: SeqNum,
+        crypto: CryptoInfo,
+    },
+    Destroy {
+        context: ContextId,
+    },
+    Resync {
+        context: ContextId,
+        tcpsn: SeqNum,
+        index: Option<u64>,
+    },
 }
 
 impl Driver {
     pub fn new(function: HostFunction, layout: ArenaLayout) -> Self {
         let region = Arc::new(Region::anonymous(layout.bytes() as usize));
-        let id = function.register(Arc::clone(&region)).expect("a new function has ids for regions");
+        let id = function
+            .register(Arc::clone(&region))
+            .expect("a new function has ids for regions");
         let mut driver = Self {
             mac: function.config.mac,
             queues: function.queues,
@@ -105,9 +119,22 @@ impl Driver {
         crypto: CryptoInfo,
         epoch: u16,
     ) -> Option<ContextId> {
-        let shadow = Shadow { socket, epoch, expected: Some(tcpsn), frontier: tcpsn, failed: false, errors: 0 };
+        let shadow = Shadow {
+            socket,
+            epoch,
+            expected: Some(tcpsn),
+            frontier: tcpsn,
+            failed: false,
+            errors: 0,
+        };
         let context = self.contexts.allocate(shadow)?;
-        self.commands.push_back(Command::Create { context, direction, flow, tcpsn, crypto });
+        self.commands.push_back(Command::Create {
+            context,
+            direction,
+            flow,
+            tcpsn,
+            crypto,
+        });
         Some(context)
     }
 
@@ -118,7 +145,11 @@ impl Driver {
 
     /// Answers a question of the NIC's: a message of this index begins at `tcpsn`, or none does (Listing 1).
     pub fn l5o_resync_rx_resp(&mut self, context: ContextId, tcpsn: SeqNum, index: Option<u64>) {
-        self.commands.push_back(Command::Resync { context, tcpsn, index });
+        self.commands.push_back(Command::Resync {
+            context,
+            tcpsn,
+            index,
+        });
     }
 
     /// Whether a descriptor waits for room in the ring.
@@ -130,15 +161,27 @@ impl Driver {
     pub fn flush(&mut self, counters: &mut Counters) -> bool {
         while let Some(command) = self.commands.front() {
             let descriptor = match command {
-                Command::Create { context, direction, flow, tcpsn, crypto } => SendDescriptor::CreateContext {
+                Command::Create {
+                    context,
+                    direction,
+                    flow,
+                    tcpsn,
+                    crypto,
+                } => SendDescriptor::CreateContext {
                     context: *context,
                     direction: *direction,
                     flow: *flow,
                     tcpsn: *tcpsn,
                     crypto,
                 },
-                Command::Destroy { context } => SendDescriptor::DestroyContext { context: *context },
-                Command::Resync { context, tcpsn, index } => SendDescriptor::ResyncResponse {
+                Command::Destroy { context } => {
+                    SendDescriptor::DestroyContext { context: *context }
+                }
+                Command::Resync {
+                    context,
+                    tcpsn,
+                    index,
+                } => SendDescriptor::ResyncResponse {
                     context: *context,
                     tcpsn: *tcpsn,
                     confirmed: index.is_some(),
@@ -217,7 +260,9 @@ impl Driver {
     pub fn prepare_sleep(&mut self) -> bool {
         for at in 0..self.queues.len() {
             if !self.queues[at].prepare_sleep() {
-                self.queues[..at].iter_mut().for_each(HostQueue::cancel_sleep);
+                self.queues[..at]
+                    .iter_mut()
+                    .for_each(HostQueue::cancel_sleep);
                 return false;
             }
         }
@@ -233,9 +278,16 @@ impl Driver {
     /// out; `len` is at most a large block.
     #[inline]
     pub fn take_tail(&mut self, len: u32) -> Option<Buffer> {
-        if self.tail.as_ref().is_none_or(|tail| (tail.len() as u32) < len) {
+        if self
+            .tail
+            .as_ref()
+            .is_none_or(|tail| (tail.len() as u32) < len)
+        {
             self.tail = None;
-            let block = self.arena.allocate_class(SizeClass::Large).or_else(|| self.arena.allocate(len))?;
+            let block = self
+                .arena
+                .allocate_class(SizeClass::Large)
+                .or_else(|| self.arena.allocate(len))?;
             self.tail = Some(block);
         }
         let mut taken = self.tail.take()?;

@@ -29,17 +29,29 @@ enum Source {
 impl Payload {
     /// Bytes of the arena that go to the wire as they are.
     pub fn plain(buffer: Buffer) -> Self {
-        Self { source: Source::Buffer(buffer), context: None, mutable: false }
+        Self {
+            source: Source::Buffer(buffer),
+            context: None,
+            mutable: false,
+        }
     }
 
     /// Bytes of the arena.
     pub fn buffer(buffer: Buffer, context: Option<ContextId>, mutable: bool) -> Self {
-        Self { source: Source::Buffer(buffer), context, mutable }
+        Self {
+            source: Source::Buffer(buffer),
+            context,
+            mutable,
+        }
     }
 
     /// Registered memory, sent in place.
     pub fn region(slice: Slice, context: Option<ContextId>) -> Self {
-        Self { source: Source::Region(slice), context, mutable: context.is_some() }
+        Self {
+            source: Source::Region(slice),
+            context,
+            mutable: context.is_some(),
+        }
     }
 
     /// The registered memory that this holds, if it is not of the arena.
@@ -63,7 +75,11 @@ impl Payload {
     pub fn slice(&self, offset: u32, len: u32) -> Slice {
         match &self.source {
             Source::Buffer(buffer) => buffer.subslice(offset, len),
-            Source::Region(slice) => Slice { offset: slice.offset + u64::from(offset), len, ..*slice },
+            Source::Region(slice) => Slice {
+                offset: slice.offset + u64::from(offset),
+                len,
+                ..*slice
+            },
         }
     }
 }
@@ -81,11 +97,19 @@ impl Chunk for Payload {
         let source = match &mut self.source {
             Source::Buffer(buffer) => Source::Buffer(buffer.split_off(at)),
             Source::Region(slice) => {
-                let rest = Slice { offset: slice.offset + u64::from(at), len: slice.len - at, ..*slice };
+                let rest = Slice {
+                    offset: slice.offset + u64::from(at),
+                    len: slice.len - at,
+                    ..*slice
+                };
                 slice.len = at;
                 Source::Region(rest)
             }
         };
-        Self { source, context: self.context, mutable: self.mutable }
+        Self {
+            source,
+            context: self.context,
+            mutable: self.mutable,
+        }
     }
 }

@@ -23,7 +23,11 @@ pub(crate) enum Received {
     /// `l5o_resync_rx_req` (seed 000, Listing 2).
     ResyncRequest { context: ContextId, tcpsn: SeqNum },
     /// A descriptor was refused.
-    Refused { context: Option<ContextId>, tcpsn: SeqNum, error: ErrorCode },
+    Refused {
+        context: Option<ContextId>,
+        tcpsn: SeqNum,
+        error: ErrorCode,
+    },
 }
 
 impl Driver {
@@ -58,10 +62,21 @@ impl Driver {
                     offloaded: packet.context.filter(|_| packet.offloaded),
                 }
             }
-            RecvDescriptor::ResyncRequest { context, tcpsn } => Received::ResyncRequest { context, tcpsn },
-            RecvDescriptor::Completion { context, tcpsn, error, .. } => {
+            RecvDescriptor::ResyncRequest { context, tcpsn } => {
+                Received::ResyncRequest { context, tcpsn }
+            }
+            RecvDescriptor::Completion {
+                context,
+                tcpsn,
+                error,
+                ..
+            } => {
                 counters.driver_errors += 1;
-                Received::Refused { context, tcpsn, error }
+                Received::Refused {
+                    context,
+                    tcpsn,
+                    error,
+                }
             }
         })
     }
@@ -87,7 +102,9 @@ fn fill(ring: &mut FillProducer, arena: &Arena, class: SizeClass) -> bool {
         return true;
     }
     while free > 0 {
-        let Some(buffer) = arena.allocate_class(class) else { break };
+        let Some(buffer) = arena.allocate_class(class) else {
+            break;
+        };
         let Ok(slice) = buffer.lend() else { break };
         if !ring.push(slice) {
             break;

@@ -28,9 +28,21 @@ impl Recovery {
         let before = message.start.distance_to(resume);
         let sent = message.start.distance_to(frontier).min(message.len);
         if !mutable || frontier.at_or_before(message.start) {
-            return Self { message, prefix: before, verify: Verify::None };
+            return Self {
+                message,
+                prefix: before,
+                verify: Verify::None,
+            };
         }
-        let verify = if sent == message.len { Verify::WholeMessage } else { Verify::Frontier };
-        Self { message, prefix: sent, verify }
+        let verify = if sent == message.len {
+            Verify::WholeMessage
+        } else {
+            Verify::Frontier
+        };
+        Self {
+            message,
+            prefix: sent,
+            verify,
+        }
     }
 }

@@ -24,16 +24,27 @@ struct Entry {
 
 impl InUse {
     pub fn new(shared: Arc<Regions>) -> Self {
-        Self { shared, table: Vec::new() }
+        Self {
+            shared,
+            table: Vec::new(),
+        }
     }
 
     pub fn register(&mut self, region: Arc<Region>, name: &str) -> Result<RegionId, SocketError> {
-        let id = self.shared.register(Arc::clone(&region)).map_err(|_| SocketError::TooManyRegions)?;
+        let id = self
+            .shared
+            .register(Arc::clone(&region))
+            .map_err(|_| SocketError::TooManyRegions)?;
         let index = usize::from(id.0);
         if self.table.len() <= index {
             self.table.resize_with(index + 1, || None);
         }
-        self.table[index] = Some(Entry { region, name: name.into(), in_flight: 0, leaving: false });
+        self.table[index] = Some(Entry {
+            region,
+            name: name.into(),
+            in_flight: 0,
+            leaving: false,
+        });
         Ok(id)
     }
 
@@ -47,8 +58,14 @@ impl InUse {
 
     /// The memory and name of a slice that may be sent: inside a region that is not about to leave.
     pub fn check(&self, slice: Slice) -> Result<(), SocketError> {
-        let bad = SocketError::BadSlice { region: slice.region.0, offset: slice.offset, len: slice.len };
-        let Some(entry) = self.get(slice.region).filter(|entry| !entry.leaving) else { return Err(bad) };
+        let bad = SocketError::BadSlice {
+            region: slice.region.0,
+            offset: slice.offset,
+            len: slice.len,
+        };
+        let Some(entry) = self.get(slice.region).filter(|entry| !entry.leaving) else {
+            return Err(bad);
+        };
         match slice.offset.checked_add(u64::from(slice.len)) {
             Some(end) if end <= entry.region.len() as u64 && slice.len > 0 => Ok(()),
             _ => Err(bad),
@@ -77,7 +94,8 @@ impl InUse {
 
     /// The region's name, for errors.
     pub fn name(&self, id: RegionId) -> &str {
-        self.get(id).map_or("registered memory", |entry| &entry.name)
+        self.get(id)
+            .map_or("registered memory", |entry| &entry.name)
     }
 
     /// The bytes of a slice, for software that does in one pass what the NIC would have done. `None` when they are not

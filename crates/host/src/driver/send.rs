@@ -1,6 +1,9 @@
 //! Posting packets: in sequence with a flow's context, or with a recovery before them.
 
-use nic::ring::{ContextId, MAX_RECOVER_SLICES, MAX_SEND_SLICES, PostError, SendDescriptor, SendFlags, SendProducer, Slice, Verify};
+use nic::ring::{
+    ContextId, MAX_RECOVER_SLICES, MAX_SEND_SLICES, PostError, SendDescriptor, SendFlags,
+    SendProducer, Slice, Verify,
+};
 use tcp::{SendQueue, Transmit};
 use wire::ethernet::MacAddr;
 use wire::tcp::Flags;
@@ -58,12 +61,20 @@ impl Frame {
     pub fn short(bytes: &[u8], checksum: bool) -> Self {
         let mut header = [0; nic::ring::MAX_HEADER_LEN];
         header[..bytes.len()].copy_from_slice(bytes);
-        Self { header, header_len: bytes.len() as u8, checksum, rest: None }
+        Self {
+            header,
+            header_len: bytes.len() as u8,
+            checksum,
+            rest: None,
+        }
     }
 
     /// A frame whose end lies in the arena. It is complete: the NIC fills in nothing.
     pub fn long(front: &[u8], rest: Buffer) -> Self {
-        Self { rest: Some(rest), ..Self::short(front, false) }
+        Self {
+            rest: Some(rest),
+            ..Self::short(front, false)
+        }
     }
 }
 
@@ -110,8 +121,12 @@ impl Driver {
                 return Ok(());
             }
             match run.context {
-                None => self.post_run(link, unsent, None, SendFlags::CHECKSUM, run.len, counters)?,
-                Some(context) => self.post_offloaded(link, unsent, queue, messages, context, run, counters)?,
+                None => {
+                    self.post_run(link, unsent, None, SendFlags::CHECKSUM, run.len, counters)?
+                }
+                Some(context) => {
+                    self.post_offloaded(link, unsent, queue, messages, context, run, counters)?
+                }
             }
         }
         Ok(())
@@ -130,7 +145,12 @@ impl Driver {
         counters: &mut Counters,
     ) -> Result<(), Stopped> {
         let seq = unsent.transmit.header.seq + unsent.done;
-        let Some(shadow) = self.contexts.get(context).filter(|shadow| !shadow.failed).copied() else {
+        let Some(shadow) = self
+            .contexts
+            .get(context)
+            .filter(|shadow| !shadow.failed)
+            .copied()
+        else {
             return Err(Stopped::NoContext(seq));
         };
         let again = seq.before(shadow.frontier);
@@ -144,7 +164,9 @@ impl Driver {
         if !in_sequence {
             counters.driver_tx_out_of_sequence += 1;
             let message = messages.and_then(|messages| messages.l5o_get_tx_msgstate(seq));
-            let Some(message) = message else { return Err(Stopped::NoMessage(seq)) };
+            let Some(message) = message else {
+                return Err(Stopped::NoMessage(seq));
+            };
             let recovery = Recovery::plan(message, seq, shadow.frontier, run.begins_mutable);
             if again && run.mutable {
                 let sent_end = (message.start + message.len).min(shadow.frontier);
@@ -156,7 +178,11 @@ impl Driver {
         let mut flags = SendFlags::CHECKSUM;
         if run.mutable {
             flags = flags.union(SendFlags::MUTABLE_SOURCE);
-            if self.gather.iter().any(|slice| self.regions.is_faulted(slice.region)) {
+            if self
+                .gather
+                .iter()
+                .any(|slice| self.regions.is_faulted(slice.region))
+            {
                 return Err(Stopped::SourceGone(seq));
             }
         }
@@ -191,7 +217,8 @@ impl Driver {
             return Err(Stopped::NoContext(resume));
         }
         let send = &mut self.queues[0].send;
-        let needed = SendProducer::slots_for_recover(prefix.len()) + SendProducer::slots_for_send(self.gather.len());
+        let needed = SendProducer::slots_for_recover(prefix.len())
+            + SendProducer::slots_for_send(self.gather.len());
         if send.free(needed) < needed {
             counters.driver_tx_ring_full += 1;
             return Err(Stopped::RingFull);
@@ -238,12 +265,28 @@ impl Driver {
             header.flags.remove(Flags::PSH);
         }
         let mut bytes = [0; nic::ring::MAX_HEADER_LEN];
-        let header_len =
-            packet::emit_tcp_headers(&mut bytes, self.mac, link.next_hop, &link.flow, &header, len, HOP_LIMIT);
-        let mss = if len > u32::from(transmit.mss) { transmit.mss } else { 0 };
+        let header_len = packet::emit_tcp_headers(
+            &mut bytes,
+            self.mac,
+            link.next_hop,
+            &link.flow,
+            &header,
+            len,
+            HOP_LIMIT,
+        );
+        let mss = if len > u32::from(transmit.mss) {
+            transmit.mss
+        } else {
+            0
+        };
         let payload: &[Slice] = if len == 0 { &[] } else { &self.gather };
-        let descriptor =
-            SendDescriptor::Send { header: &bytes[..header_len], mss, context, flags, payload };
+        let descriptor = SendDescriptor::Send {
+            header: &bytes[..header_len],
+            mss,
+            context,
+            flags,
+            payload,
+        };
         if self.queues[0].send.post(&descriptor).is_err() {
             counters.driver_tx_ring_full += 1;
             return Err(Stopped::RingFull);
@@ -268,7 +311,11 @@ impl Driver {
                 header: &frame.header[..usize::from(frame.header_len)],
                 mss: 0,
                 context: None,
-                flags: if frame.checksum { SendFlags::CHECKSUM } else { SendFlags::NONE },
+                flags: if frame.checksum {
+                    SendFlags::CHECKSUM
+                } else {
+                    SendFlags::NONE
+                },
                 payload: rest.as_slice(),
             };
             if self.queues[0].send.post(&descriptor).is_err() {
@@ -309,7 +356,12 @@ impl Driver {
             run.len += bytes;
             run.mutable |= payload.mutable;
         });
-        run.unwrap_or(Run { len: 0, context: None, begins_mutable: false, mutable: false })
+        run.unwrap_or(Run {
+            len: 0,
+            context: None,
+            begins_mutable: false,
+            mutable: false,
+        })
     }
 }
 

@@ -41,7 +41,12 @@ pub(crate) struct Contexts {
 
 impl Contexts {
     pub fn new(quota: u32) -> Self {
-        Self { shadows: Vec::new(), quota, free: Vec::new(), resting: VecDeque::new() }
+        Self {
+            shadows: Vec::new(),
+            quota,
+            free: Vec::new(),
+            resting: VecDeque::new(),
+        }
     }
 
     /// Takes an id, if the quota allows.

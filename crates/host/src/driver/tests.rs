@@ -7,7 +7,12 @@ use wire::SeqNum;
 use super::recovery::Recovery;
 
 fn message() -> MsgState {
-    MsgState { start: SeqNum(1000), len: 500, index: 7, epoch: 0 }
+    MsgState {
+        start: SeqNum(1000),
+        len: 500,
+        index: 7,
+        epoch: 0,
+    }
 }
 
 #[test]
@@ -19,9 +24,15 @@ fn memory_that_only_the_host_writes_is_named_up_to_where_sending_resumes() {
 #[test]
 fn a_message_of_mutable_memory_that_was_sent_whole_is_verified_whole() {
     let recovery = Recovery::plan(message(), SeqNum(1200), SeqNum(1500), true);
-    assert_eq!((recovery.prefix, recovery.verify), (500, Verify::WholeMessage));
+    assert_eq!(
+        (recovery.prefix, recovery.verify),
+        (500, Verify::WholeMessage)
+    );
     let recovery = Recovery::plan(message(), SeqNum(1000), SeqNum(9000), true);
-    assert_eq!((recovery.prefix, recovery.verify), (500, Verify::WholeMessage));
+    assert_eq!(
+        (recovery.prefix, recovery.verify),
+        (500, Verify::WholeMessage)
+    );
 }
 
 #[test]

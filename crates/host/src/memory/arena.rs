@@ -320,10 +320,10 @@ impl Buffer {
     /// Lends the whole block to the device: its slice, to be posted, until [`Arena::reclaim`].
     /// Refused, with the buffer given back, while other parts of the block are alive.
     pub fn lend(mut self) -> Result<Slice, LendError> {
-        let lent = self
-            .entry()
-            .parts
-            .compare_exchange(1, LENT, Ordering::Release, Ordering::Relaxed);
+        let lent =
+            self.entry()
+                .parts
+                .compare_exchange(1, LENT, Ordering::Release, Ordering::Relaxed);
         if lent.is_err() {
             return Err(LendError(self));
         }

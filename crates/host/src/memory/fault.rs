@@ -103,8 +103,7 @@ impl Slot {
         let end = self.end.load(Ordering::Relaxed);
         let faulted = self.faulted.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
-        let steady =
-            version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version;
+        let steady = version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version;
         (steady && start <= address && address < end && !faulted.is_null()).then_some(faulted)
     }
 }

@@ -85,7 +85,10 @@ fn a_lent_block_comes_back_once_with_the_bytes_that_the_device_named() {
     assert_eq!((buffer.len(), buffer.slice()), (100, received));
     assert!(arena.reclaim(received).is_none(), "named twice");
     drop(buffer);
-    assert!(arena.reclaim(received).is_none(), "named after it was freed");
+    assert!(
+        arena.reclaim(received).is_none(),
+        "named after it was freed"
+    );
     assert_eq!(arena.stats().in_use(), 0);
 }
 

@@ -18,7 +18,8 @@ impl Stack {
             return;
         };
         self.core.counters.neighbour_in += 1;
-        if !packet.sender_mac.is_unicast() || self.core.interface.is_local(packet.sender_ip.into()) {
+        if !packet.sender_mac.is_unicast() || self.core.interface.is_local(packet.sender_ip.into())
+        {
             return;
         }
         let for_us = self.core.interface.is_local(packet.target_ip.into());
@@ -27,9 +28,19 @@ impl Stack {
         let resolved = match packet.operation {
             _ if is_probe => false,
             // RFC 826: an entry that exists is updated by whatever the sender says; a new one is made only if it speaks to us.
-            Operation::Request if for_us => self.core.neighbours.asked(now, sender, packet.sender_mac),
-            Operation::Request => self.core.neighbours.answered(now, sender, Some(packet.sender_mac), false, true),
-            Operation::Reply => self.core.neighbours.answered(now, sender, Some(packet.sender_mac), for_us, true),
+            Operation::Request if for_us => {
+                self.core.neighbours.asked(now, sender, packet.sender_mac)
+            }
+            Operation::Request => {
+                self.core
+                    .neighbours
+                    .answered(now, sender, Some(packet.sender_mac), false, true)
+            }
+            Operation::Reply => {
+                self.core
+                    .neighbours
+                    .answered(now, sender, Some(packet.sender_mac), for_us, true)
+            }
         };
         if resolved {
             self.wake_waiting(sender);
@@ -48,7 +59,9 @@ impl Stack {
 
     /// Asks who has an IPv4 address.
     pub(super) fn solicit_v4(&mut self, target: Ipv4Addr, solicit: &Solicit) {
-        let Some(source) = self.core.interface.any_v4(target) else { return };
+        let Some(source) = self.core.interface.any_v4(target) else {
+            return;
+        };
         let request = Packet {
             operation: Operation::Request,
             sender_mac: self.core.interface.mac,
@@ -61,11 +74,16 @@ impl Stack {
 
     fn send_arp(&mut self, to: MacAddr, packet: &Packet) {
         let mut bytes = [0; ethernet::HEADER_LEN + PACKET_LEN];
-        let header =
-            ethernet::Header { destination: to, source: self.core.interface.mac, ether_type: EtherType::ARP };
+        let header = ethernet::Header {
+            destination: to,
+            source: self.core.interface.mac,
+            ether_type: EtherType::ARP,
+        };
         let at = header.emit(&mut bytes);
         packet.emit(&mut bytes[at..]);
         self.core.counters.neighbour_out += 1;
-        self.core.driver.post_frame(Frame::short(&bytes, false), &mut self.core.counters);
+        self.core
+            .driver
+            .post_frame(Frame::short(&bytes, false), &mut self.core.counters);
     }
 }

@@ -96,7 +96,7 @@ impl Neighbours {
     pub fn new(limit: usize, secret: &[u8; 16]) -> Self {
         Self {
             entries: Vec::new(),
-            by_address: HashMap::with_hasher(Keyed::new(secret, 0x6e65_6967_68)),
+            by_address: HashMap::with_hasher(Keyed::new(secret, 0x6e62_6f72)),
             limit: limit.max(1),
             active: Vec::new(),
             waiting: Vec::new(),
@@ -119,13 +119,16 @@ impl Neighbours {
     #[inline]
     pub fn mac_now(&self, hop: Hop) -> Option<MacAddr> {
         let entry = self.entries.get(hop.index as usize)?;
-        (entry.generation == hop.generation && entry.state != State::Incomplete).then_some(entry.mac)
+        (entry.generation == hop.generation && entry.state != State::Incomplete)
+            .then_some(entry.mac)
     }
 
     /// Looks an address up, to send to it now.
     pub fn resolve(&mut self, now: Instant, address: IpAddr) -> Resolution {
         let Some(&index) = self.by_address.get(&address) else {
-            let Some(index) = self.insert(now, address) else { return Resolution::Full };
+            let Some(index) = self.insert(now, address) else {
+                return Resolution::Full;
+            };
             self.start(index, State::Incomplete, now);
             return Resolution::Pending;
         };
@@ -139,7 +142,13 @@ impl Neighbours {
             self.start(index, State::Delay, now + DELAY_FIRST_PROBE);
         }
         let entry = &self.entries[index as usize];
-        Resolution::Known(Hop { index, generation: entry.generation }, entry.mac)
+        Resolution::Known(
+            Hop {
+                index,
+                generation: entry.generation,
+            },
+            entry.mac,
+        )
     }
 
     /// The MAC address that an answer to a stranger's packet may use without asking.
@@ -153,7 +162,10 @@ impl Neighbours {
     pub fn confirm(&mut self, hop: Hop, now: Instant) {
         if let Some(entry) = self.entries.get_mut(hop.index as usize)
             && entry.generation == hop.generation
-            && matches!(entry.state, State::Reachable | State::Delay | State::Probe | State::Stale)
+            && matches!(
+                entry.state,
+                State::Reachable | State::Delay | State::Probe | State::Stale
+            )
         {
             entry.state = State::Reachable;
             entry.deadline = now + REACHABLE_TIME;
@@ -181,8 +193,17 @@ impl Neighbours {
 
     /// A neighbour answered, or advertised itself. Changes an entry that exists only (RFC 4861 §7.2.5). Answers
     /// whether the address has become known by this.
-    pub fn answered(&mut self, now: Instant, address: IpAddr, mac: Option<MacAddr>, solicited: bool, overrides: bool) -> bool {
-        let Some(&index) = self.by_address.get(&address) else { return false };
+    pub fn answered(
+        &mut self,
+        now: Instant,
+        address: IpAddr,
+        mac: Option<MacAddr>,
+        solicited: bool,
+        overrides: bool,
+    ) -> bool {
+        let Some(&index) = self.by_address.get(&address) else {
+            return false;
+        };
         let entry = &mut self.entries[index as usize];
         let was_incomplete = entry.state == State::Incomplete;
         let changed = mac.is_some_and(|mac| mac != entry.mac);
@@ -222,7 +243,12 @@ impl Neighbours {
     }
 
     /// Runs what is due: gives the questions to send and the addresses that did not answer.
-    pub fn poll(&mut self, now: Instant, mut ask: impl FnMut(Solicit), mut failed: impl FnMut(IpAddr)) {
+    pub fn poll(
+        &mut self,
+        now: Instant,
+        mut ask: impl FnMut(Solicit),
+        mut failed: impl FnMut(IpAddr),
+    ) {
         let mut at = 0;
         while let Some(&index) = self.active.get(at) {
             let entry = &mut self.entries[index as usize];
@@ -236,7 +262,10 @@ impl Neighbours {
                     let unicast = (entry.state == State::Probe).then_some(entry.mac);
                     entry.asked += 1;
                     entry.deadline = now + RETRANSMIT;
-                    ask(Solicit { target: entry.address, unicast });
+                    ask(Solicit {
+                        target: entry.address,
+                        unicast,
+                    });
                     at += 1;
                 }
                 State::Incomplete | State::Probe => {
@@ -253,7 +282,10 @@ impl Neighbours {
 
     /// When `poll` has something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.active.iter().map(|&index| self.entries[index as usize].deadline).min()
+        self.active
+            .iter()
+            .map(|&index| self.entries[index as usize].deadline)
+            .min()
     }
 
     fn start(&mut self, index: u32, state: State, deadline: Instant) {

@@ -21,7 +21,12 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 impl Stack {
     /// Takes a message of neighbour discovery, which has come from this link.
-    pub(crate) fn take_neighbour_discovery(&mut self, now: Instant, src: Ipv6Addr, message: Message) {
+    pub(crate) fn take_neighbour_discovery(
+        &mut self,
+        now: Instant,
+        src: Ipv6Addr,
+        message: Message,
+    ) {
         self.core.counters.neighbour_in += 1;
         match message {
             Message::NeighborSolicitation { target, source_mac } => {
@@ -40,16 +45,31 @@ impl Stack {
                 let mac = source_mac.or_else(|| self.core.neighbours.peek(src.into()));
                 self.advertise(target, mac.map(|mac| (src, mac)));
             }
-            Message::NeighborAdvertisement { target, target_mac, solicited, replaces, .. } => {
+            Message::NeighborAdvertisement {
+                target,
+                target_mac,
+                solicited,
+                replaces,
+                ..
+            } => {
                 let mac = target_mac.filter(|mac| mac.is_unicast());
-                if self.core.neighbours.answered(now, target.into(), mac, solicited, replaces) {
+                if self
+                    .core
+                    .neighbours
+                    .answered(now, target.into(), mac, solicited, replaces)
+                {
                     self.wake_waiting(target.into());
                 }
             }
             Message::RouterAdvertisement(advertisement) if src.is_unicast_link_local() => {
                 self.core.router_solicitations = 0;
-                self.core.interface.advertised(src, advertisement.router_lifetime);
-                if let Some(mac) = advertisement.options.source_mac.filter(|mac| mac.is_unicast())
+                self.core
+                    .interface
+                    .advertised(src, advertisement.router_lifetime);
+                if let Some(mac) = advertisement
+                    .options
+                    .source_mac
+                    .filter(|mac| mac.is_unicast())
                     && self.core.neighbours.asked(now, src.into(), mac)
                 {
                     self.wake_waiting(src.into());
@@ -62,11 +82,20 @@ impl Stack {
     /// Sends the questions that are due, and gives up on neighbours that do not answer.
     pub(crate) fn poll_neighbours(&mut self, now: Instant) -> bool {
         let mut progress = self.solicit_router(now);
-        if self.core.neighbours.poll_timeout().is_none_or(|at| at > now) {
+        if self
+            .core
+            .neighbours
+            .poll_timeout()
+            .is_none_or(|at| at > now)
+        {
             return progress;
         }
         let (mut questions, mut silent) = (Vec::new(), Vec::new());
-        self.core.neighbours.poll(now, |solicit| questions.push(solicit), |address| silent.push(address));
+        self.core.neighbours.poll(
+            now,
+            |solicit| questions.push(solicit),
+            |address| silent.push(address),
+        );
         progress |= !questions.is_empty() || !silent.is_empty();
         for solicit in questions {
             match solicit.target {
@@ -84,7 +113,9 @@ impl Stack {
     /// Sockets that waited for an address can go on.
     pub(super) fn wake_waiting(&mut self, address: IpAddr) {
         let mut woken = Vec::new();
-        self.core.neighbours.take_waiting(address, |id| woken.push(id));
+        self.core
+            .neighbours
+            .take_waiting(address, |id| woken.push(id));
         for id in woken {
             if let Some(socket) = self.sockets.get_mut(id) {
                 self.core.mark_ready(id, socket);
@@ -95,9 +126,13 @@ impl Stack {
     /// Nobody has the address: connections that were being opened there fail, others go on trying as TCP does.
     fn give_up(&mut self, now: Instant, address: IpAddr) {
         let mut waiting = Vec::new();
-        self.core.neighbours.take_waiting(address, |id| waiting.push(id));
+        self.core
+            .neighbours
+            .take_waiting(address, |id| waiting.push(id));
         for id in waiting {
-            let Some(socket) = self.sockets.get_mut(id) else { continue };
+            let Some(socket) = self.sockets.get_mut(id) else {
+                continue;
+            };
             if socket.tcp.state().is_synchronized() {
                 self.core.mark_ready(id, socket);
             } else {
@@ -118,15 +153,26 @@ impl Stack {
             self.core.router_solicitations = 0;
             return false;
         }
-        let message = Message::RouterSolicitation { source_mac: Some(self.core.interface.mac) };
+        let message = Message::RouterSolicitation {
+            source_mac: Some(self.core.interface.mac),
+        };
         self.send_discovery(source, ALL_ROUTERS, None, message);
         true
     }
 
     fn solicit_v6(&mut self, target: Ipv6Addr, solicit: &Solicit) {
-        let Some(source) = self.core.interface.any_v6(target) else { return };
-        let message = Message::NeighborSolicitation { target, source_mac: Some(self.core.interface.mac) };
-        let to = if solicit.unicast.is_some() { target } else { ipv6::solicited_node(target) };
+        let Some(source) = self.core.interface.any_v6(target) else {
+            return;
+        };
+        let message = Message::NeighborSolicitation {
+            target,
+            source_mac: Some(self.core.interface.mac),
+        };
+        let to = if solicit.unicast.is_some() {
+            target
+        } else {
+            ipv6::solicited_node(target)
+        };
         self.send_discovery(source, to, solicit.unicast, message);
     }
 
@@ -145,12 +191,23 @@ impl Stack {
         }
     }
 
-    fn send_discovery(&mut self, src: Ipv6Addr, dst: Ipv6Addr, mac: Option<MacAddr>, message: Message) {
-        let Some(destination) = mac.or_else(|| MacAddr::of_group(dst.into())) else { return };
+    fn send_discovery(
+        &mut self,
+        src: Ipv6Addr,
+        dst: Ipv6Addr,
+        mac: Option<MacAddr>,
+        message: Message,
+    ) {
+        let Some(destination) = mac.or_else(|| MacAddr::of_group(dst.into())) else {
+            return;
+        };
         let message = v6::Message::NeighborDiscovery(message);
         let mut bytes = [0; nic::ring::MAX_HEADER_LEN];
-        let ethernet =
-            ethernet::Header { destination, source: self.core.interface.mac, ether_type: EtherType::IPV6 };
+        let ethernet = ethernet::Header {
+            destination,
+            source: self.core.interface.mac,
+            ether_type: EtherType::IPV6,
+        };
         let mut at = ethernet.emit(&mut bytes);
         let ip = ipv6::Header {
             src,
@@ -164,6 +221,8 @@ impl Stack {
         at += ip.emit(&mut bytes[at..]);
         at += message.emit(src, dst, &mut bytes[at..]);
         self.core.counters.neighbour_out += 1;
-        self.core.driver.post_frame(Frame::short(&bytes[..at], false), &mut self.core.counters);
+        self.core
+            .driver
+            .post_frame(Frame::short(&bytes[..at], false), &mut self.core.counters);
     }
 }

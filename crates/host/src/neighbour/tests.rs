@@ -15,7 +15,11 @@ fn address(host: u32) -> IpAddr {
 
 fn polled(cache: &mut Neighbours, now: Instant) -> (Vec<Solicit>, Vec<IpAddr>) {
     let (mut asked, mut failed) = (Vec::new(), Vec::new());
-    cache.poll(now, |solicit| asked.push(solicit), |address| failed.push(address));
+    cache.poll(
+        now,
+        |solicit| asked.push(solicit),
+        |address| failed.push(address),
+    );
     (asked, failed)
 }
 
@@ -26,7 +30,13 @@ fn an_unknown_address_is_asked_for_three_times_and_given_up() {
     assert_eq!(cache.resolve(now, address(1)), Resolution::Pending);
     for second in 0..3 {
         let (asked, failed) = polled(&mut cache, now + Duration::from_secs(second));
-        assert_eq!(asked, [Solicit { target: address(1), unicast: None }]);
+        assert_eq!(
+            asked,
+            [Solicit {
+                target: address(1),
+                unicast: None
+            }]
+        );
         assert!(failed.is_empty());
     }
     let (asked, failed) = polled(&mut cache, now + Duration::from_secs(3));
@@ -53,9 +63,17 @@ fn a_neighbour_that_was_not_heard_of_is_probed_where_it_was() {
     cache.resolve(now, address(1));
     cache.answered(now, address(1), Some(MAC), true, true);
     let later = now + Duration::from_secs(31);
-    let Resolution::Known(hop, _) = cache.resolve(later, address(1)) else { panic!("known still") };
+    let Resolution::Known(hop, _) = cache.resolve(later, address(1)) else {
+        panic!("known still")
+    };
     let (asked, _) = polled(&mut cache, later + Duration::from_secs(5));
-    assert_eq!(asked, [Solicit { target: address(1), unicast: Some(MAC) }]);
+    assert_eq!(
+        asked,
+        [Solicit {
+            target: address(1),
+            unicast: Some(MAC)
+        }]
+    );
     cache.confirm(hop, later + Duration::from_secs(5));
     let (asked, failed) = polled(&mut cache, later + Duration::from_secs(20));
     assert!(asked.is_empty() && failed.is_empty());
@@ -68,7 +86,12 @@ fn the_cache_is_bounded_and_what_is_idle_makes_room() {
     for host in 0..100 {
         cache.asked(now + Duration::from_millis(host), address(host as u32), MAC);
     }
-    assert_eq!((0..100).filter(|&host| cache.peek(address(host)).is_some()).count(), 4);
+    assert_eq!(
+        (0..100)
+            .filter(|&host| cache.peek(address(host)).is_some())
+            .count(),
+        4
+    );
     for host in 200..204 {
         assert_eq!(cache.resolve(now, address(host)), Resolution::Pending);
     }
@@ -81,7 +104,9 @@ fn a_hop_is_void_once_its_entry_has_another_owner() {
     let now = Instant::now();
     cache.resolve(now, address(1));
     cache.answered(now, address(1), Some(MAC), true, true);
-    let Resolution::Known(hop, _) = cache.resolve(now, address(1)) else { panic!("known") };
+    let Resolution::Known(hop, _) = cache.resolve(now, address(1)) else {
+        panic!("known")
+    };
     assert_eq!(cache.mac(hop, now), Some(MAC));
     let later = now + Duration::from_secs(60);
     cache.asked(later, address(2), MAC);

@@ -44,7 +44,10 @@ fn run_until(runtime: &mut Runtime, mut done: impl FnMut(&mut Stack, Option<&Eve
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let now = Instant::now();
-        assert!(now < deadline, "nothing happens any more: a wake-up was lost");
+        assert!(
+            now < deadline,
+            "nothing happens any more: a wake-up was lost"
+        );
         let mut progress = runtime.poll(now).unwrap();
         while let Some(event) = runtime.stack().poll_event() {
             progress = true;
@@ -78,7 +81,10 @@ fn read_byte(runtime: &mut Runtime, id: SocketId) -> u8 {
 /// Echoes bytes until the peer closes.
 fn echo(mut runtime: Runtime) {
     let address = "10.0.0.2:7".parse().unwrap();
-    runtime.stack().listen(address, ListenOptions::default()).unwrap();
+    runtime
+        .stack()
+        .listen(address, ListenOptions::default())
+        .unwrap();
     let mut accepted = None;
     run_until(&mut runtime, |stack, event| {
         if let Some(Event::Accepted(listener)) = event {
@@ -132,7 +138,10 @@ fn ping_pong_with_pauses(config: RuntimeConfig) {
         while Instant::now() < until {
             std::hint::spin_loop();
         }
-        assert_eq!(client.stack().write(Instant::now(), id, &[round as u8]), Ok(1));
+        assert_eq!(
+            client.stack().write(Instant::now(), id, &[round as u8]),
+            Ok(1)
+        );
         assert_eq!(read_byte(&mut client, id), round as u8);
     }
     client.stack().close(Instant::now(), id).unwrap();
@@ -191,7 +200,9 @@ fn a_bell_from_another_thread_ends_a_wait() {
     while began.elapsed() < Duration::from_millis(50) {
         let now = Instant::now();
         client.poll(now).unwrap();
-        client.wait(now, Some(began + Duration::from_secs(10)), &[]).unwrap();
+        client
+            .wait(now, Some(began + Duration::from_secs(10)), &[])
+            .unwrap();
     }
     assert!(began.elapsed() < Duration::from_secs(5));
     ringer.join().unwrap();
@@ -200,7 +211,9 @@ fn a_bell_from_another_thread_ends_a_wait() {
 #[test]
 fn counters_are_read_from_the_device_while_it_runs() {
     let (mut client, _server) = pair(RuntimeConfig::default());
-    let names = client.with_device(|device| device.nic.counters().iter().count()).unwrap();
+    let names = client
+        .with_device(|device| device.nic.counters().iter().count())
+        .unwrap();
     assert!(names > 10);
     client.shutdown(Instant::now()).unwrap();
 }

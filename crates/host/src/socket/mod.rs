@@ -53,6 +53,10 @@ pub(crate) struct Socket {
     pub is_anchored: bool,
     /// The peer will send no more.
     pub peer_fin: bool,
+    /// TCP is done: segments of the flow are no longer for this socket.
+    pub is_unhooked: bool,
+    /// An alert must reach the peer before what it still sends may be answered by a reset.
+    pub lingers: bool,
     /// Waits for memory.
     pub is_starved: bool,
     /// The application protocol that the TLS handshake agreed on.
@@ -93,6 +97,8 @@ impl Socket {
             shut: false,
             is_anchored: false,
             peer_fin: false,
+            is_unhooked: false,
+            lingers: false,
             is_starved: false,
             alpn: None,
         }
@@ -120,32 +126,45 @@ impl Sockets {
 
     pub fn insert(&mut self, socket: Socket) -> SocketId {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, socket: None });
+            self.slots.push(Slot {
+                generation: 0,
+                socket: None,
+            });
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[index as usize];
         slot.socket = Some(Box::new(socket));
         self.len += 1;
-        SocketId { index, generation: slot.generation }
+        SocketId {
+            index,
+            generation: slot.generation,
+        }
     }
 
     #[inline]
     pub fn get(&self, id: SocketId) -> Option<&Socket> {
         let slot = self.slots.get(id.index as usize)?;
-        slot.socket.as_deref().filter(|_| slot.generation == id.generation)
+        slot.socket
+            .as_deref()
+            .filter(|_| slot.generation == id.generation)
     }
 
     #[inline]
     pub fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
         let slot = self.slots.get_mut(id.index as usize)?;
-        slot.socket.as_deref_mut().filter(|_| slot.generation == id.generation)
+        slot.socket
+            .as_deref_mut()
+            .filter(|_| slot.generation == id.generation)
     }
 
     /// The id of the socket at a place, which must be taken.
     #[inline]
     pub fn id_at(&self, index: u32) -> Option<SocketId> {
         let slot = self.slots.get(index as usize)?;
-        slot.socket.is_some().then_some(SocketId { index, generation: slot.generation })
+        slot.socket.is_some().then_some(SocketId {
+            index,
+            generation: slot.generation,
+        })
     }
 
     pub fn remove(&mut self, id: SocketId) -> Option<Box<Socket>> {
@@ -163,7 +182,10 @@ impl Sockets {
     /// Every socket with its id, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (SocketId, &Socket)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
-            let id = SocketId { index: index as u32, generation: slot.generation };
+            let id = SocketId {
+                index: index as u32,
+                generation: slot.generation,
+            };
             slot.socket.as_deref().map(|socket| (id, socket))
         })
     }

@@ -33,14 +33,24 @@ impl AsRef<[u8]> for ReadChunk {
 impl Stack {
     /// Copies received bytes out; 0 is the end of the stream. Under TLS the end is the peer's close_notify: without it
     /// the error is [`CloseReason::Truncated`].
-    pub fn read(&mut self, now: Instant, id: SocketId, buffer: &mut [u8]) -> Result<usize, SocketError> {
+    pub fn read(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        buffer: &mut [u8],
+    ) -> Result<usize, SocketError> {
         let before = self.core.meter.switch(Component::Tcp);
         let result = self.read_with(now, id, buffer);
         self.core.meter.switch(before);
         result
     }
 
-    fn read_with(&mut self, now: Instant, id: SocketId, buffer: &mut [u8]) -> Result<usize, SocketError> {
+    fn read_with(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        buffer: &mut [u8],
+    ) -> Result<usize, SocketError> {
         let socket = owned(&mut self.sockets, id)?;
         let core = &mut self.core;
         if buffer.is_empty() {
@@ -59,7 +69,9 @@ impl Stack {
             Tls::Open(_) => {
                 core.meter.switch(Component::L5);
                 let (session, stream, mut out) = parts(now, socket, core);
-                let done = session.map_or((0, None), |session| session.read(stream, buffer, &mut consumed, &mut out));
+                let done = session.map_or((0, None), |session| {
+                    session.read(stream, buffer, &mut consumed, &mut out)
+                });
                 core.meter.switch(Component::Tcp);
                 done
             }
@@ -70,20 +82,36 @@ impl Stack {
         }
         if let Some(reason) = failed {
             self.fail(now, id, reason.clone());
-            return if done > 0 { Ok(done) } else { Err(SocketError::Closed(reason)) };
+            return if done > 0 {
+                Ok(done)
+            } else {
+                Err(SocketError::Closed(reason))
+            };
         }
-        if done > 0 { Ok(done) } else { socket.nothing_to_read() }
+        if done > 0 {
+            Ok(done)
+        } else {
+            socket.nothing_to_read()
+        }
     }
 
     /// The next received bytes in place; `None` is the end of the stream.
-    pub fn read_chunk(&mut self, now: Instant, id: SocketId) -> Result<Option<ReadChunk>, SocketError> {
+    pub fn read_chunk(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+    ) -> Result<Option<ReadChunk>, SocketError> {
         let before = self.core.meter.switch(Component::Tcp);
         let result = self.read_chunk_with(now, id);
         self.core.meter.switch(before);
         result
     }
 
-    fn read_chunk_with(&mut self, now: Instant, id: SocketId) -> Result<Option<ReadChunk>, SocketError> {
+    fn read_chunk_with(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+    ) -> Result<Option<ReadChunk>, SocketError> {
         let socket = owned(&mut self.sockets, id)?;
         let core = &mut self.core;
         let mut consumed = 0;
@@ -97,7 +125,9 @@ impl Stack {
             Tls::Open(_) => {
                 core.meter.switch(Component::L5);
                 let (session, stream, mut out) = parts(now, socket, core);
-                let chunk = session.map_or(Ok(None), |session| session.read_chunk(stream, &mut consumed, &mut out));
+                let chunk = session.map_or(Ok(None), |session| {
+                    session.read_chunk(stream, &mut consumed, &mut out)
+                });
                 core.meter.switch(Component::Tcp);
                 chunk
             }
@@ -129,7 +159,11 @@ impl Socket {
 
     /// What a read says that found nothing.
     fn nothing_to_read(&mut self) -> Result<usize, SocketError> {
-        if self.tls.session().is_some_and(|session| session.is_peer_closed()) {
+        if self
+            .tls
+            .session()
+            .is_some_and(|session| session.is_peer_closed())
+        {
             return Ok(0);
         }
         let is_secured = !matches!(self.tls, Tls::None);
@@ -138,7 +172,11 @@ impl Socket {
             Some(reason) => return Err(SocketError::Closed(reason.clone())),
         }
         if self.peer_fin || self.ended.is_some() {
-            return if is_secured { Err(SocketError::Closed(CloseReason::Truncated)) } else { Ok(0) };
+            return if is_secured {
+                Err(SocketError::Closed(CloseReason::Truncated))
+            } else {
+                Ok(0)
+            };
         }
         self.wants_read = true;
         if !self.tcp.state().is_synchronized() {

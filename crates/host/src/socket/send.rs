@@ -17,7 +17,9 @@ impl Stack {
     /// make better ones.
     pub fn write(&mut self, now: Instant, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
         let before = self.core.meter.switch(Component::Tcp);
-        let written = self.write_with(now, id, data.is_empty(), |socket, core, room| match &socket.tls {
+        let written = self.write_with(now, id, data.is_empty(), |socket, core, room| match &socket
+            .tls
+        {
             Tls::Open(_) => {
                 core.meter.switch(Component::L5);
                 let (session, _, mut out) = parts(now, socket, core);
@@ -35,20 +37,34 @@ impl Stack {
     /// change until the peer has acknowledged it; if an offloaded TLS session finds that it did, the connection ends with
     /// [`CloseReason::SourceChanged`] and nothing of the change is sent. Where software encrypts, it reads the memory
     /// at once.
-    pub fn send_slices(&mut self, now: Instant, id: SocketId, slices: &[Slice]) -> Result<usize, SocketError> {
+    pub fn send_slices(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        slices: &[Slice],
+    ) -> Result<usize, SocketError> {
         let before = self.core.meter.switch(Component::Tcp);
-        let checked = slices.iter().try_for_each(|slice| self.core.driver.regions.check(*slice));
+        let checked = slices
+            .iter()
+            .try_for_each(|slice| self.core.driver.regions.check(*slice));
         let written = checked.and_then(|()| {
-            self.write_with(now, id, slices.is_empty(), |socket, core, room| match &socket.tls {
-                Tls::Open(_) => {
-                    core.meter.switch(Component::L5);
-                    let (session, _, mut out) = parts(now, socket, core);
-                    let written = session.map_or(Ok(0), |session| session.write_slices(slices, room, &mut out));
-                    core.meter.switch(Component::Tcp);
-                    written
-                }
-                _ => Ok(queue_slices(now, socket, core, slices, room)),
-            })
+            self.write_with(
+                now,
+                id,
+                slices.is_empty(),
+                |socket, core, room| match &socket.tls {
+                    Tls::Open(_) => {
+                        core.meter.switch(Component::L5);
+                        let (session, _, mut out) = parts(now, socket, core);
+                        let written = session.map_or(Ok(0), |session| {
+                            session.write_slices(slices, room, &mut out)
+                        });
+                        core.meter.switch(Component::Tcp);
+                        written
+                    }
+                    _ => Ok(queue_slices(now, socket, core, slices, room)),
+                },
+            )
         });
         self.core.meter.switch(before);
         written
@@ -90,7 +106,10 @@ impl Stack {
             }
             Err(Refused::SourceGone(slice)) => {
                 let name = core.driver.regions.name(slice.region).to_owned();
-                let reason = CloseReason::SourceGone { name, offset: slice.offset };
+                let reason = CloseReason::SourceGone {
+                    name,
+                    offset: slice.offset,
+                };
                 self.reset(now, id, reason.clone());
                 Err(SocketError::Closed(reason))
             }
@@ -118,13 +137,37 @@ impl Stack {
         self.shutdown(now, id)?;
         let socket = owned(&mut self.sockets, id)?;
         socket.owner = Owner::Nobody;
+        let is_all_read = socket.tls.session().is_none() || self.has_no_content(now, id);
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return Ok(());
+        };
         socket.deaf = true;
         let unread = socket.stream.clear();
-        socket.tcp.consumed(now, unread);
-        socket.tcp.detach(now);
+        if socket.lingers || (is_all_read && socket.tls.session().is_some()) {
+            socket.tcp.consumed(now, unread);
+        }
+        if !socket.lingers {
+            // Bytes that nobody has read stay unconsumed: TCP tells the peer by a reset.
+            socket.tcp.detach(now);
+        }
         self.core.mark_ready(id, socket);
         self.retire_socket(now, id);
         Ok(())
+    }
+
+    /// Whether what a TLS session has received and nobody has read is its own messages only: tickets, close_notify.
+    fn has_no_content(&mut self, now: Instant, id: SocketId) -> bool {
+        let Some(socket) = self.sockets.get_mut(id).filter(|socket| !socket.deaf) else {
+            return true;
+        };
+        let (Some(session), stream, mut out) = parts(now, socket, &mut self.core) else {
+            return true;
+        };
+        let mut consumed = 0;
+        let failed = session.open_ahead(stream, &mut consumed, &mut out);
+        let empty = failed.is_none() && !session.has_content();
+        socket.tcp.consumed(now, consumed);
+        empty
     }
 
     /// Resets the connection; the id is invalid at once.
@@ -135,7 +178,12 @@ impl Stack {
         socket.stream.clear();
         socket.tcp.abort();
         self.core.mark_ready(id, socket);
-        if self.core.unsent.as_ref().is_some_and(|(owner, _)| *owner == id) {
+        if self
+            .core
+            .unsent
+            .as_ref()
+            .is_some_and(|(owner, _)| *owner == id)
+        {
             self.core.unsent = None;
         }
         Ok(())
@@ -149,8 +197,13 @@ impl Stack {
 
     /// Bytes that [`write`](Self::write) has room for now.
     pub fn send_space(&self, id: SocketId) -> usize {
-        let socket = self.sockets.get(id).filter(|socket| socket.owner == Owner::Application);
-        socket.map_or(0, |socket| socket.room(self.core.config.send_buffer) as usize)
+        let socket = self
+            .sockets
+            .get(id)
+            .filter(|socket| socket.owner == Owner::Application);
+        socket.map_or(0, |socket| {
+            socket.room(self.core.config.send_buffer) as usize
+        })
     }
 }
 
@@ -159,7 +212,9 @@ impl Socket {
     #[inline]
     pub fn room(&self, send_buffer: u32) -> u32 {
         let queued = self.tcp.snd_una().distance_to(self.send.end());
-        send_buffer.saturating_sub(queued).min(self.tcp.send_space())
+        send_buffer
+            .saturating_sub(queued)
+            .min(self.tcp.send_space())
     }
 
     fn may_write(&self) -> Result<(), SocketError> {
@@ -180,17 +235,31 @@ impl Socket {
 }
 
 /// The application's socket of this id.
-pub(super) fn owned(sockets: &mut super::Sockets, id: SocketId) -> Result<&mut Socket, SocketError> {
-    let socket = sockets.get_mut(id).filter(|socket| socket.owner == Owner::Application);
+pub(super) fn owned(
+    sockets: &mut super::Sockets,
+    id: SocketId,
+) -> Result<&mut Socket, SocketError> {
+    let socket = sockets
+        .get_mut(id)
+        .filter(|socket| socket.owner == Owner::Application);
     socket.ok_or(SocketError::NotFound)
 }
 
-fn write_plain(now: Instant, socket: &mut Socket, core: &mut Core, data: &[u8]) -> Result<usize, Refused> {
+fn write_plain(
+    now: Instant,
+    socket: &mut Socket,
+    core: &mut Core,
+    data: &[u8],
+) -> Result<usize, Refused> {
     let mut rest = data;
     while !rest.is_empty() {
         let room = core.driver.tail_room();
-        let len = rest.len().min(if room > 0 { room as usize } else { MAX_COPY });
-        let Some(mut buffer) = core.driver.take_tail(len as u32) else { break };
+        let len = rest
+            .len()
+            .min(if room > 0 { room as usize } else { MAX_COPY });
+        let Some(mut buffer) = core.driver.take_tail(len as u32) else {
+            break;
+        };
         core.meter.switch(Component::Copy);
         buffer.copy_from_slice(&rest[..len]);
         core.meter.switch(Component::Tcp);
@@ -208,7 +277,13 @@ fn write_plain(now: Instant, socket: &mut Socket, core: &mut Core, data: &[u8]) 
 /// Bytes copied to one block.
 const MAX_COPY: usize = 65_536;
 
-fn queue_slices(now: Instant, socket: &mut Socket, core: &mut Core, slices: &[Slice], room: u32) -> usize {
+fn queue_slices(
+    now: Instant,
+    socket: &mut Socket,
+    core: &mut Core,
+    slices: &[Slice],
+    room: u32,
+) -> usize {
     let mut left = room;
     for slice in slices {
         let len = slice.len.min(left);

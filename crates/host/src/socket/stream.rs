@@ -23,7 +23,10 @@ impl Chunk for Segment {
     }
 
     fn split_off(&mut self, at: u32) -> Self {
-        Self { buffer: self.buffer.split_off(at), decrypted: self.decrypted }
+        Self {
+            buffer: self.buffer.split_off(at),
+            decrypted: self.decrypted,
+        }
     }
 }
 
@@ -43,7 +46,12 @@ const PIECES: usize = 24;
 
 impl Stream {
     pub fn new(start: SeqNum) -> Self {
-        Self { segments: VecDeque::new(), start, len: 0, gaps: Reassembly::new() }
+        Self {
+            segments: VecDeque::new(),
+            start,
+            len: 0,
+            gaps: Reassembly::new(),
+        }
     }
 
     /// Before the first byte: the peer's sequence numbers have become known.
@@ -151,8 +159,16 @@ impl Stream {
     }
 
     /// Gives `len` bytes from `offset` on as the pieces that they came in. They must be there.
-    pub fn with_pieces<R>(&mut self, mut offset: u32, mut len: u32, f: impl FnOnce(&mut [Piece<'_>]) -> R) -> R {
-        let mut inline: [Piece<'_>; PIECES] = std::array::from_fn(|_| Piece { data: &mut [], decrypted: None });
+    pub fn with_pieces<R>(
+        &mut self,
+        mut offset: u32,
+        mut len: u32,
+        f: impl FnOnce(&mut [Piece<'_>]) -> R,
+    ) -> R {
+        let mut inline: [Piece<'_>; PIECES] = std::array::from_fn(|_| Piece {
+            data: &mut [],
+            decrypted: None,
+        });
         let mut more: Vec<Piece<'_>> = Vec::new();
         let mut count = 0;
         for segment in &mut self.segments {
@@ -163,7 +179,10 @@ impl Stream {
             }
             let bytes = (size - offset).min(len);
             let data = &mut segment.buffer[offset as usize..(offset + bytes) as usize];
-            let piece = Piece { data, decrypted: segment.decrypted };
+            let piece = Piece {
+                data,
+                decrypted: segment.decrypted,
+            };
             if count < PIECES {
                 inline[count] = piece;
                 count += 1;
@@ -183,7 +202,11 @@ impl Stream {
                 break;
             }
         }
-        if more.is_empty() { f(&mut inline[..count]) } else { f(&mut more) }
+        if more.is_empty() {
+            f(&mut inline[..count])
+        } else {
+            f(&mut more)
+        }
     }
 
     /// Throws everything away; answers how many bytes were in order.

@@ -13,8 +13,15 @@ fn without_contexts_software_does_it_all() {
     let (client, server) = pair.secure(&Options::default(), [Offload::Both; 2]);
     let data = pattern(300_000);
     assert!(pair.transfer(SERVER, server, client, &data) == data);
-    let info = pair.hosts[SERVER].stack.info(server).and_then(|info| info.tls).expect("TLS");
-    assert_eq!((info.transmit, info.receive), (OffloadState::FellBack, OffloadState::FellBack));
+    let info = pair.hosts[SERVER]
+        .stack
+        .info(server)
+        .and_then(|info| info.tls)
+        .expect("TLS");
+    assert_eq!(
+        (info.transmit, info.receive),
+        (OffloadState::FellBack, OffloadState::FellBack)
+    );
     assert_eq!(pair.counter(SERVER, "TlsTxRecordsSw"), info.records_sent);
     assert_eq!(pair.counter(SERVER, "TlsCurrTxDevice"), 0);
     assert_eq!(pair.counter(SERVER, "TlsContextRefused"), 2);
@@ -33,12 +40,19 @@ fn offload_can_be_changed_on_the_way() {
         (Offload::Both, Offload::Both),
     ] {
         let now = pair.now;
-        pair.stack(SERVER).set_offload(now, server, from).expect("TLS");
-        pair.stack(CLIENT).set_offload(now, client, to).expect("TLS");
+        pair.stack(SERVER)
+            .set_offload(now, server, from)
+            .expect("TLS");
+        pair.stack(CLIENT)
+            .set_offload(now, client, to)
+            .expect("TLS");
         assert!(pair.transfer(SERVER, server, client, &data) == data);
         assert!(pair.transfer(CLIENT, client, server, &data[..50_000]) == data[..50_000]);
     }
-    assert!(pair.counter(SERVER, "TlsTxRecordsSw") > 0 && pair.counter(SERVER, "TlsTxRecordsDevice") > 0);
+    assert!(
+        pair.counter(SERVER, "TlsTxRecordsSw") > 0
+            && pair.counter(SERVER, "TlsTxRecordsDevice") > 0
+    );
 }
 
 #[test]
@@ -52,7 +66,13 @@ fn records_of_a_context_that_failed_are_encrypted_in_software() {
     for _ in 0..3 {
         pair.step();
     }
-    let shadow = pair.hosts[SERVER].stack.core.driver.contexts.iter_mut().find(|shadow| shadow.frontier != wire::SeqNum(0));
+    let shadow = pair.hosts[SERVER]
+        .stack
+        .core
+        .driver
+        .contexts
+        .iter_mut()
+        .find(|shadow| shadow.frontier != wire::SeqNum(0));
     shadow.expect("a context").failed = true;
     let rest = pair.transfer(SERVER, server, client, &[]);
     let mut received = rest;
@@ -74,7 +94,8 @@ fn no_plaintext_of_an_offloaded_flow_is_on_the_wire() {
     let options = options(Version::Tls13, Algorithm::Aes128Gcm);
     let (client, server) = pair.secure(&options, [Offload::Both; 2]);
     let data = pattern(600_000);
-    let windows: std::collections::HashSet<Vec<u8>> = data.windows(16).step_by(4).map(<[u8]>::to_vec).collect();
+    let windows: std::collections::HashSet<Vec<u8>> =
+        data.windows(16).step_by(4).map(<[u8]>::to_vec).collect();
     let mut loss = lossy(SERVER, 0.05, 0.05, 4);
     pair.wire = Box::new(move |from, frame| {
         if from == SERVER {
@@ -108,6 +129,13 @@ fn a_resync_request_is_answered_also_when_nobody_reads() {
     pair.stack(SERVER).write(now, server, &data).expect("room");
     pair.run_for(Duration::from_secs(2));
     let asked = pair.counter(CLIENT, "TlsRxDeviceResync");
-    let session = pair.hosts[CLIENT].stack.sockets.get(client).and_then(|socket| socket.tls.session());
-    assert!(asked == 0 || !session.expect("TLS").has_questions(), "{asked} asked");
+    let session = pair.hosts[CLIENT]
+        .stack
+        .sockets
+        .get(client)
+        .and_then(|socket| socket.tls.session());
+    assert!(
+        asked == 0 || !session.expect("TLS").has_questions(),
+        "{asked} asked"
+    );
 }

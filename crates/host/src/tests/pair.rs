@@ -12,7 +12,9 @@ use rustls::pki_types::ServerName;
 use wire::ethernet::MacAddr;
 
 use crate::memory::ArenaLayout;
-use crate::{Cidr, Event, ListenOptions, Offload, SocketError, SocketId, Stack, StackConfig, TlsRole};
+use crate::{
+    Cidr, Event, ListenOptions, Offload, SocketError, SocketId, Stack, StackConfig, TlsRole,
+};
 
 pub const PORT: u16 = 443;
 pub const CLIENT: usize = 0;
@@ -58,18 +60,36 @@ impl Pair {
             let mac = MacAddr([2, 0, 0, 0, 0, at as u8 + 1]);
             let mut config = StackConfig {
                 addresses: vec![Cidr::new(v4(at), 24), Cidr::new(v6(at), 64)],
-                arena: ArenaLayout { header: 2048, packet: 4096, record: 512, large: 512 },
+                arena: ArenaLayout {
+                    header: 2048,
+                    packet: 4096,
+                    record: 512,
+                    large: 512,
+                },
                 secret: [at as u8 + 7; 16],
                 ..StackConfig::default()
             };
-            let mut function = FunctionConfig { contexts: 4096, ..FunctionConfig::new(mac) };
+            let mut function = FunctionConfig {
+                contexts: 4096,
+                ..FunctionConfig::new(mac)
+            };
             adjust(at, (&mut config, &mut function));
             let mut nic = Nic::new(NicConfig::new([at as u8; 16]));
             let (host, device) = nic::ring::function(function);
             nic.attach(device).expect("a first function");
-            Host { stack: Stack::new(now, config, host), nic, inbox: VecDeque::new(), events: Vec::new() }
+            Host {
+                stack: Stack::new(now, config, host),
+                nic,
+                inbox: VecDeque::new(),
+                events: Vec::new(),
+            }
         });
-        Self { hosts, now, wire: Box::new(|_, _| Fate::Pass), frames: 0 }
+        Self {
+            hosts,
+            now,
+            wire: Box::new(|_, _| Fate::Pass),
+            frames: 0,
+        }
     }
 
     pub fn stack(&mut self, at: usize) -> &mut Stack {
@@ -84,7 +104,9 @@ impl Pair {
         for at in 0..2 {
             let host = &mut self.hosts[at];
             while host.inbox.front().is_some_and(|(due, _)| *due <= now) {
-                let Some((_, bytes)) = host.inbox.pop_front() else { break };
+                let Some((_, bytes)) = host.inbox.pop_front() else {
+                    break;
+                };
                 host.nic.handle_frame(now, &bytes, FrameMeta::default());
                 progress = true;
             }
@@ -119,7 +141,11 @@ impl Pair {
             .hosts
             .iter()
             .flat_map(|host| {
-                [host.stack.poll_timeout(), host.nic.poll_timeout(), host.inbox.front().map(|(due, _)| *due)]
+                [
+                    host.stack.poll_timeout(),
+                    host.nic.poll_timeout(),
+                    host.inbox.front().map(|(due, _)| *due),
+                ]
             })
             .flatten()
             .min();
@@ -156,8 +182,14 @@ impl Pair {
         let listener = match self.stack(SERVER).listen(address, ListenOptions::default()) {
             Ok(listener) => listener,
             Err(SocketError::AddressInUse(_)) => {
-                let found = (0..8).map(|index| crate::ListenerId { index, generation: 0 });
-                found.into_iter().find(|id| self.hosts[SERVER].stack.listener_address(*id) == Some(address)).expect("it listens")
+                let found = (0..8).map(|index| crate::ListenerId {
+                    index,
+                    generation: 0,
+                });
+                found
+                    .into_iter()
+                    .find(|id| self.hosts[SERVER].stack.listener_address(*id) == Some(address))
+                    .expect("it listens")
             }
             Err(error) => panic!("{error}"),
         };
@@ -166,7 +198,10 @@ impl Pair {
         let mut server = None;
         let connected = self.run_until(Duration::from_secs(30), |pair| {
             server = server.or_else(|| pair.stack(SERVER).accept(listener));
-            server.is_some() && pair.hosts[CLIENT].events.contains(&Event::Connected(client))
+            server.is_some()
+                && pair.hosts[CLIENT]
+                    .events
+                    .contains(&Event::Connected(client))
         });
         assert!(connected, "no connection: {:?}", self.hosts[CLIENT].events);
         (client, server.expect("accepted"))
@@ -178,19 +213,38 @@ impl Pair {
         let now = self.now;
         let config = client_config(Trust::Anyone, options).expect("a configuration");
         let name = ServerName::try_from("server.test").expect("a name");
-        self.stack(CLIENT).start_tls(now, client, TlsRole::Client { config, name }, offload[CLIENT]).expect("starts");
+        self.stack(CLIENT)
+            .start_tls(
+                now,
+                client,
+                TlsRole::Client { config, name },
+                offload[CLIENT],
+            )
+            .expect("starts");
         let config = server_config(certificate(), options).expect("a configuration");
-        self.stack(SERVER).start_tls(now, server, TlsRole::Server { config }, offload[SERVER]).expect("starts");
+        self.stack(SERVER)
+            .start_tls(now, server, TlsRole::Server { config }, offload[SERVER])
+            .expect("starts");
         let secured = self.run_until(Duration::from_secs(30), |pair| {
             pair.hosts[CLIENT].events.contains(&Event::Secured(client))
                 && pair.hosts[SERVER].events.contains(&Event::Secured(server))
         });
-        assert!(secured, "{:?} {:?}", self.hosts[CLIENT].events, self.hosts[SERVER].events);
+        assert!(
+            secured,
+            "{:?} {:?}",
+            self.hosts[CLIENT].events, self.hosts[SERVER].events
+        );
         (client, server)
     }
 
     /// Sends bytes from one side and reads them on the other; gives what was read.
-    pub fn transfer(&mut self, from: usize, sender: SocketId, receiver: SocketId, data: &[u8]) -> Vec<u8> {
+    pub fn transfer(
+        &mut self,
+        from: usize,
+        sender: SocketId,
+        receiver: SocketId,
+        data: &[u8],
+    ) -> Vec<u8> {
         let mut written = 0;
         let mut received = Vec::with_capacity(data.len());
         let mut buffer = vec![0; 100_000];
@@ -213,12 +267,20 @@ impl Pair {
             }
             received.len() >= data.len()
         });
-        assert!(finished, "{written} written and {} received of {} bytes", received.len(), data.len());
+        assert!(
+            finished,
+            "{written} written and {} received of {} bytes",
+            received.len(),
+            data.len()
+        );
         received
     }
 
     pub fn counter(&self, at: usize, name: &str) -> u64 {
-        let found = self.hosts[at].stack.counters().find(|(counter, _)| *counter == name);
+        let found = self.hosts[at]
+            .stack
+            .counters()
+            .find(|(counter, _)| *counter == name);
         found.unwrap_or_else(|| panic!("no counter {name}")).1
     }
 }
@@ -233,7 +295,10 @@ pub fn v6(at: usize) -> IpAddr {
 
 /// Bytes that are different at every place, as far as 32 bits go.
 pub fn pattern(len: usize) -> Vec<u8> {
-    (0..len.div_ceil(4) as u32).flat_map(|word| word.wrapping_mul(0x9e37_79b1).to_le_bytes()).take(len).collect()
+    (0..len.div_ceil(4) as u32)
+        .flat_map(|word| word.wrapping_mul(0x9e37_79b1).to_le_bytes())
+        .take(len)
+        .collect()
 }
 
 /// A wire that loses and delays frames of one side, the same at every run.
@@ -261,7 +326,11 @@ pub fn lossy(sender: usize, loss: f64, reorder: f64, seed: u64) -> Wire {
 }
 
 pub fn options(version: Version, algorithm: Algorithm) -> Options {
-    Options { versions: vec![version], algorithms: vec![algorithm], ..Options::default() }
+    Options {
+        versions: vec![version],
+        algorithms: vec![algorithm],
+        ..Options::default()
+    }
 }
 
 fn certificate() -> Certificate {

@@ -18,7 +18,9 @@ fn send_all(pair: &mut Pair, server: SocketId, client: SocketId, slices: &[Slice
     pair.run_until(Duration::from_secs(300), |pair| {
         let now = pair.now;
         while !left.is_empty() {
-            let Ok(mut taken) = pair.stack(SERVER).send_slices(now, server, &left) else { break };
+            let Ok(mut taken) = pair.stack(SERVER).send_slices(now, server, &left) else {
+                break;
+            };
             while taken > 0 {
                 let bytes = (left[0].len as usize).min(taken) as u32;
                 left[0].offset += u64::from(bytes);
@@ -54,20 +56,44 @@ fn slices_arrive_in_every_mode_with_loss() {
             let mut pair = Pair::new();
             let (client, server) = pair.secure(&options(version, algorithm), [mode; 2]);
             pair.wire = lossy(SERVER, 0.02, 0.02, seed as u64 + 5);
-            let id = pair.stack(SERVER).register(region(&data), "file").expect("an id");
+            let id = pair
+                .stack(SERVER)
+                .register(region(&data), "file")
+                .expect("an id");
             let slices = [
-                Slice { region: id, offset: 10, len: 3 },
-                Slice { region: id, offset: 100_000, len: 600_000 },
-                Slice { region: id, offset: 0, len: 100_000 },
+                Slice {
+                    region: id,
+                    offset: 10,
+                    len: 3,
+                },
+                Slice {
+                    region: id,
+                    offset: 100_000,
+                    len: 600_000,
+                },
+                Slice {
+                    region: id,
+                    offset: 0,
+                    len: 100_000,
+                },
             ];
-            let wanted: Vec<u8> =
-                slices.iter().flat_map(|s| &data[s.offset as usize..][..s.len as usize]).copied().collect();
+            let wanted: Vec<u8> = slices
+                .iter()
+                .flat_map(|s| &data[s.offset as usize..][..s.len as usize])
+                .copied()
+                .collect();
             let received = send_all(&mut pair, server, client, &slices);
-            assert!(received == wanted, "{version:?} {algorithm:?} {mode:?}: {} bytes", received.len());
+            assert!(
+                received == wanted,
+                "{version:?} {algorithm:?} {mode:?}: {} bytes",
+                received.len()
+            );
             assert!(mode == Offload::None || pair.counter(SERVER, "DriverTxRecoveries") > 0);
             // Written and zero-copy records in turn.
             let now = pair.now;
-            pair.stack(SERVER).write(now, server, b"header").expect("room");
+            pair.stack(SERVER)
+                .write(now, server, b"header")
+                .expect("room");
             let received = send_all(&mut pair, server, client, &slices[..1]);
             assert_eq!(received, [b"header", &data[10..13]].concat());
         }
@@ -81,7 +107,10 @@ fn a_source_that_changes_before_its_retransmission_ends_the_connection() {
         let mut pair = Pair::new();
         let (client, server) = pair.secure(&options(version, algorithm), [Offload::Both; 2]);
         let memory = region(&data);
-        let id = pair.stack(SERVER).register(Arc::clone(&memory), "/srv/file").expect("an id");
+        let id = pair
+            .stack(SERVER)
+            .register(Arc::clone(&memory), "/srv/file")
+            .expect("an id");
         let changing = Arc::clone(&memory);
         let mut count = 0;
         pair.wire = Box::new(move |from, frame| {
@@ -98,17 +127,32 @@ fn a_source_that_changes_before_its_retransmission_ends_the_connection() {
             Fate::Pass
         });
         let now = pair.now;
-        let slice = Slice { region: id, offset: 0, len: 400_000 };
-        pair.stack(SERVER).send_slices(now, server, &[slice]).expect("room");
+        let slice = Slice {
+            region: id,
+            offset: 0,
+            len: 400_000,
+        };
+        pair.stack(SERVER)
+            .send_slices(now, server, &[slice])
+            .expect("room");
         pair.run_for(Duration::from_secs(5));
-        let reason = pair.hosts[SERVER].events.iter().find_map(|event| match event {
-            Event::Closed(_, reason) => Some(reason.clone()),
-            _ => None,
-        });
-        let Some(CloseReason::SourceChanged { name, offset }) = reason else { panic!("{algorithm:?}: {reason:?}") };
+        let reason = pair.hosts[SERVER]
+            .events
+            .iter()
+            .find_map(|event| match event {
+                Event::Closed(_, reason) => Some(reason.clone()),
+                _ => None,
+            });
+        let Some(CloseReason::SourceChanged { name, offset }) = reason else {
+            panic!("{algorithm:?}: {reason:?}")
+        };
         assert_eq!(name, "/srv/file");
         assert!((16_384..65_536).contains(&offset), "{offset}");
-        assert!(pair.hosts[CLIENT].events.contains(&Event::Closed(client, CloseReason::Reset)));
+        assert!(
+            pair.hosts[CLIENT]
+                .events
+                .contains(&Event::Closed(client, CloseReason::Reset))
+        );
     }
 }
 
@@ -119,17 +163,29 @@ fn a_source_that_goes_away_ends_its_connection_only() {
     let (client, server) = pair.secure(&options, [Offload::Both; 2]);
     let (other_client, other_server) = pair.connect(super::pair::v4);
     let memory: Arc<Region> = region(&pattern(400_000));
-    let id = pair.stack(SERVER).register(Arc::clone(&memory), "/srv/short").expect("an id");
+    let id = pair
+        .stack(SERVER)
+        .register(Arc::clone(&memory), "/srv/short")
+        .expect("an id");
     let now = pair.now;
-    let slice = Slice { region: id, offset: 0, len: 400_000 };
-    pair.stack(SERVER).send_slices(now, server, &[slice]).expect("room");
+    let slice = Slice {
+        region: id,
+        offset: 0,
+        len: 400_000,
+    };
+    pair.stack(SERVER)
+        .send_slices(now, server, &[slice])
+        .expect("room");
     memory.faulted.store(true, Ordering::Release);
     pair.run_for(Duration::from_secs(1));
     assert!(pair.hosts[SERVER].events.iter().any(
         |event| matches!(event, Event::Closed(id, CloseReason::SourceGone { name, .. }) if *id == server && name == "/srv/short")
     ));
     let _ = client;
-    assert_eq!(pair.transfer(SERVER, other_server, other_client, b"still here"), b"still here");
+    assert_eq!(
+        pair.transfer(SERVER, other_server, other_client, b"still here"),
+        b"still here"
+    );
 }
 
 #[test]
@@ -138,12 +194,25 @@ fn a_region_is_held_until_nothing_names_it() {
     let (client, server) = pair.connect(super::pair::v4);
     let data = pattern(100_000);
     let memory = region(&data);
-    let id = pair.stack(SERVER).register(Arc::clone(&memory), "file").expect("an id");
+    let id = pair
+        .stack(SERVER)
+        .register(Arc::clone(&memory), "file")
+        .expect("an id");
     let now = pair.now;
-    let slice = Slice { region: id, offset: 0, len: 100_000 };
-    pair.stack(SERVER).send_slices(now, server, &[slice]).expect("room");
+    let slice = Slice {
+        region: id,
+        offset: 0,
+        len: 100_000,
+    };
+    pair.stack(SERVER)
+        .send_slices(now, server, &[slice])
+        .expect("room");
     pair.stack(SERVER).unregister(id);
-    assert!(pair.stack(SERVER).send_slices(now, server, &[slice]).is_err());
+    assert!(
+        pair.stack(SERVER)
+            .send_slices(now, server, &[slice])
+            .is_err()
+    );
     assert!(Arc::strong_count(&memory) > 1);
     let mut received = Vec::new();
     let mut buffer = vec![0; 100_000];
@@ -155,20 +224,42 @@ fn a_region_is_held_until_nothing_names_it() {
         false
     });
     assert!(received == data);
-    assert!(Arc::strong_count(&memory) <= 2, "only the device's copy of the table may hold it");
+    assert!(
+        Arc::strong_count(&memory) <= 2,
+        "only the device's copy of the table may hold it"
+    );
 }
 
 #[test]
 fn slices_outside_of_registered_memory_are_refused() {
     let mut pair = Pair::new();
     let (_, server) = pair.connect(super::pair::v4);
-    let id = pair.stack(SERVER).register(region(&[1; 100]), "file").expect("an id");
+    let id = pair
+        .stack(SERVER)
+        .register(region(&[1; 100]), "file")
+        .expect("an id");
     let now = pair.now;
     for (offset, len) in [(0, 101), (100, 1), (u64::MAX, 2), (5, 0)] {
-        let slice = Slice { region: id, offset, len };
-        assert!(pair.stack(SERVER).send_slices(now, server, &[slice]).is_err());
+        let slice = Slice {
+            region: id,
+            offset,
+            len,
+        };
+        assert!(
+            pair.stack(SERVER)
+                .send_slices(now, server, &[slice])
+                .is_err()
+        );
     }
     // The stack's own arena is nobody else's to send from.
-    let arena = Slice { region: nic::ring::RegionId(0), offset: 0, len: 10 };
-    assert!(pair.stack(SERVER).send_slices(now, server, &[arena]).is_err());
+    let arena = Slice {
+        region: nic::ring::RegionId(0),
+        offset: 0,
+        len: 10,
+    };
+    assert!(
+        pair.stack(SERVER)
+            .send_slices(now, server, &[arena])
+            .is_err()
+    );
 }

@@ -35,7 +35,9 @@ impl Session {
         counters: &mut Counters,
     ) -> Fallback {
         let Some(record) = self.writer.message_state(tcpsn) else {
-            return Fallback::Impossible(CloseReason::Device("a record's state is not known any more".into()));
+            return Fallback::Impossible(CloseReason::Device(
+                "a record's state is not known any more".into(),
+            ));
         };
         if !driver.is_drained() {
             return Fallback::Later;
@@ -47,7 +49,9 @@ impl Session {
         send.slices(record.start, record.len, |payload, offset, len| {
             let slice = payload.slice(offset, len);
             match payload.as_buffer() {
-                Some(buffer) => framed.extend_from_slice(&buffer[offset as usize..(offset + len) as usize]),
+                Some(buffer) => {
+                    framed.extend_from_slice(&buffer[offset as usize..(offset + len) as usize])
+                }
                 None => {
                     framed.extend_from_slice(driver.regions.bytes(slice).unwrap_or_default());
                     source.get_or_insert(slice);
@@ -58,18 +62,30 @@ impl Session {
         if framed.len() != record.len as usize {
             return Fallback::Impossible(CloseReason::Device("a record's bytes are gone".into()));
         }
-        let Some(mut sealed) = driver.take_tail(record.len) else { return Fallback::Later };
+        let Some(mut sealed) = driver.take_tail(record.len) else {
+            return Fallback::Later;
+        };
         self.writer.encrypt_framed(&record, &[&framed], &mut sealed);
         if let Some(source) = source {
             let name = driver.regions.name(source.region).to_owned();
-            let frontier = driver.contexts.get(context).map_or(record.start, |shadow| shadow.frontier);
+            let frontier = driver
+                .contexts
+                .get(context)
+                .map_or(record.start, |shadow| shadow.frontier);
             if driver.regions.is_faulted(source.region) {
-                return Fallback::Impossible(CloseReason::SourceGone { name, offset: source.offset });
+                return Fallback::Impossible(CloseReason::SourceGone {
+                    name,
+                    offset: source.offset,
+                });
             }
-            let same = sealed[sealed.len() - l5p::tls::ICV_LEN..] == framed[framed.len() - l5p::tls::ICV_LEN..];
+            let same = sealed[sealed.len() - l5p::tls::ICV_LEN..]
+                == framed[framed.len() - l5p::tls::ICV_LEN..];
             if frontier.after(record.start) && !(frontier.at_or_after(end) && same) {
                 counters.tls_source_changed += 1;
-                return Fallback::Impossible(CloseReason::SourceChanged { name, offset: source.offset });
+                return Fallback::Impossible(CloseReason::SourceChanged {
+                    name,
+                    offset: source.offset,
+                });
             }
         }
         for slice in in_place {

@@ -35,11 +35,20 @@ impl Handshaking {
             TlsRole::Server { config } => Handshake::server(config),
         };
         let handshake = handshake.map_err(|error| SocketError::TlsConfig(error.to_string()))?;
-        Ok(Self { handshake, offload, unsent: Vec::new() })
+        Ok(Self {
+            handshake,
+            offload,
+            unsent: Vec::new(),
+        })
     }
 
     /// Feeds what the peer sent, one record at a time, so that none after the handshake is taken; queues the answers.
-    pub fn drive(&mut self, stream: &mut Stream, consumed: &mut u32, out: &mut Outgoing<'_>) -> Progress {
+    pub fn drive(
+        &mut self,
+        stream: &mut Stream,
+        consumed: &mut u32,
+        out: &mut Outgoing<'_>,
+    ) -> Progress {
         loop {
             if !self.flush(out) {
                 return Progress::Waiting;
@@ -68,10 +77,15 @@ impl Handshaking {
 
     /// The keys, after [`Progress::Done`].
     pub fn finish(self, out: &mut Outgoing<'_>) -> Result<Established, CloseReason> {
-        let mut established = self.handshake.into_established().map_err(|error| reason(&error))?;
+        let mut established = self
+            .handshake
+            .into_established()
+            .map_err(|error| reason(&error))?;
         let output = std::mem::take(&mut established.output);
         if !queue(&output, out) {
-            return Err(CloseReason::Device("no memory was left for the end of the TLS handshake".into()));
+            return Err(CloseReason::Device(
+                "no memory was left for the end of the TLS handshake".into(),
+            ));
         }
         Ok(established)
     }
@@ -95,7 +109,9 @@ impl Handshaking {
 
 impl std::fmt::Debug for Handshaking {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handshaking").field("offload", &self.offload).finish_non_exhaustive()
+        f.debug_struct("Handshaking")
+            .field("offload", &self.offload)
+            .finish_non_exhaustive()
     }
 }
 
@@ -107,7 +123,9 @@ const PIECE: usize = 16 << 10;
 fn queue(bytes: &[u8], out: &mut Outgoing<'_>) -> bool {
     let mut pieces = Vec::new();
     for piece in bytes.chunks(PIECE) {
-        let Some(mut buffer) = out.driver.take_tail(piece.len() as u32) else { return false };
+        let Some(mut buffer) = out.driver.take_tail(piece.len() as u32) else {
+            return false;
+        };
         buffer.copy_from_slice(piece);
         pieces.push(buffer);
     }
@@ -120,7 +138,9 @@ fn queue(bytes: &[u8], out: &mut Outgoing<'_>) -> bool {
 
 fn reason(error: &HandshakeError) -> CloseReason {
     match error {
-        HandshakeError::Failed(rustls::Error::AlertReceived(alert)) => CloseReason::PeerAlert((*alert).into()),
+        HandshakeError::Failed(rustls::Error::AlertReceived(alert)) => {
+            CloseReason::PeerAlert((*alert).into())
+        }
         error => CloseReason::Handshake(error.to_string()),
     }
 }

@@ -1,6 +1,8 @@
 //! Opening records, of which the NIC may have decrypted all, a part or nothing.
 
-use l5p::tls::{Alert, ContentType, Event, HEADER_LEN, Location, Offloaded, Opened, Output, TlsError, Violation};
+use l5p::tls::{
+    Alert, ContentType, Event, HEADER_LEN, Location, Offloaded, Opened, Output, TlsError, Violation,
+};
 
 use super::session::{Outgoing, Session};
 use crate::CloseReason;
@@ -37,7 +39,7 @@ const MESSAGE: usize = 512;
 impl Session {
     /// Whether a whole record is there, opened or not, or something to say about the next.
     pub fn is_readable(&self, stream: &Stream) -> bool {
-        if self.opened.iter().any(|open| open.content > 0) || self.peer_closed {
+        if self.has_content() || self.peer_closed {
             return true;
         }
         let mut header = [0; HEADER_LEN];
@@ -49,6 +51,11 @@ impl Session {
             Ok(None) => false,
             Err(_) => true,
         }
+    }
+
+    /// Whether there is content that was opened and not read.
+    pub fn has_content(&self) -> bool {
+        self.opened.iter().any(|open| open.content > 0)
     }
 
     /// Copies content out. Answers how many bytes, and what must end the connection. Consumed bytes of the stream are
@@ -90,8 +97,14 @@ impl Session {
         loop {
             if let Some(open) = self.opened.front_mut() {
                 stream.skip(open.skip);
-                let chunk = (open.content > 0).then(|| stream.take_front(open.content)).flatten();
-                self.settle(chunk.as_ref().map_or(0, |chunk| chunk.len() as u32), stream, consumed);
+                let chunk = (open.content > 0)
+                    .then(|| stream.take_front(open.content))
+                    .flatten();
+                self.settle(
+                    chunk.as_ref().map_or(0, |chunk| chunk.len() as u32),
+                    stream,
+                    consumed,
+                );
                 if chunk.is_some() {
                     return Ok(chunk);
                 }
@@ -133,7 +146,9 @@ impl Session {
     /// record goes when nothing is left of it.
     #[inline]
     fn settle(&mut self, taken: u32, stream: &mut Stream, consumed: &mut u32) {
-        let Some(open) = self.opened.front_mut() else { return };
+        let Some(open) = self.opened.front_mut() else {
+            return;
+        };
         let mut bytes = open.skip + taken;
         open.skip = 0;
         open.content -= taken;
@@ -194,9 +209,17 @@ impl Session {
                 }
                 Location::Record(range) => {
                     let open = if opened.content_type == ContentType::APPLICATION_DATA {
-                        Open { skip: range.start as u32, content: range.len() as u32, tail: len - range.end as u32 }
+                        Open {
+                            skip: range.start as u32,
+                            content: range.len() as u32,
+                            tail: len - range.end as u32,
+                        }
                     } else {
-                        Open { skip: len, content: 0, tail: 0 }
+                        Open {
+                            skip: len,
+                            content: 0,
+                            tail: 0,
+                        }
                     };
                     self.opened.push_back(open);
                     self.opened_len += len;
@@ -225,7 +248,9 @@ impl Session {
         let is_data = opened.content_type == ContentType::APPLICATION_DATA;
         let handled = if is_data {
             match &mut self.post_handshake {
-                Some(post_handshake) => post_handshake.handle_record(opened.record, opened.content_type, []),
+                Some(post_handshake) => {
+                    post_handshake.handle_record(opened.record, opened.content_type, [])
+                }
                 None => Ok(()),
             }
         } else {
@@ -269,14 +294,23 @@ impl Session {
             (ContentType::ALERT, _) => Violation::Malformed("alert"),
             (kind, _) => Violation::ContentType(kind.0),
         };
-        Err(TlsError { record: opened.record, violation })
+        Err(TlsError {
+            record: opened.record,
+            violation,
+        })
     }
 
     /// Does what the messages of the record opened last ask for.
     fn follow_up(&mut self, stream: &Stream, out: &mut Outgoing<'_>) -> Option<CloseReason> {
-        while let Some(event) = self.post_handshake.as_mut().and_then(|post_handshake| post_handshake.poll_event()) {
+        while let Some(event) = self
+            .post_handshake
+            .as_mut()
+            .and_then(|post_handshake| post_handshake.poll_event())
+        {
             match event {
-                Event::ReceiveKeys(keys) => self.rekey_receive(keys, stream.start() + self.opened_len, out),
+                Event::ReceiveKeys(keys) => {
+                    self.rekey_receive(keys, stream.start() + self.opened_len, out)
+                }
                 Event::KeyUpdateRequested => {
                     if let Err(reason) = self.rekey_transmit(false, out) {
                         return Some(reason);
@@ -294,7 +328,10 @@ impl Session {
     fn count(&mut self, opened: &Opened, out: &mut Outgoing<'_>) {
         let (own, all) = match opened.offloaded {
             Offloaded::Full => (&mut self.stats.full, &mut out.counters.tls_rx_records_full),
-            Offloaded::Partial => (&mut self.stats.partial, &mut out.counters.tls_rx_records_partial),
+            Offloaded::Partial => (
+                &mut self.stats.partial,
+                &mut out.counters.tls_rx_records_partial,
+            ),
             Offloaded::None => (&mut self.stats.none, &mut out.counters.tls_rx_records_none),
         };
         *own += 1;
@@ -306,6 +343,10 @@ impl Session {
         out.counters.tls_decrypt_error += 1;
         let alert = error.alert();
         self.send_alert(alert, out);
-        Outcome::Failed(CloseReason::Tls { alert, record: error.record, what: error.violation.to_string() })
+        Outcome::Failed(CloseReason::Tls {
+            alert,
+            record: error.record,
+            what: error.violation.to_string(),
+        })
     }
 }

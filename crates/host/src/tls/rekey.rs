@@ -14,19 +14,32 @@ impl Session {
 
     /// Sends a KeyUpdate as the last record under the old keys; the next record begins a context of its own. The former
     /// one stays until its records are acknowledged, so that they stay retransmittable.
-    pub fn rekey_transmit(&mut self, request_peer: bool, out: &mut Outgoing<'_>) -> Result<(), CloseReason> {
-        let Some(post_handshake) = &mut self.post_handshake else { return Ok(()) };
+    pub fn rekey_transmit(
+        &mut self,
+        request_peer: bool,
+        out: &mut Outgoing<'_>,
+    ) -> Result<(), CloseReason> {
+        let Some(post_handshake) = &mut self.post_handshake else {
+            return Ok(());
+        };
         let KeyUpdate { message, keys } = match post_handshake.key_update(request_peer) {
             Ok(update) => update,
             Err(error) => {
                 out.counters.tls_tx_rekey_error += 1;
-                return Err(CloseReason::Device(format!("no new TLS keys could be made: {error}")));
+                return Err(CloseReason::Device(format!(
+                    "no new TLS keys could be made: {error}"
+                )));
             }
         };
-        if self.write_record(ContentType::HANDSHAKE, &message, out).is_err() {
+        if self
+            .write_record(ContentType::HANDSHAKE, &message, out)
+            .is_err()
+        {
             // The keys have moved on and the peer does not know: it could not read what followed.
             out.counters.tls_tx_rekey_error += 1;
-            return Err(CloseReason::Device("no memory was left for a TLS key update".into()));
+            return Err(CloseReason::Device(
+                "no memory was left for a TLS key update".into(),
+            ));
         }
         self.leave_transmit(out.send.end(), out.counters);
         self.writer.rekey(keys);

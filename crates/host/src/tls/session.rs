@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use l5p::tls::{Algorithm, CryptoInfo, MsgState, PostHandshake, Reader, ResyncAnswer, Version, Writer};
+use l5p::tls::{
+    Algorithm, CryptoInfo, MsgState, PostHandshake, Reader, ResyncAnswer, Version, Writer,
+};
 use nic::ring::{ContextId, Direction};
 use tcp::{Connection, SendQueue};
 use wire::{FlowKey, SeqNum};
 
-use super::receive::Open;
 use super::Offload;
+use super::receive::Open;
 use crate::counters::Counters;
 use crate::driver::{Driver, MessageSource, Payload};
 use crate::socket::Stream;
@@ -96,14 +98,23 @@ impl Session {
         out.counters.tls_curr_tx_sw += 1;
         out.counters.tls_curr_rx_sw += 1;
         session.set_offload(asked, receive_start, out);
-        *(if session.transmit.is_some() { &mut out.counters.tls_tx_device } else { &mut out.counters.tls_tx_sw }) += 1;
-        *(if session.receive.is_some() { &mut out.counters.tls_rx_device } else { &mut out.counters.tls_rx_sw }) += 1;
+        *(if session.transmit.is_some() {
+            &mut out.counters.tls_tx_device
+        } else {
+            &mut out.counters.tls_tx_sw
+        }) += 1;
+        *(if session.receive.is_some() {
+            &mut out.counters.tls_rx_device
+        } else {
+            &mut out.counters.tls_rx_sw
+        }) += 1;
         session
     }
 
     /// Makes records of at most that many content bytes from the next one on.
     pub fn limit_records(&mut self, bytes: u16) {
-        self.writer.set_max_plaintext(usize::from(bytes.max(1)).min(self.writer.max_plaintext()));
+        self.writer
+            .set_max_plaintext(usize::from(bytes.max(1)).min(self.writer.max_plaintext()));
     }
 
     /// Changes what the NIC does, from the next record of each direction on.
@@ -125,7 +136,14 @@ impl Session {
     pub(super) fn begin_transmit(&mut self, out: &mut Outgoing<'_>) {
         let tcpsn = out.send.end();
         let (crypto, epoch) = (self.writer.crypto_info(), self.writer.epoch());
-        let created = out.driver.l5o_create(self.id, Direction::Transmit, self.flow, tcpsn, crypto, epoch);
+        let created = out.driver.l5o_create(
+            self.id,
+            Direction::Transmit,
+            self.flow,
+            tcpsn,
+            crypto,
+            epoch,
+        );
         match created {
             Some(_) => {
                 out.counters.tls_curr_tx_sw -= 1;
@@ -146,9 +164,21 @@ impl Session {
     }
 
     /// Asks the NIC to decrypt from the record at `tcpsn` on, which is the next to be opened.
-    pub(super) fn begin_receive(&mut self, tcpsn: SeqNum, driver: &mut Driver, counters: &mut Counters) {
+    pub(super) fn begin_receive(
+        &mut self,
+        tcpsn: SeqNum,
+        driver: &mut Driver,
+        counters: &mut Counters,
+    ) {
         let (crypto, epoch) = (self.reader.crypto_info(), self.reader.epoch());
-        self.receive = driver.l5o_create(self.id, Direction::Receive, self.flow.reversed(), tcpsn, crypto, epoch);
+        self.receive = driver.l5o_create(
+            self.id,
+            Direction::Receive,
+            self.flow.reversed(),
+            tcpsn,
+            crypto,
+            epoch,
+        );
         match self.receive {
             Some(_) => {
                 counters.tls_curr_rx_sw -= 1;
@@ -198,7 +228,12 @@ impl Session {
     }
 
     /// The NIC has refused a context or something that it was to do.
-    pub fn context_failed(&mut self, context: ContextId, end: SeqNum, out: (&mut Driver, &mut Counters)) {
+    pub fn context_failed(
+        &mut self,
+        context: ContextId,
+        end: SeqNum,
+        out: (&mut Driver, &mut Counters),
+    ) {
         let (driver, counters) = out;
         if self.transmit == Some(context) {
             self.leave_transmit(end, counters);
@@ -212,7 +247,11 @@ impl Session {
     pub fn l5o_resync_rx_req(&mut self, context: ContextId, tcpsn: SeqNum, driver: &mut Driver) {
         if self.receive != Some(context) {
             // A question of a context that is about to go, or none of ours: no record begins there for it.
-            if !driver.contexts.get(context).is_none_or(|shadow| shadow.socket != self.id) {
+            if driver
+                .contexts
+                .get(context)
+                .is_some_and(|shadow| shadow.socket == self.id)
+            {
                 driver.l5o_resync_rx_resp(context, tcpsn, None);
             }
             return;
@@ -227,10 +266,17 @@ impl Session {
     #[inline]
     pub(super) fn answer_resyncs(&mut self, driver: &mut Driver) {
         while self.questions > 0
-            && let Some(ResyncAnswer { tcpsn, confirmed, index, epoch }) = self.reader.poll_resync_answer()
+            && let Some(ResyncAnswer {
+                tcpsn,
+                confirmed,
+                index,
+                epoch,
+            }) = self.reader.poll_resync_answer()
         {
             self.questions -= 1;
-            let Some(context) = self.receive else { continue };
+            let Some(context) = self.receive else {
+                continue;
+            };
             let usable = confirmed && epoch == self.reader.epoch();
             driver.l5o_resync_rx_resp(context, tcpsn, usable.then_some(index));
         }

@@ -21,7 +21,12 @@ pub(crate) enum Refused {
 
 impl Session {
     /// Writes application data, as much as `space` and memory allow; answers how many bytes of it.
-    pub fn write(&mut self, data: &[u8], space: u32, out: &mut Outgoing<'_>) -> Result<usize, Refused> {
+    pub fn write(
+        &mut self,
+        data: &[u8],
+        space: u32,
+        out: &mut Outgoing<'_>,
+    ) -> Result<usize, Refused> {
         let mut written = 0;
         let mut space = i64::from(space);
         for content in data.chunks(self.writer.max_plaintext()) {
@@ -42,7 +47,12 @@ impl Session {
 
     /// Writes one record: framed for the NIC, or sealed.
     #[inline]
-    pub fn write_record(&mut self, kind: ContentType, content: &[u8], out: &mut Outgoing<'_>) -> Result<(), Refused> {
+    pub fn write_record(
+        &mut self,
+        kind: ContentType,
+        content: &[u8],
+        out: &mut Outgoing<'_>,
+    ) -> Result<(), Refused> {
         let len = self.writer.record_len(content.len()) as u32;
         let mut buffer = out.driver.take_tail(len).ok_or(Refused::NoMemory)?;
         match self.transmit {
@@ -69,13 +79,25 @@ impl Session {
     }
 
     /// Writes registered memory as application data, in place where the NIC encrypts. Answers how many bytes.
-    pub fn write_slices(&mut self, slices: &[Slice], space: u32, out: &mut Outgoing<'_>) -> Result<usize, Refused> {
+    pub fn write_slices(
+        &mut self,
+        slices: &[Slice],
+        space: u32,
+        out: &mut Outgoing<'_>,
+    ) -> Result<usize, Refused> {
         let mut written = 0;
         let mut space = i64::from(space);
         let mut at = Cursor { slices, offset: 0 };
         while space > 0 {
-            let mut record = [Slice { region: nic::ring::RegionId(0), offset: 0, len: 0 }; RECORD_SLICES];
-            let (count, len) = at.take(&mut record, self.writer.max_plaintext().min(MAX_PLAINTEXT) as u32);
+            let mut record = [Slice {
+                region: nic::ring::RegionId(0),
+                offset: 0,
+                len: 0,
+            }; RECORD_SLICES];
+            let (count, len) = at.take(
+                &mut record,
+                self.writer.max_plaintext().min(MAX_PLAINTEXT) as u32,
+            );
             if len == 0 {
                 break;
             }
@@ -104,7 +126,9 @@ impl Session {
         len: u32,
         out: &mut Outgoing<'_>,
     ) -> Result<(), Refused> {
-        let layout = self.writer.record_layout(ContentType::APPLICATION_DATA, len as usize);
+        let layout = self
+            .writer
+            .record_layout(ContentType::APPLICATION_DATA, len as usize);
         let (header_len, trailer_len) = (layout.header().len(), layout.trailer().len());
         let around = out.driver.take_tail((header_len + trailer_len) as u32);
         let mut header = around.ok_or(Refused::NoMemory)?;
@@ -123,16 +147,32 @@ impl Session {
         Ok(())
     }
 
-    fn seal_slices(&mut self, slices: &[Slice], len: u32, out: &mut Outgoing<'_>) -> Result<(), Refused> {
+    fn seal_slices(
+        &mut self,
+        slices: &[Slice],
+        len: u32,
+        out: &mut Outgoing<'_>,
+    ) -> Result<(), Refused> {
         let record_len = self.writer.record_len(len as usize) as u32;
         let mut buffer = out.driver.take_tail(record_len).ok_or(Refused::NoMemory)?;
         let mut content: [&[u8]; RECORD_SLICES] = [&[]; RECORD_SLICES];
         for (bytes, slice) in content.iter_mut().zip(slices) {
-            *bytes = out.driver.regions.bytes(*slice).ok_or(Refused::SourceGone(*slice))?;
+            *bytes = out
+                .driver
+                .regions
+                .bytes(*slice)
+                .ok_or(Refused::SourceGone(*slice))?;
         }
-        self.writer.seal_into(ContentType::APPLICATION_DATA, &content[..slices.len()], &mut buffer);
+        self.writer.seal_into(
+            ContentType::APPLICATION_DATA,
+            &content[..slices.len()],
+            &mut buffer,
+        );
         // A page that was lost while it was read has given zeroes, which are not to be sent.
-        if let Some(gone) = slices.iter().find(|slice| out.driver.regions.is_faulted(slice.region)) {
+        if let Some(gone) = slices
+            .iter()
+            .find(|slice| out.driver.regions.is_faulted(slice.region))
+        {
             return Err(Refused::SourceGone(*gone));
         }
         out.send.push(Payload::plain(buffer));
@@ -163,7 +203,11 @@ impl Cursor<'_> {
         {
             let bytes = (slice.len - self.offset).min(most - len);
             if bytes > 0 {
-                record[count] = Slice { offset: slice.offset + u64::from(self.offset), len: bytes, ..*slice };
+                record[count] = Slice {
+                    offset: slice.offset + u64::from(self.offset),
+                    len: bytes,
+                    ..*slice
+                };
                 count += 1;
                 len += bytes;
             }
