@@ -84,7 +84,7 @@ impl Region {
     pub fn anonymous(len: usize) -> Region {
         assert!(len > 0, "a region has at least one byte");
         let memory = Arc::new(Anonymous::zeroed(len));
-        let start = memory.0;
+        let start = memory.start;
         // SAFETY: `memory` owns `len` writable bytes at `start` until it is dropped.
         unsafe { Region::from_raw_parts(start.as_ptr(), len, memory, true) }
     }
@@ -202,17 +202,32 @@ impl Region {
     }
 }
 
-/// Memory from the global allocator, aligned to a page.
-struct Anonymous(NonNull<u8>, std::alloc::Layout);
+/// Zeroed memory from the global allocator, used from its first whole page on. Asking the allocator for no more
+/// than its own alignment lets it hand out fresh pages as they are: what is never used is never touched.
+struct Anonymous {
+    start: NonNull<u8>,
+    allocated: NonNull<u8>,
+    layout: std::alloc::Layout,
+}
 
 impl Anonymous {
+    const PAGE: usize = 4096;
+
     fn zeroed(len: usize) -> Anonymous {
-        let layout = std::alloc::Layout::from_size_align(len, 4096).expect("a region fits memory");
-        // SAFETY: `len` is not zero, `anonymous` checked.
-        let start = unsafe { std::alloc::alloc_zeroed(layout) };
-        match NonNull::new(start) {
-            Some(start) => Anonymous(start, layout),
-            None => std::alloc::handle_alloc_error(layout),
+        let room = len.checked_add(Self::PAGE).expect("a region fits memory");
+        let layout = std::alloc::Layout::from_size_align(room, 16).expect("a region fits memory");
+        // SAFETY: the layout's size is not zero.
+        let allocated = unsafe { std::alloc::alloc_zeroed(layout) };
+        let Some(allocated) = NonNull::new(allocated) else {
+            std::alloc::handle_alloc_error(layout)
+        };
+        let before = allocated.as_ptr().align_offset(Self::PAGE);
+        // SAFETY: less than a page, and there is a page more than `len`.
+        let start = unsafe { allocated.add(before) };
+        Anonymous {
+            start,
+            allocated,
+            layout,
         }
     }
 }
@@ -225,7 +240,7 @@ unsafe impl Sync for Anonymous {}
 impl Drop for Anonymous {
     fn drop(&mut self) {
         // SAFETY: allocated in `zeroed` with this layout, and freed once.
-        unsafe { std::alloc::dealloc(self.0.as_ptr(), self.1) }
+        unsafe { std::alloc::dealloc(self.allocated.as_ptr(), self.layout) }
     }
 }
 
