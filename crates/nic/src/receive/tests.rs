@@ -1,1 +1,6 @@
+//! The receive side as a host sees it: frames in, descriptors and buffers out.
 
+mod merging;
+mod offload;
+mod refusals;
+mod rig;
