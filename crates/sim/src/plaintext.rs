@@ -28,8 +28,11 @@ pub struct Leak {
 impl Plaintext {
     /// Remembers these streams.
     pub fn of<'a>(streams: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut blocks: Vec<u64> =
-            streams.into_iter().flat_map(|stream| stream.as_chunks::<BLOCK>().0).map(|block| u64::from_le_bytes(*block)).collect();
+        let mut blocks: Vec<u64> = streams
+            .into_iter()
+            .flat_map(|stream| stream.as_chunks::<BLOCK>().0)
+            .map(|block| u64::from_le_bytes(*block))
+            .collect();
         blocks.sort_unstable();
         blocks.dedup();
         let mut seen = vec![0; (1 << 16) / 64];
@@ -45,13 +48,17 @@ impl Plaintext {
         if self.blocks.is_empty() {
             return None;
         }
-        frame.windows(BLOCK).enumerate().find_map(|(offset, window)| {
-            let block: [u8; BLOCK] = window.try_into().expect("windows are as long as a block");
-            let value = u64::from_le_bytes(block);
-            let low = (value & 0xffff) as usize;
-            let maybe = self.seen[low / 64] & (1 << (low % 64)) != 0;
-            (maybe && self.blocks.binary_search(&value).is_ok()).then_some(Leak { offset, block })
-        })
+        frame
+            .windows(BLOCK)
+            .enumerate()
+            .find_map(|(offset, window)| {
+                let block: [u8; BLOCK] = window.try_into().expect("windows are as long as a block");
+                let value = u64::from_le_bytes(block);
+                let low = (value & 0xffff) as usize;
+                let maybe = self.seen[low / 64] & (1 << (low % 64)) != 0;
+                (maybe && self.blocks.binary_search(&value).is_ok())
+                    .then_some(Leak { offset, block })
+            })
     }
 }
 

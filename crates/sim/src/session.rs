@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use host::TlsRole;
-use l5p::tls::{Algorithm, Certificate, CryptoInfo, Options, Trust, Version, client_config, server_config};
+use l5p::tls::{
+    Algorithm, Certificate, CryptoInfo, Options, Trust, Version, client_config, server_config,
+};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use rustls::RootCertStore;
@@ -21,16 +23,37 @@ pub struct Suite {
 
 impl Suite {
     /// TLS 1.3 with AES-128-GCM.
-    pub const DEFAULT: Self = Self { version: Version::Tls13, algorithm: Algorithm::Aes128Gcm };
+    pub const DEFAULT: Self = Self {
+        version: Version::Tls13,
+        algorithm: Algorithm::Aes128Gcm,
+    };
 
     /// All that the offload supports.
     pub const ALL: [Self; 6] = [
-        Self { version: Version::Tls12, algorithm: Algorithm::Aes128Gcm },
-        Self { version: Version::Tls12, algorithm: Algorithm::Aes256Gcm },
-        Self { version: Version::Tls12, algorithm: Algorithm::ChaCha20Poly1305 },
-        Self { version: Version::Tls13, algorithm: Algorithm::Aes128Gcm },
-        Self { version: Version::Tls13, algorithm: Algorithm::Aes256Gcm },
-        Self { version: Version::Tls13, algorithm: Algorithm::ChaCha20Poly1305 },
+        Self {
+            version: Version::Tls12,
+            algorithm: Algorithm::Aes128Gcm,
+        },
+        Self {
+            version: Version::Tls12,
+            algorithm: Algorithm::Aes256Gcm,
+        },
+        Self {
+            version: Version::Tls12,
+            algorithm: Algorithm::ChaCha20Poly1305,
+        },
+        Self {
+            version: Version::Tls13,
+            algorithm: Algorithm::Aes128Gcm,
+        },
+        Self {
+            version: Version::Tls13,
+            algorithm: Algorithm::Aes256Gcm,
+        },
+        Self {
+            version: Version::Tls13,
+            algorithm: Algorithm::ChaCha20Poly1305,
+        },
     ];
 
     /// Keys and position of a direction, drawn from a seed.
@@ -49,7 +72,11 @@ impl Suite {
     }
 
     fn options(self) -> Options {
-        Options { versions: vec![self.version], algorithms: vec![self.algorithm], ..Options::default() }
+        Options {
+            versions: vec![self.version],
+            algorithms: vec![self.algorithm],
+            ..Options::default()
+        }
     }
 }
 
@@ -86,25 +113,34 @@ impl Identity {
     /// # Panics
     /// When the system gives no random bytes.
     pub fn new() -> Self {
-        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("random bytes for a key");
+        let key =
+            rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("random bytes for a key");
         let certificate = rcgen::CertificateParams::new(vec![SERVER_NAME.to_owned()])
             .and_then(|params| params.self_signed(&key))
             .expect("a certificate for a good name");
-        Self { certificate: certificate.der().clone(), pem: certificate.pem() + &key.serialize_pem() }
+        Self {
+            certificate: certificate.der().clone(),
+            pem: certificate.pem() + &key.serialize_pem(),
+        }
     }
 
     /// The server's part, with one suite and nothing else.
     pub fn server(&self, suite: Suite) -> TlsRole {
-        let certificate = Certificate::from_pem(self.pem.as_bytes(), self.pem.as_bytes()).expect("just made");
-        let config = server_config(certificate, &suite.options()).expect("the certificate is the key's");
+        let certificate =
+            Certificate::from_pem(self.pem.as_bytes(), self.pem.as_bytes()).expect("just made");
+        let config =
+            server_config(certificate, &suite.options()).expect("the certificate is the key's");
         TlsRole::Server { config }
     }
 
     /// The client's part, with one suite and nothing else.
     pub fn client(&self, suite: Suite) -> TlsRole {
         let mut roots = RootCertStore::empty();
-        roots.add(self.certificate.clone()).expect("the certificate is well-formed");
-        let config = client_config(Trust::Roots(Arc::new(roots)), &suite.options()).expect("the suite exists");
+        roots
+            .add(self.certificate.clone())
+            .expect("the certificate is well-formed");
+        let config = client_config(Trust::Roots(Arc::new(roots)), &suite.options())
+            .expect("the suite exists");
         let name = ServerName::try_from(SERVER_NAME).expect("a good name");
         TlsRole::Client { config, name }
     }

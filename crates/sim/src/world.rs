@@ -101,7 +101,10 @@ impl World {
     /// A world at rest. Its clock starts at an arbitrary instant.
     pub fn new(config: WorldConfig) -> Self {
         let origin = Instant::now();
-        let link = port::memory::LinkConfig { capacity: config.wire_bytes, ..port::memory::LinkConfig::for_mtu(config.mtu) };
+        let link = port::memory::LinkConfig {
+            capacity: config.wire_bytes,
+            ..port::memory::LinkConfig::for_mtu(config.mtu)
+        };
         let (near, far) = port::memory::link(link);
         let [first, second] = config.nodes;
         let [out, back] = config.links;
@@ -161,7 +164,9 @@ impl World {
 
     /// Changes what the link does to frames that a node sends from now on.
     pub fn impair(&mut self, node: usize, impairment: Impairment) {
-        self.nodes[node].port.set_impairments(Impairments::on_transmit(impairment));
+        self.nodes[node]
+            .port
+            .set_impairments(Impairments::on_transmit(impairment));
     }
 
     /// Shows every frame to `observer` from now on.
@@ -221,29 +226,62 @@ impl Node {
             secret[8] = at as u8;
             secret
         };
-        let mut nic = Nic::new(NicConfig { mtu, secret: secret(1), ..config.nic });
-        let (function, device) = nic::ring::function(FunctionConfig { mac, ..config.function });
-        nic.attach(device).expect("the address is unicast and the only one");
+        let mut nic = Nic::new(NicConfig {
+            mtu,
+            secret: secret(1),
+            ..config.nic
+        });
+        let (function, device) = nic::ring::function(FunctionConfig {
+            mac,
+            ..config.function
+        });
+        nic.attach(device)
+            .expect("the address is unicast and the only one");
         let stack = Stack::new(
             now,
             StackConfig {
-                addresses: vec![Cidr::new(World::address(at, false), 24), Cidr::new(World::address(at, true), 64)],
+                addresses: vec![
+                    Cidr::new(World::address(at, false), 24),
+                    Cidr::new(World::address(at, true), 64),
+                ],
                 mtu,
                 secret: secret(2),
                 ..config.stack
             },
             function,
         );
-        let port = Impair::new(end, Impairments::on_transmit(link), seed.wrapping_mul(2).wrapping_add(at as u64));
-        Self { stack, nic, port, cycles: Cycles::default() }
+        let port = Impair::new(
+            end,
+            Impairments::on_transmit(link),
+            seed.wrapping_mul(2).wrapping_add(at as u64),
+        );
+        Self {
+            stack,
+            nic,
+            port,
+            cycles: Cycles::default(),
+        }
     }
 
     /// Host, transmit side of the NIC, link; and the other way round before that.
-    fn step(&mut self, now: Instant, cycles: fn() -> u64, at: usize, observer: &mut Option<Observer>) -> bool {
-        let Self { stack, nic, port, cycles: taken } = self;
+    fn step(
+        &mut self,
+        now: Instant,
+        cycles: fn() -> u64,
+        at: usize,
+        observer: &mut Option<Observer>,
+    ) -> bool {
+        let Self {
+            stack,
+            nic,
+            port,
+            cycles: taken,
+        } = self;
 
         let start = cycles();
-        let received = port.receive(now, &mut |frame, meta| nic.handle_frame(now, frame, from_port(meta)));
+        let received = port.receive(now, &mut |frame, meta| {
+            nic.handle_frame(now, frame, from_port(meta))
+        });
         let received = received.expect("a link in memory does not fail") > 0;
         nic.flush(now);
         let posted = cycles();
@@ -266,7 +304,14 @@ impl Node {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        [self.stack.poll_timeout(), self.nic.poll_timeout(), self.port.poll_timeout()].into_iter().flatten().min()
+        [
+            self.stack.poll_timeout(),
+            self.nic.poll_timeout(),
+            self.port.poll_timeout(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 }
 

@@ -45,7 +45,10 @@ struct Pair {
 fn connect(offload: Option<Offload>) -> Pair {
     let mut world = World::new(WorldConfig::default());
     let address = SocketAddr::new(World::address(1, false), 1000);
-    let listener = world.stack(1).listen(address, ListenOptions::default()).unwrap();
+    let listener = world
+        .stack(1)
+        .listen(address, ListenOptions::default())
+        .unwrap();
     let now = world.now();
     let sender = world.stack(0).connect(now, address).unwrap();
     let receiver = loop {
@@ -60,10 +63,20 @@ fn connect(offload: Option<Offload>) -> Pair {
     if let Some(offload) = offload {
         let [out, back] = [1, 2].map(|seed| Suite::DEFAULT.keys(seed));
         let now = world.now();
-        world.stack(0).install_tls(now, sender, out.clone(), back.clone(), offload).unwrap();
-        world.stack(1).install_tls(now, receiver, back, out, offload).unwrap();
+        world
+            .stack(0)
+            .install_tls(now, sender, out.clone(), back.clone(), offload)
+            .unwrap();
+        world
+            .stack(1)
+            .install_tls(now, receiver, back, out, offload)
+            .unwrap();
     }
-    Pair { world, sender, receiver }
+    Pair {
+        world,
+        sender,
+        receiver,
+    }
 }
 
 impl Pair {
@@ -71,7 +84,8 @@ impl Pair {
     fn transfer(&mut self, bytes: usize, in_place: bool) -> (u64, u64) {
         let data = [7; 65_536];
         let mut buffer = [0; 65_536];
-        let frames = |world: &World| world.nic(0).counters().tx_packets + world.nic(1).counters().tx_packets;
+        let frames =
+            |world: &World| world.nic(0).counters().tx_packets + world.nic(1).counters().tx_packets;
         let before = (ALLOCATIONS.load(Ordering::Relaxed), frames(&self.world));
         let (mut sent, mut received) = (0, 0);
         while received < bytes {
@@ -109,7 +123,10 @@ impl Pair {
                 assert!(self.world.advance());
             }
         }
-        (ALLOCATIONS.load(Ordering::Relaxed) - before.0, frames(&self.world) - before.1)
+        (
+            ALLOCATIONS.load(Ordering::Relaxed) - before.0,
+            frames(&self.world) - before.1,
+        )
     }
 }
 

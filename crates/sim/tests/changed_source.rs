@@ -31,13 +31,18 @@ struct Wire {
 }
 
 fn data() -> Vec<u8> {
-    (0..LEN as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+    (0..LEN as u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect()
 }
 
 fn fixture(suite: Suite) -> Fixture {
     let mut world = World::new(WorldConfig::default());
     let address = SocketAddr::new(World::address(1, false), 1000);
-    let listener = world.stack(1).listen(address, ListenOptions::default()).unwrap();
+    let listener = world
+        .stack(1)
+        .listen(address, ListenOptions::default())
+        .unwrap();
     let now = world.now();
     let sender = world.stack(0).connect(now, address).unwrap();
     let receiver = loop {
@@ -51,44 +56,88 @@ fn fixture(suite: Suite) -> Fixture {
     world.settle();
     let [out, back] = [1, 2].map(|seed| suite.keys(seed));
     let now = world.now();
-    world.stack(0).install_tls(now, sender, out.clone(), back.clone(), Offload::Both).unwrap();
-    world.stack(1).install_tls(now, receiver, back, out, Offload::Both).unwrap();
+    world
+        .stack(0)
+        .install_tls(now, sender, out.clone(), back.clone(), Offload::Both)
+        .unwrap();
+    world
+        .stack(1)
+        .install_tls(now, receiver, back, out, Offload::Both)
+        .unwrap();
 
     let wire = Rc::new(RefCell::new(Wire::default()));
     let watch = Rc::clone(&wire);
     world.observe(move |node, frame| {
-        let Ok(parsed) = wire::packet::parse(frame) else { return };
+        let Ok(parsed) = wire::packet::parse(frame) else {
+            return;
+        };
         if node != 0 {
             return;
         }
         let mut wire = watch.borrow_mut();
         for (offset, &byte) in parsed.payload(frame).iter().enumerate() {
-            let first = *wire.bytes.entry(parsed.tcp.seq.0.wrapping_add(offset as u32)).or_insert(byte);
+            let first = *wire
+                .bytes
+                .entry(parsed.tcp.seq.0.wrapping_add(offset as u32))
+                .or_insert(byte);
             wire.changed |= first != byte;
         }
     });
     let region = Region::anonymous(LEN);
     assert!(region.write(0, &data()));
-    Fixture { world, region: Arc::new(region), sender, receiver, wire }
+    Fixture {
+        world,
+        region: Arc::new(region),
+        sender,
+        receiver,
+        wire,
+    }
 }
 
 /// Sends the region while the link loses everything, lets `meddle` at it, mends the link and goes on to the end.
-fn send(suite: Suite, meddle: impl FnOnce(&Region)) -> (Vec<u8>, [Option<CloseReason>; 2], Fixture) {
+fn send(
+    suite: Suite,
+    meddle: impl FnOnce(&Region),
+) -> (Vec<u8>, [Option<CloseReason>; 2], Fixture) {
     let mut fixture = fixture(suite);
-    let region = fixture.world.stack(0).register(Arc::clone(&fixture.region), "/srv/file").unwrap();
-    fixture.world.impair(0, Impairment { loss: 1.0, ..Impairment::default() });
-    let slice = Slice { region, offset: 0, len: LEN as u32 };
+    let region = fixture
+        .world
+        .stack(0)
+        .register(Arc::clone(&fixture.region), "/srv/file")
+        .unwrap();
+    fixture.world.impair(
+        0,
+        Impairment {
+            loss: 1.0,
+            ..Impairment::default()
+        },
+    );
+    let slice = Slice {
+        region,
+        offset: 0,
+        len: LEN as u32,
+    };
     let now = fixture.world.now();
-    let mut sent = fixture.world.stack(0).send_slices(now, fixture.sender, &[slice]).unwrap();
+    let mut sent = fixture
+        .world
+        .stack(0)
+        .send_slices(now, fixture.sender, &[slice])
+        .unwrap();
     fixture.world.settle();
-    assert!(fixture.wire.borrow().bytes.len() > 10_000, "the initial window was sent, and lost");
+    assert!(
+        fixture.wire.borrow().bytes.len() > 10_000,
+        "the initial window was sent, and lost"
+    );
 
     meddle(&fixture.region);
     fixture.world.impair(0, Impairment::default());
     let (mut received, mut closed) = (Vec::new(), [None, None]);
     let mut buffer = [0; 10_000];
     let deadline = fixture.world.now() + Duration::from_secs(300);
-    while fixture.world.now() < deadline && received.len() < LEN && closed.iter().any(Option::is_none) {
+    while fixture.world.now() < deadline
+        && received.len() < LEN
+        && closed.iter().any(Option::is_none)
+    {
         let now = fixture.world.now();
         for (node, closed) in closed.iter_mut().enumerate() {
             while let Some(event) = fixture.world.stack(node).poll_event() {
@@ -98,11 +147,23 @@ fn send(suite: Suite, meddle: impl FnOnce(&Region)) -> (Vec<u8>, [Option<CloseRe
             }
         }
         if sent < LEN {
-            let rest = Slice { region, offset: sent as u64, len: (LEN - sent) as u32 };
-            sent += fixture.world.stack(0).send_slices(now, fixture.sender, &[rest]).unwrap_or(0);
+            let rest = Slice {
+                region,
+                offset: sent as u64,
+                len: (LEN - sent) as u32,
+            };
+            sent += fixture
+                .world
+                .stack(0)
+                .send_slices(now, fixture.sender, &[rest])
+                .unwrap_or(0);
         }
         loop {
-            match fixture.world.stack(1).read(now, fixture.receiver, &mut buffer) {
+            match fixture
+                .world
+                .stack(1)
+                .read(now, fixture.receiver, &mut buffer)
+            {
                 Ok(0) | Err(SocketError::WouldBlock | SocketError::Closed(_)) => break,
                 Ok(len) => received.extend_from_slice(&buffer[..len]),
                 Err(error) => panic!("{error}"),
@@ -121,7 +182,10 @@ fn unchanged_memory_is_verified_and_sent_again() {
         let (received, closed, fixture) = send(suite, |_| {});
         assert_eq!(received, data(), "{suite}: {closed:?}");
         assert!(!fixture.wire.borrow().changed, "{suite}");
-        assert!(fixture.world.nic(0).counters().tx_tls_verified > 0, "{suite}");
+        assert!(
+            fixture.world.nic(0).counters().tx_tls_verified > 0,
+            "{suite}"
+        );
     }
 }
 
@@ -135,19 +199,31 @@ fn changed_memory_is_never_sent_again_and_ends_the_connection() {
                 assert!(region.read(at, &mut byte));
                 assert!(region.write(at, &[byte[0] ^ 0x20]));
             });
-            assert!(!fixture.wire.borrow().changed, "{suite}, {at}: a counter was used twice");
+            assert!(
+                !fixture.wire.borrow().changed,
+                "{suite}, {at}: a counter was used twice"
+            );
             assert_eq!(received, [], "{suite}, {at}");
-            let expected = CloseReason::SourceChanged { name: "/srv/file".into(), offset: 0 };
+            let expected = CloseReason::SourceChanged {
+                name: "/srv/file".into(),
+                offset: 0,
+            };
             assert_eq!(closed[0], Some(expected), "{suite}, {at}");
             assert_eq!(closed[1], Some(CloseReason::Reset), "{suite}, {at}");
-            assert_eq!(fixture.world.nic(0).counters().tx_tls_source_changed, 1, "{suite}, {at}");
+            assert_eq!(
+                fixture.world.nic(0).counters().tx_tls_source_changed,
+                1,
+                "{suite}, {at}"
+            );
         }
     }
 }
 
 #[test]
 fn memory_that_changes_beyond_what_was_sent_is_sent_as_it_is_then() {
-    let (received, closed, fixture) = send(Suite::DEFAULT, |region| assert!(region.write(90_000, &[1, 2, 3])));
+    let (received, closed, fixture) = send(Suite::DEFAULT, |region| {
+        assert!(region.write(90_000, &[1, 2, 3]))
+    });
     let mut expected = data();
     expected[90_000..90_003].copy_from_slice(&[1, 2, 3]);
     assert_eq!(received, expected, "{closed:?}");

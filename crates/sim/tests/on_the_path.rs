@@ -12,7 +12,9 @@ use sim::{Suite, World, WorldConfig};
 fn flip(frame: &mut [u8], l4_offset: usize, at: usize) {
     let word = (at - l4_offset) / 2 * 2 + l4_offset;
     let sum_at = l4_offset + 16;
-    let read = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame.get(at + 1).copied().unwrap_or(0)]);
+    let read = |frame: &[u8], at: usize| {
+        u16::from_be_bytes([frame[at], frame.get(at + 1).copied().unwrap_or(0)])
+    };
     let old = read(frame, word);
     frame[at] ^= 1;
     let new = read(frame, word);
@@ -29,7 +31,10 @@ struct Connection {
 fn connect(suite: Suite, offload: Offload) -> Connection {
     let mut world = World::new(WorldConfig::default());
     let address = SocketAddr::new(World::address(1, true), 1000);
-    let listener = world.stack(1).listen(address, ListenOptions::default()).unwrap();
+    let listener = world
+        .stack(1)
+        .listen(address, ListenOptions::default())
+        .unwrap();
     let now = world.now();
     let sender = world.stack(0).connect(now, address).unwrap();
     let receiver = loop {
@@ -43,9 +48,19 @@ fn connect(suite: Suite, offload: Offload) -> Connection {
     world.settle();
     let [out, back] = [1, 2].map(|seed| suite.keys(seed));
     let now = world.now();
-    world.stack(0).install_tls(now, sender, out.clone(), back.clone(), offload).unwrap();
-    world.stack(1).install_tls(now, receiver, back, out, offload).unwrap();
-    Connection { world, ends: [sender, receiver], closed: [None, None] }
+    world
+        .stack(0)
+        .install_tls(now, sender, out.clone(), back.clone(), offload)
+        .unwrap();
+    world
+        .stack(1)
+        .install_tls(now, receiver, back, out, offload)
+        .unwrap();
+    Connection {
+        world,
+        ends: [sender, receiver],
+        closed: [None, None],
+    }
 }
 
 impl Connection {
@@ -67,6 +82,8 @@ impl Connection {
             {
                 sent += len;
             }
+            // An alert comes to whoever reads.
+            let _ = self.world.stack(0).read(now, self.ends[0], &mut buffer);
             loop {
                 match self.world.stack(1).read(now, self.ends[1], &mut buffer) {
                     Ok(0) | Err(SocketError::WouldBlock | SocketError::Closed(_)) => break,
@@ -89,33 +106,56 @@ fn forge(suite: Suite, offload: Offload, in_tag: bool) {
     let (start, done) = (Rc::new(Cell::new(None)), Rc::new(Cell::new(false)));
     let (isn, forged) = (Rc::clone(&start), Rc::clone(&done));
     connection.world.observe(move |node, frame| {
-        let Ok(parsed) = wire::packet::parse(frame) else { return };
+        let Ok(parsed) = wire::packet::parse(frame) else {
+            return;
+        };
         if node != 0 || parsed.payload_len == 0 {
             return;
         }
         if isn.get().is_none() {
             isn.set(Some(parsed.tcp.seq));
         }
-        let record = 16_384 + match (suite.version, suite.algorithm) {
-            (l5p::tls::Version::Tls13, _) => 22,
-            (_, l5p::tls::Algorithm::ChaCha20Poly1305) => 21,
-            _ => 29,
+        let record = 16_384
+            + match (suite.version, suite.algorithm) {
+                (l5p::tls::Version::Tls13, _) => 22,
+                (_, l5p::tls::Algorithm::ChaCha20Poly1305) => 21,
+                _ => 29,
+            };
+        let wanted = if in_tag {
+            record * 3 - 1
+        } else {
+            record * 2 + 20
         };
-        let wanted = if in_tag { record * 3 - 1 } else { record * 2 + 20 };
         let at = isn.get().expect("just set").distance_to(parsed.tcp.seq);
         if (at..at + parsed.payload_len).contains(&wanted) && !forged.get() {
             forged.set(true);
-            flip(frame, parsed.l4_offset, parsed.payload_offset + (wanted - at) as usize);
+            flip(
+                frame,
+                parsed.l4_offset,
+                parsed.payload_offset + (wanted - at) as usize,
+            );
         }
     });
     let received = connection.run(&data);
     assert!(done.get(), "a packet was forged");
-    assert_eq!(received, data[..16_384 * 2], "{suite}, {offload:?}: what came before the forged record, and no more");
+    assert_eq!(
+        received,
+        data[..16_384 * 2],
+        "{suite}, {offload:?}: what came before the forged record, and no more"
+    );
     match &connection.closed[1] {
-        Some(CloseReason::Tls { alert: Alert::BadRecordMac, record: 2, .. }) => {}
+        Some(CloseReason::Tls {
+            alert: Alert::BadRecordMac,
+            record: 2,
+            ..
+        }) => {}
         other => panic!("{suite}, {offload:?}: the receiver ended with {other:?}"),
     }
-    assert_eq!(connection.closed[0], Some(CloseReason::PeerAlert(20)), "{suite}, {offload:?}");
+    assert_eq!(
+        connection.closed[0],
+        Some(CloseReason::PeerAlert(20)),
+        "{suite}, {offload:?}"
+    );
 }
 
 #[test]

@@ -6,8 +6,8 @@ mod scenarios;
 use host::Offload;
 use proptest::prelude::*;
 use scenarios::{cases, link, operations, reads, suites};
-use sim::oracle::{Family, Keys, Operation, Plant, Reads, Scenario, Side, compare};
 use sim::Suite;
+use sim::oracle::{Family, Keys, Operation, Plant, Reads, Scenario, Side, compare};
 
 fn families() -> impl Strategy<Value = Family> {
     prop_oneof![Just(Family::V4), Just(Family::V6)]
@@ -20,29 +20,50 @@ fn mtus() -> impl Strategy<Value = u16> {
 
 fn scenario() -> impl Strategy<Value = Scenario> {
     (
-        (any::<u64>(), suites(), prop_oneof![Just(Keys::Installed), Just(Keys::Handshake)], families(), mtus()),
-        (link(), prop::option::of(1u32..200_000), prop_oneof![4 => Just(4 << 20), 1 => Just(416u64)]),
+        (
+            any::<u64>(),
+            suites(),
+            prop_oneof![Just(Keys::Installed), Just(Keys::Handshake)],
+            families(),
+            mtus(),
+        ),
+        (
+            link(),
+            prop::option::of(1u32..200_000),
+            prop_oneof![4 => Just(4 << 20), 1 => Just(416u64)],
+        ),
         ([reads(), reads()], operations()),
     )
-        .prop_map(|((seed, suite, keys, family, mtu), (link, wrap_within, context_memory), (reads, operations))| {
-            Scenario {
-                seed,
-                suite,
-                keys,
-                family,
-                mtu,
-                link,
-                wrap_within,
-                plant: Vec::new(),
-                context_memory,
-                reads,
-                operations,
-            }
-        })
+        .prop_map(
+            |(
+                (seed, suite, keys, family, mtu),
+                (link, wrap_within, context_memory),
+                (reads, operations),
+            )| {
+                Scenario {
+                    seed,
+                    suite,
+                    keys,
+                    family,
+                    mtu,
+                    link,
+                    wrap_within,
+                    plant: Vec::new(),
+                    context_memory,
+                    reads,
+                    operations,
+                }
+            },
+        )
 }
 
 fn plants() -> impl Strategy<Value = Vec<Plant>> {
-    let one = (any::<bool>(), 0u32..150_000, prop_oneof![Just(16_401u16), Just(0), 17u16..17_000], 1u8..12)
+    let one = (
+        any::<bool>(),
+        0u32..150_000,
+        prop_oneof![Just(16_401u16), Just(0), 17u16..17_000],
+        1u8..12,
+    )
         .prop_map(|(server, at, length, count)| Plant {
             side: if server { Side::Server } else { Side::Client },
             at,
@@ -114,10 +135,20 @@ fn on_a_calm_link_the_nic_does_all_of_every_record() {
                 let outcomes = compare(&bulk(suite, keys, operation), &[Offload::Both])
                     .unwrap_or_else(|error| panic!("{suite}, {keys:?}: {error}"));
                 for side in Side::BOTH {
-                    let tls = outcomes[1].ends[side as usize].tls.as_ref().expect("the socket is still there");
-                    assert!(tls.records_full >= 400_000 / 16_384, "{suite}, {keys:?}, {operation:?}: {tls:?}");
-                    assert!(tls.records_none + tls.records_partial <= 4, "{suite}, {keys:?}, {operation:?}: {tls:?}");
-                    assert!(outcomes[1].counter(side, "tx_tls_encrypted_bytes") >= 400_000);
+                    let tls = outcomes[1].ends[side as usize]
+                        .tls
+                        .as_ref()
+                        .expect("the socket is still there");
+                    // A handshake's last packet and the first record may come together: then the NIC learns of the
+                    // keys too late for that one, and finds its way in by itself.
+                    let late = if keys == Keys::Handshake { 6 } else { 0 };
+                    let what = format!("{suite}, {keys:?}, {operation:?}, {side:?}: {tls:?}");
+                    assert!(tls.records_full >= 400_000 / 16_384 - late, "{what}");
+                    assert!(tls.records_none + tls.records_partial <= late, "{what}");
+                    assert!(
+                        outcomes[1].counter(side, "tx_tls_encrypted_bytes") >= 400_000,
+                        "{what}"
+                    );
                 }
             }
         }
@@ -131,10 +162,21 @@ fn sequence_numbers_that_wrap_in_mid_record_change_nothing() {
             wrap_within: Some(within),
             ..bulk(Suite::DEFAULT, Keys::Installed, Operation::Write(1_000_000))
         };
-        let outcomes = compare(&scenario, &[Offload::Both]).unwrap_or_else(|error| panic!("{within}: {error}"));
-        let before_wrap = outcomes[1].client_isn.distance_to(wire::SeqNum(0));
-        assert!((1..=within + 1).contains(&before_wrap), "{within}: {:?}", outcomes[1].client_isn);
-        let tls = outcomes[1].ends[1].tls.as_ref().expect("the socket is still there");
+        let outcomes = compare(&scenario, &[Offload::Both])
+            .unwrap_or_else(|error| panic!("{within}: {error}"));
+        let before_wrap = outcomes[1]
+            .client_isn
+            .expect("a SYN")
+            .distance_to(wire::SeqNum(0));
+        assert!(
+            (1..=within + 1).contains(&before_wrap),
+            "{within}: {:?}",
+            outcomes[1].client_isn
+        );
+        let tls = outcomes[1].ends[1]
+            .tls
+            .as_ref()
+            .expect("the socket is still there");
         assert!(tls.records_full >= 1_000_000 / 16_384, "{tls:?}");
     }
 }

@@ -7,12 +7,16 @@ use host::{CloseReason, Event, ListenerId, Offload, SocketError, SocketId, Stack
 use l5p::tls::CryptoInfo;
 use nic::ring::{Region, RegionId, Slice};
 
+use super::run::is_cut_off;
 use super::{Operation, Reads, Side};
 
 /// How the connection gets its keys, from one side's point of view.
 pub(super) enum Session {
     Handshake(TlsRole),
-    Installed { transmit: CryptoInfo, receive: CryptoInfo },
+    Installed {
+        transmit: CryptoInfo,
+        receive: CryptoInfo,
+    },
 }
 
 pub(super) struct Endpoint {
@@ -50,8 +54,13 @@ impl Endpoint {
         reads: Reads,
     ) -> Self {
         let region = Region::anonymous(stream.len().max(1));
-        assert!(region.write(0, stream), "the region is as long as the stream");
-        let region = stack.register(Arc::new(region), "the payload").expect("a free region id");
+        assert!(
+            region.write(0, stream),
+            "the region is as long as the stream"
+        );
+        let region = stack
+            .register(Arc::new(region), "the payload")
+            .expect("a free region id");
         Self {
             side,
             offload,
@@ -82,6 +91,11 @@ impl Endpoint {
         self.closed.is_some()
     }
 
+    /// Whether the network would not carry the connection on.
+    pub(super) fn is_cut_off(&self) -> bool {
+        is_cut_off(self.closed.as_ref())
+    }
+
     /// When an operation that waits goes on.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.waits_until
@@ -103,7 +117,12 @@ impl Endpoint {
     }
 
     /// Takes events; `listener` is the server's.
-    pub(super) fn handle_events(&mut self, now: Instant, stack: &mut Stack, listener: Option<ListenerId>) -> bool {
+    pub(super) fn handle_events(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        listener: Option<ListenerId>,
+    ) -> bool {
         let mut moved = false;
         while let Some(event) = stack.poll_event() {
             moved = true;
@@ -115,7 +134,9 @@ impl Endpoint {
                         self.secure(now, stack, socket);
                     }
                 }
-                Event::Connected(socket) if self.side == Side::Client => self.secure(now, stack, socket),
+                Event::Connected(socket) if self.side == Side::Client => {
+                    self.secure(now, stack, socket)
+                }
                 Event::Secured(_) => self.secured = true,
                 Event::Closed(_, reason) => self.closed = Some(reason),
                 Event::Connected(_) | Event::Readable(_) | Event::Writable(_) => {}
@@ -127,7 +148,9 @@ impl Endpoint {
     fn secure(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) {
         match self.session.take() {
             Some(Session::Handshake(role)) => {
-                stack.start_tls(now, socket, role, self.offload).expect("TLS starts on a new connection");
+                stack
+                    .start_tls(now, socket, role, self.offload)
+                    .expect("TLS starts on a new connection");
             }
             Some(Session::Installed { transmit, receive }) => {
                 stack
@@ -162,7 +185,8 @@ impl Endpoint {
                 Reads::Copied(most) => {
                     self.received.resize(before + most, 0);
                     let result = stack.read(now, socket, &mut self.received[before..]);
-                    self.received.truncate(before + result.as_ref().map_or(0, |&len| len));
+                    self.received
+                        .truncate(before + result.as_ref().map_or(0, |&len| len));
                     result.map(|len| len > 0)
                 }
                 Reads::InPlace => stack.read_chunk(now, socket).map(|chunk| {
@@ -195,9 +219,17 @@ impl Endpoint {
                 let result = if left == 0 {
                     Ok(0)
                 } else if matches!(operation, Operation::Write(_)) {
-                    stack.write(now, socket, &self.stream[self.written..self.written + left as usize])
+                    stack.write(
+                        now,
+                        socket,
+                        &self.stream[self.written..self.written + left as usize],
+                    )
                 } else {
-                    let slice = Slice { region: self.region, offset: self.written as u64, len: left };
+                    let slice = Slice {
+                        region: self.region,
+                        offset: self.written as u64,
+                        len: left,
+                    };
                     stack.send_slices(now, socket, &[slice])
                 };
                 match result {

@@ -40,18 +40,29 @@ pub(super) fn streams(scenario: &Scenario) -> [Vec<u8>; 2] {
 /// A stream cipher's output differs where its input does, and by as much: knowing what ciphertext a plaintext gives under
 /// these keys, the plaintext can be changed so that the ciphertext becomes what one wants.
 fn forge(scenario: &Scenario, streams: &mut [Vec<u8>; 2]) {
-    let calm = Scenario { link: Impairment::default(), wrap_within: None, plant: Vec::new(), ..scenario.clone() };
+    let calm = Scenario {
+        link: Impairment::default(),
+        wrap_within: None,
+        plant: Vec::new(),
+        ..scenario.clone()
+    };
     let Ok(outcome) = run(&calm, streams, Offload::None) else {
         return;
     };
     for plant in &scenario.plant {
         let stream = &mut streams[plant.side as usize];
-        let ciphertext = content(scenario.suite, &outcome.wire[plant.side as usize], stream.len());
+        let ciphertext = content(
+            scenario.suite,
+            &outcome.wire[plant.side as usize],
+            stream.len(),
+        );
         let wire = &outcome.wire[plant.side as usize];
         let [high, low] = plant.length.to_be_bytes();
         let header = [23, 3, 3, high, low];
         // Positions on the wire, as the NIC counts them; those that fall on a record's header or trailer stay out.
-        let Some(&first) = ciphertext.get(plant.at as usize) else { continue };
+        let Some(&first) = ciphertext.get(plant.at as usize) else {
+            continue;
+        };
         for link in 0..usize::from(plant.count) {
             let start = first + link * (5 + usize::from(plant.length));
             for (offset, wanted) in header.into_iter().enumerate() {

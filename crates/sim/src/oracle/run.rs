@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use host::memory::ArenaLayout;
 use host::{CloseReason, ListenOptions, Offload, TlsInfo};
+use nic::ring::FunctionConfig;
 use wire::SeqNum;
 
 use super::endpoint::{Endpoint, Session};
@@ -30,6 +32,20 @@ pub struct End {
     pub tls: Option<TlsInfo>,
 }
 
+impl End {
+    /// Whether the network would not carry the connection on: a dreadful link may lose every try to reach the peer.
+    pub fn is_cut_off(&self) -> bool {
+        is_cut_off(self.closed.as_ref())
+    }
+}
+
+pub(super) fn is_cut_off(closed: Option<&CloseReason>) -> bool {
+    matches!(
+        closed,
+        Some(CloseReason::Unreachable | CloseReason::TimedOut)
+    )
+}
+
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "end of stream {}, closed {:?}", self.eof, self.closed)
@@ -47,8 +63,8 @@ pub struct Outcome {
     pub changed: Option<(Side, u64)>,
     /// Frames that both NICs sent.
     pub frames: u64,
-    /// The first sequence number of the client's.
-    pub client_isn: SeqNum,
+    /// The first sequence number of the client's, if it came so far.
+    pub client_isn: Option<SeqNum>,
     /// TCP's stream as it was on the wire, from each side: what a receiver puts together.
     pub wire: [Vec<u8>; 2],
     /// The NICs' counters.
@@ -61,7 +77,9 @@ impl Outcome {
     /// # Panics
     /// When it has no such counter.
     pub fn counter(&self, side: Side, name: &str) -> u64 {
-        let found = self.nic[side as usize].iter().find(|(counter, _)| *counter == name);
+        let found = self.nic[side as usize]
+            .iter()
+            .find(|(counter, _)| *counter == name);
         found.unwrap_or_else(|| panic!("no counter {name}")).1
     }
 }
@@ -80,7 +98,11 @@ pub struct Stalled {
 ///
 /// # Errors
 /// When the connection does not end in a virtual time in which it should.
-pub fn run(scenario: &Scenario, streams: &[Vec<u8>; 2], offload: Offload) -> Result<Outcome, Stalled> {
+pub fn run(
+    scenario: &Scenario,
+    streams: &[Vec<u8>; 2],
+    offload: Offload,
+) -> Result<Outcome, Stalled> {
     let start = match scenario.wrap_within {
         Some(within) => until_wrap(scenario, streams, within),
         None => Duration::ZERO,
@@ -91,7 +113,11 @@ pub fn run(scenario: &Scenario, streams: &[Vec<u8>; 2], offload: Offload) -> Res
 /// How long to wait so that the client's sequence numbers start at most `within` before their wrap. They rise by one
 /// every 4 µs (RFC 6528 §3); a world that goes as far as the SYN tells from where.
 fn until_wrap(scenario: &Scenario, streams: &[Vec<u8>; 2], within: u32) -> Duration {
-    let mut probe = Run::new(scenario, streams, Offload::None, Duration::ZERO);
+    let calm = Scenario {
+        link: Default::default(),
+        ..scenario.clone()
+    };
+    let mut probe = Run::new(&calm, streams, Offload::None, Duration::ZERO);
     while probe.wire.borrow().streams[0].isn.is_none() {
         assert!(probe.step(), "the client sends its SYN");
     }
@@ -105,12 +131,29 @@ struct Run {
     endpoints: [Endpoint; 2],
     listener: host::ListenerId,
     wire: Rc<RefCell<Wire>>,
+    /// Whether both sides have their keys, and their NICs know of them.
+    secured: bool,
 }
 
 impl Run {
     fn new(scenario: &Scenario, streams: &[Vec<u8>; 2], offload: Offload, start: Duration) -> Self {
         let mut node = NodeConfig::default();
         node.nic.context_memory = scenario.context_memory;
+        node.function = FunctionConfig {
+            send_entries: 256,
+            receive_entries: 512,
+            small_entries: 512,
+            large_entries: 32,
+            contexts: 64,
+            ..node.function
+        };
+        node.stack.arena = ArenaLayout {
+            header: 1024,
+            packet: 1024,
+            record: 256,
+            large: 128,
+        };
+        node.stack.max_sockets = 16;
         let mut world = World::new(WorldConfig {
             seed: scenario.seed,
             mtu: scenario.mtu,
@@ -129,7 +172,10 @@ impl Run {
         world.observe(move |node, frame| watch.borrow_mut().handle_frame(node, frame));
 
         let address = SocketAddr::new(World::address(1, scenario.family == Family::V6), PORT);
-        let listener = world.stack(1).listen(address, ListenOptions::default()).expect("the port is free");
+        let listener = world
+            .stack(1)
+            .listen(address, ListenOptions::default())
+            .expect("the port is free");
         let [client, server] = sessions(scenario);
         let mut endpoint = |side: Side, session| {
             let at = side as usize;
@@ -137,12 +183,34 @@ impl Run {
             if operations.last() != Some(&Operation::Shutdown) {
                 operations.push(Operation::Shutdown);
             }
-            Endpoint::new(side, world.stack(at), session, offload, &streams[at], &operations, scenario.reads[at])
+            Endpoint::new(
+                side,
+                world.stack(at),
+                session,
+                offload,
+                &streams[at],
+                &operations,
+                scenario.reads[at],
+            )
         };
-        let mut endpoints = [endpoint(Side::Client, client), endpoint(Side::Server, server)];
+        let mut endpoints = [
+            endpoint(Side::Client, client),
+            endpoint(Side::Server, server),
+        ];
         let now = world.now();
-        endpoints[0].socket = Some(world.stack(0).connect(now, address).expect("the peer is on the link"));
-        Self { world, endpoints, listener, wire }
+        endpoints[0].socket = Some(
+            world
+                .stack(0)
+                .connect(now, address)
+                .expect("the peer is on the link"),
+        );
+        Self {
+            world,
+            endpoints,
+            listener,
+            wire,
+            secured: false,
+        }
     }
 
     /// Everything that is due now, then the clock. `false` when there is nothing to come.
@@ -154,15 +222,23 @@ impl Run {
             moved |= self.endpoints[at].handle_events(now, self.world.stack(at), listener);
         }
         // Both sides must have installed their keys before the first record comes.
-        let go = self.endpoints.iter().all(|endpoint| endpoint.secured);
+        if !self.secured && self.endpoints.iter().all(|endpoint| endpoint.secured) {
+            self.world.settle();
+            self.secured = true;
+        }
         for at in 0..2 {
-            moved |= self.endpoints[at].poll(now, self.world.stack(at), go);
+            moved |= self.endpoints[at].poll(now, self.world.stack(at), self.secured);
         }
         moved |= self.world.step();
         if moved {
             return true;
         }
-        match self.endpoints.iter().filter_map(Endpoint::poll_timeout).min() {
+        match self
+            .endpoints
+            .iter()
+            .filter_map(Endpoint::poll_timeout)
+            .min()
+        {
             Some(when) => {
                 self.world.advance_to(when);
                 true
@@ -173,7 +249,9 @@ impl Run {
 
     fn finish(mut self) -> Result<Outcome, Stalled> {
         let deadline = self.world.now() + LONGEST;
-        while !self.endpoints.iter().all(Endpoint::is_done) {
+        while !self.endpoints.iter().all(Endpoint::is_done)
+            && !self.endpoints.iter().any(Endpoint::is_cut_off)
+        {
             if !self.step() || self.world.now() > deadline {
                 return Err(self.stalled(deadline - LONGEST));
             }
@@ -191,7 +269,12 @@ impl Run {
     }
 
     fn outcome(self) -> Outcome {
-        let Self { world, endpoints, wire, .. } = self;
+        let Self {
+            world,
+            endpoints,
+            wire,
+            ..
+        } = self;
         let nic = [0, 1].map(|at| world.nic(at).counters().iter().collect());
         let ends = endpoints.map(|endpoint| endpoint.end(&world));
         let wire = wire.borrow();
@@ -201,7 +284,7 @@ impl Run {
             leak: wire.leak,
             changed: wire.changed,
             frames: wire.frames,
-            client_isn: client.isn.expect("a connection had a SYN"),
+            client_isn: client.isn,
             wire: [client.bytes.clone(), server.bytes.clone()],
             nic,
         }
@@ -210,8 +293,15 @@ impl Run {
 
 impl Endpoint {
     fn end(self, world: &World) -> End {
-        let tls = self.socket.and_then(|socket| world.stack_ref(self.side() as usize).info(socket)?.tls);
-        End { received: self.received, eof: self.eof, closed: self.closed, tls }
+        let tls = self
+            .socket
+            .and_then(|socket| world.stack_ref(self.side() as usize).info(socket)?.tls);
+        End {
+            received: self.received,
+            eof: self.eof,
+            closed: self.closed,
+            tls,
+        }
     }
 }
 
@@ -228,8 +318,14 @@ fn sessions(scenario: &Scenario) -> [Session; 2] {
             let out = scenario.suite.keys(scenario.seed ^ 0x0c11_e217);
             let back = scenario.suite.keys(scenario.seed ^ 0x5e12_7e12);
             [
-                Session::Installed { transmit: out.clone(), receive: back.clone() },
-                Session::Installed { transmit: back, receive: out },
+                Session::Installed {
+                    transmit: out.clone(),
+                    receive: back.clone(),
+                },
+                Session::Installed {
+                    transmit: back,
+                    receive: out,
+                },
             ]
         }
     }
@@ -266,7 +362,10 @@ impl Wire {
     fn handle_frame(&mut self, node: usize, frame: &[u8]) {
         self.frames += 1;
         if self.leak.is_none() {
-            self.leak = self.plaintext.find(frame).map(|leak| (Side::BOTH[node], self.frames, leak));
+            self.leak = self
+                .plaintext
+                .find(frame)
+                .map(|leak| (Side::BOTH[node], self.frames, leak));
         }
         let Ok(parsed) = wire::packet::parse(frame) else {
             return;
@@ -294,7 +393,11 @@ impl Stream {
             self.known.resize(end, false);
         }
         let mut same = true;
-        for ((byte, known), &new) in self.bytes[at..end].iter_mut().zip(&mut self.known[at..end]).zip(payload) {
+        for ((byte, known), &new) in self.bytes[at..end]
+            .iter_mut()
+            .zip(&mut self.known[at..end])
+            .zip(payload)
+        {
             same &= !*known || *byte == new;
             if !*known {
                 (*byte, *known) = (new, true);

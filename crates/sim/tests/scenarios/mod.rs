@@ -10,8 +10,14 @@ use sim::oracle::{Operation, Reads};
 
 /// That many cases, or as many as `LONGSHORE_CASES` says.
 pub fn cases(moderate: u32) -> Config {
-    let asked = std::env::var("LONGSHORE_CASES").ok().and_then(|text| text.parse().ok());
-    Config { failure_persistence: None, max_shrink_iters: 200, ..Config::with_cases(asked.unwrap_or(moderate)) }
+    let asked = std::env::var("LONGSHORE_CASES")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    Config {
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..Config::with_cases(asked.unwrap_or(moderate))
+    }
 }
 
 pub fn suites() -> impl Strategy<Value = Suite> {
@@ -21,21 +27,33 @@ pub fn suites() -> impl Strategy<Value = Suite> {
 /// From calm to dreadful, each impairment in or out on its own.
 pub fn link() -> impl Strategy<Value = Impairment> {
     let some = |most: f64| prop_oneof![2 => Just(0.0), 1 => 0.0..most / 5.0, 1 => 0.0..most];
-    (some(0.1), some(0.1), some(0.1), some(0.05), 0u64..2000, 0u64..500).prop_map(
-        |(loss, reorder, duplicate, corrupt, delay, jitter)| Impairment {
-            loss,
-            reorder,
-            duplicate,
-            corrupt,
-            delay: Duration::from_micros(delay),
-            jitter: Duration::from_micros(jitter),
-            ..Impairment::default()
-        },
+    (
+        some(0.1),
+        some(0.1),
+        some(0.1),
+        some(0.05),
+        0u64..2000,
+        0u64..500,
     )
+        .prop_map(
+            |(loss, reorder, duplicate, corrupt, delay, jitter)| Impairment {
+                loss,
+                reorder,
+                duplicate,
+                corrupt,
+                delay: Duration::from_micros(delay),
+                jitter: Duration::from_micros(jitter),
+                ..Impairment::default()
+            },
+        )
 }
 
 pub fn reads() -> impl Strategy<Value = Reads> {
-    prop_oneof![Just(Reads::InPlace), (1usize..100_000).prop_map(Reads::Copied), Just(Reads::Copied(65_536))]
+    prop_oneof![
+        Just(Reads::InPlace),
+        (1usize..100_000).prop_map(Reads::Copied),
+        Just(Reads::Copied(65_536))
+    ]
 }
 
 /// What both sides do: mostly writes, of sizes around those of packets and records. Only the server awaits bytes: two
@@ -45,7 +63,11 @@ pub fn operations() -> impl Strategy<Value = [Vec<Operation>; 2]> {
         10 => operation(),
         1 => (0u32..50_000).prop_map(Operation::Await),
     ];
-    (prop::collection::vec(operation(), 0..10), prop::collection::vec(server, 0..10)).prop_map(Into::into)
+    (
+        prop::collection::vec(operation(), 0..10),
+        prop::collection::vec(server, 0..10),
+    )
+        .prop_map(Into::into)
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
