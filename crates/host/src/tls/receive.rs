@@ -286,8 +286,11 @@ impl Session {
         }
         // Keys from elsewhere: nobody is there to make new ones.
         let violation = match (opened.content_type, content) {
-            (ContentType::ALERT, [_, 0]) => {
-                self.peer_closed = true;
+            (ContentType::ALERT, [1 | 2, code]) => {
+                match *code {
+                    0 => self.peer_closed = true,
+                    code => self.peer_alert = Some(code),
+                }
                 return Ok(());
             }
             (ContentType::HANDSHAKE, [kind, ..]) => Violation::HandshakeMessage(*kind),
@@ -302,6 +305,9 @@ impl Session {
 
     /// Does what the messages of the record opened last ask for.
     fn follow_up(&mut self, stream: &Stream, out: &mut Outgoing<'_>) -> Option<CloseReason> {
+        if let Some(code) = self.peer_alert.take() {
+            return Some(CloseReason::PeerAlert(code));
+        }
         while let Some(event) = self
             .post_handshake
             .as_mut()

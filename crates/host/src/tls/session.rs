@@ -50,6 +50,8 @@ pub(crate) struct Session {
     pub(super) opened_len: u32,
     /// The peer has sent close_notify.
     pub(super) peer_closed: bool,
+    /// An alert of the peer's that was read and not acted on yet, where the keys are from elsewhere.
+    pub(super) peer_alert: Option<u8>,
     /// Questions of the NIC's that are not answered.
     pub(super) questions: u32,
     pub(super) stats: Stats,
@@ -92,6 +94,7 @@ impl Session {
             opened: VecDeque::new(),
             opened_len: 0,
             peer_closed: false,
+            peer_alert: None,
             questions: 0,
             stats: Stats::default(),
         };
