@@ -24,6 +24,16 @@ pub struct Validators {
     pub modified: SystemTime,
 }
 
+impl Default for Validators {
+    /// Of what has only one version.
+    fn default() -> Self {
+        Validators {
+            tag: EntityTag(String::new()),
+            modified: SystemTime::UNIX_EPOCH,
+        }
+    }
+}
+
 /// What the preconditions of a request say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
