@@ -1,8 +1,10 @@
-//! The bodies of the fuzz targets. `cargo test` runs the same functions over `corpus/`, see [`replay`].
+//! The bodies of the fuzz targets, run by `cargo +nightly fuzz run TARGET`. `cargo test` runs the same functions over
+//! `corpus/`, see [`replay`].
 
 pub mod l5p_reader;
 pub mod l5p_walker;
 pub mod nic_descriptors;
+pub mod nic_receive;
 pub mod replay;
 pub mod wire_icmp;
 pub mod wire_packet;
