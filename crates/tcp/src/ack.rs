@@ -104,7 +104,7 @@ impl Connection {
 
     fn advance(&mut self, now: Time, ack: SeqNum, advanced: u32, delivery: &mut Delivery) {
         self.board.acknowledge(ack, delivery);
-        self.snd.una = ack;
+        self.snd.advance(ack);
         self.snd.progress_at = now;
         self.rtt.reset_backoff();
         let fin = u32::from(ack.after(self.snd.write_seq));

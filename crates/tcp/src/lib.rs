@@ -44,6 +44,8 @@ mod state;
 mod tcb;
 mod time;
 mod time_wait;
+#[cfg(test)]
+mod tests;
 mod timeout;
 mod timer;
 

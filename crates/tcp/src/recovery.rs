@@ -242,11 +242,21 @@ impl Connection {
             return;
         }
         if self.recovery.phase == Phase::Recovery {
-            self.congestion.set_cwnd(self.congestion.ssthresh());
+            self.leave_recovery();
         }
         self.recovery.phase = Phase::Open;
         self.recovery.duplicate_acks = 0;
         self.rack.note_recovered();
+    }
+
+    /// The window is the threshold now. Where the peer's window held back new data in recovery, little is in flight, and
+    /// all of it at once would overflow a queue (RFC 6582 §3.2 step 3): slow start makes up the rest.
+    fn leave_recovery(&mut self) {
+        const BURST_SEGMENTS: u32 = 10;
+        let ssthresh = self.congestion.ssthresh();
+        let burst = (ssthresh / 4).max(BURST_SEGMENTS * u32::from(self.snd.mss));
+        let cwnd = self.pipe().saturating_add(burst).min(ssthresh);
+        self.congestion.set_cwnd(cwnd);
     }
 
     /// Duplicate ACKs in place of SACK (RFC 5681 §3.2, RFC 6582 §3.2).

@@ -27,6 +27,9 @@ pub(crate) struct Receiver {
     pub(crate) last_ack_sent: SeqNum,
     buffer: u32,
     buffer_max: u32,
+    /// What of the buffer is offered: it follows the buffer by twice what arrives, so that a buffer that grows does not
+    /// let loose a burst.
+    share: u32,
     /// Payload bytes per packet that the peer is thought to send.
     pub(crate) mss: u16,
     /// The peer's FIN was taken: `nxt` counts it.
@@ -61,6 +64,7 @@ impl Receiver {
             // A window that the scale can't express would never open.
             buffer: config.rcv_buf.max(granule * 4).min(buffer_max),
             buffer_max,
+            share: 0,
             mss: config.mss,
             fin_taken: false,
             fin: None,
@@ -79,6 +83,7 @@ impl Receiver {
         self.nxt = irs + 1;
         self.read = self.nxt;
         self.last_ack_sent = self.nxt;
+        self.share = self.buffer;
         self.edge = self.nxt + self.buffer.min(u32::from(u16::MAX));
     }
 
@@ -102,9 +107,9 @@ impl Receiver {
 
     /// The window to offer now. It grows by steps worth a packet or half the buffer (RFC 9293 §3.8.6.2.2).
     fn window(&self) -> u32 {
-        let free = self.buffer.saturating_sub(self.unread());
+        let free = self.share.saturating_sub(self.unread());
         let offered = self.offered();
-        let step = u32::from(self.mss).min(self.buffer / 2).max(1);
+        let step = u32::from(self.mss).min(self.share / 2).max(1);
         if free >= offered.saturating_add(step) {
             free
         } else {
@@ -127,6 +132,10 @@ impl Receiver {
             .saturating_sub(self.ack.packets.min(255) as u8);
         self.ack.packets = 0;
         self.ack.now = false;
+    }
+
+    fn note_in_order(&mut self, bytes: u32) {
+        self.share = self.share.saturating_add(bytes.saturating_mul(2)).min(self.buffer);
     }
 
     /// Data goes the other way at once: ACKs can wait to ride on it.
@@ -161,13 +170,7 @@ impl Receiver {
                 .is_none_or(|end| end.at_or_before(self.edge)),
             "nothing is held beyond the window"
         );
-        assert!(
-            self.unread()
-                <= self
-                    .nxt
-                    .distance_to(self.edge)
-                    .saturating_add(self.unread())
-        );
+        assert!(self.share <= self.buffer && self.buffer <= self.buffer_max);
     }
 
     /// Takes payload at `seq`. Returns what to keep, and whether it closed a gap or came out of order.
@@ -261,6 +264,7 @@ impl Connection {
         }
         let advanced = before.distance_to(self.rcv.nxt);
         received.advanced = advanced > 0;
+        self.rcv.note_in_order(advanced);
         self.stats.bytes_received += u64::from(advanced);
         if self.rcv.fin == Some(self.rcv.nxt) {
             self.rcv.nxt += 1;

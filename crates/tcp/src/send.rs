@@ -101,6 +101,13 @@ impl Sender {
         }
     }
 
+    /// Everything before `una` is acknowledged.
+    pub(crate) fn advance(&mut self, una: SeqNum) {
+        self.una = una;
+        // Positions stay within half the sequence space of each other.
+        self.short_end = self.short_end.max(una);
+    }
+
     /// Bytes queued and never sent.
     pub(crate) fn unsent(&self) -> u32 {
         if self.nxt.before(self.write_seq) {

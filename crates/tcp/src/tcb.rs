@@ -382,7 +382,9 @@ impl Connection {
         if !self.state.may_send() || self.snd.fin_queued {
             return 0;
         }
-        let first = self.snd.una.max(self.snd.iss + 1);
+        // Before the handshake is complete our SYN is outstanding too.
+        let syn = u32::from(!self.state.is_synchronized());
+        let first = self.snd.una + syn;
         self.settings
             .snd_buf
             .saturating_sub(first.distance_to(self.snd.write_seq))
