@@ -89,7 +89,7 @@ if serve offload --offload both; then
     name='curl from serve: 16 at once'
     list=()
     for i in {1..16}; do list+=(-o "$scratch/got-$i" "https://$ours4/large"); done
-    curl -s --max-time 120 --parallel --parallel-immediate --parallel-max 16 --http1.1 --cacert "$scratch/ca.pem" "${list[@]}"
+    curl -s --no-progress-meter --max-time 120 --parallel --parallel-immediate --parallel-max 16 --http1.1 --cacert "$scratch/ca.pem" "${list[@]}"
     wrong=0
     for i in {1..16}; do cmp -s "$scratch/root/large" "$scratch/got-$i" || wrong=$((wrong + 1)); done
     rm -f "$scratch"/got-*

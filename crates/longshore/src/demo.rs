@@ -13,7 +13,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::bench::Mode;
-use download::{Content, Download, download};
+use download::{Content, download};
 
 /// Settings of `demo`.
 #[derive(Clone, Debug, Args)]
