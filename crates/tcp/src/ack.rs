@@ -188,7 +188,7 @@ impl Connection {
             State::FinWait1 => {
                 self.state = State::FinWait2;
                 if self.detached {
-                    let until = now.after(self.settings.fin_wait_2);
+                    let until = now.after(self.settings.fin_wait_2());
                     self.timers.set(crate::timer::Timer::Linger, until);
                 }
                 true

@@ -172,7 +172,7 @@ impl Connection {
             if self.state == State::TimeWait {
                 // RFC 9293 §3.10.7.4: the peer's FIN again restarts the rest.
                 self.timers
-                    .set(Timer::Linger, now.after(self.settings.time_wait));
+                    .set(Timer::Linger, now.after(self.settings.time_wait()));
             }
         } else {
             self.challenge(now);
@@ -218,7 +218,7 @@ impl Connection {
 
     fn complete_handshake(&mut self, now: Time, ack: SeqNum) {
         debug_assert_eq!(ack, self.snd.iss + 1);
-        let rtt = (self.snd.syn_retries == 0).then(|| now.since(self.snd.syn_sent_at));
+        let rtt = (self.snd.syn_retries == 0).then(|| now.since(self.snd.sent_at));
         self.snd.syn_due = false;
         self.acknowledge_syn();
         self.establish(now, rtt);
@@ -239,7 +239,7 @@ impl Connection {
         self.state = State::TimeWait;
         self.timers.cancel_all();
         self.timers
-            .set(Timer::Linger, now.after(self.settings.time_wait));
+            .set(Timer::Linger, now.after(self.settings.time_wait()));
         self.events.time_wait = true;
     }
 

@@ -156,14 +156,33 @@ impl Congestion {
         }
     }
 
-    /// Takes back a reduction that was not called for.
-    pub(crate) fn undo(&mut self, before: Congestion) {
-        let cwnd = self.cwnd.max(before.cwnd);
-        *self = Self {
-            cwnd,
-            mss: self.mss,
-            initial: self.initial,
-            ..before
+    /// What [`undo`](Self::undo) goes back to.
+    pub(crate) fn before(&self) -> Before {
+        let w_max = match &self.algorithm {
+            State::NewReno(_) => 0.0,
+            State::Cubic(cubic) => cubic.w_max(),
         };
+        Before {
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            w_max,
+        }
     }
+
+    /// Takes back a reduction that was not called for (RFC 4015 §3.2, RFC 9438 §4.9).
+    pub(crate) fn undo(&mut self, before: &Before) {
+        self.cwnd = self.cwnd.max(before.cwnd);
+        self.ssthresh = before.ssthresh;
+        if let State::Cubic(cubic) = &mut self.algorithm {
+            cubic.undo(before.w_max);
+        }
+    }
+}
+
+/// A window before its reduction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    cwnd: u32,
+    ssthresh: u32,
+    w_max: f32,
 }

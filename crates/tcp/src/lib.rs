@@ -42,10 +42,10 @@ mod send_queue;
 mod settings;
 mod state;
 mod tcb;
-mod time;
-mod time_wait;
 #[cfg(test)]
 mod tests;
+mod time;
+mod time_wait;
 mod timeout;
 mod timer;
 

@@ -9,9 +9,13 @@ use wire::tcp::SackBlocks;
 const MAX_RANGES: usize = 8192;
 const RECENT: usize = 4;
 
-/// Disjoint ranges above `rcv_nxt`, and which of them to report first.
+/// Disjoint ranges above `rcv_nxt`, and which of them to report first. Nothing is allocated for a connection whose
+/// segments all come in order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ranges {
+pub(crate) struct Ranges(Option<Box<Held>>);
+
+#[derive(Clone, Debug, Default)]
+struct Held {
     sorted: VecDeque<(SeqNum, SeqNum)>,
     /// A position in each of the ranges that changed last, the latest first.
     recent: [SeqNum; RECENT],
@@ -33,16 +37,46 @@ pub(crate) enum Insertion {
 
 impl Ranges {
     pub(crate) fn is_empty(&self) -> bool {
-        self.sorted.is_empty()
+        self.0.as_ref().is_none_or(|held| held.sorted.is_empty())
     }
 
     /// Position after the last byte of the last range.
     pub(crate) fn end(&self) -> Option<SeqNum> {
-        self.sorted.back().map(|range| range.1)
+        self.0.as_ref()?.sorted.back().map(|range| range.1)
     }
 
     /// Adds `start..end`, which lies above `rcv_nxt`.
     pub(crate) fn insert(&mut self, start: SeqNum, end: SeqNum) -> Insertion {
+        self.0.get_or_insert_default().insert(start, end)
+    }
+
+    /// Data is in order up to `nxt`: takes the ranges that follow on, and returns how far that reaches.
+    pub(crate) fn advance(&mut self, nxt: SeqNum) -> SeqNum {
+        self.0.as_mut().map_or(nxt, |held| held.advance(nxt))
+    }
+
+    /// A range came again: the next ACK says so in its first block.
+    pub(crate) fn note_duplicate(&mut self, start: SeqNum, end: SeqNum) {
+        self.0.get_or_insert_default().duplicate = Some((start, end));
+    }
+
+    /// Something to put in a SACK option.
+    pub(crate) fn has_report(&self) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|held| held.duplicate.is_some() || !held.sorted.is_empty())
+    }
+
+    /// The SACK blocks of an ACK, at most `room`: a duplicate, then the ranges that changed last (RFC 2018 §4).
+    pub(crate) fn take_report(&mut self, room: usize) -> SackBlocks {
+        self.0
+            .as_mut()
+            .map_or(SackBlocks::EMPTY, |held| held.take_report(room))
+    }
+}
+
+impl Held {
+    fn insert(&mut self, start: SeqNum, end: SeqNum) -> Insertion {
         debug_assert!(start.before(end));
         // The first range that touches it, if any does.
         let first = self.sorted.partition_point(|range| range.1.before(start));
@@ -71,8 +105,7 @@ impl Ranges {
         Insertion::New
     }
 
-    /// Data is in order up to `nxt`: takes the ranges that follow on, and returns how far that reaches.
-    pub(crate) fn advance(&mut self, mut nxt: SeqNum) -> SeqNum {
+    fn advance(&mut self, mut nxt: SeqNum) -> SeqNum {
         while let Some(&(start, end)) = self.sorted.front() {
             if start.after(nxt) {
                 break;
@@ -83,18 +116,7 @@ impl Ranges {
         nxt
     }
 
-    /// A range came again: the next ACK says so in its first block.
-    pub(crate) fn note_duplicate(&mut self, start: SeqNum, end: SeqNum) {
-        self.duplicate = Some((start, end));
-    }
-
-    /// Something to put in a SACK option.
-    pub(crate) fn has_report(&self) -> bool {
-        self.duplicate.is_some() || !self.sorted.is_empty()
-    }
-
-    /// The SACK blocks of an ACK, at most `room`: a duplicate, then the ranges that changed last (RFC 2018 §4).
-    pub(crate) fn take_report(&mut self, room: usize) -> SackBlocks {
+    fn take_report(&mut self, room: usize) -> SackBlocks {
         let mut blocks = SackBlocks::EMPTY;
         if let Some((start, end)) = self.duplicate.take() {
             blocks.push(start, end);

@@ -2,7 +2,7 @@
 
 use wire::SeqNum;
 
-use crate::congestion::Congestion;
+use crate::congestion::Before;
 use crate::time::Time;
 use crate::timer::Timer;
 use crate::{Connection, rack::Rack};
@@ -37,7 +37,7 @@ pub(crate) struct Recovery {
 /// What to go back to if nothing was lost after all.
 #[derive(Clone, Debug)]
 struct Undo {
-    before: Congestion,
+    before: Before,
     /// TSval of the first retransmission (RFC 3522).
     first_resent: Option<u32>,
     /// Bytes resent and not reported as duplicates (RFC 2883 §5).
@@ -287,7 +287,7 @@ impl Connection {
 
     fn save_for_undo(&mut self) {
         self.recovery.undo = Some(Undo {
-            before: self.congestion.clone(),
+            before: self.congestion.before(),
             first_resent: None,
             resent: 0,
         });
@@ -316,7 +316,7 @@ impl Connection {
             return;
         }
         let undo = self.recovery.undo.take().expect("checked above");
-        self.congestion.undo(undo.before);
+        self.congestion.undo(&undo.before);
         self.board.unmark_lost();
         self.recovery.phase = Phase::Open;
         self.recovery.duplicate_acks = 0;

@@ -135,7 +135,10 @@ impl Receiver {
     }
 
     fn note_in_order(&mut self, bytes: u32) {
-        self.share = self.share.saturating_add(bytes.saturating_mul(2)).min(self.buffer);
+        self.share = self
+            .share
+            .saturating_add(bytes.saturating_mul(2))
+            .min(self.buffer);
     }
 
     /// Data goes the other way at once: ACKs can wait to ride on it.
@@ -289,7 +292,7 @@ impl Connection {
             ack.now = true;
             ack.quick = QUICK_ACKS;
         }
-        match self.settings.delayed_ack {
+        match self.settings.delayed_ack() {
             Some(delay) if ack.packets < 2 && ack.quick == 0 => {
                 if !ack.now && !self.timers.is_set(Timer::DelayedAck) {
                     self.timers.set(Timer::DelayedAck, now.after(delay));

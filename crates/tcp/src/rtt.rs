@@ -1,36 +1,47 @@
 //! Round-trip time and retransmission timeout (RFC 6298).
 
-use crate::time::{Nanos, SECOND, Time};
+use crate::time::{MICROSECOND, Nanos, SECOND, Time};
 
 /// RTO before the first sample (RFC 6298 §2.1).
 const INITIAL_RTO: Nanos = SECOND;
 /// RTO when the handshake itself needed a retransmission (RFC 6298 §5.7).
 const RTO_AFTER_SYN_LOSS: Nanos = 3 * SECOND;
 const MAX_RTO: Nanos = 120 * SECOND;
-/// The minimum is over this to twice this time.
-const MIN_WINDOW: Nanos = 150 * SECOND;
+/// The minimum is over this to twice this time, in seconds.
+const MIN_WINDOW: u32 = 150;
 
+/// Kept in microseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
     /// Zero before the first sample.
-    smoothed: Nanos,
-    variation: Nanos,
+    smoothed: u32,
+    variation: u32,
     /// Minima of the window before and of this one.
-    minima: [Nanos; 2],
-    window_started: Time,
-    base_rto: Nanos,
-    min_rto: Nanos,
+    minima: [u32; 2],
+    /// In seconds.
+    window_started: u32,
+    base_rto: u32,
+    min_rto: u32,
     backoff: u8,
+}
+
+fn micros(span: Nanos) -> u32 {
+    u32::try_from(span / MICROSECOND).unwrap_or(u32::MAX).max(1)
+}
+
+fn span(micros: u32) -> Nanos {
+    u64::from(micros) * MICROSECOND
 }
 
 impl Rtt {
     pub(crate) fn new(min_rto: Nanos) -> Self {
+        let min_rto = micros(min_rto);
         Self {
             smoothed: 0,
             variation: 0,
-            minima: [Nanos::MAX; 2],
-            window_started: Time(0),
-            base_rto: INITIAL_RTO.max(min_rto),
+            minima: [u32::MAX; 2],
+            window_started: 0,
+            base_rto: micros(INITIAL_RTO).max(min_rto),
             min_rto,
             backoff: 0,
         }
@@ -44,57 +55,57 @@ impl Rtt {
 
     /// Takes a sample that is too coarse to tell the minimum by.
     pub(crate) fn sample_coarse(&mut self, rtt: Nanos) {
-        let rtt = rtt.max(1);
+        let rtt = micros(rtt).min(micros(MAX_RTO));
         if self.smoothed == 0 {
             self.smoothed = rtt;
             self.variation = rtt / 2;
         } else {
             let error = self.smoothed.abs_diff(rtt);
             self.variation = (3 * self.variation + error) / 4;
-            self.smoothed = (7 * self.smoothed + rtt) / 8;
+            self.smoothed = ((7 * u64::from(self.smoothed) + u64::from(rtt)) / 8).max(1) as u32;
         }
         // The variation's part is never less than the minimum, so that a steady path leaves room for a delayed ACK.
-        self.base_rto = (self.smoothed + (4 * self.variation).max(self.min_rto)).min(MAX_RTO);
+        let margin = (4 * self.variation).max(self.min_rto);
+        self.base_rto = self.smoothed.saturating_add(margin).min(micros(MAX_RTO));
     }
 
     pub(crate) fn note_minimum(&mut self, now: Time, rtt: Nanos) {
-        if now.since(self.window_started) >= MIN_WINDOW {
-            self.minima = [self.minima[1], rtt];
-            self.window_started = now;
+        let second = (now.0 / SECOND) as u32;
+        if second.wrapping_sub(self.window_started) >= MIN_WINDOW {
+            self.minima = [self.minima[1], u32::MAX];
+            self.window_started = second;
         }
-        self.minima[1] = self.minima[1].min(rtt.max(1));
+        self.minima[1] = self.minima[1].min(micros(rtt));
     }
 
     /// The handshake needed a retransmission.
     pub(crate) fn syn_was_lost(&mut self) {
         if self.smoothed == 0 {
-            self.base_rto = RTO_AFTER_SYN_LOSS;
+            self.base_rto = micros(RTO_AFTER_SYN_LOSS);
         }
     }
 
     pub(crate) fn smoothed(&self) -> Option<Nanos> {
-        (self.smoothed > 0).then_some(self.smoothed)
+        (self.smoothed > 0).then_some(span(self.smoothed))
     }
 
     pub(crate) fn variation(&self) -> Nanos {
-        self.variation
+        span(self.variation)
     }
 
     /// The smallest of the last minutes.
     pub(crate) fn minimum(&self) -> Option<Nanos> {
         let minimum = self.minima[0].min(self.minima[1]);
-        (minimum != Nanos::MAX).then_some(minimum)
+        (minimum != u32::MAX).then_some(span(minimum))
     }
 
     pub(crate) fn rto(&self) -> Nanos {
-        self.base_rto
-            .saturating_mul(1 << self.backoff.min(16))
-            .min(MAX_RTO)
+        (span(self.base_rto) << self.backoff.min(16)).min(MAX_RTO)
     }
 
     /// RTO as if it had not backed off.
     pub(crate) fn base_rto(&self) -> Nanos {
-        self.base_rto
+        span(self.base_rto)
     }
 
     pub(crate) fn back_off(&mut self) {

@@ -51,9 +51,8 @@ pub(crate) struct Sender {
     round_flight: u32,
     /// A RST is to be sent, with this sequence number.
     pub(crate) reset_at: Option<SeqNum>,
-    pub(crate) syn_sent_at: Time,
-    /// When data was sent last.
-    sent_at: Time,
+    /// When data, or the SYN, was sent last.
+    pub(crate) sent_at: Time,
     /// When the peer last acknowledged something, or data was first outstanding after a pause.
     pub(crate) progress_at: Time,
 }
@@ -84,7 +83,6 @@ impl Sender {
             round_end: iss,
             round_flight: 0,
             reset_at: None,
-            syn_sent_at: Time(0),
             sent_at: Time(0),
             progress_at: Time(0),
         }
@@ -200,7 +198,7 @@ impl Connection {
             options: self.options.syn_options(self.settings.adv_mss, timestamps),
         };
         self.snd.nxt = self.snd.iss + 1;
-        self.snd.syn_sent_at = now;
+        self.snd.sent_at = now;
         if self.rtt.backoff() == 0 {
             self.snd.progress_at = now;
         }

@@ -1,8 +1,9 @@
 //! What a connection keeps of its [`Config`].
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::time::{MILLISECOND, Nanos, nanos};
+use crate::time::{MILLISECOND, Nanos};
 use crate::{Config, KeepAlive};
 
 #[derive(Clone, Debug)]
@@ -16,11 +17,11 @@ pub(crate) struct Settings {
     pub(crate) retries: u8,
     pub(crate) snd_buf: u32,
     pub(crate) tso_max: u32,
-    pub(crate) delayed_ack: Option<Nanos>,
-    pub(crate) min_rto: Nanos,
-    pub(crate) user_timeout: Option<Nanos>,
-    pub(crate) time_wait: Nanos,
-    pub(crate) fin_wait_2: Nanos,
+    /// Milliseconds, as are those below.
+    delayed_ack: Option<NonZeroU32>,
+    user_timeout: Option<NonZeroU32>,
+    time_wait: u32,
+    fin_wait_2: u32,
     pub(crate) keep_alive: Option<Probing>,
 }
 
@@ -43,26 +44,47 @@ impl Settings {
             retries: config.retries,
             snd_buf: config.snd_buf.min(1 << 30),
             tso_max: config.tso_max.min(65_536),
-            delayed_ack: config.delayed_ack.map(nanos),
-            min_rto: nanos(config.min_rto).max(MILLISECOND),
-            user_timeout: config.user_timeout.map(nanos),
-            time_wait: nanos(config.time_wait),
-            fin_wait_2: nanos(config.fin_wait_2),
+            delayed_ack: config
+                .delayed_ack
+                .and_then(|delay| NonZeroU32::new(millis(delay))),
+            user_timeout: config
+                .user_timeout
+                .map(|limit| NonZeroU32::new(millis(limit)).unwrap_or(NonZeroU32::MIN)),
+            time_wait: millis(config.time_wait),
+            fin_wait_2: millis(config.fin_wait_2),
             keep_alive: config.keep_alive.map(Probing::from),
         }
     }
+
+    /// How long an ACK may wait; `None` if it may not.
+    pub(crate) fn delayed_ack(&self) -> Option<Nanos> {
+        self.delayed_ack
+            .map(|millis| u64::from(millis.get()) * MILLISECOND)
+    }
+
+    pub(crate) fn user_timeout(&self) -> Option<Nanos> {
+        self.user_timeout
+            .map(|millis| u64::from(millis.get()) * MILLISECOND)
+    }
+
+    pub(crate) fn time_wait(&self) -> Nanos {
+        u64::from(self.time_wait) * MILLISECOND
+    }
+
+    pub(crate) fn fin_wait_2(&self) -> Nanos {
+        u64::from(self.fin_wait_2) * MILLISECOND
+    }
+}
+
+fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }
 
 impl From<KeepAlive> for Probing {
     fn from(keep_alive: KeepAlive) -> Self {
-        let millis = |duration: Duration| {
-            u32::try_from(duration.as_millis())
-                .unwrap_or(u32::MAX)
-                .max(1)
-        };
         Self {
-            idle: millis(keep_alive.idle),
-            interval: millis(keep_alive.interval),
+            idle: millis(keep_alive.idle).max(1),
+            interval: millis(keep_alive.interval).max(1),
             probes: keep_alive.probes,
         }
     }

@@ -15,7 +15,7 @@ use crate::rtt::Rtt;
 use crate::sack::Scoreboard;
 use crate::send::Sender;
 use crate::settings::Settings;
-use crate::time::{MILLISECOND, Nanos, Time};
+use crate::time::{MILLISECOND, Nanos, Time, nanos};
 use crate::timer::{Timer, Timers};
 use crate::{CloseReason, Config, Event, Initial, State, TimeWaitEntry};
 
@@ -151,7 +151,7 @@ impl Connection {
             snd: Sender::new(isn.seq, settings.mss),
             rcv: Receiver::new(config),
             board: Scoreboard::new(isn.seq + 1),
-            rtt: Rtt::new(settings.min_rto),
+            rtt: Rtt::new(nanos(config.min_rto)),
             rack: Rack::new(isn.seq + 1),
             congestion: Congestion::new(config.congestion, mss, config.initial_window),
             recovery: Recovery::new(isn.seq),
@@ -266,7 +266,7 @@ impl Connection {
         } else if self.state == State::FinWait2 {
             self.timers.set(
                 Timer::Linger,
-                self.time(now).after(self.settings.fin_wait_2),
+                self.time(now).after(self.settings.fin_wait_2()),
             );
         }
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 /// A span in nanoseconds.
 pub(crate) type Nanos = u64;
 
+pub(crate) const MICROSECOND: Nanos = 1_000;
 pub(crate) const MILLISECOND: Nanos = 1_000_000;
 pub(crate) const SECOND: Nanos = 1_000_000_000;
 

@@ -43,7 +43,7 @@ impl Connection {
     /// The RTO, or less if the user timeout ends before it.
     pub(crate) fn retransmission_timeout(&self, now: Time) -> Nanos {
         let rto = self.rtt.rto();
-        match self.settings.user_timeout {
+        match self.settings.user_timeout() {
             Some(limit) => rto.min(self.snd.progress_at.after(limit).since(now).max(1)),
             None => rto,
         }
@@ -51,7 +51,7 @@ impl Connection {
 
     /// RFC 9293 §3.8.3: R2, in time or in tries.
     fn is_past_user_timeout(&self, now: Time, tries: u8, most: u8) -> bool {
-        match self.settings.user_timeout {
+        match self.settings.user_timeout() {
             Some(limit) => now.since(self.snd.progress_at) >= limit,
             None => tries >= most,
         }
@@ -89,7 +89,7 @@ impl Connection {
 
     /// RFC 9293 §3.8.6.1: probes go on as long as the peer answers.
     fn on_persist_timeout(&mut self, now: Time) {
-        let silent = match self.settings.user_timeout {
+        let silent = match self.settings.user_timeout() {
             Some(limit) => self.probes > 0 && now.since(self.heard_at) >= limit,
             None => self.probes >= self.settings.retries,
         };

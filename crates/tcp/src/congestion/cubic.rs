@@ -86,6 +86,16 @@ impl Cubic {
         self.epoch = None;
     }
 
+    pub(super) fn w_max(&self) -> f32 {
+        self.w_max
+    }
+
+    /// The last reduction was not called for.
+    pub(super) fn undo(&mut self, w_max: f32) {
+        self.w_max = w_max;
+        self.epoch = None;
+    }
+
     fn window_at(&self, elapsed: f64) -> f64 {
         let t = elapsed - f64::from(self.k);
         C * t * t * t + f64::from(self.w_max)

@@ -3,3 +3,15 @@
 mod pair;
 mod throughput;
 mod transfer;
+
+/// How often a property is tried; `PROPTEST_CASES` asks for more.
+fn cases(default: u32) -> proptest::prelude::ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    proptest::prelude::ProptestConfig {
+        cases: asked
+            .and_then(|cases| cases.parse().ok())
+            .unwrap_or(default),
+        max_shrink_iters: 300,
+        ..Default::default()
+    }
+}

@@ -9,6 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use tcp::{
     Chunk, CloseReason, Config, Connection, Event, Reassembly, SendQueue, State, Transmit,
+    reset_for,
 };
 use wire::SeqNum;
 use wire::tcp::{Flags, Header};
@@ -237,11 +238,7 @@ impl Side {
         let mut taken = 0;
         // What is in order and not read yet begins where reading stopped.
         let edge = self.connection.rcv_nxt() - u32::from(self.peer_fin);
-        let limit = (edge - self.connection.unread())
-            + self
-                .connection
-                .unread()
-                .min(budget);
+        let limit = (edge - self.connection.unread()) + self.connection.unread().min(budget);
         while budget > 0 {
             let Some((_, chunk)) = self.reassembly.pop_in_order(limit) else {
                 break;
@@ -270,9 +267,9 @@ impl Side {
 
     fn receive(&mut self, now: Instant, packet: &Packet) {
         let header = through_the_wire(&packet.header);
-        let received =
-            self.connection
-                .handle_segment(now, &header, packet.len(), packet.segments);
+        let received = self
+            .connection
+            .handle_segment(now, &header, packet.len(), packet.segments);
         self.connection.assert_invariants();
         if let Some(accepted) = received.data {
             assert!(accepted.skip + accepted.len <= packet.len());
@@ -308,9 +305,9 @@ impl Side {
             }
             let mut payload = Vec::new();
             if len > 0 {
-                let held = self
-                    .send
-                    .slices(header.seq, len, |chunk, at, n| payload.push(chunk.part(at, n)));
+                let held = self.send.slices(header.seq, len, |chunk, at, n| {
+                    payload.push(chunk.part(at, n))
+                });
                 assert_eq!(held, len, "what is sent is held");
             }
             packets.push(Packet {
@@ -475,8 +472,20 @@ impl Pair {
             now,
             start: now,
             sides: [
-                Side::new(now, client, setup.apps[0], streams[0].clone(), streams[1].clone()),
-                Side::new(now, server, setup.apps[1], streams[1].clone(), streams[0].clone()),
+                Side::new(
+                    now,
+                    client,
+                    setup.apps[0],
+                    streams[0].clone(),
+                    streams[1].clone(),
+                ),
+                Side::new(
+                    now,
+                    server,
+                    setup.apps[1],
+                    streams[1].clone(),
+                    streams[0].clone(),
+                ),
             ],
             links: setup.links,
             busy_until: [now; 2],
@@ -505,13 +514,21 @@ impl Pair {
             if done(self) {
                 break;
             }
-            let Some(next) = self.next_wakeup().filter(|next| *next <= end) else {
+            let Some(next) = self.next_wakeup() else {
                 break;
             };
+            if next > end {
+                self.now = end;
+                break;
+            }
             self.now = self.now.max(next);
             self.deliver();
             for side in &mut self.sides {
-                if side.connection.poll_timeout().is_some_and(|at| at <= self.now) {
+                if side
+                    .connection
+                    .poll_timeout()
+                    .is_some_and(|at| at <= self.now)
+                {
                     side.connection.handle_timeout(self.now);
                     side.connection.assert_invariants();
                 }
@@ -530,10 +547,23 @@ impl Pair {
     pub fn assert_complete(&self) {
         for (index, side) in self.sides.iter().enumerate() {
             let info = side.connection.info(self.now);
-            assert!(side.is_over(), "side {index} hangs: read {}, {info:#?}\npeer: {:#?}", side.read, self.sides[1 - index].connection.info(self.now));
-            assert_eq!(side.read, self.sides[1 - index].app.total, "side {index} got it all");
+            assert!(
+                side.is_over(),
+                "side {index} hangs: read {}, {info:#?}\npeer: {:#?}",
+                side.read,
+                self.sides[1 - index].connection.info(self.now)
+            );
+            assert_eq!(
+                side.read,
+                self.sides[1 - index].app.total,
+                "side {index} got it all"
+            );
             assert!(side.peer_fin, "side {index} saw the end");
-            assert!(matches!(side.ended, None | Some(CloseReason::Graceful)), "{:?}", side.ended);
+            assert!(
+                matches!(side.ended, None | Some(CloseReason::Graceful)),
+                "{:?}",
+                side.ended
+            );
         }
     }
 
@@ -544,7 +574,11 @@ impl Pair {
 
     /// Puts a packet on the wire towards side `to`, past filter and loss.
     pub fn inject(&mut self, to: usize, header: Header) {
-        let packet = Packet { header, payload: Vec::new(), segments: 1 };
+        let packet = Packet {
+            header,
+            payload: Vec::new(),
+            segments: 1,
+        };
         self.fly(self.now, to, packet);
     }
 
@@ -571,7 +605,10 @@ impl Pair {
         side.acks_out += u64::from(transmit.payload == 0);
         for packet in side.segment(transmit) {
             self.sides[from].packets_out += 1;
-            let keep = self.filter.as_mut().is_none_or(|filter| filter(from, &packet));
+            let keep = self
+                .filter
+                .as_mut()
+                .is_none_or(|filter| filter(from, &packet));
             if keep {
                 self.send_packet(from, packet);
             } else {
@@ -615,26 +652,51 @@ impl Pair {
     fn fly(&mut self, at: Instant, to: usize, packet: Packet) {
         self.order += 1;
         let order = self.order;
-        self.flying.push(Reverse(Flying { at, order, to, packet }));
+        self.flying.push(Reverse(Flying {
+            at,
+            order,
+            to,
+            packet,
+        }));
     }
 
     fn deliver(&mut self) {
         let mut pending: [Option<Packet>; 2] = [None, None];
-        while self.flying.peek().is_some_and(|flying| flying.0.at <= self.now) {
+        while self
+            .flying
+            .peek()
+            .is_some_and(|flying| flying.0.at <= self.now)
+        {
             let Reverse(Flying { to, packet, .. }) = self.flying.pop().expect("peeked");
             if let Some(held) = &mut pending[to] {
                 if !self.links[1 - to].coalesce.is_zero() && held.join(&packet) {
                     continue;
                 }
                 let held = pending[to].take().expect("is some");
-                self.sides[to].receive(self.now, &held);
+                self.receive(to, &held);
             }
             pending[to] = Some(packet);
         }
-        for (side, packet) in self.sides.iter_mut().zip(pending) {
+        for (to, packet) in pending.into_iter().enumerate() {
             if let Some(packet) = packet {
-                side.receive(self.now, &packet);
+                self.receive(to, &packet);
             }
+        }
+    }
+
+    fn receive(&mut self, to: usize, packet: &Packet) {
+        if self.sides[to].state() != State::Closed {
+            self.sides[to].receive(self.now, packet);
+        } else if let Some(header) = reset_for(&packet.header, packet.len()) {
+            // As a host does once it has forgotten the connection.
+            self.send_packet(
+                to,
+                Packet {
+                    header,
+                    payload: Vec::new(),
+                    segments: 1,
+                },
+            );
         }
     }
 

@@ -25,11 +25,27 @@ fn goodput(case: &Case) -> (f64, String) {
         coalesce: Duration::from_micros(20),
         ..Link::default()
     };
-    let config = Config { congestion: case.algorithm, ..Config::default() };
+    let config = Config {
+        congestion: case.algorithm,
+        ..Config::default()
+    };
     let mut pair = Pair::new(Setup {
         configs: [config.clone(), config],
-        apps: [App { total: u64::MAX / 2, write: 1 << 20, ..App::default() }, App::default()],
-        links: [Link { loss: case.loss, ..link }, link],
+        apps: [
+            App {
+                total: u64::MAX / 2,
+                write: 1 << 20,
+                ..App::default()
+            },
+            App::default(),
+        ],
+        links: [
+            Link {
+                loss: case.loss,
+                ..link
+            },
+            link,
+        ],
         seed: 7,
         ..Setup::default()
     });
@@ -37,8 +53,18 @@ fn goodput(case: &Case) -> (f64, String) {
     let info = pair.sides[0].connection.info(pair.now);
     let text = format!(
         "{:?} {} Mbit/s {} ms loss {}: {:.1} Mbit/s, cwnd {}, resent {}, timeouts {}, undos {}, dropped {}, rcv_space {}, srtt {:?}",
-        case.algorithm, case.mbit, case.rtt_ms, case.loss, pair.goodput(1) / 1e6, info.cwnd, info.bytes_retrans,
-        info.timeouts, info.undos, pair.dropped, pair.sides[1].connection.info(pair.now).rcv_space, info.srtt,
+        case.algorithm,
+        case.mbit,
+        case.rtt_ms,
+        case.loss,
+        pair.goodput(1) / 1e6,
+        info.cwnd,
+        info.bytes_retrans,
+        info.timeouts,
+        info.undos,
+        pair.dropped,
+        pair.sides[1].connection.info(pair.now).rcv_space,
+        info.srtt,
     );
     (pair.goodput(1) / (case.mbit as f64 * 1e6), text)
 }
@@ -46,7 +72,14 @@ fn goodput(case: &Case) -> (f64, String) {
 #[test]
 fn bulk_transfers_use_the_link() {
     use Algorithm::{Cubic, NewReno};
-    let case = |algorithm, mbit, rtt_ms, loss, seconds, at_least| Case { algorithm, mbit, rtt_ms, loss, seconds, at_least };
+    let case = |algorithm, mbit, rtt_ms, loss, seconds, at_least| Case {
+        algorithm,
+        mbit,
+        rtt_ms,
+        loss,
+        seconds,
+        at_least,
+    };
     let cases = [
         case(Cubic, 1_000, 20, 0.0, 5, 0.8),
         case(Cubic, 1_000, 20, 0.001, 5, 0.02),
@@ -68,4 +101,47 @@ fn bulk_transfers_use_the_link() {
         }
     }
     assert!(failed.is_empty(), "too slow: {failed:#?}");
+}
+
+#[test]
+fn zz_trace() {
+    let link = Link {
+        rate: 10_000_000_000,
+        delay: Duration::from_millis(5),
+        queue: 6_250_000,
+        coalesce: Duration::from_micros(20),
+        ..Link::default()
+    };
+    let mut pair = Pair::new(Setup {
+        apps: [
+            App {
+                total: u64::MAX / 2,
+                write: 1 << 20,
+                ..App::default()
+            },
+            App::default(),
+        ],
+        links: [link, link],
+        ..Setup::default()
+    });
+    for _ in 0..60 {
+        pair.run(Duration::from_millis(5));
+        let i = pair.sides[0].connection.info(pair.now);
+        println!(
+            "{:?} cwnd {} ssthresh {:?} inflight {} unacked {} wnd {} lost {} sacked {} drop {} rtt {:?} space {} q {} {}",
+            pair.now - pair.start,
+            i.cwnd,
+            i.ssthresh,
+            i.in_flight,
+            i.unacked,
+            i.snd_wnd,
+            i.lost,
+            i.sacked,
+            pair.dropped,
+            i.srtt,
+            pair.sides[1].connection.info(pair.now).rcv_space,
+            i.not_sent,
+            i.recovery
+        );
+    }
 }

@@ -23,9 +23,7 @@ fn an_unhurried_exchange_completes() {
     assert_eq!(pair.sides[0].resent_out + pair.sides[1].resent_out, 0);
     pair.run(HOUR);
     assert!(
-        pair.sides
-            .iter()
-            .all(|side| side.state() == State::Closed),
+        pair.sides.iter().all(|side| side.state() == State::Closed),
         "TIME-WAIT ends too"
     );
 }
@@ -47,30 +45,32 @@ fn config() -> impl Strategy<Value = Config> {
         prop_oneof![Just(16u32 << 20), 1_000u32..100_000],
     );
     let switches = (any::<[bool; 6]>(), any::<bool>());
-    (sizes, switches).prop_map(|((mss, rcv_buf, rcv_buf_max, tso_max, snd_buf), (on, delayed))| {
-        let [nagle, timestamps, sack, window_scale, cubic, _] = on;
-        Config {
-            mss,
-            rcv_buf,
-            rcv_buf_max,
-            tso_max,
-            snd_buf,
-            nagle,
-            timestamps,
-            sack,
-            window_scale,
-            congestion: if cubic {
-                Algorithm::Cubic
-            } else {
-                Algorithm::NewReno
-            },
-            delayed_ack: delayed.then_some(Duration::from_millis(40)),
-            // Patience for the worst of links.
-            retries: 60,
-            syn_retries: 30,
-            ..Config::default()
-        }
-    })
+    (sizes, switches).prop_map(
+        |((mss, rcv_buf, rcv_buf_max, tso_max, snd_buf), (on, delayed))| {
+            let [nagle, timestamps, sack, window_scale, cubic, _] = on;
+            Config {
+                mss,
+                rcv_buf,
+                rcv_buf_max,
+                tso_max,
+                snd_buf,
+                nagle,
+                timestamps,
+                sack,
+                window_scale,
+                congestion: if cubic {
+                    Algorithm::Cubic
+                } else {
+                    Algorithm::NewReno
+                },
+                delayed_ack: delayed.then_some(Duration::from_millis(40)),
+                // Patience for the worst of links.
+                retries: 60,
+                syn_retries: 30,
+                ..Config::default()
+            }
+        },
+    )
 }
 
 fn reader() -> impl Strategy<Value = Reader> {
@@ -138,7 +138,7 @@ fn setup() -> impl Strategy<Value = Setup> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(1_000))]
 
     /// RFC 9293 §3.10, and everything that repairs a link.
     #[test]
