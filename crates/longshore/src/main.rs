@@ -12,6 +12,7 @@ mod serve;
 mod signals;
 mod store;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -77,6 +78,7 @@ fn log_to_stderr() {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
 }

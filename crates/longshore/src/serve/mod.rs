@@ -46,6 +46,7 @@ pub fn run(options: &Serve) -> Result<()> {
         .map(|certificate| {
             let tls_options = TlsOptions {
                 key_log: attached.key_log.clone(),
+                alpn: vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()],
                 ..TlsOptions::default()
             };
             server_config(certificate, &tls_options)
