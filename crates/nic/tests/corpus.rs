@@ -2,10 +2,13 @@
 
 #[path = "../../../fuzz/src/nic_descriptors.rs"]
 mod nic_descriptors;
+#[path = "../../../fuzz/src/nic_receive.rs"]
+mod nic_receive;
 #[path = "../../../fuzz/src/replay.rs"]
 mod replay;
 
 #[test]
 fn stored_inputs_find_nothing() {
     replay::replay("nic_descriptors", nic_descriptors::run);
+    replay::replay("nic_receive", nic_receive::run);
 }

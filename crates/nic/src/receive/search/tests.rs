@@ -4,7 +4,7 @@ use crate::receive::toy::Toy;
 #[test]
 fn a_pattern_is_found_however_it_is_cut() {
     let layer5 = Toy::new(1, false);
-    let mut bytes = vec![0xc5; 40];
+    let mut bytes = [0xc5; 40];
     bytes[20..24].copy_from_slice(&[0xc5, 0x3a, 0, 99]);
     for first in 1..39 {
         for second in first..40 {
