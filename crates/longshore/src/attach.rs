@@ -25,6 +25,8 @@ use crate::control::CounterGroup;
 pub struct Attached {
     /// Runs it.
     pub runtime: Runtime,
+    /// The TAP's name, as the system has it.
+    pub tap: String,
     /// Its addresses.
     pub addresses: Vec<Cidr>,
     /// Where the TLS secrets go, if anywhere.
@@ -44,8 +46,9 @@ pub fn attach(wire: &Wire) -> Result<Attached> {
         checksum: clean,
     };
     let tap = Tap::open(&wire.tap, config)?;
+    let name = tap.name().to_owned();
     if let Err(error) = tap.set_up() {
-        tracing::warn!(%error, "{} can't be set up; run: ip link set {} up", wire.tap, wire.tap);
+        tracing::warn!(%error, "{name} can't be set up; run: ip link set {name} up");
     }
     let mut sinks: Vec<KeyLogSink> = Vec::new();
     if let Some(path) = &wire.keylog {
@@ -97,6 +100,7 @@ pub fn attach(wire: &Wire) -> Result<Attached> {
         .context("the NIC's thread can't be started")?;
     Ok(Attached {
         runtime,
+        tap: name,
         addresses: wire.addresses.clone(),
         key_log: all_of(sinks),
     })

@@ -184,7 +184,10 @@ fn an_idle_pair_costs_next_to_nothing() {
     let device = client.with_device(|_| cpu_time()).unwrap() - device_before;
     // Well below a millisecond on a quiet machine.
     let most = Duration::from_millis(20);
-    assert!(host < most && device < most, "idle for a second: host {host:?}, NIC {device:?}");
+    assert!(
+        host < most && device < most,
+        "idle for a second: host {host:?}, NIC {device:?}"
+    );
     client.stack().close(Instant::now(), id).unwrap();
     run_until(&mut client, |stack, _| stack.sockets().next().is_none());
     server.join().unwrap();

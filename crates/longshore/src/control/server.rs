@@ -22,7 +22,7 @@ pub enum ControlError {
     #[error(
         "the control socket {0} could not be made: {1}; give --control a path that you may write"
     )]
-    Bind(PathBuf, #[source] io::Error),
+    Bind(PathBuf, io::Error),
 }
 
 /// Bytes of a request line, and clients, at most.

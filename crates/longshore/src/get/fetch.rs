@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use host::{CloseReason, Event, Offload, SocketError, SocketId, TlsInfo, TlsRole};
 use indicatif::ProgressBar;
 use rustls::ClientConfig;
@@ -59,7 +59,8 @@ impl Fetch<'_> {
     fn open(&mut self, address: SocketAddr) -> Result<SocketId> {
         self.bar.set_message(format!("connecting to {address}"));
         let now = Instant::now();
-        let id = self.attached.runtime.stack().connect(now, address)?;
+        let connected = self.attached.runtime.stack().connect(now, address);
+        let id = connected.map_err(|error| self.explain(error))?;
         self.wait_for(id, |event| *event == Event::Connected(id))
             .with_context(|| format!("no connection to {address}"))?;
         if self.place.is_https() {
@@ -165,11 +166,7 @@ impl Fetch<'_> {
         let deadline = Instant::now() + self.patience;
         loop {
             let now = Instant::now();
-            let progress = self
-                .attached
-                .runtime
-                .poll(now)
-                .context("the interface has failed; was it removed?")?;
+            let progress = self.attached.runtime.poll(now)?;
             while let Some(event) = self.attached.runtime.stack().poll_event() {
                 if is_it(&event) {
                     return Ok(());
@@ -206,18 +203,22 @@ impl Fetch<'_> {
 
     /// The error, with what can be done about it.
     fn explain(&self, error: SocketError) -> anyhow::Error {
-        let remedy = match &error {
-            SocketError::Closed(CloseReason::Refused) => "is a server listening on that port?",
-            SocketError::Closed(CloseReason::TimedOut | CloseReason::Unreachable) => {
+        let reason = match error {
+            SocketError::Closed(reason) => reason,
+            SocketError::NoRoute(_) => return anyhow!("{error}; see --ip and --gateway"),
+            error => return error.into(),
+        };
+        let text = reason.to_string();
+        let remedy = match reason {
+            CloseReason::Refused => "is a server listening on that port?",
+            CloseReason::TimedOut | CloseReason::Unreachable => {
                 "has the other end of the TAP an address of that network, and is it up?"
             }
-            SocketError::Closed(CloseReason::Tls { what, .. })
-                if what.to_ascii_lowercase().contains("certificate") =>
-            {
+            _ if text.contains("certificate") => {
                 "give --ca the file of its authority, or --insecure to accept it"
             }
-            _ => return error.into(),
+            _ => return anyhow!(text),
         };
-        anyhow::anyhow!("{error}; {remedy}")
+        anyhow!("{text}; {remedy}")
     }
 }

@@ -72,12 +72,8 @@ pub fn run(options: &Get) -> Result<Ending> {
             }
             Outcome::Status(head) => {
                 bar.finish_and_clear();
-                eprintln!(
-                    "longshore: {} answered {} {}",
-                    place.url(),
-                    head.status,
-                    head.reason
-                );
+                let answer = format!("{} {}", head.status, head.reason);
+                eprintln!("longshore: {} answered {}", place.url(), answer.trim_end());
                 break Ending::Refused(head.status);
             }
             Outcome::Redirect(location) => {

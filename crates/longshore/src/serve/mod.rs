@@ -57,7 +57,7 @@ pub fn run(options: &Serve) -> Result<()> {
     let mut server = Server::new(store, tls, options.wire.offload.into());
     let port = options.port.unwrap_or(if options.plain { 80 } else { 443 });
     listen(&mut server, &mut attached, &options.wire, port)?;
-    announce(options, port);
+    announce(options, &attached.tap, port);
     serve(&mut server, &mut attached, control.as_mut(), &signals)?;
 
     drop(control);
@@ -74,10 +74,7 @@ fn serve(
     let mut swept = Instant::now();
     loop {
         let now = Instant::now();
-        let mut progress = attached
-            .runtime
-            .poll(now)
-            .context("the interface has failed; was it removed?")?;
+        let mut progress = attached.runtime.poll(now)?;
         progress |= server.poll(now, attached.runtime.stack());
         if now.duration_since(swept) >= SWEEP {
             swept = now;
@@ -143,7 +140,7 @@ fn listen(server: &mut Server, attached: &mut Attached, wire: &Wire, port: u16) 
 }
 
 /// Says where it serves, and what is missing on the Linux side to reach it.
-fn announce(options: &Serve, port: u16) {
+fn announce(options: &Serve, tap: &str, port: u16) {
     let (scheme, usual) = if options.plain {
         ("http", 80)
     } else {
@@ -164,7 +161,6 @@ fn announce(options: &Serve, port: u16) {
             options.root.display()
         );
     }
-    let tap = &options.wire.tap;
     for cidr in &options.wire.addresses {
         let peer = neighbour_of(cidr);
         println!("to reach it from this machine: ip addr add {peer} dev {tap}");
