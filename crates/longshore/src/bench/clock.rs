@@ -1,4 +1,4 @@
-//! How fast the cycle counter counts.
+//! How fast the cycle counter counts, and whether anybody else had the processor meanwhile.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -15,4 +15,55 @@ pub fn cycles_per_second() -> f64 {
         }
         (read_cycles() - from) as f64 / start.elapsed().as_secs_f64()
     })
+}
+
+/// Tells the steps in which the thread had the processor all the time from those in which it had to share it.
+///
+/// The cycle counter goes on while another thread runs. A step in which that happened is left out, and what the others
+/// took is scaled up by the processor time of all.
+#[derive(Clone, Copy, Debug)]
+pub struct Undisturbed {
+    processor: Duration,
+    counter: u64,
+    all: Duration,
+    clean: Duration,
+}
+
+/// Longer away than that: another thread ran. An interrupt takes less.
+const INTERRUPT: Duration = Duration::from_micros(20);
+
+impl Undisturbed {
+    /// Begins the first step.
+    pub fn start() -> Self {
+        Self {
+            processor: processor_time(),
+            counter: read_cycles(),
+            all: Duration::ZERO,
+            clean: Duration::ZERO,
+        }
+    }
+
+    /// Ends a step and begins the next; answers whether it was undisturbed.
+    pub fn step(&mut self) -> bool {
+        let (processor, counter) = (processor_time(), read_cycles());
+        let took = processor - self.processor;
+        let passed = (counter - self.counter) as f64 / cycles_per_second();
+        (self.processor, self.counter) = (processor, counter);
+        self.all += took;
+        let clean = passed < (took + INTERRUPT).as_secs_f64();
+        if clean {
+            self.clean += took;
+        }
+        clean
+    }
+
+    /// What the undisturbed steps' cycles are to be multiplied with.
+    pub fn scale(&self) -> f64 {
+        if self.clean.is_zero() { 1.0 } else { self.all.as_secs_f64() / self.clean.as_secs_f64() }
+    }
+}
+
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

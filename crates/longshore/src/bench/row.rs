@@ -34,16 +34,30 @@ pub struct Node {
 }
 
 impl Taken {
+    /// These and those.
+    pub fn plus(&self, other: &Self) -> Self {
+        self.with(other, |a, b| a + b)
+    }
+
     /// Cycles since then.
     pub fn since(&self, before: &Self) -> Self {
+        self.with(before, |now, before| now - before)
+    }
+
+    /// So many times as much.
+    pub fn times(&self, factor: f64) -> Self {
+        self.with(self, |cycles, _| (cycles as f64 * factor) as u64)
+    }
+
+    fn with(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
         Self {
-            host: self.host - before.host,
-            copy: self.copy - before.copy,
-            l5: self.l5 - before.l5,
-            tcp: self.tcp - before.tcp,
-            driver: self.driver - before.driver,
-            nic_transmit: self.nic_transmit - before.nic_transmit,
-            nic_receive: self.nic_receive - before.nic_receive,
+            host: f(self.host, other.host),
+            copy: f(self.copy, other.copy),
+            l5: f(self.l5, other.l5),
+            tcp: f(self.tcp, other.tcp),
+            driver: f(self.driver, other.driver),
+            nic_transmit: f(self.nic_transmit, other.nic_transmit),
+            nic_receive: f(self.nic_receive, other.nic_receive),
         }
     }
 }

@@ -7,6 +7,7 @@ use nic::ring::RegionId;
 
 use super::source::Source;
 use super::world::{BenchWorld, Pair, RECEIVER, SENDER};
+use super::clock::Undisturbed;
 use super::row::{Taken, pcie, resyncs, taken};
 use super::{Mode, PcieBytes, Records, Resyncs};
 
@@ -105,20 +106,54 @@ pub fn transfer(
     let before = Before::take(world, connections);
     let mut sender = Sender::new(connections, load);
     let mut receiver = Receiver::new(connections, load);
-    let mut app = [0; 2];
+    let mut cycles = CycleSum::start(world);
     while receiver.finished < connections.pairs.len() {
         let now = world.world.now();
         let start = read_cycles();
         sender.run(now, world.world.stack(SENDER), connections, source, receiver.finished)?;
         let written = read_cycles();
         let aside = receiver.run(now, world.world.stack(RECEIVER), connections, source)?;
-        app[SENDER] += written - start;
-        app[RECEIVER] += read_cycles() - written - aside;
+        let app = [written - start, read_cycles() - written - aside];
         anyhow::ensure!(world.step(), "{} stalled: nothing is under way any more", load.mode.label());
+        cycles.step(world, app);
     }
     // The last acknowledgements belong to the round.
     world.settle();
-    Ok(before.until_now(world, connections, app, receiver.verified))
+    cycles.step(world, [0; 2]);
+    Ok(before.until_now(world, connections, cycles.sum(), receiver.verified))
+}
+
+/// Adds up the cycles of the steps in which nobody else had the processor.
+struct CycleSum {
+    undisturbed: Undisturbed,
+    before: [Taken; 2],
+    sum: [Taken; 2],
+}
+
+impl CycleSum {
+    fn start(world: &BenchWorld) -> Self {
+        Self {
+            before: [SENDER, RECEIVER].map(|node| taken(&world.world, node)),
+            sum: Default::default(),
+            undisturbed: Undisturbed::start(),
+        }
+    }
+
+    /// Ends a step, in which the applications took so many cycles.
+    fn step(&mut self, world: &BenchWorld, app: [u64; 2]) {
+        let after = [SENDER, RECEIVER].map(|node| taken(&world.world, node));
+        if self.undisturbed.step() {
+            for node in [SENDER, RECEIVER] {
+                self.sum[node] = self.sum[node].plus(&after[node].since(&self.before[node]));
+                self.sum[node].host += app[node];
+            }
+        }
+        self.before = after;
+    }
+
+    fn sum(&self) -> [Taken; 2] {
+        self.sum.map(|taken| taken.times(self.undisturbed.scale()))
+    }
 }
 
 /// The sending application: writes message by message, to each connection in turn.
@@ -297,7 +332,6 @@ impl Receiver {
 /// All counters as they stood when the round began.
 struct Before {
     received: u64,
-    taken: [Taken; 2],
     pcie: [PcieBytes; 2],
     resyncs: Resyncs,
     records: Records,
@@ -308,7 +342,6 @@ impl Before {
     fn take(world: &BenchWorld, connections: &Connections) -> Self {
         Self {
             received: connections.ends.iter().map(|end| end.received).sum(),
-            taken: [SENDER, RECEIVER].map(|node| taken(&world.world, node)),
             pcie: [SENDER, RECEIVER].map(|node| pcie(&world.world.nic(node).counters())),
             resyncs: resyncs(&world.world.nic(RECEIVER).counters()),
             records: records(world, connections),
@@ -316,12 +349,8 @@ impl Before {
         }
     }
 
-    fn until_now(self, world: &BenchWorld, connections: &Connections, app: [u64; 2], verified: bool) -> Round {
+    fn until_now(self, world: &BenchWorld, connections: &Connections, taken: [Taken; 2], verified: bool) -> Round {
         let after = Self::take(world, connections);
-        let mut taken = [SENDER, RECEIVER].map(|node| after.taken[node].since(&self.taken[node]));
-        for node in [SENDER, RECEIVER] {
-            taken[node].host += app[node];
-        }
         Round {
             bytes: after.received - self.received,
             taken,
