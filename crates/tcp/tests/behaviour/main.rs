@@ -1,6 +1,10 @@
 //! Connections observed from outside, in virtual time.
 
+mod blind_attacks;
+mod close;
+mod handshake;
 mod pair;
+mod peer;
 mod throughput;
 mod transfer;
 

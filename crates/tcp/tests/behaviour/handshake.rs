@@ -1,0 +1,304 @@
+//! How connections begin.
+
+use std::time::{Duration, Instant};
+
+use tcp::{CloseReason, Config, Connection, Event, State, reset_for};
+use wire::SeqNum;
+use wire::tcp::{Flags, Header, Options};
+
+use crate::pair::{App, Link, Pair, Setup};
+use crate::peer::{ISS, PEER_ISS, Peer, modern};
+
+/// RFC 9293 §3.5, figure 6; RFC 7323 §2.2, RFC 2018 §2, RFC 6691.
+#[test]
+fn a_syn_offers_everything() {
+    let mut peer = Peer::new(&Config::default());
+    let syn = peer.sent().remove(0);
+    assert_eq!(syn.payload, 0);
+    assert_eq!(syn.header.flags, Flags::SYN);
+    assert_eq!(syn.header.seq, ISS);
+    let options = syn.header.options;
+    assert_eq!(options.mss, Some(1460));
+    // 65,535 << 9 is the first window of at least 16 MiB.
+    assert_eq!(options.window_scale, Some(9));
+    assert!(options.sack_permitted);
+    assert!(
+        options
+            .timestamps
+            .is_some_and(|timestamps| timestamps.echo == 0)
+    );
+}
+
+/// RFC 7323 §2.2 and §3.2: what the peer does not offer is not used.
+#[test]
+fn an_old_peer_gets_a_plain_connection() {
+    let mut peer = Peer::connected(&Config::default(), Options::default());
+    let info = peer.connection.info(peer.now);
+    assert_eq!(info.window_scale, None);
+    assert!(!info.timestamps && !info.sack);
+    assert_eq!(info.snd_mss, 536, "RFC 9293 §3.7.1");
+    peer.queue(10_000);
+    let sent = peer.sent();
+    assert!(
+        sent.iter()
+            .all(|transmit| transmit.header.options.is_empty())
+    );
+}
+
+/// RFC 9293 §3.10.7.3: the window of a SYN is not scaled, later ones are (RFC 7323 §2.2).
+#[test]
+fn windows_are_scaled_after_the_syns() {
+    let mut peer = Peer::modern();
+    assert_eq!(peer.connection.info(peer.now).snd_wnd, 65_535);
+    peer.window = 1_000;
+    let ack = peer.ack;
+    peer.acknowledge(ack);
+    assert_eq!(peer.connection.info(peer.now).snd_wnd, 128_000);
+}
+
+/// RFC 9293 §3.8.1, RFC 6298 §5.
+#[test]
+fn a_lost_syn_is_sent_again_with_backoff_until_given_up() {
+    let config = Config {
+        syn_retries: 3,
+        ..Config::default()
+    };
+    let mut peer = Peer::new(&config);
+    assert_eq!(peer.sent().len(), 1);
+    for wait in [1, 2, 4] {
+        assert_eq!(peer.next_timer(), Some(Duration::from_secs(wait)));
+        let again = peer.sent();
+        assert_eq!(again.len(), 1);
+        assert!(again[0].retransmit && again[0].header.flags == Flags::SYN);
+    }
+    assert_eq!(peer.next_timer(), Some(Duration::from_secs(8)));
+    assert_eq!(peer.event(), Some(Event::Closed(CloseReason::TimedOut)));
+    assert_eq!(peer.connection.poll_timeout(), None);
+}
+
+/// RFC 9293 §3.10.7.3: a RST in answer to the SYN.
+#[test]
+fn a_refused_connection_ends() {
+    let mut peer = Peer::new(&Config::default());
+    let syn = peer.sent().remove(0).header;
+    let forged = Header {
+        ack: ISS,
+        ..peer.header(Flags::RST | Flags::ACK)
+    };
+    peer.deliver(&forged, 0);
+    assert_eq!(
+        peer.connection.state(),
+        State::SynSent,
+        "it acknowledges nothing of ours"
+    );
+    let reset = reset_for(&syn, 0).expect("a RST");
+    assert_eq!(reset.ack, ISS + 1);
+    peer.deliver(&reset, 0);
+    assert_eq!(peer.event(), Some(Event::Closed(CloseReason::Refused)));
+}
+
+/// RFC 9293 §3.5.1, figure 9: an old SYN-ACK is answered with RST, and the handshake goes on.
+#[test]
+fn an_ack_of_another_incarnation_is_reset() {
+    let mut peer = Peer::new(&Config::default());
+    peer.sent();
+    peer.ack = SeqNum(77);
+    peer.deliver(&peer.header(Flags::SYN | Flags::ACK), 0);
+    let reset = peer.sent();
+    assert_eq!(reset.len(), 1);
+    assert_eq!(reset[0].header.flags, Flags::RST);
+    assert_eq!(reset[0].header.seq, SeqNum(77));
+    assert_eq!(peer.connection.state(), State::SynSent);
+}
+
+/// RFC 9293 §3.10.7.4, SYN-RECEIVED: likewise.
+#[test]
+fn a_wrong_ack_in_syn_received_is_reset() {
+    let now = Instant::now();
+    let syn = Header {
+        src_port: 80,
+        dst_port: 1000,
+        seq: PEER_ISS,
+        flags: Flags::SYN,
+        window: 1000,
+        ..Header::default()
+    };
+    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    let syn_ack = server.poll_transmit(now).expect("a SYN-ACK").header;
+    assert_eq!(syn_ack.flags, Flags::SYN | Flags::ACK);
+    assert_eq!(syn_ack.ack, PEER_ISS + 1);
+    let wrong = Header {
+        seq: PEER_ISS + 1,
+        ack: ISS + 2,
+        flags: Flags::ACK,
+        ..syn
+    };
+    server.handle_segment(now, &wrong, 0, 1);
+    let reset = server.poll_transmit(now).expect("a RST").header;
+    assert_eq!((reset.flags, reset.seq), (Flags::RST, ISS + 2));
+    assert_eq!(server.state(), State::SynReceived);
+}
+
+/// RFC 9293 §3.10.7.4: a SYN that comes again means that our SYN-ACK was lost.
+#[test]
+fn a_repeated_syn_gets_the_syn_ack_again() {
+    let now = Instant::now();
+    let syn = Header {
+        src_port: 80,
+        dst_port: 1000,
+        seq: PEER_ISS,
+        flags: Flags::SYN,
+        window: 1000,
+        options: modern(),
+        ..Header::default()
+    };
+    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    assert!(server.poll_transmit(now).is_some());
+    assert!(server.poll_transmit(now).is_none());
+    server.handle_segment(now, &syn, 0, 1);
+    let again = server.poll_transmit(now).expect("a SYN-ACK").header;
+    assert_eq!(again.flags, Flags::SYN | Flags::ACK);
+}
+
+/// RFC 9293 §3.5, figure 7.
+#[test]
+fn both_may_open_at_once() {
+    for loss in [0.0, 0.3] {
+        for seed in 0..20 {
+            let mut pair = Pair::new(Setup {
+                simultaneous_open: true,
+                links: [Link {
+                    loss,
+                    ..Link::default()
+                }; 2],
+                apps: [App {
+                    total: 5_000,
+                    ..App::default()
+                }; 2],
+                seed,
+                ..Setup::default()
+            });
+            pair.run_to_end(Duration::from_secs(3600));
+        }
+    }
+}
+
+/// RFC 9293 §3.10.4: CLOSE in SYN-RECEIVED waits for the handshake, in SYN-SENT it just ends.
+#[test]
+fn closing_before_the_handshake_is_complete() {
+    let mut peer = Peer::new(&Config::default());
+    peer.sent();
+    peer.connection.close(peer.now);
+    assert_eq!(peer.event(), Some(Event::Closed(CloseReason::Graceful)));
+    assert!(peer.sent().is_empty());
+
+    let now = Instant::now();
+    let syn = Header {
+        src_port: 80,
+        dst_port: 1000,
+        seq: PEER_ISS,
+        flags: Flags::SYN,
+        window: 1000,
+        ..Header::default()
+    };
+    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    server.poll_transmit(now);
+    server.close(now);
+    let ack = Header {
+        seq: PEER_ISS + 1,
+        ack: ISS + 1,
+        flags: Flags::ACK,
+        ..syn
+    };
+    server.handle_segment(now, &ack, 0, 1);
+    assert_eq!(server.state(), State::FinWait1);
+    let fin = server.poll_transmit(now).expect("a FIN").header;
+    assert_eq!(fin.flags, Flags::FIN | Flags::ACK);
+}
+
+/// Data on the ACK that completes the handshake is taken.
+#[test]
+fn the_last_ack_of_the_handshake_may_carry_data() {
+    let now = Instant::now();
+    let syn = Header {
+        src_port: 80,
+        dst_port: 1000,
+        seq: PEER_ISS,
+        flags: Flags::SYN,
+        window: 1000,
+        ..Header::default()
+    };
+    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    server.poll_transmit(now);
+    let ack = Header {
+        seq: PEER_ISS + 1,
+        ack: ISS + 1,
+        flags: Flags::ACK,
+        ..syn
+    };
+    let received = server.handle_segment(now, &ack, 100, 1);
+    assert_eq!(received.data.map(|data| data.len), Some(100));
+    assert_eq!(server.poll_event(), Some(Event::Connected));
+}
+
+/// RFC 9293 §3.5.2, group 1: the RST for a segment of no connection.
+#[test]
+fn segments_of_no_connection_are_reset() {
+    let with_ack = Header {
+        src_port: 1,
+        dst_port: 2,
+        seq: SeqNum(5),
+        ack: SeqNum(9),
+        flags: Flags::ACK,
+        ..Header::default()
+    };
+    let reset = reset_for(&with_ack, 10).expect("a RST");
+    assert_eq!(
+        (reset.seq, reset.flags, reset.src_port, reset.dst_port),
+        (SeqNum(9), Flags::RST, 2, 1)
+    );
+    let syn = Header {
+        flags: Flags::SYN,
+        ..with_ack
+    };
+    let reset = reset_for(&syn, 10).expect("a RST");
+    assert_eq!(
+        (reset.seq, reset.ack, reset.flags),
+        (SeqNum(0), SeqNum(16), Flags::RST | Flags::ACK)
+    );
+    assert_eq!(
+        reset_for(
+            &Header {
+                flags: Flags::RST,
+                ..with_ack
+            },
+            0
+        ),
+        None
+    );
+}
+
+/// RFC 6298 §5.7, RFC 5681 §3.1.
+#[test]
+fn after_lost_syns_the_start_is_cautious() {
+    let mut peer = Peer::new(&Config {
+        timestamps: false,
+        ..Config::default()
+    });
+    peer.sent();
+    for _ in 0..2 {
+        peer.next_timer();
+        peer.sent();
+    }
+    peer.ack = ISS + 1;
+    peer.deliver(
+        &Header {
+            options: modern(),
+            ..peer.header(Flags::SYN | Flags::ACK)
+        },
+        0,
+    );
+    let info = peer.connection.info(peer.now);
+    assert_eq!(info.rto, Duration::from_secs(3));
+    assert_eq!(info.cwnd, u32::from(info.snd_mss));
+}
