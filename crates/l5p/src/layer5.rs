@@ -37,7 +37,7 @@ pub type Digest = [u8; 16];
 /// The calls for one message are `start`, then `transform` for every byte after the header in
 /// order and in pieces of any size, then `finish`. [`Walker`](crate::Walker) makes them.
 pub trait Layer5 {
-    /// Bytes needed to judge a header; at most 16.
+    /// Bytes needed to judge a header; at most 8.
     const HEADER_LEN: usize;
 
     /// Judges the bytes at a presumed header. Looks at no more than `HEADER_LEN` of them, and

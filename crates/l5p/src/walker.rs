@@ -8,7 +8,7 @@ use crate::{Integrity, Judgement, Layer5};
 mod tests;
 
 /// Longest header that a walker can hold while it is split over packets.
-const MAX_HEADER: usize = 16;
+const MAX_HEADER: usize = 8;
 
 /// Bytes transformed at a time when nobody wants the output.
 const SCRATCH: usize = 2048;

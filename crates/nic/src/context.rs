@@ -6,7 +6,7 @@ use crate::function::FunctionId;
 use l5p::AnyOrder;
 use l5p::tls::Engine;
 
-use crate::receive::{OpenPool, ReceiveContext};
+use crate::receive::{Order, ReceiveContext, Shared};
 use crate::ring::{ContextId, ErrorCode};
 use crate::transmit::TransmitContext;
 
@@ -17,21 +17,40 @@ pub(crate) enum Context {
     Receive(ReceiveContext),
 }
 
+/// A place in the slab; for packets that come, with the name that the host gave. The name shares a word with the tag.
 #[derive(Debug)]
-struct Slot {
-    id: ContextId,
-    context: Context,
+enum Slot {
+    Free,
+    Transmit(TransmitContext),
+    Receive(ContextId, ReceiveContext),
+}
+
+impl Slot {
+    fn new(id: ContextId, context: Context) -> Slot {
+        match context {
+            Context::Transmit(context) => Slot::Transmit(context),
+            Context::Receive(context) => Slot::Receive(id, context),
+        }
+    }
+
+    fn into_context(self) -> Option<Context> {
+        match self {
+            Slot::Free => None,
+            Slot::Transmit(context) => Some(Context::Transmit(context)),
+            Slot::Receive(_, context) => Some(Context::Receive(context)),
+        }
+    }
 }
 
 /// All contexts of the NIC.
 #[derive(Debug)]
 pub(crate) struct Contexts {
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Slot>,
     free: Vec<u32>,
     /// Slot by function and context id.
     functions: Vec<Vec<Option<u32>>>,
     cache: ContextCache,
-    open: OpenPool<LateRecord>,
+    shared: Shared<LateRecord>,
 }
 
 /// What is kept of a message for its late bytes.
@@ -44,17 +63,21 @@ const OPEN_CONTEXTS: u32 = 4096;
 pub(crate) struct FlowContext<'a> {
     pub(crate) id: ContextId,
     pub(crate) context: &'a mut ReceiveContext,
-    pub(crate) open: &'a mut OpenPool<LateRecord>,
+    pub(crate) shared: &'a mut Shared<LateRecord>,
 }
 
 impl Contexts {
+    /// Memory of a context beside its cipher's state.
+    #[cfg(test)]
+    pub(crate) const SLOT_BYTES: usize = size_of::<Slot>();
+
     pub(crate) fn new(cache: ContextCache) -> Contexts {
         Contexts {
             slots: Vec::new(),
             free: Vec::new(),
             functions: Vec::new(),
             cache,
-            open: OpenPool::new(OPEN_CONTEXTS),
+            shared: Shared::new(Order::Any, OPEN_CONTEXTS),
         }
     }
 
@@ -78,23 +101,24 @@ impl Contexts {
             return Err(ErrorCode::ContextExists);
         }
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
+            self.slots.push(Slot::Free);
             self.slots.len() as u32 - 1
         });
         *name = Some(slot);
-        self.slots[slot as usize] = Some(Slot { id, context });
+        self.slots[slot as usize] = Slot::new(id, context);
         let traffic = self.cache.install(slot);
         counters.pcie_context_writeback += u64::from(traffic.written_back);
         Ok(slot)
     }
 
-    /// Removes a context.
-    pub(crate) fn remove(&mut self, function: FunctionId, id: ContextId) -> Option<Context> {
+    /// Removes a context; gives the slot that it had.
+    pub(crate) fn remove(&mut self, function: FunctionId, id: ContextId) -> Option<(u32, Context)> {
         let name = self.functions[usize::from(function.0)].get_mut(id.0 as usize)?;
         let slot = name.take()?;
         self.free.push(slot);
         self.cache.remove(slot);
-        self.slots[slot as usize].take().map(|slot| slot.context)
+        let taken = std::mem::replace(&mut self.slots[slot as usize], Slot::Free);
+        Some((slot, taken.into_context()?))
     }
 
     /// The transmit context of this id, to be changed.
@@ -106,9 +130,9 @@ impl Contexts {
     ) -> Option<&mut TransmitContext> {
         let slot = (*self.functions[usize::from(function.0)].get(id.0 as usize)?)?;
         self.touch(slot, counters);
-        match &mut self.slots[slot as usize].as_mut()?.context {
-            Context::Transmit(context) => Some(context),
-            Context::Receive(_) => None,
+        match &mut self.slots[slot as usize] {
+            Slot::Transmit(context) => Some(context),
+            _ => None,
         }
     }
 
@@ -133,29 +157,28 @@ impl Contexts {
         counters: &mut Counters,
     ) -> Option<FlowContext<'_>> {
         self.touch(slot, counters);
-        let slot = self.slots.get_mut(slot as usize)?.as_mut()?;
-        match &mut slot.context {
-            Context::Receive(context) => Some(FlowContext {
-                id: slot.id,
+        match self.slots.get_mut(slot as usize)? {
+            Slot::Receive(id, context) => Some(FlowContext {
+                id: *id,
                 context,
-                open: &mut self.open,
+                shared: &mut self.shared,
             }),
-            Context::Transmit(_) => None,
+            _ => None,
         }
     }
 
-    /// Memory for the messages that receive contexts keep open.
-    pub(crate) fn open_pool(&mut self) -> &mut OpenPool<LateRecord> {
-        &mut self.open
+    /// What receive contexts have in common.
+    pub(crate) fn shared(&mut self) -> &mut Shared<LateRecord> {
+        &mut self.shared
     }
 
     /// The slot of the receive context of this id.
     pub(crate) fn receive_slot(&self, function: FunctionId, id: ContextId) -> Option<u32> {
         let names = self.functions.get(usize::from(function.0))?;
         let slot = (*names.get(id.0 as usize)?)?;
-        match self.slots[slot as usize].as_ref()?.context {
-            Context::Receive(_) => Some(slot),
-            Context::Transmit(_) => None,
+        match self.slots[slot as usize] {
+            Slot::Receive(..) => Some(slot),
+            _ => None,
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::receive;
 use crate::ring::DeviceFunction;
 use crate::rss::FlowHasher;
 use crate::switch::{Destination, Switch};
-use crate::transmit::{self, Scheduler};
+use crate::transmit::{self, RecoveryId, Scheduler};
 
 /// What the wire port can do, so that the NIC need not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,9 +82,9 @@ pub(crate) struct Offloads {
 
 impl Offloads {
     /// A number for a transmit recovery that no other has.
-    pub(crate) fn next_recovery(&mut self) -> u64 {
+    pub(crate) fn next_recovery(&mut self) -> RecoveryId {
         self.recoveries += 1;
-        self.recoveries
+        RecoveryId::new(self.recoveries)
     }
 }
 

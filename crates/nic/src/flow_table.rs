@@ -84,12 +84,19 @@ impl FlowTable {
         Ok(())
     }
 
-    /// Removes a flow; gives the slot that it had.
-    pub fn remove(&mut self, hash: u64, function: u16, flow: &FlowKey) -> Option<u32> {
-        let mut hole = self.position(hash, function, flow)?;
-        let slot = self.entries[hole].take().map(|entry| entry.slot);
-        self.used -= 1;
+    /// Removes the flow of a context. The lower half of its hash leads to it.
+    pub fn remove(&mut self, hash: u32, slot: u32) {
         let mask = self.entries.len() - 1;
+        let mut hole = hash as usize & mask;
+        loop {
+            match &self.entries[hole] {
+                Some(entry) if entry.slot == slot => break,
+                Some(_) => hole = (hole + 1) & mask,
+                None => return,
+            }
+        }
+        self.entries[hole] = None;
+        self.used -= 1;
         let mut at = (hole + 1) & mask;
         while let Some(entry) = self.entries[at] {
             let home = entry.hash as usize & mask;
@@ -102,7 +109,6 @@ impl FlowTable {
             }
             at = (at + 1) & mask;
         }
-        slot
     }
 
     fn position(&self, hash: u64, function: u16, flow: &FlowKey) -> Option<usize> {

@@ -138,7 +138,12 @@ impl Cipher {
     /// for ChaCha20-Poly1305, of which nobody needs one.
     pub(crate) fn with_copy<R>(&mut self, use_copy: impl FnOnce(CipherCopy<'_>) -> R) -> Option<R> {
         match &mut self.0 {
-            Inner::Gcm(gcm) => Some(gcm.with_copy(|copy| use_copy(CipherCopy { gcm: copy, processed: 0 }))),
+            Inner::Gcm(gcm) => Some(gcm.with_copy(|copy| {
+                use_copy(CipherCopy {
+                    gcm: copy,
+                    processed: 0,
+                })
+            })),
             Inner::ChaCha(_) => None,
         }
     }
@@ -177,7 +182,10 @@ impl CipherCopy<'_> {
         if !input.is_empty() {
             // SAFETY: both slices are valid for `input.len()` bytes and, as a shared and a unique
             // borrow, do not overlap.
-            unsafe { self.gcm.update(false, input.as_ptr(), output.as_mut_ptr(), input.len()) };
+            unsafe {
+                self.gcm
+                    .update(false, input.as_ptr(), output.as_mut_ptr(), input.len())
+            };
             self.processed += input.len() as u32;
         }
     }

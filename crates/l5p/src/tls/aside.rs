@@ -59,7 +59,10 @@ impl AnyOrder for Engine {
         let (ciphertext, check) = input.split_at(split);
         let (plaintext, check_output) = output.split_at_mut(split);
         check_output.copy_from_slice(check);
-        let mut part = check_part(check, offset + split as u32 - icv.min(offset + split as u32));
+        let mut part = check_part(
+            check,
+            offset + split as u32 - icv.min(offset + split as u32),
+        );
         if !ciphertext.is_empty() {
             let tag = self.tag_aside(record, len, |cipher| {
                 decrypt_zeros(cipher, offset - body);

@@ -30,8 +30,8 @@ use wire::ParseError;
 use wire::packet::{Class, Parsed, classify};
 
 pub(crate) use context::ReceiveContext;
-pub(crate) use open::OpenPool;
 pub(crate) use queue::QueueState;
+pub(crate) use recovery::{Order, Shared};
 
 use crate::context::Context;
 use crate::counters::Counters;
@@ -40,7 +40,7 @@ use crate::frame::FrameMeta;
 use crate::function::Function;
 use crate::ring::{CreateContext, ErrorCode, ResyncResponse};
 use queue::{Arrival, Host};
-use recovery::{Answer, Order};
+use recovery::Answer;
 
 /// Takes a frame for `function`: from the wire, or from another function.
 pub(crate) fn handle_frame(
@@ -89,7 +89,7 @@ pub(crate) fn create_context(
     if offloads.flows.find(hash, function.id.0, &flow).is_some() {
         return Err(ErrorCode::ContextExists);
     }
-    let context = Context::Receive(ReceiveContext::new(command, hash, Order::Any));
+    let context = Context::Receive(ReceiveContext::new(command, hash));
     let counters = &mut function.counters;
     let slot = offloads
         .contexts
@@ -123,7 +123,7 @@ pub(crate) fn resync_response(
         ..
     } = *response;
     let recovery = &mut flow.context.recovery;
-    match recovery.answer(flow.open, tcpsn, confirmed, index) {
+    match recovery.answer(flow.shared, tcpsn, confirmed, index) {
         Answer::Resumed => counters.rx_tls_resync_res_ok += 1,
         Answer::Refused => counters.rx_tls_resync_res_retry += 1,
         Answer::Stale => counters.rx_tls_resync_res_skip += 1,
@@ -131,15 +131,16 @@ pub(crate) fn resync_response(
     Ok(())
 }
 
-/// Ends a context of either direction, which has been taken out of the slab.
-pub(crate) fn destroyed(offloads: &mut Offloads, function: &mut Function, context: Context) {
-    if let Context::Receive(mut context) = context {
-        context.recovery.release(offloads.contexts.open_pool());
-        offloads
-            .flows
-            .remove(context.hash, function.id.0, &context.flow);
-        function.counters.rx_tls_del += 1;
-    }
+/// Ends a context, which has been taken out of its slot.
+pub(crate) fn destroyed(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    slot: u32,
+    mut context: ReceiveContext,
+) {
+    context.recovery.release(offloads.contexts.shared());
+    offloads.flows.remove(context.hash, slot);
+    function.counters.rx_tls_del += 1;
 }
 
 fn handle_tcp(

@@ -26,26 +26,23 @@
 //!
 //! Cost in step, beside the engine: ≤ 40 cycles per packet.
 
-use l5p::{AnyOrder, Integrity, Walker};
+mod in_step;
+mod out_of_step;
+
+use l5p::{AnyOrder, Walker};
 use wire::SeqNum;
 
-use super::open::{OpenMessages, OpenPool, Streamed};
-use super::search::{Lost, MAX_MESSAGE, Scanner, Tracker};
+use super::open::{OpenMessages, OpenPool};
+use super::search::{Scanner, Tracker};
+use in_step::Followed;
+use out_of_step::REQUEST_BURST;
 
 /// A packet that begins further than any receive window (RFC 7323 §2.3) beyond all data seen is not of this stream.
 const MAX_JUMP: u32 = 1 << 30;
-/// Most bytes that may be missing between two packets of one message for what is behind them to be offloaded.
-const MAX_GAP: u32 = 64 << 10;
-const ZEROS: [u8; 2048] = [0; 2048];
-/// Packets of the past in a row, while searching, after which `newest` is no longer believed: a forged packet may have
-/// set it.
-const REANCHOR_AFTER: u8 = 64;
-/// Stream bytes that must pass per resync request, and how many may be saved up.
-const BYTES_PER_REQUEST: u32 = 32 << 10;
-const REQUEST_BURST: u32 = 16 * BYTES_PER_REQUEST;
-/// A request without an answer is repeated after this time, then after twice as long each time.
-const FIRST_REPEAT_MS: u32 = 250;
-const LAST_REPEAT_MS: u32 = 8_000;
+const TICK_MS: u32 = 16;
+/// A request without an answer is repeated after a quarter of a second, then after twice as long each time, up to 8 s.
+const FIRST_REPEAT_TICKS: u16 = 16;
+const MOST_DOUBLINGS: u32 = 5;
 
 /// In what order packets may come to be offloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -109,7 +106,6 @@ pub struct Recovery<L: AnyOrder> {
     chained: bool,
     /// A message of this chain has passed its check, or the chain began where the L5 software created it.
     proven: bool,
-    order: Order,
     open: OpenMessages<L::Message>,
     /// Bytes of the message at the frontier were missing.
     gapped: bool,
@@ -117,10 +113,29 @@ pub struct Recovery<L: AnyOrder> {
     credit: u32,
     /// Packets of the past in a row.
     past: u8,
-    counts: Counts,
 }
 
-/// What happened that the NIC counts; taken by [`Recovery::take_counts`].
+/// What the contexts of a NIC have in common.
+#[derive(Debug)]
+pub(crate) struct Shared<M> {
+    pool: OpenPool<M>,
+    order: Order,
+    /// What happened since the caller took it last.
+    pub(crate) counts: Counts,
+}
+
+impl<M> Shared<M> {
+    /// For contexts that take packets in this order; so many of them may have missing bytes at a time.
+    pub(crate) fn new(order: Order, contexts: u32) -> Self {
+        Self {
+            pool: OpenPool::new(contexts),
+            order,
+            counts: Counts::default(),
+        }
+    }
+}
+
+/// What happened that the NIC counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets offloaded that were, in part at least, late.
@@ -141,28 +156,31 @@ pub struct Counts {
 enum Phase {
     InStep,
     Searching(Scanner),
-    Tracking(Tracker, Request),
+    Tracking(Tracker, Asked),
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Request {
-    Due { repeat_ms: u32 },
-    Asked { at_ms: u32, repeat_ms: u32 },
+/// How often the L5 software was asked about a guess, and when last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    times: u8,
+    /// In units of [`TICK_MS`]: a context packs tightly.
+    at: u16,
 }
 
-/// Where a packet lies as seen from the frontier.
-enum Followed {
-    /// It could be placed.
-    Placed(Verdict),
-    /// A header before it is missing.
-    Beyond,
-    /// It was in step, and turned out wrong.
-    Derailed,
+impl Asked {
+    fn is_due(self, now_ms: u32) -> bool {
+        let doublings = u32::from(self.times.saturating_sub(1)).min(MOST_DOUBLINGS);
+        self.times == 0 || ticks(now_ms).wrapping_sub(self.at) >= FIRST_REPEAT_TICKS << doublings
+    }
+}
+
+fn ticks(now_ms: u32) -> u16 {
+    (now_ms / TICK_MS) as u16
 }
 
 impl<L: AnyOrder> Recovery<L> {
     /// A context whose next message, number `index`, begins at `tcpsn` (`l5o_create`).
-    pub fn new(engine: L, tcpsn: SeqNum, index: u64, order: Order) -> Self {
+    pub fn new(engine: L, tcpsn: SeqNum, index: u64) -> Self {
         Self {
             engine,
             walker: Walker::new(index),
@@ -171,19 +189,17 @@ impl<L: AnyOrder> Recovery<L> {
             phase: Phase::InStep,
             chained: true,
             proven: true,
-            order,
             open: OpenMessages::new(),
             gapped: false,
             credit: REQUEST_BURST,
             past: 0,
-            counts: Counts::default(),
         }
     }
 
     /// Takes the payload of a packet, which begins at `seq`, and transforms it into `output`, of the same length, if it can.
     pub(crate) fn receive(
         &mut self,
-        pool: &mut OpenPool<L::Message>,
+        shared: &mut Shared<L::Message>,
         seq: SeqNum,
         payload: &[u8],
         output: &mut [u8],
@@ -196,60 +212,50 @@ impl<L: AnyOrder> Recovery<L> {
             return Verdict::Bypassed(Bypass::OutOfStep);
         }
         let followed = if self.chained {
-            self.follow(pool, seq, payload, output)
+            self.follow(shared, seq, payload, output)
         } else {
             Followed::Beyond
         };
         let verdict = match followed {
             Followed::Placed(verdict) => {
                 self.see(end);
-                self.settle(pool);
+                self.settle(shared);
                 verdict
             }
             Followed::Beyond => {
-                self.look_out(pool, seq, payload);
+                self.look_out(shared, seq, payload);
                 Verdict::Bypassed(Bypass::OutOfStep)
             }
             Followed::Derailed => {
-                self.derail(pool, seq, payload);
+                self.derail(shared, seq, payload);
                 Verdict::Bypassed(Bypass::Failed)
             }
         };
-        self.drop_distant(pool);
+        self.drop_distant(shared);
         verdict
     }
 
     /// The resync request that is to be sent now, if any. The caller says with [`request_sent`](Self::request_sent) that
     /// it was.
     pub fn due_request(&self, now_ms: u32) -> Option<SeqNum> {
-        let Phase::Tracking(tracker, request) = &self.phase else {
+        let Phase::Tracking(tracker, asked) = &self.phase else {
             return None;
         };
-        let due = match *request {
-            Request::Due { .. } => true,
-            Request::Asked { at_ms, repeat_ms } => now_ms.wrapping_sub(at_ms) >= repeat_ms,
-        };
-        due.then(|| tracker.guess())
+        asked.is_due(now_ms).then(|| tracker.guess())
     }
 
     /// The due request was handed to the host.
     pub fn request_sent(&mut self, now_ms: u32) {
-        if let Phase::Tracking(_, request) = &mut self.phase {
-            let repeat_ms = match *request {
-                Request::Due { repeat_ms } => repeat_ms,
-                Request::Asked { repeat_ms, .. } => (2 * repeat_ms).min(LAST_REPEAT_MS),
-            };
-            *request = Request::Asked {
-                at_ms: now_ms,
-                repeat_ms,
-            };
+        if let Phase::Tracking(_, asked) = &mut self.phase {
+            asked.times = asked.times.saturating_add(1);
+            asked.at = ticks(now_ms);
         }
     }
 
     /// Takes an answer of the L5 software (`l5o_resync_rx_resp`): whether a message, number `index`, begins at `tcpsn`.
     pub(crate) fn answer(
         &mut self,
-        pool: &mut OpenPool<L::Message>,
+        shared: &mut Shared<L::Message>,
         tcpsn: SeqNum,
         confirmed: bool,
         index: u64,
@@ -266,16 +272,16 @@ impl<L: AnyOrder> Recovery<L> {
             return Answer::Refused;
         }
         if self.chained {
-            self.give_up_message(pool);
+            self.give_up_message(shared);
         }
         self.proven = false;
         self.resume(&tracker, index);
         Answer::Resumed
     }
 
-    /// Gives back what it holds of the pool, at the context's end.
-    pub(crate) fn release(&mut self, pool: &mut OpenPool<L::Message>) {
-        self.open.clear(pool);
+    /// Gives back what it holds of the shared, at the context's end.
+    pub(crate) fn release(&mut self, shared: &mut Shared<L::Message>) {
+        self.open.clear(&mut shared.pool);
     }
 
     /// Whether the context knows where the next message begins.
@@ -293,344 +299,6 @@ impl<L: AnyOrder> Recovery<L> {
     fn tcpsn(&self) -> SeqNum {
         self.tcpsn
     }
-
-    /// What happened since this was last called.
-    pub fn take_counts(&mut self) -> Counts {
-        std::mem::take(&mut self.counts)
-    }
-
-    /// Places a packet by the chain of messages that is known.
-    fn follow(
-        &mut self,
-        pool: &mut OpenPool<L::Message>,
-        seq: SeqNum,
-        payload: &[u8],
-        output: &mut [u8],
-    ) -> Followed {
-        let end = seq + payload.len() as u32;
-        if seq.after(self.tcpsn) {
-            match self.leap(pool, seq, end) {
-                Leap::Done => {}
-                Leap::Ignored => return Followed::Placed(Verdict::Bypassed(Bypass::Gap)),
-                Leap::Beyond => return Followed::Beyond,
-            }
-        }
-        let late = payload.len().min(seq.distance_to(self.tcpsn) as usize);
-        let late_awaited = late == 0 || self.open.awaits(seq, late as u32);
-        if late == payload.len() && !late_awaited {
-            return Followed::Placed(Verdict::Bypassed(Bypass::Past));
-        }
-        let (before, fresh) = payload.split_at(late);
-        if !late_awaited || (!self.proven && !fresh.is_empty()) {
-            return match self.advance(pool, fresh, None) {
-                Integrity::Good => Followed::Placed(Verdict::Bypassed(Bypass::Absorbed)),
-                Integrity::Bad => Followed::Derailed,
-            };
-        }
-        let (output_before, output_fresh) = output.split_at_mut(late);
-        let mut integrity = Integrity::Good;
-        if late > 0 {
-            integrity = self
-                .open
-                .fill(pool, &mut self.engine, seq, before, output_before);
-        }
-        if !fresh.is_empty() && self.advance(pool, fresh, Some(output_fresh)) == Integrity::Bad {
-            return Followed::Derailed;
-        }
-        match integrity {
-            Integrity::Good => {
-                self.counts.late += u32::from(late > 0);
-                Followed::Placed(Verdict::Offloaded)
-            }
-            Integrity::Bad => Followed::Placed(Verdict::Bypassed(Bypass::Failed)),
-        }
-    }
-
-    /// Takes the next bytes in sequence into the engine, and into the output if there is one. `Bad` when a check fails
-    /// or a header is none.
-    fn advance(
-        &mut self,
-        pool: &mut OpenPool<L::Message>,
-        fresh: &[u8],
-        mut output: Option<&mut [u8]>,
-    ) -> Integrity {
-        let mut fresh = fresh;
-        if self.gapped {
-            // Up to its end, the message's check can't be expected to hold.
-            let rest = self.walker.to_next_header().unwrap_or(0) as usize;
-            let (first, others) = fresh.split_at(fresh.len().min(rest));
-            fresh = others;
-            let output_first = match output.take() {
-                Some(whole) => {
-                    let (first_part, others) = whole.split_at_mut(first.len());
-                    output = Some(others);
-                    Some(first_part)
-                }
-                None => None,
-            };
-            self.walk(first, output_first);
-            if first.len() == rest && self.end_gapped(pool) == Integrity::Bad {
-                return Integrity::Bad;
-            }
-        }
-        if fresh.is_empty() {
-            return Integrity::Good;
-        }
-        let integrity = self.walk(fresh, output);
-        integrity.unwrap_or(Integrity::Bad)
-    }
-
-    /// Advances walker, engine and frontier. `None` when a header is none; else whether all checks held.
-    fn walk(&mut self, bytes: &[u8], output: Option<&mut [u8]>) -> Option<Integrity> {
-        let walked = match output {
-            Some(output) => self.walker.advance(&mut self.engine, bytes, output),
-            None => self.walker.absorb(&mut self.engine, bytes),
-        };
-        let walked = walked.ok()?;
-        self.tcpsn += bytes.len() as u32;
-        let good = walked.integrity == Integrity::Good;
-        self.proven |= good && walked.messages_finished > 0;
-        Some(walked.integrity)
-    }
-
-    /// The engine has reached the end of a message of which bytes were missing.
-    fn end_gapped(&mut self, pool: &mut OpenPool<L::Message>) -> Integrity {
-        self.gapped = false;
-        // A message has at least one byte, and its number is its start's here.
-        let last_byte = self.tcpsn - 1;
-        let residue = self.engine.residue();
-        match self.open.streamed(pool, last_byte, residue) {
-            Streamed::Incomplete => Integrity::Good,
-            Streamed::Complete(integrity) => integrity,
-        }
-    }
-
-    /// Bytes are missing between the frontier and a packet: moves the frontier on, up to the next header at most.
-    fn leap(&mut self, pool: &mut OpenPool<L::Message>, seq: SeqNum, end: SeqNum) -> Leap {
-        let rest = match self.walker.to_next_header() {
-            Some(rest) if 0 < rest && rest <= MAX_MESSAGE => rest,
-            _ => return Leap::Beyond,
-        };
-        let next_header = self.tcpsn + rest;
-        let skipped = self.skip(pool, self.tcpsn.distance_to(seq.min(next_header)), rest);
-        if seq.after(next_header) {
-            return Leap::Beyond;
-        }
-        if skipped {
-            return Leap::Done;
-        }
-        if end.at_or_before(next_header) {
-            return Leap::Ignored;
-        }
-        self.give_up_message(pool);
-        self.walker = Walker::new(self.walker.index() + 1);
-        self.tcpsn = next_header;
-        self.counts.leaps += 1;
-        Leap::Done
-    }
-
-    /// Notes that the next `missing` bytes, of the `rest` of the message at the frontier, are missing, and goes on
-    /// behind them.
-    fn skip(&mut self, pool: &mut OpenPool<L::Message>, missing: u32, rest: u32) -> bool {
-        if self.order == Order::Sequence || !self.proven || missing > MAX_GAP {
-            return false;
-        }
-        let offset = self.walker.offset();
-        let len = offset + rest;
-        let engine = &mut self.engine;
-        let noted = self.open.miss(
-            pool,
-            (self.tcpsn - offset, len),
-            (offset, offset + missing),
-            || engine.message(offset, len),
-        );
-        if !noted {
-            return false;
-        }
-        self.gapped = true;
-        self.counts.leaps += 1;
-        let mut left = missing as usize;
-        while left > 0 {
-            let zeros = &ZEROS[..left.min(ZEROS.len())];
-            self.walk(zeros, None);
-            left -= zeros.len();
-        }
-        if missing == rest {
-            self.end_gapped(pool);
-        }
-        true
-    }
-
-    /// The rest of the message at the frontier is not awaited any more.
-    fn give_up_message(&mut self, pool: &mut OpenPool<L::Message>) {
-        if self.gapped {
-            self.gapped = false;
-            self.open.close(pool, self.tcpsn - self.walker.offset());
-        }
-    }
-
-    fn see(&mut self, end: SeqNum) {
-        if end.after(self.newest) {
-            self.credit = (self.credit + self.newest.distance_to(end)).min(REQUEST_BURST);
-            self.newest = end;
-        }
-    }
-
-    /// After the frontier has moved: is the NIC back in step with the newest data?
-    fn settle(&mut self, pool: &mut OpenPool<L::Message>) {
-        if self.is_in_step() {
-            return;
-        }
-        let Some(rest) = self.walker.to_next_header() else {
-            return;
-        };
-        let next_header = self.tcpsn + rest.min(MAX_MESSAGE);
-        if next_header.at_or_after(self.newest) {
-            // The missing header came before the one after it.
-            self.phase = Phase::InStep;
-            self.counts.late_headers += 1;
-            return;
-        }
-        if let Phase::Tracking(tracker, _) = &self.phase
-            && tracker.guess() == next_header
-        {
-            // The chain from the missing header leads to the guess: that is the confirmation.
-            let tracker = tracker.clone();
-            self.give_up_message(pool);
-            let index = self.walker.index() + u64::from(rest > 0);
-            self.resume(&tracker, index);
-            self.counts.late_headers += 1;
-        }
-    }
-
-    /// Continues where the tracker is, whose guess is message number `index`.
-    fn resume(&mut self, tracker: &Tracker, index: u64) {
-        self.walker = Walker::new(index.wrapping_add(u64::from(tracker.messages())));
-        self.tcpsn = tracker.next();
-        self.chained = true;
-        self.phase = Phase::InStep;
-        // The tracker found nothing in these bytes that contradicts a header.
-        if self
-            .walker
-            .absorb(&mut self.engine, tracker.partial())
-            .is_ok()
-        {
-            self.tcpsn += tracker.partial().len() as u32;
-        }
-    }
-
-    /// A packet in step was not what it had to be: nothing that was known of the stream counts any longer. Its own bytes may
-    /// hold the next header.
-    fn derail(&mut self, pool: &mut OpenPool<L::Message>, seq: SeqNum, payload: &[u8]) {
-        self.lose_chain(pool);
-        self.phase = Phase::Searching(Scanner::default());
-        self.counts.searches += 1;
-        self.look_out(pool, seq, payload);
-    }
-
-    /// Searches or tracks in what is new of a packet.
-    fn look_out(&mut self, pool: &mut OpenPool<L::Message>, seq: SeqNum, payload: &[u8]) {
-        let end = seq + payload.len() as u32;
-        if end.at_or_before(self.newest) {
-            self.past += 1;
-            if self.past < REANCHOR_AFTER {
-                return;
-            }
-            self.newest = seq;
-            self.lose_chain(pool);
-            self.phase = Phase::Searching(Scanner::default());
-        }
-        self.past = 0;
-        let start = seq.max(self.newest);
-        let contiguous = start == self.newest;
-        let fresh = &payload[seq.distance_to(start) as usize..];
-        self.chained &= self.order == Order::Any;
-        match &mut self.phase {
-            Phase::InStep => {
-                self.phase = Phase::Searching(Scanner::default());
-                self.counts.searches += 1;
-                self.search(start, fresh);
-            }
-            Phase::Searching(scanner) => {
-                if !contiguous {
-                    scanner.interrupt();
-                }
-                self.search(start, fresh);
-            }
-            Phase::Tracking(tracker, _) => {
-                if let Err(lost) = tracker.follow(&self.engine, start, fresh, contiguous) {
-                    self.counts.guesses_lost += 1;
-                    self.phase = Phase::Searching(Scanner::default());
-                    self.search(start + lost.search_from as u32, &fresh[lost.search_from..]);
-                }
-            }
-        }
-        self.see(end);
-        if self.chained {
-            self.settle(pool);
-        }
-    }
-
-    /// Nothing that was known of the stream's messages counts any longer.
-    fn lose_chain(&mut self, pool: &mut OpenPool<L::Message>) {
-        self.chained = false;
-        self.gapped = false;
-        self.open.clear(pool);
-    }
-
-    /// Searches the next bytes of the stream until a guess holds to their end.
-    fn search(&mut self, mut start: SeqNum, mut bytes: &[u8]) {
-        loop {
-            let Phase::Searching(scanner) = &mut self.phase else {
-                return;
-            };
-            let Some((mut tracker, at)) = scanner.find(&self.engine, start, bytes) else {
-                return;
-            };
-            match tracker.follow(&self.engine, start + at as u32, &bytes[at..], true) {
-                Ok(()) if self.credit >= BYTES_PER_REQUEST => {
-                    self.credit -= BYTES_PER_REQUEST;
-                    let repeat_ms = FIRST_REPEAT_MS;
-                    self.phase = Phase::Tracking(tracker, Request::Due { repeat_ms });
-                    return;
-                }
-                Ok(()) => {
-                    self.counts.requests_skipped += 1;
-                    scanner.interrupt();
-                    return;
-                }
-                Err(Lost { search_from }) => {
-                    scanner.interrupt();
-                    let skipped = at + search_from;
-                    start += skipped as u32;
-                    bytes = &bytes[skipped..];
-                }
-            }
-        }
-    }
-
-    /// Forgets what is so far behind that sequence numbers would soon come around to it.
-    fn drop_distant(&mut self, pool: &mut OpenPool<L::Message>) {
-        if self.is_in_step() {
-            return;
-        }
-        if self.chained
-            && self.tcpsn.before(self.newest)
-            && self.tcpsn.distance_to(self.newest) > MAX_JUMP
-        {
-            self.chained = false;
-        }
-        self.open.expire(pool, self.newest, MAX_JUMP);
-    }
-}
-
-enum Leap {
-    /// The frontier is at a header, at or behind the packet's first byte.
-    Done,
-    /// The packet ends before the next header, and nothing changed.
-    Ignored,
-    /// The next header is missing.
-    Beyond,
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use l5p::{Judgement, Layer5};
 use wire::SeqNum;
 
 /// No protocol's header is longer ([`Layer5::HEADER_LEN`]).
-const MAX_HEADER: usize = 16;
+const MAX_HEADER: usize = 8;
 
 /// Longest message that is followed.
 pub(super) const MAX_MESSAGE: u32 = 1 << 30;
@@ -96,6 +96,7 @@ impl Scanner {
         let carried = self.carry.len();
         for skipped in 0..carried {
             let mut presumed = Carry::default();
+            const { assert!(L::HEADER_LEN <= MAX_HEADER) };
             presumed.fill(MAX_HEADER, &self.carry.as_slice()[skipped..]);
             let beginning = presumed;
             presumed.fill(L::HEADER_LEN, bytes);

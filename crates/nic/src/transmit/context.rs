@@ -2,14 +2,15 @@
 
 use l5p::tls::{Direction, Engine};
 use l5p::{Digest, Layer5, Walker};
-use wire::{FlowKey, SeqNum};
+use wire::SeqNum;
 
 use crate::ring::CreateContext;
 
 /// State of the offload of one flow's transmit direction.
 #[derive(Debug)]
 pub(crate) struct TransmitContext {
-    pub(crate) flow: FlowKey,
+    /// The lower half of its flow's hash, by which packets are held against it.
+    pub(super) flow_hash: u32,
     /// What the next packet must begin with.
     pub(super) tcpsn: SeqNum,
     /// End of everything that was ever sent through this context.
@@ -36,13 +37,22 @@ pub(super) enum State {
     Lost,
 }
 
+/// Names a recovery; no other of the NIC has the same. In halves, so that a context packs tightly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecoveryId([u32; 2]);
+
+impl RecoveryId {
+    /// The recovery of this number.
+    pub(crate) fn new(number: u64) -> RecoveryId {
+        RecoveryId([number as u32, (number >> 32) as u32])
+    }
+}
+
 /// Verified bytes in a scratch memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Replay {
     /// Names the recovery that put them there.
-    pub(super) recovery: u64,
-    /// Sequence number of the scratch memory's first byte: the message's start.
-    pub(super) start: SeqNum,
+    pub(super) recovery: RecoveryId,
     /// Where they end.
     pub(super) end: SeqNum,
 }
@@ -51,15 +61,14 @@ pub(super) struct Replay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frontier {
     pub(super) start: SeqNum,
-    pub(super) index: u64,
     pub(super) offset: u32,
     pub(super) digest: Digest,
 }
 
 impl TransmitContext {
-    pub(crate) fn new(command: &CreateContext) -> TransmitContext {
+    pub(crate) fn new(command: &CreateContext, flow_hash: u64) -> TransmitContext {
         TransmitContext {
-            flow: command.flow,
+            flow_hash: flow_hash as u32,
             tcpsn: command.tcpsn,
             sent: command.tcpsn,
             walker: Walker::new(command.crypto.sequence),
@@ -68,6 +77,11 @@ impl TransmitContext {
             mutable: false,
             frontier: None,
         }
+    }
+
+    /// Whether packets of the flow with this hash are this context's.
+    pub(super) fn is_for(&self, flow_hash: u64) -> bool {
+        self.flow_hash == flow_hash as u32
     }
 
     /// Whether a packet that begins at `tcpsn` is the next one.
@@ -85,7 +99,6 @@ impl TransmitContext {
             let offset = self.walker.offset();
             self.frontier = Some(Frontier {
                 start: self.tcpsn - offset,
-                index: self.walker.index(),
                 offset,
                 digest: digest(&self.walker, &mut self.engine),
             });
@@ -101,4 +114,4 @@ pub(super) fn digest(walker: &Walker, engine: &mut Engine) -> Digest {
     }
 }
 
-const _: () = assert!(Engine::HEADER_LEN <= 16);
+const _: () = assert!(Engine::HEADER_LEN <= 8);

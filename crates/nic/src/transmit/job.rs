@@ -33,6 +33,8 @@ pub(super) struct Job {
     /// Packets on the wire for these.
     packets: u32,
     fresh: bool,
+    /// Of its flow, when it has a context.
+    flow_hash: u64,
 }
 
 /// What a job works with besides its descriptor.
@@ -58,6 +60,7 @@ impl Job {
             done: 0,
             packets: 0,
             fresh: true,
+            flow_hash: 0,
             index,
             send,
         }
@@ -68,7 +71,7 @@ impl Job {
     /// # Errors
     /// When it can't be sent; nothing of it was.
     pub(super) fn check(
-        &self,
+        &mut self,
         around: &mut Surroundings<'_>,
         offloads: &mut Offloads,
     ) -> Result<(), ErrorCode> {
@@ -107,7 +110,7 @@ impl Job {
 
     /// A packet must be of its context's flow and begin where that is.
     fn check_context(
-        &self,
+        &mut self,
         around: &mut Surroundings<'_>,
         offloads: &mut Offloads,
     ) -> Result<(), ErrorCode> {
@@ -117,6 +120,7 @@ impl Job {
         if self.send.payload_len == 0 {
             return Ok(());
         }
+        self.flow_hash = offloads.hasher.hash(&tcp.flow);
         let Some(context) = offloads
             .contexts
             .transmit(around.function, id, around.counters)
@@ -124,7 +128,7 @@ impl Job {
             around.counters.tx_tls_drop_bypass_req += 1;
             return Err(ErrorCode::NoContext);
         };
-        if context.flow != tcp.flow {
+        if !context.is_for(self.flow_hash) {
             around.counters.tx_tls_drop_bypass_req += 1;
             return Err(ErrorCode::WrongFlow);
         }
@@ -223,7 +227,7 @@ impl Job {
             .transmit(around.function, id, around.counters);
         // Another queue may have destroyed or moved it since the last frame.
         let context = context.ok_or(ErrorCode::NoContext)?;
-        if context.flow != tcp.flow || !context.is_at(tcp.seq + self.done) {
+        if !context.is_for(self.flow_hash) || !context.is_at(tcp.seq + self.done) {
             return Err(ErrorCode::OutOfSequence);
         }
         let source = encrypt::Source {

@@ -16,6 +16,6 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use context::TransmitContext;
+pub(crate) use context::{RecoveryId, TransmitContext};
 pub(crate) use queue::QueueState;
 pub(crate) use schedule::{Scheduler, Step};

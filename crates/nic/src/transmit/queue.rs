@@ -166,7 +166,7 @@ fn send(
     let large = send.mss != 0 && send.payload_len > u32::from(send.mss);
     let bytes = u64::from(send.payload_len);
     let (mut around, _) = surroundings(function, queue);
-    let job = Job::new(send, index);
+    let mut job = Job::new(send, index);
     job.check(&mut around, offloads).map_err(|error| Refused {
         index,
         context,
@@ -230,7 +230,8 @@ fn create(
 ) -> Result<u64, ErrorCode> {
     match command.direction {
         Direction::Transmit => {
-            let context = Context::Transmit(TransmitContext::new(command));
+            let flow_hash = offloads.hasher.hash(&command.flow);
+            let context = Context::Transmit(TransmitContext::new(command, flow_hash));
             offloads.contexts.insert(
                 function.id,
                 command.context,
@@ -251,9 +252,10 @@ fn destroy(
 ) -> Result<u64, ErrorCode> {
     match offloads.contexts.remove(function.id, id) {
         None => return Err(ErrorCode::NoContext),
-        Some(Context::Transmit(_)) => function.counters.tx_tls_del += 1,
-        #[allow(unreachable_patterns)]
-        Some(context) => receive::destroyed(offloads, function, context),
+        Some((_, Context::Transmit(_))) => function.counters.tx_tls_del += 1,
+        Some((slot, Context::Receive(context))) => {
+            receive::destroyed(offloads, function, slot, context);
+        }
     }
     Ok(COMMAND_COST)
 }

@@ -6,7 +6,7 @@ use l5p::{Layer5, Walker};
 use crate::counters::Counters;
 use crate::ring::{DeviceRegions, ErrorCode, Gather, Recover, Verify};
 
-use super::context::{Frontier, Replay, State, TransmitContext, digest};
+use super::context::{Frontier, RecoveryId, Replay, State, TransmitContext, digest};
 use super::scratch::{SCRATCH_BYTES, Scratch};
 use super::source::{self, Cursor};
 
@@ -16,8 +16,8 @@ pub(super) struct Prefix<'a> {
     pub(super) regions: &'a DeviceRegions,
     pub(super) scratch: &'a mut Scratch,
     pub(super) counters: &'a mut Counters,
-    /// Names this recovery; no other has the same.
-    pub(super) recovery: u64,
+    /// Names this recovery.
+    pub(super) recovery: RecoveryId,
 }
 
 impl TransmitContext {
@@ -72,11 +72,7 @@ impl TransmitContext {
                 if !was_sent(made, icv.start, gather, regions)? {
                     return Err(ErrorCode::SourceChanged);
                 }
-                State::Replay(Replay {
-                    recovery,
-                    start: command.start,
-                    end,
-                })
+                State::Replay(Replay { recovery, end })
             }
             Verify::Frontier => {
                 if Some(digest(&self.walker, &mut self.engine)) != expected {
@@ -84,11 +80,7 @@ impl TransmitContext {
                 }
                 match command.resume == end {
                     true => State::InSequence,
-                    false => State::Replay(Replay {
-                        recovery,
-                        start: command.start,
-                        end,
-                    }),
+                    false => State::Replay(Replay { recovery, end }),
                 }
             }
         };
@@ -104,12 +96,10 @@ impl TransmitContext {
     }
 
     /// The digest that the device has kept of the interrupted message, when the command means that one and all
-    /// that was sent of it.
+    /// that was sent of it. The index needs no comparison: with another one the digest is another.
     fn frontier_of(&self, command: &Recover, gather: &Gather) -> Result<l5p::Digest, ErrorCode> {
         let this = |frontier: &Frontier| {
-            frontier.start == command.start
-                && frontier.index == command.index
-                && u64::from(frontier.offset) == gather.len()
+            frontier.start == command.start && u64::from(frontier.offset) == gather.len()
         };
         let frontier = self.frontier.filter(this).ok_or(ErrorCode::BadMessage)?;
         Ok(frontier.digest)

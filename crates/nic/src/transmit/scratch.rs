@@ -2,6 +2,8 @@
 
 use wire::SeqNum;
 
+use super::context::RecoveryId;
+
 /// Longest message that can be verified: a TLS record with room for its header and trailer.
 pub(super) const SCRATCH_BYTES: usize = 16_384 + 512;
 
@@ -11,7 +13,7 @@ pub(crate) struct Scratch {
     /// Empty until the queue's first recovery.
     bytes: Box<[u8]>,
     /// The recovery whose verified bytes these are.
-    recovery: Option<u64>,
+    recovery: Option<RecoveryId>,
     start: SeqNum,
 }
 
@@ -26,13 +28,13 @@ impl Scratch {
     }
 
     /// Declares what was filled in as verified by this recovery; it begins at `start`.
-    pub(super) fn keep(&mut self, recovery: u64, start: SeqNum) {
+    pub(super) fn keep(&mut self, recovery: RecoveryId, start: SeqNum) {
         self.recovery = Some(recovery);
         self.start = start;
     }
 
     /// Verified bytes from `tcpsn` on, when they are of this recovery.
-    pub(super) fn get(&self, recovery: u64, tcpsn: SeqNum, len: u32) -> Option<&[u8]> {
+    pub(super) fn get(&self, recovery: RecoveryId, tcpsn: SeqNum, len: u32) -> Option<&[u8]> {
         if self.recovery != Some(recovery) {
             return None;
         }

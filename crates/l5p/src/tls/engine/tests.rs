@@ -213,7 +213,9 @@ fn a_context_fits_into_one_kibibyte() {
     for pair in PAIRS {
         let engine = Engine::new(&info(pair, 1), Direction::Transmit);
         let bytes = size_of::<Engine>() + size_of::<Walker>() + engine.cipher.heap_bytes();
-        println!("{pair:?}: {bytes} bytes");
         assert!(bytes <= 1024, "{pair:?}: {bytes} bytes");
+        // What is left to the NIC, which adds 160 bytes.
+        let heap = engine.cipher.heap_bytes();
+        assert!(heap <= 864, "{pair:?}: {heap} bytes");
     }
 }

@@ -4,12 +4,53 @@ mod figure8;
 mod properties;
 mod shares;
 
+use std::ops::{Deref, DerefMut};
+
 use wire::SeqNum;
 
 use super::*;
 use crate::receive::toy::{self, Toy};
 
 const KEY: u64 = 0x5eed;
+
+/// A context with all that it shares.
+struct Context {
+    recovery: Recovery<Toy>,
+    shared: Shared<u64>,
+}
+
+impl Context {
+    fn new(engine: Toy, tcpsn: SeqNum, order: Order) -> Self {
+        Self {
+            recovery: Recovery::new(engine, tcpsn, 0),
+            shared: Shared::new(order, 1),
+        }
+    }
+
+    fn receive(&mut self, seq: SeqNum, payload: &[u8], output: &mut [u8]) -> Verdict {
+        self.recovery
+            .receive(&mut self.shared, seq, payload, output)
+    }
+
+    fn answer(&mut self, tcpsn: SeqNum, confirmed: bool, index: u64) -> Answer {
+        self.recovery
+            .answer(&mut self.shared, tcpsn, confirmed, index)
+    }
+}
+
+impl Deref for Context {
+    type Target = Recovery<Toy>;
+
+    fn deref(&self) -> &Recovery<Toy> {
+        &self.recovery
+    }
+}
+
+impl DerefMut for Context {
+    fn deref_mut(&mut self) -> &mut Recovery<Toy> {
+        &mut self.recovery
+    }
+}
 
 /// A stream of messages as it is on the wire, and as offloaded packets show it.
 struct Stream {
@@ -52,19 +93,14 @@ impl Stream {
             .map(|index| index as u64)
     }
 
-    fn context(&self, order: Order) -> Recovery<Toy> {
-        Recovery::new(Toy::new(KEY, true), self.first, 0, order)
+    fn context(&self, order: Order) -> Context {
+        Context::new(Toy::new(KEY, true), self.first, order)
     }
 
     /// Gives a packet to the context and checks what an offloaded one must hold.
-    fn receive(&self, context: &mut Recovery<Toy>, from: usize, to: usize) -> Verdict {
+    fn receive(&self, context: &mut Context, from: usize, to: usize) -> Verdict {
         let mut output = vec![0xee; to - from];
-        let verdict = context.receive(
-            &mut OpenPool::new(1),
-            self.seq(from),
-            &self.wire[from..to],
-            &mut output,
-        );
+        let verdict = context.receive(self.seq(from), &self.wire[from..to], &mut output);
         if verdict == Verdict::Offloaded {
             assert_eq!(output, self.opened[from..to], "packet {from}..{to}");
         }
@@ -72,15 +108,10 @@ impl Stream {
     }
 
     /// Answers the request that is due, truthfully.
-    fn answer(&self, context: &mut Recovery<Toy>) -> Option<Answer> {
+    fn answer(&self, context: &mut Context) -> Option<Answer> {
         let guess = context.due_request(0)?;
         context.request_sent(0);
         let index = self.index_at(guess);
-        Some(context.answer(
-            &mut OpenPool::new(1),
-            guess,
-            index.is_some(),
-            index.unwrap_or(0),
-        ))
+        Some(context.answer(guess, index.is_some(), index.unwrap_or(0)))
     }
 }

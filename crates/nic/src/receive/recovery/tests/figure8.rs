@@ -1,7 +1,9 @@
 //! Seed 000, Figure 8, packet by packet.
 
 use super::*;
+use crate::receive::recovery::out_of_step::BYTES_PER_REQUEST;
 
+const FIRST_REPEAT_MS: u32 = FIRST_REPEAT_TICKS as u32 * TICK_MS;
 const OFFLOADED: Verdict = Verdict::Offloaded;
 
 fn bypassed(why: Bypass) -> Verdict {
@@ -15,7 +17,7 @@ fn stream(shift: usize) -> Stream {
     Stream::new(SeqNum(u32::MAX - 450), &plaintexts)
 }
 
-fn packet(stream: &Stream, context: &mut Recovery<Toy>, n: usize) -> Verdict {
+fn packet(stream: &Stream, context: &mut Context, n: usize) -> Verdict {
     stream.receive(context, 100 * n, 100 * n + 100)
 }
 
@@ -109,10 +111,7 @@ fn figure_8c_lost_header_searches_asks_tracks_and_resumes_once_confirmed() {
         );
         assert_eq!(context.due_request(0), None, "asked once");
     }
-    assert_eq!(
-        context.answer(&mut OpenPool::new(1), stream.seq(630), true, 2),
-        Answer::Resumed
-    );
+    assert_eq!(context.answer(stream.seq(630), true, 2), Answer::Resumed);
     // The rest of the message that the answer came in, then one whole message that proves the answer.
     assert_eq!(packet(&stream, &mut context, 11), bypassed(Bypass::Past));
     for n in 12..16 {
@@ -261,14 +260,8 @@ fn a_refusal_makes_it_search_again() {
     }
     let guess = context.due_request(0).unwrap();
     context.request_sent(0);
-    assert_eq!(
-        context.answer(&mut OpenPool::new(1), guess, false, 0),
-        Answer::Refused
-    );
-    assert_eq!(
-        context.answer(&mut OpenPool::new(1), guess, true, 2),
-        Answer::Stale
-    );
+    assert_eq!(context.answer(guess, false, 0), Answer::Refused);
+    assert_eq!(context.answer(guess, true, 2), Answer::Stale);
     for n in 7..10 {
         packet(&stream, &mut context, n);
     }
@@ -282,7 +275,7 @@ fn a_gap_over_the_tracked_header_makes_it_search_again() {
     for n in [0, 4, 5, 6, 7, 8, 10, 11, 12] {
         packet(&stream, &mut context, n);
     }
-    assert_eq!(context.take_counts().guesses_lost, 1);
+    assert_eq!(context.shared.counts.guesses_lost, 1);
     assert_eq!(context.due_request(0), Some(stream.seq(1230)));
 }
 
@@ -314,7 +307,7 @@ fn a_lying_confirmation_delivers_nothing_wrong_and_ends_in_a_new_search() {
         let guess = context.due_request(0).unwrap();
         context.request_sent(0);
         assert_eq!(guess, stream.seq(630 + offset));
-        context.answer(&mut OpenPool::new(1), guess, true, lie);
+        context.answer(guess, true, lie);
         for n in 7..13 {
             let verdict = packet(&stream, &mut context, n);
             assert_ne!(verdict, OFFLOADED, "packet {n}");
@@ -333,12 +326,7 @@ fn a_forged_packet_far_ahead_does_not_stop_the_offload_for_good() {
         let stream = Stream::new(SeqNum(5), &vec![vec![1; 288]; 80]);
         let mut context = stream.context(order);
         packet(&stream, &mut context, 0);
-        context.receive(
-            &mut OpenPool::new(1),
-            stream.seq(1 << 29),
-            &[0; 100],
-            &mut [0; 100],
-        );
+        context.receive(stream.seq(1 << 29), &[0; 100], &mut [0; 100]);
         for n in 1..200 {
             packet(&stream, &mut context, n);
             stream.answer(&mut context);
@@ -350,18 +338,13 @@ fn a_forged_packet_far_ahead_does_not_stop_the_offload_for_good() {
 #[test]
 fn a_peer_that_plants_headers_gets_few_requests_asked() {
     let planted: Vec<u8> = (0..70).flat_map(|_| [0xc5, 0x3a, 0x10, 0x00]).collect();
-    let mut context = Recovery::new(Toy::new(KEY, true), SeqNum(0), 0, Order::Any);
+    let mut context = Context::new(Toy::new(KEY, true), SeqNum(0), Order::Any);
     let mut asked = 0;
     for n in 1..2_000u32 {
-        context.receive(
-            &mut OpenPool::new(1),
-            SeqNum(n * 280),
-            &planted,
-            &mut [0; 280],
-        );
+        context.receive(SeqNum(n * 280), &planted, &mut [0; 280]);
         if let Some(guess) = context.due_request(0) {
             context.request_sent(0);
-            context.answer(&mut OpenPool::new(1), guess, false, 0);
+            context.answer(guess, false, 0);
             asked += 1;
         }
     }

@@ -140,7 +140,7 @@ proptest! {
         let mut stream = Stream::new(SeqNum(first), &plaintexts);
         plant(&mut stream, &places);
         let order = if any_order { Order::Any } else { Order::Sequence };
-        let mut context = Recovery::new(Toy::new(KEY, engine_can), stream.first, 0, order);
+        let mut context = Context::new(Toy::new(KEY, engine_can), stream.first, order);
 
         // Per byte: was it shown transformed?
         let mut shown = vec![false; stream.wire.len()];
@@ -150,7 +150,7 @@ proptest! {
         for (now, arrival) in arrivals(stream.wire.len(), &sizes, &fates).into_iter().enumerate() {
             pending.retain(|&(at, guess, confirmed, index)| {
                 if at <= now {
-                    context.answer(&mut OpenPool::new(1), guess, confirmed, index);
+                    context.answer(guess, confirmed, index);
                 }
                 at > now
             });
@@ -170,7 +170,7 @@ proptest! {
                 }
             }
             let mut output = vec![0; payload.len()];
-            let verdict = context.receive(&mut OpenPool::new(1), stream.seq(arrival.from), &payload, &mut output);
+            let verdict = context.receive(stream.seq(arrival.from), &payload, &mut output);
             if verdict == Verdict::Offloaded {
                 prop_assert_eq!(&output, &expected, "{}..{}", arrival.from, arrival.to);
                 for byte in &mut shown[arrival.from..arrival.to] {
@@ -217,7 +217,7 @@ proptest! {
             if let Some(guess) = context.due_request(u32::MAX / 2) {
                 context.request_sent(u32::MAX / 2);
                 let index = stream.index_at(guess);
-                context.answer(&mut OpenPool::new(1), guess, index.is_some(), index.unwrap_or(0));
+                context.answer(guess, index.is_some(), index.unwrap_or(0));
             }
         }
         prop_assert!(offloaded, "{:?}", context.phase);

@@ -78,12 +78,7 @@ fn run(order: Order, path: Path, records: usize) -> Shares {
                 stream.first.distance_to(*guess) as usize + toy::HEADER_LEN <= in_order * SEGMENT;
             if passed {
                 let index = stream.index_at(*guess);
-                context.answer(
-                    &mut OpenPool::new(1),
-                    *guess,
-                    index.is_some(),
-                    index.unwrap_or(0),
-                );
+                context.answer(*guess, index.is_some(), index.unwrap_or(0));
             }
             !passed
         });

@@ -1,0 +1,208 @@
+//! Placing packets by the chain of messages that is known.
+
+use l5p::{AnyOrder, Integrity, Walker};
+use wire::SeqNum;
+
+use super::super::open::Streamed;
+use super::super::search::MAX_MESSAGE;
+use super::{Bypass, Order, Recovery, Shared, Verdict};
+
+/// Most bytes that may be missing between two packets of one message for what is behind them to be offloaded.
+const MAX_GAP: u32 = 64 << 10;
+const ZEROS: [u8; 2048] = [0; 2048];
+
+/// Where a packet lies as seen from the frontier.
+pub(super) enum Followed {
+    /// It could be placed.
+    Placed(Verdict),
+    /// A header before it is missing.
+    Beyond,
+    /// It was in step, and turned out wrong.
+    Derailed,
+}
+
+enum Leap {
+    /// The frontier is at a header, at or behind the packet's first byte.
+    Done,
+    /// The packet ends before the next header, and nothing changed.
+    Ignored,
+    /// The next header is missing.
+    Beyond,
+}
+
+impl<L: AnyOrder> Recovery<L> {
+    /// Places a packet by the chain of messages that is known.
+    pub(super) fn follow(
+        &mut self,
+        shared: &mut Shared<L::Message>,
+        seq: SeqNum,
+        payload: &[u8],
+        output: &mut [u8],
+    ) -> Followed {
+        let end = seq + payload.len() as u32;
+        if seq.after(self.tcpsn) {
+            match self.leap(shared, seq, end) {
+                Leap::Done => {}
+                Leap::Ignored => return Followed::Placed(Verdict::Bypassed(Bypass::Gap)),
+                Leap::Beyond => return Followed::Beyond,
+            }
+        }
+        let late = payload.len().min(seq.distance_to(self.tcpsn) as usize);
+        let late_awaited = late == 0 || self.open.awaits(seq, late as u32);
+        if late == payload.len() && !late_awaited {
+            return Followed::Placed(Verdict::Bypassed(Bypass::Past));
+        }
+        let (before, fresh) = payload.split_at(late);
+        if !late_awaited || (!self.proven && !fresh.is_empty()) {
+            return match self.advance(shared, fresh, None) {
+                Integrity::Good => Followed::Placed(Verdict::Bypassed(Bypass::Absorbed)),
+                Integrity::Bad => Followed::Derailed,
+            };
+        }
+        let (output_before, output_fresh) = output.split_at_mut(late);
+        let mut integrity = Integrity::Good;
+        if late > 0 {
+            integrity = self.open.fill(
+                &mut shared.pool,
+                &mut self.engine,
+                seq,
+                before,
+                output_before,
+            );
+        }
+        if !fresh.is_empty() && self.advance(shared, fresh, Some(output_fresh)) == Integrity::Bad {
+            return Followed::Derailed;
+        }
+        match integrity {
+            Integrity::Good => {
+                shared.counts.late += u32::from(late > 0);
+                Followed::Placed(Verdict::Offloaded)
+            }
+            Integrity::Bad => Followed::Placed(Verdict::Bypassed(Bypass::Failed)),
+        }
+    }
+
+    /// Takes the next bytes in sequence into the engine, and into the output if there is one. `Bad` when a check fails
+    /// or a header is none.
+    fn advance(
+        &mut self,
+        shared: &mut Shared<L::Message>,
+        fresh: &[u8],
+        mut output: Option<&mut [u8]>,
+    ) -> Integrity {
+        let mut fresh = fresh;
+        if self.gapped {
+            // Up to its end, the message's check can't be expected to hold.
+            let rest = self.walker.to_next_header().unwrap_or(0) as usize;
+            let (first, others) = fresh.split_at(fresh.len().min(rest));
+            fresh = others;
+            let output_first = match output.take() {
+                Some(whole) => {
+                    let (first_part, others) = whole.split_at_mut(first.len());
+                    output = Some(others);
+                    Some(first_part)
+                }
+                None => None,
+            };
+            self.walk(first, output_first);
+            if first.len() == rest && self.end_gapped(shared) == Integrity::Bad {
+                return Integrity::Bad;
+            }
+        }
+        if fresh.is_empty() {
+            return Integrity::Good;
+        }
+        let integrity = self.walk(fresh, output);
+        integrity.unwrap_or(Integrity::Bad)
+    }
+
+    /// Advances walker, engine and frontier. `None` when a header is none; else whether all checks held.
+    fn walk(&mut self, bytes: &[u8], output: Option<&mut [u8]>) -> Option<Integrity> {
+        let walked = match output {
+            Some(output) => self.walker.advance(&mut self.engine, bytes, output),
+            None => self.walker.absorb(&mut self.engine, bytes),
+        };
+        let walked = walked.ok()?;
+        self.tcpsn += bytes.len() as u32;
+        let good = walked.integrity == Integrity::Good;
+        self.proven |= good && walked.messages_finished > 0;
+        Some(walked.integrity)
+    }
+
+    /// The engine has reached the end of a message of which bytes were missing.
+    fn end_gapped(&mut self, shared: &mut Shared<L::Message>) -> Integrity {
+        self.gapped = false;
+        // A message has at least one byte, and its number is its start's here.
+        let last_byte = self.tcpsn - 1;
+        let residue = self.engine.residue();
+        match self.open.streamed(&mut shared.pool, last_byte, residue) {
+            Streamed::Incomplete => Integrity::Good,
+            Streamed::Complete(integrity) => integrity,
+        }
+    }
+
+    /// Bytes are missing between the frontier and a packet: moves the frontier on, up to the next header at most.
+    fn leap(&mut self, shared: &mut Shared<L::Message>, seq: SeqNum, end: SeqNum) -> Leap {
+        let rest = match self.walker.to_next_header() {
+            Some(rest) if 0 < rest && rest <= MAX_MESSAGE => rest,
+            _ => return Leap::Beyond,
+        };
+        let next_header = self.tcpsn + rest;
+        let skipped = self.skip(shared, self.tcpsn.distance_to(seq.min(next_header)), rest);
+        if seq.after(next_header) {
+            return Leap::Beyond;
+        }
+        if skipped {
+            return Leap::Done;
+        }
+        if end.at_or_before(next_header) {
+            return Leap::Ignored;
+        }
+        self.give_up_message(shared);
+        self.walker = Walker::new(self.walker.index() + 1);
+        self.tcpsn = next_header;
+        shared.counts.leaps += 1;
+        Leap::Done
+    }
+
+    /// Notes that the next `missing` bytes, of the `rest` of the message at the frontier, are missing, and goes on
+    /// behind them.
+    fn skip(&mut self, shared: &mut Shared<L::Message>, missing: u32, rest: u32) -> bool {
+        if shared.order == Order::Sequence || !self.proven || missing > MAX_GAP {
+            return false;
+        }
+        let offset = self.walker.offset();
+        let len = offset + rest;
+        let engine = &mut self.engine;
+        let noted = self.open.miss(
+            &mut shared.pool,
+            (self.tcpsn - offset, len),
+            (offset, offset + missing),
+            || engine.message(offset, len),
+        );
+        if !noted {
+            return false;
+        }
+        self.gapped = true;
+        shared.counts.leaps += 1;
+        let mut left = missing as usize;
+        while left > 0 {
+            let zeros = &ZEROS[..left.min(ZEROS.len())];
+            self.walk(zeros, None);
+            left -= zeros.len();
+        }
+        if missing == rest {
+            self.end_gapped(shared);
+        }
+        true
+    }
+
+    /// The rest of the message at the frontier is not awaited any more.
+    pub(super) fn give_up_message(&mut self, shared: &mut Shared<L::Message>) {
+        if self.gapped {
+            self.gapped = false;
+            self.open
+                .close(&mut shared.pool, self.tcpsn - self.walker.offset());
+        }
+    }
+}

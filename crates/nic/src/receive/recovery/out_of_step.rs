@@ -1,0 +1,178 @@
+//! Getting back in step: search, tracking, and the late header.
+
+use l5p::{AnyOrder, Walker};
+use wire::SeqNum;
+
+use super::super::search::{Lost, MAX_MESSAGE, Scanner, Tracker};
+use super::{Asked, MAX_JUMP, Order, Phase, Recovery, Shared};
+
+/// Packets of the past in a row, while searching, after which `newest` is no longer believed: a forged packet may have
+/// set it.
+const REANCHOR_AFTER: u8 = 64;
+/// Stream bytes that must pass per resync request, and how many may be saved up.
+pub(super) const BYTES_PER_REQUEST: u32 = 32 << 10;
+pub(super) const REQUEST_BURST: u32 = 16 * BYTES_PER_REQUEST;
+
+impl<L: AnyOrder> Recovery<L> {
+    pub(super) fn see(&mut self, end: SeqNum) {
+        if end.after(self.newest) {
+            self.credit = (self.credit + self.newest.distance_to(end)).min(REQUEST_BURST);
+            self.newest = end;
+        }
+    }
+
+    /// After the frontier has moved: is the NIC back in step with the newest data?
+    pub(super) fn settle(&mut self, shared: &mut Shared<L::Message>) {
+        if self.is_in_step() {
+            return;
+        }
+        let Some(rest) = self.walker.to_next_header() else {
+            return;
+        };
+        let next_header = self.tcpsn + rest.min(MAX_MESSAGE);
+        if next_header.at_or_after(self.newest) {
+            // The missing header came before the one after it.
+            self.phase = Phase::InStep;
+            shared.counts.late_headers += 1;
+            return;
+        }
+        if let Phase::Tracking(tracker, _) = &self.phase
+            && tracker.guess() == next_header
+        {
+            // The chain from the missing header leads to the guess: that is the confirmation.
+            let tracker = tracker.clone();
+            self.give_up_message(shared);
+            let index = self.walker.index() + u64::from(rest > 0);
+            self.resume(&tracker, index);
+            shared.counts.late_headers += 1;
+        }
+    }
+
+    /// Continues where the tracker is, whose guess is message number `index`.
+    pub(super) fn resume(&mut self, tracker: &Tracker, index: u64) {
+        self.walker = Walker::new(index.wrapping_add(u64::from(tracker.messages())));
+        self.tcpsn = tracker.next();
+        self.chained = true;
+        self.phase = Phase::InStep;
+        // The tracker found nothing in these bytes that contradicts a header.
+        if self
+            .walker
+            .absorb(&mut self.engine, tracker.partial())
+            .is_ok()
+        {
+            self.tcpsn += tracker.partial().len() as u32;
+        }
+    }
+
+    /// A packet in step was not what it had to be: nothing that was known of the stream counts any longer. Its own bytes may
+    /// hold the next header.
+    pub(super) fn derail(&mut self, shared: &mut Shared<L::Message>, seq: SeqNum, payload: &[u8]) {
+        self.lose_chain(shared);
+        self.phase = Phase::Searching(Scanner::default());
+        shared.counts.searches += 1;
+        self.look_out(shared, seq, payload);
+    }
+
+    /// Searches or tracks in what is new of a packet.
+    pub(super) fn look_out(
+        &mut self,
+        shared: &mut Shared<L::Message>,
+        seq: SeqNum,
+        payload: &[u8],
+    ) {
+        let end = seq + payload.len() as u32;
+        if end.at_or_before(self.newest) {
+            self.past += 1;
+            if self.past < REANCHOR_AFTER {
+                return;
+            }
+            self.newest = seq;
+            self.lose_chain(shared);
+            self.phase = Phase::Searching(Scanner::default());
+        }
+        self.past = 0;
+        let start = seq.max(self.newest);
+        let contiguous = start == self.newest;
+        let fresh = &payload[seq.distance_to(start) as usize..];
+        self.chained &= shared.order == Order::Any;
+        match &mut self.phase {
+            Phase::InStep => {
+                self.phase = Phase::Searching(Scanner::default());
+                shared.counts.searches += 1;
+                self.search(shared, start, fresh);
+            }
+            Phase::Searching(scanner) => {
+                if !contiguous {
+                    scanner.interrupt();
+                }
+                self.search(shared, start, fresh);
+            }
+            Phase::Tracking(tracker, _) => {
+                if let Err(lost) = tracker.follow(&self.engine, start, fresh, contiguous) {
+                    shared.counts.guesses_lost += 1;
+                    self.phase = Phase::Searching(Scanner::default());
+                    self.search(
+                        shared,
+                        start + lost.search_from as u32,
+                        &fresh[lost.search_from..],
+                    );
+                }
+            }
+        }
+        self.see(end);
+        if self.chained {
+            self.settle(shared);
+        }
+    }
+
+    /// Nothing that was known of the stream's messages counts any longer.
+    fn lose_chain(&mut self, shared: &mut Shared<L::Message>) {
+        self.chained = false;
+        self.gapped = false;
+        self.open.clear(&mut shared.pool);
+    }
+
+    /// Searches the next bytes of the stream until a guess holds to their end.
+    fn search(&mut self, shared: &mut Shared<L::Message>, mut start: SeqNum, mut bytes: &[u8]) {
+        loop {
+            let Phase::Searching(scanner) = &mut self.phase else {
+                return;
+            };
+            let Some((mut tracker, at)) = scanner.find(&self.engine, start, bytes) else {
+                return;
+            };
+            match tracker.follow(&self.engine, start + at as u32, &bytes[at..], true) {
+                Ok(()) if self.credit >= BYTES_PER_REQUEST => {
+                    self.credit -= BYTES_PER_REQUEST;
+                    self.phase = Phase::Tracking(tracker, Asked::default());
+                    return;
+                }
+                Ok(()) => {
+                    shared.counts.requests_skipped += 1;
+                    scanner.interrupt();
+                    return;
+                }
+                Err(Lost { search_from }) => {
+                    scanner.interrupt();
+                    let skipped = at + search_from;
+                    start += skipped as u32;
+                    bytes = &bytes[skipped..];
+                }
+            }
+        }
+    }
+
+    /// Forgets what is so far behind that sequence numbers would soon come around to it.
+    pub(super) fn drop_distant(&mut self, shared: &mut Shared<L::Message>) {
+        if self.is_in_step() {
+            return;
+        }
+        if self.chained
+            && self.tcpsn.before(self.newest)
+            && self.tcpsn.distance_to(self.newest) > MAX_JUMP
+        {
+            self.chained = false;
+        }
+        self.open.expire(&mut shared.pool, self.newest, MAX_JUMP);
+    }
+}
