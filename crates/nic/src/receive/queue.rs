@@ -292,9 +292,9 @@ impl<'a> Host<'a> {
         let seq = arrival.parsed.tcp.seq;
         let verdict = self.write(buffer, at, payload.len() as u32, |output| {
             let verdict = match flow {
-                Some(FlowContext { context, open, .. }) => {
-                    context.recovery.receive(open, seq, payload, output)
-                }
+                Some(FlowContext {
+                    context, shared, ..
+                }) => context.recovery.receive(shared, seq, payload, output),
                 None => Verdict::Bypassed(Bypass::Empty),
             };
             if verdict != Verdict::Offloaded {
@@ -303,7 +303,7 @@ impl<'a> Host<'a> {
             verdict
         })?;
         if let Some(flow) = flow {
-            self.count_verdict(arrival, flow.context, verdict);
+            self.count_verdict(arrival, flow, verdict);
         }
         Some(verdict == Verdict::Offloaded)
     }
@@ -428,7 +428,7 @@ impl<'a> Host<'a> {
     fn count_verdict(
         &mut self,
         arrival: &Arrival<'_>,
-        context: &mut ReceiveContext,
+        flow: &mut FlowContext<'_>,
         verdict: Verdict,
     ) {
         let counters = &mut *self.counters;
@@ -441,7 +441,7 @@ impl<'a> Host<'a> {
             Verdict::Bypassed(Bypass::OutOfStep) => counters.rx_tls_resync_req_pkt += 1,
             Verdict::Bypassed(_) => {}
         }
-        let counts = context.recovery.take_counts();
+        let counts = std::mem::take(&mut flow.shared.counts);
         counters.rx_tls_decrypted_late_packets += u64::from(counts.late);
         counters.rx_tls_resumed += u64::from(counts.leaps);
         counters.rx_tls_resumed_late_header += u64::from(counts.late_headers);
