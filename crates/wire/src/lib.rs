@@ -15,6 +15,7 @@ mod error;
 mod seq;
 
 pub mod arp;
+pub mod bulk;
 pub mod checksum;
 pub mod ethernet;
 pub mod flow;

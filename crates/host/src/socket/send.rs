@@ -261,7 +261,7 @@ fn write_plain(
             break;
         };
         core.meter.switch(Component::Copy);
-        buffer.copy_from_slice(&rest[..len]);
+        wire::bulk::copy(&rest[..len], &mut buffer);
         core.meter.switch(Component::Tcp);
         socket.send.push(Payload::plain(buffer));
         rest = &rest[len..];

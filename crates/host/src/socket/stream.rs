@@ -106,7 +106,7 @@ impl Stream {
             }
             let from = &segment.buffer[offset as usize..];
             let bytes = from.len().min(out.len() - done);
-            out[done..done + bytes].copy_from_slice(&from[..bytes]);
+            wire::bulk::copy(&from[..bytes], &mut out[done..done + bytes]);
             done += bytes;
             offset = 0;
             if done == out.len() {
@@ -124,7 +124,7 @@ impl Stream {
             && let Some(front) = self.segments.front_mut()
         {
             let bytes = front.buffer.len().min(out.len() - done);
-            out[done..done + bytes].copy_from_slice(&front.buffer[..bytes]);
+            wire::bulk::copy(&front.buffer[..bytes], &mut out[done..done + bytes]);
             done += bytes;
             self.drop_front(bytes as u32);
         }
@@ -165,6 +165,15 @@ impl Stream {
         mut len: u32,
         f: impl FnOnce(&mut [Piece<'_>]) -> R,
     ) -> R {
+        // The common case: all of it came in one packet.
+        if let Some(front) = self.segments.front_mut()
+            && let Some(data) = front.buffer.get_mut(offset as usize..(offset + len) as usize)
+        {
+            return f(&mut [Piece {
+                data,
+                decrypted: front.decrypted,
+            }]);
+        }
         let mut inline: [Piece<'_>; PIECES] = std::array::from_fn(|_| Piece {
             data: &mut [],
             decrypted: None,

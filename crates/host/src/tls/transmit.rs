@@ -1,14 +1,21 @@
 //! Making records out of what the application writes.
 
-use l5p::tls::{Alert, ContentType, MAX_PLAINTEXT};
-use nic::ring::{ContextId, Slice};
+use l5p::tls::{Alert, ContentType};
+use nic::ring::{ContextId, RegionId, Slice};
 
 use super::session::{Outgoing, Session};
 use crate::driver::Payload;
-use crate::memory::Buffer;
+use crate::memory::SizeClass;
 
 /// Slices of the application's memory in one record at most, so that one descriptor can name a whole record.
 const RECORD_SLICES: usize = 24;
+const NO_SLICES: [Slice; RECORD_SLICES] = [Slice {
+    region: RegionId(0),
+    offset: 0,
+    len: 0,
+}; RECORD_SLICES];
+/// Records framed together.
+const BATCH: u32 = 8;
 
 /// Why nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,22 +34,82 @@ impl Session {
         space: u32,
         out: &mut Outgoing<'_>,
     ) -> Result<usize, Refused> {
+        let end = out.send.end() + space;
         let mut written = 0;
-        let mut space = i64::from(space);
-        for content in data.chunks(self.writer.max_plaintext()) {
-            if space <= 0 {
-                break;
-            }
-            let before = out.send.end();
-            match self.write_record(ContentType::APPLICATION_DATA, content, out) {
-                Ok(()) => {}
+        while written < data.len() && out.send.end().before(end) {
+            let rest = &data[written..];
+            let done = match self.transmit {
+                Some(context) => {
+                    self.frame(context, rest, out.send.end().distance_to(end), out)
+                }
+                None => {
+                    let content = &rest[..rest.len().min(self.writer.max_plaintext())];
+                    self.write_record(ContentType::APPLICATION_DATA, content, out)
+                        .map(|()| content.len())
+                }
+            };
+            match done {
+                Ok(bytes) => written += bytes,
                 Err(refused) if written == 0 => return Err(refused),
                 Err(_) => break,
             }
-            space -= i64::from(before.distance_to(out.send.end()));
-            written += content.len();
         }
         Ok(written)
+    }
+
+    /// Frames records for the NIC, as many as one block holds: one piece of the send queue carries them all.
+    fn frame(
+        &mut self,
+        context: ContextId,
+        data: &[u8],
+        space: u32,
+        out: &mut Outgoing<'_>,
+    ) -> Result<usize, Refused> {
+        let most = self.writer.max_plaintext();
+        let full = self.writer.record_len(most) as u32;
+        let first = match data.len() {
+            len if len >= most => full,
+            len => self.writer.record_len(len) as u32,
+        };
+        let room = match out.driver.tail_room() {
+            room if room >= first => room,
+            _ => SizeClass::Large.bytes(),
+        };
+        let (mut len, mut taken) = (0, 0);
+        for content in data.chunks(most) {
+            let record = if content.len() == most {
+                full
+            } else {
+                self.writer.record_len(content.len()) as u32
+            };
+            if len > 0 && (len + record > room || len >= space) {
+                break;
+            }
+            len += record;
+            taken += content.len();
+        }
+        let mut buffer = out.driver.take_tail(len).ok_or(Refused::NoMemory)?;
+        let mut start = out.send.end();
+        let mut rest = &mut buffer[..];
+        for content in data[..taken].chunks(most) {
+            let layout = self
+                .writer
+                .record_layout(ContentType::APPLICATION_DATA, content.len());
+            let (header, after) = rest.split_at_mut(layout.header().len());
+            let (body, after) = after.split_at_mut(content.len());
+            let (trailer, after) = after.split_at_mut(layout.trailer().len());
+            header.copy_from_slice(layout.header());
+            wire::bulk::copy(content, body);
+            trailer.copy_from_slice(layout.trailer());
+            start += self.writer.commit(start, content.len()).len;
+            self.stats.sent += 1;
+            out.counters.tls_tx_records_device += 1;
+            rest = after;
+        }
+        out.send
+            .push(Payload::buffer(buffer, Some(context), false));
+        out.tcp.queue(out.now, len);
+        Ok(taken)
     }
 
     /// Writes one record: framed for the NIC, or sealed.
@@ -61,7 +128,7 @@ impl Session {
                 let (header, rest) = buffer.split_at_mut(layout.header().len());
                 let (body, trailer) = rest.split_at_mut(content.len());
                 header.copy_from_slice(layout.header());
-                body.copy_from_slice(content);
+                wire::bulk::copy(content, body);
                 trailer.copy_from_slice(layout.trailer());
                 let start = out.send.push(Payload::buffer(buffer, Some(context), false));
                 self.writer.commit(start, content.len());
@@ -85,66 +152,88 @@ impl Session {
         space: u32,
         out: &mut Outgoing<'_>,
     ) -> Result<usize, Refused> {
+        let end = out.send.end() + space;
         let mut written = 0;
-        let mut space = i64::from(space);
         let mut at = Cursor { slices, offset: 0 };
-        while space > 0 {
-            let mut record = [Slice {
-                region: nic::ring::RegionId(0),
-                offset: 0,
-                len: 0,
-            }; RECORD_SLICES];
-            let (count, len) = at.take(
-                &mut record,
-                self.writer.max_plaintext().min(MAX_PLAINTEXT) as u32,
-            );
-            if len == 0 {
-                break;
-            }
-            let before = out.send.end();
+        while out.send.end().before(end) {
             let done = match self.transmit {
-                Some(context) => self.frame_slices(context, &record[..count], len, out),
-                None => self.seal_slices(&record[..count], len, out),
+                Some(context) => {
+                    let space = out.send.end().distance_to(end);
+                    self.frame_slices(context, &mut at, space, out)
+                }
+                None => {
+                    let mut record = NO_SLICES;
+                    let (count, len) = at.take(&mut record, self.writer.max_plaintext() as u32);
+                    if len == 0 {
+                        break;
+                    }
+                    self.seal_slices(&record[..count], len, out)
+                }
             };
             match done {
-                Ok(()) => {}
+                Ok(0) => break,
+                Ok(bytes) => written += bytes as usize,
                 Err(refused @ Refused::SourceGone(_)) => return Err(refused),
                 Err(refused) if written == 0 => return Err(refused),
                 Err(_) => break,
             }
-            self.stats.sent += 1;
-            space -= i64::from(before.distance_to(out.send.end()));
-            written += len as usize;
         }
         Ok(written)
     }
 
+    /// Frames up to [`BATCH`] records around the application's memory. What is between two contents, a trailer and the
+    /// next header, is one piece.
     fn frame_slices(
         &mut self,
         context: ContextId,
-        slices: &[Slice],
-        len: u32,
+        at: &mut Cursor<'_>,
+        space: u32,
         out: &mut Outgoing<'_>,
-    ) -> Result<(), Refused> {
-        let layout = self
-            .writer
-            .record_layout(ContentType::APPLICATION_DATA, len as usize);
-        let (header_len, trailer_len) = (layout.header().len(), layout.trailer().len());
-        let around = out.driver.take_tail((header_len + trailer_len) as u32);
-        let mut header = around.ok_or(Refused::NoMemory)?;
-        let mut trailer: Buffer = header.split_off(header_len as u32);
-        header.copy_from_slice(layout.header());
-        trailer.copy_from_slice(layout.trailer());
-        let start = out.send.push(Payload::buffer(header, Some(context), true));
-        for &slice in slices {
-            out.driver.regions.take(slice);
-            out.send.push(Payload::region(slice, Some(context)));
+    ) -> Result<u32, Refused> {
+        let most = self.writer.max_plaintext() as u32;
+        let (mut ahead, mut records, mut framed, mut around_len) = (*at, 0, 0, 0);
+        while records < BATCH && framed < space {
+            let mut record = NO_SLICES;
+            let (_, len) = ahead.take(&mut record, most);
+            if len == 0 {
+                break;
+            }
+            let record_len = self.writer.record_len(len as usize) as u32;
+            framed += record_len;
+            around_len += record_len - len;
+            records += 1;
         }
-        out.send.push(Payload::buffer(trailer, Some(context), true));
-        self.writer.commit(start, len as usize);
-        out.tcp.queue(out.now, start.distance_to(out.send.end()));
-        out.counters.tls_tx_records_device += 1;
-        Ok(())
+        if records == 0 {
+            return Ok(0);
+        }
+        let mut around = out.driver.take_tail(around_len).ok_or(Refused::NoMemory)?;
+        let first = out.send.end();
+        let (mut start, mut taken, mut filled) = (first, 0, 0);
+        for _ in 0..records {
+            let mut record = NO_SLICES;
+            let (count, len) = at.take(&mut record, most);
+            let layout = self
+                .writer
+                .record_layout(ContentType::APPLICATION_DATA, len as usize);
+            let (header, trailer) = (layout.header(), layout.trailer());
+            around[filled..filled + header.len()].copy_from_slice(header);
+            let rest = around.split_off((filled + header.len()) as u32);
+            let before = std::mem::replace(&mut around, rest);
+            out.send.push(Payload::buffer(before, Some(context), true));
+            for &slice in &record[..count] {
+                out.driver.regions.take(slice);
+                out.send.push(Payload::region(slice, Some(context)));
+            }
+            filled = trailer.len();
+            around[..filled].copy_from_slice(trailer);
+            start += self.writer.commit(start, len as usize).len;
+            taken += len;
+        }
+        out.send.push(Payload::buffer(around, Some(context), true));
+        out.tcp.queue(out.now, first.distance_to(out.send.end()));
+        out.counters.tls_tx_records_device += u64::from(records);
+        self.stats.sent += u64::from(records);
+        Ok(taken)
     }
 
     fn seal_slices(
@@ -152,7 +241,7 @@ impl Session {
         slices: &[Slice],
         len: u32,
         out: &mut Outgoing<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<u32, Refused> {
         let record_len = self.writer.record_len(len as usize) as u32;
         let mut buffer = out.driver.take_tail(record_len).ok_or(Refused::NoMemory)?;
         let mut content: [&[u8]; RECORD_SLICES] = [&[]; RECORD_SLICES];
@@ -178,7 +267,8 @@ impl Session {
         out.send.push(Payload::plain(buffer));
         out.tcp.queue(out.now, record_len);
         out.counters.tls_tx_records_sw += 1;
-        Ok(())
+        self.stats.sent += 1;
+        Ok(len)
     }
 
     /// Tells the peer. If memory has run out it is not told: the end of the connection must do.
@@ -188,6 +278,7 @@ impl Session {
 }
 
 /// Where the next record's content begins.
+#[derive(Clone, Copy)]
 struct Cursor<'a> {
     slices: &'a [Slice],
     offset: u32,
