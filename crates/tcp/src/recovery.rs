@@ -276,9 +276,10 @@ impl Connection {
                 self.recovery.duplicate_acks.saturating_sub(segments - 1);
             match self.recovery.phase {
                 Phase::Open => self.recovery.duplicate_acks = 0,
-                // A partial ACK: the next segment is lost too.
+                // A partial ACK: the next segment is lost too, and is sent whatever the window (RFC 6582 §3.2 step 4).
                 Phase::Recovery if self.snd.una.before(self.recovery.point) => {
-                    self.board.mark_head_lost(mss)
+                    self.board.mark_head_lost(mss);
+                    self.snd.resend_now = true;
                 }
                 Phase::Recovery | Phase::Loss => {}
             }

@@ -359,10 +359,12 @@ impl Connection {
     /// More may be sent soon, when ACKs come: wait for a larger segment (as Linux's `tcp_tso_should_defer`). It never
     /// waits with less than two thirds of the window in flight.
     fn defers(&self, room: u32) -> bool {
-        let worth_sending = self
-            .burst_limit()
-            .min(self.congestion.cwnd().min(self.snd.wnd) / 3);
-        self.recovery.phase == Phase::Open && self.pipe() > 0 && room < worth_sending
+        let third = self.congestion.cwnd().min(self.snd.wnd) / 3;
+        // Each duplicate ACK lets a segment go at once (RFC 3042).
+        let clock_is_steady = self.recovery.phase == Phase::Open
+            && self.board.sacked() == 0
+            && self.recovery.inferred_sacked(1) == 0;
+        clock_is_steady && self.pipe() > 0 && room < self.burst_limit().min(third)
     }
 
     /// Largest segment to hand over at once: at most half the window, so that ACKs go on coming.

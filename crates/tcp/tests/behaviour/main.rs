@@ -2,7 +2,10 @@
 
 mod blind_attacks;
 mod close;
+mod flow_control;
 mod handshake;
+mod listener;
+mod loss;
 mod pair;
 mod peer;
 mod throughput;

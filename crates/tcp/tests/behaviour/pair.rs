@@ -572,16 +572,6 @@ impl Pair {
         self.sides[to].read as f64 * 8.0 / (self.now - self.start).as_secs_f64()
     }
 
-    /// Puts a packet on the wire towards side `to`, past filter and loss.
-    pub fn inject(&mut self, to: usize, header: Header) {
-        let packet = Packet {
-            header,
-            payload: Vec::new(),
-            segments: 1,
-        };
-        self.fly(self.now, to, packet);
-    }
-
     fn settle(&mut self) {
         for from in 0..2 {
             loop {

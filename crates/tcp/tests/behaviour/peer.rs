@@ -132,6 +132,11 @@ impl Peer {
         let mut sent = Vec::new();
         while let Some(transmit) = self.connection.poll_transmit(self.now) {
             self.connection.assert_invariants();
+            if let (Some(theirs), Some(ours)) =
+                (&mut self.timestamps, transmit.header.options.timestamps)
+            {
+                theirs.1 = ours.val;
+            }
             sent.push(transmit);
             assert!(sent.len() < 100_000, "it never stops");
         }

@@ -2,26 +2,76 @@
 
 use std::time::Duration;
 
-use tcp::{Algorithm, Config};
+use tcp::Algorithm::{self, Cubic, NewReno};
+use tcp::Config;
 
 use crate::pair::{App, Link, Pair, Setup};
 
 struct Case {
     algorithm: Algorithm,
     mbit: u64,
-    rtt_ms: u64,
+    rtt_micros: u64,
     loss: f64,
-    seconds: u64,
-    /// Share of the link's rate that must be reached.
+    millis: u64,
+    /// Mbit/s that must be reached.
     at_least: f64,
 }
 
-fn goodput(case: &Case) -> (f64, String) {
+const fn case(
+    algorithm: Algorithm,
+    mbit: u64,
+    rtt_micros: u64,
+    loss: f64,
+    millis: u64,
+    at_least: f64,
+) -> Case {
+    Case {
+        algorithm,
+        mbit,
+        rtt_micros,
+        loss,
+        millis,
+        at_least,
+    }
+}
+
+/// Under random loss p, Reno reaches 1.22 MSS / (RTT sqrt p): 22 Mbit/s at 20 ms and 0.1 %, 7 at 1 %. CUBIC is a little
+/// above that.
+const CASES: &[Case] = &[
+    case(Cubic, 1_000, 20_000, 0.0, 3_000, 800.0),
+    case(Cubic, 1_000, 20_000, 0.001, 5_000, 20.0),
+    case(Cubic, 1_000, 20_000, 0.01, 5_000, 5.5),
+    case(NewReno, 1_000, 20_000, 0.0, 3_000, 800.0),
+    case(NewReno, 1_000, 20_000, 0.001, 5_000, 18.0),
+    case(NewReno, 1_000, 20_000, 0.01, 5_000, 5.0),
+    // 16 MiB of window, 12.5 MB of path, and the time that slow start takes.
+    case(Cubic, 10_000, 10_000, 0.0, 1_000, 8_000.0),
+    case(Cubic, 10_000, 100, 0.0, 100, 7_000.0),
+    case(Cubic, 10_000, 100, 0.005, 1_000, 900.0),
+    case(Cubic, 10_000, 1_000, 0.05, 2_000, 30.0),
+    case(Cubic, 100, 50_000, 0.0, 5_000, 75.0),
+    case(Cubic, 10, 100_000, 0.0, 10_000, 8.0),
+];
+
+#[test]
+fn bulk_transfers_use_the_link() {
+    let mut too_slow = Vec::new();
+    for case in CASES {
+        let (mbit, text) = measure(case);
+        println!("{text}");
+        if mbit < case.at_least {
+            too_slow.push(text);
+        }
+    }
+    assert!(too_slow.is_empty(), "{too_slow:#?}");
+}
+
+fn measure(case: &Case) -> (f64, String) {
     let link = Link {
         rate: case.mbit * 1_000_000,
-        delay: Duration::from_micros(case.rtt_ms * 500),
-        // Half of the bandwidth-delay product.
-        queue: (case.mbit * 1_000_000 / 8 * case.rtt_ms / 1000 / 2).max(200_000),
+        delay: Duration::from_micros(case.rtt_micros / 2),
+        // The bandwidth-delay product.
+        queue: (case.mbit * case.rtt_micros / 8).max(400_000),
         coalesce: Duration::from_micros(20),
         ..Link::default()
     };
@@ -49,99 +99,24 @@ fn goodput(case: &Case) -> (f64, String) {
         seed: 7,
         ..Setup::default()
     });
-    pair.run(Duration::from_secs(case.seconds));
+    pair.run(Duration::from_millis(case.millis));
+    let mbit = pair.goodput(1) / 1e6;
     let info = pair.sides[0].connection.info(pair.now);
+    let receiver = pair.sides[1].connection.info(pair.now);
     let text = format!(
-        "{:?} {} Mbit/s {} ms loss {}: {:.1} Mbit/s, cwnd {}, resent {}, timeouts {}, undos {}, dropped {}, rcv_space {}, srtt {:?}",
+        "{:?}, {} Mbit/s, {} µs, loss {}: {mbit:.1} Mbit/s; cwnd {}, srtt {:?}, resent {}, timeouts {}, undos {}, \
+         lost on the way {}, receive buffer {}",
         case.algorithm,
         case.mbit,
-        case.rtt_ms,
+        case.rtt_micros,
         case.loss,
-        pair.goodput(1) / 1e6,
         info.cwnd,
-        info.bytes_retrans,
+        info.srtt,
+        info.retrans,
         info.timeouts,
         info.undos,
         pair.dropped,
-        pair.sides[1].connection.info(pair.now).rcv_space,
-        info.srtt,
+        receiver.rcv_space,
     );
-    (pair.goodput(1) / (case.mbit as f64 * 1e6), text)
-}
-
-#[test]
-fn bulk_transfers_use_the_link() {
-    use Algorithm::{Cubic, NewReno};
-    let case = |algorithm, mbit, rtt_ms, loss, seconds, at_least| Case {
-        algorithm,
-        mbit,
-        rtt_ms,
-        loss,
-        seconds,
-        at_least,
-    };
-    let cases = [
-        case(Cubic, 1_000, 20, 0.0, 5, 0.8),
-        case(Cubic, 1_000, 20, 0.001, 5, 0.02),
-        case(Cubic, 1_000, 20, 0.01, 5, 0.004),
-        case(NewReno, 1_000, 20, 0.0, 5, 0.6),
-        case(NewReno, 1_000, 20, 0.001, 5, 0.015),
-        case(NewReno, 1_000, 20, 0.01, 5, 0.004),
-        case(Cubic, 10_000, 10, 0.0, 2, 0.6),
-        case(Cubic, 10_000, 1, 0.05, 1, 0.002),
-        case(Cubic, 100, 50, 0.0, 10, 0.8),
-        case(Cubic, 10, 100, 0.0, 20, 0.8),
-    ];
-    let mut failed = Vec::new();
-    for case in &cases {
-        let (share, text) = goodput(case);
-        println!("{text}");
-        if share < case.at_least {
-            failed.push(text);
-        }
-    }
-    assert!(failed.is_empty(), "too slow: {failed:#?}");
-}
-
-#[test]
-fn zz_trace() {
-    let link = Link {
-        rate: 10_000_000_000,
-        delay: Duration::from_millis(5),
-        queue: 6_250_000,
-        coalesce: Duration::from_micros(20),
-        ..Link::default()
-    };
-    let mut pair = Pair::new(Setup {
-        apps: [
-            App {
-                total: u64::MAX / 2,
-                write: 1 << 20,
-                ..App::default()
-            },
-            App::default(),
-        ],
-        links: [link, link],
-        ..Setup::default()
-    });
-    for _ in 0..60 {
-        pair.run(Duration::from_millis(5));
-        let i = pair.sides[0].connection.info(pair.now);
-        println!(
-            "{:?} cwnd {} ssthresh {:?} inflight {} unacked {} wnd {} lost {} sacked {} drop {} rtt {:?} space {} q {} {}",
-            pair.now - pair.start,
-            i.cwnd,
-            i.ssthresh,
-            i.in_flight,
-            i.unacked,
-            i.snd_wnd,
-            i.lost,
-            i.sacked,
-            pair.dropped,
-            i.srtt,
-            pair.sides[1].connection.info(pair.now).rcv_space,
-            i.not_sent,
-            i.recovery
-        );
-    }
+    (mbit, text)
 }

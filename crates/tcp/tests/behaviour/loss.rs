@@ -1,0 +1,515 @@
+//! Loss detection and recovery.
+
+use std::time::Duration;
+
+use tcp::{Algorithm, Config};
+use wire::SeqNum;
+use wire::tcp::{Flags, Options};
+
+use crate::pair::{App, Link, Pair, Setup};
+use crate::peer::{Peer, modern};
+
+const MSS: u32 = 1448;
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A bulk sender with ten segments outstanding from the position returned.
+fn ten_outstanding(config: &Config, options: Options) -> (Peer, SeqNum, u32) {
+    let mut peer = Peer::connected(config, options);
+    let base = peer.connection.snd_nxt();
+    peer.queue(1 << 20);
+    let sent: u32 = peer.sent_data().iter().map(|(_, len)| len).sum();
+    let mss = u32::from(peer.connection.mss());
+    assert_eq!(sent, 10 * mss, "RFC 6928: an initial window of ten");
+    peer.pass(ms(10));
+    (peer, base, mss)
+}
+
+/// RFC 6675 §5: three segments above the hole, and it is sent again, once.
+#[test]
+fn three_segments_above_a_hole_repair_it() {
+    let (mut peer, base, mss) = ten_outstanding(&Config::default(), modern());
+    peer.acknowledge(base + mss);
+    peer.sent();
+    peer.sack(&[(base + 2 * mss, base + 4 * mss)]);
+    assert!(
+        peer.sent_data().iter().all(|(seq, _)| *seq != base + mss),
+        "perhaps only reordered"
+    );
+    peer.sack(&[(base + 2 * mss, base + 5 * mss)]);
+    let resent = peer.sent_data();
+    assert_eq!(resent.first(), Some(&(base + mss, mss)));
+    assert_eq!(peer.connection.info(peer.now).recovery, "recovery");
+    peer.sack(&[(base + 2 * mss, base + 6 * mss)]);
+    assert!(
+        peer.sent_data().iter().all(|(seq, _)| *seq != base + mss),
+        "once is enough"
+    );
+}
+
+/// RFC 8985 §6.2: two segments above the hole and some time do as well.
+#[test]
+fn time_tells_loss_from_reordering() {
+    let (mut peer, base, mss) = ten_outstanding(&Config::default(), modern());
+    peer.sack(&[(base + mss, base + 2 * mss)]);
+    assert_eq!(peer.connection.info(peer.now).lost, 0);
+    peer.sent();
+    // A quarter of the smallest round-trip time.
+    let waited = peer.next_timer().expect("the reordering timer");
+    assert!(waited <= ms(3) && waited >= ms(2), "{waited:?}");
+    assert_eq!(peer.sent_data().first(), Some(&(base, mss)));
+}
+
+/// RFC 6675 §4, NextSeg: adjacent holes go out together, TSO-sized.
+#[test]
+fn adjacent_losses_are_resent_together() {
+    let mut peer = Peer::modern();
+    let base = peer.connection.snd_nxt();
+    peer.queue(1 << 20);
+    peer.sent();
+    // Let the window grow to 40 segments.
+    let mut acked = base;
+    for _ in 0..2 {
+        peer.pass(ms(10));
+        let nxt = peer.connection.snd_nxt();
+        while acked.before(nxt) {
+            acked = (acked + 2 * MSS).min(nxt);
+            peer.acknowledge(acked);
+        }
+        peer.sent();
+    }
+    peer.pass(ms(10));
+    let nxt = peer.connection.snd_nxt();
+    assert!(acked.distance_to(nxt) >= 36 * MSS);
+    peer.sack(&[(acked + 8 * MSS, acked + 36 * MSS)]);
+    let resent = peer.sent();
+    assert!(resent[0].retransmit);
+    assert_eq!((resent[0].header.seq, resent[0].payload), (acked, 8 * MSS));
+}
+
+/// RFC 8985 §7: the loss of the last segments is found by a probe, not by a timeout.
+#[test]
+fn a_lost_tail_is_probed() {
+    let mss = MSS;
+    let mut peer = Peer::modern();
+    let base = peer.connection.snd_nxt();
+    peer.queue(6 * mss);
+    peer.sent();
+    peer.pass(ms(10));
+    peer.acknowledge(base + 3 * mss);
+    let waited = peer.next_timer().expect("a probe timeout");
+    assert!(waited <= ms(25), "two round-trip times: {waited:?}");
+    let probe = peer.sent_data();
+    assert_eq!(probe, [(base + 5 * mss, mss)], "the last segment again");
+    peer.pass(ms(10));
+    // The probe's SACK shows the hole: fast recovery.
+    peer.sack(&[(base + 5 * mss, base + 6 * mss)]);
+    peer.pass(ms(5));
+    assert_eq!(peer.sent_data().first(), Some(&(base + 3 * mss, mss)));
+    assert_eq!(peer.connection.info(peer.now).timeouts, 0);
+}
+
+/// RFC 8985 §7.3: a probe is new data when there is some.
+#[test]
+fn a_probe_prefers_new_data() {
+    let (mut peer, base, mss) = ten_outstanding(&Config::default(), modern());
+    peer.next_timer();
+    assert_eq!(peer.sent_data(), [(base + 10 * mss, mss)]);
+    // One probe only: then the retransmission timer.
+    peer.next_timer();
+    assert_eq!(peer.connection.info(peer.now).timeouts, 1);
+    assert_eq!(peer.sent_data().first().map(|(seq, _)| *seq), Some(base));
+}
+
+/// RFC 8985 §7.4: a loss that the probe repaired still reduces the window.
+#[test]
+fn a_loss_repaired_by_a_probe_counts() {
+    let mut peer = Peer::modern();
+    let base = peer.connection.snd_nxt();
+    peer.queue(10 * MSS);
+    peer.sent();
+    peer.pass(ms(10));
+    peer.acknowledge(base + 9 * MSS);
+    peer.next_timer();
+    assert_eq!(peer.sent_data(), [(base + 9 * MSS, MSS)]);
+    let before = peer.connection.info(peer.now).cwnd;
+    peer.queue(MSS);
+    peer.sent();
+    peer.pass(ms(10));
+    peer.acknowledge(base + 11 * MSS);
+    assert!(peer.connection.info(peer.now).cwnd < before);
+    // With a DSACK it was for nothing.
+    let mut peer = Peer::modern();
+    let base = peer.connection.snd_nxt();
+    peer.queue(10 * MSS);
+    peer.sent();
+    peer.pass(ms(10));
+    peer.acknowledge(base + 9 * MSS);
+    peer.next_timer();
+    peer.sent();
+    let before = peer.connection.info(peer.now).cwnd;
+    peer.ack = base + 10 * MSS;
+    peer.sack(&[(base + 9 * MSS, base + 10 * MSS)]);
+    assert!(peer.connection.info(peer.now).cwnd >= before);
+}
+
+/// RFC 8985 §6.2: a retransmission that is lost is found lost, without a timeout.
+#[test]
+fn a_lost_retransmission_is_sent_again() {
+    let (mut peer, base, mss) = ten_outstanding(&Config::default(), modern());
+    peer.sack(&[(base + mss, base + 5 * mss)]);
+    assert_eq!(peer.sent_data().first(), Some(&(base, mss)));
+    // New data that was sent after the retransmission arrives.
+    let fresh = base + 10 * mss;
+    peer.pass(ms(10));
+    peer.sack(&[(base + mss, base + 10 * mss)]);
+    peer.sent();
+    peer.pass(ms(10));
+    peer.sack(&[(fresh, fresh + mss), (base + mss, base + 10 * mss)]);
+    peer.pass(ms(5));
+    let resent = peer.sent_data();
+    assert_eq!(resent.first(), Some(&(base, mss)), "{resent:?}");
+    assert_eq!(peer.connection.info(peer.now).timeouts, 0);
+}
+
+/// RFC 6298 §5: backoff; RFC 5681 §3.1: one segment.
+#[test]
+fn timeouts_back_off() {
+    let (mut peer, base, mss) = ten_outstanding(&Config::default(), modern());
+    peer.next_timer();
+    peer.sent();
+    let mut last = Duration::ZERO;
+    for round in 0..5 {
+        let waited = peer.next_timer().expect("a timer");
+        if round > 0 {
+            assert!(
+                waited >= last * 2 - ms(1) && waited <= last * 2 + ms(1),
+                "{waited:?} after {last:?}"
+            );
+        }
+        last = waited;
+        assert_eq!(peer.sent_data(), [(base, mss)], "round {round}");
+        assert_eq!(peer.connection.info(peer.now).cwnd, mss);
+    }
+    let info = peer.connection.info(peer.now);
+    assert_eq!(info.timeouts, 5);
+    assert_eq!(
+        info.ssthresh,
+        Some((f64::from(10 * mss) * 0.7) as u32),
+        "reduced once"
+    );
+    // Progress ends the backoff.
+    peer.acknowledge(base + mss);
+    assert_eq!(peer.connection.info(peer.now).backoff, 0);
+}
+
+/// RFC 4015: a timeout that came too early is taken back.
+#[test]
+fn a_spurious_timeout_is_undone() {
+    let (mut peer, base, mss) = ten_outstanding(&Config::default(), modern());
+    let before = peer.connection.info(peer.now).cwnd;
+    let original = peer.timestamps;
+    peer.next_timer();
+    peer.sent();
+    peer.next_timer();
+    assert_eq!(peer.sent_data(), [(base, mss)]);
+    assert_eq!(peer.connection.info(peer.now).cwnd, mss);
+    // The ACK echoes the first transmission's timestamp.
+    peer.timestamps = original;
+    peer.pass(ms(5));
+    peer.acknowledge(base + 2 * mss);
+    let info = peer.connection.info(peer.now);
+    assert_eq!(info.undos, 1);
+    assert!(info.cwnd >= before);
+    assert_eq!(info.lost, 0);
+}
+
+/// RFC 3708: fast retransmits that were all duplicates are taken back, and reordering is remembered.
+#[test]
+fn dsacks_undo_a_needless_recovery() {
+    let (mut peer, base, mss) = ten_outstanding(&Config::default(), modern());
+    let before = peer.connection.info(peer.now).cwnd;
+    peer.sack(&[(base + mss, base + 4 * mss)]);
+    assert_eq!(peer.sent_data().first(), Some(&(base, mss)));
+    assert!(peer.connection.info(peer.now).cwnd < before);
+    peer.acknowledge(base + 10 * mss);
+    peer.sent();
+    peer.ack = base + 10 * mss;
+    peer.sack(&[(base, base + mss)]);
+    let info = peer.connection.info(peer.now);
+    assert_eq!((info.undos, info.dsack_dups), (1, 1));
+    assert!(info.cwnd >= before && info.reordering_seen);
+}
+
+/// RFC 2018 §8: what was selectively acknowledged may be dropped by the peer.
+#[test]
+fn reneging_is_survived() {
+    let (mut peer, base, mss) = ten_outstanding(&Config::default(), modern());
+    peer.sack(&[(base + mss, base + 10 * mss)]);
+    peer.sent();
+    peer.acknowledge(base + mss);
+    let mut resent = Vec::new();
+    for _ in 0..30 {
+        peer.next_timer();
+        for (seq, len) in peer.sent_data() {
+            resent.push(seq);
+            let end = seq + len;
+            if seq == peer.ack {
+                peer.acknowledge(end);
+            }
+        }
+    }
+    assert!(peer.ack.at_or_after(base + 10 * mss), "{resent:?}");
+}
+
+/// RFC 5681 §3.2 and RFC 6582 without SACK.
+#[test]
+fn duplicate_acks_do_without_sack() {
+    let options = Options {
+        sack_permitted: false,
+        ..modern()
+    };
+    let (mut peer, base, mss) = ten_outstanding(
+        &Config {
+            congestion: Algorithm::NewReno,
+            ..Config::default()
+        },
+        options,
+    );
+    // The first only brings a larger window.
+    peer.acknowledge(base);
+    for _ in 0..2 {
+        peer.acknowledge(base);
+        // RFC 3042: limited transmit.
+        assert_eq!(
+            peer.sent_data().iter().map(|(_, len)| len).sum::<u32>(),
+            mss
+        );
+    }
+    peer.acknowledge(base);
+    assert_eq!(peer.sent_data().first(), Some(&(base, mss)));
+    // A partial ACK: the next hole, at once.
+    peer.acknowledge(base + 5 * mss);
+    assert_eq!(peer.sent_data().first(), Some(&(base + 5 * mss, mss)));
+    let nxt = peer.connection.snd_nxt();
+    peer.acknowledge(nxt);
+    assert_eq!(peer.connection.info(peer.now).recovery, "open");
+}
+
+/// RFC 6937: in recovery no more is sent than was delivered, give or take a segment.
+#[test]
+fn recovery_sends_in_proportion() {
+    let mut peer = Peer::modern();
+    let base = peer.connection.snd_nxt();
+    peer.queue(4 << 20);
+    peer.sent();
+    let mut acked = base;
+    for _ in 0..3 {
+        peer.pass(ms(10));
+        let nxt = peer.connection.snd_nxt();
+        while acked.before(nxt) {
+            acked = (acked + 2 * MSS).min(nxt);
+            peer.acknowledge(acked);
+            peer.sent();
+        }
+    }
+    peer.pass(ms(10));
+    let outstanding = acked.distance_to(peer.connection.snd_nxt());
+    let segments = outstanding / MSS;
+    // The first segment is lost, the others come one by one.
+    let mut sent_in_recovery = 0;
+    for n in 2..=segments {
+        peer.sack(&[(acked + MSS, acked + n * MSS)]);
+        let sent: u32 = peer.sent_data().iter().map(|(_, len)| len).sum();
+        if n > 4 {
+            assert!(sent <= 2 * MSS, "a burst of {sent}");
+        }
+        sent_in_recovery += sent;
+    }
+    assert!(sent_in_recovery > outstanding / 2, "it does not pause");
+    let info = peer.connection.info(peer.now);
+    let ssthresh = info.ssthresh.expect("a loss");
+    assert!(
+        info.in_flight.abs_diff(ssthresh) <= 2 * MSS,
+        "{} for {ssthresh}",
+        info.in_flight
+    );
+}
+
+/// RFC 5681 §4.1: after idling the window is not used all at once.
+#[test]
+fn an_idle_connection_starts_slowly() {
+    let mut peer = Peer::modern();
+    let base = peer.connection.snd_nxt();
+    peer.queue(1 << 20);
+    let mut acked = base;
+    for _ in 0..4 {
+        peer.sent();
+        peer.pass(ms(10));
+        let nxt = peer.connection.snd_nxt();
+        while acked.before(nxt) {
+            acked = (acked + 2 * MSS).min(nxt);
+            peer.acknowledge(acked);
+        }
+    }
+    let grown = peer.connection.info(peer.now).cwnd;
+    assert!(grown > 80 * MSS);
+    while peer.connection.snd_una() != peer.connection.write_seq() {
+        peer.sent();
+        let nxt = peer.connection.snd_nxt();
+        peer.pass(ms(10));
+        peer.acknowledge(nxt);
+    }
+    peer.pass(Duration::from_secs(10));
+    peer.queue(1 << 20);
+    let burst: u32 = peer.sent_data().iter().map(|(_, len)| len).sum();
+    assert_eq!(burst, 10 * MSS);
+}
+
+/// Every segment but its first transmission arrives: no timeout is needed for any loss that later data shows.
+#[test]
+fn scattered_losses_cost_no_timeout() {
+    for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
+        for seed in 0..10 {
+            let config = Config {
+                congestion: algorithm,
+                ..Config::default()
+            };
+            let link = Link {
+                loss: 0.005,
+                delay: ms(5),
+                ..Link::default()
+            };
+            let mut pair = Pair::new(Setup {
+                configs: [config.clone(), config],
+                apps: [
+                    App {
+                        total: 4 << 20,
+                        ..App::default()
+                    },
+                    App::default(),
+                ],
+                links: [link, Link { loss: 0.0, ..link }],
+                seed,
+                ..Setup::default()
+            });
+            pair.run_to_end(Duration::from_secs(600));
+            let info = pair.sides[0].connection.info(pair.now);
+            assert_eq!(info.timeouts, 0, "seed {seed}: {info:?}");
+            let wasted = info.bytes_retrans / u64::from(info.snd_mss);
+            assert!(
+                wasted <= pair.dropped + 3,
+                "{wasted} resent for {} lost",
+                pair.dropped
+            );
+        }
+    }
+}
+
+/// RFC 8985: reordering within a quarter of the round-trip time costs next to nothing.
+#[test]
+fn reordering_is_not_loss() {
+    for seed in 0..5 {
+        let link = Link {
+            reorder: 0.02,
+            delay: ms(5),
+            jitter: ms(2),
+            ..Link::default()
+        };
+        let mut pair = Pair::new(Setup {
+            apps: [
+                App {
+                    total: 16 << 20,
+                    ..App::default()
+                },
+                App::default(),
+            ],
+            links: [link; 2],
+            seed,
+            ..Setup::default()
+        });
+        pair.run_to_end(Duration::from_secs(600));
+        let info = pair.sides[0].connection.info(pair.now);
+        assert!(info.reordering_seen);
+        assert!(
+            info.bytes_retrans * 100 < 16 << 20,
+            "{} resent",
+            info.bytes_retrans
+        );
+    }
+}
+
+/// A path that takes smaller packets than thought (RFC 1191, RFC 8201).
+#[test]
+fn a_smaller_path_mtu_is_obeyed() {
+    let limit = 1200;
+    let mut pair = Pair::new(Setup {
+        apps: [
+            App {
+                total: 1 << 20,
+                ..App::default()
+            },
+            App::default(),
+        ],
+        ..Setup::default()
+    });
+    pair.filter = Some(Box::new(move |_, packet| packet.len() + 12 <= limit));
+    pair.run_until(ms(50), |pair| pair.dropped > 0);
+    let now = pair.now;
+    pair.sides[0].connection.handle_path_mss(now, limit as u16);
+    pair.run_to_end(Duration::from_secs(60));
+    assert_eq!(u32::from(pair.sides[0].connection.mss()), limit - 12);
+}
+
+/// The receiver tells of duplicates (RFC 2883 §4), and of what came last first (RFC 2018 §4).
+#[test]
+fn the_receiver_reports_ranges_and_duplicates() {
+    let mut peer = Peer::connected(
+        &Config {
+            delayed_ack: None,
+            ..Config::default()
+        },
+        modern(),
+    );
+    let base = peer.seq;
+    let blocks = |peer: &mut Peer| {
+        let ack = peer.sent().pop().expect("an ACK").header;
+        assert_eq!(ack.flags, Flags::ACK);
+        let offset = |seq: SeqNum| base.distance_to(seq);
+        ack.options
+            .sack
+            .iter()
+            .map(|(start, end)| (offset(start), offset(end)))
+            .collect::<Vec<_>>()
+    };
+    peer.data_ahead(1000, 100);
+    assert_eq!(blocks(&mut peer), [(1000, 1100)]);
+    peer.data_ahead(3000, 100);
+    assert_eq!(blocks(&mut peer), [(3000, 3100), (1000, 1100)]);
+    peer.data_ahead(2000, 100);
+    assert_eq!(
+        blocks(&mut peer),
+        [(2000, 2100), (3000, 3100), (1000, 1100)]
+    );
+    peer.data_ahead(1100, 100);
+    assert_eq!(
+        blocks(&mut peer),
+        [(1000, 1200), (2000, 2100), (3000, 3100)]
+    );
+    // A duplicate inside a range: it and the range around it.
+    assert_eq!(peer.data_ahead(1050, 100).data, None);
+    assert_eq!(
+        blocks(&mut peer),
+        [(1050, 1150), (1000, 1200), (2000, 2100)]
+    );
+    peer.data(1000);
+    assert_eq!(blocks(&mut peer), [(2000, 2100), (3000, 3100)]);
+    // A duplicate of what is in order.
+    let mut old = peer.header(Flags::ACK);
+    old.seq = base;
+    assert_eq!(peer.deliver(&old, 500).data, None);
+    assert_eq!(blocks(&mut peer)[0], (0, 500));
+    assert!(peer.sent().is_empty());
+}
