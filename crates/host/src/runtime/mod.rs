@@ -148,7 +148,7 @@ impl Runtime {
     }
 
     /// Waits until there may be something to do: input, a timer, `deadline`, the doorbell, or one of `fds`
-    /// readable. It may return for no reason.
+    /// readable. It may return for no reason. Whether it slept: if not, `fds` were not looked at.
     ///
     /// # Errors
     /// When the system refuses to wait.
@@ -157,11 +157,11 @@ impl Runtime {
         now: Instant,
         deadline: Option<Instant>,
         fds: &[BorrowedFd<'_>],
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let since = *self.idle_since.get_or_insert(now);
         if self.config.busy_poll || now.duration_since(since) < self.config.spin {
             std::hint::spin_loop();
-            return Ok(());
+            return Ok(false);
         }
         self.idle_since = None;
         let mut deadline = earlier(deadline, self.stack.poll_timeout());
@@ -184,7 +184,7 @@ impl Runtime {
             }
         }
         self.bell.answer();
-        Ok(())
+        Ok(true)
     }
 
     /// Does something with the device, wherever it runs, and waits for the result: to read the NIC's

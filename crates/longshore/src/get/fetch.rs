@@ -16,6 +16,9 @@ use crate::attach::Attached;
 use crate::http::client::{Download, Progress, ResponseHead};
 use crate::signals::Signals;
 
+/// How often signals are looked at when it never sleeps.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// What came of it.
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -164,8 +167,15 @@ impl Fetch<'_> {
     /// Runs the stack until the event comes.
     fn wait_for(&mut self, id: SocketId, mut is_it: impl FnMut(&Event) -> bool) -> Result<()> {
         let deadline = Instant::now() + self.patience;
+        let mut look_at = Instant::now();
         loop {
             let now = Instant::now();
+            if now >= look_at {
+                look_at = now + LOOK;
+                if self.signals.received() {
+                    bail!("interrupted");
+                }
+            }
             let progress = self.attached.runtime.poll(now)?;
             while let Some(event) = self.attached.runtime.stack().poll_event() {
                 if is_it(&event) {
@@ -184,9 +194,6 @@ impl Fetch<'_> {
                     _ => {}
                 }
             }
-            if self.signals.received() {
-                bail!("interrupted");
-            }
             if now >= deadline {
                 bail!(
                     "{} has not answered for {} s; raise --timeout if it is slow",
@@ -196,7 +203,9 @@ impl Fetch<'_> {
             }
             if !progress {
                 let fds = [self.signals.as_fd()];
-                self.attached.runtime.wait(now, Some(deadline), &fds)?;
+                if self.attached.runtime.wait(now, Some(deadline), &fds)? {
+                    look_at = now;
+                }
             }
         }
     }

@@ -22,6 +22,8 @@ use server::Server;
 
 /// How often sessions are looked at for those that take too long.
 const SWEEP: Duration = Duration::from_secs(1);
+/// How often signals and the control socket are looked at when it never sleeps.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves until it is told to end.
 ///
@@ -72,6 +74,8 @@ fn serve(
     signals: &Signals,
 ) -> Result<()> {
     let mut swept = Instant::now();
+    let mut looked = swept;
+    let mut slept = false;
     loop {
         let now = Instant::now();
         let mut progress = attached.runtime.poll(now)?;
@@ -80,8 +84,8 @@ fn serve(
             swept = now;
             server.sweep(now, attached.runtime.stack());
         }
-        // What is not a frame is looked at between bursts, and at least with every sweep.
-        if !progress || now == swept {
+        if slept || now.duration_since(looked) >= LOOK {
+            looked = now;
             if signals.received() {
                 return Ok(());
             }
@@ -89,11 +93,12 @@ fn serve(
                 control.poll(|request| server.answer(request, attached));
             }
         }
+        slept = false;
         if !progress {
             let mut fds: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
             fds.extend(control.iter().flat_map(|control| control.fds()));
             let deadline = server.is_busy().then(|| swept + SWEEP);
-            attached.runtime.wait(now, deadline, &fds)?;
+            slept = attached.runtime.wait(now, deadline, &fds)?;
         }
     }
 }
