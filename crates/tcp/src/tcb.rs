@@ -377,6 +377,11 @@ impl Connection {
         self.snd.mss
     }
 
+    /// Bytes that may be under way at once, as the congestion window and the peer's window stand.
+    pub fn flight_limit(&self) -> u32 {
+        self.congestion.cwnd().min(self.snd.wnd)
+    }
+
     /// Bytes that may be queued before the send buffer is full.
     pub fn send_space(&self) -> u32 {
         if !self.state.may_send() || self.snd.fin_queued {
