@@ -2,6 +2,7 @@
 
 mod blind_attacks;
 mod close;
+mod corpus;
 mod flow_control;
 mod handshake;
 mod listener;
