@@ -89,7 +89,7 @@ pub struct StackConfig {
     pub tcp: tcp::Config,
     /// Memory for payload that the stack copies, and for receive buffers.
     pub arena: ArenaLayout,
-    /// Payload that one socket may hold in its send queue, in bytes.
+    /// Payload that one socket may hold in its send queue, in bytes; less where the path needs less.
     pub send_buffer: u32,
     /// Content bytes of a TLS record that we make, at most; 16,384 is the protocol's own limit.
     pub record_bytes: u16,
@@ -112,7 +112,7 @@ impl Default for StackConfig {
             mtu: 1500,
             tcp: tcp::Config::default(),
             arena: ArenaLayout::default(),
-            send_buffer: 4 << 20,
+            send_buffer: 16 << 20,
             record_bytes: 16_384,
             max_sockets: 262_144,
             max_neighbours: 1024,

@@ -472,7 +472,7 @@ impl Core {
         }
         if socket.wants_write && !socket.is_starved && socket.tcp.state().may_send() {
             let room = socket.room(self.config.send_buffer);
-            if room >= self.config.send_buffer / 4 || socket.send.is_empty() {
+            if room >= socket.send_limit(self.config.send_buffer) / 4 || socket.send.is_empty() {
                 socket.wants_write = false;
                 self.tell(id, socket, Pending::WRITABLE);
             }

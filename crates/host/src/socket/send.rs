@@ -208,11 +208,20 @@ impl Stack {
 }
 
 impl Socket {
+    /// Bytes that the send queue holds at most as the path stands: twice what may be under way, so that the
+    /// application has an acknowledgement's time to write more, and never more than `send_buffer`. A longer queue only
+    /// makes bytes leave the cache before the NIC reads them.
+    #[inline]
+    pub fn send_limit(&self, send_buffer: u32) -> u32 {
+        let tuned = self.tcp.flight_limit().saturating_mul(2);
+        send_buffer.min(tuned.max(LEAST_SEND_BUFFER))
+    }
+
     /// Bytes that may be queued.
     #[inline]
     pub fn room(&self, send_buffer: u32) -> u32 {
         let queued = self.tcp.snd_una().distance_to(self.send.end());
-        send_buffer
+        self.send_limit(send_buffer)
             .saturating_sub(queued)
             .min(self.tcp.send_space())
     }
@@ -276,6 +285,9 @@ fn write_plain(
 
 /// Bytes copied to one block.
 const MAX_COPY: usize = 65_536;
+
+/// Payload that a send queue holds however slow the path is.
+const LEAST_SEND_BUFFER: u32 = 256 << 10;
 
 fn queue_slices(
     now: Instant,

@@ -106,6 +106,6 @@ pub(super) fn copy(
     let source = regions.get(from.0.region)?;
     let source = source.view(from.0.offset + u64::from(from.1), len)?;
     write(regions, to.0, to.1, len, |target| {
-        target.copy_from_slice(source)
+        wire::bulk::copy(source, target)
     })
 }

@@ -298,7 +298,7 @@ impl<'a> Host<'a> {
                 None => Verdict::Bypassed(Bypass::Empty),
             };
             if verdict != Verdict::Offloaded {
-                output.copy_from_slice(payload);
+                wire::bulk::copy(payload, output);
             }
             verdict
         })?;

@@ -105,7 +105,7 @@ pub(super) fn copy(
         let piece = cursor
             .next(gather, regions, most)?
             .ok_or(ErrorCode::BadLength)?;
-        out[done..done + piece.bytes.len()].copy_from_slice(piece.bytes);
+        wire::bulk::copy(piece.bytes, &mut out[done..done + piece.bytes.len()]);
         done += piece.bytes.len();
         if piece.region.is_faulted() {
             return Err(ErrorCode::SourceFaulted);
