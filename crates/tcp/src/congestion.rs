@@ -186,3 +186,6 @@ pub(crate) struct Before {
     ssthresh: u32,
     w_max: f32,
 }
+
+#[cfg(test)]
+mod tests;

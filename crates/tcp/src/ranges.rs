@@ -164,3 +164,6 @@ impl Held {
         self.recent_len = len as u8;
     }
 }
+
+#[cfg(test)]
+mod tests;

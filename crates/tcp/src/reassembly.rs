@@ -115,3 +115,6 @@ impl<T: Chunk> Reassembly<T> {
             .map(|(start, chunk)| *start + chunk.len())
     }
 }
+
+#[cfg(test)]
+mod tests;

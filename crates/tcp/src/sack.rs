@@ -563,3 +563,6 @@ impl Scoreboard {
         assert_eq!((sacked, lost), (self.sacked, self.lost), "counters");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -143,3 +143,6 @@ impl<T: Chunk> SendQueue<T> {
         )
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;
