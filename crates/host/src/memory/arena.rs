@@ -434,13 +434,14 @@ unsafe impl Sync for Shared {}
 impl Shared {
     /// Class, block and position in the block of an offset in the region.
     fn locate(&self, offset: u64) -> Option<(usize, u32, u32)> {
-        self.pools.iter().enumerate().find_map(|(class, pool)| {
-            let within = offset.checked_sub(pool.first)?;
-            let index = within / u64::from(pool.block_bytes);
-            (index < pool.entries.len() as u64).then(|| {
-                let start = within % u64::from(pool.block_bytes);
-                (class, index as u32, start as u32)
-            })
+        // Pools lie one behind the other: the last that begins before the offset is the one.
+        let mut pools = self.pools.iter().enumerate().rev();
+        let (class, pool) = pools.find(|(_, pool)| pool.first <= offset)?;
+        let within = offset - pool.first;
+        let index = within / u64::from(pool.block_bytes);
+        (index < pool.entries.len() as u64).then(|| {
+            let start = within % u64::from(pool.block_bytes);
+            (class, index as u32, start as u32)
         })
     }
 }

@@ -95,8 +95,28 @@ impl Stream {
         }
     }
 
+    /// Whether the NIC has decrypted the first byte.
+    #[inline]
+    pub fn is_decrypted(&self) -> bool {
+        self.segments
+            .front()
+            .is_some_and(|front| front.decrypted.is_some())
+    }
+
     /// Copies bytes from `offset` on without consuming them; answers how many there were.
-    pub fn peek(&self, mut offset: u32, out: &mut [u8]) -> usize {
+    #[inline]
+    pub fn peek(&self, offset: u32, out: &mut [u8]) -> usize {
+        let from = offset as usize;
+        match self.segments.front() {
+            Some(front) if from + out.len() <= front.buffer.len() => {
+                out.copy_from_slice(&front.buffer[from..from + out.len()]);
+                out.len()
+            }
+            _ => self.peek_across(offset, out),
+        }
+    }
+
+    fn peek_across(&self, mut offset: u32, out: &mut [u8]) -> usize {
         let mut done = 0;
         for segment in &self.segments {
             let len = segment.len();
@@ -167,7 +187,9 @@ impl Stream {
     ) -> R {
         // The common case: all of it came in one packet.
         if let Some(front) = self.segments.front_mut()
-            && let Some(data) = front.buffer.get_mut(offset as usize..(offset + len) as usize)
+            && let Some(data) = front
+                .buffer
+                .get_mut(offset as usize..(offset + len) as usize)
         {
             return f(&mut [Piece {
                 data,

@@ -59,7 +59,7 @@ fn offload_can_be_changed_on_the_way() {
 fn records_of_a_context_that_failed_are_encrypted_in_software() {
     let mut pair = Pair::new();
     let (client, server) = pair.secure(&Options::default(), [Offload::Both; 2]);
-    let data = pattern(400_000);
+    let data = pattern(250_000);
     let now = pair.now;
     assert_eq!(pair.stack(SERVER).write(now, server, &data), Ok(data.len()));
     // A part is out, the rest is framed for a context that then fails.

@@ -39,7 +39,7 @@ const MESSAGE: usize = 512;
 impl Session {
     /// Whether a whole record is there, opened or not, or something to say about the next.
     pub fn is_readable(&self, stream: &Stream) -> bool {
-        if self.has_content() || self.peer_closed {
+        if self.has_content() || self.peer_closed || self.failed.is_some() {
             return true;
         }
         let mut header = [0; HEADER_LEN];
@@ -75,6 +75,17 @@ impl Session {
                 stream.read(&mut buffer[done..done + wanted]);
                 done += wanted;
                 self.settle(wanted as u32, stream, consumed);
+                continue;
+            }
+            if stream.is_decrypted() {
+                // Nothing is left to do with the bytes but to copy them: first all the bookkeeping, then the copies, so
+                // that neither finds its cache lines taken by the other.
+                if let Err(reason) = self.open_batch(stream, buffer.len() - done, consumed, out) {
+                    return (done, Some(reason));
+                }
+                if self.opened.is_empty() {
+                    break;
+                }
                 continue;
             }
             match self.open_next(stream, Some(&mut buffer[done..]), consumed, out) {
@@ -129,6 +140,8 @@ impl Session {
             match self.open_next(stream, None, consumed, out) {
                 Outcome::Opened | Outcome::Direct(_) => {}
                 Outcome::Nothing => break,
+                // Told when what came before it has been read.
+                Outcome::Failed(_) if self.has_content() => break,
                 Outcome::Failed(reason) => return Some(reason),
             }
         }
@@ -140,6 +153,29 @@ impl Session {
             self.settle(0, stream, consumed);
         }
         None
+    }
+
+    /// Opens records in place until they have `wanted` bytes of content, or none is left.
+    fn open_batch(
+        &mut self,
+        stream: &mut Stream,
+        wanted: usize,
+        consumed: &mut u32,
+        out: &mut Outgoing<'_>,
+    ) -> Result<(), CloseReason> {
+        let mut content = 0;
+        while content < wanted {
+            match self.open_next(stream, None, consumed, out) {
+                Outcome::Opened | Outcome::Direct(_) => {
+                    content += self.opened.back().map_or(0, |open| open.content as usize);
+                }
+                Outcome::Nothing => break,
+                Outcome::Failed(reason) if content == 0 => return Err(reason),
+                // Told when what came before it has been read.
+                Outcome::Failed(_) => break,
+            }
+        }
+        Ok(())
     }
 
     /// Accounts for `taken` bytes of the first open record's content, which were consumed with what was before them; the
@@ -161,8 +197,26 @@ impl Session {
         *consumed += bytes;
     }
 
-    /// Opens the next record: to `output` if it fits there and nothing is open before it, else in place.
+    /// Opens the next record: to `output` if it fits there and nothing is open before it, else in place. A failure is
+    /// the answer from then on.
     pub fn open_next(
+        &mut self,
+        stream: &mut Stream,
+        output: Option<&mut [u8]>,
+        consumed: &mut u32,
+        out: &mut Outgoing<'_>,
+    ) -> Outcome {
+        if let Some(reason) = &self.failed {
+            return Outcome::Failed(reason.clone());
+        }
+        let outcome = self.open_record(stream, output, consumed, out);
+        if let Outcome::Failed(reason) = &outcome {
+            self.failed = Some(reason.clone());
+        }
+        outcome
+    }
+
+    fn open_record(
         &mut self,
         stream: &mut Stream,
         output: Option<&mut [u8]>,

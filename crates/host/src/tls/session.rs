@@ -15,7 +15,7 @@ use super::receive::Open;
 use crate::counters::Counters;
 use crate::driver::{Driver, MessageSource, Payload};
 use crate::socket::Stream;
-use crate::{OffloadState, SocketId, TlsInfo};
+use crate::{CloseReason, OffloadState, SocketId, TlsInfo};
 
 /// The sending side of a connection, as a session uses it.
 pub(crate) struct Outgoing<'a> {
@@ -52,6 +52,8 @@ pub(crate) struct Session {
     pub(super) peer_closed: bool,
     /// An alert of the peer's that was read and not acted on yet, where the keys are from elsewhere.
     pub(super) peer_alert: Option<u8>,
+    /// What must end the connection, told to the application once it has read what came before.
+    pub(super) failed: Option<CloseReason>,
     /// Questions of the NIC's that are not answered.
     pub(super) questions: u32,
     pub(super) stats: Stats,
@@ -95,6 +97,7 @@ impl Session {
             opened_len: 0,
             peer_closed: false,
             peer_alert: None,
+            failed: None,
             questions: 0,
             stats: Stats::default(),
         };

@@ -39,9 +39,7 @@ impl Session {
         while written < data.len() && out.send.end().before(end) {
             let rest = &data[written..];
             let done = match self.transmit {
-                Some(context) => {
-                    self.frame(context, rest, out.send.end().distance_to(end), out)
-                }
+                Some(context) => self.frame(context, rest, out.send.end().distance_to(end), out),
                 None => {
                     let content = &rest[..rest.len().min(self.writer.max_plaintext())];
                     self.write_record(ContentType::APPLICATION_DATA, content, out)
@@ -106,8 +104,7 @@ impl Session {
             out.counters.tls_tx_records_device += 1;
             rest = after;
         }
-        out.send
-            .push(Payload::buffer(buffer, Some(context), false));
+        out.send.push(Payload::buffer(buffer, Some(context), false));
         out.tcp.queue(out.now, len);
         Ok(taken)
     }

@@ -38,7 +38,7 @@ impl Plaintext<'_> {
         if let Some(output) = &mut self.output {
             let room = output.get_mut(from..).unwrap_or_default();
             let fits = data.len().min(room.len());
-            room[..fits].copy_from_slice(&data[..fits]);
+            wire::bulk::copy(&data[..fits], &mut room[..fits]);
             if let Some(last) = data.get(fits) {
                 self.last = *last;
             }
