@@ -11,8 +11,8 @@ use super::clock::Undisturbed;
 use super::row::{Taken, pcie, resyncs, taken};
 use super::{Mode, PcieBytes, Records, Resyncs};
 
-/// Bytes under way at most, over all connections: what keeps a server from filling its memory with send queues.
-const UNDER_WAY: u64 = 16 << 20;
+/// Connections that send at the same time at most; each of the others has its turn as one of them ends.
+const ACTIVE: usize = 64;
 /// Bytes that the sending application writes before it lets the stack run.
 const WRITTEN_AT_ONCE: usize = 512 << 10;
 
@@ -163,16 +163,14 @@ struct Sender {
     ready: VecDeque<u32>,
     /// The next connection to start.
     next: usize,
-    under_way: usize,
     /// What every connection has sent when the round is over.
     until: u64,
 }
 
 impl Sender {
     fn new(connections: &Connections, load: Load) -> Self {
-        let under_way = (UNDER_WAY / load.share).max(1) as usize;
         let until = connections.ends[0].sent + load.share;
-        Self { load, ready: VecDeque::with_capacity(under_way), next: 0, under_way, until }
+        Self { load, ready: VecDeque::with_capacity(ACTIVE), next: 0, until }
     }
 
     fn run(
@@ -190,7 +188,7 @@ impl Sender {
                 _ => {}
             }
         }
-        while self.next < connections.pairs.len() && self.next - finished < self.under_way {
+        while self.next < connections.pairs.len() && self.next - finished < ACTIVE {
             self.ready.push_back(self.next as u32);
             self.next += 1;
         }
