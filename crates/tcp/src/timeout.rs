@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::time::{Nanos, Time};
+use crate::time::{Nanos, SECOND, Time};
 use crate::timer::Timer;
 use crate::{CloseReason, Connection, State};
 
@@ -51,6 +51,12 @@ impl Connection {
 
     /// RFC 9293 §3.8.3: R2, in time or in tries.
     fn is_past_user_timeout(&self, now: Time, tries: u8, most: u8) -> bool {
+        /// A peer that was heard within this time is alive: two of the longest timeouts.
+        const ALIVE: Nanos = 240 * SECOND;
+        // RFC 9293 §3.8.6.1: a peer that keeps its window closed but answers is not given up.
+        if self.snd.wnd == 0 && self.state.is_synchronized() && now.since(self.heard_at) < ALIVE {
+            return false;
+        }
         match self.settings.user_timeout() {
             Some(limit) => now.since(self.snd.progress_at) >= limit,
             None => tries >= most,
@@ -89,6 +95,12 @@ impl Connection {
 
     /// RFC 9293 §3.8.6.1: probes go on as long as the peer answers.
     fn on_persist_timeout(&mut self, now: Time) {
+        // RFC 9293 §3.8.6.1 is about an application that waits; when there is none, patience ends.
+        if self.detached && self.rtt.backoff() >= self.settings.retries {
+            self.snd.reset_at = Some(self.snd.nxt);
+            self.finish(CloseReason::TimedOut);
+            return;
+        }
         let silent = match self.settings.user_timeout() {
             Some(limit) => self.probes > 0 && now.since(self.heard_at) >= limit,
             None => self.probes >= self.settings.retries,

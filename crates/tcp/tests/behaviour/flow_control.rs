@@ -62,6 +62,53 @@ fn a_peer_that_does_not_answer_window_probes_is_given_up() {
     assert_eq!(peer.event(), Some(Event::Closed(CloseReason::TimedOut)));
 }
 
+/// A peer that takes back its window (RFC 9293 §3.8.6) with data outstanding is not given up while it answers.
+#[test]
+fn a_window_taken_back_is_waited_for() {
+    let mut peer = Peer::modern();
+    let ack = peer.ack;
+    peer.queue(5000);
+    assert_eq!(peer.sent_data(), [(ack, 5000)]);
+    peer.window = 0;
+    for _ in 0..60 {
+        peer.acknowledge(ack);
+        peer.next_timer();
+        peer.sent();
+    }
+    assert_eq!(peer.connection.state(), State::Established);
+    // One that falls silent is.
+    for _ in 0..20 {
+        peer.next_timer();
+        peer.sent();
+    }
+    assert_eq!(peer.connection.state(), State::Closed);
+}
+
+/// Nobody waits for ever for a peer that does not let the last data of a closed connection go.
+#[test]
+fn a_detached_connection_does_not_probe_for_ever() {
+    let mut peer = Peer::modern();
+    let ack = peer.ack;
+    peer.window = 0;
+    peer.acknowledge(ack);
+    peer.queue(5000);
+    peer.connection.close(peer.now);
+    peer.connection.detach(peer.now);
+    peer.sent();
+    for _ in 0..30 {
+        peer.next_timer();
+        peer.acknowledge(ack);
+        if peer
+            .sent()
+            .iter()
+            .any(|transmit| transmit.header.flags.contains(Flags::RST))
+        {
+            return;
+        }
+    }
+    panic!("it probes for ever");
+}
+
 /// RFC 9293 §3.8.6.2.1: the sender does not dribble into a small window.
 #[test]
 fn a_small_window_is_left_alone_until_the_override() {

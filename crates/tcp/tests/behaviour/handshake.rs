@@ -302,3 +302,28 @@ fn after_lost_syns_the_start_is_cautious() {
     assert_eq!(info.rto, Duration::from_secs(3));
     assert_eq!(info.cwnd, u32::from(info.snd_mss));
 }
+
+/// RFC 3168 §6.1.1: an offer of ECN is passed over, and its flags change nothing.
+#[test]
+fn ecn_is_tolerated() {
+    let now = Instant::now();
+    let syn = Header {
+        src_port: 80,
+        dst_port: 1000,
+        seq: PEER_ISS,
+        flags: Flags::SYN | Flags::ECE | Flags::CWR,
+        window: 1000,
+        ..Header::default()
+    };
+    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    let syn_ack = server.poll_transmit(now).expect("a SYN-ACK").header;
+    assert_eq!(syn_ack.flags, Flags::SYN | Flags::ACK);
+    let data = Header {
+        seq: PEER_ISS + 1,
+        ack: ISS + 1,
+        flags: Flags::ACK | Flags::ECE | Flags::CWR | Flags::URG,
+        ..syn
+    };
+    let received = server.handle_segment(now, &data, 10, 1);
+    assert_eq!(received.data.map(|data| data.len), Some(10));
+}

@@ -149,3 +149,81 @@ proptest! {
         pair.run_to_end(24 * HOUR);
     }
 }
+
+/// Settings and a link that give no reason to wait.
+fn clean_setup() -> impl Strategy<Value = Setup> {
+    let config = || {
+        (config(), 8_960u32..100_000, 100_000u32..(16 << 20)).prop_map(
+            |(config, rcv_buf, rcv_buf_max)| Config {
+                rcv_buf: rcv_buf.max(2 * u32::from(config.mss)),
+                rcv_buf_max,
+                snd_buf: 16 << 20,
+                ..config
+            },
+        )
+    };
+    let link = (
+        100_000_000u64..10_000_000_000,
+        1u64..30_000,
+        prop_oneof![Just(0u64), 1u64..200],
+    );
+    let link = link.prop_map(|(rate, micros, coalesce)| Link {
+        rate,
+        delay: Duration::from_micros(micros),
+        queue: 64 << 20,
+        coalesce: Duration::from_micros(coalesce),
+        ..Link::default()
+    });
+    (
+        config(),
+        config(),
+        link,
+        [isn(), isn()],
+        [0u64..3_000_000, 0u64..3_000_000],
+        any::<u64>(),
+    )
+        .prop_map(|(a, b, link, isns, totals, seed)| Setup {
+            configs: [a, b],
+            apps: totals.map(|total| App {
+                total,
+                ..App::default()
+            }),
+            links: [link; 2],
+            isns,
+            seed,
+            simultaneous_open: false,
+        })
+}
+
+proptest! {
+    #![proptest_config(crate::cases(300))]
+
+    /// On a link that loses nothing, next to nothing is sent twice, and no timeout has to come to the rescue.
+    #[test]
+    fn a_clean_link_is_used_without_pauses(setup in clean_setup()) {
+        let link = setup.links[0];
+        let totals = setup.apps.map(|app| app.total);
+        let smallest = setup.configs.iter().map(|config| config.mss).min().unwrap_or(1);
+        let scaled = setup.configs.iter().all(|config| config.window_scale);
+        let window = setup.configs.iter().map(|config| config.rcv_buf_max).min().unwrap_or(1);
+        let window = if scaled { window } else { window.min(65_535) };
+        let mut pair = Pair::new(setup);
+        let elapsed = pair.run_to_end(HOUR);
+        for side in &pair.sides {
+            let info = side.connection.info(pair.now);
+            // The first data may take longer than a handshake lets expect: a needless probe or two (RFC 8985 §7).
+            prop_assert!(info.retrans <= 2 && info.timeouts == 0, "{:?}", info);
+        }
+        // Receive windows are tuned in rounds of a millisecond or more.
+        let rtt = (2 * (link.delay + link.coalesce) + Duration::from_micros(200)).max(Duration::from_millis(2));
+        // What the link carries, headers included, or what the window lets through.
+        let most = totals.into_iter().max().unwrap_or(0) as f64;
+        let wire = most * (1.0 + 100.0 / f64::from(smallest)) * 8.0 / link.rate as f64;
+        let windows = most / f64::from(window) * rtt.as_secs_f64();
+        let on_wire = Duration::from_secs_f64(wire.max(windows));
+        // Slow start from ten segments, or from one where a window holds no more.
+        let rounds = 8 + (most / f64::from(smallest)).max(1.0).log2() as u32 * 2;
+        let bound = on_wire.mul_f64(1.3) + rtt * rounds + Duration::from_millis(100);
+        prop_assert!(elapsed <= bound, "{elapsed:?} for {bound:?}");
+    }
+}
