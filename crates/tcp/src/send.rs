@@ -298,6 +298,10 @@ impl Connection {
             }
             self.snd.fill_window = false;
         }
+        if std::mem::take(&mut self.snd.tail_probe_due) {
+            // RFC 8985 §7.3: new data is as good a probe.
+            self.rack.probe = Some((self.snd.nxt, false));
+        }
         self.rcv.note_interactive();
         if !self.timers.is_set(Timer::Retransmit) {
             self.arm_loss_timer(now);

@@ -9,7 +9,7 @@ use crate::congestion::Congestion;
 use crate::cookie::Cookie;
 use crate::options::{Negotiated, TIMESTAMPS_LEN, TimestampClock, agreed_mss};
 use crate::rack::Rack;
-use crate::recovery::Recovery;
+use crate::recovery::{Phase, Recovery};
 use crate::recv::Receiver;
 use crate::rtt::Rtt;
 use crate::sack::Scoreboard;
@@ -295,11 +295,11 @@ impl Connection {
 
     /// The path takes only smaller packets than thought (ICMP "fragmentation needed" or "packet too big"): `mss` bytes of
     /// TCP payload and options. What was sent too large is sent again.
-    pub fn handle_path_mss(&mut self, _now: Instant, mss: u16) {
+    pub fn handle_path_mss(&mut self, now: Instant, mss: u16) {
         /// RFC 1191 §3: no path is narrower than 68 bytes; a forged report can't shrink packets to nothing.
         const FLOOR: u16 = 512;
         let mss = mss.max(FLOOR);
-        if mss >= self.settings.mss {
+        if mss >= self.settings.mss || self.state == State::Closed {
             return;
         }
         self.settings.mss = mss;
@@ -308,6 +308,12 @@ impl Connection {
         let new = u32::from(self.snd.mss);
         self.board
             .mark_lost_where(|record| record.start.distance_to(record.end) > new.min(old));
+        // What is sent again for this is not lost to congestion (RFC 1191 §6.4).
+        if self.recovery.phase == Phase::Open && self.board.lost() > 0 {
+            self.recovery.phase = Phase::Loss;
+            self.recovery.point = self.snd.nxt;
+            self.arm_loss_timer(self.time(now));
+        }
     }
 
     /// What happened, oldest first.

@@ -113,6 +113,10 @@ fn an_abort_sends_a_reset() {
     );
     assert_eq!(peer.event(), Some(Event::Closed(CloseReason::Aborted)));
     assert_eq!(peer.connection.poll_timeout(), None);
+    // Late news about the path wakes nothing.
+    peer.connection.handle_path_mss(peer.now, 700);
+    peer.connection.assert_invariants();
+    assert_eq!(peer.connection.poll_timeout(), None);
 }
 
 /// RFC 1122 §4.2.2.13: data that nobody will read is answered with a reset.

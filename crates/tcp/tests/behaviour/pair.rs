@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
@@ -14,84 +13,9 @@ use tcp::{
 use wire::SeqNum;
 use wire::tcp::{Flags, Header};
 
-/// Some bytes of a shared buffer.
-#[derive(Clone, Debug)]
-pub struct Slice {
-    of: Rc<[u8]>,
-    start: usize,
-    len: u32,
-}
-
-impl Slice {
-    pub fn bytes(&self) -> &[u8] {
-        &self.of[self.start..self.start + self.len as usize]
-    }
-
-    fn part(&self, offset: u32, len: u32) -> Slice {
-        Slice {
-            of: self.of.clone(),
-            start: self.start + offset as usize,
-            len,
-        }
-    }
-}
-
-impl Chunk for Slice {
-    fn len(&self) -> u32 {
-        self.len
-    }
-
-    fn split_off(&mut self, at: u32) -> Self {
-        let rest = self.part(at, self.len - at);
-        self.len = at;
-        rest
-    }
-}
-
-/// An endless stream of bytes that do not repeat within any window.
-#[derive(Clone)]
-struct Stream {
-    pattern: Rc<[u8]>,
-    position: usize,
-}
-
-impl Stream {
-    /// A prime, so that a slip by any number of packets shows.
-    const LEN: usize = 1_048_573;
-
-    fn new(seed: u64) -> Self {
-        let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let pattern = (0..Self::LEN).map(|_| rng.random::<u8>()).collect();
-        Self {
-            pattern,
-            position: 0,
-        }
-    }
-
-    fn take(&mut self, len: u32) -> Slice {
-        let start = self.position % Self::LEN;
-        let len = len.min((Self::LEN - start) as u32);
-        self.position += len as usize;
-        Slice {
-            of: self.pattern.clone(),
-            start,
-            len,
-        }
-    }
-
-    fn expect(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let piece = self.take(bytes.len() as u32);
-            let (now, later) = bytes.split_at(piece.len as usize);
-            assert!(
-                piece.bytes() == now,
-                "bytes differ near position {}",
-                self.position
-            );
-            bytes = later;
-        }
-    }
-}
+pub use crate::link::Link;
+use crate::link::{Flying, Packet};
+use crate::payload::{Slice, Stream};
 
 /// How an application reads.
 #[derive(Clone, Copy, Debug)]
@@ -320,97 +244,6 @@ impl Side {
                 return packets;
             }
         }
-    }
-}
-
-#[derive(Clone, Debug)]
-pub struct Packet {
-    pub header: Header,
-    pub payload: Vec<Slice>,
-    pub segments: u16,
-}
-
-impl Packet {
-    pub fn len(&self) -> u32 {
-        self.payload.iter().map(Chunk::len).sum()
-    }
-
-    /// LRO: joins `next` if it follows on.
-    fn join(&mut self, next: &Packet) -> bool {
-        let (a, b) = (&self.header, &next.header);
-        let plain = |h: &Header| h.flags.without(Flags::PSH) == Flags::ACK;
-        let joins = plain(a)
-            && !a.flags.contains(Flags::PSH)
-            && plain(b)
-            && self.len() > 0
-            && next.len() > 0
-            && a.seq + self.len() == b.seq
-            && a.ack == b.ack
-            && a.window == b.window
-            && a.options == b.options
-            && self.len() + next.len() < 65_000;
-        if joins {
-            self.header.flags = next.header.flags;
-            self.payload.extend(next.payload.iter().cloned());
-            self.segments += 1;
-        }
-        joins
-    }
-}
-
-/// One direction of a link.
-#[derive(Clone, Copy, Debug)]
-pub struct Link {
-    /// Bits per second.
-    pub rate: u64,
-    pub delay: Duration,
-    /// Bytes that queue before the bottleneck.
-    pub queue: u64,
-    pub loss: f64,
-    pub reorder: f64,
-    pub duplicate: f64,
-    /// How much later a reordered packet comes, at most.
-    pub jitter: Duration,
-    /// Packets that come within this time are handed over together, joined where they can be.
-    pub coalesce: Duration,
-}
-
-impl Default for Link {
-    fn default() -> Self {
-        Self {
-            rate: 1_000_000_000,
-            delay: Duration::from_millis(1),
-            queue: 4 << 20,
-            loss: 0.0,
-            reorder: 0.0,
-            duplicate: 0.0,
-            jitter: Duration::from_millis(1),
-            coalesce: Duration::ZERO,
-        }
-    }
-}
-
-struct Flying {
-    at: Instant,
-    order: u64,
-    to: usize,
-    packet: Packet,
-}
-
-impl PartialEq for Flying {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.order) == (other.at, other.order)
-    }
-}
-impl Eq for Flying {}
-impl PartialOrd for Flying {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Flying {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
     }
 }
 
