@@ -67,8 +67,10 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 }
 
 fn bar(len: u64, label: &'static str) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:24} {wide_bar} {bytes:>11} of {total_bytes}  {elapsed_precise}")
-        .expect("the template is well-formed");
+    let style = ProgressStyle::with_template(
+        "{msg:24} {wide_bar} {bytes:>11} of {total_bytes}  {elapsed_precise}",
+    )
+    .expect("the template is well-formed");
     ProgressBar::new(len).with_style(style).with_message(label)
 }
 

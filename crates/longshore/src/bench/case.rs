@@ -32,8 +32,13 @@ pub enum Mode {
 
 impl Mode {
     /// The modes of our own stack, in the order in which a round goes through them.
-    pub const OURS: [Self; 5] =
-        [Self::Plain, Self::PlainZerocopy, Self::Software, Self::Offload, Self::OffloadZerocopy];
+    pub const OURS: [Self; 5] = [
+        Self::Plain,
+        Self::PlainZerocopy,
+        Self::Software,
+        Self::Offload,
+        Self::OffloadZerocopy,
+    ];
 
     /// Whether the application's bytes are sent and read in place.
     pub fn zero_copy(self) -> bool {
@@ -155,7 +160,11 @@ impl Records {
     /// Of all records the share that was offloaded fully; 0 of none.
     pub fn share_full(&self) -> f64 {
         let all = self.full + self.partial + self.none;
-        if all == 0 { 0.0 } else { self.full as f64 / all as f64 }
+        if all == 0 {
+            0.0
+        } else {
+            self.full as f64 / all as f64
+        }
     }
 }
 
@@ -294,11 +303,16 @@ impl Ratios {
         use Direction::{Rx, Tx};
         use Mode::{Linux, Offload, OffloadZerocopy, Plain, PlainZerocopy, Software};
         let throughput = |direction, mode| {
-            let found = cases.iter().find(|case| case.direction == direction && case.mode == mode);
+            let found = cases
+                .iter()
+                .find(|case| case.direction == direction && case.mode == mode);
             found.map(|case| case.gbit_per_host_core)
         };
         let maybe = |direction, first, second| {
-            let (first, second) = (throughput(direction, first)?, throughput(direction, second)?);
+            let (first, second) = (
+                throughput(direction, first)?,
+                throughput(direction, second)?,
+            );
             (second > 0.0).then_some(first / second)
         };
         let ratio = |direction, first, second| maybe(direction, first, second).unwrap_or(0.0);

@@ -59,7 +59,11 @@ impl Undisturbed {
 
     /// What the undisturbed steps' cycles are to be multiplied with.
     pub fn scale(&self) -> f64 {
-        if self.clean.is_zero() { 1.0 } else { self.all.as_secs_f64() / self.clean.as_secs_f64() }
+        if self.clean.is_zero() {
+            1.0
+        } else {
+            self.all.as_secs_f64() / self.clean.as_secs_f64()
+        }
     }
 }
 

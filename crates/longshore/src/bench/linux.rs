@@ -15,7 +15,9 @@ use anyhow::Context as _;
 use indicatif::ProgressBar;
 
 use super::source::Source;
-use super::{Case, Direction, HostCycles, Mode, NicCycles, PcieBytes, Settings, cycles_per_second, row};
+use super::{
+    Case, Direction, HostCycles, Mode, NicCycles, PcieBytes, Settings, cycles_per_second, row,
+};
 
 /// What came of it.
 pub struct Measured {
@@ -58,10 +60,14 @@ pub fn measure(settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Me
         });
         let tap = take_tap.recv().context("Linux's thread has ended")??;
         let affinity = namespace::pin(0);
-        let served = peer::run(settings, tap, &source, &identity, &ready, || linux.is_finished());
+        let served = peer::run(settings, tap, &source, &identity, &ready, || {
+            linux.is_finished()
+        });
         namespace::restore(affinity);
         drop(ready);
-        let rounds = linux.join().map_err(|_| anyhow::anyhow!("Linux's thread has panicked"))?;
+        let rounds = linux
+            .join()
+            .map_err(|_| anyhow::anyhow!("Linux's thread has panicked"))?;
         let sent_verified = served?;
         let rounds = rounds?;
         Ok(Measured {
@@ -94,7 +100,10 @@ fn case(settings: &Settings, direction: Direction, rounds: &[Time]) -> Case {
         },
         nic_cycles_per_byte: NicCycles::default(),
         gbit_per_host_core: row::gbit_per_host_core(total),
-        rounds: rounds.iter().map(|time| per_byte(time.user + time.system)).collect(),
+        rounds: rounds
+            .iter()
+            .map(|time| per_byte(time.user + time.system))
+            .collect(),
         pcie_bytes: PcieBytes::default(),
         records: None,
         resyncs: None,

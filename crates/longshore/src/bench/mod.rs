@@ -13,7 +13,10 @@ mod world;
 
 use clap::{Args, Subcommand};
 
-pub use case::{Asked, Case, Direction, HostCycles, Mode, NicCycles, PcieBytes, Ratios, Records, Report, Resyncs};
+pub use case::{
+    Asked, Case, Direction, HostCycles, Mode, NicCycles, PcieBytes, Ratios, Records, Report,
+    Resyncs,
+};
 pub use clock::cycles_per_second;
 pub use printed::{cycles_table, host_bars, nic_bars, pcie_table, records_bars};
 pub use row::{Node, Taken, pcie, resyncs, row, taken};
@@ -50,6 +53,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let What::Tls(settings) = &options.what;
     let report = rounds::measure(settings)?;
     printed::print(settings, &report)?;
-    anyhow::ensure!(report.bytes_verified, "bytes that arrived are not those that were sent");
+    anyhow::ensure!(
+        report.bytes_verified,
+        "bytes that arrived are not those that were sent"
+    );
     Ok(())
 }

@@ -37,7 +37,11 @@ fn text(report: &Report) {
         asked.seed
     );
     for direction in [Direction::Tx, Direction::Rx] {
-        println!("{}, cycles per byte, medians of {} rounds:", title(direction), asked.rounds);
+        println!(
+            "{}, cycles per byte, medians of {} rounds:",
+            title(direction),
+            asked.rounds
+        );
         println!("{}", cycles_table(&report.cases, direction).text());
     }
     println!("Throughput of one host core, first over second:");
@@ -52,7 +56,14 @@ fn text(report: &Report) {
         records.partial,
         records.none
     );
-    println!("Every byte compared with what was sent: {}", if report.bytes_verified { "the same" } else { "DIFFERENT" });
+    println!(
+        "Every byte compared with what was sent: {}",
+        if report.bytes_verified {
+            "the same"
+        } else {
+            "DIFFERENT"
+        }
+    );
     for note in &report.notes {
         println!("{note}");
     }
@@ -88,7 +99,8 @@ pub fn page(report: &Report) -> Page {
             .table(&cycles_table(&report.cases, direction));
     }
     page.heading("Ratios").table(&ratios_table(&report.ratios));
-    page.heading("Records received with offload").bars(&records_bars(&report.cases));
+    page.heading("Records received with offload")
+        .bars(&records_bars(&report.cases));
     page.heading("PCIe").table(&pcie_table(&report.cases));
     for note in &report.notes {
         page.paragraph(note);
@@ -112,12 +124,23 @@ pub fn host_bars(cases: &[Case], direction: Direction) -> Bars {
     Bars {
         title: format!("{}: host cycles per byte", title(direction)),
         unit: "cycles/B".into(),
-        legend: ["application", "copy", "records", "TCP", "driver"].map(Into::into).into(),
+        legend: ["application", "copy", "records", "TCP", "driver"]
+            .map(Into::into)
+            .into(),
         bars: of(cases, direction)
             .map(|case| {
                 let cycles = case.host_cycles_per_byte;
-                let parts = vec![cycles.app, cycles.copy, cycles.l5, cycles.tcp, cycles.driver];
-                Bar { label: case.mode.label().into(), parts }
+                let parts = vec![
+                    cycles.app,
+                    cycles.copy,
+                    cycles.l5,
+                    cycles.tcp,
+                    cycles.driver,
+                ];
+                Bar {
+                    label: case.mode.label().into(),
+                    parts,
+                }
             })
             .collect(),
     }
@@ -132,7 +155,10 @@ pub fn nic_bars(cases: &[Case], direction: Direction) -> Bars {
         bars: of(cases, direction)
             .map(|case| {
                 let cycles = case.nic_cycles_per_byte;
-                Bar { label: case.mode.label().into(), parts: vec![cycles.transmit, cycles.receive] }
+                Bar {
+                    label: case.mode.label().into(),
+                    parts: vec![cycles.transmit, cycles.receive],
+                }
             })
             .collect(),
     }
@@ -140,7 +166,13 @@ pub fn nic_bars(cases: &[Case], direction: Direction) -> Bars {
 
 /// Records by how much of them was offloaded.
 pub fn records_bars(cases: &[Case]) -> Bars {
-    let share = |count: u64, all: u64| if all == 0 { 0.0 } else { 100.0 * count as f64 / all as f64 };
+    let share = |count: u64, all: u64| {
+        if all == 0 {
+            0.0
+        } else {
+            100.0 * count as f64 / all as f64
+        }
+    };
     Bars {
         title: "Records received, by how much of them the NIC did".into(),
         unit: "%".into(),
@@ -149,8 +181,13 @@ pub fn records_bars(cases: &[Case]) -> Bars {
             .filter_map(|case| {
                 let records = case.records?;
                 let all = records.full + records.partial + records.none;
-                let parts = [records.full, records.partial, records.none].map(|count| share(count, all)).into();
-                Some(Bar { label: case.mode.label().into(), parts })
+                let parts = [records.full, records.partial, records.none]
+                    .map(|count| share(count, all))
+                    .into();
+                Some(Bar {
+                    label: case.mode.label().into(),
+                    parts,
+                })
             })
             .collect(),
     }
@@ -158,19 +195,43 @@ pub fn records_bars(cases: &[Case]) -> Bars {
 
 /// Cycles per byte by component, a row per mode.
 pub fn cycles_table(cases: &[Case], direction: Direction) -> Table {
-    let mut table = Table::new(["mode", "host", "app", "copy", "records", "TCP", "driver", "NIC", "Gbit/s per host core"]);
+    let mut table = Table::new([
+        "mode",
+        "host",
+        "app",
+        "copy",
+        "records",
+        "TCP",
+        "driver",
+        "NIC",
+        "Gbit/s per host core",
+    ]);
     for case in of(cases, direction) {
         let (host, nic) = (case.host_cycles_per_byte, case.nic_cycles_per_byte);
-        let cells = [host.total, host.app, host.copy, host.l5, host.tcp, host.driver, nic.total].map(|x| format!("{x:.3}"));
+        let cells = [
+            host.total,
+            host.app,
+            host.copy,
+            host.l5,
+            host.tcp,
+            host.driver,
+            nic.total,
+        ]
+        .map(|x| format!("{x:.3}"));
         let last = format!("{:.1}", case.gbit_per_host_core);
-        table.row(std::iter::once(case.mode.label().to_owned()).chain(cells).chain([last]));
+        table.row(
+            std::iter::once(case.mode.label().to_owned())
+                .chain(cells)
+                .chain([last]),
+        );
     }
     table
 }
 
 fn ratios_table(ratios: &Ratios) -> Table {
     let mut table = Table::new(["ratio", ""]);
-    let serde_json::Value::Object(all) = serde_json::to_value(ratios).expect("numbers by name") else {
+    let serde_json::Value::Object(all) = serde_json::to_value(ratios).expect("numbers by name")
+    else {
         return table;
     };
     for (name, value) in all {
@@ -195,7 +256,11 @@ pub fn pcie_table(cases: &[Case]) -> Table {
         let bytes = case.pcie_bytes;
         let share = 100.0 * bytes.recovery as f64 / bytes.payload_tx.max(1) as f64;
         table.row([
-            format!("{}, {}", title(case.direction).to_lowercase(), case.mode.label()),
+            format!(
+                "{}, {}",
+                title(case.direction).to_lowercase(),
+                case.mode.label()
+            ),
             bytes.payload_tx.to_string(),
             bytes.payload_rx.to_string(),
             bytes.descriptors.to_string(),

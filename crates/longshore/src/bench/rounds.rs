@@ -4,11 +4,13 @@ use anyhow::Context as _;
 use indicatif::ProgressBar;
 use sim::Suite;
 
-use super::source::Source;
 use super::row::{Node, row};
+use super::source::Source;
 use super::transfer::{Connections, Load, Round, transfer};
 use super::world::{BenchWorld, RECEIVER, SENDER};
-use super::{Asked, Case, Direction, Mode, Ratios, Records, Report, Settings, cycles_per_second, linux};
+use super::{
+    Asked, Case, Direction, Mode, Ratios, Records, Report, Settings, cycles_per_second, linux,
+};
 
 /// Measures as the settings say.
 ///
@@ -45,7 +47,14 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
         }
     }
     progress.finish_and_clear();
-    Ok(Report { settings: asked(settings), ratios: Ratios::of(&cases), cases, records, bytes_verified, notes })
+    Ok(Report {
+        settings: asked(settings),
+        ratios: Ratios::of(&cases),
+        cases,
+        records,
+        bytes_verified,
+        notes,
+    })
 }
 
 fn asked(settings: &Settings) -> Asked {
@@ -73,7 +82,10 @@ fn run(settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Vec<Vec<Ro
     let mut secured = Connections::new(world.open(count, count)?);
     world.secure(secured.pairs(), Suite::DEFAULT, settings.seed)?;
     let source = Source::new(settings.seed, settings.message_bytes as usize);
-    let region = world.world.stack(SENDER).register(source.region(), "the benchmark's payload")?;
+    let region = world
+        .world
+        .stack(SENDER)
+        .register(source.region(), "the benchmark's payload")?;
     world.impair(settings);
 
     let mut rounds = vec![Vec::new(); Mode::OURS.len()];
@@ -83,7 +95,11 @@ fn run(settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Vec<Vec<Ro
             if mode.secured() {
                 world.set_offload(secured.pairs(), mode.offloaded())?;
             }
-            let connections = if mode.secured() { &mut secured } else { &mut plain };
+            let connections = if mode.secured() {
+                &mut secured
+            } else {
+                &mut plain
+            };
             let load = Load {
                 mode,
                 share: settings.share_of_a_connection(),
@@ -114,12 +130,19 @@ fn case(direction: Direction, mode: Mode, rounds: &[Round]) -> Case {
     sorted.sort_by(|a, b| per_byte(a).total_cmp(&per_byte(b)));
     let median = sorted[sorted.len() / 2];
     let receives = direction == Direction::Rx && mode.secured();
-    let node = Node { taken: median.taken[node], pcie: median.pcie[node] };
+    let node = Node {
+        taken: median.taken[node],
+        pcie: median.pcie[node],
+    };
     Case {
         rounds: rounds.iter().map(per_byte).collect(),
         records: receives.then_some(median.records),
         resyncs: (receives && mode.offloaded()).then_some(median.resyncs),
-        retransmitted_bytes: if direction == Direction::Tx { median.retransmitted } else { 0 },
+        retransmitted_bytes: if direction == Direction::Tx {
+            median.retransmitted
+        } else {
+            0
+        },
         ..row(direction, mode, median.bytes, &node)
     }
 }

@@ -133,5 +133,9 @@ pub fn row(direction: Direction, mode: Mode, bytes: u64, node: &Node) -> Case {
 
 /// What a core of the host could carry that does nothing else.
 pub fn gbit_per_host_core(cycles_per_byte: f64) -> f64 {
-    if cycles_per_byte > 0.0 { cycles_per_second() / cycles_per_byte * 8.0 / 1e9 } else { 0.0 }
+    if cycles_per_byte > 0.0 {
+        cycles_per_second() / cycles_per_byte * 8.0 / 1e9
+    } else {
+        0.0
+    }
 }

@@ -52,13 +52,21 @@ pub struct Settings {
 
 /// A share of packets, from a command line.
 pub fn share(text: &str) -> Result<f64, String> {
-    let share: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
-    if (0.0..=0.5).contains(&share) { Ok(share) } else { Err(format!("{share} is not between 0 and 0.5")) }
+    let share: f64 = text
+        .parse()
+        .map_err(|_| format!("`{text}` is not a number"))?;
+    if (0.0..=0.5).contains(&share) {
+        Ok(share)
+    } else {
+        Err(format!("{share} is not between 0 and 0.5"))
+    }
 }
 
 impl Settings {
     /// Bytes that each connection sends in a round.
     pub fn share_of_a_connection(&self) -> u64 {
-        self.bytes.div_ceil(u64::from(self.connections)).max(u64::from(self.record_bytes))
+        self.bytes
+            .div_ceil(u64::from(self.connections))
+            .max(u64::from(self.record_bytes))
     }
 }

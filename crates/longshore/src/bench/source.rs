@@ -29,8 +29,15 @@ impl Source {
             piece.copy_from_slice(&first[..piece.len()]);
         }
         let region = Region::anonymous(bytes.len());
-        assert!(region.write(0, &bytes), "the region is as long as the bytes");
-        Self { bytes, period, region: Arc::new(region) }
+        assert!(
+            region.write(0, &bytes),
+            "the region is as long as the bytes"
+        );
+        Self {
+            bytes,
+            period,
+            region: Arc::new(region),
+        }
     }
 
     /// The same bytes as memory that can be registered.
@@ -49,8 +56,18 @@ impl Source {
     }
 
     /// The same in registered memory.
-    pub fn slice(&self, region: nic::ring::RegionId, connection: u32, position: u64, len: u32) -> Slice {
-        Slice { region, offset: self.place(connection, position) as u64, len }
+    pub fn slice(
+        &self,
+        region: nic::ring::RegionId,
+        connection: u32,
+        position: u64,
+        len: u32,
+    ) -> Slice {
+        Slice {
+            region,
+            offset: self.place(connection, position) as u64,
+            len,
+        }
     }
 
     /// Whether these bytes belong at this position.

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use host::{Event, SocketError, SocketId, Stack, read_cycles};
 use nic::ring::RegionId;
 
-use super::source::Source;
-use super::world::{BenchWorld, Pair, RECEIVER, SENDER};
 use super::clock::Undisturbed;
 use super::row::{Taken, pcie, resyncs, taken};
+use super::source::Source;
+use super::world::{BenchWorld, Pair, RECEIVER, SENDER};
 use super::{Mode, PcieBytes, Records, Resyncs};
 
 /// Connections that send at the same time at most; each of the others has its turn as one of them ends.
@@ -76,7 +76,10 @@ impl Connections {
     }
 
     fn number(&self, node: usize, socket: SocketId) -> Option<u32> {
-        self.numbers[node].get(socket.index()).copied().filter(|&number| number != u32::MAX)
+        self.numbers[node]
+            .get(socket.index())
+            .copied()
+            .filter(|&number| number != u32::MAX)
     }
 }
 
@@ -110,11 +113,21 @@ pub fn transfer(
     while receiver.finished < connections.pairs.len() {
         let now = world.world.now();
         let start = read_cycles();
-        sender.run(now, world.world.stack(SENDER), connections, source, receiver.finished)?;
+        sender.run(
+            now,
+            world.world.stack(SENDER),
+            connections,
+            source,
+            receiver.finished,
+        )?;
         let written = read_cycles();
         let aside = receiver.run(now, world.world.stack(RECEIVER), connections, source)?;
         let app = [written - start, read_cycles() - written - aside];
-        anyhow::ensure!(world.step(), "{} stalled: nothing is under way any more", load.mode.label());
+        anyhow::ensure!(
+            world.step(),
+            "{} stalled: nothing is under way any more",
+            load.mode.label()
+        );
         cycles.step(world, app);
     }
     // The last acknowledgements belong to the round.
@@ -170,7 +183,12 @@ struct Sender {
 impl Sender {
     fn new(connections: &Connections, load: Load) -> Self {
         let until = connections.ends[0].sent + load.share;
-        Self { load, ready: VecDeque::with_capacity(ACTIVE), next: 0, until }
+        Self {
+            load,
+            ready: VecDeque::with_capacity(ACTIVE),
+            next: 0,
+            until,
+        }
     }
 
     fn run(
@@ -184,7 +202,9 @@ impl Sender {
         while let Some(event) = stack.poll_event() {
             match event {
                 Event::Writable(socket) => self.ready.extend(connections.number(SENDER, socket)),
-                Event::Closed(_, reason) => anyhow::bail!("the sender's connection ended: {reason}"),
+                Event::Closed(_, reason) => {
+                    anyhow::bail!("the sender's connection ended: {reason}")
+                }
                 _ => {}
             }
         }
@@ -275,7 +295,9 @@ impl Receiver {
                         aside += self.read(now, stack, connections, source, number)?;
                     }
                 }
-                Event::Closed(_, reason) => anyhow::bail!("the receiver's connection ended: {reason}"),
+                Event::Closed(_, reason) => {
+                    anyhow::bail!("the receiver's connection ended: {reason}")
+                }
                 _ => {}
             }
         }
@@ -347,7 +369,13 @@ impl Before {
         }
     }
 
-    fn until_now(self, world: &BenchWorld, connections: &Connections, taken: [Taken; 2], verified: bool) -> Round {
+    fn until_now(
+        self,
+        world: &BenchWorld,
+        connections: &Connections,
+        taken: [Taken; 2],
+        verified: bool,
+    ) -> Round {
         let after = Self::take(world, connections);
         Round {
             bytes: after.received - self.received,
@@ -364,7 +392,12 @@ impl Before {
 fn records(world: &BenchWorld, connections: &Connections) -> Records {
     let mut sum = Records::default();
     for pair in &connections.pairs {
-        if let Some(tls) = world.world.stack_ref(RECEIVER).info(pair.receiver).and_then(|info| info.tls) {
+        if let Some(tls) = world
+            .world
+            .stack_ref(RECEIVER)
+            .info(pair.receiver)
+            .and_then(|info| info.tls)
+        {
             sum.full += tls.records_full;
             sum.partial += tls.records_partial;
             sum.none += tls.records_none;
@@ -374,6 +407,13 @@ fn records(world: &BenchWorld, connections: &Connections) -> Records {
 }
 
 fn retransmitted(world: &BenchWorld, connections: &Connections) -> u64 {
-    let of = |pair: &Pair| world.world.stack_ref(SENDER).info(pair.sender)?.tcp.map(|tcp| tcp.bytes_retrans);
+    let of = |pair: &Pair| {
+        world
+            .world
+            .stack_ref(SENDER)
+            .info(pair.sender)?
+            .tcp
+            .map(|tcp| tcp.bytes_retrans)
+    };
     connections.pairs.iter().filter_map(of).sum()
 }

@@ -75,7 +75,9 @@ impl BenchWorld {
         let listeners = (0..ports)
             .map(|port| {
                 let address = SocketAddr::new(World::address(RECEIVER, false), FIRST_PORT + port);
-                world.stack(RECEIVER).listen(address, ListenOptions::default())
+                world
+                    .stack(RECEIVER)
+                    .listen(address, ListenOptions::default())
             })
             .collect::<Result<_, _>>()
             .context("the receiver listens")?;
@@ -85,7 +87,11 @@ impl BenchWorld {
     /// Loses and delays data packets from now on, as the settings say. Acknowledgements all arrive: what a lost data
     /// packet costs is the question.
     pub fn impair(&mut self, settings: &Settings) {
-        let impairment = Impairment { loss: settings.loss, reorder: settings.reorder, ..Impairment::default() };
+        let impairment = Impairment {
+            loss: settings.loss,
+            reorder: settings.reorder,
+            ..Impairment::default()
+        };
         self.world.impair(SENDER, impairment);
     }
 
@@ -115,8 +121,17 @@ impl BenchWorld {
             let port = FIRST_PORT + (number / CONNECTIONS_PER_PORT) as u16;
             let remote = SocketAddr::new(World::address(RECEIVER, false), port);
             let now = self.world.now();
-            let sender = self.world.stack(SENDER).connect(now, remote).context("a connection of the benchmark")?;
-            let local = self.world.stack_ref(SENDER).info(sender).context("a fresh socket")?.local;
+            let sender = self
+                .world
+                .stack(SENDER)
+                .connect(now, remote)
+                .context("a connection of the benchmark")?;
+            let local = self
+                .world
+                .stack_ref(SENDER)
+                .info(sender)
+                .context("a fresh socket")?
+                .local;
             senders.insert((local, remote), sender);
         }
         let mut connected = 0;
@@ -132,8 +147,14 @@ impl BenchWorld {
             while self.world.stack(RECEIVER).poll_event().is_some() {}
             for &listener in &self.listeners {
                 while let Some(receiver) = self.world.stack(RECEIVER).accept(listener) {
-                    let info = self.world.stack_ref(RECEIVER).info(receiver).context("an accepted socket")?;
-                    let sender = senders.remove(&(info.remote, info.local)).context("a connection of ours")?;
+                    let info = self
+                        .world
+                        .stack_ref(RECEIVER)
+                        .info(receiver)
+                        .context("an accepted socket")?;
+                    let sender = senders
+                        .remove(&(info.remote, info.local))
+                        .context("a connection of ours")?;
                     pairs.push(Pair { sender, receiver });
                 }
             }
@@ -146,8 +167,16 @@ impl BenchWorld {
         for (number, pair) in pairs.iter().enumerate() {
             let now = self.world.now();
             let [out, back] = [0, 1].map(|way| suite.keys(seed ^ ((number as u64) << 8) ^ way));
-            self.world.stack(SENDER).install_tls(now, pair.sender, out.clone(), back.clone(), Offload::None)?;
-            self.world.stack(RECEIVER).install_tls(now, pair.receiver, back, out, Offload::None)?;
+            self.world.stack(SENDER).install_tls(
+                now,
+                pair.sender,
+                out.clone(),
+                back.clone(),
+                Offload::None,
+            )?;
+            self.world
+                .stack(RECEIVER)
+                .install_tls(now, pair.receiver, back, out, Offload::None)?;
         }
         Ok(())
     }
@@ -159,8 +188,12 @@ impl BenchWorld {
         for some in pairs.chunks(256) {
             for pair in some {
                 let now = self.world.now();
-                self.world.stack(SENDER).set_offload(now, pair.sender, choose(Offload::Tx))?;
-                self.world.stack(RECEIVER).set_offload(now, pair.receiver, choose(Offload::Rx))?;
+                self.world
+                    .stack(SENDER)
+                    .set_offload(now, pair.sender, choose(Offload::Tx))?;
+                self.world
+                    .stack(RECEIVER)
+                    .set_offload(now, pair.receiver, choose(Offload::Rx))?;
             }
             self.settle();
         }

@@ -16,7 +16,9 @@ use sim::{Identity, NodeConfig, SERVER_NAME, Suite, World, WorldConfig};
 
 use super::Options;
 use super::server::Server;
-use crate::bench::{Case, Direction, Mode, Node, Records, Resyncs, Taken, pcie, resyncs, row, taken};
+use crate::bench::{
+    Case, Direction, Mode, Node, Records, Resyncs, Taken, pcie, resyncs, row, taken,
+};
 
 use crate::http::{self, client};
 
@@ -45,10 +47,16 @@ impl Content {
             let piece = &mut piece[..(len - offset).min(1 << 20) as usize];
             rng.fill_bytes(piece);
             sha.update(piece);
-            assert!(region.write(offset, piece), "the piece is inside of the region");
+            assert!(
+                region.write(offset, piece),
+                "the piece is inside of the region"
+            );
             offset += piece.len() as u64;
         }
-        Self { region: Arc::new(region), digest: sha.finish() }
+        Self {
+            region: Arc::new(region),
+            digest: sha.finish(),
+        }
     }
 
     /// Its size in bytes.
@@ -58,7 +66,11 @@ impl Content {
 
     /// Its SHA-256, in hexadecimal.
     pub fn digest(&self) -> String {
-        self.digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        self.digest
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 }
 
@@ -83,8 +95,13 @@ pub fn download(
     progress: &ProgressBar,
 ) -> anyhow::Result<Download> {
     let mut world = world(options);
-    let address = SocketAddr::new(World::address(SERVER, false), if mode.secured() { 443 } else { 80 });
-    world.stack(SERVER).listen(address, ListenOptions::default())?;
+    let address = SocketAddr::new(
+        World::address(SERVER, false),
+        if mode.secured() { 443 } else { 80 },
+    );
+    world
+        .stack(SERVER)
+        .listen(address, ListenOptions::default())?;
     let now = world.now();
     let socket = world.stack(CLIENT).connect(now, address)?;
 
@@ -95,7 +112,11 @@ pub fn download(
         if world.step() {
             world.advance_to(world.now() + TICK);
         } else {
-            anyhow::ensure!(world.advance(), "the download stalled after {} bytes", pair.client.received);
+            anyhow::ensure!(
+                world.advance(),
+                "the download stalled after {} bytes",
+                pair.client.received
+            );
         }
     }
     anyhow::ensure!(
@@ -148,11 +169,22 @@ struct Client {
 }
 
 impl Pair {
-    fn new(mode: Mode, content: &Content, world: &mut World, socket: SocketId) -> anyhow::Result<Self> {
-        let region = world.stack(SERVER).register(Arc::clone(&content.region), "the file")?;
+    fn new(
+        mode: Mode,
+        content: &Content,
+        world: &mut World,
+        socket: SocketId,
+    ) -> anyhow::Result<Self> {
+        let region = world
+            .stack(SERVER)
+            .register(Arc::clone(&content.region), "the file")?;
         Ok(Self {
             mode,
-            offload: if mode.offloaded() { Offload::Both } else { Offload::None },
+            offload: if mode.offloaded() {
+                Offload::Both
+            } else {
+                Offload::None
+            },
             identity: Identity::new(),
             client: Client {
                 socket,
@@ -187,18 +219,28 @@ impl Pair {
         while let Some(event) = stack.poll_event() {
             match event {
                 Event::Accepted(listener) => {
-                    let socket = stack.accept(listener).context("a connection that was announced")?;
+                    let socket = stack
+                        .accept(listener)
+                        .context("a connection that was announced")?;
                     self.accepted = Some(socket);
                     if self.mode.secured() {
-                        stack.start_tls(now, socket, self.identity.server(Suite::DEFAULT), self.offload)?;
+                        stack.start_tls(
+                            now,
+                            socket,
+                            self.identity.server(Suite::DEFAULT),
+                            self.offload,
+                        )?;
                     } else {
-                        self.server = Some(Server::new(now, socket, self.content.clone(), self.region));
+                        self.server =
+                            Some(Server::new(now, socket, self.content.clone(), self.region));
                     }
                 }
                 Event::Secured(socket) => {
                     self.server = Some(Server::new(now, socket, self.content.clone(), self.region));
                 }
-                Event::Closed(_, reason) => anyhow::ensure!(self.client.done, "the server's connection: {reason}"),
+                Event::Closed(_, reason) => {
+                    anyhow::ensure!(self.client.done, "the server's connection: {reason}")
+                }
                 _ => {}
             }
         }
@@ -219,7 +261,12 @@ impl Pair {
         while let Some(event) = stack.poll_event() {
             match event {
                 Event::Connected(socket) if self.mode.secured() => {
-                    stack.start_tls(now, socket, self.identity.client(Suite::DEFAULT), self.offload)?;
+                    stack.start_tls(
+                        now,
+                        socket,
+                        self.identity.client(Suite::DEFAULT),
+                        self.offload,
+                    )?;
                 }
                 Event::Connected(socket) | Event::Secured(socket) => {
                     let request = format!("GET {PATH} HTTP/1.1\r\nHost: {SERVER_NAME}\r\n\r\n");
@@ -235,7 +282,10 @@ impl Pair {
     }
 
     fn outcome(self, world: &World, bytes: u64) -> Download {
-        let tls = world.stack_ref(CLIENT).info(self.client.socket).and_then(|info| info.tls);
+        let tls = world
+            .stack_ref(CLIENT)
+            .info(self.client.socket)
+            .and_then(|info| info.tls);
         let records = tls.map_or(Records::default(), |tls| Records {
             full: tls.records_full,
             partial: tls.records_partial,
@@ -248,7 +298,10 @@ impl Pair {
         let node = |at: usize| {
             let taken = taken(world, at);
             Node {
-                taken: Taken { host: taken.host + self.app[at], ..taken },
+                taken: Taken {
+                    host: taken.host + self.app[at],
+                    ..taken
+                },
                 pcie: pcie(&world.nic(at).counters()),
             }
         };
@@ -263,14 +316,23 @@ impl Pair {
         if self.mode.offloaded() {
             rx.resyncs = Some(resyncs);
         }
-        Download { mode: self.mode, cases: [tx, rx], virtual_time: world.elapsed() }
+        Download {
+            mode: self.mode,
+            cases: [tx, rx],
+            virtual_time: world.elapsed(),
+        }
     }
 }
 
 impl Client {
     /// Reads what there is. Answers the cycles that hashing took: the digest is the demonstration's, not the
     /// download's.
-    fn read(&mut self, now: std::time::Instant, stack: &mut Stack, content: &Content) -> anyhow::Result<u64> {
+    fn read(
+        &mut self,
+        now: std::time::Instant,
+        stack: &mut Stack,
+        content: &Content,
+    ) -> anyhow::Result<u64> {
         let mut aside = 0;
         loop {
             let chunk = match stack.read_chunk(now, self.socket) {

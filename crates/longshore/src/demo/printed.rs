@@ -5,13 +5,17 @@ use anyhow::Context as _;
 use super::download::Download;
 use super::{Options, label};
 use crate::bench::{
-    Case, Direction, Mode, cycles_per_second, cycles_table, host_bars, nic_bars, pcie_table, records_bars,
+    Case, Direction, Mode, cycles_per_second, cycles_table, host_bars, nic_bars, pcie_table,
+    records_bars,
 };
 use crate::report::{Page, Table};
 
 /// Prints cycles, ratios, records and PCIe traffic, and writes the page if one is wanted.
 pub fn print(options: &Options, downloads: &[Download]) -> anyhow::Result<()> {
-    let cases: Vec<Case> = downloads.iter().flat_map(|download| download.cases.clone()).collect();
+    let cases: Vec<Case> = downloads
+        .iter()
+        .flat_map(|download| download.cases.clone())
+        .collect();
     println!("\nEach download has the file's SHA-256.\n");
     for direction in [Direction::Tx, Direction::Rx] {
         println!("{}, cycles per byte:", host(direction));
@@ -40,30 +44,60 @@ fn host(direction: Direction) -> &'static str {
 }
 
 fn throughput(cases: &[Case], direction: Direction, mode: Mode) -> Option<f64> {
-    cases.iter().find(|case| case.direction == direction && case.mode == mode).map(|case| case.gbit_per_host_core)
+    cases
+        .iter()
+        .find(|case| case.direction == direction && case.mode == mode)
+        .map(|case| case.gbit_per_host_core)
 }
 
 fn ratios(cases: &[Case]) -> Table {
     let mut table = Table::new(["", "server", "client"]);
-    for (first, second) in [(Mode::OffloadZerocopy, Mode::Software), (Mode::OffloadZerocopy, Mode::PlainZerocopy)] {
+    for (first, second) in [
+        (Mode::OffloadZerocopy, Mode::Software),
+        (Mode::OffloadZerocopy, Mode::PlainZerocopy),
+    ] {
         let ratio = |direction| {
             let first = throughput(cases, direction, first)?;
             Some(first / throughput(cases, direction, second)?)
         };
-        let cell = |direction| ratio(direction).map_or(String::new(), |ratio| format!("{ratio:.2}"));
-        table.row([format!("{} over {}", label(first), label(second)), cell(Direction::Tx), cell(Direction::Rx)]);
+        let cell =
+            |direction| ratio(direction).map_or(String::new(), |ratio| format!("{ratio:.2}"));
+        table.row([
+            format!("{} over {}", label(first), label(second)),
+            cell(Direction::Tx),
+            cell(Direction::Rx),
+        ]);
     }
     table
 }
 
 fn records(cases: &[Case]) -> Table {
-    let mut table = Table::new(["", "fully", "in part", "not", "resyncs asked", "confirmed", "refused"]);
+    let mut table = Table::new([
+        "",
+        "fully",
+        "in part",
+        "not",
+        "resyncs asked",
+        "confirmed",
+        "refused",
+    ]);
     for case in cases {
-        let Some(records) = case.records else { continue };
+        let Some(records) = case.records else {
+            continue;
+        };
         let resyncs = case.resyncs.unwrap_or_default();
-        let figures =
-            [records.full, records.partial, records.none, resyncs.asked, resyncs.confirmed, resyncs.refused];
-        table.row(std::iter::once(label(case.mode).to_owned()).chain(figures.map(|figure| figure.to_string())));
+        let figures = [
+            records.full,
+            records.partial,
+            records.none,
+            resyncs.asked,
+            resyncs.confirmed,
+            resyncs.refused,
+        ];
+        table.row(
+            std::iter::once(label(case.mode).to_owned())
+                .chain(figures.map(|figure| figure.to_string())),
+        );
     }
     table
 }
@@ -106,9 +140,17 @@ fn page(options: &Options, downloads: &[Download], cases: &[Case]) -> Page {
         .table(&pcie_table(cases));
     let times = downloads
         .iter()
-        .map(|download| format!("{} {:.1} s", label(download.mode), download.virtual_time.as_secs_f64()))
+        .map(|download| {
+            format!(
+                "{} {:.1} s",
+                label(download.mode),
+                download.virtual_time.as_secs_f64()
+            )
+        })
         .collect::<Vec<_>>()
         .join(", ");
-    page.paragraph(&format!("Virtual time of the downloads, as loss and the round trip have it: {times}."));
+    page.paragraph(&format!(
+        "Virtual time of the downloads, as loss and the round trip have it: {times}."
+    ));
     page
 }

@@ -53,11 +53,14 @@ impl Server {
         while self.pieces.is_empty() {
             match self.http.poll_action(now) {
                 Some(Action::Serve(request)) => {
-                    let response = http::plan(&request, &self.content, SystemTime::now(), "boundary");
+                    let response =
+                        http::plan(&request, &self.content, SystemTime::now(), "boundary");
                     self.keep_alive = response.keep_alive;
                     self.pieces = response.pieces.into();
                 }
-                Some(Action::Refuse { status, .. }) => anyhow::bail!("the request was refused with {status}"),
+                Some(Action::Refuse { status, .. }) => {
+                    anyhow::bail!("the request was refused with {status}")
+                }
                 Some(Action::Close) | None => return Ok(()),
             }
         }
@@ -67,12 +70,17 @@ impl Server {
     fn send(&mut self, now: Instant, stack: &mut Stack) -> anyhow::Result<()> {
         while let Some(piece) = self.pieces.front() {
             let (result, len) = match piece {
-                Piece::Bytes(bytes) => {
-                    (stack.write(now, self.socket, &bytes[self.sent as usize..]), bytes.len() as u64)
-                }
+                Piece::Bytes(bytes) => (
+                    stack.write(now, self.socket, &bytes[self.sent as usize..]),
+                    bytes.len() as u64,
+                ),
                 Piece::File(range) => {
                     let left = (range.len - self.sent).min(1 << 20) as u32;
-                    let slice = Slice { region: self.region, offset: range.start + self.sent, len: left };
+                    let slice = Slice {
+                        region: self.region,
+                        offset: range.start + self.sent,
+                        len: left,
+                    };
                     (stack.send_slices(now, self.socket, &[slice]), range.len)
                 }
             };

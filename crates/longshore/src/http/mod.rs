@@ -1,6 +1,6 @@
 //! HTTP/1.1 as pure functions and state machines: no sockets, no files, no clock.
 //!
-//! A server's [`Connection`] turns received bytes into [`Request`]s and refusals; [`plan`] turns a request
+//! A server's [`Connection`] turns received bytes into [`Request`]s and refusals; [`plan()`] turns a request
 //! and what is known of the file into a [`Response`]; the client's side is [`client`].
 
 pub mod client;

@@ -32,7 +32,9 @@ const RIGHT: f64 = 120.0;
 const ROW: f64 = 34.0;
 const HEAD: f64 = 58.0;
 /// Told apart also by those who see fewer colours (after Okabe and Ito).
-const COLOURS: [&str; 7] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8a8a"];
+const COLOURS: [&str; 7] = [
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8a8a",
+];
 
 impl Bars {
     fn longest(&self) -> f64 {
@@ -50,15 +52,30 @@ impl fmt::Display for Bars {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let height = HEAD + ROW * self.bars.len() as f64 + 8.0;
         let title = Escaped(&self.title);
-        writeln!(f, "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\">")?;
-        writeln!(f, "<text x=\"0\" y=\"16\" font-weight=\"600\">{title}</text>")?;
+        writeln!(
+            f,
+            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\">"
+        )?;
+        writeln!(
+            f,
+            "<text x=\"0\" y=\"16\" font-weight=\"600\">{title}</text>"
+        )?;
         self.legend(f)?;
         let longest = self.longest();
-        let scale = if longest > 0.0 { (WIDTH - LEFT - RIGHT) / longest } else { 0.0 };
+        let scale = if longest > 0.0 {
+            (WIDTH - LEFT - RIGHT) / longest
+        } else {
+            0.0
+        };
         for (at, bar) in self.bars.iter().enumerate() {
             self.bar(f, bar, HEAD + ROW * at as f64, scale)?;
         }
-        writeln!(f, "<line x1=\"{LEFT}\" x2=\"{LEFT}\" y1=\"{}\" y2=\"{}\"/>", HEAD - 4.0, height - 4.0)?;
+        writeln!(
+            f,
+            "<line x1=\"{LEFT}\" x2=\"{LEFT}\" y1=\"{}\" y2=\"{}\"/>",
+            HEAD - 4.0,
+            height - 4.0
+        )?;
         f.write_str("</svg>\n")
     }
 }
@@ -67,8 +84,16 @@ impl Bars {
     fn legend(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut x = 0.0;
         for (name, colour) in self.legend.iter().zip(COLOURS.iter().cycle()) {
-            writeln!(f, "<rect x=\"{x:.1}\" y=\"29\" width=\"12\" height=\"12\" fill=\"{colour}\"/>")?;
-            writeln!(f, "<text class=\"soft\" x=\"{:.1}\" y=\"40\">{}</text>", x + 17.0, Escaped(name))?;
+            writeln!(
+                f,
+                "<rect x=\"{x:.1}\" y=\"29\" width=\"12\" height=\"12\" fill=\"{colour}\"/>"
+            )?;
+            writeln!(
+                f,
+                "<text class=\"soft\" x=\"{:.1}\" y=\"40\">{}</text>",
+                x + 17.0,
+                Escaped(name)
+            )?;
             x += 40.0 + 7.2 * name.chars().count() as f64;
         }
         Ok(())
@@ -83,7 +108,11 @@ impl Bars {
             Escaped(&bar.label)
         )?;
         let mut x = LEFT;
-        for (value, (name, colour)) in bar.parts.iter().zip(self.legend.iter().zip(COLOURS.iter().cycle())) {
+        for (value, (name, colour)) in bar
+            .parts
+            .iter()
+            .zip(self.legend.iter().zip(COLOURS.iter().cycle()))
+        {
             let width = value * scale;
             if width > 0.0 {
                 writeln!(
@@ -114,7 +143,7 @@ pub fn figure(value: f64) -> String {
         v if v >= 1000.0 => format!("{value:.0}"),
         v if v >= 100.0 => format!("{value:.1}"),
         v if v >= 1.0 => format!("{value:.2}"),
-        v if v == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         v if v >= 0.01 => format!("{value:.3}"),
         _ => format!("{value:.5}"),
     }

@@ -15,7 +15,10 @@ pub struct Page {
 impl Page {
     /// An empty page.
     pub fn new(title: &str) -> Self {
-        Self { title: title.to_owned(), body: String::new() }
+        Self {
+            title: title.to_owned(),
+            body: String::new(),
+        }
     }
 
     /// Starts a section.
@@ -44,7 +47,9 @@ impl Page {
     }
 
     fn add(&mut self, what: fmt::Arguments<'_>) -> &mut Self {
-        self.body.write_fmt(what).expect("a String takes all that is written to it");
+        self.body
+            .write_fmt(what)
+            .expect("a String takes all that is written to it");
         self
     }
 }

@@ -14,7 +14,10 @@ pub struct Table {
 impl Table {
     /// A table with these column heads.
     pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Self {
-        Self { head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
+        Self {
+            head: head.into_iter().map(Into::into).collect(),
+            rows: Vec::new(),
+        }
     }
 
     /// Adds a row.

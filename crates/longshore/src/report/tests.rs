@@ -12,11 +12,16 @@ fn the_page_refers_to_nothing_outside_of_itself() {
             title: "bars".into(),
             unit: "cycles".into(),
             legend: vec!["TCP".into()],
-            bars: vec![Bar { label: "plain".into(), parts: vec![1.5] }],
+            bars: vec![Bar {
+                label: "plain".into(),
+                parts: vec![1.5],
+            }],
         })
         .to_string();
     assert!(page.contains("a &amp; b") && page.contains("&lt;plain&gt;"));
-    for outside in ["http:", "https:", "src=", "href=", "url(", "@import", "<script"] {
+    for outside in [
+        "http:", "https:", "src=", "href=", "url(", "@import", "<script",
+    ] {
         assert!(!page.contains(outside), "{outside} in {page}");
     }
 }
@@ -28,8 +33,14 @@ fn bars_share_one_scale_and_empty_parts_are_left_out() {
         unit: "u".into(),
         legend: vec!["a".into(), "b".into()],
         bars: vec![
-            Bar { label: "long".into(), parts: vec![2.0, 2.0] },
-            Bar { label: "short".into(), parts: vec![0.0, 1.0] },
+            Bar {
+                label: "long".into(),
+                parts: vec![2.0, 2.0],
+            },
+            Bar {
+                label: "short".into(),
+                parts: vec![0.0, 1.0],
+            },
         ],
     };
     let svg = bars.to_string();
@@ -45,7 +56,10 @@ fn a_plot_of_nothing_divides_by_nothing() {
         title: String::new(),
         unit: String::new(),
         legend: vec!["a".into()],
-        bars: vec![Bar { label: "none".into(), parts: vec![0.0] }],
+        bars: vec![Bar {
+            label: "none".into(),
+            parts: vec![0.0],
+        }],
     };
     assert!(!bars.to_string().contains("NaN"));
 }
@@ -54,5 +68,8 @@ fn a_plot_of_nothing_divides_by_nothing() {
 fn text_columns_are_aligned() {
     let mut table = Table::new(["mode", "c/B"]);
     table.row(["plain", "0.1"]).row(["software", "12.25"]);
-    assert_eq!(table.text(), "mode        c/B\nplain       0.1\nsoftware  12.25\n");
+    assert_eq!(
+        table.text(),
+        "mode        c/B\nplain       0.1\nsoftware  12.25\n"
+    );
 }

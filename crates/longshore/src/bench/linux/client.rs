@@ -26,7 +26,11 @@ pub struct Rounds {
 pub fn run(settings: &Settings, source: &Source, identity: &Identity) -> anyhow::Result<Rounds> {
     let mut transmit = Connection::open(identity, SEND)?;
     let mut receive = Connection::open(identity, RECEIVE)?;
-    let mut rounds = Rounds { transmit: Vec::new(), receive: Vec::new(), verified: true };
+    let mut rounds = Rounds {
+        transmit: Vec::new(),
+        receive: Vec::new(),
+        verified: true,
+    };
     // As with our own modes, a round to warm up goes first.
     for number in 0..=settings.rounds {
         let sent = transmit.send(settings, source)?;
@@ -58,7 +62,11 @@ impl Connection {
         let mut stream = StreamOwned::new(connection, socket);
         stream.write_all(&[what])?;
         stream.flush()?;
-        Ok(Self { stream, position: 0, buffer: vec![0; 1 << 18] })
+        Ok(Self {
+            stream,
+            position: 0,
+            buffer: vec![0; 1 << 18],
+        })
     }
 
     /// Sends a round's bytes, until the peer says that it has them all.
@@ -68,19 +76,29 @@ impl Connection {
         while self.position < until {
             let message = u64::from(settings.message_bytes).min(until - self.position) as usize;
             // rustls cuts what it is given at a time into records.
-            for record in source.bytes(0, self.position, message).chunks(settings.record_bytes as usize) {
+            for record in source
+                .bytes(0, self.position, message)
+                .chunks(settings.record_bytes as usize)
+            {
                 self.stream.write_all(record)?;
             }
             self.position += message as u64;
         }
         self.stream.flush()?;
         let mut answer = [0];
-        self.stream.read_exact(&mut answer).context("our host answers when it has all")?;
+        self.stream
+            .read_exact(&mut answer)
+            .context("our host answers when it has all")?;
         Ok(Time::of_this_thread().since(before))
     }
 
     /// Asks for a round's bytes, and reads them.
-    fn receive(&mut self, settings: &Settings, source: &Source, verified: &mut bool) -> anyhow::Result<Time> {
+    fn receive(
+        &mut self,
+        settings: &Settings,
+        source: &Source,
+        verified: &mut bool,
+    ) -> anyhow::Result<Time> {
         let before = Time::of_this_thread();
         self.stream.write_all(&[RECEIVE])?;
         self.stream.flush()?;
@@ -108,10 +126,16 @@ impl Time {
         // SAFETY: the kernel writes the structure that it is given.
         unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
         let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-        Self { user: seconds(usage.ru_utime), system: seconds(usage.ru_stime) }
+        Self {
+            user: seconds(usage.ru_utime),
+            system: seconds(usage.ru_stime),
+        }
     }
 
     fn since(self, before: Self) -> Self {
-        Self { user: self.user - before.user, system: self.system - before.system }
+        Self {
+            user: self.user - before.user,
+            system: self.system - before.system,
+        }
     }
 }

@@ -21,8 +21,9 @@ pub const PREFIX: u8 = 24;
 pub fn enter() -> anyhow::Result<()> {
     // SAFETY: neither flag unshares the file descriptor table, which other code may rely on; the thread keeps its
     // memory and signals.
-    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWNS) }
-        .context("a network namespace can't be made; run as root (CAP_SYS_ADMIN and CAP_NET_ADMIN)")?;
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET | UnshareFlags::NEWNS) }.context(
+        "a network namespace can't be made; run as root (CAP_SYS_ADMIN and CAP_NET_ADMIN)",
+    )?;
     // /sys shows the namespace that it was mounted in. Only the steering of packets needs it.
     let _ = mount_sysfs();
     Ok(())
@@ -32,8 +33,20 @@ fn mount_sysfs() -> io::Result<()> {
     let mount = |source: &CStr, target: &CStr, kind: Option<&CStr>, flags| {
         let kind = kind.map_or(std::ptr::null(), CStr::as_ptr);
         // SAFETY: the strings are C strings that outlive the call, and no data is passed.
-        let result = unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, std::ptr::null()) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        let result = unsafe {
+            libc::mount(
+                source.as_ptr(),
+                target.as_ptr(),
+                kind,
+                flags,
+                std::ptr::null(),
+            )
+        };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
     };
     mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE)?;
     mount(c"sysfs", c"/sys", Some(c"sysfs"), 0)
@@ -43,7 +56,8 @@ fn mount_sysfs() -> io::Result<()> {
 pub fn open_tap() -> anyhow::Result<Tap> {
     let tap = Tap::open(NAME, TapConfig::default())?;
     set_address().with_context(|| format!("{LINUX} can't be given to {NAME}"))?;
-    tap.set_up().with_context(|| format!("{NAME} can't be set up"))?;
+    tap.set_up()
+        .with_context(|| format!("{NAME} can't be set up"))?;
     Ok(tap)
 }
 
@@ -59,11 +73,14 @@ fn set_address() -> io::Result<()> {
         let inet = libc::sockaddr_in {
             sin_family: libc::AF_INET as libc::sa_family_t,
             sin_port: 0,
-            sin_addr: libc::in_addr { s_addr: u32::from(address).to_be() },
+            sin_addr: libc::in_addr {
+                s_addr: u32::from(address).to_be(),
+            },
             sin_zero: [0; 8],
         };
         // SAFETY: both are plain socket addresses of 16 bytes.
-        asked.ifr_ifru.ifru_addr = unsafe { std::mem::transmute::<libc::sockaddr_in, libc::sockaddr>(inet) };
+        asked.ifr_ifru.ifru_addr =
+            unsafe { std::mem::transmute::<libc::sockaddr_in, libc::sockaddr>(inet) };
         // SAFETY: the request takes an `ifreq` with an address, and only reads it.
         if unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&socket), request, &asked) } != 0 {
             return Err(io::Error::last_os_error());
@@ -90,7 +107,9 @@ pub fn restore(affinity: Option<CpuSet>) {
 
 /// Lets the kernel work on the TAP's packets on this processor. To be called by the thread that is pinned to it.
 pub fn steer_to(_number: usize) {
-    let Ok(mine) = sched_getaffinity(None) else { return };
+    let Ok(mine) = sched_getaffinity(None) else {
+        return;
+    };
     if let Some(cpu) = nth(&mine, 0).filter(|&cpu| cpu < 32 && mine.count() == 1) {
         let path = format!("/sys/class/net/{NAME}/queues/rx-0/rps_cpus");
         let _ = std::fs::write(path, format!("{:x}", 1u32 << cpu));
@@ -98,5 +117,7 @@ pub fn steer_to(_number: usize) {
 }
 
 fn nth(set: &CpuSet, number: usize) -> Option<usize> {
-    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).nth(number)
+    (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| set.is_set(cpu))
+        .nth(number)
 }

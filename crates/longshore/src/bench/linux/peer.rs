@@ -37,8 +37,13 @@ pub fn run(
     finished: impl Fn() -> bool,
 ) -> anyhow::Result<bool> {
     let mut peer = Peer::new(settings, tap)?;
-    let region = peer.stack.register(source.region(), "the benchmark's payload")?;
-    peer.stack.listen(SocketAddr::new(IpAddr::V4(OURS), PORT), ListenOptions::default())?;
+    let region = peer
+        .stack
+        .register(source.region(), "the benchmark's payload")?;
+    peer.stack.listen(
+        SocketAddr::new(IpAddr::V4(OURS), PORT),
+        ListenOptions::default(),
+    )?;
     ready.send(()).context("Linux's thread has ended")?;
 
     let mut connections: Vec<Connection> = Vec::new();
@@ -50,21 +55,41 @@ pub fn run(
         while let Some(event) = peer.stack.poll_event() {
             match event {
                 Event::Accepted(listener) => {
-                    let socket = peer.stack.accept(listener).context("a connection that was announced")?;
-                    peer.stack.start_tls(now, socket, identity.server(Suite::DEFAULT), Offload::Both)?;
+                    let socket = peer
+                        .stack
+                        .accept(listener)
+                        .context("a connection that was announced")?;
+                    peer.stack.start_tls(
+                        now,
+                        socket,
+                        identity.server(Suite::DEFAULT),
+                        Offload::Both,
+                    )?;
                     connections.push(Connection::new(socket));
                 }
-                Event::Closed(socket, _) => connections.retain(|connection| connection.socket != socket),
+                Event::Closed(socket, _) => {
+                    connections.retain(|connection| connection.socket != socket)
+                }
                 _ => {}
             }
         }
         for connection in &mut connections {
-            moved |= connection.poll(now, &mut peer.stack, settings, source, region, &mut verified)?;
+            moved |= connection.poll(
+                now,
+                &mut peer.stack,
+                settings,
+                source,
+                region,
+                &mut verified,
+            )?;
         }
         if moved {
             moved_at = now;
         } else {
-            anyhow::ensure!(now - moved_at < PATIENCE, "nothing has come over the TAP for {PATIENCE:?}");
+            anyhow::ensure!(
+                now - moved_at < PATIENCE,
+                "nothing has come over the TAP for {PATIENCE:?}"
+            );
             std::hint::spin_loop();
         }
     }
@@ -82,10 +107,14 @@ impl Peer {
         let capabilities = tap.capabilities();
         let mut nic = Nic::new(NicConfig {
             mtu: capabilities.mtu,
-            wire: WireCapabilities { tso: capabilities.tso, checksum: capabilities.checksum },
+            wire: WireCapabilities {
+                tso: capabilities.tso,
+                checksum: capabilities.checksum,
+            },
             ..NicConfig::new([7; 16])
         });
-        let (function, device) = nic::ring::function(FunctionConfig::new(MacAddr([2, 0, 0, 0, 0, 2])));
+        let (function, device) =
+            nic::ring::function(FunctionConfig::new(MacAddr([2, 0, 0, 0, 0, 2])));
         nic.attach(device)?;
         let stack = Stack::new(
             Instant::now(),
@@ -97,14 +126,20 @@ impl Peer {
             },
             function,
         );
-        let impairment = Impairment { loss: settings.loss, reorder: settings.reorder, ..Impairment::default() };
+        let impairment = Impairment {
+            loss: settings.loss,
+            reorder: settings.reorder,
+            ..Impairment::default()
+        };
         let port = Impair::new(tap, Impairments::both(impairment), settings.seed);
         Ok(Self { stack, nic, port })
     }
 
     fn poll(&mut self, now: Instant) -> anyhow::Result<bool> {
         let Self { stack, nic, port } = self;
-        let received = port.receive(now, &mut |frame, meta| nic.handle_frame(now, frame, from_port(meta)))?;
+        let received = port.receive(now, &mut |frame, meta| {
+            nic.handle_frame(now, frame, from_port(meta))
+        })?;
         nic.flush(now);
         let worked = stack.poll(now);
         let sent = port.transmit(now, &mut |buffer| {
@@ -131,7 +166,14 @@ struct Connection {
 
 impl Connection {
     fn new(socket: SocketId) -> Self {
-        Self { socket, what: None, position: 0, owed: 0, answer: false, buffer: vec![0; 1 << 16] }
+        Self {
+            socket,
+            what: None,
+            position: 0,
+            owed: 0,
+            answer: false,
+            buffer: vec![0; 1 << 16],
+        }
     }
 
     fn poll(
@@ -170,7 +212,9 @@ impl Connection {
         while self.owed > 0 {
             let len = self.owed.min(u64::from(settings.message_bytes)) as u32;
             let slice = source.slice(region, 0, self.position, len);
-            let Some(sent) = would_block(stack.send_slices(now, self.socket, &[slice]))? else { break };
+            let Some(sent) = would_block(stack.send_slices(now, self.socket, &[slice]))? else {
+                break;
+            };
             self.position += sent as u64;
             self.owed -= sent as u64;
             moved = true;
