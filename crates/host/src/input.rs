@@ -19,6 +19,8 @@ use crate::{CloseReason, SocketId};
 
 /// Payload so short that keeping it in a packet's buffer would waste it.
 const COPY_BELOW: u32 = 256;
+/// Unread bytes that a socket may have when memory is short: those who have more must read first.
+const FAIR_SHARE: u32 = 64 << 10;
 
 impl Stack {
     /// Takes what the NIC has to say.
@@ -91,7 +93,7 @@ impl Stack {
         core.meter.switch(Component::Tcp);
         if payload_len > 0 {
             core.counters.driver_rx_bytes += u64::from(payload_len);
-            if !core.has_memory && !socket.deaf {
+            if !core.has_memory && !socket.deaf && socket.stream.len() > FAIR_SHARE {
                 // As if it were lost: the peer sends it again when there may be memory for it.
                 core.counters.driver_rx_no_memory += 1;
                 core.meter.switch(Component::Driver);
@@ -258,7 +260,7 @@ impl Stack {
         };
         let id = shadow.socket;
         shadow.expected = None;
-        shadow.errors = shadow.errors.saturating_add(1);
+        let hopeless = shadow.count_error();
         let for_good = matches!(
             error,
             ErrorCode::NoContext
@@ -268,7 +270,7 @@ impl Stack {
                 | ErrorCode::Unsupported
                 | ErrorCode::WrongFlow
         );
-        if for_good || shadow.errors >= crate::driver::MAX_ERRORS {
+        if for_good || hopeless {
             shadow.failed = true;
         }
         let failed = shadow.failed;

@@ -60,7 +60,8 @@ impl Stack {
                 None => return,
                 Some(tcp::Event::Acked(una)) => core.acknowledged(now, socket, una),
                 Some(tcp::Event::PeerFin) => socket.peer_fin = true,
-                Some(tcp::Event::TimeWait) => {}
+                // All that is left is to wait for old segments to die out: no concern of the application.
+                Some(tcp::Event::TimeWait) => self.end(id, CloseReason::Graceful),
                 Some(tcp::Event::Connected) => match socket.listener {
                     Some(listener) => self.connection_waits(listener, id),
                     None => {
@@ -436,13 +437,13 @@ impl Core {
                 socket.hop = Some(hop);
                 true
             }
-            Resolution::Pending => {
-                self.neighbours.wait(socket.next_hop, id);
-                false
-            }
-            Resolution::Full => {
-                self.neighbours.wait(socket.next_hop, id);
-                self.counters.neighbour_failed += 1;
+            unknown => {
+                if unknown == Resolution::Full {
+                    self.counters.neighbour_failed += 1;
+                }
+                if !socket.awaits_hop {
+                    socket.awaits_hop = self.neighbours.wait(socket.next_hop, id);
+                }
                 false
             }
         }

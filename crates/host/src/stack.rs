@@ -355,3 +355,9 @@ pub(crate) fn derive(secret: &[u8; 16], purpose: u8) -> [u8; 16] {
     }
     derived
 }
+
+/// A stack may be moved to a thread of its own.
+const _: fn() = || {
+    fn is_send<T: Send>() {}
+    is_send::<Stack>();
+};

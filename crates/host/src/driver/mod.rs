@@ -28,8 +28,8 @@ pub(crate) use receive::Received;
 pub(crate) use recovery::MessageSource;
 pub(crate) use regions::InUse;
 pub(crate) use send::{Frame, Link, Stopped, Unsent};
+pub(crate) use shadow::Contexts;
 use shadow::Shadow;
-pub(crate) use shadow::{Contexts, MAX_ERRORS};
 
 /// One function's driver.
 #[derive(Debug)]
@@ -126,6 +126,7 @@ impl Driver {
             frontier: tcpsn,
             failed: false,
             errors: 0,
+            erred_at: tcpsn,
         };
         let context = self.contexts.allocate(shadow)?;
         self.commands.push_back(Command::Create {

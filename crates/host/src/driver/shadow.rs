@@ -20,12 +20,27 @@ pub(crate) struct Shadow {
     pub frontier: SeqNum,
     /// The NIC refused it or gave it up: nothing may be posted with it.
     pub failed: bool,
-    /// Errors since the last packet that went well, as far as is known.
+    /// Errors close to one another, the last one with this much of the stream posted.
     pub errors: u8,
+    pub erred_at: SeqNum,
+}
+
+impl Shadow {
+    /// Counts an error. Answers whether the context must be given up: errors do not end.
+    pub fn count_error(&mut self) -> bool {
+        if self.erred_at.distance_to(self.frontier) > FORGIVEN_AFTER {
+            self.errors = 0;
+        }
+        self.erred_at = self.frontier;
+        self.errors = self.errors.saturating_add(1);
+        self.errors >= MAX_ERRORS
+    }
 }
 
 /// Errors after which a context is given up for good.
-pub(crate) const MAX_ERRORS: u8 = 8;
+const MAX_ERRORS: u8 = 8;
+/// Bytes without an error after which former ones no longer count.
+const FORGIVEN_AFTER: u32 = 1 << 20;
 
 /// The function's contexts.
 ///

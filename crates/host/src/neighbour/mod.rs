@@ -173,11 +173,13 @@ impl Neighbours {
         }
     }
 
-    /// Wakes the socket when the address is known or given up.
-    pub fn wait(&mut self, address: IpAddr, id: SocketId) {
-        if self.waiting.len() < WAITING {
+    /// Wakes the socket when the address is known or given up. False when too many wait.
+    pub fn wait(&mut self, address: IpAddr, id: SocketId) -> bool {
+        let has_room = self.waiting.len() < WAITING;
+        if has_room {
             self.waiting.push((address, id));
         }
+        has_room
     }
 
     /// Takes the sockets that wait for an address.

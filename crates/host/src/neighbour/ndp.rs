@@ -118,6 +118,7 @@ impl Stack {
             .take_waiting(address, |id| woken.push(id));
         for id in woken {
             if let Some(socket) = self.sockets.get_mut(id) {
+                socket.awaits_hop = false;
                 self.core.mark_ready(id, socket);
             }
         }
@@ -133,6 +134,7 @@ impl Stack {
             let Some(socket) = self.sockets.get_mut(id) else {
                 continue;
             };
+            socket.awaits_hop = false;
             if socket.tcp.state().is_synchronized() {
                 self.core.mark_ready(id, socket);
             } else {

@@ -57,6 +57,8 @@ pub(crate) struct Socket {
     pub is_unhooked: bool,
     /// An alert must reach the peer before what it still sends may be answered by a reset.
     pub lingers: bool,
+    /// Waits for the next hop's address.
+    pub awaits_hop: bool,
     /// Waits for memory.
     pub is_starved: bool,
     /// The application protocol that the TLS handshake agreed on.
@@ -99,6 +101,7 @@ impl Socket {
             peer_fin: false,
             is_unhooked: false,
             lingers: false,
+            awaits_hop: false,
             is_starved: false,
             alpn: None,
         }

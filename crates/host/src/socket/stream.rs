@@ -95,9 +95,30 @@ impl Stream {
         }
     }
 
+    /// Whether `len` bytes from `offset` on are there and the NIC has decrypted them all under the keys of `epoch`.
+    #[inline]
+    pub fn is_decrypted(&self, mut offset: u32, mut len: u32, epoch: u16) -> bool {
+        for segment in &self.segments {
+            let size = segment.len();
+            if offset >= size {
+                offset -= size;
+                continue;
+            }
+            if segment.decrypted != Some(epoch) {
+                return false;
+            }
+            if size - offset >= len {
+                return true;
+            }
+            len -= size - offset;
+            offset = 0;
+        }
+        false
+    }
+
     /// Whether the NIC has decrypted the first byte.
     #[inline]
-    pub fn is_decrypted(&self) -> bool {
+    pub fn begins_decrypted(&self) -> bool {
         self.segments
             .front()
             .is_some_and(|front| front.decrypted.is_some())

@@ -2,6 +2,7 @@
 
 mod pair;
 
+mod hostile;
 mod offload;
 mod plain;
 mod tls;

@@ -276,6 +276,11 @@ impl Pair {
         received
     }
 
+    /// Puts a frame on the wire towards a host.
+    pub fn inject(&mut self, to: usize, frame: Vec<u8>) {
+        self.hosts[to].inbox.push_front((self.now, frame));
+    }
+
     pub fn counter(&self, at: usize, name: &str) -> u64 {
         let found = self.hosts[at]
             .stack

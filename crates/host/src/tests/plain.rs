@@ -225,3 +225,57 @@ fn a_reader_that_sleeps_closes_the_window_and_reopens_it() {
     }));
     assert!(received == data);
 }
+
+#[test]
+fn a_socket_takes_little_memory() {
+    assert!(
+        size_of::<crate::socket::Socket>() <= 1400,
+        "{}",
+        size_of::<crate::socket::Socket>()
+    );
+    assert!(
+        size_of::<crate::tls::Session>() <= 1200,
+        "{}",
+        size_of::<crate::tls::Session>()
+    );
+}
+
+#[test]
+fn who_does_not_read_cannot_take_all_memory_from_others() {
+    let mut pair = Pair::with(|_, (config, function)| {
+        config.arena = crate::memory::ArenaLayout {
+            header: 256,
+            packet: 256,
+            record: 32,
+            large: 48,
+        };
+        function.small_entries = 64;
+        function.large_entries = 16;
+    });
+    let (hoarder, unread) = pair.connect(v4);
+    let (client, server) = pair.connect(v4);
+    let data = pattern(8_000_000);
+    let mut written = 0;
+    for _ in 0..100 {
+        let now = pair.now;
+        if let Ok(bytes) = pair.stack(CLIENT).write(now, hoarder, &data[written..]) {
+            written += bytes;
+        }
+        pair.run_for(Duration::from_millis(5));
+    }
+    let small = pattern(100_000);
+    assert!(pair.transfer(CLIENT, client, server, &small) == small);
+    // And what was held back arrives once it is read.
+    let (mut received, mut buffer) = (Vec::new(), vec![0; 1 << 20]);
+    assert!(pair.run_until(Duration::from_secs(300), |pair| {
+        let now = pair.now;
+        if let Ok(bytes) = pair.stack(CLIENT).write(now, hoarder, &data[written..]) {
+            written += bytes;
+        }
+        while let Ok(bytes) = pair.stack(SERVER).read(now, unread, &mut buffer) {
+            received.extend_from_slice(&buffer[..bytes]);
+        }
+        received.len() >= data.len()
+    }));
+    assert!(received == data);
+}

@@ -51,6 +51,14 @@ impl Session {
         Ok(())
     }
 
+    /// RFC 8446 §5.5: a key must not be used for too many records.
+    #[inline]
+    pub(super) fn update_worn_key(&mut self, out: &mut Outgoing<'_>) {
+        if self.writer.key_update_due() && self.can_rekey() && self.failed.is_none() {
+            self.failed = self.rekey_transmit(false, out).err();
+        }
+    }
+
     /// Takes the peer's new keys, from the record at `next` on.
     pub(super) fn rekey_receive(&mut self, keys: CryptoInfo, next: SeqNum, out: &mut Outgoing<'_>) {
         out.counters.tls_rx_rekey_received += 1;

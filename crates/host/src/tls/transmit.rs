@@ -34,6 +34,7 @@ impl Session {
         space: u32,
         out: &mut Outgoing<'_>,
     ) -> Result<usize, Refused> {
+        self.update_worn_key(out);
         let end = out.send.end() + space;
         let mut written = 0;
         while written < data.len() && out.send.end().before(end) {
@@ -149,6 +150,7 @@ impl Session {
         space: u32,
         out: &mut Outgoing<'_>,
     ) -> Result<usize, Refused> {
+        self.update_worn_key(out);
         let end = out.send.end() + space;
         let mut written = 0;
         let mut at = Cursor { slices, offset: 0 };

@@ -229,6 +229,32 @@ impl Reader {
         }
     }
 
+    /// Where a record of `len` bytes has the byte that [`open_decrypted`](Self::open_decrypted) takes for its type.
+    #[inline]
+    pub fn type_offset(&self, len: usize) -> usize {
+        match self.framing.version {
+            Version::Tls12 => 0,
+            // The last byte before the integrity check value, but for padding.
+            Version::Tls13 => len.saturating_sub(ICV_LEN + 1),
+        }
+    }
+
+    /// As [`open`](Self::open), for the most common record: of `len` bytes, all decrypted by the NIC under the current
+    /// keys, and with this byte at [`type_offset`](Self::type_offset). Gives where its content is, if that is
+    /// application data. `None` means nothing but that [`open`](Self::open) must look at it.
+    #[inline]
+    pub fn open_decrypted(&mut self, len: usize, content_type: u8) -> Option<Range<usize>> {
+        let start = self.framing.body();
+        let end = len.checked_sub(ICV_LEN + self.framing.inner_type_len())?;
+        let usual = content_type == ContentType::APPLICATION_DATA.0;
+        if !usual || end < start || end - start > self.max_plaintext {
+            return None;
+        }
+        self.sequence += 1;
+        self.opened += 1;
+        Some(start..end)
+    }
+
     /// Goes on under new keys, after a record that ended with the peer's key update. Returns the
     /// new epoch. What the NIC transforms under the old keys meanwhile can still be undone.
     ///
