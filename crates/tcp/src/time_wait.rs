@@ -97,6 +97,7 @@ impl TimeWait {
         while self.flows.len() > self.capacity {
             self.drop_oldest();
         }
+        self.forget_void();
     }
 
     /// Takes a segment. `flow` is the segment's: from the peer to us.
@@ -135,8 +136,12 @@ impl TimeWait {
         let reply = resting.reply(now, segment);
         if segment.flags.contains(Flags::FIN) {
             // RFC 9293 §3.10.7.4: the peer's FIN again restarts the rest.
-            resting.until = now.after(self.duration);
-            self.order.push_back((resting.until, flow));
+            let until = now.after(self.duration);
+            if until > resting.until {
+                resting.until = until;
+                self.order.push_back((until, flow));
+                self.forget_void();
+            }
         }
         Verdict::Reply(reply)
     }
@@ -183,6 +188,18 @@ impl TimeWait {
         self.flows.is_empty()
     }
 
+    /// Bounds the void items, however often flows are renewed.
+    fn forget_void(&mut self) {
+        if self.order.len() > 2 * self.capacity.max(self.flows.len()) {
+            let flows = &self.flows;
+            self.order.retain(|(until, flow)| {
+                flows
+                    .get(flow)
+                    .is_some_and(|resting| resting.until == *until)
+            });
+        }
+    }
+
     fn drop_oldest(&mut self) {
         if let Some((until, flow)) = self.order.pop_front()
             && self
@@ -226,3 +243,6 @@ impl Resting {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
