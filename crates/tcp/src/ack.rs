@@ -10,14 +10,9 @@ use crate::time::{MILLISECOND, Nanos, Time};
 use crate::{CloseReason, Connection, State};
 
 impl Connection {
-    /// Takes the acknowledgment of an acceptable segment. Returns whether to go on with the segment.
+    /// Takes the credible acknowledgment of an acceptable segment. Returns whether to go on with the segment.
     pub(crate) fn take_ack(&mut self, now: Time, segment: &Header, payload_len: u32) -> bool {
         let ack = segment.ack;
-        // RFC 5961 §5.2: neither of what was never sent, nor older than the peer's largest window.
-        if ack.after(self.snd.nxt) || ack.before(self.snd.una - self.snd.max_wnd) {
-            self.challenge(now);
-            return false;
-        }
         self.probes = 0;
         if ack.before(self.snd.una) {
             return true;

@@ -90,13 +90,18 @@ impl Connection {
         if !flags.contains(Flags::ACK) {
             return nothing;
         }
+        if self.state == State::SynReceived && !self.leaves_syn_received(now, segment) {
+            return nothing;
+        }
+        if !self.has_credible_ack(segment) {
+            self.challenge(now);
+            return nothing;
+        }
+        // Only now: who can't guess an ACK must not make the peer's own segments look old.
         if self.options.timestamps {
             self.timestamps.note(now, segment, self.rcv.last_ack_sent);
         }
         self.heard_at = now;
-        if self.state == State::SynReceived && !self.leaves_syn_received(now, segment) {
-            return nothing;
-        }
         if self.state == State::TimeWait {
             if payload_len > 0 || flags.contains(Flags::FIN) {
                 self.rcv.ack.now = true;
@@ -150,7 +155,7 @@ impl Connection {
         }
         if self.state == State::SynReceived && segment.flags.contains(Flags::SYN) {
             // The peer did not get our SYN-ACK.
-            self.snd.syn_due = segment.seq + 1 == self.rcv.nxt;
+            self.snd.syn_due |= segment.seq + 1 == self.rcv.nxt;
             return false;
         }
         self.note_old_data(segment, payload_len);
@@ -177,6 +182,12 @@ impl Connection {
         } else {
             self.challenge(now);
         }
+    }
+
+    /// RFC 5961 §5.2: neither of what was never sent, nor older than the peer's largest window.
+    fn has_credible_ack(&self, segment: &Header) -> bool {
+        let oldest = self.snd.una - self.snd.max_wnd;
+        segment.ack.at_or_before(self.snd.nxt) && segment.ack.at_or_after(oldest)
     }
 
     /// RFC 5961 §3.2.

@@ -197,14 +197,20 @@ impl Connection {
             window,
             options: self.options.syn_options(self.settings.adv_mss, timestamps),
         };
+        if self.snd.nxt == self.snd.iss {
+            // What answers a repetition may answer the first (RFC 6298 §3): the time counts from that.
+            self.snd.sent_at = now;
+        }
         self.snd.nxt = self.snd.iss + 1;
-        self.snd.sent_at = now;
         if self.rtt.backoff() == 0 {
             self.snd.progress_at = now;
         }
         self.rcv.ack.now = false;
-        self.timers
-            .set(Timer::Retransmit, now.after(self.rtt.rto()));
+        // A SYN that comes again and again does not put off the end of our patience.
+        if !self.timers.is_set(Timer::Retransmit) {
+            self.timers
+                .set(Timer::Retransmit, now.after(self.rtt.rto()));
+        }
         Some(Transmit {
             header,
             payload: 0,

@@ -101,6 +101,24 @@ fn segments_without_timestamps_are_dropped_once_agreed() {
     assert!(peer.sent().is_empty());
 }
 
+/// RFC 5961 §5.2: who can't guess an ACK can't spoil TS.Recent either, which would make the peer's own segments look old.
+#[test]
+fn an_impossible_ack_does_not_poison_the_timestamps() {
+    let mut peer = Peer::modern();
+    peer.timestamps = Some((5000, 0));
+    peer.data(100);
+    peer.sent();
+    let mut forged = peer.header(Flags::ACK);
+    forged.ack = peer.connection.snd_nxt() + 1000;
+    forged.options.timestamps = Some(Timestamps {
+        val: 1 << 30,
+        echo: 0,
+    });
+    assert_eq!(peer.deliver(&forged, 10).data, None);
+    peer.timestamps = Some((5001, 0));
+    assert!(peer.data(100).data.is_some());
+}
+
 /// RFC 7323 §5.5: after 24 days of silence a timestamp proves nothing.
 #[test]
 fn timestamps_go_stale() {

@@ -160,6 +160,51 @@ fn a_repeated_syn_gets_the_syn_ack_again() {
     assert_eq!(again.flags, Flags::SYN | Flags::ACK);
 }
 
+/// A SYN of another incarnation must not make a connection forget that it owes a SYN-ACK: no timer watches before that.
+#[test]
+fn a_stray_syn_does_not_swallow_the_syn_ack() {
+    let now = Instant::now();
+    let syn = Header {
+        src_port: 80,
+        dst_port: 1000,
+        seq: PEER_ISS,
+        flags: Flags::SYN,
+        window: 1000,
+        ..Header::default()
+    };
+    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    let stray = Header {
+        seq: PEER_ISS - 1000,
+        ..syn
+    };
+    server.handle_segment(now, &stray, 0, 1);
+    let syn_ack = server.poll_transmit(now).expect("a SYN-ACK").header;
+    assert_eq!(syn_ack.flags, Flags::SYN | Flags::ACK);
+    assert!(server.poll_timeout().is_some());
+}
+
+/// A half-open connection ends in time, however often the peer repeats its SYN.
+#[test]
+fn repeated_syns_do_not_keep_a_half_open_connection() {
+    let mut now = Instant::now();
+    let syn = Header {
+        src_port: 80,
+        dst_port: 1000,
+        seq: PEER_ISS,
+        flags: Flags::SYN,
+        window: 1000,
+        ..Header::default()
+    };
+    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    for _ in 0..1000 {
+        while server.poll_transmit(now).is_some() {}
+        now += Duration::from_millis(500);
+        server.handle_timeout(now);
+        server.handle_segment(now, &syn, 0, 1);
+    }
+    assert_eq!(server.state(), State::Closed);
+}
+
 /// RFC 9293 §3.5, figure 7.
 #[test]
 fn both_may_open_at_once() {
