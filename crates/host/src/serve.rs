@@ -432,6 +432,11 @@ impl Core {
         {
             return true;
         }
+        if socket.tcp.state() == State::Closed && self.neighbours.peek(socket.next_hop).is_none() {
+            // The reset of a connection that is over is worth no question.
+            while socket.tcp.poll_transmit(now).is_some() {}
+            return false;
+        }
         match self.neighbours.resolve(now, socket.next_hop) {
             Resolution::Known(hop, _) => {
                 socket.hop = Some(hop);
@@ -441,8 +446,8 @@ impl Core {
                 if unknown == Resolution::Full {
                     self.counters.neighbour_failed += 1;
                 }
-                if !socket.awaits_hop {
-                    socket.awaits_hop = self.neighbours.wait(socket.next_hop, id);
+                if !std::mem::replace(&mut socket.awaits_hop, true) {
+                    self.neighbours.wait(socket.next_hop, id);
                 }
                 false
             }

@@ -16,7 +16,7 @@ pub(crate) struct Shadow {
     pub epoch: u16,
     /// Where the NIC will be once it has done all that was posted; `None` when an error left that unknown.
     pub expected: Option<SeqNum>,
-    /// End of what was ever posted.
+    /// End of what was ever posted, from the context's start on without a hole.
     pub frontier: SeqNum,
     /// The NIC refused it or gave it up: nothing may be posted with it.
     pub failed: bool,

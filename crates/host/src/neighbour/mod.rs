@@ -29,8 +29,6 @@ const REACHABLE_TIME: Duration = Duration::from_secs(30);
 const DELAY_FIRST_PROBE: Duration = Duration::from_secs(5);
 const RETRANSMIT: Duration = Duration::from_secs(1);
 const SOLICITATIONS: u8 = 3;
-/// Sockets that may wait for addresses at a time; those beyond wait for their own timers.
-const WAITING: usize = 1 << 16;
 
 /// A neighbour that a socket has looked up: valid as long as its generation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +88,8 @@ pub(crate) struct Neighbours {
     /// Entries with a deadline that `poll` must run: Incomplete, Delay, Probe.
     active: Vec<u32>,
     waiting: Vec<(IpAddr, SocketId)>,
+    /// When those may try again whose address found no room.
+    retry_at: Option<Instant>,
 }
 
 impl Neighbours {
@@ -100,6 +100,7 @@ impl Neighbours {
             limit: limit.max(1),
             active: Vec::new(),
             waiting: Vec::new(),
+            retry_at: None,
         }
     }
 
@@ -127,6 +128,7 @@ impl Neighbours {
     pub fn resolve(&mut self, now: Instant, address: IpAddr) -> Resolution {
         let Some(&index) = self.by_address.get(&address) else {
             let Some(index) = self.insert(now, address) else {
+                self.retry_at.get_or_insert(now + RETRANSMIT);
                 return Resolution::Full;
             };
             self.start(index, State::Incomplete, now);
@@ -173,13 +175,10 @@ impl Neighbours {
         }
     }
 
-    /// Wakes the socket when the address is known or given up. False when too many wait.
-    pub fn wait(&mut self, address: IpAddr, id: SocketId) -> bool {
-        let has_room = self.waiting.len() < WAITING;
-        if has_room {
-            self.waiting.push((address, id));
-        }
-        has_room
+    /// Wakes the socket, which must not be waiting already, when the address is known or given up, or when it may be
+    /// asked for at last.
+    pub fn wait(&mut self, address: IpAddr, id: SocketId) {
+        self.waiting.push((address, id));
     }
 
     /// Takes the sockets that wait for an address.
@@ -190,6 +189,22 @@ impl Neighbours {
                 wake(id);
             }
             !matches
+        });
+    }
+
+    /// Takes the sockets whose address found no room, when they may try again.
+    pub fn take_turned_away(&mut self, now: Instant, mut wake: impl FnMut(SocketId)) {
+        if self.retry_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.retry_at = None;
+        let known = &self.by_address;
+        self.waiting.retain(|(address, id)| {
+            let asked_for = known.contains_key(address);
+            if !asked_for {
+                wake(*id);
+            }
+            asked_for
         });
     }
 
@@ -287,6 +302,7 @@ impl Neighbours {
         self.active
             .iter()
             .map(|&index| self.entries[index as usize].deadline)
+            .chain(self.retry_at)
             .min()
     }
 

@@ -10,9 +10,9 @@ use wire::ipv4::protocol;
 use wire::ipv6;
 
 use super::Solicit;
-use crate::CloseReason;
 use crate::driver::Frame;
 use crate::stack::Stack;
+use crate::{CloseReason, SocketId};
 
 /// RFC 4861 §10.
 const ROUTER_SOLICITATION_INTERVAL: Duration = Duration::from_secs(4);
@@ -107,6 +107,13 @@ impl Stack {
             self.core.counters.neighbour_failed += 1;
             self.give_up(now, address);
         }
+        let mut turned_away = Vec::new();
+        self.core
+            .neighbours
+            .take_turned_away(now, |id| turned_away.push(id));
+        for id in turned_away {
+            self.lose_segments(now, id);
+        }
         progress
     }
 
@@ -124,7 +131,7 @@ impl Stack {
         }
     }
 
-    /// Nobody has the address: connections that were being opened there fail, others go on trying as TCP does.
+    /// Nobody has the address: connections that were being opened there fail, others go on trying for as long as TCP does.
     fn give_up(&mut self, now: Instant, address: IpAddr) {
         let mut waiting = Vec::new();
         self.core
@@ -134,12 +141,22 @@ impl Stack {
             let Some(socket) = self.sockets.get_mut(id) else {
                 continue;
             };
-            socket.awaits_hop = false;
             if socket.tcp.state().is_synchronized() {
-                self.core.mark_ready(id, socket);
+                self.lose_segments(now, id);
             } else {
+                socket.awaits_hop = false;
                 self.reset(now, id, CloseReason::Unreachable);
             }
+        }
+    }
+
+    /// What a socket has to send and nobody takes counts as lost on the way, so that TCP's own timers decide how long to
+    /// go on.
+    fn lose_segments(&mut self, now: Instant, id: SocketId) {
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.awaits_hop = false;
+            while socket.tcp.poll_transmit(now).is_some() {}
+            self.core.mark_ready(id, socket);
         }
     }
 

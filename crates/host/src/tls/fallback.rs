@@ -72,10 +72,13 @@ impl Session {
                 .contexts
                 .get(context)
                 .map_or(record.start, |shadow| shadow.frontier);
-            if driver.regions.is_faulted(source.region) {
+            if let Some(gone) = in_place
+                .iter()
+                .find(|slice| driver.regions.is_faulted(slice.region))
+            {
                 return Fallback::Impossible(CloseReason::SourceGone {
-                    name,
-                    offset: source.offset,
+                    name: driver.regions.name(gone.region).to_owned(),
+                    offset: gone.offset,
                 });
             }
             let same = sealed[sealed.len() - l5p::tls::ICV_LEN..]
@@ -90,6 +93,10 @@ impl Session {
         }
         for slice in in_place {
             driver.regions.give_back(slice);
+        }
+        if let Some(shadow) = driver.contexts.get_mut(context) {
+            // What follows is for the context again.
+            shadow.frontier = shadow.frontier.max(end);
         }
         send.replace(record.start..end, Payload::plain(sealed));
         counters.tls_tx_records_fallback += 1;
