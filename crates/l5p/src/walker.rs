@@ -219,7 +219,7 @@ impl Walker {
     }
 
     fn next_message(&mut self) {
-        self.index += 1;
+        self.index = self.index.wrapping_add(1);
         self.len = 0;
         self.offset = 0;
     }
