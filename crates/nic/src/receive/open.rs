@@ -177,6 +177,11 @@ impl<M: Copy> OpenMessages<M> {
         self.give_back_if_empty(pool);
     }
 
+    /// Whether the message that holds the byte at `at` is open.
+    pub(super) fn is_open(&self, at: SeqNum) -> bool {
+        self.find(at).is_some()
+    }
+
     /// Whether each of the `len` bytes from `seq` on is missing from an open message.
     pub(super) fn awaits(&self, seq: SeqNum, len: u32) -> bool {
         let mut at = seq;
@@ -196,7 +201,8 @@ impl<M: Copy> OpenMessages<M> {
         true
     }
 
-    /// Transforms bytes that are [awaited](Self::awaits). `Bad` when they complete a message whose check fails.
+    /// Transforms bytes that are [awaited](Self::awaits). Gives whether the checks of the messages that they complete hold,
+    /// if they complete any.
     pub(super) fn fill<L: AnyOrder<Message = M>>(
         &mut self,
         pool: &mut OpenPool<M>,
@@ -204,13 +210,13 @@ impl<M: Copy> OpenMessages<M> {
         seq: SeqNum,
         input: &[u8],
         output: &mut [u8],
-    ) -> Integrity {
-        let mut integrity = Integrity::Good;
+    ) -> Option<Integrity> {
+        let mut integrity = None;
         let mut done = 0;
         while done < input.len() {
             let at = seq + done as u32;
             let Some(open) = self.slot(at).and_then(Option::as_mut) else {
-                return Integrity::Bad;
+                return Some(Integrity::Bad);
             };
             let from = open.start.distance_to(at);
             let part = (input.len() - done).min((open.len - from) as usize);
@@ -219,8 +225,8 @@ impl<M: Copy> OpenMessages<M> {
             open.holes.fill(from, from + part as u32);
             let complete = open.streamed.then(|| open.complete()).flatten();
             if let Some(complete) = complete {
-                if complete == Integrity::Bad {
-                    integrity = Integrity::Bad;
+                if integrity != Some(Integrity::Bad) {
+                    integrity = Some(complete);
                 }
                 let start = open.start;
                 self.close(pool, start);
@@ -283,8 +289,9 @@ impl<M> OpenMessage<M> {
         })
     }
 
+    /// Whether it begins more than `distance` before `newest`, which is never before it.
     fn is_behind(&self, newest: SeqNum, distance: u32) -> bool {
-        self.start.before(newest) && self.start.distance_to(newest) > distance
+        self.start.distance_to(newest) > distance
     }
 }
 

@@ -109,8 +109,10 @@ pub struct Recovery<L: AnyOrder> {
     open: OpenMessages<L::Message>,
     /// Bytes of the message at the frontier were missing.
     gapped: bool,
-    /// Stream bytes saved up for resync requests.
-    credit: u32,
+    /// Saved up for resync requests.
+    credit: u16,
+    /// Messages that the frontier has passed, since the host named one last, and whose check did not confirm their length.
+    unchecked: u8,
     /// Packets of the past in a row.
     past: u8,
 }
@@ -192,6 +194,7 @@ impl<L: AnyOrder> Recovery<L> {
             open: OpenMessages::new(),
             gapped: false,
             credit: REQUEST_BURST,
+            unchecked: 0,
             past: 0,
         }
     }
@@ -275,6 +278,7 @@ impl<L: AnyOrder> Recovery<L> {
             self.give_up_message(shared);
         }
         self.proven = false;
+        self.unchecked = 0;
         self.resume(&tracker, index);
         Answer::Resumed
     }

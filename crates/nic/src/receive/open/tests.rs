@@ -100,7 +100,8 @@ fn a_late_packet_may_end_one_message_and_begin_in_another() {
         let seq = SeqNum(from as u32);
         assert!(open.awaits(seq, (to - from) as u32));
         let integrity = open.fill(&mut pool, &mut engine, seq, &wire[from..to], &mut output);
-        assert_eq!(integrity, Integrity::Good);
+        let complete = from == 4 || from == 116;
+        assert_eq!(integrity, complete.then_some(Integrity::Good));
         assert_eq!(output, opened[from..to]);
     }
     assert!(open.0.is_none(), "both are complete");

@@ -9,6 +9,9 @@ use super::{Bypass, Order, Recovery, Shared, Verdict};
 
 /// Most bytes that may be missing between two packets of one message for what is behind them to be offloaded.
 const MAX_GAP: u32 = 64 << 10;
+/// Messages of a chain whose length no check has covered, after which the host is asked. It bounds how far forged packets
+/// can carry the frontier.
+pub(super) const MAX_UNCHECKED: u8 = u8::MAX;
 const ZEROS: [u8; 2048] = [0; 2048];
 
 /// Where a packet lies as seen from the frontier.
@@ -53,7 +56,8 @@ impl<L: AnyOrder> Recovery<L> {
             return Followed::Placed(Verdict::Bypassed(Bypass::Past));
         }
         let (before, fresh) = payload.split_at(late);
-        if !late_awaited || (!self.proven && !fresh.is_empty()) {
+        let fresh_is_checked = self.proven && !self.has_given_up_message();
+        if !late_awaited || !(fresh_is_checked || fresh.is_empty()) {
             return match self.advance(shared, fresh, None) {
                 Integrity::Good => Followed::Placed(Verdict::Bypassed(Bypass::Absorbed)),
                 Integrity::Bad => Followed::Derailed,
@@ -62,13 +66,15 @@ impl<L: AnyOrder> Recovery<L> {
         let (output_before, output_fresh) = output.split_at_mut(late);
         let mut integrity = Integrity::Good;
         if late > 0 {
-            integrity = self.open.fill(
+            let completed = self.open.fill(
                 &mut shared.pool,
                 &mut self.engine,
                 seq,
                 before,
                 output_before,
             );
+            self.note_checked(completed == Some(Integrity::Good));
+            integrity = completed.unwrap_or(Integrity::Good);
         }
         if !fresh.is_empty() && self.advance(shared, fresh, Some(output_fresh)) == Integrity::Bad {
             return Followed::Derailed;
@@ -137,8 +143,16 @@ impl<L: AnyOrder> Recovery<L> {
         let residue = self.engine.residue();
         match self.open.streamed(&mut shared.pool, last_byte, residue) {
             Streamed::Incomplete => Integrity::Good,
-            Streamed::Complete(integrity) => integrity,
+            Streamed::Complete(integrity) => {
+                self.note_checked(integrity == Integrity::Good);
+                integrity
+            }
         }
+    }
+
+    /// A message of which bytes had been missing is complete.
+    fn note_checked(&mut self, good: bool) {
+        self.unchecked = self.unchecked.saturating_sub(u8::from(good));
     }
 
     /// Bytes are missing between the frontier and a packet: moves the frontier on, up to the next header at most.
@@ -147,6 +161,9 @@ impl<L: AnyOrder> Recovery<L> {
             Some(rest) if 0 < rest && rest <= MAX_MESSAGE => rest,
             _ => return Leap::Beyond,
         };
+        if self.unchecked == MAX_UNCHECKED {
+            return Leap::Beyond;
+        }
         let next_header = self.tcpsn + rest;
         let skipped = self.skip(shared, self.tcpsn.distance_to(seq.min(next_header)), rest);
         if seq.after(next_header) {
@@ -158,8 +175,9 @@ impl<L: AnyOrder> Recovery<L> {
         if end.at_or_before(next_header) {
             return Leap::Ignored;
         }
+        self.unchecked += u8::from(!self.gapped);
         self.give_up_message(shared);
-        self.walker = Walker::new(self.walker.index() + 1);
+        self.walker = Walker::new(self.walker.index().wrapping_add(1));
         self.tcpsn = next_header;
         shared.counts.leaps += 1;
         Leap::Done
@@ -183,6 +201,7 @@ impl<L: AnyOrder> Recovery<L> {
         if !noted {
             return false;
         }
+        self.unchecked += u8::from(!self.gapped);
         self.gapped = true;
         shared.counts.leaps += 1;
         let mut left = missing as usize;
@@ -195,6 +214,11 @@ impl<L: AnyOrder> Recovery<L> {
             self.end_gapped(shared);
         }
         true
+    }
+
+    /// Whether bytes of the message at the frontier are missing and not awaited any more, so that its check will never be made.
+    fn has_given_up_message(&self) -> bool {
+        self.gapped && !self.open.is_open(self.tcpsn)
     }
 
     /// The rest of the message at the frontier is not awaited any more.

@@ -9,14 +9,22 @@ use super::{Asked, MAX_JUMP, Order, Phase, Recovery, Shared};
 /// Packets of the past in a row, while searching, after which `newest` is no longer believed: a forged packet may have
 /// set it.
 const REANCHOR_AFTER: u8 = 64;
-/// Stream bytes that must pass per resync request, and how many may be saved up.
+/// How far the newest data may be beyond the frontier: with another [`MAX_JUMP`] they are still in order.
+const MAX_LAG: u32 = 1 << 29;
+/// Stream bytes that must pass per resync request.
 pub(super) const BYTES_PER_REQUEST: u32 = 32 << 10;
-pub(super) const REQUEST_BURST: u32 = 16 * BYTES_PER_REQUEST;
+/// Stream bytes for which a context has one credit; so a packet's worth counts in few bits.
+const BYTES_PER_CREDIT: u32 = 16;
+const REQUEST_COST: u16 = (BYTES_PER_REQUEST / BYTES_PER_CREDIT) as u16;
+/// Most credit that may be saved up.
+pub(super) const REQUEST_BURST: u16 = 16 * REQUEST_COST;
 
 impl<L: AnyOrder> Recovery<L> {
     pub(super) fn see(&mut self, end: SeqNum) {
         if end.after(self.newest) {
-            self.credit = (self.credit + self.newest.distance_to(end)).min(REQUEST_BURST);
+            let earned = (self.newest.distance_to(end) / BYTES_PER_CREDIT).max(1);
+            let earned = earned.min(u32::from(REQUEST_BURST)) as u16;
+            self.credit = self.credit.saturating_add(earned).min(REQUEST_BURST);
             self.newest = end;
         }
     }
@@ -26,9 +34,8 @@ impl<L: AnyOrder> Recovery<L> {
         if self.is_in_step() {
             return;
         }
-        let Some(rest) = self.walker.to_next_header() else {
-            return;
-        };
+        // In the middle of a header nothing is known of the bytes behind it.
+        let rest = self.walker.to_next_header().unwrap_or(0);
         let next_header = self.tcpsn + rest.min(MAX_MESSAGE);
         if next_header.at_or_after(self.newest) {
             // The missing header came before the one after it.
@@ -38,11 +45,17 @@ impl<L: AnyOrder> Recovery<L> {
         }
         if let Phase::Tracking(tracker, _) = &self.phase
             && tracker.guess() == next_header
+            && self.walker.to_next_header().is_some()
         {
             // The chain from the missing header leads to the guess: that is the confirmation.
+            let passed = tracker.messages().saturating_add(u32::from(rest > 0));
+            let Ok(passed) = u8::try_from(passed.saturating_add(self.unchecked.into())) else {
+                return;
+            };
             let tracker = tracker.clone();
+            self.unchecked = passed;
             self.give_up_message(shared);
-            let index = self.walker.index() + u64::from(rest > 0);
+            let index = self.walker.index().wrapping_add(u64::from(rest > 0));
             self.resume(&tracker, index);
             shared.counts.late_headers += 1;
         }
@@ -86,9 +99,15 @@ impl<L: AnyOrder> Recovery<L> {
             if self.past < REANCHOR_AFTER {
                 return;
             }
-            self.newest = seq;
             self.lose_chain(shared);
             self.phase = Phase::Searching(Scanner::default());
+            // What lies before the frontier may have been offloaded, and must not be a second time: the host might put
+            // bytes of both together, of which no check has seen all.
+            self.newest = seq.max(self.tcpsn);
+            if end.at_or_before(self.newest) {
+                self.past = 0;
+                return;
+            }
         }
         self.past = 0;
         let start = seq.max(self.newest);
@@ -142,8 +161,8 @@ impl<L: AnyOrder> Recovery<L> {
                 return;
             };
             match tracker.follow(&self.engine, start + at as u32, &bytes[at..], true) {
-                Ok(()) if self.credit >= BYTES_PER_REQUEST => {
-                    self.credit -= BYTES_PER_REQUEST;
+                Ok(()) if self.credit >= REQUEST_COST => {
+                    self.credit -= REQUEST_COST;
                     self.phase = Phase::Tracking(tracker, Asked::default());
                     return;
                 }
@@ -164,13 +183,11 @@ impl<L: AnyOrder> Recovery<L> {
 
     /// Forgets what is so far behind that sequence numbers would soon come around to it.
     pub(super) fn drop_distant(&mut self, shared: &mut Shared<L::Message>) {
-        if self.is_in_step() {
-            return;
-        }
         if self.chained
             && self.tcpsn.before(self.newest)
-            && self.tcpsn.distance_to(self.newest) > MAX_JUMP
+            && self.tcpsn.distance_to(self.newest) > MAX_LAG
         {
+            self.give_up_message(shared);
             self.chained = false;
         }
         self.open.expire(&mut shared.pool, self.newest, MAX_JUMP);

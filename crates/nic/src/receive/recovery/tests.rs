@@ -1,6 +1,7 @@
 //! The cases of seed 000, Figure 8, and properties over arbitrary arrivals.
 
 mod figure8;
+mod hostile;
 mod properties;
 mod shares;
 
