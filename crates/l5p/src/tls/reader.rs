@@ -47,7 +47,7 @@ pub enum Output<'a> {
 /// What the NIC had done of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offloaded {
-    /// All: nothing was left to do.
+    /// All. Nothing was left to do, unless the record before was not all decrypted by it: then this one was checked again.
     Full,
     /// Some of it.
     Partial,
@@ -101,6 +101,10 @@ pub struct Reader {
     /// Records opened so far in all epochs.
     opened: u64,
     max_plaintext: usize,
+    /// The NIC is known to number the next record as we do. It follows the stream by the packets that it sees, of which TCP may
+    /// drop some; where it saw a record differently, it could take a later, authentic record for this one. Agreement on
+    /// one record passes on to the next when the NIC decrypted all of it, for then both have seen the same length.
+    nic_agrees: bool,
     /// The last is the current one.
     epochs: VecDeque<Epoch>,
     resync: Resync,
@@ -128,6 +132,7 @@ impl Reader {
             sequence,
             opened: 0,
             max_plaintext: MAX_PLAINTEXT,
+            nic_agrees: true,
             epochs,
             resync: Resync::default(),
         }
@@ -170,8 +175,9 @@ impl Reader {
     /// Opens the next record, whose bytes are `pieces` in order.
     ///
     /// When the NIC decrypted all of them under the current keys, nothing is left to do but to
-    /// find the content. When it decrypted some, only those are encrypted again, for the digest,
-    /// in the same pass that decrypts the others. What a context decrypted under keys of an
+    /// find the content; the first such record after one that it did not is checked all the same, since
+    /// only that tells that the NIC takes it for the same one as we do. When it decrypted some, only those are encrypted
+    /// again, for the digest, in the same pass that decrypts the others. What a context decrypted under keys of an
     /// earlier epoch is restored first.
     ///
     /// # Errors
@@ -206,7 +212,7 @@ impl Reader {
             output,
             last: 0,
         };
-        if offloaded == Offloaded::Full {
+        if offloaded == Offloaded::Full && self.nic_agrees {
             target.copy_from(pieces);
         } else {
             let verified = self.decrypt(&head, len, pieces, &mut target);
@@ -220,6 +226,7 @@ impl Reader {
             Ok(opened) => {
                 self.sequence += 1;
                 self.opened += 1;
+                self.nic_agrees = offloaded == Offloaded::Full;
                 Ok(opened)
             }
             Err(violation) => {

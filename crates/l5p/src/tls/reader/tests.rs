@@ -380,3 +380,41 @@ fn a_header_is_waited_for() {
     assert_eq!(reader.next_len(&[]), Ok(None));
     assert_eq!(reader.next_len(&[23, 3, 3, 0]), Ok(None));
 }
+
+/// Someone on the path shows the NIC, in packets that TCP drops, a longer record than there is, so that it numbers what follows
+/// one too low, and then replays a record where the next one must be: it is authentic, but not there.
+#[test]
+fn a_replayed_record_is_refused_although_the_nic_decrypted_it() {
+    for pair in PAIRS {
+        let info = info(pair, 4);
+        let (mut writer, mut reader) = (Writer::new(info.clone()), Reader::new(info.clone()));
+        let records: Vec<_> = (0..4).map(|n| seal(&mut writer, DATA, &[n; 100])).collect();
+        let offloaded = |n: usize| {
+            [(
+                decrypted(&info, info.sequence + n as u64, &records[n]),
+                Some(0),
+            )]
+        };
+        assert!(open(&mut reader, &offloaded(0), None).is_ok());
+        assert!(open(&mut reader, &whole(&records[1]), None).is_ok());
+        let error = open(&mut reader, &offloaded(1), None).unwrap_err();
+        assert_eq!(error.violation, Violation::BadTag, "{pair:?}");
+    }
+}
+
+#[test]
+fn the_nic_is_believed_again_once_a_record_of_its_own_has_been_checked() {
+    for pair in PAIRS {
+        let info = info(pair, 4);
+        let (mut writer, mut reader) = (Writer::new(info.clone()), Reader::new(info.clone()));
+        let records: Vec<_> = (0..4).map(|n| seal(&mut writer, DATA, &[n; 100])).collect();
+        assert!(open(&mut reader, &whole(&records[0]), None).is_ok());
+        for n in 1..4 {
+            assert_eq!(reader.nic_agrees, n > 1);
+            let plain = decrypted(&info, info.sequence + n as u64, &records[n]);
+            let (opened, content) = open(&mut reader, &[(plain, Some(0))], Some(200)).unwrap();
+            assert_eq!(content, [n as u8; 100]);
+            assert_eq!(opened.offloaded, Offloaded::Full);
+        }
+    }
+}
