@@ -1,6 +1,6 @@
 //! What becomes of a frame that has come.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use nic::ring::{ContextId, ErrorCode};
@@ -147,15 +147,28 @@ impl Stack {
         }
         // Nobody can be connected to from a group or from nowhere.
         let from = parsed.flow.src.0;
-        let plausible = !from.is_multicast() && !from.is_unspecified() && parsed.flow.src.1 != 0;
+        let is_broadcast = from == IpAddr::V4(Ipv4Addr::BROADCAST);
+        let plausible = !from.is_multicast()
+            && !from.is_unspecified()
+            && !is_broadcast
+            && parsed.flow.src.1 != 0;
         let listener = self.listeners.find(parsed.flow.dst);
-        let (Some(listener), true) = (listener, plausible) else {
+        if !plausible {
+            // RFC 9293 §3.9.2.3: nobody is answered there.
+            self.core.counters.ip_in_addr_errors += 1;
+            return;
+        }
+        let Some(listener) = listener else {
             return self.refuse(&frame, parsed);
         };
         let flags = header.flags;
         if flags.contains(Flags::RST) {
             return;
         }
+        let Some(next_hop) = self.core.interface.next_hop(from) else {
+            self.core.counters.ip_out_no_routes += 1;
+            return;
+        };
         if flags.contains(Flags::SYN) && !flags.contains(Flags::ACK) {
             if self.sockets.len() >= self.core.config.max_sockets {
                 self.core.counters.tcp_listen_drops += 1;
@@ -166,7 +179,7 @@ impl Stack {
                 .handle_syn(now, listener, &parsed.flow, header)
             {
                 SynAction::Accept(connection) => {
-                    self.add_passive(listener, connection, parsed);
+                    self.add_passive(listener, connection, parsed, next_hop);
                 }
                 SynAction::Reply(reply) => self.reply(&frame, parsed, &reply),
                 SynAction::Drop => self.core.counters.tcp_listen_drops += 1,
@@ -181,10 +194,8 @@ impl Stack {
                 .handle_ack(now, listener, &parsed.flow, header)
         {
             self.core.counters.tcp_syncookies_recv += 1;
-            if let Some(id) = self.add_passive(listener, connection, parsed) {
-                self.deliver(now, id, frame, parsed, segments, None);
-            }
-            return;
+            let id = self.add_passive(listener, connection, parsed, next_hop);
+            return self.deliver(now, id, frame, parsed, segments, None);
         }
         self.refuse(&frame, parsed);
     }

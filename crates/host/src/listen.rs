@@ -264,9 +264,9 @@ impl Stack {
         listener: ListenerId,
         connection: Connection,
         parsed: &Parsed,
-    ) -> Option<SocketId> {
+        next_hop: IpAddr,
+    ) -> SocketId {
         let flow = parsed.flow.reversed();
-        let next_hop = self.core.interface.next_hop(flow.dst.0)?;
         let mut socket = Socket::new(connection, flow, next_hop, Owner::Listener);
         socket.listener = Some(listener);
         socket.is_anchored = true;
@@ -275,7 +275,7 @@ impl Stack {
         if let Some(socket) = self.sockets.get_mut(id) {
             self.core.mark_ready(id, socket);
         }
-        Some(id)
+        id
     }
 
     /// A connection of a listener's became established.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use tcp::State;
 use wire::SeqNum;
+use wire::tcp::Flags;
 
 use crate::driver::{Driver, Link, MessageSource, Stopped, Unsent};
 use crate::events::Pending;
@@ -211,6 +212,8 @@ impl Stack {
                     };
                     core.counters.tcp_out_segs += 1;
                     core.counters.tcp_retrans_segs += u64::from(transmit.retransmit);
+                    let is_reset = transmit.header.flags.contains(Flags::RST);
+                    core.counters.tcp_out_rsts += u64::from(is_reset);
                     Unsent { transmit, done: 0 }
                 }
             };

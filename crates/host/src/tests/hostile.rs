@@ -6,7 +6,7 @@ use std::time::Duration;
 use l5p::tls::Options;
 use wire::ethernet::{self, EtherType, MacAddr};
 use wire::icmp::v4::{Echo, Message, Unreachable};
-use wire::ipv4;
+use wire::{FlowKey, ipv4};
 
 use super::pair::{CLIENT, Fate, Pair, SERVER, pattern, v4};
 use crate::{CloseReason, Event, ListenOptions, Offload, SocketError};
@@ -326,4 +326,61 @@ fn arbitrary_frames_are_counted_and_dropped() {
     pair.run_for(Duration::from_secs(1));
     let data = pattern(10_000);
     assert!(pair.transfer(CLIENT, client, server, &data) == data);
+}
+
+/// A SYN from `src` to the server's port 80, in a frame.
+fn syn_from(src: SocketAddr) -> Vec<u8> {
+    let flow = FlowKey::new(src, (v4(SERVER), 80).into());
+    let syn = wire::tcp::Header {
+        src_port: src.port(),
+        dst_port: 80,
+        seq: wire::SeqNum(77),
+        flags: wire::tcp::Flags::SYN,
+        window: 1000,
+        ..wire::tcp::Header::default()
+    };
+    let [client, server] = [1, 2].map(|at| MacAddr([2, 0, 0, 0, 0, at]));
+    let mut frame = vec![0; 128];
+    let len = wire::packet::emit_tcp_headers(&mut frame, client, server, &flow, &syn, 0, 64);
+    frame.truncate(len);
+    let at = ethernet::HEADER_LEN;
+    ipv4::fill_checksum(&mut frame[at..at + ipv4::HEADER_LEN]);
+    let (src, dst) = (flow.src.0, flow.dst.0);
+    wire::tcp::fill_checksum(src, dst, &mut frame[at + ipv4::HEADER_LEN..]);
+    frame
+}
+
+#[test]
+fn syns_from_where_no_route_leads_do_not_fill_the_backlog() {
+    let mut pair = Pair::new();
+    let address = SocketAddr::new(v4(SERVER), 80);
+    let options = ListenOptions {
+        backlog: 4,
+        ..ListenOptions::default()
+    };
+    let listener = pair.stack(SERVER).listen(address, options).expect("free");
+    for host in 0..20 {
+        pair.inject(SERVER, syn_from(([192, 0, 2, host], 5000).into()));
+    }
+    pair.run_for(Duration::from_millis(5));
+    assert_eq!(pair.counter(SERVER, "IpOutNoRoutes"), 20);
+    let now = pair.now;
+    pair.stack(CLIENT).connect(now, address).expect("a route");
+    assert!(pair.run_until(Duration::from_secs(5), |pair| {
+        pair.stack(SERVER).accept(listener).is_some()
+    }));
+    assert_eq!(pair.counter(SERVER, "TcpExtSyncookiesRecv"), 0);
+}
+
+#[test]
+fn nobody_answers_a_group() {
+    let mut pair = Pair::new();
+    for src in [[224, 0, 0, 1], [255; 4], [0; 4]] {
+        pair.inject(SERVER, syn_from((src, 5000).into()));
+    }
+    pair.run_for(Duration::from_millis(5));
+    assert_eq!(pair.counter(SERVER, "TcpOutRsts"), 0);
+    pair.inject(SERVER, syn_from((v4(CLIENT), 5000).into()));
+    pair.run_for(Duration::from_millis(5));
+    assert_eq!(pair.counter(SERVER, "TcpOutRsts"), 1);
 }

@@ -67,6 +67,7 @@ fn an_abort_resets_the_peer() {
     let now = pair.now;
     pair.stack(CLIENT).abort(now, client).expect("open");
     pair.run_for(Duration::from_millis(10));
+    assert_eq!(pair.counter(CLIENT, "TcpOutRsts"), 1);
     assert!(
         pair.hosts[SERVER]
             .events
