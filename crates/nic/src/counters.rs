@@ -74,7 +74,7 @@ counters! {
     rx_out_of_buffer,
     /// Frames dropped because the receive ring was full.
     rx_ring_full,
-    /// Frames dropped because a buffer that the host gave was not in its memory.
+    /// Buffers thrown away because they were not in the host's writable memory, or too small for the packet.
     rx_bad_buffer,
     /// Frames dropped because their headers made no sense: the sum of the next four.
     rx_malformed,

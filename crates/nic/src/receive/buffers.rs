@@ -96,16 +96,20 @@ pub(super) fn write<R>(
     region.with_mut(buffer.offset + u64::from(at), len, fill)
 }
 
-/// Copies `len` bytes from one buffer to another.
+/// Copies `len` bytes from one buffer to another. `None` when the host has taken memory away meanwhile, or they do not fit.
 pub(super) fn copy(
     regions: &DeviceRegions,
-    from: (Slice, u32),
-    to: (Slice, u32),
+    (from, from_at): (Slice, u32),
+    (to, to_at): (Slice, u32),
     len: u32,
 ) -> Option<()> {
-    let source = regions.get(from.0.region)?;
-    let source = source.view(from.0.offset + u64::from(from.1), len)?;
-    write(regions, to.0, to.1, len, |target| {
-        wire::bulk::copy(source, target)
-    })
+    if to_at.checked_add(len)? > to.len {
+        return None;
+    }
+    let source = regions.get(from.region)?;
+    let target = regions.get(to.region)?;
+    let target = (target, to.offset + u64::from(to_at));
+    source
+        .copy_to(from.offset + u64::from(from_at), target, len)
+        .then_some(())
 }

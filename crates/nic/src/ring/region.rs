@@ -163,6 +163,22 @@ impl Region {
         true
     }
 
+    /// Copies from here to another region, or within this one; the ranges may overlap, as those of a buffer that a host has
+    /// given twice do. False, and nothing copied, when one is not inside or the target is read-only.
+    pub(crate) fn copy_to(&self, offset: u64, target: (&Region, u64), len: u32) -> bool {
+        let (region, target_offset) = target;
+        let (from, to) = (
+            self.at(offset, len as usize),
+            region.at(target_offset, len as usize),
+        );
+        let (Some(from), Some(to), true) = (from, to, region.writable) else {
+            return false;
+        };
+        // SAFETY: both are valid for `len` bytes, `to` for writes too; `copy` allows an overlap.
+        unsafe { std::ptr::copy(from.as_ptr(), to.as_ptr(), len as usize) };
+        true
+    }
+
     /// The bytes of a range, for one pass of a cipher or a copy over them. `None` when it is not
     /// inside.
     pub(crate) fn view(&self, offset: u64, len: u32) -> Option<&[u8]> {

@@ -3,11 +3,11 @@
 use l5p::tls::Engine;
 use l5p::{Layer5, Walker};
 
-use crate::ring::{DeviceRegions, ErrorCode, Gather};
+use crate::ring::{DeviceRegions, ErrorCode, Gather, Region};
 
 use super::context::{State, TransmitContext};
 use super::scratch::Scratch;
-use super::source::{Cursor, Piece};
+use super::source::Cursor;
 
 /// Where a packet's payload comes from.
 pub(super) struct Source<'a> {
@@ -102,10 +102,11 @@ impl TransmitContext {
             if piece.region.is_faulted() {
                 return Err(ErrorCode::SourceFaulted);
             }
+            moved.read += now.len() as u64;
             if let Some(len) = len.filter(|_| source.mutable) {
-                moved.written += write_back(&self.engine, len, offset, &piece, now)?;
+                let place = (piece.region, piece.offset);
+                moved.written += write_back(&self.engine, len, offset, place, now)?;
             }
-            moved.read += piece.bytes.len() as u64;
             out = rest;
         }
         Ok(moved)
@@ -121,12 +122,13 @@ fn to_next_boundary(walker: &Walker) -> u32 {
 }
 
 /// Puts the part of the message's integrity value that was just made into its place in the source.
-/// `made` is what became of `piece`, which is at `offset` in a message of `len` bytes. Gives the bytes written.
+/// `made` is what became of the bytes at `place` in a region, which are at `offset` in a message of `len` bytes. Gives the
+/// bytes written.
 fn write_back(
     engine: &Engine,
     len: u32,
     offset: u32,
-    piece: &Piece<'_>,
+    (region, place): (&Region, u64),
     made: &[u8],
 ) -> Result<u64, ErrorCode> {
     let icv = engine.icv(len);
@@ -136,10 +138,7 @@ fn write_back(
         return Ok(0);
     }
     let part = &made[(from - offset) as usize..(to - offset) as usize];
-    if piece
-        .region
-        .write(piece.offset + u64::from(from - offset), part)
-    {
+    if region.write(place + u64::from(from - offset), part) {
         Ok(part.len() as u64)
     } else {
         Err(ErrorCode::ReadOnlyMemory)

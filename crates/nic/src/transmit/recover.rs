@@ -33,6 +33,10 @@ impl TransmitContext {
     ) -> Result<(), ErrorCode> {
         self.note_frontier();
         self.state = State::Lost;
+        // Whoever claims a longer message would have the device read up to 4 GiB for nothing.
+        if command.len as usize > SCRATCH_BYTES {
+            return Err(ErrorCode::BadLength);
+        }
         let expected = match command.verify {
             Verify::Frontier => Some(self.frontier_of(command, prefix.gather)?),
             _ => None,

@@ -4,7 +4,7 @@ use wire::SeqNum;
 
 use super::context::RecoveryId;
 
-/// Longest message that can be verified: a TLS record with room for its header and trailer.
+/// Longest message that can be recovered: a TLS record with room for its header and trailer.
 pub(super) const SCRATCH_BYTES: usize = 16_384 + 512;
 
 /// Transformed bytes of one message, from its start on.

@@ -28,12 +28,25 @@ fn only_what_is_inside_is_read_or_written() {
 }
 
 #[test]
+fn ranges_of_a_copy_may_overlap() {
+    let region = Region::anonymous(20);
+    assert!(region.write(0, &[1, 2, 3, 4, 5, 6, 7, 8]));
+    assert!(region.copy_to(0, (&region, 2), 8));
+    let mut bytes = [0; 10];
+    assert!(region.read(0, &mut bytes));
+    assert_eq!(bytes, [1, 2, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert!(!region.copy_to(0, (&region, 13), 8));
+    assert!(!region.copy_to(u64::MAX, (&region, 0), 2));
+}
+
+#[test]
 fn read_only_memory_is_not_written() {
     let owner = Arc::new(vec![1u8; 16]);
     let start = owner.as_ptr().cast_mut();
     // SAFETY: the vector's 16 bytes live as long as it does, and the region is read-only.
     let region = unsafe { Region::from_raw_parts(start, 16, owner, false) };
     assert!(!region.write(0, &[2]));
+    assert!(!Region::anonymous(1).copy_to(0, (&region, 0), 1));
     assert_eq!(region.with_mut(0, 1, |_| ()), None);
     assert_eq!(region.view(0, 1), Some(&[1][..]));
 }

@@ -225,6 +225,22 @@ fn a_recovery_that_contradicts_the_message_is_refused() {
 }
 
 #[test]
+fn a_recovery_of_a_message_longer_than_any_reads_nothing() {
+    let mut rig = Rig::plain();
+    let stream = Stream::new(&rig, SUITES[3], SeqNum(0), &[700, 700]);
+    rig.create(SeqNum(0), &stream.crypto);
+    let endless = Record {
+        len: u32::MAX,
+        ..stream.records[0]
+    };
+    let prefix = stream.slices(&rig, stream.start, stream.end(), 400);
+    rig.recover(&endless, stream.end(), &prefix, Verify::None);
+    assert_eq!(rig.frames(), []);
+    assert_eq!(rig.errors()[0].1, ErrorCode::BadLength);
+    assert_eq!(rig.nic.counters().pcie_recovery, 0);
+}
+
+#[test]
 fn error_completions_wait_for_room_and_hold_the_ring_up_meanwhile() {
     let mut rig = Rig::plain();
     let bad = SendDescriptor::DestroyContext {
