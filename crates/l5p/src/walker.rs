@@ -188,11 +188,6 @@ impl Walker {
         self.offset == 0
     }
 
-    /// Numbers the current message `index`, as a confirmation by the L5 software tells it.
-    pub fn renumber(&mut self, index: u64) {
-        self.index = index;
-    }
-
     /// Takes header bytes from `input`, which begins `done` bytes into the caller's input, and
     /// sets the message's length when that completes the header. Returns how many it took.
     fn take_header<L: Layer5>(

@@ -124,7 +124,7 @@ counters! {
     rx_tls_resumed,
     /// Searches that ended without the host, because the missing header came.
     rx_tls_resumed_late_header,
-    /// Packets and commands that found their context in NIC memory.
+    /// Descriptors and packets that found their context in NIC memory.
     context_hits,
     /// Those whose context had to be fetched.
     context_misses,

@@ -159,6 +159,7 @@ impl Nic {
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8], meta: FrameMeta) {
         let Some(destination) = ethernet::destination(frame) else {
             self.device.rx_malformed += 1;
+            self.device.rx_malformed_truncated += 1;
             return;
         };
         match self.switch.destination(destination) {

@@ -43,6 +43,15 @@ fn malformed_frames_are_dropped_and_counted_by_reason() {
 }
 
 #[test]
+fn a_frame_without_a_destination_has_a_reason_too() {
+    let mut rig = Rig::filled();
+    rig.frame(&[2; 5], FrameMeta::default());
+    let counters = rig.nic.counters();
+    assert_eq!(counters.rx_malformed, 1);
+    assert_eq!(counters.rx_malformed_truncated, 1);
+}
+
+#[test]
 fn every_prefix_and_every_flipped_byte_of_a_frame_is_survived() {
     let mut rig = Rig::filled();
     let good = frame(&flow_v6(1), &segment(&flow_v6(1), FIRST), &[1; 50]);
