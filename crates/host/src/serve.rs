@@ -136,6 +136,7 @@ impl Stack {
                 );
             }
             Progress::Waiting => {}
+            Progress::NoMemory => core.starve(id, socket),
             Progress::Failed(reason) => self.fail(now, id, reason),
             Progress::Done => {
                 if let Err(reason) = self.open_session(now, id) {
@@ -214,7 +215,7 @@ impl Stack {
                     core.counters.tcp_retrans_segs += u64::from(transmit.retransmit);
                     let is_reset = transmit.header.flags.contains(Flags::RST);
                     core.counters.tcp_out_rsts += u64::from(is_reset);
-                    Unsent { transmit, done: 0 }
+                    Unsent::new(transmit)
                 }
             };
             core.meter.switch(Component::Driver);
@@ -227,19 +228,23 @@ impl Stack {
                     core.stall_first(id, socket);
                     return sent;
                 }
-                Err(Stopped::NoContext(seq)) => match core.encrypt_in_software(socket, seq) {
-                    Fallback::Sealed => core.unsent = Some((id, unsent)),
-                    Fallback::Later => {
-                        core.unsent = Some((id, unsent));
-                        core.stall_first(id, socket);
-                        return sent;
+                Err(Stopped::NoContext(seq)) => {
+                    match core.encrypt_in_software(socket, &mut unsent, seq) {
+                        Fallback::Sealed => core.unsent = Some((id, unsent)),
+                        Fallback::Later => {
+                            core.unsent = Some((id, unsent));
+                            core.stall_first(id, socket);
+                            return sent;
+                        }
+                        // As if it were lost: TCP sends it again, when there may be memory for it.
+                        Fallback::NoMemory => return sent,
+                        Fallback::Impossible(reason) => {
+                            core.counters.driver_tx_withheld += 1;
+                            self.reset(now, id, reason);
+                            return true;
+                        }
                     }
-                    Fallback::Impossible(reason) => {
-                        core.counters.driver_tx_withheld += 1;
-                        self.reset(now, id, reason);
-                        return true;
-                    }
-                },
+                }
                 Err(Stopped::NoMessage(_)) => {
                     core.counters.driver_tx_withheld += 1;
                     let reason = CloseReason::Device(
@@ -402,7 +407,18 @@ impl Core {
             .post_segment(link, unsent, &socket.send, messages, &mut self.counters)
     }
 
-    fn encrypt_in_software(&mut self, socket: &mut Socket, seq: SeqNum) -> Fallback {
+    fn encrypt_in_software(
+        &mut self,
+        socket: &mut Socket,
+        unsent: &mut Unsent,
+        seq: SeqNum,
+    ) -> Fallback {
+        // While the rest of this segment waits, nothing more is posted that names the record.
+        let posted = *unsent.last_named.get_or_insert(self.driver.posted());
+        if self.driver.completed() < posted {
+            return Fallback::Later;
+        }
+        unsent.last_named = None;
         let mut context = None;
         socket
             .send

@@ -68,7 +68,7 @@ const RECEIVE_BUDGET: usize = 256;
 const SERVE_BUDGET: usize = 1024;
 /// When to look again at a NIC that had no room.
 const STALL: Duration = Duration::from_micros(20);
-/// When to look again for memory that the NIC was still reading.
+/// When to look again for memory that the NIC was still reading, or the application.
 const REAP: Duration = Duration::from_millis(10);
 /// Connections in TIME-WAIT at most.
 const TIME_WAIT_CAPACITY: usize = 65_536;
@@ -150,7 +150,8 @@ impl Stack {
             } else {
                 core.last_poll
             }),
-            core.driver.has_retiring().then_some(core.last_poll + REAP),
+            (core.driver.has_retiring() || !core.starved.is_empty())
+                .then_some(core.last_poll + REAP),
         ]
         .into_iter()
         .flatten()
@@ -287,8 +288,10 @@ impl Stack {
 
     /// Frees what the NIC has read, and lets those try again who found no memory.
     fn reap(&mut self, _now: Instant) -> bool {
-        if !self.core.driver.reap() {
-            return false;
+        let freed = self.core.driver.reap();
+        // What the application has let go comes back without a word.
+        if self.core.starved.is_empty() || !(freed || self.core.driver.has_room()) {
+            return freed;
         }
         for _ in 0..self.core.starved.len().min(SERVE_BUDGET) {
             let Some(id) = self.core.starved.pop_front() else {
@@ -310,6 +313,9 @@ impl Stack {
             progress |= self.core.driver.flush(&mut self.core.counters);
         }
         if let Some((owner, _)) = self.core.unsent {
+            if self.core.ready.front() == Some(&owner) {
+                self.core.ready.pop_front();
+            }
             progress |= self.serve_socket(now, owner);
         }
         for _ in 0..self.core.ready.len().min(SERVE_BUDGET) {
@@ -332,6 +338,13 @@ impl Core {
         if !socket.is_ready {
             socket.is_ready = true;
             self.ready.push_back(id);
+        }
+    }
+
+    /// Memory has run out for a socket: it is served again once there is some.
+    pub fn starve(&mut self, id: SocketId, socket: &mut crate::socket::Socket) {
+        if !std::mem::replace(&mut socket.is_starved, true) {
+            self.starved.push_back(id);
         }
     }
 

@@ -234,10 +234,14 @@ impl Driver {
         self.queues[0].send.completed()
     }
 
-    /// Whether the NIC has finished with everything that was posted.
-    pub fn is_drained(&mut self) -> bool {
-        let send = &mut self.queues[0].send;
-        send.completed() >= send.posted()
+    /// Slots of the send ring that were posted.
+    pub fn posted(&self) -> u64 {
+        self.queues[0].send.posted()
+    }
+
+    /// Whether there is memory for any write.
+    pub fn has_room(&self) -> bool {
+        self.arena.has_free(SizeClass::Large)
     }
 
     /// Whether memory waits for the NIC to have read it.

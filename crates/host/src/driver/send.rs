@@ -45,6 +45,18 @@ pub(crate) struct Unsent {
     pub transmit: Transmit,
     /// Payload bytes posted.
     pub done: u32,
+    /// Position of the send ring after the last descriptor that may name the record that software is to encrypt next.
+    pub last_named: Option<u64>,
+}
+
+impl Unsent {
+    pub fn new(transmit: Transmit) -> Self {
+        Self {
+            transmit,
+            done: 0,
+            last_named: None,
+        }
+    }
 }
 
 /// A frame of the stack's own: ARP, ICMP, neighbour discovery, answers to strangers' segments.

@@ -174,6 +174,14 @@ impl Arena {
         self.take(class as usize)
     }
 
+    /// Whether the class has a block free now.
+    pub fn has_free(&self, class: SizeClass) -> bool {
+        self.shared.pools[class as usize]
+            .free
+            .load(Ordering::Relaxed)
+            > 0
+    }
+
     /// The buffer behind a slice that the device gives back: exactly the slice's bytes, with
     /// the block behind them. `None` for a slice that no lent block covers.
     pub fn reclaim(&self, slice: Slice) -> Option<Buffer> {

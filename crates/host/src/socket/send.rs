@@ -99,9 +99,7 @@ impl Stack {
             }
             Err(Refused::NoMemory) => {
                 socket.wants_write = true;
-                if !std::mem::replace(&mut socket.is_starved, true) {
-                    core.starved.push_back(id);
-                }
+                core.starve(id, socket);
                 Err(SocketError::WouldBlock)
             }
             Err(Refused::SourceGone(slice)) => {

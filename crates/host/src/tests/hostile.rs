@@ -384,3 +384,34 @@ fn nobody_answers_a_group() {
     pair.run_for(Duration::from_millis(5));
     assert_eq!(pair.counter(SERVER, "TcpOutRsts"), 1);
 }
+
+/// Answers to a flood of pings keep the send ring busy: a record that waits for the NIC to have read it is not held up.
+#[test]
+fn a_flood_does_not_keep_software_from_encrypting() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.secure(&Options::default(), [Offload::Both; 2]);
+    let data = pattern(20_000);
+    let now = pair.now;
+    assert_eq!(pair.stack(SERVER).write(now, server, &data), Ok(data.len()));
+    let contexts = &mut pair.hosts[SERVER].stack.core.driver.contexts;
+    contexts.iter_mut().for_each(|shadow| shadow.failed = true);
+    let echo = Message::EchoRequest(Echo {
+        identifier: 7,
+        sequence: 3,
+        data: b"flood",
+    });
+    let ping = packet(ipv4::protocol::ICMP, echo.len(), |buffer| {
+        echo.emit(buffer);
+    });
+    let (mut received, mut buffer) = (Vec::new(), [0; 5000]);
+    for _ in 0..2000 {
+        pair.inject(SERVER, ping.clone());
+        pair.step();
+        pair.now += Duration::from_micros(20);
+        let now = pair.now;
+        while let Ok(bytes) = pair.stack(CLIENT).read(now, client, &mut buffer) {
+            received.extend_from_slice(&buffer[..bytes]);
+        }
+    }
+    assert!(received == data, "{} bytes", received.len());
+}

@@ -3,6 +3,7 @@
 mod pair;
 
 mod hostile;
+mod memory;
 mod neighbours;
 mod offload;
 mod plain;

@@ -14,14 +14,17 @@ use crate::driver::{Driver, Payload};
 pub(crate) enum Fallback {
     /// The send queue now holds its ciphertext.
     Sealed,
-    /// The NIC may still read the plaintext, or memory has run out: try again later.
+    /// The NIC may still read the plaintext: try again later.
     Later,
+    /// Memory has run out.
+    NoMemory,
     /// It can't be sent by anybody.
     Impossible(CloseReason),
 }
 
 impl Session {
-    /// Puts the ciphertext of the record around `tcpsn` in the place of its plaintext.
+    /// Puts the ciphertext of the record around `tcpsn` in the place of its plaintext, which the NIC must have read for the
+    /// last time.
     ///
     /// A record of memory that others may change, of which the NIC has sent a part, is sent again only if all of it had
     /// been sent and its integrity value, which the NIC has left in the record, still is what comes out: else its counter
@@ -39,9 +42,6 @@ impl Session {
                 "a record's state is not known any more".into(),
             ));
         };
-        if !driver.is_drained() {
-            return Fallback::Later;
-        }
         let mut framed = Vec::with_capacity(record.len as usize);
         let mut source = None;
         let mut in_place = Vec::new();
@@ -63,7 +63,7 @@ impl Session {
             return Fallback::Impossible(CloseReason::Device("a record's bytes are gone".into()));
         }
         let Some(mut sealed) = driver.take_tail(record.len) else {
-            return Fallback::Later;
+            return Fallback::NoMemory;
         };
         self.writer.encrypt_framed(&record, &[&framed], &mut sealed);
         if let Some(source) = source {

@@ -20,8 +20,10 @@ pub(crate) struct Handshaking {
 /// How far a handshake got.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Progress {
-    /// It waits for the peer, or for memory.
+    /// It waits for the peer.
     Waiting,
+    /// It waits for memory to answer the peer.
+    NoMemory,
     /// rustls is done with it: the keys can be taken.
     Done,
     /// There will be no session; the alert for the peer is queued.
@@ -51,7 +53,7 @@ impl Handshaking {
     ) -> Progress {
         loop {
             if !self.flush(out) {
-                return Progress::Waiting;
+                return Progress::NoMemory;
             }
             if self.handshake.is_done() {
                 return Progress::Done;

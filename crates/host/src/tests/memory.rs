@@ -1,0 +1,125 @@
+//! Memory that runs out, and comes back.
+
+use std::time::Duration;
+
+use l5p::tls::{Certificate, Options, Trust, client_config, server_config};
+use rustls::pki_types::ServerName;
+
+use super::pair::{CLIENT, Pair, SERVER, pattern, v4};
+use crate::memory::{Buffer, SizeClass};
+use crate::{Event, Offload, SocketError, TlsRole};
+
+/// Takes all the memory that the server has left.
+fn hoard(pair: &mut Pair) -> Vec<Buffer> {
+    let driver = &mut pair.hosts[SERVER].stack.core.driver;
+    while driver.tail_room() > 0 {
+        driver.take_tail(driver.tail_room());
+    }
+    let arena = driver.arena().clone();
+    SizeClass::ALL
+        .into_iter()
+        .flat_map(|class| {
+            let arena = arena.clone();
+            std::iter::from_fn(move || arena.allocate_class(class))
+        })
+        .collect()
+}
+
+#[test]
+fn a_writer_without_memory_hears_of_it_when_the_application_lets_some_go() {
+    let mut pair = Pair::new();
+    let (_, server) = pair.connect(v4);
+    pair.run_for(Duration::from_millis(50));
+    let held = hoard(&mut pair);
+    let now = pair.now;
+    assert_eq!(
+        pair.stack(SERVER).write(now, server, b"x"),
+        Err(SocketError::WouldBlock)
+    );
+    pair.run_for(Duration::from_millis(50));
+    let writable = Event::Writable(server);
+    assert!(!pair.hosts[SERVER].events.contains(&writable));
+    drop(held);
+    pair.run_for(Duration::from_millis(50));
+    assert!(pair.hosts[SERVER].events.contains(&writable));
+    let now = pair.now;
+    assert_eq!(pair.stack(SERVER).write(now, server, b"x"), Ok(1));
+}
+
+#[test]
+fn a_handshake_without_memory_goes_on_when_there_is_some() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connect(v4);
+    pair.run_for(Duration::from_millis(50));
+    let held = hoard(&mut pair);
+    let now = pair.now;
+    let options = Options::default();
+    let config = client_config(Trust::Anyone, &options).expect("a configuration");
+    let name = ServerName::try_from("server.test").expect("a name");
+    pair.stack(CLIENT)
+        .start_tls(now, client, TlsRole::Client { config, name }, Offload::None)
+        .expect("starts");
+    // Too long for the memory of the packet that it answers.
+    let names = (0..200).map(|at| format!("{at}.server.test"));
+    let certificate = Certificate::self_signed(names).expect("a certificate");
+    let config = server_config(certificate, &options).expect("a configuration");
+    pair.stack(SERVER)
+        .start_tls(now, server, TlsRole::Server { config }, Offload::None)
+        .expect("starts");
+    pair.run_for(Duration::from_millis(100));
+    let secured = Event::Secured(server);
+    assert!(!pair.hosts[SERVER].events.contains(&secured));
+    drop(held);
+    pair.run_for(Duration::from_millis(100));
+    assert!(pair.hosts[SERVER].events.contains(&secured));
+}
+
+#[test]
+fn a_record_that_finds_no_memory_for_its_ciphertext_holds_nobody_up() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.secure(&Options::default(), [Offload::Both; 2]);
+    let (other_client, other) = pair.connect(v4);
+    let data = pattern(20_000);
+    let now = pair.now;
+    assert_eq!(pair.stack(SERVER).write(now, server, &data), Ok(data.len()));
+    assert_eq!(pair.stack(SERVER).write(now, other, &data), Ok(data.len()));
+    let contexts = &mut pair.hosts[SERVER].stack.core.driver.contexts;
+    contexts.iter_mut().for_each(|shadow| shadow.failed = true);
+    let held = hoard(&mut pair);
+    let read = |pair: &mut Pair, id, len: usize| {
+        let (mut received, mut buffer) = (Vec::new(), [0; 5000]);
+        pair.run_until(Duration::from_secs(5), |pair| {
+            let now = pair.now;
+            while let Ok(bytes) = pair.stack(CLIENT).read(now, id, &mut buffer) {
+                received.extend_from_slice(&buffer[..bytes]);
+            }
+            received.len() >= len
+        });
+        received
+    };
+    assert!(read(&mut pair, other_client, data.len()) == data);
+    drop(held);
+    assert!(read(&mut pair, client, data.len()) == data);
+}
+
+#[test]
+fn a_full_ring_makes_no_queue_grow() {
+    let mut pair = Pair::with(|_, (_, function)| function.send_entries = 16);
+    let sockets: Vec<_> = (0..20).map(|_| pair.connect(v4).1).collect();
+    let data = pattern(20_000);
+    let now = pair.now;
+    for &id in &sockets {
+        pair.stack(SERVER).write(now, id, &data).expect("room");
+    }
+    // The NIC sleeps.
+    for _ in 0..1000 {
+        pair.stack(SERVER).poll(now);
+    }
+    let core = &pair.hosts[SERVER].stack.core;
+    assert!(core.unsent.is_some());
+    assert!(
+        core.ready.len() <= sockets.len() + 1,
+        "{}",
+        core.ready.len()
+    );
+}
