@@ -6,9 +6,15 @@ use std::time::{Duration, Instant};
 use host::{Cidr, Stack, StackConfig};
 use nic::ring::FunctionConfig;
 use nic::{Nic, NicConfig};
-use port::Port;
 use port::impair::{Impair, Impairment, Impairments};
 use wire::ethernet::MacAddr;
+
+mod turns;
+mod wires;
+
+use turns::Turns;
+pub use wires::Observer;
+use wires::Wires;
 
 /// What a world is made of. Equal configurations give equal runs, but for the random bytes of a TLS handshake.
 #[derive(Clone, Debug)]
@@ -28,6 +34,9 @@ pub struct WorldConfig {
     pub granularity: Duration,
     /// Reads a cycle counter, where [`World::cycles`] is wanted.
     pub cycle_counter: Option<fn() -> u64>,
+    /// Lets the NICs and the link run on a thread of their own, in strict turns with the hosts: nothing else changes,
+    /// but the hosts keep their processor's caches to themselves, as they would with a NIC in hardware.
+    pub nic_thread: bool,
 }
 
 impl Default for WorldConfig {
@@ -40,6 +49,7 @@ impl Default for WorldConfig {
             nodes: Default::default(),
             granularity: Duration::from_micros(1),
             cycle_counter: None,
+            nic_thread: false,
         }
     }
 }
@@ -76,31 +86,28 @@ pub struct Cycles {
     pub nic_transmit: u64,
 }
 
-/// Sees every frame that a NIC puts on the wire, before the link impairs it: the node that sends it, and its bytes, which
-/// it may change, as somebody on the path could.
-pub type Observer = Box<dyn FnMut(usize, &mut [u8])>;
-
 /// Two hosts, two NICs, one link, one clock.
 pub struct World {
     origin: Instant,
     now: Instant,
     granularity: Duration,
     cycle_counter: fn() -> u64,
-    nodes: [Node; 2],
-    observer: Option<Observer>,
+    stacks: [Stack; 2],
+    host_cycles: [u64; 2],
+    wires: Place,
 }
 
-struct Node {
-    stack: Stack,
-    nic: Nic,
-    port: Impair<port::memory::End>,
-    cycles: Cycles,
+/// Where the NICs and the link run.
+enum Place {
+    Here(Box<Wires>, Option<Observer>),
+    OnAThread(Turns),
 }
 
 impl World {
     /// A world at rest. Its clock starts at an arbitrary instant.
     pub fn new(config: WorldConfig) -> Self {
         let origin = Instant::now();
+        let cycle_counter = config.cycle_counter.unwrap_or(|| 0);
         let link = port::memory::LinkConfig {
             capacity: config.wire_bytes,
             ..port::memory::LinkConfig::for_mtu(config.mtu)
@@ -108,17 +115,22 @@ impl World {
         let (near, far) = port::memory::link(link);
         let [first, second] = config.nodes;
         let [out, back] = config.links;
-        let nodes = [
-            Node::new(origin, 0, first, near, out, config.seed, config.mtu),
-            Node::new(origin, 1, second, far, back, config.seed, config.mtu),
-        ];
+        let (stack, nic, port) = node(origin, 0, first, near, out, config.seed, config.mtu);
+        let (other_stack, other_nic, other_port) =
+            node(origin, 1, second, far, back, config.seed, config.mtu);
+        let wires = Wires::new([nic, other_nic], [port, other_port], cycle_counter);
         Self {
             origin,
             now: origin,
             granularity: config.granularity,
-            cycle_counter: config.cycle_counter.unwrap_or(|| 0),
-            nodes,
-            observer: None,
+            cycle_counter,
+            stacks: [stack, other_stack],
+            host_cycles: [0; 2],
+            wires: if config.nic_thread {
+                Place::OnAThread(Turns::new(wires))
+            } else {
+                Place::Here(Box::new(wires), None)
+            },
         }
     }
 
@@ -144,48 +156,66 @@ impl World {
 
     /// A host's stack.
     pub fn stack(&mut self, node: usize) -> &mut Stack {
-        &mut self.nodes[node].stack
+        &mut self.stacks[node]
     }
 
     /// A host's stack, to look at.
     pub fn stack_ref(&self, node: usize) -> &Stack {
-        &self.nodes[node].stack
+        &self.stacks[node]
     }
 
-    /// A host's NIC.
-    pub fn nic(&self, node: usize) -> &Nic {
-        &self.nodes[node].nic
+    /// What a host's NIC has counted.
+    pub fn nic_counters(&self, node: usize) -> nic::Counters {
+        self.with_wires(|wires| wires.counters(node))
     }
 
     /// What a node has taken of the processor.
     pub fn cycles(&self, node: usize) -> Cycles {
-        self.nodes[node].cycles
+        let (nic_transmit, nic_receive) = self.with_wires(|wires| wires.cycles(node));
+        Cycles {
+            host: self.host_cycles[node],
+            nic_receive,
+            nic_transmit,
+        }
     }
 
     /// Changes what the link does to frames that a node sends from now on.
     pub fn impair(&mut self, node: usize, impairment: Impairment) {
-        self.nodes[node]
-            .port
-            .set_impairments(Impairments::on_transmit(impairment));
+        match &mut self.wires {
+            Place::Here(wires, _) => wires.impair(node, impairment),
+            Place::OnAThread(turns) => turns.with(|wires| wires.impair(node, impairment)),
+        }
     }
 
     /// Shows every frame to `observer` from now on.
+    ///
+    /// # Panics
+    /// When the NICs have a thread of their own.
     pub fn observe(&mut self, observer: impl FnMut(usize, &mut [u8]) + 'static) {
-        self.observer = Some(Box::new(observer));
+        match &mut self.wires {
+            Place::Here(_, place) => *place = Some(Box::new(observer)),
+            Place::OnAThread(_) => panic!("a wire on another thread can't be observed"),
+        }
     }
 
-    /// Lets each host and each NIC run once. Answers whether anything moved.
+    /// Lets each host and then each NIC run once. Answers whether anything moved.
     pub fn step(&mut self) -> bool {
         let mut moved = false;
-        for (at, node) in self.nodes.iter_mut().enumerate() {
-            moved |= node.step(self.now, self.cycle_counter, at, &mut self.observer);
+        for (stack, taken) in self.stacks.iter_mut().zip(&mut self.host_cycles) {
+            let start = (self.cycle_counter)();
+            moved |= stack.poll(self.now);
+            *taken += (self.cycle_counter)() - start;
         }
         moved
+            | match &mut self.wires {
+                Place::Here(wires, observer) => wires.run(self.now, observer),
+                Place::OnAThread(turns) => turns.run(self.now),
+            }
     }
 
     /// Jumps to the next wake-up. `false` when nothing is to come: the world is at rest for good.
     pub fn advance(&mut self) -> bool {
-        let Some(wake) = self.nodes.iter().filter_map(Node::poll_timeout).min() else {
+        let Some(wake) = self.next_wake() else {
             return false;
         };
         self.now = wake.max(self.now + self.granularity);
@@ -194,8 +224,10 @@ impl World {
 
     /// Moves the clock to `when` if nothing is due before, or else to what is due.
     pub fn advance_to(&mut self, when: Instant) {
-        let wake = self.nodes.iter().filter_map(Node::poll_timeout).min();
-        let next = wake.map_or(when, |wake| wake.max(self.now + self.granularity).min(when));
+        let next = match self.next_wake() {
+            Some(wake) => wake.max(self.now + self.granularity).min(when),
+            None => when,
+        };
         self.now = next.max(self.now);
     }
 
@@ -207,126 +239,65 @@ impl World {
         }
         moved
     }
-}
 
-impl Node {
-    fn new(
-        now: Instant,
-        at: usize,
-        config: NodeConfig,
-        end: port::memory::End,
-        link: Impairment,
-        seed: u64,
-        mtu: u16,
-    ) -> Self {
-        let mac = MacAddr([2, 0, 0, 0, 0, at as u8 + 1]);
-        let secret = |what: u8| {
-            let mut secret = [what; 16];
-            secret[..8].copy_from_slice(&seed.to_le_bytes());
-            secret[8] = at as u8;
-            secret
-        };
-        let mut nic = Nic::new(NicConfig {
-            mtu,
-            secret: secret(1),
-            ..config.nic
-        });
-        let (function, device) = nic::ring::function(FunctionConfig {
-            mac,
-            ..config.function
-        });
-        nic.attach(device)
-            .expect("the address is unicast and the only one");
-        let stack = Stack::new(
-            now,
-            StackConfig {
-                addresses: vec![
-                    Cidr::new(World::address(at, false), 24),
-                    Cidr::new(World::address(at, true), 64),
-                ],
-                mtu,
-                secret: secret(2),
-                ..config.stack
-            },
-            function,
-        );
-        let port = Impair::new(
-            end,
-            Impairments::on_transmit(link),
-            seed.wrapping_mul(2).wrapping_add(at as u64),
-        );
-        Self {
-            stack,
-            nic,
-            port,
-            cycles: Cycles::default(),
+    fn next_wake(&self) -> Option<Instant> {
+        let wires = self.with_wires(Wires::poll_timeout);
+        let stacks = self.stacks.iter().filter_map(Stack::poll_timeout);
+        stacks.chain(wires).min()
+    }
+
+    fn with_wires<T>(&self, f: impl FnOnce(&Wires) -> T) -> T {
+        match &self.wires {
+            Place::Here(wires, _) => f(wires),
+            Place::OnAThread(turns) => turns.with(|wires| f(wires)),
         }
     }
-
-    /// Host, transmit side of the NIC, link; and the other way round before that.
-    fn step(
-        &mut self,
-        now: Instant,
-        cycles: fn() -> u64,
-        at: usize,
-        observer: &mut Option<Observer>,
-    ) -> bool {
-        let Self {
-            stack,
-            nic,
-            port,
-            cycles: taken,
-        } = self;
-
-        let start = cycles();
-        let received = port.receive(now, &mut |frame, meta| {
-            nic.handle_frame(now, frame, from_port(meta))
-        });
-        let received = received.expect("a link in memory does not fail") > 0;
-        nic.flush(now);
-        let posted = cycles();
-        taken.nic_receive += posted - start;
-
-        let worked = stack.poll(now);
-        let polled = cycles();
-        taken.host += polled - posted;
-
-        let sent = port.transmit(now, &mut |buffer| {
-            let (len, meta) = nic.poll_transmit(now, buffer)?;
-            if let Some(observer) = observer {
-                observer(at, &mut buffer[..len]);
-            }
-            Some((len, to_port(meta)))
-        });
-        let sent = sent.expect("a link in memory does not fail") > 0;
-        taken.nic_transmit += cycles() - polled;
-        received | worked | sent
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        [
-            self.stack.poll_timeout(),
-            self.nic.poll_timeout(),
-            self.port.poll_timeout(),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-    }
 }
 
-fn from_port(meta: port::Meta) -> nic::FrameMeta {
-    nic::FrameMeta {
-        gso_size: meta.gso_size,
-        needs_checksum: meta.needs_checksum,
-        checksum_valid: meta.checksum_valid,
-    }
-}
-
-fn to_port(meta: nic::FrameMeta) -> port::Meta {
-    port::Meta {
-        gso_size: meta.gso_size,
-        needs_checksum: meta.needs_checksum,
-        checksum_valid: meta.checksum_valid,
-    }
+fn node(
+    now: Instant,
+    at: usize,
+    config: NodeConfig,
+    end: port::memory::End,
+    link: Impairment,
+    seed: u64,
+    mtu: u16,
+) -> (Stack, Nic, Impair<port::memory::End>) {
+    let mac = MacAddr([2, 0, 0, 0, 0, at as u8 + 1]);
+    let secret = |what: u8| {
+        let mut secret = [what; 16];
+        secret[..8].copy_from_slice(&seed.to_le_bytes());
+        secret[8] = at as u8;
+        secret
+    };
+    let mut nic = Nic::new(NicConfig {
+        mtu,
+        secret: secret(1),
+        ..config.nic
+    });
+    let (function, device) = nic::ring::function(FunctionConfig {
+        mac,
+        ..config.function
+    });
+    nic.attach(device)
+        .expect("the address is unicast and the only one");
+    let stack = Stack::new(
+        now,
+        StackConfig {
+            addresses: vec![
+                Cidr::new(World::address(at, false), 24),
+                Cidr::new(World::address(at, true), 64),
+            ],
+            mtu,
+            secret: secret(2),
+            ..config.stack
+        },
+        function,
+    );
+    let port = Impair::new(
+        end,
+        Impairments::on_transmit(link),
+        seed.wrapping_mul(2).wrapping_add(at as u64),
+    );
+    (stack, nic, port)
 }

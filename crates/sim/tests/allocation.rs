@@ -85,7 +85,7 @@ impl Pair {
         let data = [7; 65_536];
         let mut buffer = [0; 65_536];
         let frames =
-            |world: &World| world.nic(0).counters().tx_packets + world.nic(1).counters().tx_packets;
+            |world: &World| world.nic_counters(0).tx_packets + world.nic_counters(1).tx_packets;
         let before = (ALLOCATIONS.load(Ordering::Relaxed), frames(&self.world));
         let (mut sent, mut received) = (0, 0);
         while received < bytes {

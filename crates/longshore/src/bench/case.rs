@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::Layout;
+
 /// Which host is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -293,6 +295,8 @@ pub struct Asked {
     pub seed: u64,
     /// Rounds.
     pub rounds: u32,
+    /// How hosts and NICs shared the machine.
+    pub layout: Layout,
     /// Counts of the cycle counter in a second.
     pub cycles_per_second: f64,
 }

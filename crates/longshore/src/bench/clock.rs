@@ -57,13 +57,11 @@ impl Undisturbed {
         clean
     }
 
-    /// What the undisturbed steps' cycles are to be multiplied with.
-    pub fn scale(&self) -> f64 {
-        if self.clean.is_zero() {
-            1.0
-        } else {
-            self.all.as_secs_f64() / self.clean.as_secs_f64()
-        }
+    /// What the undisturbed steps' cycles are to be multiplied with. `None` when there were too few of them to speak
+    /// for all.
+    pub fn scale(&self) -> Option<f64> {
+        let enough = self.clean * 10 > self.all;
+        enough.then(|| self.all.as_secs_f64() / self.clean.as_secs_f64())
     }
 }
 

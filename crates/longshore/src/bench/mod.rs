@@ -20,7 +20,7 @@ pub use case::{
 pub use clock::cycles_per_second;
 pub use printed::{cycles_table, host_bars, nic_bars, pcie_table, records_bars};
 pub use row::{Node, Taken, pcie, resyncs, row, taken};
-pub use settings::{Settings, share};
+pub use settings::{Layout, Settings, share};
 
 #[cfg(test)]
 mod tests;

@@ -68,6 +68,7 @@ fn asked(settings: &Settings) -> Asked {
         reorder: settings.reorder,
         seed: settings.seed,
         rounds: settings.rounds,
+        layout: settings.layout,
         cycles_per_second: cycles_per_second(),
     }
 }

@@ -1,6 +1,7 @@
 //! What `longshore bench tls` may be asked.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 /// Settings of `bench tls`.
 #[derive(Clone, Debug, Args)]
@@ -37,6 +38,10 @@ pub struct Settings {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
 
+    /// How hosts and NICs share the machine
+    #[arg(long, value_enum, default_value_t = Layout::OneThread)]
+    pub layout: Layout,
+
     /// Adds Linux's TCP with rustls, over a TAP in a network namespace of its own (needs CAP_NET_ADMIN)
     #[arg(long)]
     pub linux: bool,
@@ -48,6 +53,17 @@ pub struct Settings {
     /// Writes a page with tables and plots
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<std::path::PathBuf>,
+}
+
+/// How hosts and NICs share the machine. The packets are the same in both layouts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// Hosts and NICs take turns on one thread: repeatable on a busy machine too
+    OneThread,
+    /// The NICs have a thread of their own, in strict turns with the hosts', so that the hosts have their caches to
+    /// themselves: for a machine with two idle cores
+    TwoThreads,
 }
 
 /// A share of packets, from a command line.

@@ -10,6 +10,7 @@ fn settings() -> Settings {
         reorder: 0.0,
         seed: 5,
         rounds: 2,
+        layout: Layout::OneThread,
         linux: false,
         json: true,
         report: None,
@@ -54,6 +55,25 @@ fn equal_seeds_give_equal_records_and_retransmissions() {
     }
     assert!(first.bytes_verified && second.bytes_verified);
     assert!(first.cases.iter().any(|case| case.retransmitted_bytes > 0));
+}
+
+#[test]
+fn both_layouts_send_the_same_packets() {
+    let lossy = Settings {
+        loss: 0.02,
+        rounds: 1,
+        ..settings()
+    };
+    let two = Settings {
+        layout: Layout::TwoThreads,
+        ..lossy.clone()
+    };
+    let [first, second] =
+        [lossy, two].map(|settings| rounds::measure(&settings).expect("the benchmark runs"));
+    for (a, b) in first.cases.iter().zip(&second.cases) {
+        assert_eq!(a.pcie_bytes, b.pcie_bytes, "{:?} {:?}", a.direction, a.mode);
+        assert_eq!(a.records, b.records);
+    }
 }
 
 #[test]

@@ -140,32 +140,40 @@ pub fn transfer(
 struct CycleSum {
     undisturbed: Undisturbed,
     before: [Taken; 2],
-    sum: [Taken; 2],
+    all: [Taken; 2],
+    clean: [Taken; 2],
 }
 
 impl CycleSum {
     fn start(world: &BenchWorld) -> Self {
         Self {
             before: [SENDER, RECEIVER].map(|node| taken(&world.world, node)),
-            sum: Default::default(),
+            all: Default::default(),
+            clean: Default::default(),
             undisturbed: Undisturbed::start(),
         }
     }
 
     /// Ends a step, in which the applications took so many cycles.
     fn step(&mut self, world: &BenchWorld, app: [u64; 2]) {
-        let after = [SENDER, RECEIVER].map(|node| taken(&world.world, node));
-        if self.undisturbed.step() {
-            for node in [SENDER, RECEIVER] {
-                self.sum[node] = self.sum[node].plus(&after[node].since(&self.before[node]));
-                self.sum[node].host += app[node];
+        let clean = self.undisturbed.step();
+        for node in [SENDER, RECEIVER] {
+            let after = taken(&world.world, node);
+            let mut step = after.since(&self.before[node]);
+            step.host += app[node];
+            self.before[node] = after;
+            self.all[node] = self.all[node].plus(&step);
+            if clean {
+                self.clean[node] = self.clean[node].plus(&step);
             }
         }
-        self.before = after;
     }
 
     fn sum(&self) -> [Taken; 2] {
-        self.sum.map(|taken| taken.times(self.undisturbed.scale()))
+        match self.undisturbed.scale() {
+            Some(scale) => self.clean.map(|taken| taken.times(scale)),
+            None => self.all,
+        }
     }
 }
 
@@ -362,8 +370,8 @@ impl Before {
     fn take(world: &BenchWorld, connections: &Connections) -> Self {
         Self {
             received: connections.ends.iter().map(|end| end.received).sum(),
-            pcie: [SENDER, RECEIVER].map(|node| pcie(&world.world.nic(node).counters())),
-            resyncs: resyncs(&world.world.nic(RECEIVER).counters()),
+            pcie: [SENDER, RECEIVER].map(|node| pcie(&world.world.nic_counters(node))),
+            resyncs: resyncs(&world.world.nic_counters(RECEIVER)),
             records: records(world, connections),
             retransmitted: retransmitted(world, connections),
         }

@@ -14,7 +14,7 @@ use host::{Event, ListenOptions, ListenerId, Offload, SocketId, read_cycles};
 use port::impair::Impairment;
 use sim::{NodeConfig, Suite, World, WorldConfig};
 
-use super::Settings;
+use super::{Layout, Settings};
 
 /// The sending host and the receiving one.
 pub const SENDER: usize = 0;
@@ -68,6 +68,7 @@ impl BenchWorld {
             wire_bytes: WIRE_BYTES,
             nodes: [node.clone(), node],
             granularity: TICK,
+            nic_thread: settings.layout == Layout::TwoThreads,
             cycle_counter: Some(read_cycles),
             ..WorldConfig::default()
         });

@@ -302,11 +302,11 @@ impl Pair {
                     host: taken.host + self.app[at],
                     ..taken
                 },
-                pcie: pcie(&world.nic(at).counters()),
+                pcie: pcie(&world.nic_counters(at)),
             }
         };
         let (server, client) = (node(SERVER), node(CLIENT));
-        let resyncs: Resyncs = resyncs(&world.nic(CLIENT).counters());
+        let resyncs: Resyncs = resyncs(&world.nic_counters(CLIENT));
         let mut tx = row(Direction::Tx, self.mode, bytes, &server);
         tx.retransmitted_bytes = retransmitted;
         let mut rx = row(Direction::Rx, self.mode, bytes, &client);

@@ -275,7 +275,7 @@ impl Run {
             wire,
             ..
         } = self;
-        let nic = [0, 1].map(|at| world.nic(at).counters().iter().collect());
+        let nic = [0, 1].map(|at| world.nic_counters(at).iter().collect());
         let ends = endpoints.map(|endpoint| endpoint.end(&world));
         let wire = wire.borrow();
         let [client, server] = &wire.streams;
