@@ -246,20 +246,27 @@ impl Reader {
         }
     }
 
+    /// Where a record of `len` bytes has its content, if it is not padded. `None` when it is too short for any.
+    #[inline]
+    pub fn content_range(&self, len: usize) -> Option<Range<usize>> {
+        let start = self.framing.body();
+        let end = len.checked_sub(ICV_LEN + self.framing.inner_type_len())?;
+        (start <= end).then_some(start..end)
+    }
+
     /// As [`open`](Self::open), for the most common record: of `len` bytes, all decrypted by the NIC under the current
     /// keys, and with this byte at [`type_offset`](Self::type_offset). Gives where its content is, if that is
     /// application data. `None` means nothing but that [`open`](Self::open) must look at it.
     #[inline]
     pub fn open_decrypted(&mut self, len: usize, content_type: u8) -> Option<Range<usize>> {
-        let start = self.framing.body();
-        let end = len.checked_sub(ICV_LEN + self.framing.inner_type_len())?;
+        let content = self.content_range(len)?;
         let usual = content_type == ContentType::APPLICATION_DATA.0;
-        if !usual || end < start || end - start > self.max_plaintext {
+        if !usual || content.len() > self.max_plaintext {
             return None;
         }
         self.sequence += 1;
         self.opened += 1;
-        Some(start..end)
+        Some(content)
     }
 
     /// Goes on under new keys, after a record that ended with the peer's key update. Returns the

@@ -3,6 +3,7 @@
 
 use super::super::in_step::MAX_UNCHECKED;
 use super::*;
+use proptest::prelude::*;
 
 const OFFLOADED: Verdict = Verdict::Offloaded;
 
@@ -115,4 +116,94 @@ fn the_highest_index_does_not_stop_the_device() {
     context.recovery.walker = Walker::new(u64::MAX);
     let mut output = vec![0; first.len()];
     assert_eq!(context.receive(SeqNum(0), &first, &mut output), OFFLOADED);
+}
+
+/// A packet that the NIC sees, wherever it comes from.
+#[derive(Clone, Debug)]
+struct Seen {
+    /// Where it begins; else where the one before it ended.
+    from: Option<usize>,
+    len: usize,
+    /// The byte of it that was changed.
+    changed: Option<usize>,
+    /// It begins so many bytes further on.
+    shift: u32,
+    times: usize,
+    answer: bool,
+}
+
+fn seen() -> impl Strategy<Value = Seen> {
+    (
+        prop::option::weighted(0.4, 0..MESSAGES * LEN),
+        1..2 * LEN,
+        prop::option::weighted(0.2, any::<usize>()),
+        prop_oneof![
+            40 => Just(0u32),
+            1 => 1 << 28..1u32 << 31,
+        ],
+        prop_oneof![20 => Just(1usize), 1 => Just(64)],
+        any::<bool>(),
+    )
+        .prop_map(|(from, len, changed, shift, times, answer)| Seen {
+            from,
+            len,
+            changed,
+            shift,
+            times,
+            answer,
+        })
+}
+
+const MESSAGES: usize = 8;
+const LEN: usize = 60 + toy::HEADER_LEN + toy::ICV_LEN;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    /// The host may have taken any of the packets, and dropped any. So no byte is offloaded twice, and a message of which
+    /// all bytes were offloaded holds what was sent.
+    #[test]
+    fn a_message_that_was_offloaded_is_authentic(
+        packets in prop::collection::vec(seen(), 1..60),
+        order in prop::bool::weighted(0.8),
+    ) {
+        let stream = messages(MESSAGES, 60);
+        let order = if order { Order::Any } else { Order::Sequence };
+        let mut context = stream.context(order);
+        let mut offloaded: Vec<Option<u8>> = vec![None; stream.wire.len()];
+        let mut next = 0;
+        for packet in packets {
+            let from = packet.from.unwrap_or(next) % stream.wire.len();
+            let to = (from + packet.len).min(stream.wire.len());
+            next = to;
+            let mut payload = stream.wire[from..to].to_vec();
+            if let Some(at) = packet.changed {
+                let at = at % payload.len();
+                payload[at] ^= 0x10;
+            }
+            let mut output = vec![0; payload.len()];
+            for _ in 0..packet.times {
+                let verdict = context.receive(stream.seq(from) + packet.shift, &payload, &mut output);
+                if verdict == OFFLOADED && packet.shift == 0 {
+                    for (place, byte) in offloaded[from..to].iter_mut().zip(&output) {
+                        prop_assert!(place.is_none(), "{from}..{to} again");
+                        *place = Some(*byte);
+                    }
+                }
+            }
+            if packet.answer {
+                stream.answer(&mut context);
+            }
+        }
+        let all = |from: usize, len: usize| -> Option<Vec<u8>> {
+            offloaded.get(from..from + len)?.iter().copied().collect()
+        };
+        for start in &stream.starts {
+            let len = all(*start, toy::HEADER_LEN)
+                .map(|header| usize::from(u16::from_be_bytes([header[2], header[3]])));
+            if let Some(message) = len.and_then(|len| all(*start, len)) {
+                prop_assert_eq!(&message, &stream.opened[*start..*start + message.len()]);
+            }
+        }
+    }
 }
