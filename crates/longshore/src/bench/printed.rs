@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 
-use super::{Case, Direction, Ratios, Report, Settings};
+use super::{Case, Direction, Layout, Ratios, Report, Settings};
 use crate::report::{Bar, Bars, Page, Table, figure};
 
 /// Prints the report as the settings say, and writes the page if one is wanted.
@@ -75,7 +75,7 @@ pub fn page(report: &Report) -> Page {
     let mut page = Page::new("longshore bench tls");
     page.command(&format!(
         "longshore bench tls --record-bytes {} --message-bytes {} --bytes {} --connections {} --loss {} --reorder {} \
-         --seed {} --rounds {}",
+         --seed {} --rounds {} --layout {}",
         asked.record_bytes,
         asked.message_bytes,
         asked.bytes,
@@ -83,7 +83,11 @@ pub fn page(report: &Report) -> Page {
         asked.loss,
         asked.reorder,
         asked.seed,
-        asked.rounds
+        asked.rounds,
+        match asked.layout {
+            Layout::OneThread => "one-thread",
+            Layout::TwoThreads => "two-threads",
+        }
     ));
     page.paragraph(&format!(
         "{}. A figure is the median of {} rounds, the modes taking turns. Cycles are those of the time-stamp counter, \
