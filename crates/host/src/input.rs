@@ -94,8 +94,13 @@ impl Stack {
         if payload_len > 0 {
             core.counters.driver_rx_bytes += u64::from(payload_len);
             if !core.has_memory && !socket.deaf && socket.stream.len() > FAIR_SHARE {
-                // As if it were lost: the peer sends it again when there may be memory for it.
+                // The payload is as if it were lost: the peer sends it again when there may be memory for it. What the
+                // segment acknowledges may free some.
                 core.counters.driver_rx_no_memory += 1;
+                let mut header = parsed.tcp;
+                header.flags.remove(Flags::FIN);
+                socket.tcp.handle_segment(now, &header, 0, segments);
+                core.mark_ready(id, socket);
                 core.meter.switch(Component::Driver);
                 return;
             }

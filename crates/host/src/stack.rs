@@ -275,6 +275,11 @@ impl Stack {
                 self.core.timers.arm(id, &mut socket.armed, deadline);
             }
         }
+        let armed = self.sockets.iter();
+        self.core.timers.tidy(
+            self.sockets.len(),
+            armed.filter_map(|(id, socket)| Some((id, socket.armed?))),
+        );
         if self
             .core
             .time_wait

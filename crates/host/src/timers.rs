@@ -2,13 +2,17 @@
 //!
 //! A binary heap with lazy deletion. A socket remembers the earliest entry it has; a later deadline leaves that
 //! entry alone, to be looked at when it comes up, so that a retransmission timer that moves with every ACK costs
-//! nothing, and a socket without a timer is not in the heap.
+//! nothing, and a socket without a timer is not in the heap. An earlier one leaves a stale entry behind; when most are
+//! stale, the heap is built anew.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
 use crate::SocketId;
+
+/// Stale entries that are not worth tidying up.
+const SPARE: usize = 1024;
 
 /// Deadlines of all sockets.
 #[derive(Debug, Default)]
@@ -40,9 +44,24 @@ impl Timers {
         Some((id, at))
     }
 
+    /// Drops what is stale once that is most of it. `armed` gives each socket that has an entry, and its deadline.
+    pub fn tidy(&mut self, sockets: u32, armed: impl Iterator<Item = (SocketId, Instant)>) {
+        if self.heap.len() > 2 * sockets as usize + SPARE {
+            self.heap.clear();
+            self.heap.extend(armed.map(|(id, at)| Reverse((at, id))));
+        }
+    }
+
     /// When the next entry is due. It may turn out to be stale.
     #[inline]
     pub fn next(&self) -> Option<Instant> {
         self.heap.peek().map(|&Reverse((at, _))| at)
+    }
+}
+
+#[cfg(test)]
+impl Timers {
+    pub fn len(&self) -> usize {
+        self.heap.len()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use l5p::tls::{Certificate, Options, Trust, client_config, server_config};
 use rustls::pki_types::ServerName;
 
-use super::pair::{CLIENT, Pair, SERVER, pattern, v4};
+use super::pair::{CLIENT, Fate, Pair, SERVER, pattern, v4};
 use crate::memory::{Buffer, SizeClass};
 use crate::{Event, Offload, SocketError, TlsRole};
 
@@ -122,4 +122,60 @@ fn a_full_ring_makes_no_queue_grow() {
         "{}",
         core.ready.len()
     );
+}
+
+/// Data and acknowledgments that ride on it: what can't be kept of the one must not hold up the other.
+#[test]
+fn without_memory_acknowledgments_still_count() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connect(v4);
+    let data = pattern(400_000);
+    let now = pair.now;
+    pair.stack(CLIENT).write(now, client, &data).expect("room");
+    pair.run_for(Duration::from_millis(50));
+    let now = pair.now;
+    pair.stack(CLIENT).write(now, client, &data).expect("room");
+    pair.stack(SERVER)
+        .write(now, server, &data[..10_000])
+        .expect("room");
+    let segment = 1000;
+    pair.wire = Box::new(move |from, frame| {
+        if from == CLIENT && frame.len() < segment {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
+    let mut acked = 0;
+    for _ in 0..20_000 {
+        pair.hosts[SERVER].stack.core.has_memory = false;
+        pair.step();
+        pair.now += Duration::from_micros(50);
+        let info = pair.hosts[SERVER]
+            .stack
+            .info(server)
+            .and_then(|info| info.tcp);
+        acked = info.expect("TCP").bytes_acked;
+    }
+    assert!(pair.counter(SERVER, "DriverRxNoMemory") > 0);
+    assert_eq!(acked, 10_000);
+}
+
+/// A connection that is busy now and then leaves no trail of timers.
+#[test]
+fn stale_timers_are_bounded() {
+    let keep_alive = tcp::KeepAlive::default();
+    let mut pair = Pair::with(|_, (config, _)| config.tcp.keep_alive = Some(keep_alive));
+    let (client, server) = pair.connect(v4);
+    for _ in 0..2500 {
+        assert_eq!(pair.transfer(CLIENT, client, server, b"x"), b"x");
+        for _ in 0..3 {
+            pair.now += Duration::from_millis(100);
+            while pair.step() {}
+        }
+    }
+    for at in [CLIENT, SERVER] {
+        let timers = pair.hosts[at].stack.core.timers.len();
+        assert!(timers <= 1024 + 2, "{timers}");
+    }
 }
