@@ -13,7 +13,11 @@ const PIECE: usize = 2048;
 /// When the lengths differ.
 #[inline]
 pub fn copy(from: &[u8], to: &mut [u8]) {
-    assert_eq!(from.len(), to.len(), "source and target of a copy differ in length");
+    assert_eq!(
+        from.len(),
+        to.len(),
+        "source and target of a copy differ in length"
+    );
     for (to, from) in to.chunks_mut(PIECE).zip(from.chunks(PIECE)) {
         to.copy_from_slice(from);
     }
@@ -25,7 +29,9 @@ mod tests {
 
     #[test]
     fn every_length_around_a_piece_is_copied_whole() {
-        let from: Vec<u8> = (0..3 * super::PIECE as u32 + 7).map(|byte| byte as u8).collect();
+        let from: Vec<u8> = (0..3 * super::PIECE as u32 + 7)
+            .map(|byte| byte as u8)
+            .collect();
         for len in [0, 1, 2047, 2048, 2049, 4096, from.len()] {
             let mut to = vec![0; len];
             copy(&from[..len], &mut to);

@@ -145,6 +145,11 @@ impl Writer {
         self.framing.body() + plaintext_len + self.trailer_len(plaintext_len)
     }
 
+    /// Length of what comes before a record's content.
+    pub fn record_header_len(&self) -> usize {
+        self.framing.body()
+    }
+
     /// The bytes around the content of the next record.
     ///
     /// # Panics
