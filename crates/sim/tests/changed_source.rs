@@ -182,10 +182,7 @@ fn unchanged_memory_is_verified_and_sent_again() {
         let (received, closed, fixture) = send(suite, |_| {});
         assert_eq!(received, data(), "{suite}: {closed:?}");
         assert!(!fixture.wire.borrow().changed, "{suite}");
-        assert!(
-            fixture.world.nic_counters(0).tx_tls_verified > 0,
-            "{suite}"
-        );
+        assert!(fixture.world.nic_counters(0).tx_tls_verified > 0, "{suite}");
     }
 }
 

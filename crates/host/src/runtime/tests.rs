@@ -171,6 +171,20 @@ fn an_idle_pair_costs_next_to_nothing() {
     let (mut client, server) = pair(RuntimeConfig::default());
     let server = std::thread::spawn(move || echo(server));
     let id = connect(&mut client);
+    // Well below a millisecond on a quiet machine; on a busy one a second may be spoiled, but not each.
+    let most = Duration::from_millis(20);
+    let quiet = (0..5).any(|_| {
+        let (host, device) = idle_for_a_second(&mut client);
+        host < most && device < most
+    });
+    assert!(quiet, "an idle second costs more than {most:?} each time");
+    client.stack().close(Instant::now(), id).unwrap();
+    run_until(&mut client, |stack, _| stack.sockets().next().is_none());
+    server.join().unwrap();
+}
+
+/// Processor time of host and NIC in an idle second.
+fn idle_for_a_second(client: &mut Runtime) -> (Duration, Duration) {
     let host_before = cpu_time();
     let device_before = client.with_device(|_| cpu_time()).unwrap();
     let end = Instant::now() + Duration::from_secs(1);
@@ -180,17 +194,8 @@ fn an_idle_pair_costs_next_to_nothing() {
             client.wait(now, Some(end), &[]).unwrap();
         }
     }
-    let host = cpu_time() - host_before;
     let device = client.with_device(|_| cpu_time()).unwrap() - device_before;
-    // Well below a millisecond on a quiet machine.
-    let most = Duration::from_millis(20);
-    assert!(
-        host < most && device < most,
-        "idle for a second: host {host:?}, NIC {device:?}"
-    );
-    client.stack().close(Instant::now(), id).unwrap();
-    run_until(&mut client, |stack, _| stack.sockets().next().is_none());
-    server.join().unwrap();
+    (cpu_time() - host_before, device)
 }
 
 #[test]

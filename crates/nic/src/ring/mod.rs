@@ -1,7 +1,7 @@
 //! What host and NIC share: rings of descriptors in one block of memory per function, and regions of
 //! registered memory.
 //!
-//! [`function`] makes both sides. Everything in the block is at a fixed offset from its start and nothing in it
+//! [`function()`] makes both sides. Everything in the block is at a fixed offset from its start and nothing in it
 //! is a pointer, so that host and NIC may live in different processes.
 //!
 //! ```text
