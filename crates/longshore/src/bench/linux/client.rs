@@ -40,6 +40,8 @@ pub fn run(settings: &Settings, source: &Source, identity: &Identity) -> anyhow:
             rounds.receive.push(received);
         }
     }
+    transmit.close()?;
+    receive.close()?;
     Ok(rounds)
 }
 
@@ -67,6 +69,12 @@ impl Connection {
             position: 0,
             buffer: vec![0; 1 << 18],
         })
+    }
+
+    fn close(&mut self) -> anyhow::Result<()> {
+        self.stream.conn.send_close_notify();
+        self.stream.flush()?;
+        Ok(())
     }
 
     /// Sends a round's bytes, until the peer says that it has them all.

@@ -5,7 +5,9 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use host::{Cidr, Event, ListenOptions, Offload, SocketError, SocketId, Stack, StackConfig};
+use host::{
+    Cidr, CloseReason, Event, ListenOptions, Offload, SocketError, SocketId, Stack, StackConfig,
+};
 use nic::ring::{FunctionConfig, RegionId};
 use nic::{FrameMeta, Nic, NicConfig, WireCapabilities};
 use port::impair::{Impair, Impairment, Impairments};
@@ -227,6 +229,10 @@ fn would_block(result: Result<usize, SocketError>) -> anyhow::Result<Option<usiz
     match result {
         Ok(len) => Ok(Some(len)),
         Err(SocketError::WouldBlock | SocketError::NotConnected) => Ok(None),
+        // Linux's thread has ended; whether that was all right is for it to say.
+        Err(SocketError::Closed(
+            CloseReason::Graceful | CloseReason::Reset | CloseReason::Truncated,
+        )) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
