@@ -4,6 +4,7 @@
 mod scenarios;
 
 use host::Offload;
+use port::impair::Impairment;
 use proptest::prelude::*;
 use scenarios::{cases, link, operations, reads, suites};
 use sim::Suite;
@@ -179,4 +180,34 @@ fn sequence_numbers_that_wrap_in_mid_record_change_nothing() {
             .expect("the socket is still there");
         assert!(tls.records_full >= 1_000_000 / 16_384, "{tls:?}");
     }
+}
+
+/// Else the property above would prove nothing: the NIC finds the forged headers, and asks about them in vain.
+#[test]
+fn a_nic_that_has_lost_its_place_takes_forged_headers_for_real_ones() {
+    let mut in_vain = 0;
+    for seed in 0..12 {
+        let scenario = Scenario {
+            seed,
+            link: Impairment {
+                loss: 0.05,
+                ..Impairment::default()
+            },
+            plant: (0..40)
+                .map(|n| Plant {
+                    side: Side::Client,
+                    at: n * 16_384 + 300,
+                    length: 700,
+                    count: 20,
+                })
+                .collect(),
+            ..bulk(Suite::DEFAULT, Keys::Installed, Operation::Write(600_000))
+        };
+        let outcomes =
+            compare(&scenario, &[Offload::Both]).unwrap_or_else(|error| panic!("{seed}: {error}"));
+        let asked = outcomes[1].counter(Side::Server, "rx_tls_resync_req_end");
+        let confirmed = outcomes[1].counter(Side::Server, "rx_tls_resync_res_ok");
+        in_vain += asked - confirmed;
+    }
+    assert!(in_vain > 0, "no forged header was ever asked about");
 }

@@ -179,6 +179,8 @@ pub struct Resyncs {
     pub confirmed: u64,
     /// Answers that there is none.
     pub refused: u64,
+    /// Answers, of either kind, that came when the NIC had found its way already.
+    pub late: u64,
 }
 
 impl Resyncs {
@@ -188,6 +190,7 @@ impl Resyncs {
             asked: self.asked - before.asked,
             confirmed: self.confirmed - before.confirmed,
             refused: self.refused - before.refused,
+            late: self.late - before.late,
         }
     }
 }

@@ -95,6 +95,7 @@ pub fn resyncs(counters: &nic::Counters) -> Resyncs {
         asked: counters.rx_tls_resync_req_end,
         confirmed: counters.rx_tls_resync_res_ok,
         refused: counters.rx_tls_resync_res_retry,
+        late: counters.rx_tls_resync_res_skip,
     }
 }
 

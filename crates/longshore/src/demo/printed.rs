@@ -80,6 +80,7 @@ fn records(cases: &[Case]) -> Table {
         "resyncs asked",
         "confirmed",
         "refused",
+        "too late",
     ]);
     for case in cases {
         let Some(records) = case.records else {
@@ -93,6 +94,7 @@ fn records(cases: &[Case]) -> Table {
             resyncs.asked,
             resyncs.confirmed,
             resyncs.refused,
+            resyncs.late,
         ];
         table.row(
             std::iter::once(label(case.mode).to_owned())

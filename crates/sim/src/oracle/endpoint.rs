@@ -256,6 +256,17 @@ impl Endpoint {
                 self.finish();
                 true
             }
+            Operation::SetOffload(offload) => {
+                if self.offload != Offload::None {
+                    match stack.set_offload(now, socket, offload) {
+                        Ok(()) | Err(SocketError::Closed(_)) => {}
+                        Err(SocketError::WouldBlock) => return false,
+                        Err(error) => panic!("{:?} changes its offload: {error}", self.side),
+                    }
+                }
+                self.finish();
+                true
+            }
             Operation::Wait(time) => {
                 let until = *self.waits_until.get_or_insert(now + time);
                 if now < until {

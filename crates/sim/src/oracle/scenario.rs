@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use host::Offload;
 use port::impair::Impairment;
 
 use super::Plant;
@@ -41,6 +42,8 @@ pub enum Operation {
         /// Whether the peer is asked.
         request_peer: bool,
     },
+    /// Changes what the NIC does; nothing in a run that is all software.
+    SetOffload(Offload),
     /// Lets virtual time go by.
     Wait(Duration),
     /// Waits until it has read so many bytes in all.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use host::Offload;
 use port::impair::Impairment;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
@@ -83,6 +84,8 @@ fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         6 => size().prop_map(Operation::Write),
         4 => size().prop_map(Operation::Send),
+        1 => prop::sample::select(vec![Offload::None, Offload::Tx, Offload::Rx, Offload::Both])
+            .prop_map(Operation::SetOffload),
         1 => (0u64..300_000).prop_map(|micros| Operation::Wait(Duration::from_micros(micros))),
     ]
 }
