@@ -95,33 +95,19 @@ impl Stream {
         }
     }
 
-    /// Whether `len` bytes from `offset` on are there and the NIC has decrypted them all under the keys of `epoch`.
+    /// Whether the first `len` bytes are there and the NIC has decrypted them all under the keys of `epoch`.
     #[inline]
-    pub fn is_decrypted(&self, mut offset: u32, mut len: u32, epoch: u16) -> bool {
+    pub fn is_decrypted(&self, mut len: u32, epoch: u16) -> bool {
         for segment in &self.segments {
-            let size = segment.len();
-            if offset >= size {
-                offset -= size;
-                continue;
-            }
             if segment.decrypted != Some(epoch) {
                 return false;
             }
-            if size - offset >= len {
+            if segment.len() >= len {
                 return true;
             }
-            len -= size - offset;
-            offset = 0;
+            len -= segment.len();
         }
         false
-    }
-
-    /// Whether the NIC has decrypted the first byte.
-    #[inline]
-    pub fn begins_decrypted(&self) -> bool {
-        self.segments
-            .front()
-            .is_some_and(|front| front.decrypted.is_some())
     }
 
     /// Copies bytes from `offset` on without consuming them; answers how many there were.
@@ -130,7 +116,7 @@ impl Stream {
         let from = offset as usize;
         match self.segments.front() {
             Some(front) if from + out.len() <= front.buffer.len() => {
-                out.copy_from_slice(&front.buffer[from..from + out.len()]);
+                wire::bulk::copy(&front.buffer[from..from + out.len()], out);
                 out.len()
             }
             _ => self.peek_across(offset, out),

@@ -77,15 +77,8 @@ impl Session {
                 self.settle(wanted as u32, stream, consumed);
                 continue;
             }
-            if stream.begins_decrypted() {
-                // Nothing is left to do with the bytes but to copy them: first all the bookkeeping, then the copies, so
-                // that neither finds its cache lines taken by the other.
-                if let Err(reason) = self.open_batch(stream, buffer.len() - done, consumed, out) {
-                    return (done, Some(reason));
-                }
-                if self.opened.is_empty() {
-                    break;
-                }
+            if let Some(len) = self.read_decrypted(stream, &mut buffer[done..], consumed, out) {
+                done += len;
                 continue;
             }
             match self.open_next(stream, Some(&mut buffer[done..]), consumed, out) {
@@ -155,71 +148,58 @@ impl Session {
         None
     }
 
-    /// Opens records in place until they have `wanted` bytes of content, or none is left.
-    fn open_batch(
+    /// The short way for the most common record: the NIC has decrypted all of it under the current keys, it carries
+    /// application data, and that fits. Answers how much it was; `None` if it is not such a record.
+    ///
+    /// The content is copied before its type, which comes after it, is looked at: the bytes are fetched from memory once
+    /// and in order.
+    #[inline]
+    fn read_decrypted(
         &mut self,
         stream: &mut Stream,
-        wanted: usize,
+        buffer: &mut [u8],
         consumed: &mut u32,
         out: &mut Outgoing<'_>,
-    ) -> Result<(), CloseReason> {
-        let mut content = 0;
-        while content < wanted {
-            if let Some(opened) = self.open_decrypted(stream, out) {
-                content += opened as usize;
-                continue;
-            }
-            match self.open_next(stream, None, consumed, out) {
-                Outcome::Opened | Outcome::Direct(_) => {
-                    content += self.opened.back().map_or(0, |open| open.content as usize);
-                }
-                Outcome::Nothing => break,
-                Outcome::Failed(reason) if content == 0 => return Err(reason),
-                // Told when what came before it has been read.
-                Outcome::Failed(_) => break,
-            }
-        }
-        Ok(())
-    }
-
-    /// The short way for the most common record: the NIC has decrypted all of it under the current keys, and it carries
-    /// application data. Answers how much; `None` if it is not such a record.
-    #[inline]
-    fn open_decrypted(&mut self, stream: &Stream, out: &mut Outgoing<'_>) -> Option<u32> {
-        if self.peer_closed || self.failed.is_some() {
+    ) -> Option<usize> {
+        if self.peer_closed || self.failed.is_some() || !self.reader.nic_agrees() {
             return None;
         }
-        let offset = self.opened_len;
         let mut header = [0; HEADER_LEN];
-        if stream.peek(offset, &mut header) < HEADER_LEN {
+        if stream.peek(0, &mut header) < HEADER_LEN {
             return None;
         }
-        let len = self.reader.next_len(&header).ok()??;
-        if !stream.is_decrypted(offset, len as u32, self.reader.epoch()) {
+        let len = match self.last_header {
+            (last, len) if last == header => len,
+            _ => self.reader.next_len(&header).ok()??,
+        };
+        self.last_header = (header, len);
+        if !stream.is_decrypted(len as u32, self.reader.epoch()) {
             return None;
         }
+        let content = self.reader.content_range(len)?;
+        let buffer = buffer.get_mut(..content.len())?;
+        stream.peek(content.start as u32, buffer);
         let mut kind = [0];
-        stream.peek(offset + self.reader.type_offset(len) as u32, &mut kind);
+        stream.peek(self.reader.type_offset(len) as u32, &mut kind);
         if let Some(post_handshake) = &mut self.post_handshake {
             let index = self.reader.record_index();
             post_handshake
                 .handle_record(index, ContentType::APPLICATION_DATA, [])
                 .ok()?;
         }
-        self.reader.note_record(stream.start() + offset);
-        let content = self.reader.open_decrypted(len, kind[0])?;
+        if self.questions > 0 {
+            // Else nobody asks: the NIC loses its way only where it leaves bytes as they came.
+            self.reader.note_record(stream.start());
+        }
+        self.reader.open_decrypted(len, kind[0])?;
+        stream.skip(len as u32);
+        *consumed += len as u32;
         self.stats.full += 1;
         out.counters.tls_rx_records_full += 1;
-        self.opened.push_back(Open {
-            skip: content.start as u32,
-            content: content.len() as u32,
-            tail: (len - content.end) as u32,
-        });
-        self.opened_len += len as u32;
         if self.questions > 0 {
             self.answer_resyncs(out.driver);
         }
-        Some(content.len() as u32)
+        Some(content.len())
     }
 
     /// Accounts for `taken` bytes of the first open record's content, which were consumed with what was before them; the

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use l5p::tls::{
-    Algorithm, CryptoInfo, MsgState, PostHandshake, Reader, ResyncAnswer, Version, Writer,
+    Algorithm, CryptoInfo, HEADER_LEN, MsgState, PostHandshake, Reader, ResyncAnswer, Version,
+    Writer,
 };
 use nic::ring::{ContextId, Direction};
 use tcp::{Connection, SendQueue};
@@ -46,6 +47,8 @@ pub(crate) struct Session {
     pub(super) receive: Option<ContextId>,
     /// Records opened in place and not yet consumed, from the stream's start on.
     pub(super) opened: VecDeque<Open>,
+    /// The header of the record read last, and that record's length: records come in runs of one length.
+    pub(super) last_header: ([u8; HEADER_LEN], usize),
     /// Bytes of the stream that `opened` covers.
     pub(super) opened_len: u32,
     /// The peer has sent close_notify.
@@ -94,6 +97,7 @@ impl Session {
             former: VecDeque::new(),
             receive: None,
             opened: VecDeque::new(),
+            last_header: ([0; HEADER_LEN], 0),
             opened_len: 0,
             peer_closed: false,
             peer_alert: None,

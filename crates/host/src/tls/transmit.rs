@@ -1,6 +1,6 @@
 //! Making records out of what the application writes.
 
-use l5p::tls::{Alert, ContentType};
+use l5p::tls::{Alert, ContentType, HEADER_LEN, Layout};
 use nic::ring::{ContextId, RegionId, Slice};
 
 use super::session::{Outgoing, Session};
@@ -88,22 +88,38 @@ impl Session {
             taken += content.len();
         }
         let mut buffer = out.driver.take_tail(len).ok_or(Refused::NoMemory)?;
-        let mut start = out.send.end();
-        let mut rest = &mut buffer[..];
+        let (start, mut at) = (out.send.end(), 0);
+        // First all the bookkeeping, then the copies, which take the cache from it.
+        let mut layout: Option<(usize, Layout)> = None;
         for content in data[..taken].chunks(most) {
-            let layout = self
-                .writer
-                .record_layout(ContentType::APPLICATION_DATA, content.len());
-            let (header, after) = rest.split_at_mut(layout.header().len());
-            let (body, after) = after.split_at_mut(content.len());
-            let (trailer, after) = after.split_at_mut(layout.trailer().len());
-            header.copy_from_slice(layout.header());
-            wire::bulk::copy(content, body);
-            trailer.copy_from_slice(layout.trailer());
-            start += self.writer.commit(start, content.len()).len;
+            // Records of one length look the same, but for explicit nonces.
+            let layout = match &layout {
+                Some((len, layout))
+                    if *len == content.len() && layout.header().len() == HEADER_LEN =>
+                {
+                    layout
+                }
+                _ => {
+                    let kind = ContentType::APPLICATION_DATA;
+                    let fresh = self.writer.record_layout(kind, content.len());
+                    &layout.insert((content.len(), fresh)).1
+                }
+            };
+            let (header, trailer) = (layout.header(), layout.trailer());
+            let body = at + header.len();
+            buffer[at..body].copy_from_slice(header);
+            buffer[body + content.len()..][..trailer.len()].copy_from_slice(trailer);
+            at += self.writer.commit(start + at as u32, content.len()).len as usize;
             self.stats.sent += 1;
             out.counters.tls_tx_records_device += 1;
-            rest = after;
+        }
+        let mut records = &mut buffer[..];
+        for content in data[..taken].chunks(most) {
+            let len = self.writer.record_len(content.len());
+            let (record, rest) = records.split_at_mut(len);
+            let body = self.writer.record_header_len();
+            wire::bulk::copy(content, &mut record[body..body + content.len()]);
+            records = rest;
         }
         out.send.push(Payload::buffer(buffer, Some(context), false));
         out.tcp.queue(out.now, len);

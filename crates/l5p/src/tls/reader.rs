@@ -246,6 +246,12 @@ impl Reader {
         }
     }
 
+    /// Whether the NIC is known to number the next record as we do, so that what it has decrypted needs no further check.
+    #[inline]
+    pub fn nic_agrees(&self) -> bool {
+        self.nic_agrees
+    }
+
     /// Where a record of `len` bytes has its content, if it is not padded. `None` when it is too short for any.
     #[inline]
     pub fn content_range(&self, len: usize) -> Option<Range<usize>> {
@@ -261,7 +267,7 @@ impl Reader {
     pub fn open_decrypted(&mut self, len: usize, content_type: u8) -> Option<Range<usize>> {
         let content = self.content_range(len)?;
         let usual = content_type == ContentType::APPLICATION_DATA.0;
-        if !usual || content.len() > self.max_plaintext {
+        if !usual || !self.nic_agrees || content.len() > self.max_plaintext {
             return None;
         }
         self.sequence += 1;
