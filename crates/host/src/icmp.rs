@@ -54,9 +54,9 @@ impl Stack {
                         self.path_shrank(now, quoted, mtu, 40);
                     }
                     Unreachable::Port | Unreachable::Protocol => {
-                        self.unreachable(now, quoted, CloseReason::Refused);
+                        self.unreachable(quoted, CloseReason::Refused);
                     }
-                    _ => self.unreachable(now, quoted, CloseReason::Unreachable),
+                    _ => self.unreachable(quoted, CloseReason::Unreachable),
                 }
             }
             Ok(_) => {}
@@ -97,7 +97,7 @@ impl Stack {
                     } else {
                         CloseReason::Unreachable
                     };
-                    self.unreachable(now, quoted, reason);
+                    self.unreachable(quoted, reason);
                 }
             }
             Ok(_) => {}
@@ -168,7 +168,7 @@ impl Stack {
     }
 
     /// RFC 5461 §4: an error ends a connection that is being opened; an established one sees to itself.
-    fn unreachable(&mut self, now: Instant, quoted: Quoted, reason: CloseReason) {
+    fn unreachable(&mut self, quoted: Quoted, reason: CloseReason) {
         let Some(id) = self.find_quoted(&quoted) else {
             return;
         };
@@ -178,7 +178,7 @@ impl Stack {
             .get(id)
             .is_some_and(|socket| opening(socket.tcp.state()))
         {
-            self.reset(now, id, reason);
+            self.reset(id, reason);
         }
     }
 

@@ -42,7 +42,7 @@ impl Stack {
                 context,
                 tcpsn,
                 error,
-            } => self.take_refusal(now, context, tcpsn, error),
+            } => self.take_refusal(context, tcpsn, error),
         }
     }
 
@@ -258,16 +258,10 @@ impl Stack {
     }
 
     /// The NIC did not do what a descriptor asked for.
-    fn take_refusal(
-        &mut self,
-        now: Instant,
-        context: Option<ContextId>,
-        tcpsn: SeqNum,
-        error: ErrorCode,
-    ) {
+    fn take_refusal(&mut self, context: Option<ContextId>, tcpsn: SeqNum, error: ErrorCode) {
         let Some(context) = context else {
             if error == ErrorCode::SourceFaulted {
-                self.end_faulted(now);
+                self.end_faulted();
             }
             return;
         };
@@ -307,13 +301,13 @@ impl Stack {
                 let reason = self.source_reason(id, tcpsn, |name, offset| {
                     CloseReason::SourceChanged { name, offset }
                 });
-                self.reset(now, id, reason);
+                self.reset(id, reason);
             }
             ErrorCode::SourceFaulted => {
                 let reason = self.source_reason(id, tcpsn, |name, offset| {
                     CloseReason::SourceGone { name, offset }
                 });
-                self.reset(now, id, reason);
+                self.reset(id, reason);
             }
             _ => {}
         }
@@ -347,7 +341,7 @@ impl Stack {
     }
 
     /// Ends every connection that sends from memory which is gone.
-    fn end_faulted(&mut self, now: Instant) {
+    fn end_faulted(&mut self) {
         let regions = &self.core.driver.regions;
         let faulted: Vec<(SocketId, SeqNum)> = self
             .sockets
@@ -368,7 +362,7 @@ impl Stack {
                 name,
                 offset,
             });
-            self.reset(now, id, reason);
+            self.reset(id, reason);
         }
     }
 }

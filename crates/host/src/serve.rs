@@ -219,7 +219,7 @@ impl Stack {
                 }
             };
             core.meter.switch(Component::Driver);
-            let posted = core.post(now, socket, &mut unsent);
+            let posted = core.post(socket, &mut unsent);
             core.meter.switch(Component::Tcp);
             match posted {
                 Ok(()) => sent = true,
@@ -240,7 +240,7 @@ impl Stack {
                         Fallback::NoMemory => return sent,
                         Fallback::Impossible(reason) => {
                             core.counters.driver_tx_withheld += 1;
-                            self.reset(now, id, reason);
+                            self.reset(id, reason);
                             return true;
                         }
                     }
@@ -250,14 +250,14 @@ impl Stack {
                     let reason = CloseReason::Device(
                         "a segment belongs to no TLS record that is known".into(),
                     );
-                    self.reset(now, id, reason);
+                    self.reset(id, reason);
                     return true;
                 }
                 Err(Stopped::SourceGone(seq)) => {
                     let reason = self.source_reason(id, seq, |name, offset| {
                         CloseReason::SourceGone { name, offset }
                     });
-                    self.reset(now, id, reason);
+                    self.reset(id, reason);
                     return true;
                 }
             }
@@ -267,7 +267,7 @@ impl Stack {
     }
 
     /// Ends a connection that cannot go on, by a reset.
-    pub(crate) fn reset(&mut self, now: Instant, id: SocketId, reason: CloseReason) {
+    pub(crate) fn reset(&mut self, id: SocketId, reason: CloseReason) {
         self.end(id, reason);
         if self
             .core
@@ -281,7 +281,6 @@ impl Stack {
             socket.tcp.abort();
             self.core.mark_ready(id, socket);
         }
-        let _ = now;
     }
 
     /// Ends a connection whose TLS session has failed: the alert that is queued still goes out, then a FIN.
@@ -384,17 +383,11 @@ impl Core {
 
     /// Posts a segment, or what is left of it.
     #[inline]
-    fn post(
-        &mut self,
-        now: Instant,
-        socket: &mut Socket,
-        unsent: &mut Unsent,
-    ) -> Result<(), Stopped> {
+    fn post(&mut self, socket: &mut Socket, unsent: &mut Unsent) -> Result<(), Stopped> {
         let Some(next_hop) = socket.hop.and_then(|hop| self.neighbours.mac_now(hop)) else {
             // The neighbour was forgotten while the segment waited: TCP sends it again.
             return Ok(());
         };
-        let _ = now;
         let link = Link {
             flow: socket.flow,
             next_hop,

@@ -1,9 +1,9 @@
 //! Two hosts with a NIC each, and the link between them.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use host::{Cidr, Stack, StackConfig};
+use host::{Cidr, ListenOptions, SocketId, Stack, StackConfig};
 use nic::ring::FunctionConfig;
 use nic::{Nic, NicConfig};
 use port::impair::{Impair, Impairment, Impairments};
@@ -238,6 +238,26 @@ impl World {
             moved = true;
         }
         moved
+    }
+
+    /// Connects host 0 to host 1 at `port`; answers both ends, at rest.
+    ///
+    /// # Panics
+    /// When the port is taken or the connection does not come about.
+    pub fn connect(&mut self, port: u16, ipv6: bool) -> (SocketId, SocketId) {
+        let address = SocketAddr::new(Self::address(1, ipv6), port);
+        let listener = self.stacks[1].listen(address, ListenOptions::default());
+        let listener = listener.expect("the port is free");
+        let sender = self.stacks[0].connect(self.now, address);
+        let sender = sender.expect("a port to connect from is free");
+        let receiver = loop {
+            if let Some(receiver) = self.stacks[1].accept(listener) {
+                break receiver;
+            }
+            assert!(self.step() || self.advance(), "the connection is stuck");
+        };
+        self.settle();
+        (sender, receiver)
     }
 
     fn next_wake(&self) -> Option<Instant> {

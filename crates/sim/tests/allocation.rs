@@ -1,11 +1,10 @@
 //! In steady state no packet costs an allocation: neither in a host, nor in a NIC, nor on the link.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use host::{Event, ListenOptions, Offload, SocketError, SocketId};
+use host::{Event, Offload, SocketError, SocketId};
 use sim::{Suite, World, WorldConfig};
 
 struct Counting;
@@ -44,22 +43,7 @@ struct Pair {
 /// A connection from host 0 to host 1, with TLS unless `offload` is `None`.
 fn connect(offload: Option<Offload>) -> Pair {
     let mut world = World::new(WorldConfig::default());
-    let address = SocketAddr::new(World::address(1, false), 1000);
-    let listener = world
-        .stack(1)
-        .listen(address, ListenOptions::default())
-        .unwrap();
-    let now = world.now();
-    let sender = world.stack(0).connect(now, address).unwrap();
-    let receiver = loop {
-        if let Some(receiver) = world.stack(1).accept(listener) {
-            break receiver;
-        }
-        if !world.step() {
-            assert!(world.advance());
-        }
-    };
-    world.settle();
+    let (sender, receiver) = world.connect(1000, false);
     if let Some(offload) = offload {
         let [out, back] = [1, 2].map(|seed| Suite::DEFAULT.keys(seed));
         let now = world.now();

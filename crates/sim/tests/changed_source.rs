@@ -3,12 +3,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::{CloseReason, Event, ListenOptions, Offload, SocketError, SocketId};
+use host::{CloseReason, Event, Offload, SocketError, SocketId};
 use nic::ring::{Region, Slice};
 use port::impair::Impairment;
 use sim::{Suite, World, WorldConfig};
@@ -38,22 +37,7 @@ fn data() -> Vec<u8> {
 
 fn fixture(suite: Suite) -> Fixture {
     let mut world = World::new(WorldConfig::default());
-    let address = SocketAddr::new(World::address(1, false), 1000);
-    let listener = world
-        .stack(1)
-        .listen(address, ListenOptions::default())
-        .unwrap();
-    let now = world.now();
-    let sender = world.stack(0).connect(now, address).unwrap();
-    let receiver = loop {
-        if let Some(receiver) = world.stack(1).accept(listener) {
-            break receiver;
-        }
-        if !world.step() {
-            assert!(world.advance());
-        }
-    };
-    world.settle();
+    let (sender, receiver) = world.connect(1000, false);
     let [out, back] = [1, 2].map(|seed| suite.keys(seed));
     let now = world.now();
     world

@@ -1,10 +1,9 @@
 //! Somebody on the path changes packets, checksums and all.
 
 use std::cell::Cell;
-use std::net::SocketAddr;
 use std::rc::Rc;
 
-use host::{CloseReason, Event, ListenOptions, Offload, SocketError, SocketId};
+use host::{CloseReason, Event, Offload, SocketError, SocketId};
 use l5p::tls::Alert;
 use sim::{Suite, World, WorldConfig};
 
@@ -30,22 +29,7 @@ struct Connection {
 
 fn connect(suite: Suite, offload: Offload) -> Connection {
     let mut world = World::new(WorldConfig::default());
-    let address = SocketAddr::new(World::address(1, true), 1000);
-    let listener = world
-        .stack(1)
-        .listen(address, ListenOptions::default())
-        .unwrap();
-    let now = world.now();
-    let sender = world.stack(0).connect(now, address).unwrap();
-    let receiver = loop {
-        if let Some(receiver) = world.stack(1).accept(listener) {
-            break receiver;
-        }
-        if !world.step() {
-            assert!(world.advance());
-        }
-    };
-    world.settle();
+    let (sender, receiver) = world.connect(1000, true);
     let [out, back] = [1, 2].map(|seed| suite.keys(seed));
     let now = world.now();
     world

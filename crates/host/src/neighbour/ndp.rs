@@ -145,7 +145,7 @@ impl Stack {
                 self.lose_segments(now, id);
             } else {
                 socket.awaits_hop = false;
-                self.reset(now, id, CloseReason::Unreachable);
+                self.reset(id, CloseReason::Unreachable);
             }
         }
     }

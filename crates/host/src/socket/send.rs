@@ -17,17 +17,18 @@ impl Stack {
     /// make better ones.
     pub fn write(&mut self, now: Instant, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
         let before = self.core.meter.switch(Component::Tcp);
-        let written = self.write_with(now, id, data.is_empty(), |socket, core, room| match &socket
-            .tls
-        {
-            Tls::Open(_) => {
-                core.meter.switch(Component::L5);
-                let (session, _, mut out) = parts(now, socket, core);
-                let written = session.map_or(Ok(0), |session| session.write(data, room, &mut out));
-                core.meter.switch(Component::Tcp);
-                written
+        let written = self.write_with(id, data.is_empty(), |socket, core, room| {
+            match &socket.tls {
+                Tls::Open(_) => {
+                    core.meter.switch(Component::L5);
+                    let (session, _, mut out) = parts(now, socket, core);
+                    let written =
+                        session.map_or(Ok(0), |session| session.write(data, room, &mut out));
+                    core.meter.switch(Component::Tcp);
+                    written
+                }
+                _ => write_plain(now, socket, core, &data[..data.len().min(room as usize)]),
             }
-            _ => write_plain(now, socket, core, &data[..data.len().min(room as usize)]),
         });
         self.core.meter.switch(before);
         written
@@ -48,11 +49,8 @@ impl Stack {
             .iter()
             .try_for_each(|slice| self.core.driver.regions.check(*slice));
         let written = checked.and_then(|()| {
-            self.write_with(
-                now,
-                id,
-                slices.is_empty(),
-                |socket, core, room| match &socket.tls {
+            self.write_with(id, slices.is_empty(), |socket, core, room| {
+                match &socket.tls {
                     Tls::Open(_) => {
                         core.meter.switch(Component::L5);
                         let (session, _, mut out) = parts(now, socket, core);
@@ -63,8 +61,8 @@ impl Stack {
                         written
                     }
                     _ => Ok(queue_slices(now, socket, core, slices, room)),
-                },
-            )
+                }
+            })
         });
         self.core.meter.switch(before);
         written
@@ -72,7 +70,6 @@ impl Stack {
 
     fn write_with(
         &mut self,
-        now: Instant,
         id: SocketId,
         is_empty: bool,
         write: impl FnOnce(&mut Socket, &mut Core, u32) -> Result<usize, Refused>,
@@ -108,7 +105,7 @@ impl Stack {
                     name,
                     offset: slice.offset,
                 };
-                self.reset(now, id, reason.clone());
+                self.reset(id, reason.clone());
                 Err(SocketError::Closed(reason))
             }
         }

@@ -278,7 +278,7 @@ impl Session {
             Err(error) => return self.fail(error, out),
         };
         self.count(&opened, out);
-        let outcome = self.take_content(&opened, offset, len, stream, output, out);
+        let outcome = self.take_content(&opened, offset, stream, output, out);
         if !matches!(outcome, Outcome::Failed(_)) {
             match opened.content {
                 Location::Output(_) => {
@@ -318,7 +318,6 @@ impl Session {
         &mut self,
         opened: &Opened,
         offset: u32,
-        _len: u32,
         stream: &Stream,
         output: Option<&mut [u8]>,
         out: &mut Outgoing<'_>,
