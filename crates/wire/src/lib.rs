@@ -22,6 +22,7 @@ pub mod flow;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
+pub mod nvme;
 pub mod packet;
 pub mod tcp;
 pub mod tls;

@@ -5,6 +5,7 @@ mod corpus;
 mod icmp;
 mod ip;
 mod link;
+mod nvme_pages;
 mod packet;
 mod samples;
 mod seq;

@@ -1,0 +1,7 @@
+//! NVMe/TCP.
+
+pub mod identify;
+pub mod log;
+mod nqn;
+
+pub use nqn::Nqn;
