@@ -8,5 +8,6 @@ pub mod nic_receive;
 pub mod replay;
 pub mod tcp_endpoint;
 pub mod wire_icmp;
+pub mod wire_nvme;
 pub mod wire_packet;
 pub mod wire_tcp_options;

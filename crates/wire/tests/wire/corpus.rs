@@ -4,6 +4,8 @@
 mod replay;
 #[path = "../../../../fuzz/src/wire_icmp.rs"]
 mod wire_icmp;
+#[path = "../../../../fuzz/src/wire_nvme.rs"]
+mod wire_nvme;
 #[path = "../../../../fuzz/src/wire_packet.rs"]
 mod wire_packet;
 #[path = "../../../../fuzz/src/wire_tcp_options.rs"]
@@ -14,4 +16,5 @@ fn stored_inputs_find_nothing() {
     replay::replay("wire_packet", wire_packet::run);
     replay::replay("wire_tcp_options", wire_tcp_options::run);
     replay::replay("wire_icmp", wire_icmp::run);
+    replay::replay("wire_nvme", wire_nvme::run);
 }
