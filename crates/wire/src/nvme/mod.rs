@@ -14,6 +14,7 @@
 //! queue entries are bytes in it.
 
 mod capsule;
+pub mod command;
 mod connection;
 mod data;
 mod framing;
