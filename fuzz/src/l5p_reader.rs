@@ -3,8 +3,8 @@
 
 use l5p::Walker;
 use l5p::tls::{
-    Algorithm, ContentType, CryptoInfo, Direction, Engine, Location, MAX_PLAINTEXT, Output, Piece,
-    Reader, TlsError, Version, Writer,
+    Algorithm, ContentType, ContextTag, CryptoInfo, Direction, Engine, Location, MAX_PLAINTEXT,
+    Output, Piece, Reader, TlsError, Version, Writer,
 };
 
 const VERSIONS: [Version; 2] = [Version::Tls12, Version::Tls13];
@@ -48,7 +48,10 @@ pub fn run(data: &[u8]) {
     if let Ok(Some(len)) = reader.next_len(&theirs)
         && len <= theirs.len()
     {
-        let mark = (decrypted & 1 != 0).then_some(u16::from(decrypted >> 1));
+        let mark = (decrypted & 1 != 0).then_some(ContextTag {
+            epoch: u16::from(decrypted >> 1),
+            number: 1,
+        });
         let piece = Piece {
             data: &mut theirs[..len],
             decrypted: mark,
@@ -81,7 +84,10 @@ fn open(
         .enumerate()
         .map(|(n, data)| Piece {
             data,
-            decrypted: is_decrypted(n).then_some(0),
+            decrypted: is_decrypted(n).then_some(ContextTag {
+                epoch: 0,
+                number: 1,
+            }),
         })
         .collect();
     let mut output = vec![0; room.unwrap_or(0)];

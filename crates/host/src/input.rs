@@ -114,10 +114,10 @@ impl Stack {
         if let Some(data) = received.data
             && !socket.deaf
         {
-            let context = offloaded.and_then(|context| core.driver.contexts.get(context));
+            let context = offloaded.and_then(|context| core.driver.contexts.get_received(context));
             let decrypted = context
                 .filter(|shadow| shadow.socket == id)
-                .map(|shadow| shadow.epoch);
+                .and_then(|shadow| shadow.tag);
             frame.advance(parsed.payload_offset as u32 + data.skip);
             frame.truncate(data.len);
             let buffer = if data.len <= COPY_BELOW {

@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use l5p::tls::{
-    Algorithm, ContentType, CryptoInfo, Direction, Engine, MAX_PLAINTEXT, Output, Piece, Reader,
-    Version, Writer,
+    Algorithm, ContentType, ContextTag, CryptoInfo, Direction, Engine, MAX_PLAINTEXT, Output,
+    Piece, Reader, Version, Writer,
 };
 use l5p::{Layer5, Walker};
 use rustix::time::{ClockId, clock_gettime};
@@ -21,6 +21,11 @@ const ALGORITHMS: [(Algorithm, &str); 3] = [
 ];
 
 const DATA: ContentType = ContentType::APPLICATION_DATA;
+
+const FIRST: ContextTag = ContextTag {
+    epoch: 0,
+    number: 1,
+};
 
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(200);
@@ -167,7 +172,7 @@ fn mixed_speed() -> f64 {
             .enumerate()
             .map(|(i, data)| Piece {
                 data,
-                decrypted: (i % 2 == 1).then_some(0),
+                decrypted: (i % 2 == 1).then_some(FIRST),
             })
             .collect();
         let opened = reader.open(&mut pieces, Output::To(&mut output));
@@ -212,7 +217,7 @@ fn full_offload_time() -> f64 {
         black_box(len);
         let mut packets = record.chunks_mut(1448).map(|data| Piece {
             data,
-            decrypted: Some(0),
+            decrypted: Some(FIRST),
         });
         let mut pieces: [Piece<'_>; 12] =
             std::array::from_fn(|_| packets.next().expect("12 packets"));

@@ -4,7 +4,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use l5p::tls::{
-    Algorithm, ContentType, CryptoInfo, Direction, Engine, Output, Piece, Reader, Version, Writer,
+    Algorithm, ContentType, ContextTag, CryptoInfo, Direction, Engine, Output, Piece, Reader,
+    Version, Writer,
 };
 use l5p::{Layer5, Walker};
 use wire::SeqNum;
@@ -33,6 +34,10 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 const DATA: ContentType = ContentType::APPLICATION_DATA;
+const FIRST: ContextTag = ContextTag {
+    epoch: 0,
+    number: 1,
+};
 
 #[test]
 fn a_running_connection_does_not_allocate() {
@@ -114,7 +119,7 @@ impl Connection {
             let mut pieces = [
                 Piece {
                     data: head,
-                    decrypted: (i % 2 == 0).then_some(0),
+                    decrypted: (i % 2 == 0).then_some(FIRST),
                 },
                 Piece {
                     data: tail,

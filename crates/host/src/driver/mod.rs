@@ -14,7 +14,7 @@ mod shadow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use l5p::tls::CryptoInfo;
+use l5p::tls::{ContextTag, CryptoInfo};
 use nic::ring::{ContextId, Direction, HostFunction, HostQueue, Region, SendDescriptor, Slice};
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
@@ -109,7 +109,8 @@ impl Driver {
         &self.arena
     }
 
-    /// Asks the NIC for a context whose first message begins at `tcpsn` (Listing 1). `None` when the quota is used up.
+    /// Asks the NIC for a context whose first message begins at `tcpsn` (Listing 1); what it decrypts is marked with `tag`.
+    /// `None` when the quota is used up.
     pub fn l5o_create(
         &mut self,
         socket: SocketId,
@@ -117,16 +118,17 @@ impl Driver {
         flow: FlowKey,
         tcpsn: SeqNum,
         crypto: CryptoInfo,
-        epoch: u16,
+        tag: Option<ContextTag>,
     ) -> Option<ContextId> {
         let shadow = Shadow {
             socket,
-            epoch,
+            tag,
             expected: Some(tcpsn),
             frontier: tcpsn,
             failed: false,
             errors: 0,
             erred_at: tcpsn,
+            destroyed: false,
         };
         let context = self.contexts.allocate(shadow)?;
         self.commands.push_back(Command::Create {

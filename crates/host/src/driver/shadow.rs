@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use l5p::tls::ContextTag;
 use nic::ring::ContextId;
 use wire::SeqNum;
 
@@ -12,8 +13,8 @@ use crate::SocketId;
 pub(crate) struct Shadow {
     /// Whose packets it is for.
     pub socket: SocketId,
-    /// The L5 protocol's name for the keys it was made with.
-    pub epoch: u16,
+    /// What the bytes are marked with that a receive context decrypts.
+    pub tag: Option<ContextTag>,
     /// Where the NIC will be once it has done all that was posted; `None` when an error left that unknown.
     pub expected: Option<SeqNum>,
     /// End of what was ever posted, from the context's start on without a hole.
@@ -23,6 +24,8 @@ pub(crate) struct Shadow {
     /// Errors close to one another, the last one with this much of the stream posted.
     pub errors: u8,
     pub erred_at: SeqNum,
+    /// The NIC has been told to destroy it. What it has transformed before may still come.
+    pub destroyed: bool,
 }
 
 impl Shadow {
@@ -80,19 +83,25 @@ impl Contexts {
 
     #[inline]
     pub fn get(&self, id: ContextId) -> Option<&Shadow> {
-        self.shadows.get(id.0 as usize)?.as_ref()
+        self.get_received(id).filter(|shadow| !shadow.destroyed)
     }
 
     #[inline]
     pub fn get_mut(&mut self, id: ContextId) -> Option<&mut Shadow> {
-        self.shadows.get_mut(id.0 as usize)?.as_mut()
+        let shadow = self.shadows.get_mut(id.0 as usize)?.as_mut();
+        shadow.filter(|shadow| !shadow.destroyed)
+    }
+
+    /// The context that a received packet names, which may have been destroyed since.
+    #[inline]
+    pub fn get_received(&self, id: ContextId) -> Option<&Shadow> {
+        self.shadows.get(id.0 as usize)?.as_ref()
     }
 
     /// Gives an id up; its destruction is complete when the send ring has reached `posted`.
     pub fn release(&mut self, id: ContextId, posted: u64) {
-        if let Some(shadow) = self.shadows.get_mut(id.0 as usize)
-            && shadow.take().is_some()
-        {
+        if let Some(shadow) = self.get_mut(id) {
+            shadow.destroyed = true;
             self.resting.push_back((id.0, posted));
         }
     }
@@ -102,6 +111,7 @@ impl Contexts {
         while let Some(&(index, posted)) = self.resting.front()
             && posted <= completed
         {
+            self.shadows[index as usize] = None;
             self.free.push(index);
             self.resting.pop_front();
         }

@@ -1,10 +1,13 @@
-//! Tests of how segments are cut and contexts recovered.
+//! Tests of how contexts are recovered and let go.
 
-use l5p::tls::MsgState;
+use l5p::tls::{ContextTag, MsgState};
 use nic::ring::Verify;
 use wire::SeqNum;
 
+use super::Contexts;
 use super::recovery::Recovery;
+use super::shadow::Shadow;
+use crate::SocketId;
 
 fn message() -> MsgState {
     MsgState {
@@ -47,4 +50,38 @@ fn a_message_of_mutable_memory_that_was_sent_in_part_is_verified_up_to_the_front
 fn a_message_that_was_never_sent_needs_no_proof() {
     let recovery = Recovery::plan(message(), SeqNum(1000), SeqNum(1000), true);
     assert_eq!((recovery.prefix, recovery.verify), (0, Verify::None));
+}
+
+#[test]
+fn what_a_context_had_transformed_before_it_was_destroyed_still_bears_its_mark() {
+    let tag = ContextTag {
+        epoch: 3,
+        number: 9,
+    };
+    let shadow = Shadow {
+        socket: SocketId {
+            index: 0,
+            generation: 0,
+        },
+        tag: Some(tag),
+        expected: None,
+        frontier: SeqNum(0),
+        failed: false,
+        errors: 0,
+        erred_at: SeqNum(0),
+        destroyed: false,
+    };
+    let mut contexts = Contexts::new(1);
+    let id = contexts.allocate(shadow).expect("within the quota");
+    contexts.release(id, 10);
+    assert!(contexts.get(id).is_none() && contexts.get_mut(id).is_none());
+    contexts.wake(9);
+    assert!(contexts.allocate(shadow).is_none());
+    assert_eq!(
+        contexts.get_received(id).and_then(|shadow| shadow.tag),
+        Some(tag)
+    );
+    contexts.wake(10);
+    assert!(contexts.get_received(id).is_none());
+    assert!(contexts.allocate(shadow).is_some());
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use l5p::tls::Piece;
+use l5p::tls::{ContextTag, Piece};
 use tcp::{Accepted, Chunk, Reassembly};
 use wire::SeqNum;
 
@@ -12,8 +12,8 @@ use crate::memory::Buffer;
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub buffer: Buffer,
-    /// The epoch of the keys that the NIC has decrypted them with.
-    pub decrypted: Option<u16>,
+    /// The context of the NIC's that has decrypted them.
+    pub decrypted: Option<ContextTag>,
 }
 
 impl Chunk for Segment {
@@ -95,11 +95,11 @@ impl Stream {
         }
     }
 
-    /// Whether the first `len` bytes are there and the NIC has decrypted them all under the keys of `epoch`.
+    /// Whether the first `len` bytes are there and this context has decrypted them all.
     #[inline]
-    pub fn is_decrypted(&self, mut len: u32, epoch: u16) -> bool {
+    pub fn is_decrypted(&self, mut len: u32, context: ContextTag) -> bool {
         for segment in &self.segments {
-            if segment.decrypted != Some(epoch) {
+            if segment.decrypted != Some(context) {
                 return false;
             }
             if segment.len() >= len {

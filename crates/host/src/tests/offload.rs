@@ -56,6 +56,57 @@ fn offload_can_be_changed_on_the_way() {
 }
 
 #[test]
+fn receive_offload_can_be_switched_while_records_come() {
+    for (seed, loss) in [(3, 0.0), (5, 0.01)] {
+        let mut pair = Pair::new();
+        let (client, server) = pair.secure(&Options::default(), [Offload::Both; 2]);
+        pair.wire = lossy(SERVER, loss, loss, seed);
+        let data = pattern(6_000_000);
+        let (mut written, mut received) = (0, Vec::new());
+        let mut buffer = vec![0; 30_000];
+        let (mut steps, mut modes) = (0, [Offload::None, Offload::Both].into_iter().cycle());
+        assert!(pair.run_until(Duration::from_secs(60), |pair| {
+            let now = pair.now;
+            if let Ok(bytes) = pair.stack(SERVER).write(now, server, &data[written..]) {
+                written += bytes;
+            }
+            steps += 1;
+            if steps % 60 == 0
+                && let Some(mode) = modes.next()
+            {
+                pair.stack(CLIENT)
+                    .set_offload(now, client, mode)
+                    .expect("TLS");
+            }
+            // Not always all that there is, so that records of several contexts wait to be opened.
+            let most = if written == data.len() {
+                usize::MAX
+            } else {
+                steps % 3
+            };
+            for _ in 0..most {
+                let Ok(bytes) = pair.stack(CLIENT).read(now, client, &mut buffer) else {
+                    break;
+                };
+                received.extend_from_slice(&buffer[..bytes]);
+            }
+            received.len() == data.len()
+        }));
+        assert!(received == data);
+        let counts = [
+            "TlsRxRecordsFull",
+            "TlsRxRecordsPartial",
+            "TlsRxRecordsNone",
+        ];
+        let counts = counts.map(|name| pair.counter(CLIENT, name));
+        assert!(
+            counts[0] > 20 && counts[2] > 20,
+            "{counts:?}, {steps} steps"
+        );
+    }
+}
+
+#[test]
 fn records_of_a_context_that_failed_are_encrypted_in_software() {
     let mut pair = Pair::new();
     let (client, server) = pair.secure(&Options::default(), [Offload::Both; 2]);

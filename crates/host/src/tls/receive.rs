@@ -148,8 +148,8 @@ impl Session {
         None
     }
 
-    /// The short way for the most common record: the NIC has decrypted all of it under the current keys, it carries
-    /// application data, and that fits. Answers how much it was; `None` if it is not such a record.
+    /// The short way for the most common record: a context that numbers records as we do has decrypted all of it, it
+    /// carries application data, and that fits. Answers how much it was; `None` if it is not such a record.
     ///
     /// The content is copied before its type, which comes after it, is looked at: the bytes are fetched from memory once
     /// and in order.
@@ -161,7 +161,8 @@ impl Session {
         consumed: &mut u32,
         out: &mut Outgoing<'_>,
     ) -> Option<usize> {
-        if self.peer_closed || self.failed.is_some() || !self.reader.nic_agrees() {
+        let context = self.reader.agreed()?;
+        if self.peer_closed || self.failed.is_some() {
             return None;
         }
         let mut header = [0; HEADER_LEN];
@@ -173,7 +174,7 @@ impl Session {
             _ => self.reader.next_len(&header).ok()??,
         };
         self.last_header = (header, len);
-        if !stream.is_decrypted(len as u32, self.reader.epoch()) {
+        if !stream.is_decrypted(len as u32, context) {
             return None;
         }
         let content = self.reader.content_range(len)?;

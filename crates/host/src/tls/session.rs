@@ -145,15 +145,10 @@ impl Session {
     /// Asks the NIC to encrypt from the end of the send queue on.
     pub(super) fn begin_transmit(&mut self, out: &mut Outgoing<'_>) {
         let tcpsn = out.send.end();
-        let (crypto, epoch) = (self.writer.crypto_info(), self.writer.epoch());
-        let created = out.driver.l5o_create(
-            self.id,
-            Direction::Transmit,
-            self.flow,
-            tcpsn,
-            crypto,
-            epoch,
-        );
+        let crypto = self.writer.crypto_info();
+        let created =
+            out.driver
+                .l5o_create(self.id, Direction::Transmit, self.flow, tcpsn, crypto, None);
         match created {
             Some(_) => {
                 out.counters.tls_curr_tx_sw -= 1;
@@ -180,14 +175,15 @@ impl Session {
         driver: &mut Driver,
         counters: &mut Counters,
     ) {
-        let (crypto, epoch) = (self.reader.crypto_info(), self.reader.epoch());
+        let crypto = self.reader.crypto_info();
+        let tag = self.reader.begin_context();
         self.receive = driver.l5o_create(
             self.id,
             Direction::Receive,
             self.flow.reversed(),
             tcpsn,
             crypto,
-            epoch,
+            Some(tag),
         );
         match self.receive {
             Some(_) => {

@@ -36,7 +36,7 @@ pub use handshake::{Established, Handshake, HandshakeError};
 pub use key_log::KeyLogSink;
 pub use parameters::{CryptoInfo, Direction, InvalidCryptoInfo, Version};
 pub use post_handshake::{Event, KeyUpdate, PostHandshake};
-pub use reader::{Location, Offloaded, Opened, Output, Piece, Reader};
+pub use reader::{ContextTag, Location, Offloaded, Opened, Output, Piece, Reader};
 pub use resync::ResyncAnswer;
 pub use wire::tls::ContentType;
 pub use writer::{Layout, MAX_HEADER, MAX_PADDING_BLOCK, MAX_TRAILER, MsgState, Writer};

@@ -24,14 +24,23 @@ const OLD_EPOCHS: usize = 3;
 /// Plaintext turned into ciphertext again at a time, for the digest only; it stays in the L1 cache.
 const SCRATCH: usize = 4096;
 
+/// One of the NIC contexts that a connection has had for the records that it receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextTag {
+    /// The epoch of its keys.
+    pub epoch: u16,
+    /// Tells the contexts of one connection apart.
+    pub number: u16,
+}
+
 /// Consecutive bytes of a record, and what the NIC did to them.
 #[derive(Debug)]
 pub struct Piece<'a> {
     /// The bytes.
     pub data: &'a mut [u8],
-    /// The epoch of the NIC context that decrypted them, if one did. That the packet was offloaded
+    /// The NIC context that decrypted them, if one did. That the packet was offloaded
     /// also says that the checks which end in it held.
-    pub decrypted: Option<u16>,
+    pub decrypted: Option<ContextTag>,
 }
 
 /// Where the plaintext shall go.
@@ -47,7 +56,8 @@ pub enum Output<'a> {
 /// What the NIC had done of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offloaded {
-    /// All. Nothing was left to do, unless the record before was not all decrypted by it: then this one was checked again.
+    /// All. Nothing was left to do, unless the record before was not all decrypted by the same context: then this one was
+    /// checked again.
     Full,
     /// Some of it.
     Partial,
@@ -101,10 +111,13 @@ pub struct Reader {
     /// Records opened so far in all epochs.
     opened: u64,
     max_plaintext: usize,
-    /// The NIC is known to number the next record as we do. It follows the stream by the packets that it sees, of which TCP may
-    /// drop some; where it saw a record differently, it could take a later, authentic record for this one. Agreement on
-    /// one record passes on to the next when the NIC decrypted all of it, for then both have seen the same length.
-    nic_agrees: bool,
+    /// The NIC context that is known to number the next record as we do. A context follows the stream by the packets that it
+    /// sees, of which TCP may drop some; where it saw a record differently, it could take a later, authentic record for this
+    /// one. A context that begins with the next record agrees on that: we have told it. Agreement on one record passes on
+    /// to the next when the same context decrypted all of it, for then both have seen the same length.
+    agreed: Option<ContextTag>,
+    /// Number of the context that began last.
+    contexts: u16,
     /// The last is the current one.
     epochs: VecDeque<Epoch>,
     resync: Resync,
@@ -132,7 +145,8 @@ impl Reader {
             sequence,
             opened: 0,
             max_plaintext: MAX_PLAINTEXT,
-            nic_agrees: true,
+            agreed: None,
+            contexts: 0,
             epochs,
             resync: Resync::default(),
         }
@@ -174,11 +188,11 @@ impl Reader {
 
     /// Opens the next record, whose bytes are `pieces` in order.
     ///
-    /// When the NIC decrypted all of them under the current keys, nothing is left to do but to
-    /// find the content; the first such record after one that it did not is checked all the same, since
-    /// only that tells that the NIC takes it for the same one as we do. When it decrypted some, only those are encrypted
-    /// again, for the digest, in the same pass that decrypts the others. What a context decrypted under keys of an
-    /// earlier epoch is restored first.
+    /// When one NIC context decrypted all of them under the current keys, nothing is left to do but to
+    /// find the content; the first such record after one that it did not is checked all the same, unless the context
+    /// [began](Self::begin_context) with it, since only that tells that the NIC takes it for the same one as we do. When
+    /// some were decrypted, only those are encrypted again, for the digest, in the same pass that decrypts the others.
+    /// What a context decrypted under keys of an earlier epoch is restored first.
     ///
     /// # Errors
     /// When the record must end the connection. The plaintext output is wiped then.
@@ -206,13 +220,13 @@ impl Reader {
             Output::To(buffer) if buffer.len() >= content_room => Some(buffer),
             _ => None,
         };
-        let offloaded = self.offloaded(pieces);
+        let (offloaded, by) = self.offloaded(pieces);
         let mut target = Plaintext {
             payload: payload.clone(),
             output,
             last: 0,
         };
-        if offloaded == Offloaded::Full && self.nic_agrees {
+        if by.is_some() && self.agreed == by {
             target.copy_from(pieces);
         } else {
             let verified = self.decrypt(&head, len, pieces, &mut target);
@@ -226,7 +240,7 @@ impl Reader {
             Ok(opened) => {
                 self.sequence += 1;
                 self.opened += 1;
-                self.nic_agrees = offloaded == Offloaded::Full;
+                self.agreed = by;
                 Ok(opened)
             }
             Err(violation) => {
@@ -246,10 +260,23 @@ impl Reader {
         }
     }
 
-    /// Whether the NIC is known to number the next record as we do, so that what it has decrypted needs no further check.
+    /// The NIC context that is known to number the next record as we do, so that what it has decrypted needs no further
+    /// check.
     #[inline]
-    pub fn nic_agrees(&self) -> bool {
-        self.nic_agrees
+    pub fn agreed(&self) -> Option<ContextTag> {
+        self.agreed
+    }
+
+    /// Notes that a NIC context begins with the next record and has [its keys and index](Self::crypto_info). Returns what
+    /// the pieces that it decrypts are to be marked with.
+    pub fn begin_context(&mut self) -> ContextTag {
+        self.contexts = self.contexts.wrapping_add(1);
+        let tag = ContextTag {
+            epoch: self.current().id,
+            number: self.contexts,
+        };
+        self.agreed = Some(tag);
+        tag
     }
 
     /// Where a record of `len` bytes has its content, if it is not padded. `None` when it is too short for any.
@@ -260,14 +287,14 @@ impl Reader {
         (start <= end).then_some(start..end)
     }
 
-    /// As [`open`](Self::open), for the most common record: of `len` bytes, all decrypted by the NIC under the current
-    /// keys, and with this byte at [`type_offset`](Self::type_offset). Gives where its content is, if that is
+    /// As [`open`](Self::open), for the most common record: of `len` bytes, all decrypted by the context that
+    /// [agrees](Self::agreed), and with this byte at [`type_offset`](Self::type_offset). Gives where its content is, if that is
     /// application data. `None` means nothing but that [`open`](Self::open) must look at it.
     #[inline]
     pub fn open_decrypted(&mut self, len: usize, content_type: u8) -> Option<Range<usize>> {
         let content = self.content_range(len)?;
         let usual = content_type == ContentType::APPLICATION_DATA.0;
-        if !usual || !self.nic_agrees || content.len() > self.max_plaintext {
+        if !usual || self.agreed.is_none() || content.len() > self.max_plaintext {
             return None;
         }
         self.sequence += 1;
@@ -286,6 +313,7 @@ impl Reader {
         current.cipher = None;
         let id = current.id.wrapping_add(1);
         self.sequence = info.sequence;
+        self.agreed = None;
         self.epochs.push_back(Epoch::new(id, info, self.opened));
         if self.epochs.len() > 1 + OLD_EPOCHS {
             self.epochs.pop_front();
@@ -329,19 +357,25 @@ impl Reader {
         self.resync.poll_answer()
     }
 
-    fn offloaded(&self, pieces: &[Piece<'_>]) -> Offloaded {
-        let current = Some(self.current().id);
+    /// What was decrypted under the current keys, and by which context if one did it all.
+    fn offloaded(&self, pieces: &[Piece<'_>]) -> (Offloaded, Option<ContextTag>) {
+        let current = self.current().id;
         let (mut all, mut any) = (true, false);
-        for piece in pieces {
-            if !piece.data.is_empty() {
-                all &= piece.decrypted == current;
-                any |= piece.decrypted == current;
+        let mut by = None;
+        let mut alike = true;
+        for piece in pieces.iter().filter(|piece| !piece.data.is_empty()) {
+            match piece.decrypted.filter(|tag| tag.epoch == current) {
+                Some(tag) => {
+                    any = true;
+                    alike &= *by.get_or_insert(tag) == tag;
+                }
+                None => all = false,
             }
         }
         match (all, any) {
-            (true, _) => Offloaded::Full,
-            (false, true) => Offloaded::Partial,
-            (false, false) => Offloaded::None,
+            (true, _) => (Offloaded::Full, by.filter(|_| alike)),
+            (false, true) => (Offloaded::Partial, None),
+            (false, false) => (Offloaded::None, None),
         }
     }
 
@@ -373,16 +407,16 @@ impl Reader {
             let data = &mut piece.data[range];
             match piece.decrypted {
                 _ if data.is_empty() => {}
-                Some(epoch) if epoch == current.id => {
+                Some(tag) if tag.epoch == current.id => {
                     encrypt_again(cipher, data);
                     target.copy(from, data);
                 }
                 None => target.decrypt(cipher, from, data),
-                Some(id) => {
+                Some(tag) => {
                     let epoch = old
                         .iter_mut()
-                        .find(|epoch| epoch.id == id)
-                        .ok_or(Violation::UnknownEpoch(id))?;
+                        .find(|epoch| epoch.id == tag.epoch)
+                        .ok_or(Violation::UnknownEpoch(tag.epoch))?;
                     epoch.undo(framing, opened, from, data);
                     target.decrypt(cipher, from, data);
                 }

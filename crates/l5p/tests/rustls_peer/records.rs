@@ -67,11 +67,12 @@ fn the_engine_decrypts_records_of_rustls() {
         }
         assert!(walker.at_boundary());
         let mut got = Vec::new();
+        let context = connection.reader.begin_context();
         while let Some(len) = connection.reader.next_len(&stream).unwrap() {
             let mut record: Vec<u8> = stream.drain(..len).collect();
             let piece = Piece {
                 data: &mut record,
-                decrypted: Some(0),
+                decrypted: Some(context),
             };
             let opened = connection
                 .reader

@@ -2,7 +2,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::tls::ContentType;
 
-use super::{Location, Offloaded, Opened, Output, Piece, Reader};
+use super::{ContextTag, Location, Offloaded, Opened, Output, Piece, Reader};
 use crate::Walker;
 use crate::tls::fixture::{PAIRS, info, pair, pair_of_tls13, ranges};
 use crate::tls::{
@@ -48,6 +48,11 @@ fn seal_inner(info: &CryptoInfo, inner: &[u8]) -> Vec<u8> {
     record
 }
 
+/// The first context of a reader's, if it began in this epoch.
+fn first_of(epoch: u16) -> ContextTag {
+    ContextTag { epoch, number: 1 }
+}
+
 /// Opens a record of scattered pieces; returns its content too.
 fn open(
     reader: &mut Reader,
@@ -59,7 +64,7 @@ fn open(
         .iter_mut()
         .map(|(data, decrypted)| Piece {
             data,
-            decrypted: *decrypted,
+            decrypted: decrypted.map(first_of),
         })
         .collect();
     let mut output = vec![0xee; buffer.unwrap_or(0)];
@@ -207,7 +212,7 @@ proptest! {
         let mut memory = scatter(&[(&record, None)], &cuts, &[0]);
         let mut pieces: Vec<Piece<'_>> = memory
             .iter_mut()
-            .map(|(data, decrypted)| Piece { data, decrypted: *decrypted })
+            .map(|(data, decrypted)| Piece { data, decrypted: decrypted.map(first_of) })
             .collect();
         let mut buffer = vec![0; 1200];
         let output = if to_buffer { Output::To(&mut buffer) } else { Output::InPlace };
@@ -410,7 +415,7 @@ fn the_nic_is_believed_again_once_a_record_of_its_own_has_been_checked() {
         let records: Vec<_> = (0..4).map(|n| seal(&mut writer, DATA, &[n; 100])).collect();
         assert!(open(&mut reader, &whole(&records[0]), None).is_ok());
         for (n, record) in records.iter().enumerate().skip(1) {
-            assert_eq!(reader.nic_agrees(), n > 1);
+            assert_eq!(reader.agreed(), (n > 1).then(|| first_of(0)));
             if n == 1 {
                 // Nor is there a short way past the check.
                 assert_eq!(reader.open_decrypted(records[1].len(), DATA.0), None);
@@ -420,5 +425,61 @@ fn the_nic_is_believed_again_once_a_record_of_its_own_has_been_checked() {
             assert_eq!(content, [n as u8; 100]);
             assert_eq!(opened.offloaded, Offloaded::Full);
         }
+    }
+}
+
+/// A context that begins with a record has been told that record's index. A second one of the same keys must not be taken for
+/// the first, which may have followed other bytes than we.
+#[test]
+fn what_the_nic_is_believed_holds_for_one_context_only() {
+    for pair in PAIRS {
+        let info = info(pair, 4);
+        let (mut writer, mut reader) = (Writer::new(info.clone()), Reader::new(info.clone()));
+        let records: Vec<_> = (0..8).map(|n| seal(&mut writer, DATA, &[n; 100])).collect();
+        let plain = |n: usize| decrypted(&info, info.sequence + n as u64, &records[n]);
+        let open = |reader: &mut Reader, parts: &[(&[u8], ContextTag)]| {
+            let mut parts: Vec<_> = parts
+                .iter()
+                .map(|(data, tag)| (data.to_vec(), *tag))
+                .collect();
+            let mut pieces: Vec<_> = parts
+                .iter_mut()
+                .map(|(data, tag)| Piece {
+                    data,
+                    decrypted: Some(*tag),
+                })
+                .collect();
+            let opened = reader.open(&mut pieces, Output::InPlace);
+            opened.map(|opened| opened.offloaded)
+        };
+
+        let first = reader.begin_context();
+        assert_eq!(reader.agreed(), Some(first));
+        // No check: not even of bytes that no NIC would pass on.
+        let mut changed = plain(0);
+        changed[20] ^= 1;
+        assert_eq!(open(&mut reader, &[(&changed, first)]), Ok(Offloaded::Full));
+
+        let second = reader.begin_context();
+        assert_ne!(first, second);
+        assert_eq!(reader.agreed(), Some(second));
+        // What the first one still did is checked, and then it is believed.
+        let mut changed = plain(1);
+        changed[20] ^= 1;
+        assert!(open(&mut reader, &[(&changed, first)]).is_err());
+        assert!(open(&mut reader, &[(&plain(1), first)]).is_ok());
+        assert_eq!(reader.agreed(), Some(first));
+        assert!(open(&mut reader, &[(&plain(2), second)]).is_ok());
+        assert_eq!(reader.agreed(), Some(second));
+
+        // A record of both is checked, and so is the next.
+        let both = plain(3);
+        let (head, tail) = both.split_at(30);
+        let parts = [(head, first), (tail, second)];
+        assert_eq!(open(&mut reader, &parts), Ok(Offloaded::Full));
+        assert_eq!(reader.agreed(), None);
+        assert!(open(&mut reader, &[(&plain(2), second)]).is_err());
+        assert!(open(&mut reader, &[(&plain(4), second)]).is_ok());
+        assert_eq!(reader.agreed(), Some(second));
     }
 }
