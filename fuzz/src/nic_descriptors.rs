@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, Region, SLOT_WORDS, SendDescriptor,
-    function,
+    ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, Region, SLOT_WORDS,
+    SendDescriptor, function,
 };
 use nic::{Nic, NicConfig};
 use wire::ethernet::MacAddr;
@@ -87,7 +87,7 @@ fn offload(host: &mut HostFunction) {
         direction: Direction::Transmit,
         flow: flow(),
         tcpsn: SeqNum(0),
-        crypto: &crypto,
+        l5: L5Parameters::Tls(&crypto),
     };
     host.queues[0].send.post(&create).expect("an empty ring");
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, Packet, RecvDescriptor, Region, RegionId,
-    SendDescriptor, Slice, function,
+    ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, Packet, RecvDescriptor,
+    Region, RegionId, SendDescriptor, Slice, function,
 };
 use nic::{FrameMeta, Nic, NicConfig};
 use wire::ethernet::MacAddr;
@@ -98,7 +98,7 @@ impl World {
             direction: Direction::Receive,
             flow: flow(),
             tcpsn: FIRST,
-            crypto: &crypto,
+            l5: L5Parameters::Tls(&crypto),
         };
         host.queues[0].send.post(&create).expect("an empty ring");
         let mut world = World {
@@ -221,7 +221,7 @@ impl World {
                         ..packet.buffer
                     });
                 }
-                RecvDescriptor::ResyncRequest { context, tcpsn } => {
+                RecvDescriptor::ResyncRequest { context, tcpsn, .. } => {
                     assert_eq!(context, CONTEXT);
                     let at = FIRST.distance_to(tcpsn) as usize;
                     if at.is_multiple_of(3) {
@@ -230,7 +230,7 @@ impl World {
                     let index = self.starts.binary_search(&at).ok();
                     self.answer(tcpsn, index.is_some(), index.unwrap_or(0) as u64);
                 }
-                RecvDescriptor::Completion { .. } => {}
+                RecvDescriptor::Placed { .. } | RecvDescriptor::Completion { .. } => {}
             }
         }
         self.batch.clear();
@@ -295,6 +295,7 @@ impl World {
         let answer = SendDescriptor::ResyncResponse {
             context: CONTEXT,
             tcpsn,
+            inner: None,
             confirmed,
             index,
         };

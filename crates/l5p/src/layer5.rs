@@ -1,6 +1,9 @@
 //! What a NIC must know of a layer-5 protocol.
 
+use std::fmt::Debug;
 use std::ops::Range;
+
+use wire::SeqNum;
 
 /// What the bytes at a presumed message header are (seed 000 §3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +28,37 @@ pub enum Integrity {
     Bad,
 }
 
+/// A range of a message's bytes that belong into a buffer that the host has named beforehand (`l5o_add_rr_state`, seed 000,
+/// Listing 1): bytes `from..to` of the message are bytes `at..` of the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Offset of the first of them in the message, header included.
+    pub from: u32,
+    /// Offset of the first byte behind them; at least `from`.
+    pub to: u32,
+    /// The host's name for the buffer.
+    pub tag: u16,
+    /// Where in the buffer the first of them belongs.
+    pub at: u32,
+}
+
+/// The message that a TCP sequence number belongs to: what `l5o_get_tx_msgstate` gives (seed 000
+/// §4.1, Listing 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MsgState {
+    /// `tcpsn` of the message's first byte.
+    pub start: SeqNum,
+    /// Length of the whole message in bytes.
+    pub len: u32,
+    /// Its number; for TLS the record's sequence number under its epoch's keys.
+    pub index: u64,
+    /// Which keys: counts their changes before it. 0 for a protocol without.
+    pub epoch: u16,
+}
+
+/// Bytes transformed at a time when nobody wants the output.
+const SCRATCH: usize = 2048;
+
 /// A digest over the part of a message that has been transformed so far.
 ///
 /// It is kept and compared inside the device and must never leave it: for an AEAD it is a second
@@ -37,8 +71,11 @@ pub type Digest = [u8; 16];
 /// The calls for one message are `start`, then `transform` for every byte after the header in
 /// order and in pieces of any size, then `finish`. [`Walker`](crate::Walker) makes them.
 pub trait Layer5 {
-    /// Bytes needed to judge a header; at most 8.
-    const HEADER_LEN: usize;
+    /// The bytes that a header is judged by: an array of at least one.
+    type Header: AsRef<[u8]> + AsMut<[u8]> + Clone + Copy + Debug + Default + PartialEq + Eq;
+
+    /// Bytes needed to judge a header; not to be defined otherwise.
+    const HEADER_LEN: usize = size_of::<Self::Header>();
 
     /// Judges the bytes at a presumed header. Looks at no more than `HEADER_LEN` of them, and
     /// refuses as early as the first byte that contradicts.
@@ -52,6 +89,22 @@ pub trait Layer5 {
     /// included. `input` and `output` have the same length. A transmitting engine puts the
     /// integrity check value in place of the dummy; a receiving one leaves it as it came.
     fn transform(&mut self, offset: u32, input: &[u8], output: &mut [u8]);
+
+    /// As [`transform`](Self::transform), for bytes whose transformed form nobody wants.
+    fn absorb(&mut self, offset: u32, input: &[u8]) {
+        let mut discarded = [0; SCRATCH];
+        let mut at = offset;
+        for part in input.chunks(SCRATCH) {
+            self.transform(at, part, &mut discarded[..part.len()]);
+            at += part.len() as u32;
+        }
+    }
+
+    /// Where data of the message in progress belong that need not stay in the stream: asked of a receiving engine right
+    /// after [`start`](Self::start). A message has one range of them at most.
+    fn placement(&self) -> Option<Placement> {
+        None
+    }
 
     /// Ends the message, all of whose bytes have been given.
     fn finish(&mut self) -> Integrity;

@@ -2,30 +2,24 @@
 
 use thiserror::Error;
 
-use crate::{Integrity, Judgement, Layer5};
+use crate::{AnyOrder, Integrity, Judgement, Layer5};
 
 #[cfg(test)]
 mod tests;
 
-/// Longest header that a walker can hold while it is split over packets.
-const MAX_HEADER: usize = 8;
-
-/// Bytes transformed at a time when nobody wants the output.
-const SCRATCH: usize = 2048;
-
 /// Carries a position through a stream of messages of one protocol: the message's number, its
-/// length once known, the offset in it, and a header that is split over packets.
+/// length once known, the offset in it, and a header, of the [protocol's](Layer5::Header) length, that is split over packets.
 ///
 /// The stream is given in order, in pieces of any size. What was given is processed at once; a
 /// walker buffers nothing but a partial header, whose bytes it has passed on already.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Walker {
+pub struct Walker<H> {
     index: u64,
     /// Length of the current message; 0 while its header is incomplete.
     len: u32,
     /// Bytes of the current message that have been processed.
     offset: u32,
-    header: [u8; MAX_HEADER],
+    header: H,
 }
 
 /// What [`Walker::advance`] passed.
@@ -46,14 +40,14 @@ pub struct NotAHeader {
     pub at: i64,
 }
 
-impl Walker {
+impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
     /// A walker at the first byte of message number `index`.
-    pub fn new(index: u64) -> Walker {
+    pub fn new(index: u64) -> Walker<H> {
         Walker {
             index,
             len: 0,
             offset: 0,
-            header: [0; MAX_HEADER],
+            header: H::default(),
         }
     }
 
@@ -66,41 +60,14 @@ impl Walker {
     ///
     /// # Panics
     /// When `input` and `output` differ in length.
-    pub fn advance<L: Layer5>(
+    pub fn advance<L: Layer5<Header = H>>(
         &mut self,
         layer5: &mut L,
         input: &[u8],
         output: &mut [u8],
     ) -> Result<Walked, NotAHeader> {
         assert_eq!(input.len(), output.len());
-        let mut walked = Walked::nothing();
-        let mut done = 0;
-        while done < input.len() {
-            if self.len == 0 {
-                let taken = self.take_header(layer5, &input[done..], done)?;
-                output[done..done + taken].copy_from_slice(&input[done..done + taken]);
-                done += taken;
-                if self.len == 0 {
-                    break;
-                }
-                layer5.start(self.index, &self.header[..L::HEADER_LEN]);
-            }
-            let todo = (input.len() - done).min((self.len - self.offset) as usize);
-            if todo > 0 {
-                let range = done..done + todo;
-                layer5.transform(self.offset, &input[range.clone()], &mut output[range]);
-                self.offset += todo as u32;
-                done += todo;
-            }
-            if self.offset == self.len {
-                if layer5.finish() == Integrity::Bad {
-                    walked.integrity = Integrity::Bad;
-                }
-                walked.messages_finished += 1;
-                self.next_message();
-            }
-        }
-        Ok(walked)
+        self.walk(layer5, input, Some(output))
     }
 
     /// As [`advance`](Self::advance), for bytes whose transformed form nobody wants: a packet that
@@ -108,25 +75,75 @@ impl Walker {
     ///
     /// # Errors
     /// As for [`advance`](Self::advance).
-    pub fn absorb<L: Layer5>(
+    pub fn absorb<L: Layer5<Header = H>>(
         &mut self,
         layer5: &mut L,
         input: &[u8],
     ) -> Result<Walked, NotAHeader> {
-        let mut scratch = [0; SCRATCH];
-        let mut total = Walked::nothing();
-        for (n, chunk) in input.chunks(SCRATCH).enumerate() {
-            let walked = self
-                .advance(layer5, chunk, &mut scratch[..chunk.len()])
-                .map_err(|e| NotAHeader {
-                    at: e.at + (n * SCRATCH) as i64,
-                })?;
-            total.messages_finished += walked.messages_finished;
-            if walked.integrity == Integrity::Bad {
-                total.integrity = Integrity::Bad;
+        self.walk(layer5, input, None)
+    }
+
+    #[inline]
+    fn walk<L: Layer5<Header = H>>(
+        &mut self,
+        layer5: &mut L,
+        input: &[u8],
+        mut output: Option<&mut [u8]>,
+    ) -> Result<Walked, NotAHeader> {
+        let mut walked = Walked::nothing();
+        let mut done = 0;
+        while done < input.len() {
+            if self.len == 0 {
+                let taken = self.take_header(layer5, &input[done..], done)?;
+                if let Some(output) = &mut output {
+                    output[done..done + taken].copy_from_slice(&input[done..done + taken]);
+                }
+                done += taken;
+                if self.len == 0 {
+                    break;
+                }
+                layer5.start(self.index, self.header.as_ref());
+            }
+            let todo = (input.len() - done).min((self.len - self.offset) as usize);
+            if todo > 0 {
+                let range = done..done + todo;
+                match &mut output {
+                    Some(output) => {
+                        layer5.transform(self.offset, &input[range.clone()], &mut output[range]);
+                    }
+                    None => layer5.absorb(self.offset, &input[range]),
+                }
+                self.offset += todo as u32;
+                done += todo;
+            }
+            if self.offset == self.len {
+                self.finish_message(layer5, &mut walked);
             }
         }
-        Ok(total)
+        Ok(walked)
+    }
+
+    /// The next `missing` bytes are not to come, or late: goes on behind them, as if they had been zeros
+    /// ([`AnyOrder::skip`]).
+    ///
+    /// # Panics
+    /// When these are more than the rest of the current message, or its length is not known yet.
+    pub fn pass_missing<L: AnyOrder<Header = H>>(
+        &mut self,
+        layer5: &mut L,
+        missing: u32,
+    ) -> Walked {
+        assert!(
+            missing <= self.len - self.offset,
+            "the bytes of one message"
+        );
+        let mut walked = Walked::nothing();
+        layer5.skip(self.offset, missing);
+        self.offset += missing;
+        if self.offset == self.len {
+            self.finish_message(layer5, &mut walked);
+        }
+        walked
     }
 
     /// Follows the messages through `input` by their headers alone and transforms nothing. Returns
@@ -137,7 +154,11 @@ impl Walker {
     ///
     /// # Errors
     /// When a header turns out to be none, as for [`advance`](Self::advance).
-    pub fn skip<L: Layer5>(&mut self, layer5: &L, input: &[u8]) -> Result<u32, NotAHeader> {
+    pub fn skip<L: Layer5<Header = H>>(
+        &mut self,
+        layer5: &L,
+        input: &[u8],
+    ) -> Result<u32, NotAHeader> {
         let mut finished = 0;
         let mut done = 0;
         while done < input.len() {
@@ -183,6 +204,14 @@ impl Walker {
         }
     }
 
+    /// Bytes from here to the end of the current message, or of its header while that is incomplete.
+    pub fn to_boundary(&self) -> u32 {
+        match self.len {
+            0 => size_of::<H>() as u32 - self.offset,
+            len => len - self.offset,
+        }
+    }
+
     /// Whether the next byte is the first of a message.
     pub fn at_boundary(&self) -> bool {
         self.offset == 0
@@ -190,17 +219,16 @@ impl Walker {
 
     /// Takes header bytes from `input`, which begins `done` bytes into the caller's input, and
     /// sets the message's length when that completes the header. Returns how many it took.
-    fn take_header<L: Layer5>(
+    fn take_header<L: Layer5<Header = H>>(
         &mut self,
         layer5: &L,
         input: &[u8],
         done: usize,
     ) -> Result<usize, NotAHeader> {
-        const { assert!(L::HEADER_LEN <= MAX_HEADER) };
         let have = self.offset as usize;
         let taken = input.len().min(L::HEADER_LEN - have);
-        self.header[have..have + taken].copy_from_slice(&input[..taken]);
-        match layer5.judge(&self.header[..have + taken]) {
+        self.header.as_mut()[have..have + taken].copy_from_slice(&input[..taken]);
+        match layer5.judge(&self.header.as_ref()[..have + taken]) {
             Judgement::Message { len } if len as usize >= L::HEADER_LEN => self.len = len,
             Judgement::TooShort if have + taken < L::HEADER_LEN => {}
             _ => {
@@ -211,6 +239,14 @@ impl Walker {
         }
         self.offset += taken as u32;
         Ok(taken)
+    }
+
+    fn finish_message<L: Layer5>(&mut self, layer5: &mut L, walked: &mut Walked) {
+        if layer5.finish() == Integrity::Bad {
+            walked.integrity = Integrity::Bad;
+        }
+        walked.messages_finished += 1;
+        self.next_message();
     }
 
     fn next_message(&mut self) {

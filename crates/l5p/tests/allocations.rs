@@ -61,7 +61,7 @@ struct Connection {
     writer: Writer,
     reader: Reader,
     engine: Engine,
-    walker: Walker,
+    walker: Walker<[u8; l5p::tls::HEADER_LEN]>,
     at: SeqNum,
     content: Vec<u8>,
     framed: Vec<u8>,

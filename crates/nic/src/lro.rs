@@ -254,6 +254,8 @@ impl Session {
             segments: self.segments.min(u32::from(u16::MAX)) as u16,
             context: self.context,
             offloaded: self.offloaded,
+            digest_ok: false,
+            placed: 0,
             checksum_ok: true,
             hash: self.hash as u32,
         }

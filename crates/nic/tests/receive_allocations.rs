@@ -8,8 +8,8 @@ use std::time::Instant;
 use counting::allocations;
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, RecvDescriptor, Region, RegionId,
-    SendDescriptor, Slice, function,
+    ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, RecvDescriptor, Region,
+    RegionId, SendDescriptor, Slice, function,
 };
 use nic::{FrameMeta, Nic, NicConfig};
 use wire::ethernet::MacAddr;
@@ -92,7 +92,7 @@ impl Receiver {
             direction: Direction::Receive,
             flow: flow(),
             tcpsn: SeqNum(0),
-            crypto,
+            l5: L5Parameters::Tls(crypto),
         };
         host.queues[0].send.post(&create).unwrap();
         let mut receiver = Receiver {
@@ -143,17 +143,19 @@ impl Receiver {
                     self.offloaded += u32::from(packet.offloaded);
                     self.give(packet.buffer.offset);
                 }
-                RecvDescriptor::ResyncRequest { context, tcpsn } => {
+                RecvDescriptor::ResyncRequest { context, tcpsn, .. } => {
                     self.asked += 1;
                     let index = self.starts.binary_search(&tcpsn.0).ok();
                     let answer = SendDescriptor::ResyncResponse {
                         context,
                         tcpsn,
+                        inner: None,
                         confirmed: index.is_some(),
                         index: index.unwrap_or(0) as u64,
                     };
                     self.host.queues[0].send.post(&answer).unwrap();
                 }
+                RecvDescriptor::Placed { .. } => panic!("nothing is mapped"),
                 RecvDescriptor::Completion { error, .. } => panic!("{error}"),
             }
         }

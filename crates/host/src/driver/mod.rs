@@ -15,7 +15,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use l5p::tls::{ContextTag, CryptoInfo};
-use nic::ring::{ContextId, Direction, HostFunction, HostQueue, Region, SendDescriptor, Slice};
+use nic::ring::{
+    ContextId, Direction, HostFunction, HostQueue, L5Parameters, Region, SendDescriptor, Slice,
+};
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
@@ -175,7 +177,7 @@ impl Driver {
                     direction: *direction,
                     flow: *flow,
                     tcpsn: *tcpsn,
-                    crypto,
+                    l5: L5Parameters::Tls(crypto),
                 },
                 Command::Destroy { context } => {
                     SendDescriptor::DestroyContext { context: *context }
@@ -187,6 +189,7 @@ impl Driver {
                 } => SendDescriptor::ResyncResponse {
                     context: *context,
                     tcpsn: *tcpsn,
+                    inner: None,
                     confirmed: index.is_some(),
                     index: index.unwrap_or(0),
                 },

@@ -62,7 +62,12 @@ impl Driver {
                     offloaded: packet.context.filter(|_| packet.offloaded),
                 }
             }
-            RecvDescriptor::ResyncRequest { context, tcpsn } => {
+            // Nothing is mapped, so nothing can have been placed.
+            RecvDescriptor::Placed { .. } => {
+                counters.driver_errors += 1;
+                return None;
+            }
+            RecvDescriptor::ResyncRequest { context, tcpsn, .. } => {
                 Received::ResyncRequest { context, tcpsn }
             }
             RecvDescriptor::Completion {

@@ -249,6 +249,7 @@ impl Driver {
             resume,
             prefix,
             verify: recovery.verify,
+            inner: None,
         };
         match send.post(&descriptor) {
             Ok(_) => {}

@@ -1,6 +1,7 @@
 //! Tests of how contexts are recovered and let go.
 
-use l5p::tls::{ContextTag, MsgState};
+use l5p::MsgState;
+use l5p::tls::ContextTag;
 use nic::ring::Verify;
 use wire::SeqNum;
 

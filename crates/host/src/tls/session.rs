@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use l5p::MsgState;
 use l5p::tls::{
-    Algorithm, CryptoInfo, HEADER_LEN, MsgState, PostHandshake, Reader, ResyncAnswer, Version,
-    Writer,
+    Algorithm, CryptoInfo, HEADER_LEN, PostHandshake, Reader, ResyncAnswer, Version, Writer,
 };
 use nic::ring::{ContextId, Direction};
 use tcp::{Connection, SendQueue};

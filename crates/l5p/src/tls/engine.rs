@@ -106,7 +106,7 @@ impl Engine {
 }
 
 impl Layer5 for Engine {
-    const HEADER_LEN: usize = HEADER_LEN;
+    type Header = [u8; HEADER_LEN];
 
     fn judge(&self, bytes: &[u8]) -> Judgement {
         self.framing.judge(bytes)

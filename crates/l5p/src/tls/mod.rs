@@ -39,7 +39,7 @@ pub use post_handshake::{Event, KeyUpdate, PostHandshake};
 pub use reader::{ContextTag, Location, Offloaded, Opened, Output, Piece, Reader};
 pub use resync::ResyncAnswer;
 pub use wire::tls::ContentType;
-pub use writer::{Layout, MAX_HEADER, MAX_PADDING_BLOCK, MAX_TRAILER, MsgState, Writer};
+pub use writer::{Layout, MAX_HEADER, MAX_PADDING_BLOCK, MAX_TRAILER, Writer};
 
 /// Length of a record header in bytes (RFC 8446 §5.1).
 pub const HEADER_LEN: usize = wire::tls::HEADER_LEN;

@@ -8,7 +8,7 @@ use wire::tls::{ContentType, RecordHeader, VERSION_TLS12};
 
 use super::framing::Framing;
 use super::{CryptoInfo, Direction, Engine, HEADER_LEN, ICV_LEN, MAX_PLAINTEXT, Version};
-use crate::Layer5;
+use crate::{Layer5, MsgState};
 
 #[cfg(test)]
 mod tests;
@@ -48,20 +48,6 @@ impl Layout {
     pub fn trailer(&self) -> &[u8] {
         &self.trailer[..usize::from(self.trailer_len)]
     }
-}
-
-/// The record that a TCP sequence number belongs to: what `l5o_get_tx_msgstate` gives (seed 000
-/// §4.1, Listing 2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MsgState {
-    /// `tcpsn` of the record's first byte.
-    pub start: SeqNum,
-    /// Length of the whole record in bytes.
-    pub len: u32,
-    /// Its sequence number under its epoch's keys.
-    pub index: u64,
-    /// Which keys: counts the [`Writer::rekey`] calls before it.
-    pub epoch: u16,
 }
 
 /// Frames the records of one socket and keeps those that TCP has not acknowledged wholly.

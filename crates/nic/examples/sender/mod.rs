@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, Region, SendDescriptor, SendFlags, Slice,
-    Verify, function,
+    ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, Region, SendDescriptor,
+    SendFlags, Slice, Verify, function,
 };
 use nic::{Nic, NicConfig, WireCapabilities};
 use wire::ethernet::MacAddr;
@@ -89,7 +89,7 @@ impl Sender {
             direction: Direction::Transmit,
             flow,
             tcpsn: SeqNum(0),
-            crypto: &crypto,
+            l5: L5Parameters::Tls(&crypto),
         };
         host.queues[0].send.post(&create).expect("an empty ring");
         Sender {
@@ -154,6 +154,7 @@ impl Sender {
             resume: start + half,
             prefix: &[prefix],
             verify,
+            inner: None,
         };
         self.host.queues[0].send.post(&recover).expect("room");
         self.post(start + half, tail);

@@ -1,6 +1,6 @@
 //! A receive context: the recovery state of one flow, and what the flow table finds it by.
 
-use l5p::tls::{Direction, Engine};
+use l5p::tls::{CryptoInfo, Direction, Engine};
 
 use super::recovery::Recovery;
 use crate::ring::CreateContext;
@@ -14,11 +14,11 @@ pub(crate) struct ReceiveContext {
 }
 
 impl ReceiveContext {
-    pub(super) fn new(command: &CreateContext, hash: u64) -> Self {
-        let engine = Engine::new(&command.crypto, Direction::Receive);
+    pub(super) fn new(command: &CreateContext, crypto: &CryptoInfo, hash: u64) -> Self {
+        let engine = Engine::new(crypto, Direction::Receive);
         Self {
             hash: hash as u32,
-            recovery: Recovery::new(engine, command.tcpsn, command.crypto.sequence),
+            recovery: Recovery::new(engine, command.tcpsn, crypto.sequence),
         }
     }
 }

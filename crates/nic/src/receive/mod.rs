@@ -38,7 +38,7 @@ use crate::counters::Counters;
 use crate::device::Offloads;
 use crate::frame::FrameMeta;
 use crate::function::Function;
-use crate::ring::{CreateContext, ErrorCode, ResyncResponse};
+use crate::ring::{CreateContext, ErrorCode, Protocols, ResyncResponse};
 use queue::{Arrival, Host};
 use recovery::Answer;
 
@@ -89,7 +89,10 @@ pub(crate) fn create_context(
     if offloads.flows.find(hash, function.id.0, &flow).is_some() {
         return Err(ErrorCode::ContextExists);
     }
-    let context = Context::Receive(ReceiveContext::new(command, hash));
+    let Protocols::Tls(crypto) = &command.protocols else {
+        return Err(ErrorCode::Unsupported);
+    };
+    let context = Context::Receive(ReceiveContext::new(command, crypto, hash));
     let counters = &mut function.counters;
     let slot = offloads
         .contexts
@@ -118,10 +121,14 @@ pub(crate) fn resync_response(
         .ok_or(ErrorCode::NoContext)?;
     let ResyncResponse {
         tcpsn,
+        inner,
         confirmed,
         index,
         ..
     } = *response;
+    if inner.is_some() {
+        return Err(ErrorCode::BadParameters);
+    }
     let recovery = &mut flow.context.recovery;
     match recovery.answer(flow.shared, tcpsn, confirmed, index) {
         Answer::Resumed => counters.rx_tls_resync_res_ok += 1,

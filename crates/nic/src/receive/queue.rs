@@ -115,6 +115,8 @@ impl<'a> Host<'a> {
             segments: 1,
             context: None,
             offloaded: false,
+            digest_ok: false,
+            placed: 0,
             checksum_ok: meta.checksum_valid,
             hash: 0,
         }));
@@ -338,6 +340,8 @@ impl<'a> Host<'a> {
             segments: arrival.segments.min(u32::from(u16::MAX)) as u16,
             context,
             offloaded,
+            digest_ok: false,
+            placed: 0,
             checksum_ok: true,
             hash: arrival.hash as u32,
         }));
@@ -371,7 +375,11 @@ impl<'a> Host<'a> {
         if let Some(tcpsn) = context.recovery.due_request(now_ms) {
             context.recovery.request_sent(now_ms);
             self.counters.rx_tls_resync_req_end += 1;
-            self.emit(RecvDescriptor::ResyncRequest { context: id, tcpsn });
+            self.emit(RecvDescriptor::ResyncRequest {
+                context: id,
+                tcpsn,
+                inner: None,
+            });
         }
     }
 

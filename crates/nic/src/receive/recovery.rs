@@ -96,12 +96,12 @@ pub enum Answer {
 pub struct Recovery<L: AnyOrder> {
     engine: L,
     /// The position in the stream of messages at `tcpsn`.
-    walker: Walker,
+    walker: Walker<L::Header>,
     /// The frontier: the next byte in sequence.
     tcpsn: SeqNum,
     /// The end of all data seen. Behind the frontier while a message's rest is awaited.
     newest: SeqNum,
-    phase: Phase,
+    phase: Phase<L::Header>,
     /// `walker` is right about `tcpsn`, and the bytes there may still come.
     chained: bool,
     /// A message of this chain has passed its check, or the chain began where the L5 software created it.
@@ -155,10 +155,10 @@ pub struct Counts {
 }
 
 #[derive(Clone, Debug)]
-enum Phase {
+enum Phase<H> {
     InStep,
-    Searching(Scanner),
-    Tracking(Tracker, Asked),
+    Searching(Scanner<H>),
+    Tracking(Tracker<H>, Asked),
 }
 
 /// How often the L5 software was asked about a guess, and when last.

@@ -3,29 +3,26 @@
 use l5p::{Judgement, Layer5};
 use wire::SeqNum;
 
-/// No protocol's header is longer ([`Layer5::HEADER_LEN`]).
-const MAX_HEADER: usize = 8;
-
 /// Longest message that is followed.
 pub(super) const MAX_MESSAGE: u32 = 1 << 30;
 
 /// Searching: looks for the magic pattern, also where it is split over two packets in sequence.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scanner {
+pub(super) struct Scanner<H> {
     /// The last bytes before the next packet: too few to judge them alone.
-    carry: Carry,
+    carry: Carry<H>,
 }
 
 /// A few bytes of a header that is split over packets.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Carry {
-    bytes: [u8; MAX_HEADER],
+pub(super) struct Carry<H> {
+    bytes: H,
     len: u8,
 }
 
-impl Carry {
+impl<H: AsRef<[u8]> + AsMut<[u8]>> Carry<H> {
     pub(super) fn as_slice(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
+        &self.bytes.as_ref()[..usize::from(self.len)]
     }
 
     fn len(&self) -> usize {
@@ -40,7 +37,7 @@ impl Carry {
     fn fill(&mut self, wanted: usize, input: &[u8]) -> usize {
         let have = self.len();
         let taken = input.len().min(wanted - have);
-        self.bytes[have..have + taken].copy_from_slice(&input[..taken]);
+        self.bytes.as_mut()[have..have + taken].copy_from_slice(&input[..taken]);
         self.len += taken as u8;
         taken
     }
@@ -54,13 +51,13 @@ impl Carry {
         }
         let kept = self.len().min(keep - input.len());
         let from = self.len() - kept;
-        self.bytes.copy_within(from..from + kept, 0);
+        self.bytes.as_mut().copy_within(from..from + kept, 0);
         self.len = kept as u8;
         self.fill(keep, input);
     }
 }
 
-impl Scanner {
+impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Scanner<H> {
     /// Forgets the bytes before a gap.
     pub(super) fn interrupt(&mut self) {
         self.carry.clear();
@@ -68,12 +65,12 @@ impl Scanner {
 
     /// Searches the next bytes of the stream. Gives the tracker of the first presumed header, and whether its
     /// bytes began in earlier packets: then `at` is 0, else `at` is the header's place in `bytes`.
-    pub(super) fn find<L: Layer5>(
+    pub(super) fn find<L: Layer5<Header = H>>(
         &mut self,
         layer5: &L,
         start: SeqNum,
         bytes: &[u8],
-    ) -> Option<(Tracker, usize)> {
+    ) -> Option<(Tracker<H>, usize)> {
         if let Some(tracker) = self.find_split(layer5, start, bytes) {
             return Some((tracker, 0));
         }
@@ -87,17 +84,16 @@ impl Scanner {
     }
 
     /// A header whose first bytes are in the carry.
-    fn find_split<L: Layer5>(
+    fn find_split<L: Layer5<Header = H>>(
         &mut self,
         layer5: &L,
         start: SeqNum,
         bytes: &[u8],
-    ) -> Option<Tracker> {
+    ) -> Option<Tracker<H>> {
         let carried = self.carry.len();
         for skipped in 0..carried {
             let mut presumed = Carry::default();
-            const { assert!(L::HEADER_LEN <= MAX_HEADER) };
-            presumed.fill(MAX_HEADER, &self.carry.as_slice()[skipped..]);
+            presumed.fill(L::HEADER_LEN, &self.carry.as_slice()[skipped..]);
             let beginning = presumed;
             presumed.fill(L::HEADER_LEN, bytes);
             if presumed.len() == L::HEADER_LEN && is_header(layer5, presumed.as_slice()) {
@@ -121,14 +117,14 @@ fn is_plausible<L: Layer5>(len: u32) -> bool {
 /// Tracking: from a presumed header on, follows the messages by their length and judges each next header, while
 /// the L5 software is asked about the first one.
 #[derive(Clone, Debug)]
-pub(super) struct Tracker {
+pub(super) struct Tracker<H> {
     guess: SeqNum,
     /// Messages from the guess up to `next`.
     messages: u32,
     /// First byte of the next header to be judged.
     next: SeqNum,
     /// What came of that header already.
-    partial: Carry,
+    partial: Carry<H>,
 }
 
 /// The stream is not what the guess says: search on from this place in the bytes given.
@@ -137,8 +133,8 @@ pub(super) struct Lost {
     pub(super) search_from: usize,
 }
 
-impl Tracker {
-    fn new(guess: SeqNum, partial: Carry) -> Self {
+impl<H: AsRef<[u8]> + AsMut<[u8]>> Tracker<H> {
+    fn new(guess: SeqNum, partial: Carry<H>) -> Self {
         Self {
             guess,
             messages: 0,
@@ -168,7 +164,7 @@ impl Tracker {
     }
 
     /// Follows the messages through the bytes that begin at `start`. `contiguous`: no byte is missing before them.
-    pub(super) fn follow<L: Layer5>(
+    pub(super) fn follow<L: Layer5<Header = H>>(
         &mut self,
         layer5: &L,
         start: SeqNum,

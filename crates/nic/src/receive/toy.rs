@@ -79,7 +79,7 @@ fn part(key: u64, index: u64, len: u32, offset: u32, input: &[u8], output: &mut 
 }
 
 impl Layer5 for Toy {
-    const HEADER_LEN: usize = HEADER_LEN;
+    type Header = [u8; HEADER_LEN];
 
     fn judge(&self, bytes: &[u8]) -> Judgement {
         if bytes.iter().zip(MAGIC).any(|(byte, magic)| *byte != magic) {

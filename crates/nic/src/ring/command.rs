@@ -2,15 +2,21 @@
 
 use std::sync::Arc;
 
+use l5p::nvme;
 use l5p::tls::{CryptoInfo, Direction};
 use wire::{FlowKey, SeqNum};
 
 use super::block::Block;
 use super::error::ErrorCode;
-use super::gather::{CONTINUATION_SLICES, Gather, MAX_CONTINUATIONS, RECOVER_SLICES, SEND_SLICES};
-use super::layout::{ContextId, Head, Opcode, SLOT_WORDS, decode_flow, decode_parameters};
+use super::gather::{
+    CONTINUATION_SLICES, Gather, MAX_CONTINUATIONS, MAX_RR_SLICES, RECOVER_SLICES, RR_SLICES,
+    SEND_SLICES,
+};
+use super::layout::{
+    CREATE_WORDS, ContextId, Head, Opcode, SLOT_WORDS, decode_flow, decode_nvme, decode_tls,
+};
 use super::region::Slice;
-use super::send::{MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags, Verify};
+use super::send::{HAS_INNER, InnerRecover, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags, Verify};
 use super::spsc::{Consumer, Ring};
 
 /// A packet to send; its slices are in the [`Gather`] that was filled along with it.
@@ -33,6 +39,16 @@ pub(crate) struct Recover {
     pub(crate) len: u32,
     pub(crate) resume: SeqNum,
     pub(crate) verify: Verify,
+    pub(crate) inner: Option<InnerRecover>,
+}
+
+/// The protocols of a context, as [`L5Parameters`](super::L5Parameters).
+#[derive(Debug, Clone)]
+#[allow(dead_code)] // until both directions have an engine for NVMe/TCP
+pub(crate) enum Protocols {
+    Tls(CryptoInfo),
+    Nvme(nvme::Parameters),
+    NvmeInTls(CryptoInfo, nvme::Parameters),
 }
 
 /// A context to be made.
@@ -42,7 +58,14 @@ pub(crate) struct CreateContext {
     pub(crate) direction: Direction,
     pub(crate) flow: FlowKey,
     pub(crate) tcpsn: SeqNum,
-    pub(crate) crypto: CryptoInfo,
+    pub(crate) protocols: Protocols,
+}
+
+/// A buffer to be mapped, whose slices are in the [`Gather`], or unmapped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RrState {
+    pub(crate) context: ContextId,
+    pub(crate) tag: u16,
 }
 
 /// The answer to a resync request.
@@ -50,6 +73,7 @@ pub(crate) struct CreateContext {
 pub(crate) struct ResyncResponse {
     pub(crate) context: ContextId,
     pub(crate) tcpsn: SeqNum,
+    pub(crate) inner: Option<u32>,
     pub(crate) confirmed: bool,
     pub(crate) index: u64,
 }
@@ -63,6 +87,8 @@ pub(crate) enum Command {
     Destroy(ContextId),
     Recover(Recover),
     Resync(ResyncResponse),
+    AddRr(RrState),
+    DelRr(RrState),
 }
 
 /// A descriptor that was refused.
@@ -170,7 +196,7 @@ impl SendConsumer {
                 })
             }
             Some(Opcode::CreateContext) => {
-                rest(words, 7);
+                rest(words, CREATE_WORDS);
                 Command::Create(CreateContext {
                     context,
                     direction: if head.flags & 1 == 0 {
@@ -181,7 +207,7 @@ impl SendConsumer {
                     flow: decode_flow(words, head.flags & 2 != 0)
                         .ok_or(ErrorCode::BadParameters)?,
                     tcpsn: SeqNum(high),
-                    crypto: decode_parameters(words).ok_or(ErrorCode::BadParameters)?,
+                    protocols: protocols(head.flags, words).ok_or(ErrorCode::BadParameters)?,
                 })
             }
             Some(Opcode::RecoverContext) => {
@@ -192,22 +218,38 @@ impl SendConsumer {
                     index: words[2],
                     len: high,
                     resume: SeqNum((words[3] >> 32) as u32),
-                    verify: match head.flags {
+                    verify: match head.flags & !HAS_INNER {
                         0 => Verify::None,
                         1 => Verify::WholeMessage,
                         2 => Verify::Frontier,
                         _ => return Err(ErrorCode::BadParameters),
                     },
+                    inner: (head.flags & HAS_INNER != 0).then_some(InnerRecover {
+                        index: words[22],
+                        len: words[23] as u32,
+                        offset: (words[23] >> 32) as u32,
+                    }),
                 })
             }
             Some(Opcode::ResyncResponse) => Command::Resync(ResyncResponse {
                 context,
                 tcpsn: SeqNum(high),
+                inner: (head.flags & 2 != 0).then_some(words[3] as u32),
                 confirmed: head.flags & 1 != 0,
                 index: words[2],
             }),
             Some(Opcode::DestroyContext) => Command::Destroy(context),
-            Some(Opcode::AddRrState | Opcode::DelRrState) => return Err(ErrorCode::Unsupported),
+            Some(opcode @ (Opcode::AddRrState | Opcode::DelRrState)) => {
+                let tag = u16::try_from(high).map_err(|_| ErrorCode::BadParameters)?;
+                let state = RrState { context, tag };
+                match opcode {
+                    Opcode::AddRrState => {
+                        rest(words, 16);
+                        Command::AddRr(state)
+                    }
+                    _ => Command::DelRr(state),
+                }
+            }
             // A continuation with nothing that it continues is as wrong as no opcode at all.
             Some(Opcode::Continuation) | None => return Err(ErrorCode::BadOpcode),
         })
@@ -264,11 +306,22 @@ impl SendConsumer {
     }
 }
 
+/// The protocols of a `CreateContext`.
+fn protocols(flags: u8, words: &[u64; SLOT_WORDS]) -> Option<Protocols> {
+    Some(match flags >> 2 & 3 {
+        1 => Protocols::Tls(decode_tls(words)?),
+        2 => Protocols::Nvme(decode_nvme(words)?),
+        3 => Protocols::NvmeInTls(decode_tls(words)?, decode_nvme(words)?),
+        _ => return None,
+    })
+}
+
 /// The words of the slices in the descriptor itself.
 fn inline_slices(head: Head, words: &[u64; SLOT_WORDS]) -> Result<&[u64], ErrorCode> {
     let (at, most) = match Opcode::from_byte(head.opcode) {
         Some(Opcode::Send) => (2, SEND_SLICES),
         Some(Opcode::RecoverContext) => (4, RECOVER_SLICES),
+        Some(Opcode::AddRrState) => (2, RR_SLICES),
         _ => (0, 0),
     };
     let slices = usize::from(head.slices);
@@ -284,15 +337,20 @@ fn check_lengths(command: Command, gather: &Gather) -> Result<Command, ErrorCode
         Command::Send(send) => gather.len() == u64::from(send.payload_len),
         Command::Recover(recover) => {
             let resume = recover.start.distance_to(recover.resume);
+            let inner = recover.inner.map_or(0, |inner| u64::from(inner.offset));
+            let (from, to) = (inner + u64::from(resume), inner + u64::from(recover.len));
             let prefix = gather.len();
             resume < recover.len
+                && recover.inner.is_none_or(|inner| inner.offset < inner.len)
                 && match recover.verify {
-                    Verify::None => prefix == u64::from(resume),
-                    Verify::WholeMessage => prefix == u64::from(recover.len),
-                    Verify::Frontier => {
-                        prefix >= u64::from(resume) && prefix < u64::from(recover.len)
-                    }
+                    Verify::None => prefix == from,
+                    Verify::WholeMessage => prefix == to,
+                    Verify::Frontier => (from..to).contains(&prefix),
                 }
+        }
+        Command::AddRr(_) => {
+            let slices = gather.slices().len();
+            (1..=MAX_RR_SLICES).contains(&slices) && gather.len() <= u64::from(u32::MAX)
         }
         _ => gather.slices().is_empty(),
     };

@@ -58,6 +58,12 @@ pub enum ErrorCode {
     /// Bytes of a source that may change were to be sent again without verification.
     #[error("a source that may change was to be sent again unverified")]
     Unverified = 18,
+    /// The tag is mapped to a buffer.
+    #[error("the tag is mapped to a buffer already")]
+    TagMapped = 19,
+    /// The tag is mapped to nothing.
+    #[error("the tag is mapped to no buffer")]
+    TagNotMapped = 20,
 }
 
 impl ErrorCode {
@@ -83,6 +89,8 @@ impl ErrorCode {
             SourceChanged,
             SourceFaulted,
             Unverified,
+            TagMapped,
+            TagNotMapped,
         ]
         .get(usize::from(byte).checked_sub(1)?)
         .copied()

@@ -10,7 +10,11 @@ pub(super) const CONTINUATION_SLICES: usize = 11;
 /// Slices in a `Send` descriptor itself.
 pub(super) const SEND_SLICES: usize = 3;
 /// Slices in a `RecoverContext` descriptor itself.
-pub(super) const RECOVER_SLICES: usize = 10;
+pub(super) const RECOVER_SLICES: usize = 9;
+/// Slices in an `AddRrState` descriptor itself.
+pub(super) const RR_SLICES: usize = 11;
+/// Most slices of the buffer that an `AddRrState` maps.
+pub const MAX_RR_SLICES: usize = 16;
 /// Most slices of a `Send`.
 pub const MAX_SEND_SLICES: usize = SEND_SLICES + MAX_CONTINUATIONS * CONTINUATION_SLICES;
 /// Most slices of a `RecoverContext`.

@@ -2,13 +2,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use l5p::nvme::{self, Role};
 use l5p::tls::CryptoInfo;
 use wire::FlowKey;
 
 /// Words of a send slot: 64 bytes of descriptor and 128 of packet headers.
 pub const SLOT_WORDS: usize = 24;
-/// Bytes in which a command carries an engine's parameters.
-pub(super) const PARAMETER_BYTES: usize = CryptoInfo::ENCODED_LEN;
+/// Bytes in which a command carries the parameters of TLS.
+const TLS_BYTES: usize = CryptoInfo::ENCODED_LEN;
 
 /// A context of a function: one flow in one direction. The host chooses it, below its quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -124,8 +125,13 @@ pub(super) fn decode_flow(words: &[u64; SLOT_WORDS], v6: bool) -> Option<FlowKey
     })
 }
 
-/// Writes an engine's parameters from word 7 on.
-pub(super) fn encode_parameters(crypto: &CryptoInfo, words: &mut [u64; SLOT_WORDS]) {
+/// Where the parameters of the inner, or only, NVMe/TCP engine are.
+const NVME_WORD: usize = 15;
+/// Words of a `CreateContext` behind the first eight.
+pub(super) const CREATE_WORDS: usize = 8;
+
+/// Writes the parameters of TLS to words 7 to 14.
+pub(super) fn encode_tls(crypto: &CryptoInfo, words: &mut [u64; SLOT_WORDS]) {
     let bytes = crypto.to_bytes();
     for (word, chunk) in words[7..].iter_mut().zip(bytes.chunks(8)) {
         let mut padded = [0; 8];
@@ -134,11 +140,38 @@ pub(super) fn encode_parameters(crypto: &CryptoInfo, words: &mut [u64; SLOT_WORD
     }
 }
 
-/// Reads an engine's parameters from word 7 on.
-pub(super) fn decode_parameters(words: &[u64; SLOT_WORDS]) -> Option<CryptoInfo> {
-    let mut bytes = [0; PARAMETER_BYTES];
+/// Reads the parameters of TLS from words 7 to 14.
+pub(super) fn decode_tls(words: &[u64; SLOT_WORDS]) -> Option<CryptoInfo> {
+    let mut bytes = [0; TLS_BYTES];
     for (chunk, word) in bytes.chunks_exact_mut(8).zip(&words[7..]) {
         chunk.copy_from_slice(&word.to_le_bytes());
     }
     CryptoInfo::from_bytes(&bytes).ok()
+}
+
+/// Writes the parameters of NVMe/TCP to word 15.
+pub(super) fn encode_nvme(nvme: &nvme::Parameters, words: &mut [u64; SLOT_WORDS]) {
+    let sender = match nvme.sender {
+        Role::Host => 1,
+        Role::Controller => 2,
+    };
+    let digests = u64::from(nvme.header_digest) | u64::from(nvme.data_digest) << 1;
+    words[NVME_WORD] =
+        sender | digests << 8 | u64::from(nvme.commands) << 16 | u64::from(nvme.max_pdu) << 32;
+}
+
+/// Reads the parameters of NVMe/TCP from word 15.
+pub(super) fn decode_nvme(words: &[u64; SLOT_WORDS]) -> Option<nvme::Parameters> {
+    let word = words[NVME_WORD];
+    Some(nvme::Parameters {
+        sender: match word as u8 {
+            1 => Role::Host,
+            2 => Role::Controller,
+            _ => return None,
+        },
+        header_digest: word >> 8 & 1 != 0,
+        data_digest: word >> 9 & 1 != 0,
+        max_pdu: (word >> 32) as u32,
+        commands: (word >> 16) as u16,
+    })
 }

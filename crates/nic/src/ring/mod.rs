@@ -6,8 +6,8 @@
 //!
 //! ```text
 //!         host                      one queue                        NIC
-//!   SendProducer  ──▶  Send, CreateContext, RecoverContext, …  ──▶  takes, checks, reads memory
-//!   RecvConsumer  ◀──  Packet, ResyncRequest, Completion       ◀──  after writing into a buffer
+//!   SendProducer  ──▶  Send, CreateContext, AddRrState, …      ──▶  takes, checks, reads memory
+//!   RecvConsumer  ◀──  Packet, Placed, ResyncRequest, …        ◀──  after writing into a buffer
 //!   FillProducer  ──▶  small buffers, large buffers            ──▶  takes one per packet
 //! ```
 //!
@@ -36,15 +36,18 @@ mod tests;
 
 pub use error::ErrorCode;
 pub use function::{DeviceFunction, FunctionConfig, HostFunction, HostQueue, function};
-pub use gather::{MAX_CONTINUATIONS, MAX_RECOVER_SLICES, MAX_SEND_SLICES};
+pub use gather::{MAX_CONTINUATIONS, MAX_RECOVER_SLICES, MAX_RR_SLICES, MAX_SEND_SLICES};
 pub use l5p::tls::Direction;
 pub use layout::{ContextId, SLOT_WORDS};
 pub use receive::{FillProducer, Packet, RecvConsumer, RecvDescriptor};
 pub use region::{DeviceRegions, NoRegionId, Region, RegionId, Regions, Slice};
 pub use send::{
-    MAX_HEADER_LEN, MAX_SEND_PAYLOAD, PostError, SendDescriptor, SendFlags, SendProducer, Verify,
+    InnerRecover, L5Parameters, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, PostError, SendDescriptor,
+    SendFlags, SendProducer, Verify,
 };
 
-pub(crate) use command::{BadDescriptor, Command, CreateContext, Recover, ResyncResponse, Send};
+pub(crate) use command::{
+    BadDescriptor, Command, CreateContext, Protocols, Recover, ResyncResponse, Send,
+};
 pub(crate) use function::DeviceQueue;
 pub(crate) use gather::Gather;

@@ -2,10 +2,10 @@
 //! rings, by which the host gives the device buffers.
 //!
 //! ```text
-//! word  Packet                          ResyncRequest        Completion
-//! 0     opcode|flags|header_len|segments  opcode             opcode|error
-//! 1     context | payload bytes         context | tcpsn      context | tcpsn
-//! 2–3   buffer                          length of the message   send ring index
+//! word  Packet                                   ResyncRequest    Completion        Placed
+//! 0     opcode|flags|header_len|segments|placed  opcode|flags     opcode|error      opcode
+//! 1     context | payload bytes                  context | tcpsn  context | tcpsn   tag | at
+//! 2–3   buffer                                   inner offset     send ring index   slice
 //! 4     hash
 //! ```
 
@@ -27,18 +27,30 @@ pub(super) const FILL_WORDS: usize = Slice::WORDS;
 const PACKET: u8 = 1;
 const RESYNC_REQUEST: u8 = 2;
 const COMPLETION: u8 = 3;
+const PLACED: u8 = 4;
 
 /// What the device tells the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecvDescriptor {
     /// A packet, or several that were coalesced (LRO) into one with the first one's headers.
     Packet(Packet),
+    /// Part of the payload of the [`Packet`] before it, which the device wrote into a buffer that the host has mapped.
+    Placed {
+        /// Which byte of the packet's payload the first of them is.
+        at: u32,
+        /// Where they are.
+        slice: Slice,
+        /// The tag that the buffer is mapped to.
+        tag: u16,
+    },
     /// `l5o_resync_rx_req`: does a message begin at `tcpsn`?
     ResyncRequest {
         /// The receive context that asks.
         context: ContextId,
-        /// Where it believes to have found a header.
+        /// Where it believes to have found a header; with `inner`, the first byte of a TLS record.
         tcpsn: SeqNum,
+        /// The inner protocol of a stack asks about this byte of that record's plaintext.
+        inner: Option<u32>,
     },
     /// A descriptor was refused.
     Completion {
@@ -60,14 +72,20 @@ pub struct Packet {
     pub buffer: Slice,
     /// Bytes of Ethernet, IP and TCP headers; 0 when it is not TCP.
     pub header_len: u16,
-    /// Bytes of TCP payload after them.
+    /// Bytes of TCP payload after them, as the stream has them. The buffer holds those that were not placed, one after the
+    /// other.
     pub payload_len: u32,
     /// Packets that were on the wire.
     pub segments: u16,
     /// The receive context of its flow.
     pub context: Option<ContextId>,
-    /// Its whole payload was transformed, and every integrity value in it was right.
+    /// Its whole payload was decrypted, and every integrity value in it was right.
     pub offloaded: bool,
+    /// All PDU bytes of its payload are covered by running digests, and every digest that ended in it was right. Whether
+    /// anything was placed is another question.
+    pub digest_ok: bool,
+    /// So many [`RecvDescriptor::Placed`] follow it at once, by ascending `at`.
+    pub placed: u16,
     /// IP and TCP checksums were found right.
     pub checksum_ok: bool,
     /// Hash of its flow, as used to choose the queue.
@@ -79,18 +97,31 @@ impl RecvDescriptor {
         let mut words = [0; RECV_WORDS];
         match self {
             RecvDescriptor::Packet(packet) => {
-                let flags = u64::from(packet.offloaded) | u64::from(packet.checksum_ok) << 1;
+                let flags = u64::from(packet.offloaded)
+                    | u64::from(packet.checksum_ok) << 1
+                    | u64::from(packet.digest_ok) << 2;
                 words[0] = u64::from(PACKET)
                     | flags << 8
                     | u64::from(packet.header_len) << 16
-                    | u64::from(packet.segments) << 32;
+                    | u64::from(packet.segments) << 32
+                    | u64::from(packet.placed) << 48;
                 words[1] = context_word(packet.context) | u64::from(packet.payload_len) << 32;
                 words[2..4].copy_from_slice(&packet.buffer.to_words());
                 words[4] = u64::from(packet.hash);
             }
-            RecvDescriptor::ResyncRequest { context, tcpsn } => {
-                words[0] = u64::from(RESYNC_REQUEST);
+            RecvDescriptor::Placed { at, slice, tag } => {
+                words[0] = u64::from(PLACED);
+                words[1] = u64::from(tag) | u64::from(at) << 32;
+                words[2..4].copy_from_slice(&slice.to_words());
+            }
+            RecvDescriptor::ResyncRequest {
+                context,
+                tcpsn,
+                inner,
+            } => {
+                words[0] = u64::from(RESYNC_REQUEST) | u64::from(inner.is_some()) << 8;
                 words[1] = context_word(Some(context)) | u64::from(tcpsn.0) << 32;
+                words[2] = u64::from(inner.unwrap_or(0));
             }
             RecvDescriptor::Completion {
                 send_index,
@@ -119,12 +150,20 @@ impl RecvDescriptor {
                 segments: (words[0] >> 32) as u16,
                 context,
                 offloaded: words[0] >> 8 & 1 != 0,
+                digest_ok: words[0] >> 10 & 1 != 0,
+                placed: (words[0] >> 48) as u16,
                 checksum_ok: words[0] >> 9 & 1 != 0,
                 hash: words[4] as u32,
             }),
+            PLACED => RecvDescriptor::Placed {
+                at: high,
+                slice: Slice::from_words([words[2], words[3]]),
+                tag: words[1] as u16,
+            },
             RESYNC_REQUEST => RecvDescriptor::ResyncRequest {
                 context: context?,
                 tcpsn: SeqNum(high),
+                inner: (words[0] >> 8 & 1 != 0).then_some(words[2] as u32),
             },
             COMPLETION => RecvDescriptor::Completion {
                 send_index: words[2],

@@ -4,25 +4,31 @@
 //! what a command carries. Slices that do not fit follow in continuation slots.
 //!
 //! ```text
-//! word  Send                         RecoverContext           CreateContext          ResyncResponse
+//! word  Send                         RecoverContext           CreateContext          ResyncResponse   AddRrState
 //! 0     opcode|flags|header|slices   the same in all: see `Head`
-//! 1     context | payload bytes      context | message bytes  context | tcpsn        context | tcpsn
-//! 2     slices (3 × 2 words)         message index            source address         message index
-//! 3                                  message tcpsn | resume   …
-//! 4                                  slices (10 × 2 words)    destination address
+//! 1     context | payload bytes      context | message bytes  context | tcpsn        context | tcpsn  context | tag
+//! 2     slices (3 × 2 words)         message index            source address         message index    slices (11 × 2 words)
+//! 3                                  message tcpsn | resume   …                      inner offset
+//! 4                                  slices (9 × 2 words)     destination address
 //! 6                                                           ports
-//! 7                                                           parameters (64 bytes)
+//! 7                                                           TLS (64 bytes)
 //! 8–23  packet headers
+//! 15                                                          NVMe/TCP
+//! 22                                 inner index
+//! 23                                 inner len | offset
 //! ```
 
 use std::sync::Arc;
 
+use l5p::nvme;
 use l5p::tls::{CryptoInfo, Direction};
 use wire::{FlowKey, SeqNum};
 
 use super::block::Block;
-use super::gather::{CONTINUATION_SLICES, MAX_CONTINUATIONS, RECOVER_SLICES, SEND_SLICES};
-use super::layout::{ContextId, Head, Opcode, SLOT_WORDS, encode_flow, encode_parameters};
+use super::gather::{
+    CONTINUATION_SLICES, MAX_CONTINUATIONS, MAX_RR_SLICES, RECOVER_SLICES, RR_SLICES, SEND_SLICES,
+};
+use super::layout::{ContextId, Head, Opcode, SLOT_WORDS, encode_flow, encode_nvme, encode_tls};
 use super::region::Slice;
 use super::spsc::{Producer, Ring};
 
@@ -68,6 +74,29 @@ pub enum Verify {
     Frontier,
 }
 
+/// The layer-5 protocols of a context.
+#[derive(Debug, Clone, Copy)]
+pub enum L5Parameters<'a> {
+    /// TLS records; the next one's index is [`CryptoInfo::sequence`].
+    Tls(&'a CryptoInfo),
+    /// NVMe/TCP PDUs, the next one with index 0.
+    Nvme(&'a nvme::Parameters),
+    /// NVMe/TCP PDUs as the content of TLS records: the next record begins with a PDU (seed 000 §5.3).
+    NvmeInTls(&'a CryptoInfo, &'a nvme::Parameters),
+}
+
+/// Where the inner layer of a stacked transmit context is to be brought to: the PDU that holds the first plaintext byte of
+/// the record that the outer layer is brought to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InnerRecover {
+    /// The PDU's index.
+    pub index: u64,
+    /// The PDU's length, header and digests included.
+    pub len: u32,
+    /// Which byte of the PDU the record's first plaintext byte is: below `len`.
+    pub offset: u32,
+}
+
 /// What a host posts on its send ring.
 #[derive(Debug, Clone)]
 pub enum SendDescriptor<'a> {
@@ -95,8 +124,8 @@ pub enum SendDescriptor<'a> {
         flow: FlowKey,
         /// Sequence number of the first byte of the next message.
         tcpsn: SeqNum,
-        /// Algorithm, keys and the next message's index.
-        crypto: &'a CryptoInfo,
+        /// The protocols, and what their engines need to know.
+        l5: L5Parameters<'a>,
     },
     /// `l5o_destroy`.
     DestroyContext {
@@ -115,20 +144,35 @@ pub enum SendDescriptor<'a> {
         len: u32,
         /// Where the next `Send` begins: `start <= resume < start + len`.
         resume: SeqNum,
-        /// The message from `start` up to `resume`, or further as `verify` says.
+        /// The message from `start` up to `resume`, or further as `verify` says. With `inner`, the first
+        /// [`offset`](InnerRecover::offset) bytes of the PDU come before it.
         prefix: &'a [Slice],
         /// What to prove before anything is sent again.
         verify: Verify,
+        /// For a stack of two protocols, the inner one's place.
+        inner: Option<InnerRecover>,
     },
-    /// `l5o_add_rr_state`: no offload of this device uses it yet, so it gets an error completion.
+    /// `l5o_add_rr_state` (seed 000, Listing 1): data of messages that name `tag` go into this buffer. An error
+    /// completion when the tag is mapped already, is not below the context's number of commands, or the memory is not
+    /// registered for writing.
+    ///
+    /// Each byte of the buffer is written at most once; what comes for it again stays in the packet.
     AddRrState {
-        /// The context.
+        /// A receive context that places.
         context: ContextId,
+        /// The protocol's name for the request: a CID towards an NVMe/TCP host, a TTAG towards a controller.
+        tag: u16,
+        /// The buffer, in order; 1 to [`MAX_RR_SLICES`] slices, less than 4 GiB in all.
+        slices: &'a [Slice],
     },
-    /// `l5o_del_rr_state`: as [`AddRrState`](Self::AddRrState).
+    /// `l5o_del_rr_state`: unmaps a tag, which is then free for another buffer. Once the device has
+    /// [completed](SendProducer::completed) this descriptor, it writes no byte into the buffer any more, and all that it
+    /// has written is named by [`Placed`](super::RecvDescriptor::Placed) descriptors that are on the receive rings.
     DelRrState {
         /// The context.
         context: ContextId,
+        /// The tag.
+        tag: u16,
     },
     /// `l5o_resync_rx_resp`: the answer to a `ResyncRequest`.
     ResyncResponse {
@@ -136,6 +180,8 @@ pub enum SendDescriptor<'a> {
         context: ContextId,
         /// The position asked about.
         tcpsn: SeqNum,
+        /// As it was asked: `Some` when the question was about the inner protocol of a stack.
+        inner: Option<u32>,
         /// Whether a message begins there.
         confirmed: bool,
         /// That message's index, when confirmed.
@@ -200,6 +246,11 @@ impl SendProducer {
         slots(slices, SEND_SLICES)
     }
 
+    /// Slots taken by an `AddRrState` of so many slices.
+    pub const fn slots_for_rr(slices: usize) -> u32 {
+        slots(slices, RR_SLICES)
+    }
+
     /// Slots taken by a `RecoverContext` of so many slices.
     pub const fn slots_for_recover(slices: usize) -> u32 {
         slots(slices, RECOVER_SLICES)
@@ -230,7 +281,7 @@ impl SendProducer {
                 context,
                 flags,
                 payload,
-            } => return self.post_send(header, mss, context, flags, payload),
+            } => self.post_send(header, mss, context, flags, payload),
             SendDescriptor::RecoverContext {
                 context,
                 start,
@@ -239,68 +290,104 @@ impl SendProducer {
                 resume,
                 prefix,
                 verify,
+                inner,
             } => {
                 self.check(prefix.len(), RECOVER_SLICES)?;
                 words[1] = pair(context.0, len);
                 words[2] = index;
                 words[3] = pair(start.0, resume.0);
-                let flags = match verify {
+                let mut flags = match verify {
                     Verify::None => 0,
                     Verify::WholeMessage => 1,
                     Verify::Frontier => 2,
                 };
-                return Ok(self.write(
+                if let Some(inner) = inner {
+                    flags |= HAS_INNER;
+                    words[22] = inner.index;
+                    words[23] = pair(inner.len, inner.offset);
+                }
+                Ok(self.write(
                     Opcode::RecoverContext,
                     flags,
                     words,
                     4,
                     RECOVER_SLICES,
                     prefix,
-                ));
+                ))
             }
             SendDescriptor::CreateContext {
                 context,
                 direction,
                 flow,
                 tcpsn,
-                crypto,
+                l5,
             } => {
                 self.check(0, 0)?;
                 words[1] = pair(context.0, tcpsn.0);
                 let v6 = encode_flow(&flow, &mut words);
-                encode_parameters(crypto, &mut words);
-                let flags = u8::from(direction == Direction::Receive) | u8::from(v6) << 1;
-                return Ok(self.write(Opcode::CreateContext, flags, words, 0, 0, &[]));
+                let (tls, nvme) = match l5 {
+                    L5Parameters::Tls(tls) => (Some(tls), None),
+                    L5Parameters::Nvme(nvme) => (None, Some(nvme)),
+                    L5Parameters::NvmeInTls(tls, nvme) => (Some(tls), Some(nvme)),
+                };
+                if let Some(tls) = tls {
+                    encode_tls(tls, &mut words);
+                }
+                if let Some(nvme) = nvme {
+                    encode_nvme(nvme, &mut words);
+                }
+                let flags = u8::from(direction == Direction::Receive)
+                    | u8::from(v6) << 1
+                    | u8::from(tls.is_some()) << 2
+                    | u8::from(nvme.is_some()) << 3;
+                Ok(self.write(Opcode::CreateContext, flags, words, 0, 0, &[]))
             }
             SendDescriptor::ResyncResponse {
                 context,
                 tcpsn,
+                inner,
                 confirmed,
                 index,
             } => {
                 self.check(0, 0)?;
                 words[1] = pair(context.0, tcpsn.0);
                 words[2] = index;
-                return Ok(self.write(
+                words[3] = u64::from(inner.unwrap_or(0));
+                Ok(self.write(
                     Opcode::ResyncResponse,
-                    u8::from(confirmed),
+                    u8::from(confirmed) | u8::from(inner.is_some()) << 1,
                     words,
                     0,
                     0,
                     &[],
-                ));
+                ))
             }
-            SendDescriptor::DestroyContext { context }
-            | SendDescriptor::AddRrState { context }
-            | SendDescriptor::DelRrState { context } => words[1] = u64::from(context.0),
+            SendDescriptor::AddRrState {
+                context,
+                tag,
+                slices,
+            } => {
+                if slices.len() > MAX_RR_SLICES {
+                    return Err(PostError::TooManySlices {
+                        slices: slices.len(),
+                        max: MAX_RR_SLICES,
+                    });
+                }
+                self.check(slices.len(), RR_SLICES)?;
+                words[1] = pair(context.0, tag.into());
+                Ok(self.write(Opcode::AddRrState, 0, words, 2, RR_SLICES, slices))
+            }
+            SendDescriptor::DelRrState { context, tag } => {
+                self.check(0, 0)?;
+                words[1] = pair(context.0, tag.into());
+                Ok(self.write(Opcode::DelRrState, 0, words, 0, 0, &[]))
+            }
+            SendDescriptor::DestroyContext { context } => {
+                self.check(0, 0)?;
+                words[1] = u64::from(context.0);
+                Ok(self.write(Opcode::DestroyContext, 0, words, 0, 0, &[]))
+            }
         }
-        let opcode = match descriptor {
-            SendDescriptor::AddRrState { .. } => Opcode::AddRrState,
-            SendDescriptor::DelRrState { .. } => Opcode::DelRrState,
-            _ => Opcode::DestroyContext,
-        };
-        self.check(0, 0)?;
-        Ok(self.write(opcode, 0, words, 0, 0, &[]))
     }
 
     fn post_send(
@@ -423,6 +510,9 @@ impl SendProducer {
         }
     }
 }
+
+/// Flag of a `RecoverContext` that places the inner protocol too.
+pub(super) const HAS_INNER: u8 = 4;
 
 const fn slots(slices: usize, inline: usize) -> u32 {
     1 + slices.saturating_sub(inline).div_ceil(CONTINUATION_SLICES) as u32

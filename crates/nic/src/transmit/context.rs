@@ -1,6 +1,6 @@
 //! A transmit context (seed 000 §4.1): where in the stream the offload is, and the engine's state there.
 
-use l5p::tls::{Direction, Engine};
+use l5p::tls::{CryptoInfo, Direction, Engine};
 use l5p::{Digest, Layer5, Walker};
 use wire::SeqNum;
 
@@ -15,7 +15,7 @@ pub(crate) struct TransmitContext {
     pub(super) tcpsn: SeqNum,
     /// End of everything that was ever sent through this context.
     pub(super) sent: SeqNum,
-    pub(super) walker: Walker,
+    pub(super) walker: Walker<<Engine as Layer5>::Header>,
     pub(super) engine: Engine,
     pub(super) state: State,
     /// Some of what was sent came from a source that may change.
@@ -66,13 +66,17 @@ pub(super) struct Frontier {
 }
 
 impl TransmitContext {
-    pub(crate) fn new(command: &CreateContext, flow_hash: u64) -> TransmitContext {
+    pub(crate) fn new(
+        command: &CreateContext,
+        crypto: &CryptoInfo,
+        flow_hash: u64,
+    ) -> TransmitContext {
         TransmitContext {
             flow_hash: flow_hash as u32,
             tcpsn: command.tcpsn,
             sent: command.tcpsn,
-            walker: Walker::new(command.crypto.sequence),
-            engine: Engine::new(&command.crypto, Direction::Transmit),
+            walker: Walker::new(crypto.sequence),
+            engine: Engine::new(crypto, Direction::Transmit),
             state: State::InSequence,
             mutable: false,
             frontier: None,
@@ -107,11 +111,9 @@ impl TransmitContext {
 }
 
 /// Digest of the current message so far; of an incomplete header, which is sent as it is, there is none.
-pub(super) fn digest(walker: &Walker, engine: &mut Engine) -> Digest {
+pub(super) fn digest(walker: &Walker<<Engine as Layer5>::Header>, engine: &mut Engine) -> Digest {
     match walker.message_len() {
         Some(_) => engine.digest(walker.offset()),
         None => Digest::default(),
     }
 }
-
-const _: () = assert!(Engine::HEADER_LEN <= 8);

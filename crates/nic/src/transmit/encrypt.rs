@@ -1,7 +1,7 @@
 //! The payload of an offloaded packet: from host memory through the engine into the frame, in one pass.
 
+use l5p::Layer5;
 use l5p::tls::Engine;
-use l5p::{Layer5, Walker};
 
 use crate::ring::{DeviceRegions, ErrorCode, Gather, Region};
 
@@ -88,7 +88,7 @@ impl TransmitContext {
         let mut moved = Moved::default();
         while !out.is_empty() {
             let most = match source.mutable {
-                true => to_next_boundary(&self.walker).min(out.len() as u32),
+                true => self.walker.to_boundary().min(out.len() as u32),
                 false => out.len() as u32,
             };
             let piece = cursor
@@ -110,14 +110,6 @@ impl TransmitContext {
             out = rest;
         }
         Ok(moved)
-    }
-}
-
-/// Bytes to the end of the current message, or of its header while that is incomplete.
-fn to_next_boundary(walker: &Walker) -> u32 {
-    match walker.message_len() {
-        Some(len) => len - walker.offset(),
-        None => Engine::HEADER_LEN as u32 - walker.offset(),
     }
 }
 

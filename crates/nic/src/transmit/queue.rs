@@ -8,7 +8,8 @@ use crate::frame::FrameMeta;
 use crate::function::{Function, Queue};
 use crate::receive;
 use crate::ring::{
-    BadDescriptor, Command, ContextId, CreateContext, Direction, ErrorCode, Gather, Recover, Send,
+    BadDescriptor, Command, ContextId, CreateContext, Direction, ErrorCode, Gather, Protocols,
+    Recover, Send,
 };
 
 use super::context::TransmitContext;
@@ -150,6 +151,11 @@ fn descriptor(
         Command::Resync(response) => receive::resync_response(offloads, function, &response)
             .map(|()| COMMAND_COST)
             .map_err(|error| refuse(Some(response.context), response.tcpsn, error)),
+        Command::AddRr(state) | Command::DelRr(state) => Err(refuse(
+            Some(state.context),
+            SeqNum(state.tag.into()),
+            ErrorCode::Unsupported,
+        )),
     };
     done.map(|cost| Some(Progress::Command { cost }))
 }
@@ -230,8 +236,11 @@ fn create(
 ) -> Result<u64, ErrorCode> {
     match command.direction {
         Direction::Transmit => {
+            let Protocols::Tls(crypto) = &command.protocols else {
+                return Err(ErrorCode::Unsupported);
+            };
             let flow_hash = offloads.hasher.hash(&command.flow);
-            let context = Context::Transmit(TransmitContext::new(command, flow_hash));
+            let context = Context::Transmit(TransmitContext::new(command, crypto, flow_hash));
             offloads.contexts.insert(
                 function.id,
                 command.context,
@@ -266,6 +275,9 @@ fn recover(
     queue: usize,
     command: &Recover,
 ) -> Result<u64, ErrorCode> {
+    if command.inner.is_some() {
+        return Err(ErrorCode::Unsupported);
+    }
     let recovery = offloads.next_recovery();
     let counters = &mut function.counters;
     let context = offloads

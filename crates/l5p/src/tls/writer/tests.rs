@@ -3,7 +3,8 @@ use proptest::prelude::*;
 use wire::SeqNum;
 use wire::tls::ContentType;
 
-use super::{MAX_PADDING_BLOCK, MsgState, Writer};
+use super::{MAX_PADDING_BLOCK, Writer};
+use crate::MsgState;
 use crate::tls::fixture::{PAIRS, info, pair, pair_of_tls13, ranges};
 use crate::tls::{Algorithm, Version};
 

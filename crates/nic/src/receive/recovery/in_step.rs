@@ -7,12 +7,9 @@ use super::super::open::Streamed;
 use super::super::search::MAX_MESSAGE;
 use super::{Bypass, Order, Recovery, Shared, Verdict};
 
-/// Most bytes that may be missing between two packets of one message for what is behind them to be offloaded.
-const MAX_GAP: u32 = 64 << 10;
 /// Messages of a chain whose length no check has covered, after which the host is asked. It bounds how far forged packets
 /// can carry the frontier.
 pub(super) const MAX_UNCHECKED: u8 = u8::MAX;
-const ZEROS: [u8; 2048] = [0; 2048];
 
 /// Where a packet lies as seen from the frontier.
 pub(super) enum Followed {
@@ -186,7 +183,7 @@ impl<L: AnyOrder> Recovery<L> {
     /// Notes that the next `missing` bytes, of the `rest` of the message at the frontier, are missing, and goes on
     /// behind them.
     fn skip(&mut self, shared: &mut Shared<L::Message>, missing: u32, rest: u32) -> bool {
-        if shared.order == Order::Sequence || !self.proven || missing > MAX_GAP {
+        if shared.order == Order::Sequence || !self.proven || missing > L::MAX_GAP {
             return false;
         }
         let offset = self.walker.offset();
@@ -204,12 +201,8 @@ impl<L: AnyOrder> Recovery<L> {
         self.unchecked += u8::from(!self.gapped);
         self.gapped = true;
         shared.counts.leaps += 1;
-        let mut left = missing as usize;
-        while left > 0 {
-            let zeros = &ZEROS[..left.min(ZEROS.len())];
-            self.walk(zeros, None);
-            left -= zeros.len();
-        }
+        self.walker.pass_missing(&mut self.engine, missing);
+        self.tcpsn += missing;
         if missing == rest {
             self.end_gapped(shared);
         }

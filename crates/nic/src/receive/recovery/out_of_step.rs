@@ -62,7 +62,7 @@ impl<L: AnyOrder> Recovery<L> {
     }
 
     /// Continues where the tracker is, whose guess is message number `index`.
-    pub(super) fn resume(&mut self, tracker: &Tracker, index: u64) {
+    pub(super) fn resume(&mut self, tracker: &Tracker<L::Header>, index: u64) {
         self.walker = Walker::new(index.wrapping_add(u64::from(tracker.messages())));
         self.tcpsn = tracker.next();
         self.chained = true;

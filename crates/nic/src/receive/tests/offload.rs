@@ -154,7 +154,7 @@ fn a_lost_header_is_asked_about_and_the_answer_resumes_the_offload() {
         check(&records, &delivered);
         resumed |= asked.is_some() && delivered.iter().any(|d| d.packet.offloaded);
         for descriptor in found {
-            if let RecvDescriptor::ResyncRequest { context, tcpsn } = descriptor {
+            if let RecvDescriptor::ResyncRequest { context, tcpsn, .. } = descriptor {
                 assert_eq!(context, ContextId(3));
                 let at = FIRST.distance_to(tcpsn) as usize;
                 let index = records.index_at(at).expect("a record begins there") + 5;
@@ -162,6 +162,7 @@ fn a_lost_header_is_asked_about_and_the_answer_resumes_the_offload() {
                 rig.command(&SendDescriptor::ResyncResponse {
                     context,
                     tcpsn,
+                    inner: None,
                     confirmed: true,
                     index,
                 });

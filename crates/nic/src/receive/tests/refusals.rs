@@ -221,6 +221,7 @@ fn a_context_is_of_its_function_alone() {
         .post(&SendDescriptor::ResyncResponse {
             context: crate::ring::ContextId(0),
             tcpsn: FIRST,
+            inner: None,
             confirmed: true,
             index: 1,
         })
@@ -241,7 +242,9 @@ fn a_context_is_of_its_function_alone() {
         match descriptor {
             RecvDescriptor::Completion { .. } => error = true,
             RecvDescriptor::Packet(packet) => raw = !packet.offloaded && packet.context.is_none(),
-            RecvDescriptor::ResyncRequest { .. } => panic!("not its context"),
+            RecvDescriptor::Placed { .. } | RecvDescriptor::ResyncRequest { .. } => {
+                panic!("not its context")
+            }
         }
     }
     assert!(error && raw);

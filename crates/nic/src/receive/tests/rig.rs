@@ -11,8 +11,8 @@ use wire::tcp::{self, Flags, Options, Timestamps};
 use wire::{FlowKey, SeqNum, ipv4};
 
 use crate::ring::{
-    ContextId, FunctionConfig, HostFunction, Packet, RecvDescriptor, Region, RegionId,
-    SendDescriptor, Slice, function,
+    ContextId, FunctionConfig, HostFunction, L5Parameters, Packet, RecvDescriptor, Region,
+    RegionId, SendDescriptor, Slice, function,
 };
 use crate::{Counters, FrameMeta, FunctionId, Nic, NicConfig};
 
@@ -128,7 +128,7 @@ impl Rig {
             direction: Direction::Receive,
             flow,
             tcpsn,
-            crypto,
+            l5: L5Parameters::Tls(crypto),
         });
     }
 

@@ -1,10 +1,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use l5p::nvme::{self, Role};
 use l5p::tls::{Algorithm, CryptoInfo, Version};
 use proptest::prelude::*;
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
+use super::super::command::RrState;
 use super::super::function::{DeviceFunction, FunctionConfig, HostFunction, function};
 use super::super::gather::Gather;
 use super::super::layout::SLOT_WORDS;
@@ -115,7 +117,7 @@ fn commands_arrive_as_they_were_posted() {
             direction: Direction::Receive,
             flow,
             tcpsn: SeqNum(u32::MAX),
-            crypto: &crypto,
+            l5: L5Parameters::Tls(&crypto),
         });
         let Command::Create(create) = command else {
             panic!("not a create")
@@ -125,16 +127,22 @@ fn commands_arrive_as_they_were_posted() {
             (ContextId(7), Direction::Receive)
         );
         assert_eq!((create.flow, create.tcpsn), (flow, SeqNum(u32::MAX)));
-        assert_eq!(create.crypto, crypto);
+        assert!(matches!(create.protocols, Protocols::Tls(taken) if taken == crypto));
     }
 
-    for (count, verify) in [
-        (10, Verify::None),
-        (11, Verify::Frontier),
-        (43, Verify::None),
+    let inner = InnerRecover {
+        index: u64::MAX - 1,
+        len: 100,
+        offset: 40,
+    };
+    for (count, verify, inner) in [
+        (9, Verify::None, None),
+        (10, Verify::Frontier, Some(inner)),
+        (MAX_RECOVER_SLICES, Verify::None, Some(inner)),
     ] {
         let prefix = slices(count);
-        let len: u32 = prefix.iter().map(|slice| slice.len).sum();
+        let bytes: u32 = prefix.iter().map(|slice| slice.len).sum();
+        let len = bytes - inner.map_or(0, |inner| inner.offset);
         let (command, gathered) = pass(&SendDescriptor::RecoverContext {
             context: ContextId(1),
             start: SeqNum(u32::MAX - 3),
@@ -143,6 +151,7 @@ fn commands_arrive_as_they_were_posted() {
             resume: SeqNum(u32::MAX - 3) + len,
             prefix: &prefix,
             verify,
+            inner,
         });
         let Command::Recover(recover) = command else {
             panic!("not a recover")
@@ -150,22 +159,152 @@ fn commands_arrive_as_they_were_posted() {
         assert_eq!((recover.index, recover.len), (1 << 50, len + 5));
         assert_eq!(recover.start.distance_to(recover.resume), len);
         assert_eq!((recover.verify, gathered), (verify, prefix));
+        assert_eq!(recover.inner, inner);
     }
 
     let (command, _) = pass(&SendDescriptor::ResyncResponse {
         context: ContextId(2),
         tcpsn: SeqNum(5),
+        inner: Some(77),
         confirmed: true,
         index: 9,
     });
     assert!(matches!(
         command,
-        Command::Resync(r) if r.confirmed && r.index == 9 && r.tcpsn == SeqNum(5)
+        Command::Resync(r) if r.confirmed && (r.index, r.tcpsn, r.inner) == (9, SeqNum(5), Some(77))
     ));
     let (command, _) = pass(&SendDescriptor::DestroyContext {
         context: ContextId(2),
     });
     assert!(matches!(command, Command::Destroy(ContextId(2))));
+}
+
+#[test]
+fn nvme_parameters_arrive_as_they_were_posted() {
+    for (sender, header_digest, data_digest) in [
+        (Role::Host, true, false),
+        (Role::Controller, false, true),
+        (Role::Controller, true, true),
+    ] {
+        let nvme = nvme::Parameters {
+            sender,
+            header_digest,
+            data_digest,
+            max_pdu: u32::MAX - 7,
+            commands: u16::MAX - 3,
+        };
+        let (command, _) = pass(&SendDescriptor::CreateContext {
+            context: ContextId(7),
+            direction: Direction::Transmit,
+            flow: FlowKey {
+                src: (Ipv4Addr::LOCALHOST.into(), 1),
+                dst: (Ipv4Addr::LOCALHOST.into(), 2),
+            },
+            tcpsn: SeqNum(4),
+            l5: L5Parameters::Nvme(&nvme),
+        });
+        assert!(matches!(
+            command,
+            Command::Create(create)
+                if matches!(create.protocols, Protocols::Nvme(taken) if taken == nvme)
+        ));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "keys are wiped by a foreign function")]
+fn stacked_parameters_arrive_as_they_were_posted() {
+    let (tls, nvme) = (
+        crypto(),
+        nvme::Parameters {
+            sender: Role::Host,
+            header_digest: true,
+            data_digest: true,
+            max_pdu: 9000,
+            commands: 0,
+        },
+    );
+    let (command, _) = pass(&SendDescriptor::CreateContext {
+        context: ContextId(7),
+        direction: Direction::Receive,
+        flow: FlowKey {
+            src: (Ipv6Addr::LOCALHOST.into(), 1),
+            dst: (Ipv6Addr::LOCALHOST.into(), 2),
+        },
+        tcpsn: SeqNum(4),
+        l5: L5Parameters::NvmeInTls(&tls, &nvme),
+    });
+    let Command::Create(create) = command else {
+        panic!("not a create")
+    };
+    assert!(matches!(
+        create.protocols,
+        Protocols::NvmeInTls(taken, inner) if taken == tls && inner == nvme
+    ));
+}
+
+#[test]
+fn mapped_buffers_arrive_as_they_were_posted() {
+    let context = ContextId(5);
+    for count in [1, 2, 11, 12, MAX_RR_SLICES] {
+        let (command, gathered) = pass(&SendDescriptor::AddRrState {
+            context,
+            tag: u16::MAX,
+            slices: &slices(count),
+        });
+        assert!(matches!(
+            command,
+            Command::AddRr(RrState {
+                context: ContextId(5),
+                tag: u16::MAX
+            })
+        ));
+        assert_eq!(gathered, slices(count));
+    }
+    let (command, gathered) = pass(&SendDescriptor::DelRrState { context, tag: 300 });
+    assert!(matches!(
+        command,
+        Command::DelRr(RrState {
+            context: ContextId(5),
+            tag: 300
+        })
+    ));
+    assert!(gathered.is_empty());
+}
+
+#[test]
+fn a_buffer_of_no_or_too_many_slices_or_bytes_is_refused() {
+    let (mut host, mut device) = pair();
+    let send = &mut host.queues[0].send;
+    let post = |send: &mut SendProducer, slices: &[Slice]| {
+        send.post(&SendDescriptor::AddRrState {
+            context: ContextId(0),
+            tag: 0,
+            slices,
+        })
+    };
+    assert_eq!(
+        post(send, &slices(MAX_RR_SLICES + 1)),
+        Err(PostError::TooManySlices {
+            slices: MAX_RR_SLICES + 1,
+            max: MAX_RR_SLICES
+        })
+    );
+    let huge = Slice {
+        offset: 0,
+        len: u32::MAX,
+        region: RegionId(0),
+    };
+    post(send, &[]).unwrap();
+    post(send, &[huge, huge]).unwrap();
+    let _ = host.queues[0].publish();
+    for _ in 0..2 {
+        let taken = device.queues[0].send.take(&mut Gather::EMPTY.clone());
+        assert_eq!(
+            taken.unwrap().command.unwrap_err().error,
+            ErrorCode::BadLength
+        );
+    }
 }
 
 #[test]
@@ -214,12 +353,29 @@ fn a_received_packet_arrives_as_it_was_pushed() {
         segments: 45,
         context: Some(ContextId(0)),
         offloaded: true,
+        digest_ok: false,
+        placed: 2,
         checksum_ok: false,
         hash: 0xdead_beef,
     });
     let request = RecvDescriptor::ResyncRequest {
         context: ContextId(9),
         tcpsn: SeqNum(3),
+        inner: Some(u32::MAX),
+    };
+    let outer_request = RecvDescriptor::ResyncRequest {
+        context: ContextId(9),
+        tcpsn: SeqNum(3),
+        inner: None,
+    };
+    let placed = |at| RecvDescriptor::Placed {
+        at,
+        slice: Slice {
+            offset: 1 << 40,
+            len: 1448,
+            region: RegionId(3),
+        },
+        tag: u16::MAX,
     };
     let completion = RecvDescriptor::Completion {
         send_index: 1 << 40,
@@ -227,16 +383,21 @@ fn a_received_packet_arrives_as_it_was_pushed() {
         tcpsn: SeqNum(8),
         error: ErrorCode::SourceChanged,
     };
-    for descriptor in [packet, request, completion] {
+    let pushed = [
+        packet,
+        placed(0),
+        placed(u32::MAX),
+        request,
+        outer_request,
+        completion,
+    ];
+    for descriptor in pushed {
         assert!(device.queues[0].recv.push(descriptor));
     }
     device.queues[0].recv.publish();
     let recv = &mut host.queues[0].recv;
-    assert_eq!(
-        [recv.pop(), recv.pop(), recv.pop()],
-        [packet, request, completion].map(Some)
-    );
-    assert_eq!(recv.pop(), None);
+    let popped: Vec<_> = std::iter::from_fn(|| recv.pop()).collect();
+    assert_eq!(popped, pushed);
 }
 
 #[test]
@@ -248,8 +409,8 @@ fn every_error_code_survives_its_number() {
     }
     assert_eq!(ErrorCode::from_byte(0), None);
     assert_eq!(
-        ErrorCode::from_byte(ErrorCode::Unverified as u8),
-        Some(ErrorCode::Unverified)
+        ErrorCode::from_byte(ErrorCode::TagNotMapped as u8),
+        Some(ErrorCode::TagNotMapped)
     );
 }
 

@@ -5,8 +5,8 @@ use wire::{FlowKey, SeqNum};
 
 use super::rig::*;
 use crate::ring::{
-    ContextId, ErrorCode, FunctionConfig, Region, RegionId, SendDescriptor, SendFlags, Slice,
-    Verify, function,
+    ContextId, ErrorCode, FunctionConfig, L5Parameters, Region, RegionId, SendDescriptor,
+    SendFlags, Slice, Verify, function,
 };
 
 const HEADER_FLAGS: Flags = Flags::PSH;
@@ -112,7 +112,7 @@ fn contexts_are_checked_before_anything_leaves() {
         direction,
         flow,
         tcpsn: SeqNum(50),
-        crypto: &crypto,
+        l5: L5Parameters::Tls(&crypto),
     };
     let payload = [rig.slice(0, 500)];
     let header = rig.header(SeqNum(50), HEADER_FLAGS);

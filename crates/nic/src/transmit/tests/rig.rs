@@ -10,8 +10,8 @@ use wire::tcp::{self, Flags};
 use wire::{FlowKey, SeqNum};
 
 use crate::ring::{
-    ContextId, ErrorCode, FunctionConfig, HostFunction, RecvDescriptor, Region, RegionId,
-    SendDescriptor, SendFlags, Slice, Verify, function,
+    ContextId, ErrorCode, FunctionConfig, HostFunction, L5Parameters, RecvDescriptor, Region,
+    RegionId, SendDescriptor, SendFlags, Slice, Verify, function,
 };
 use crate::{FrameMeta, Nic, NicConfig, WireCapabilities};
 
@@ -102,7 +102,7 @@ impl Rig {
             direction: Direction::Transmit,
             flow,
             tcpsn,
-            crypto,
+            l5: L5Parameters::Tls(crypto),
         });
     }
 
@@ -139,6 +139,7 @@ impl Rig {
             resume,
             prefix,
             verify,
+            inner: None,
         });
     }
 
