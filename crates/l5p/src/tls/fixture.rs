@@ -37,7 +37,7 @@ pub(super) fn pair_of_tls13() -> impl Strategy<Value = (Version, Algorithm)> {
 }
 
 /// Cuts `len` bytes into ranges at the given places.
-pub(super) fn ranges(len: usize, cuts: &[u32]) -> Vec<Range<usize>> {
+pub(crate) fn ranges(len: usize, cuts: &[u32]) -> Vec<Range<usize>> {
     let mut places: Vec<usize> = cuts.iter().map(|c| *c as usize % (len + 1)).collect();
     places.extend([0, len]);
     places.sort_unstable();

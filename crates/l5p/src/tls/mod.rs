@@ -16,7 +16,7 @@ mod config;
 mod engine;
 mod error;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod framing;
 mod handshake;
 mod key_log;

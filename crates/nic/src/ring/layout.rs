@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use l5p::nvme::{self, Role};
+use l5p::nvme;
 use l5p::tls::CryptoInfo;
 use wire::FlowKey;
 
@@ -151,27 +151,10 @@ pub(super) fn decode_tls(words: &[u64; SLOT_WORDS]) -> Option<CryptoInfo> {
 
 /// Writes the parameters of NVMe/TCP to word 15.
 pub(super) fn encode_nvme(nvme: &nvme::Parameters, words: &mut [u64; SLOT_WORDS]) {
-    let sender = match nvme.sender {
-        Role::Host => 1,
-        Role::Controller => 2,
-    };
-    let digests = u64::from(nvme.header_digest) | u64::from(nvme.data_digest) << 1;
-    words[NVME_WORD] =
-        sender | digests << 8 | u64::from(nvme.commands) << 16 | u64::from(nvme.max_pdu) << 32;
+    words[NVME_WORD] = u64::from_le_bytes(nvme.to_bytes());
 }
 
 /// Reads the parameters of NVMe/TCP from word 15.
 pub(super) fn decode_nvme(words: &[u64; SLOT_WORDS]) -> Option<nvme::Parameters> {
-    let word = words[NVME_WORD];
-    Some(nvme::Parameters {
-        sender: match word as u8 {
-            1 => Role::Host,
-            2 => Role::Controller,
-            _ => return None,
-        },
-        header_digest: word >> 8 & 1 != 0,
-        data_digest: word >> 9 & 1 != 0,
-        max_pdu: (word >> 32) as u32,
-        commands: (word >> 16) as u16,
-    })
+    nvme::Parameters::from_bytes(&words[NVME_WORD].to_le_bytes()).ok()
 }

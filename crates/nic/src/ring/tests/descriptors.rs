@@ -190,6 +190,7 @@ fn nvme_parameters_arrive_as_they_were_posted() {
             sender,
             header_digest,
             data_digest,
+            alignment: 3,
             max_pdu: u32::MAX - 7,
             commands: u16::MAX - 3,
         };
@@ -220,6 +221,7 @@ fn stacked_parameters_arrive_as_they_were_posted() {
             sender: Role::Host,
             header_digest: true,
             data_digest: true,
+            alignment: 3,
             max_pdu: 9000,
             commands: 0,
         },
