@@ -201,6 +201,11 @@ impl Stack {
     pub fn alpn(&self, id: SocketId) -> Option<&[u8]> {
         self.sockets.get(id)?.alpn.as_deref()
     }
+
+    /// The identity of the pre-shared key that the TLS handshake used: who the peer has proved to be.
+    pub fn psk_identity(&self, id: SocketId) -> Option<&[u8]> {
+        self.sockets.get(id)?.tls.session()?.psk_identity.as_deref()
+    }
 }
 
 impl Socket {

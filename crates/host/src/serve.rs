@@ -178,6 +178,7 @@ impl Stack {
             &mut out,
         );
         session.limit_records(core.config.record_bytes);
+        session.psk_identity = established.psk_identity.map(Vec::into_boxed_slice);
         socket.tls = Tls::Open(Box::new(session));
         socket.alpn = established.alpn;
         core.tell(id, socket, Pending::SECURED);

@@ -7,5 +7,6 @@ mod memory;
 mod neighbours;
 mod offload;
 mod plain;
+mod psk;
 mod tls;
 mod zero_copy;

@@ -24,7 +24,7 @@ pub(crate) enum Progress {
     Waiting,
     /// It waits for memory to answer the peer.
     NoMemory,
-    /// rustls is done with it: the keys can be taken.
+    /// Both sides are done: the keys can be taken.
     Done,
     /// There will be no session; the alert for the peer is queued.
     Failed(CloseReason),
@@ -35,6 +35,8 @@ impl Handshaking {
         let handshake = match role {
             TlsRole::Client { config, name } => Handshake::client(config, name),
             TlsRole::Server { config } => Handshake::server(config),
+            TlsRole::PskClient { config } => Handshake::psk_client(&config),
+            TlsRole::PskServer { config } => Handshake::psk_server(&config),
         };
         let handshake = handshake.map_err(|error| SocketError::TlsConfig(error.to_string()))?;
         Ok(Self {

@@ -10,6 +10,7 @@ mod transmit;
 
 use std::sync::Arc;
 
+use l5p::tls::{PskClientConfig, PskServerConfig};
 use rustls::pki_types::ServerName;
 
 pub(crate) use fallback::Fallback;
@@ -43,7 +44,8 @@ impl Offload {
     }
 }
 
-/// Side of the TLS handshake, with what rustls needs for it.
+/// Side of the TLS handshake, with what it needs: certificates, or pre-shared keys that both ends were given before (TLS
+/// 1.3 only, by OpenSSL's library).
 #[derive(Clone, Debug)]
 pub enum TlsRole {
     /// Opens the handshake.
@@ -57,6 +59,16 @@ pub enum TlsRole {
     Server {
         /// Must have `enable_secret_extraction` set, or the handshake fails with an error that says so.
         config: Arc<rustls::ServerConfig>,
+    },
+    /// Opens the handshake with a pre-shared key.
+    PskClient {
+        /// The key.
+        config: Arc<PskClientConfig>,
+    },
+    /// Answers the handshake of clients with a pre-shared key, which it looks up by the identity that they offer.
+    PskServer {
+        /// Where it looks.
+        config: Arc<PskServerConfig>,
     },
 }
 

@@ -59,6 +59,8 @@ pub(crate) struct Session {
     pub(super) failed: Option<CloseReason>,
     /// Questions of the NIC's that are not answered.
     pub(super) questions: u32,
+    /// The identity of the pre-shared key that the handshake used.
+    pub psk_identity: Option<Box<[u8]>>,
     pub(super) stats: Stats,
 }
 
@@ -103,6 +105,7 @@ impl Session {
             peer_alert: None,
             failed: None,
             questions: 0,
+            psk_identity: None,
             stats: Stats::default(),
         };
         out.counters.tls_curr_tx_sw += 1;

@@ -5,7 +5,8 @@
 //! its digest always runs over the ciphertext. [`Keystream`] is the same ciphers' keystream at any
 //! offset. The key schedule is computed once; nothing allocates per message.
 //!
-//! This is the only module of the crate with `unsafe` code.
+//! This module and the one that calls OpenSSL's library for handshakes are the only ones of the crate
+//! with `unsafe` code.
 #![allow(unsafe_code)]
 
 mod chacha;

@@ -6,6 +6,7 @@
 
 pub mod digest;
 mod parameters;
+pub mod psk;
 mod reader;
 
 pub use parameters::{InvalidParameters, Parameters};

@@ -1,19 +1,22 @@
-//! The handshake, by rustls, up to the point where records are ours.
+//! The handshake, up to the point where records are ours: by rustls with certificates, by OpenSSL's library with a
+//! pre-shared key, behind one interface.
 
 use std::sync::Arc;
 
-use rustls::client::UnbufferedClientConnection;
-use rustls::server::UnbufferedServerConnection;
-use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{
-    ClientConfig, CommonState, ConnectionTrafficSecrets, ExtractedSecrets, HandshakeKind,
-    ProtocolVersion, ServerConfig, Side,
-};
+use rustls::{ClientConfig, ServerConfig, Side};
 use rustls_pki_types::ServerName;
 use thiserror::Error;
 
-use super::post_handshake::TrafficKeys;
-use super::{Algorithm, CryptoInfo, HEADER_LEN, PostHandshake, Version};
+use super::psk::UnknownPsk;
+use super::{Alert, CryptoInfo, HEADER_LEN, PostHandshake, PskClientConfig, PskServerConfig};
+
+mod by_certificate;
+mod by_psk;
+
+pub(super) use by_certificate::crypto_info;
+
+use by_certificate::ByCertificate;
+use by_psk::ByPsk;
 
 /// Longest record that may come in a handshake (RFC 5246 §6.2.3).
 const MAX_RECORD: usize = HEADER_LEN + wire::tls::MAX_CIPHERTEXT_TLS12;
@@ -33,7 +36,24 @@ pub enum HandshakeError {
     /// [`Handshake::into_established`] came too early.
     #[error("the TLS handshake is not complete; feed it until `is_done`")]
     NotComplete,
-    /// rustls negotiated something that has no engine.
+    /// A client offered no pre-shared key that is known here.
+    #[error("{0}")]
+    UnknownPsk(UnknownPsk),
+    /// A client offered a pre-shared key by a known identity, and has another key.
+    #[error("the peer has another key than the one here for PSK identity `{0}`")]
+    WrongPsk(String),
+    /// The server did not take our pre-shared key.
+    #[error("{}", refusal(.identity, *.alert))]
+    PskRefused {
+        /// The identity that was offered.
+        identity: String,
+        /// What the server said.
+        alert: Alert,
+    },
+    /// OpenSSL's library refused what the peer sent, or the peer refused us.
+    #[error("the TLS handshake with a pre-shared key failed: {0}")]
+    OpenSsl(String),
+    /// Something was negotiated that has no engine.
     #[error("{0} was negotiated, which records cannot be processed under here")]
     Unsupported(String),
 }
@@ -43,21 +63,11 @@ pub enum HandshakeError {
 /// Give it what comes from the peer by [`feed`](Self::feed), send what
 /// [`poll_output`](Self::poll_output) gives, also after an error, where that is the alert; once
 /// [`is_done`](Self::is_done), take the keys by [`into_established`](Self::into_established).
-pub struct Handshake {
-    connection: Connection,
-    /// From the peer and not yet done with.
-    incoming: Vec<u8>,
-    /// How much of `incoming` rustls has been shown: whole records, one at a time, so that none
-    /// after the handshake reaches it.
-    shown: usize,
-    outgoing: Vec<u8>,
-    ready: bool,
-    failed: Option<HandshakeError>,
-}
+pub struct Handshake(By);
 
-enum Connection {
-    Client(Box<UnbufferedClientConnection>),
-    Server(Box<UnbufferedServerConnection>),
+enum By {
+    Certificate(Box<ByCertificate>),
+    Psk(Box<ByPsk>),
 }
 
 /// A secured connection, whose records are ours to process.
@@ -79,13 +89,8 @@ pub struct Established {
     pub output: Vec<u8>,
     /// Acts on later handshake messages and alerts.
     pub post_handshake: PostHandshake,
-}
-
-/// What rustls wants next.
-enum Step {
-    Again,
-    Blocked,
-    Traffic,
+    /// The identity of the pre-shared key that both sides have proved to know; `None` in a handshake with certificates.
+    pub psk_identity: Option<Vec<u8>>,
 }
 
 impl Handshake {
@@ -97,8 +102,8 @@ impl Handshake {
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
     ) -> Result<Handshake, HandshakeError> {
-        let connection = UnbufferedClientConnection::new(config, name)?;
-        Handshake::begin(Connection::Client(Box::new(connection)))
+        let handshake = ByCertificate::client(config, name)?;
+        Ok(Handshake(By::Certificate(Box::new(handshake))))
     }
 
     /// The server's side.
@@ -106,21 +111,24 @@ impl Handshake {
     /// # Errors
     /// When the configuration cannot work.
     pub fn server(config: Arc<ServerConfig>) -> Result<Handshake, HandshakeError> {
-        let connection = UnbufferedServerConnection::new(config)?;
-        Handshake::begin(Connection::Server(Box::new(connection)))
+        let handshake = ByCertificate::server(config)?;
+        Ok(Handshake(By::Certificate(Box::new(handshake))))
     }
 
-    fn begin(connection: Connection) -> Result<Handshake, HandshakeError> {
-        let mut handshake = Handshake {
-            connection,
-            incoming: Vec::new(),
-            shown: 0,
-            outgoing: Vec::new(),
-            ready: false,
-            failed: None,
-        };
-        handshake.run()?;
-        Ok(handshake)
+    /// The client's side with a pre-shared key (TLS 1.3, psk_dhe_ke). It has output at once.
+    ///
+    /// # Errors
+    /// When OpenSSL has no memory or does not know the key's cipher suite.
+    pub fn psk_client(config: &PskClientConfig) -> Result<Handshake, HandshakeError> {
+        Ok(Handshake(By::Psk(Box::new(ByPsk::client(config)?))))
+    }
+
+    /// The server's side with pre-shared keys.
+    ///
+    /// # Errors
+    /// When OpenSSL has no memory.
+    pub fn psk_server(config: &PskServerConfig) -> Result<Handshake, HandshakeError> {
+        Ok(Handshake(By::Psk(Box::new(ByPsk::server(config)?))))
     }
 
     /// Takes the next bytes from the peer, in pieces of any size.
@@ -128,24 +136,26 @@ impl Handshake {
     /// # Errors
     /// When the handshake failed; the alert for the peer is among the output then.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), HandshakeError> {
-        if let Some(failed) = &self.failed {
-            return Err(failed.clone());
+        match &mut self.0 {
+            By::Certificate(handshake) => handshake.feed(bytes),
+            By::Psk(handshake) => handshake.feed(bytes),
         }
-        self.incoming.extend_from_slice(bytes);
-        if !self.ready {
-            self.run()?;
-        }
-        Ok(())
     }
 
     /// Bytes for the peer, `None` when there are none.
     pub fn poll_output(&mut self) -> Option<Vec<u8>> {
-        (!self.outgoing.is_empty()).then(|| std::mem::take(&mut self.outgoing))
+        match &mut self.0 {
+            By::Certificate(handshake) => handshake.poll_output(),
+            By::Psk(handshake) => handshake.poll_output(),
+        }
     }
 
     /// Whether both sides have finished.
     pub fn is_done(&self) -> bool {
-        self.ready
+        match &self.0 {
+            By::Certificate(handshake) => handshake.is_done(),
+            By::Psk(handshake) => handshake.is_done(),
+        }
     }
 
     /// Takes the keys, and what came after the handshake.
@@ -154,179 +164,41 @@ impl Handshake {
     /// When the handshake is not complete, or rustls does not give its secrets because the
     /// configuration lacks `enable_secret_extraction`.
     pub fn into_established(self) -> Result<Established, HandshakeError> {
-        if !self.ready {
-            return Err(self.failed.unwrap_or(HandshakeError::NotComplete));
+        match self.0 {
+            By::Certificate(handshake) => handshake.into_established(),
+            By::Psk(handshake) => handshake.into_established(),
         }
-        let common = self.connection.common();
-        let version = match common.protocol_version() {
-            Some(ProtocolVersion::TLSv1_3) => Version::Tls13,
-            Some(ProtocolVersion::TLSv1_2) => Version::Tls12,
-            other => return Err(HandshakeError::Unsupported(format!("{other:?}"))),
-        };
-        let alpn = common.alpn_protocol().map(<[u8]>::to_vec);
-        let resumed = common.handshake_kind() == Some(HandshakeKind::Resumed);
-        let suite = common
-            .negotiated_cipher_suite()
-            .and_then(|suite| suite.suite().as_str())
-            .unwrap_or("unknown")
-            .to_owned();
-        let (secrets, keys) = match self.connection {
-            Connection::Client(connection) => {
-                let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
-                (secrets, TrafficKeys::Client(kernel))
-            }
-            Connection::Server(connection) => {
-                let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
-                (secrets, TrafficKeys::Server(kernel))
-            }
-        };
-        let ExtractedSecrets { tx, rx } = secrets;
-        Ok(Established {
-            transmit: crypto_info(version, tx)?,
-            receive: crypto_info(version, rx)?,
-            alpn,
-            suite,
-            resumed,
-            leftover: self.incoming,
-            output: self.outgoing,
-            post_handshake: PostHandshake::new(version, keys),
-        })
     }
 
     /// Which side we are.
     pub fn side(&self) -> Side {
-        match self.connection {
-            Connection::Client(_) => Side::Client,
-            Connection::Server(_) => Side::Server,
-        }
-    }
-
-    fn run(&mut self) -> Result<(), HandshakeError> {
-        let run = self.run_until_blocked();
-        if let Err(error) = &run {
-            self.failed = Some(error.clone());
-            self.collect_alert();
-        }
-        run
-    }
-
-    fn run_until_blocked(&mut self) -> Result<(), HandshakeError> {
-        loop {
-            match self.step()? {
-                Step::Again => {}
-                Step::Traffic if !self.connection.common().is_handshaking() => {
-                    self.ready = true;
-                    return Ok(());
-                }
-                Step::Traffic | Step::Blocked => {
-                    if !self.show_record()? {
-                        return Ok(());
-                    }
-                }
-            }
-        }
-    }
-
-    fn step(&mut self) -> Result<Step, HandshakeError> {
-        let shown = &mut self.incoming[..self.shown];
-        let (discard, step) = match &mut self.connection {
-            Connection::Client(connection) => {
-                take(connection.process_tls_records(shown), &mut self.outgoing)
-            }
-            Connection::Server(connection) => {
-                take(connection.process_tls_records(shown), &mut self.outgoing)
-            }
-        };
-        self.incoming.drain(..discard);
-        self.shown -= discard;
-        step
-    }
-
-    /// Shows rustls one record more, if a whole one is there.
-    fn show_record(&mut self) -> Result<bool, HandshakeError> {
-        let Some(&[_, _, _, high, low]) = self.incoming[self.shown..].first_chunk() else {
-            return Ok(false);
-        };
-        let len = HEADER_LEN + usize::from(u16::from_be_bytes([high, low]));
-        if len > MAX_RECORD {
-            return Err(HandshakeError::NotTls(len));
-        }
-        let whole = self.incoming.len() - self.shown >= len;
-        if whole {
-            self.shown += len;
-        }
-        Ok(whole)
-    }
-
-    /// What rustls queued for the peer when it failed. It gives that before it looks at any input,
-    /// which it must not see again.
-    fn collect_alert(&mut self) {
-        while self.connection.common().wants_write() {
-            if self.step().is_err() {
-                return;
-            }
+        match &self.0 {
+            By::Certificate(handshake) => handshake.side(),
+            By::Psk(handshake) => handshake.side(),
         }
     }
 }
 
-impl Connection {
-    fn common(&self) -> &CommonState {
-        match self {
-            Connection::Client(connection) => connection,
-            Connection::Server(connection) => connection,
-        }
+/// Length of the record that `bytes` begin with, `None` while some of it is missing.
+fn first_record(bytes: &[u8]) -> Result<Option<usize>, HandshakeError> {
+    let Some(&[_, _, _, high, low]) = bytes.first_chunk() else {
+        return Ok(None);
+    };
+    let len = HEADER_LEN + usize::from(u16::from_be_bytes([high, low]));
+    if len > MAX_RECORD {
+        return Err(HandshakeError::NotTls(len));
     }
+    Ok((bytes.len() >= len).then_some(len))
 }
 
-/// Takes output from one state of rustls. Returns how many bytes it is done with, and what next.
-fn take<Data>(
-    status: UnbufferedStatus<'_, '_, Data>,
-    outgoing: &mut Vec<u8>,
-) -> (usize, Result<Step, HandshakeError>) {
-    let step = match status.state {
-        Ok(ConnectionState::EncodeTlsData(mut data)) => {
-            let at = outgoing.len();
-            if let Err(EncodeError::InsufficientSize(needs)) = data.encode(&mut []) {
-                outgoing.resize(at + needs.required_size, 0);
-                let written = data.encode(&mut outgoing[at..]).unwrap_or(0);
-                outgoing.truncate(at + written);
-            }
-            Ok(Step::Again)
+/// What a server's alert says of the key that it was offered.
+fn refusal(identity: &str, alert: Alert) -> String {
+    match alert {
+        // RFC 8446 §6.2, which lets a server say the second for the first too.
+        Alert::UnknownPskIdentity => format!("the server does not know PSK identity `{identity}`"),
+        Alert::DecryptError | Alert::IllegalParameter => {
+            format!("the server has another key for PSK identity `{identity}` ({alert})")
         }
-        Ok(ConnectionState::TransmitTlsData(data)) => {
-            data.done();
-            Ok(Step::Again)
-        }
-        Ok(ConnectionState::BlockedHandshake) => Ok(Step::Blocked),
-        Ok(ConnectionState::WriteTraffic(_)) => Ok(Step::Traffic),
-        Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Err(HandshakeError::Closed),
-        Ok(_) => Err(HandshakeError::NotComplete),
-        Err(error) => Err(error.into()),
-    };
-    (status.discard, step)
-}
-
-/// Our form of rustls's secrets.
-pub(super) fn crypto_info(
-    version: Version,
-    (sequence, secrets): (u64, ConnectionTrafficSecrets),
-) -> Result<CryptoInfo, HandshakeError> {
-    let (algorithm, key, iv) = match secrets {
-        ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (Algorithm::Aes128Gcm, key, iv),
-        ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (Algorithm::Aes256Gcm, key, iv),
-        ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => {
-            (Algorithm::ChaCha20Poly1305, key, iv)
-        }
-        _ => return Err(HandshakeError::Unsupported("a new kind of cipher".into())),
-    };
-    let mut info = CryptoInfo {
-        version,
-        algorithm,
-        key: [0; 32],
-        iv: [0; 12],
-        sequence,
-    };
-    info.key[..key.as_ref().len()].copy_from_slice(key.as_ref());
-    info.iv.copy_from_slice(iv.as_ref());
-    Ok(info)
+        _ => format!("the server refused PSK identity `{identity}` with {alert}"),
+    }
 }

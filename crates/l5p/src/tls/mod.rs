@@ -1,7 +1,8 @@
 //! TLS 1.2 and 1.3 records over a NIC that may do their cryptography.
 //!
-//! - [`Handshake`] runs rustls until both sides have their traffic keys and hands those over as
-//!   [`CryptoInfo`]s, with what later key updates and session tickets need.
+//! - [`Handshake`] runs rustls, or OpenSSL's library where there is a pre-shared key, until both sides
+//!   have their traffic keys and hands those over as [`CryptoInfo`]s, with what later key updates and
+//!   session tickets need.
 //! - [`Engine`] is the NIC's part: it encrypts or decrypts a stream of records in pieces of any
 //!   size.
 //! - [`Writer`] frames records with a dummy integrity check value and remembers them until TCP has
@@ -20,10 +21,13 @@ pub(crate) mod fixture;
 mod framing;
 mod handshake;
 mod key_log;
+mod openssl;
 mod parameters;
 mod post_handshake;
+mod psk;
 mod reader;
 mod resync;
+mod traffic_secret;
 mod writer;
 
 pub use crate::crypto::Algorithm;
@@ -34,8 +38,10 @@ pub use engine::Engine;
 pub use error::{TlsError, Violation};
 pub use handshake::{Established, Handshake, HandshakeError};
 pub use key_log::KeyLogSink;
+pub use openssl::OpenSslError;
 pub use parameters::{CryptoInfo, Direction, InvalidCryptoInfo, Version};
 pub use post_handshake::{Event, KeyUpdate, PostHandshake};
+pub use psk::{Psk, PskClientConfig, PskLookup, PskServerConfig, UnknownPsk};
 pub use reader::{ContextTag, Location, Offloaded, Opened, Output, Piece, Reader};
 pub use resync::ResyncAnswer;
 pub use wire::tls::ContentType;

@@ -8,6 +8,7 @@ use rustls::server::ServerConnectionData;
 use wire::tls::ContentType;
 
 use super::handshake::crypto_info;
+use super::traffic_secret::TrafficSecret;
 use super::{Alert, CryptoInfo, TlsError, Version, Violation};
 
 #[cfg(test)]
@@ -63,6 +64,48 @@ pub struct PostHandshake {
 pub(super) enum TrafficKeys {
     Client(KernelConnection<ClientConnectionData>),
     Server(KernelConnection<ServerConnectionData>),
+    /// Of a handshake with a pre-shared key.
+    Psk {
+        we_are_client: bool,
+        transmit: TrafficSecret,
+        receive: TrafficSecret,
+    },
+}
+
+impl TrafficKeys {
+    fn is_client(&self) -> bool {
+        match self {
+            Self::Client(_) => true,
+            Self::Server(_) => false,
+            Self::Psk { we_are_client, .. } => *we_are_client,
+        }
+    }
+
+    /// Our keys after the next key update.
+    fn update_transmit(&mut self, version: Version) -> Result<CryptoInfo, rustls::Error> {
+        let secrets = match self {
+            Self::Client(kernel) => kernel.update_tx_secret(),
+            Self::Server(kernel) => kernel.update_tx_secret(),
+            Self::Psk { transmit, .. } => {
+                transmit.update();
+                return Ok(transmit.crypto_info());
+            }
+        }?;
+        crypto_info(version, secrets).map_err(|error| rustls::Error::General(error.to_string()))
+    }
+
+    /// The peer's keys after the next key update.
+    fn update_receive(&mut self, version: Version) -> Result<CryptoInfo, rustls::Error> {
+        let secrets = match self {
+            Self::Client(kernel) => kernel.update_rx_secret(),
+            Self::Server(kernel) => kernel.update_rx_secret(),
+            Self::Psk { receive, .. } => {
+                receive.update();
+                return Ok(receive.crypto_info());
+            }
+        }?;
+        crypto_info(version, secrets).map_err(|error| rustls::Error::General(error.to_string()))
+    }
 }
 
 impl PostHandshake {
@@ -109,14 +152,9 @@ impl PostHandshake {
     /// # Errors
     /// In TLS 1.2, which has no key update.
     pub fn key_update(&mut self, request: bool) -> Result<KeyUpdate, rustls::Error> {
-        let secrets = match &mut self.keys {
-            TrafficKeys::Client(kernel) => kernel.update_tx_secret(),
-            TrafficKeys::Server(kernel) => kernel.update_tx_secret(),
-        }?;
         Ok(KeyUpdate {
             message: [KEY_UPDATE, 0, 0, 1, u8::from(request)],
-            keys: crypto_info(self.version, secrets)
-                .map_err(|error| rustls::Error::General(error.to_string()))?,
+            keys: self.keys.update_transmit(self.version)?,
         })
     }
 
@@ -174,7 +212,7 @@ impl PostHandshake {
 
     /// Refuses by the header what may not come, before its body is waited for.
     fn check_message(&self, kind: u8, len: usize) -> Result<(), Violation> {
-        let client = matches!(self.keys, TrafficKeys::Client(_));
+        let client = self.keys.is_client();
         let max = match (self.version, kind) {
             (Version::Tls13, KEY_UPDATE) => 1,
             (Version::Tls13, NEW_SESSION_TICKET) if client => MAX_MESSAGE,
@@ -211,6 +249,8 @@ impl PostHandshake {
                 self.events.push_back(Event::Ticket);
                 Ok(())
             }
+            // Who has the pre-shared key needs no ticket.
+            (NEW_SESSION_TICKET, TrafficKeys::Psk { .. }) => Ok(()),
             // RFC 5246 §7.4.1.1: to be ignored, or refused by a warning.
             _ => {
                 self.push_once(Event::RefuseRenegotiation);
@@ -220,16 +260,10 @@ impl PostHandshake {
     }
 
     fn handle_key_update(&mut self, requested: bool) -> Result<(), Violation> {
-        let secrets = match &mut self.keys {
-            TrafficKeys::Client(kernel) => kernel.update_rx_secret(),
-            TrafficKeys::Server(kernel) => kernel.update_rx_secret(),
-        };
-        let keys = secrets
-            .map_err(|error| Violation::Refused(error.to_string()))
-            .and_then(|secrets| {
-                crypto_info(self.version, secrets)
-                    .map_err(|error| Violation::Refused(error.to_string()))
-            })?;
+        let keys = self
+            .keys
+            .update_receive(self.version)
+            .map_err(|error| Violation::Refused(error.to_string()))?;
         self.events.push_back(Event::ReceiveKeys(keys));
         if requested {
             // RFC 8446 §4.6.3: one answer serves several requests.
