@@ -13,11 +13,13 @@
 
 mod any_order;
 pub mod crypto;
+mod direction;
 mod layer5;
 pub mod nvme;
 pub mod tls;
 mod walker;
 
 pub use any_order::{AnyOrder, Part};
+pub use direction::Direction;
 pub use layer5::{Digest, Integrity, Judgement, Layer5, MsgState, Placement};
 pub use walker::{NotAHeader, Walked, Walker};

@@ -6,7 +6,7 @@ mod tests;
 /// The polynomial 0x1EDC6F41, lowest power in the highest bit.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// Bytes that are added to a digest and copied at a time: the second pass finds them in the L1 cache.
+/// Bytes that are copied and added to a digest at a time: the second pass finds them in the L1 cache.
 const CHUNK: usize = 4096;
 
 /// A digest over the bytes so far.
@@ -39,7 +39,8 @@ impl Crc32c {
         self.state = !crc32c::crc32c_append(!self.state, bytes);
     }
 
-    /// Goes on with the bytes of `input`, and copies them to `output` in the same pass over memory.
+    /// Copies the bytes of `input` to `output`, and goes on with what was written there, in the same pass over memory. So the digest
+    /// is that of the output also when the input changes meanwhile.
     ///
     /// # Panics
     /// When the two differ in length.
@@ -47,8 +48,8 @@ impl Crc32c {
     pub fn copy(&mut self, input: &[u8], output: &mut [u8]) {
         assert_eq!(input.len(), output.len());
         for (input, output) in input.chunks(CHUNK).zip(output.chunks_mut(CHUNK)) {
-            self.update(input);
-            output.copy_from_slice(input);
+            wire::bulk::copy(input, output);
+            self.update(output);
         }
     }
 

@@ -1,14 +1,22 @@
 //! NVMe/TCP PDUs over a NIC that may place their data and compute their digests (seed 000 §5.1, seed 001).
 //!
 //! - [`Parameters`] are what both sides agreed on for one direction.
+//! - [`Engine`] is the NIC's part: it finds out where data belong, and makes or checks digests, over a stream of PDUs in
+//!   pieces of any size.
 //! - [`Reader`] finds the PDUs of the stream that comes in.
 //! - [`digest`] is CRC-32C, in order or in parts.
 
+mod aside;
 pub mod digest;
+mod engine;
+#[cfg(test)]
+mod fixture;
 mod parameters;
 pub mod psk;
 mod reader;
 
+pub use aside::LatePdu;
+pub use engine::Engine;
 pub use parameters::{InvalidParameters, Parameters};
 pub use reader::{DataDigest, Event, Next, Reader};
 pub use wire::nvme::{Digests, FatalError, Role};

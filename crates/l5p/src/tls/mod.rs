@@ -30,6 +30,7 @@ mod resync;
 mod traffic_secret;
 mod writer;
 
+pub use crate::Direction;
 pub use crate::crypto::Algorithm;
 pub use alert::{Alert, AlertLevel};
 pub use certificate::{Certificate, CertificateError, chain_from_pem};
@@ -39,7 +40,7 @@ pub use error::{TlsError, Violation};
 pub use handshake::{Established, Handshake, HandshakeError};
 pub use key_log::KeyLogSink;
 pub use openssl::OpenSslError;
-pub use parameters::{CryptoInfo, Direction, InvalidCryptoInfo, Version};
+pub use parameters::{CryptoInfo, InvalidCryptoInfo, Version};
 pub use post_handshake::{Event, KeyUpdate, PostHandshake};
 pub use psk::{Psk, PskClientConfig, PskLookup, PskServerConfig, UnknownPsk};
 pub use reader::{ContextTag, Location, Offloaded, Opened, Output, Piece, Reader};

@@ -15,15 +15,6 @@ pub enum Version {
     Tls13,
 }
 
-/// Which way an engine transforms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Plaintext in, ciphertext out; the dummy integrity check value is replaced.
-    Transmit,
-    /// Ciphertext in, plaintext out; the integrity check value is checked.
-    Receive,
-}
-
 /// Keys and position of one direction of a connection, in one epoch.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CryptoInfo {
