@@ -16,6 +16,7 @@ pub mod crypto;
 mod direction;
 mod layer5;
 pub mod nvme;
+mod resync;
 pub mod tls;
 mod walker;
 

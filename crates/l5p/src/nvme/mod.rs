@@ -3,7 +3,8 @@
 //! - [`Parameters`] are what both sides agreed on for one direction.
 //! - [`Engine`] is the NIC's part: it finds out where data belong, and makes or checks digests, over a stream of PDUs in
 //!   pieces of any size.
-//! - [`Reader`] finds the PDUs of the stream that comes in.
+//! - [`Writer`] remembers the PDUs sent until TCP has acknowledged all of each (seed 000 §4.2).
+//! - [`Reader`] finds the PDUs of the stream that comes in, and [`Resync`] tells a NIC that has lost them.
 //! - [`digest`] is CRC-32C, in order or in parts.
 
 mod aside;
@@ -14,9 +15,13 @@ mod fixture;
 mod parameters;
 pub mod psk;
 mod reader;
+mod resync;
+mod writer;
 
 pub use aside::LatePdu;
 pub use engine::Engine;
 pub use parameters::{InvalidParameters, Parameters};
 pub use reader::{DataDigest, Event, Next, Reader};
+pub use resync::{Resync, ResyncAnswer};
 pub use wire::nvme::{Digests, FatalError, Role};
+pub use writer::Writer;

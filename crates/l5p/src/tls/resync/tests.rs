@@ -2,7 +2,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::SeqNum;
 
-use super::{OPEN_REQUESTS, Resync};
+use super::Resync;
+use crate::resync::OPEN_REQUESTS;
 
 fn answers(resync: &mut Resync) -> Vec<(u32, bool, u64)> {
     std::iter::from_fn(|| resync.poll_answer())
@@ -71,6 +72,6 @@ proptest! {
             }
         }
         prop_assert_eq!(asked, answered);
-        prop_assert!(resync.requests.len() <= OPEN_REQUESTS);
+        prop_assert!(resync.records.open_requests() <= OPEN_REQUESTS);
     }
 }
