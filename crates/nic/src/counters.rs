@@ -64,6 +64,20 @@ counters! {
     tx_tls_drop_no_sync_data,
     /// Packets dropped because they named a context that there is not.
     tx_tls_drop_bypass_req,
+    /// Transmit contexts created that digest PDUs.
+    tx_nvmeotcp_sk_add,
+    /// Transmit contexts destroyed that digested PDUs.
+    tx_nvmeotcp_sk_del,
+    /// Frames whose payload passed a context that digests PDUs.
+    tx_nvmeotcp_digest_packets,
+    /// Payload bytes of these.
+    tx_nvmeotcp_digest_bytes,
+    /// Recoveries of such contexts: the host sent a digest, or what comes behind it, out of sequence.
+    tx_nvmeotcp_ooo,
+    /// Bytes read to recover the digest of the PDU in progress.
+    tx_nvmeotcp_resync_bytes,
+    /// Packets dropped because their context was elsewhere in the stream; those that are encrypted count as TLS's.
+    tx_nvmeotcp_drop_no_sync_data,
     /// Frames received for this function.
     rx_packets,
     /// Bytes of these frames.

@@ -43,6 +43,15 @@ impl Engine {
         }
     }
 
+    /// Where the content is in a record of `len` bytes without padding: behind the explicit nonce, before the inner content
+    /// type of TLS 1.3 and the integrity check value.
+    #[inline]
+    pub fn content(&self, len: u32) -> Range<u32> {
+        let start = (self.framing.body() as u32).min(len);
+        let behind = (self.framing.inner_type_len() + ICV_LEN) as u32;
+        start..len.saturating_sub(behind).max(start)
+    }
+
     fn start_cipher(&mut self) {
         let nonce = self.framing.nonce(&self.iv, self.index, &self.field);
         let additional = self

@@ -20,6 +20,9 @@ pub const MAX_SEND_SLICES: usize = SEND_SLICES + MAX_CONTINUATIONS * CONTINUATIO
 /// Most slices of a `RecoverContext`.
 pub const MAX_RECOVER_SLICES: usize = RECOVER_SLICES + MAX_CONTINUATIONS * CONTINUATION_SLICES;
 
+/// Most bytes that a `RecoverContext` may have the device read again: a PDU of 1 MiB of data, and a record before its end.
+pub const MAX_RECOVER_BYTES: u32 = (1 << 20) + (64 << 10);
+
 /// A bounded list of slices.
 #[derive(Debug, Clone)]
 pub(crate) struct Gather {

@@ -36,7 +36,9 @@ mod tests;
 
 pub use error::ErrorCode;
 pub use function::{DeviceFunction, FunctionConfig, HostFunction, HostQueue, function};
-pub use gather::{MAX_CONTINUATIONS, MAX_RECOVER_SLICES, MAX_RR_SLICES, MAX_SEND_SLICES};
+pub use gather::{
+    MAX_CONTINUATIONS, MAX_RECOVER_BYTES, MAX_RECOVER_SLICES, MAX_RR_SLICES, MAX_SEND_SLICES,
+};
 pub use l5p::tls::Direction;
 pub use layout::{ContextId, SLOT_WORDS};
 pub use receive::{FillProducer, Packet, RecvConsumer, RecvDescriptor};

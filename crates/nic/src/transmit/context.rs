@@ -1,10 +1,11 @@
-//! A transmit context (seed 000 §4.1): where in the stream the offload is, and the engine's state there.
+//! A transmit context (seed 000 §4.1): where in the stream the offload is, and the engines' state there.
 
-use l5p::tls::{CryptoInfo, Direction, Engine};
-use l5p::{Digest, Layer5, Walker};
+use l5p::Digest;
 use wire::SeqNum;
 
 use crate::ring::CreateContext;
+
+use super::layers::Layers;
 
 /// State of the offload of one flow's transmit direction.
 #[derive(Debug)]
@@ -15,10 +16,9 @@ pub(crate) struct TransmitContext {
     pub(super) tcpsn: SeqNum,
     /// End of everything that was ever sent through this context.
     pub(super) sent: SeqNum,
-    pub(super) walker: Walker<<Engine as Layer5>::Header>,
-    pub(super) engine: Engine,
+    pub(super) layers: Layers,
     pub(super) state: State,
-    /// Some of what was sent came from a source that may change.
+    /// Some of what was sent encrypted came from a source that may change.
     pub(super) mutable: bool,
     /// The message that was interrupted by a recovery when it was being sent for the first time.
     pub(super) frontier: Option<Frontier>,
@@ -66,17 +66,12 @@ pub(super) struct Frontier {
 }
 
 impl TransmitContext {
-    pub(crate) fn new(
-        command: &CreateContext,
-        crypto: &CryptoInfo,
-        flow_hash: u64,
-    ) -> TransmitContext {
+    pub(crate) fn new(command: &CreateContext, flow_hash: u64) -> TransmitContext {
         TransmitContext {
             flow_hash: flow_hash as u32,
             tcpsn: command.tcpsn,
             sent: command.tcpsn,
-            walker: Walker::new(crypto.sequence),
-            engine: Engine::new(crypto, Direction::Transmit),
+            layers: Layers::new(&command.protocols),
             state: State::InSequence,
             mutable: false,
             frontier: None,
@@ -95,25 +90,17 @@ impl TransmitContext {
 
     /// Keeps the digest of a message whose first transmission is interrupted here.
     pub(super) fn note_frontier(&mut self) {
+        let offset = self.layers.position().offset;
         let interrupted = self.mutable
             && self.state == State::InSequence
             && self.tcpsn == self.sent
-            && !self.walker.at_boundary();
+            && offset != 0;
         if interrupted {
-            let offset = self.walker.offset();
             self.frontier = Some(Frontier {
                 start: self.tcpsn - offset,
                 offset,
-                digest: digest(&self.walker, &mut self.engine),
+                digest: self.layers.digest(),
             });
         }
-    }
-}
-
-/// Digest of the current message so far; of an incomplete header, which is sent as it is, there is none.
-pub(super) fn digest(walker: &Walker<<Engine as Layer5>::Header>, engine: &mut Engine) -> Digest {
-    match walker.message_len() {
-        Some(_) => engine.digest(walker.offset()),
-        None => Digest::default(),
     }
 }

@@ -1,11 +1,9 @@
-//! The payload of an offloaded packet: from host memory through the engine into the frame, in one pass.
-
-use l5p::Layer5;
-use l5p::tls::Engine;
+//! The payload of an offloaded packet: from host memory through the engines into the frame, in one pass.
 
 use crate::ring::{DeviceRegions, ErrorCode, Gather, Region};
 
 use super::context::{State, TransmitContext};
+use super::layers::{Layers, Position};
 use super::scratch::Scratch;
 use super::source::Cursor;
 
@@ -14,7 +12,7 @@ pub(super) struct Source<'a> {
     pub(super) gather: &'a Gather,
     pub(super) regions: &'a DeviceRegions,
     pub(super) scratch: &'a Scratch,
-    /// It may change under the device, so integrity values are written back into it.
+    /// It may change under the device. If it is encrypted, integrity values are written back into it.
     pub(super) mutable: bool,
 }
 
@@ -39,20 +37,22 @@ impl TransmitContext {
         out: &mut [u8],
     ) -> Result<Moved, ErrorCode> {
         let len = out.len() as u32;
+        // A digest of bytes that have changed is the digest of what is sent now: nothing to protect.
+        let guarded = source.mutable && self.layers.encrypt();
         let replayed = self.replay(source, out)?;
         let fresh = self.tcpsn + replayed;
         // Bytes that were sent before and may have changed since must have been verified.
-        if replayed < len && source.mutable && fresh.before(self.sent) {
+        if replayed < len && guarded && fresh.before(self.sent) {
             return Err(ErrorCode::Unverified);
         }
         cursor.skip(source.gather, replayed);
         let moved = self
-            .transform(source, cursor, &mut out[replayed as usize..])
+            .transform(source, guarded, cursor, &mut out[replayed as usize..])
             .inspect_err(|_| self.state = State::Lost)?;
         self.tcpsn += len;
         if self.tcpsn.after(self.sent) {
             self.sent = self.tcpsn;
-            self.mutable |= source.mutable;
+            self.mutable |= guarded;
             self.frontier = None;
         }
         if let State::Replay(replay) = self.state
@@ -82,30 +82,28 @@ impl TransmitContext {
     fn transform(
         &mut self,
         source: &Source<'_>,
+        guarded: bool,
         cursor: &mut Cursor,
         mut out: &mut [u8],
     ) -> Result<Moved, ErrorCode> {
         let mut moved = Moved::default();
         while !out.is_empty() {
-            let most = match source.mutable {
-                true => self.walker.to_boundary().min(out.len() as u32),
-                false => out.len() as u32,
-            };
+            let position = guarded.then(|| self.layers.position());
+            let most = position
+                .map_or(u32::MAX, |at| at.left)
+                .min(out.len() as u32);
             let piece = cursor
                 .next(source.gather, source.regions, most)?
                 .ok_or(ErrorCode::BadLength)?;
             let (now, rest) = out.split_at_mut(piece.bytes.len());
-            let (offset, len) = (self.walker.offset(), self.walker.message_len());
-            self.walker
-                .advance(&mut self.engine, piece.bytes, now)
-                .map_err(|_| ErrorCode::NotAHeader)?;
+            self.layers.advance(piece.bytes, now)?;
             if piece.region.is_faulted() {
                 return Err(ErrorCode::SourceFaulted);
             }
             moved.read += now.len() as u64;
-            if let Some(len) = len.filter(|_| source.mutable) {
+            if let Some(position) = position {
                 let place = (piece.region, piece.offset);
-                moved.written += write_back(&self.engine, len, offset, place, now)?;
+                moved.written += write_back(&self.layers, position, place, now)?;
             }
             out = rest;
         }
@@ -114,16 +112,22 @@ impl TransmitContext {
 }
 
 /// Puts the part of the message's integrity value that was just made into its place in the source.
-/// `made` is what became of the bytes at `place` in a region, which are at `offset` in a message of `len` bytes. Gives the
-/// bytes written.
+/// `made` is what became of the bytes at `place` in a region, which are at `position`. Gives the bytes written.
 fn write_back(
-    engine: &Engine,
-    len: u32,
-    offset: u32,
+    layers: &Layers,
+    position: Position,
     (region, place): (&Region, u64),
     made: &[u8],
 ) -> Result<u64, ErrorCode> {
-    let icv = engine.icv(len);
+    let Position {
+        offset,
+        len: Some(len),
+        ..
+    } = position
+    else {
+        return Ok(0);
+    };
+    let icv = layers.icv(len);
     let end = offset + made.len() as u32;
     let (from, to) = (icv.start.max(offset), icv.end.min(end));
     if from >= to {

@@ -133,7 +133,10 @@ impl Job {
             return Err(ErrorCode::WrongFlow);
         }
         if !context.is_at(tcp.seq) {
-            around.counters.tx_tls_drop_no_sync_data += 1;
+            match context.layers.encrypt() {
+                true => around.counters.tx_tls_drop_no_sync_data += 1,
+                false => around.counters.tx_nvmeotcp_drop_no_sync_data += 1,
+            }
             return Err(ErrorCode::OutOfSequence);
         }
         Ok(())
@@ -239,8 +242,14 @@ impl Job {
         let moved = context.fill(&source, &mut self.cursor, out)?;
         around.counters.pcie_payload_tx += moved.read;
         around.counters.pcie_icv_writeback += moved.written;
-        around.counters.tx_tls_encrypted_packets += 1;
-        around.counters.tx_tls_encrypted_bytes += out.len() as u64;
+        if context.layers.encrypt() {
+            around.counters.tx_tls_encrypted_packets += 1;
+            around.counters.tx_tls_encrypted_bytes += out.len() as u64;
+        }
+        if context.layers.digest_pdus() {
+            around.counters.tx_nvmeotcp_digest_packets += 1;
+            around.counters.tx_nvmeotcp_digest_bytes += out.len() as u64;
+        }
         Ok(())
     }
 }

@@ -8,11 +8,13 @@ mod context;
 mod encrypt;
 mod headers;
 mod job;
+mod layers;
 mod queue;
 mod recover;
 mod schedule;
 mod scratch;
 mod source;
+mod stacked;
 #[cfg(test)]
 mod tests;
 

@@ -8,8 +8,7 @@ use crate::frame::FrameMeta;
 use crate::function::{Function, Queue};
 use crate::receive;
 use crate::ring::{
-    BadDescriptor, Command, ContextId, CreateContext, Direction, ErrorCode, Gather, Protocols,
-    Recover, Send,
+    BadDescriptor, Command, ContextId, CreateContext, Direction, ErrorCode, Gather, Recover, Send,
 };
 
 use super::context::TransmitContext;
@@ -236,18 +235,17 @@ fn create(
 ) -> Result<u64, ErrorCode> {
     match command.direction {
         Direction::Transmit => {
-            let Protocols::Tls(crypto) = &command.protocols else {
-                return Err(ErrorCode::Unsupported);
-            };
             let flow_hash = offloads.hasher.hash(&command.flow);
-            let context = Context::Transmit(TransmitContext::new(command, crypto, flow_hash));
+            let context = TransmitContext::new(command, flow_hash);
+            let (encrypt, digest_pdus) = (context.layers.encrypt(), context.layers.digest_pdus());
             offloads.contexts.insert(
                 function.id,
                 command.context,
-                context,
+                Context::Transmit(context),
                 &mut function.counters,
             )?;
-            function.counters.tx_tls_ctx += 1;
+            function.counters.tx_tls_ctx += u64::from(encrypt);
+            function.counters.tx_nvmeotcp_sk_add += u64::from(digest_pdus);
         }
         Direction::Receive => receive::create_context(offloads, function, command)?,
     }
@@ -261,7 +259,10 @@ fn destroy(
 ) -> Result<u64, ErrorCode> {
     match offloads.contexts.remove(function.id, id) {
         None => return Err(ErrorCode::NoContext),
-        Some((_, Context::Transmit(_))) => function.counters.tx_tls_del += 1,
+        Some((_, Context::Transmit(context))) => {
+            function.counters.tx_tls_del += u64::from(context.layers.encrypt());
+            function.counters.tx_nvmeotcp_sk_del += u64::from(context.layers.digest_pdus());
+        }
         Some((slot, Context::Receive(context))) => {
             receive::destroyed(offloads, function, slot, context);
         }
@@ -275,16 +276,14 @@ fn recover(
     queue: usize,
     command: &Recover,
 ) -> Result<u64, ErrorCode> {
-    if command.inner.is_some() {
-        return Err(ErrorCode::Unsupported);
-    }
     let recovery = offloads.next_recovery();
     let counters = &mut function.counters;
     let context = offloads
         .contexts
         .transmit(function.id, command.context, counters)
         .ok_or(ErrorCode::NoContext)?;
-    counters.tx_tls_ooo += 1;
+    counters.tx_tls_ooo += u64::from(context.layers.encrypt());
+    counters.tx_nvmeotcp_ooo += u64::from(context.layers.digest_pdus());
     let transmit = &mut function.queues[queue].transmit;
     let result = context.recover(
         command,

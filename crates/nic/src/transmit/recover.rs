@@ -1,12 +1,12 @@
 //! Bringing a transmit context to where a retransmission begins (seed 000 §4.2), and proving that what is
 //! retransmitted is what was sent.
 
-use l5p::{Layer5, Walker};
-
 use crate::counters::Counters;
-use crate::ring::{DeviceRegions, ErrorCode, Gather, Recover, Verify};
+use crate::ring::{
+    DeviceRegions, ErrorCode, Gather, InnerRecover, MAX_RECOVER_BYTES, Recover, Verify,
+};
 
-use super::context::{Frontier, RecoveryId, Replay, State, TransmitContext, digest};
+use super::context::{Frontier, RecoveryId, Replay, State, TransmitContext};
 use super::scratch::{SCRATCH_BYTES, Scratch};
 use super::source::{self, Cursor};
 
@@ -33,12 +33,22 @@ impl TransmitContext {
     ) -> Result<(), ErrorCode> {
         self.note_frontier();
         self.state = State::Lost;
-        // Whoever claims a longer message would have the device read up to 4 GiB for nothing.
-        if command.len as usize > SCRATCH_BYTES {
+        // Whoever names more would have the device read up to 4 GiB for nothing.
+        if prefix.gather.len() > u64::from(MAX_RECOVER_BYTES)
+            || self.layers.encrypt() && command.len as usize > SCRATCH_BYTES
+        {
             return Err(ErrorCode::BadLength);
         }
+        if !self.layers.encrypt() && command.verify != Verify::None {
+            return Err(ErrorCode::Unsupported);
+        }
+        self.layers.restart(command)?;
+        let inner = command.inner.map_or(0, |inner| inner.offset);
+        let len = (prefix.gather.len() as u32)
+            .checked_sub(inner)
+            .ok_or(ErrorCode::BadLength)?;
         let expected = match command.verify {
-            Verify::Frontier => Some(self.frontier_of(command, prefix.gather)?),
+            Verify::Frontier => Some(self.frontier_of(command, len)?),
             _ => None,
         };
         let Prefix {
@@ -48,21 +58,20 @@ impl TransmitContext {
             counters,
             recovery,
         } = prefix;
-        let len = u32::try_from(gather.len()).map_err(|_| ErrorCode::BadLength)?;
-        counters.tx_tls_dump_packets += gather.slices().len() as u64;
-        counters.tx_tls_dump_bytes += u64::from(len);
-        counters.tx_tls_resync_bytes += u64::from(len);
-        counters.pcie_recovery += u64::from(len);
+        self.count(gather, len, inner, counters);
 
-        self.walker = Walker::new(command.index);
+        let mut cursor = Cursor::default();
+        if let Some(inner) = command.inner {
+            self.pass_inner(inner, &mut cursor, gather, regions)?;
+        }
         match command.verify {
-            Verify::None => self.pass(gather, regions, scratch.reuse())?,
+            Verify::None => self.pass(&mut cursor, gather, regions, scratch.reuse())?,
             Verify::WholeMessage | Verify::Frontier => {
                 let out = scratch
                     .reuse()
                     .get_mut(..len as usize)
                     .ok_or(ErrorCode::BadLength)?;
-                self.pass_into(gather, regions, out)?;
+                self.pass_into(&mut cursor, gather, regions, out)?;
             }
         }
         self.check_position(command, len)?;
@@ -71,15 +80,15 @@ impl TransmitContext {
         self.state = match command.verify {
             Verify::None => State::InSequence,
             Verify::WholeMessage => {
-                let icv = self.engine.icv(command.len);
+                let icv = self.layers.icv(command.len);
                 let made = &scratch.reuse()[icv.start as usize..icv.end as usize];
-                if !was_sent(made, icv.start, gather, regions)? {
+                if !was_sent(made, inner + icv.start, gather, regions)? {
                     return Err(ErrorCode::SourceChanged);
                 }
                 State::Replay(Replay { recovery, end })
             }
             Verify::Frontier => {
-                if Some(digest(&self.walker, &mut self.engine)) != expected {
+                if Some(self.layers.digest()) != expected {
                     return Err(ErrorCode::SourceChanged);
                 }
                 match command.resume == end {
@@ -101,28 +110,56 @@ impl TransmitContext {
 
     /// The digest that the device has kept of the interrupted message, when the command means that one and all
     /// that was sent of it. The index needs no comparison: with another one the digest is another.
-    fn frontier_of(&self, command: &Recover, gather: &Gather) -> Result<l5p::Digest, ErrorCode> {
-        let this = |frontier: &Frontier| {
-            frontier.start == command.start && u64::from(frontier.offset) == gather.len()
-        };
+    fn frontier_of(&self, command: &Recover, len: u32) -> Result<l5p::Digest, ErrorCode> {
+        let this = |frontier: &Frontier| frontier.start == command.start && frontier.offset == len;
         let frontier = self.frontier.filter(this).ok_or(ErrorCode::BadMessage)?;
         Ok(frontier.digest)
     }
 
-    /// Passes the prefix through the engine; nobody wants the result.
+    /// Brings the inner layer to where the outer message begins.
+    fn pass_inner(
+        &mut self,
+        inner: InnerRecover,
+        cursor: &mut Cursor,
+        gather: &Gather,
+        regions: &DeviceRegions,
+    ) -> Result<(), ErrorCode> {
+        let layer = self.layers.inner().ok_or(ErrorCode::BadParameters)?;
+        let mut left = inner.offset;
+        while left > 0 {
+            let piece = cursor
+                .next(gather, regions, left)?
+                .ok_or(ErrorCode::BadLength)?;
+            layer
+                .absorb(piece.bytes)
+                .map_err(|_| ErrorCode::NotAHeader)?;
+            if piece.region.is_faulted() {
+                return Err(ErrorCode::SourceFaulted);
+            }
+            left -= piece.bytes.len() as u32;
+        }
+        let position = layer.position();
+        let right = position.offset == inner.offset
+            && position.index == inner.index
+            && position.len.is_none_or(|len| len == inner.len);
+        match right {
+            true => Ok(()),
+            false => Err(ErrorCode::BadMessage),
+        }
+    }
+
+    /// Passes the rest of the prefix through the engines; nobody wants the result.
     fn pass(
         &mut self,
+        cursor: &mut Cursor,
         gather: &Gather,
         regions: &DeviceRegions,
         scratch: &mut [u8],
     ) -> Result<(), ErrorCode> {
-        let mut cursor = Cursor::default();
         let most = scratch.len() as u32;
         while let Some(piece) = cursor.next(gather, regions, most)? {
-            let out = &mut scratch[..piece.bytes.len()];
-            self.walker
-                .advance(&mut self.engine, piece.bytes, out)
-                .map_err(|_| ErrorCode::NotAHeader)?;
+            self.layers
+                .absorb(piece.bytes, &mut scratch[..piece.bytes.len()])?;
             if piece.region.is_faulted() {
                 return Err(ErrorCode::SourceFaulted);
             }
@@ -130,19 +167,17 @@ impl TransmitContext {
         Ok(())
     }
 
-    /// Passes the prefix through the engine into `out`, which is as long.
+    /// Passes the rest of the prefix through the engines into `out`, which is as long.
     fn pass_into(
         &mut self,
+        cursor: &mut Cursor,
         gather: &Gather,
         regions: &DeviceRegions,
         mut out: &mut [u8],
     ) -> Result<(), ErrorCode> {
-        let mut cursor = Cursor::default();
         while let Some(piece) = cursor.next(gather, regions, out.len() as u32)? {
             let (now, rest) = out.split_at_mut(piece.bytes.len());
-            self.walker
-                .advance(&mut self.engine, piece.bytes, now)
-                .map_err(|_| ErrorCode::NotAHeader)?;
+            self.layers.advance(piece.bytes, now)?;
             if piece.region.is_faulted() {
                 return Err(ErrorCode::SourceFaulted);
             }
@@ -153,18 +188,32 @@ impl TransmitContext {
 
     /// The prefix must have been of one message, of the length that the command gives.
     fn check_position(&self, command: &Recover, len: u32) -> Result<(), ErrorCode> {
+        let position = self.layers.position();
         let right = if len == command.len {
-            self.walker.at_boundary() && self.walker.index() == command.index.wrapping_add(1)
+            position.offset == 0 && position.index == command.index.wrapping_add(1)
         } else {
-            self.walker.offset() == len
-                && self.walker.index() == command.index
-                && self.walker.message_len().is_none_or(|l| l == command.len)
+            position.offset == len
+                && position.index == command.index
+                && position.len.is_none_or(|len| len == command.len)
         };
         if right {
             Ok(())
         } else {
             Err(ErrorCode::BadMessage)
         }
+    }
+
+    /// Counts a recovery that reads `gather`: of the outermost message `len` bytes, of the inner one before it `inner`.
+    fn count(&self, gather: &Gather, len: u32, inner: u32, counters: &mut Counters) {
+        if self.layers.encrypt() {
+            counters.tx_tls_dump_packets += gather.slices().len() as u64;
+            counters.tx_tls_dump_bytes += u64::from(len);
+            counters.tx_tls_resync_bytes += u64::from(len);
+        }
+        if self.layers.digest_pdus() {
+            counters.tx_nvmeotcp_resync_bytes += u64::from(inner + len);
+        }
+        counters.pcie_recovery += u64::from(inner + len);
     }
 }
 

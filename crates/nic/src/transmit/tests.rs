@@ -1,4 +1,7 @@
 mod encryption;
+mod nvme;
+mod nvme_refusals;
+mod pdus;
 mod refusals;
 mod rig;
 mod segmentation;

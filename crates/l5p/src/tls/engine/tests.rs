@@ -222,3 +222,20 @@ fn a_context_fits_into_one_kibibyte() {
         assert!(heap <= 864, "{pair:?}: {heap} bytes");
     }
 }
+
+#[test]
+fn content_lies_where_the_writer_puts_it() {
+    for pair in PAIRS {
+        let info = info(pair, 1);
+        let engine = Engine::new(&info, Direction::Transmit);
+        for len in [0, 1, 100, 16_384] {
+            let layout =
+                Writer::new(info.clone()).record_layout(ContentType::APPLICATION_DATA, len);
+            let start = layout.header().len() as u32;
+            let end = start + len as u32;
+            let record = end + layout.trailer().len() as u32;
+            assert_eq!(engine.content(record), start..end);
+        }
+        assert!(engine.content(3).is_empty());
+    }
+}

@@ -10,8 +10,8 @@ use wire::tcp::{self, Flags};
 use wire::{FlowKey, SeqNum};
 
 use crate::ring::{
-    ContextId, ErrorCode, FunctionConfig, HostFunction, L5Parameters, RecvDescriptor, Region,
-    RegionId, SendDescriptor, SendFlags, Slice, Verify, function,
+    ContextId, ErrorCode, FunctionConfig, HostFunction, InnerRecover, L5Parameters, RecvDescriptor,
+    Region, RegionId, SendDescriptor, SendFlags, Slice, Verify, function,
 };
 use crate::{FrameMeta, Nic, NicConfig, WireCapabilities};
 
@@ -96,13 +96,17 @@ impl Rig {
     }
 
     pub(super) fn create(&mut self, tcpsn: SeqNum, crypto: &CryptoInfo) {
+        self.create_for(tcpsn, L5Parameters::Tls(crypto));
+    }
+
+    pub(super) fn create_for(&mut self, tcpsn: SeqNum, l5: L5Parameters<'_>) {
         let flow = self.flow;
         self.post(&SendDescriptor::CreateContext {
             context: CONTEXT,
             direction: Direction::Transmit,
             flow,
             tcpsn,
-            l5: L5Parameters::Tls(crypto),
+            l5,
         });
     }
 
@@ -131,6 +135,17 @@ impl Rig {
         prefix: &[Slice],
         verify: Verify,
     ) {
+        self.recover_layers(record, resume, prefix, verify, None);
+    }
+
+    pub(super) fn recover_layers(
+        &mut self,
+        record: &Record,
+        resume: SeqNum,
+        prefix: &[Slice],
+        verify: Verify,
+        inner: Option<InnerRecover>,
+    ) {
         self.post(&SendDescriptor::RecoverContext {
             context: CONTEXT,
             start: record.start,
@@ -139,7 +154,7 @@ impl Rig {
             resume,
             prefix,
             verify,
-            inner: None,
+            inner,
         });
     }
 
@@ -198,7 +213,10 @@ pub(super) struct Stream {
     pub(super) expected: Vec<u8>,
 }
 
-pub(super) const SUITES: [(Version, Algorithm); 6] = [
+/// A version and an algorithm.
+pub(super) type Suite = (Version, Algorithm);
+
+pub(super) const SUITES: [Suite; 6] = [
     (Version::Tls12, Algorithm::Aes128Gcm),
     (Version::Tls12, Algorithm::Aes256Gcm),
     (Version::Tls12, Algorithm::ChaCha20Poly1305),
@@ -210,34 +228,44 @@ pub(super) const SUITES: [(Version, Algorithm); 6] = [
 /// A byte that plaintext has everywhere, so that it is found where it must not be.
 pub(super) const PLAIN: u8 = b'P';
 
+pub(super) fn crypto(suite: Suite) -> CryptoInfo {
+    let mut key = [0; 32];
+    for (i, byte) in key[..suite.1.key_len()].iter_mut().enumerate() {
+        *byte = i as u8 + 1;
+    }
+    CryptoInfo {
+        version: suite.0,
+        algorithm: suite.1,
+        key,
+        iv: [5; 12],
+        sequence: 3,
+    }
+}
+
 impl Stream {
     /// Frames records of these sizes at the region's start.
-    pub(super) fn new(
+    pub(super) fn new(rig: &Rig, suite: Suite, start: SeqNum, sizes: &[usize]) -> Stream {
+        let contents: Vec<_> = sizes.iter().map(|&size| vec![PLAIN; size]).collect();
+        let pairs = contents.iter().map(|content| (&content[..], &content[..]));
+        Stream::of(rig, suite, start, pairs)
+    }
+
+    /// Frames records at the region's start: of each, what the NIC is given as its content, and what is to be encrypted.
+    pub(super) fn of<'a>(
         rig: &Rig,
-        suite: (Version, Algorithm),
+        suite: Suite,
         start: SeqNum,
-        sizes: &[usize],
+        contents: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Stream {
-        let mut key = [0; 32];
-        for (i, byte) in key[..suite.1.key_len()].iter_mut().enumerate() {
-            *byte = i as u8 + 1;
-        }
-        let crypto = CryptoInfo {
-            version: suite.0,
-            algorithm: suite.1,
-            key,
-            iv: [5; 12],
-            sequence: 3,
-        };
+        let crypto = crypto(suite);
         let (mut framer, mut sealer) = (Writer::new(crypto.clone()), Writer::new(crypto.clone()));
         let (mut records, mut expected) = (Vec::new(), Vec::new());
-        for &size in sizes {
-            let content = vec![PLAIN; size];
-            let layout = framer.record_layout(ContentType::APPLICATION_DATA, size);
+        for (given, content) in contents {
+            let layout = framer.record_layout(ContentType::APPLICATION_DATA, given.len());
             let at = expected.len();
-            let framed = [layout.header(), &content, layout.trailer()].concat();
+            let framed = [layout.header(), given, layout.trailer()].concat();
             assert!(rig.region.write(at as u64, &framed));
-            let state = framer.commit(start + at as u32, size);
+            let state = framer.commit(start + at as u32, given.len());
             records.push(Record {
                 start: state.start,
                 len: state.len,
@@ -246,7 +274,7 @@ impl Stream {
             expected.resize(at + state.len as usize, 0);
             sealer.seal_into(
                 ContentType::APPLICATION_DATA,
-                &[&content],
+                &[content],
                 &mut expected[at..],
             );
         }
