@@ -88,6 +88,36 @@ make_tap() {
 
 our_addresses=(--tap "$tap" --ip "$ours4/24" --ip "$ours6/64")
 
+# ---- a guest with a Linux kernel of its own is .3, on a bridge with the TAP ----------------------------------
+guest_tap=gt0 guest4=10.77.0.3
+
+# Skips the whole script unless a guest can be had; its images are there already (`run` has prepared them).
+needs_guest() {
+    if [[ -n ${LONGSHORE_GUEST_LACKS:-} ]]; then
+        skip "$(basename "$0" .sh)" "no guest kernel: $LONGSHORE_GUEST_LACKS"
+        exit
+    fi
+}
+
+make_guest_network() {
+    make_tap || return 1
+    ip addr flush dev "$tap"
+    ip tuntap add dev "$guest_tap" mode tap vnet_hdr || return 1
+    ip link add br0 type bridge || return 1
+    ip link set "$tap" master br0
+    ip link set "$guest_tap" master br0
+    ip addr add "$linux4/24" dev br0
+    ip link set "$guest_tap" up
+    ip link set br0 up
+}
+
+# start_guest LOG SCRIPT OPTION…: boots it in the background; $started is its process id.
+start_guest() {
+    local log=$1 script=$2
+    shift 2
+    start "$log" "$(dirname "$0")/guest.sh" run "$script" --tap "$guest_tap" --ip "$guest4/24" "$@"
+}
+
 # address FAMILY SIDE, and the same as it stands in a URL.
 address() {
     case $1$2 in 4linux) echo "$linux4" ;; 6linux) echo "$linux6" ;; 4ours) echo "$ours4" ;; 6ours) echo "$ours6" ;; esac
