@@ -65,6 +65,11 @@ counters! {
     /// Zero-copy sends whose memory changed or went away before they were acknowledged.
     tls_source_changed = "TlsSourceChanged",
 
+    /// NVMe/TCP data whose digest was wrong.
+    nvme_digest_errors = "NvmeTcpDigestErrors",
+    /// NVMe/TCP connections that a PDU of the peer's has ended.
+    nvme_pdus_refused = "NvmeTcpPdusRefused",
+
     /// Segments that met a context out of sequence.
     driver_tx_out_of_sequence = "DriverTxOutOfSequence",
     /// Recoveries posted.

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use l5p::tls::Alert;
+use wire::nvme::FatalError;
 
 /// Why a call on the stack did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -101,6 +102,12 @@ pub enum CloseReason {
     /// The peer ended the TLS session with an alert.
     #[error("the peer sent the TLS alert {}", Alert::from(*.0))]
     PeerAlert(u8),
+    /// A PDU of the peer's breaks NVMe/TCP; a TermReq has told it so.
+    #[error("the peer's PDU breaks NVMe/TCP: {0}")]
+    Pdu(FatalError),
+    /// The peer has ended the NVMe/TCP connection by a TermReq.
+    #[error("the peer ended the NVMe/TCP connection: {0}")]
+    PeerTermReq(FatalError),
     /// The peer ended TCP without close_notify: what was read may be cut short (RFC 8446 §6.1).
     #[error("the peer closed without close_notify; the data may be cut short")]
     Truncated,

@@ -37,6 +37,7 @@ mod tls;
 
 pub mod memory;
 pub mod meter;
+pub mod nvme;
 pub mod runtime;
 
 pub use config::{Cidr, CidrError, ListenOptions, StackConfig};

@@ -249,6 +249,14 @@ impl Driver {
         self.arena.has_free(SizeClass::Large)
     }
 
+    /// Whether there is memory for `bytes` of a stream, however they are cut.
+    pub fn has_memory_for(&self, bytes: u64) -> bool {
+        // Up to a record's length of each block is lost to the next block's first piece.
+        let used = u64::from(SizeClass::Large.bytes() - SizeClass::Record.bytes());
+        let blocks = bytes.div_ceil(used) + 1;
+        u64::from(self.arena.free_blocks(SizeClass::Large)) >= blocks
+    }
+
     /// Whether memory waits for the NIC to have read it.
     pub fn has_retiring(&self) -> bool {
         !self.retiring.is_empty()

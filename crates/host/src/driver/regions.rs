@@ -113,6 +113,23 @@ impl InUse {
         Some(unsafe { std::slice::from_raw_parts(region.as_ptr().add(start), slice.len as usize) })
     }
 
+    /// The bytes of a slice, to be written by software in place of the NIC. `None` when they are not registered, or only for
+    /// reading.
+    pub fn bytes_mut(&mut self, slice: Slice) -> Option<&mut [u8]> {
+        let region = &self.get(slice.region)?.region;
+        let start = usize::try_from(slice.offset).ok()?;
+        let end = start.checked_add(slice.len as usize)?;
+        if end > region.len() || !region.writable() {
+            return None;
+        }
+        // SAFETY: the range lies in the region, which the entry keeps mapped and which is writable, and the caller's borrow keeps
+        // the entry. Others may write the bytes meanwhile (the NIC, if a peer makes it): this side only writes them, by
+        // a copy, and decides nothing by what they are.
+        Some(unsafe {
+            std::slice::from_raw_parts_mut(region.as_ptr().add(start), slice.len as usize)
+        })
+    }
+
     fn get(&self, id: RegionId) -> Option<&Entry> {
         self.table.get(usize::from(id.0))?.as_ref()
     }

@@ -176,10 +176,14 @@ impl Arena {
 
     /// Whether the class has a block free now.
     pub fn has_free(&self, class: SizeClass) -> bool {
+        self.free_blocks(class) > 0
+    }
+
+    /// Blocks of the class that are free now.
+    pub fn free_blocks(&self, class: SizeClass) -> u32 {
         self.shared.pools[class as usize]
             .free
             .load(Ordering::Relaxed)
-            > 0
     }
 
     /// The buffer behind a slice that the device gives back: exactly the slice's bytes, with

@@ -13,6 +13,7 @@ use wire::FlowKey;
 use crate::driver::Payload;
 use crate::events::Pending;
 use crate::neighbour::Hop;
+use crate::nvme::PduStream;
 use crate::tls::Tls;
 use crate::{CloseReason, ListenerId, SocketId};
 
@@ -28,6 +29,8 @@ pub(crate) struct Socket {
     pub send: SendQueue<Payload>,
     pub stream: Stream,
     pub tls: Tls,
+    /// The PDUs that it carries, if it does.
+    pub pdus: Option<Box<PduStream>>,
     /// Where packets go on the link.
     pub next_hop: IpAddr,
     pub hop: Option<Hop>,
@@ -85,6 +88,7 @@ impl Socket {
             flow,
             send: SendQueue::new(start),
             tls: Tls::None,
+            pdus: None,
             next_hop,
             hop: None,
             armed: None,

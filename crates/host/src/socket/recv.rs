@@ -158,7 +158,7 @@ impl Socket {
     }
 
     /// What a read says that found nothing.
-    fn nothing_to_read(&mut self) -> Result<usize, SocketError> {
+    pub fn nothing_to_read(&mut self) -> Result<usize, SocketError> {
         if self
             .tls
             .session()

@@ -68,7 +68,7 @@ impl Stack {
         written
     }
 
-    fn write_with(
+    pub(crate) fn write_with(
         &mut self,
         id: SocketId,
         is_empty: bool,
@@ -221,7 +221,7 @@ impl Socket {
             .min(self.tcp.send_space())
     }
 
-    fn may_write(&self) -> Result<(), SocketError> {
+    pub fn may_write(&self) -> Result<(), SocketError> {
         if let Some(reason) = &self.ended {
             return Err(SocketError::Closed((**reason).clone()));
         }
@@ -235,6 +235,13 @@ impl Socket {
             return Err(SocketError::WouldBlock);
         }
         Ok(())
+    }
+}
+
+impl Stack {
+    /// The application's socket of this id.
+    pub(crate) fn owned(&mut self, id: SocketId) -> Result<&mut Socket, SocketError> {
+        owned(&mut self.sockets, id)
     }
 }
 

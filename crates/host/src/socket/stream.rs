@@ -79,6 +79,12 @@ impl Stream {
         self.start + self.len
     }
 
+    /// The first bytes as they lie.
+    #[inline]
+    pub fn front(&self) -> Option<&Segment> {
+        self.segments.front()
+    }
+
     /// Takes what TCP accepted of a packet. `next` is TCP's next expected position after it.
     #[inline]
     pub fn insert(&mut self, accepted: Accepted, next: SeqNum, segment: Segment) {

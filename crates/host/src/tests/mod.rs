@@ -5,6 +5,7 @@ mod pair;
 mod hostile;
 mod memory;
 mod neighbours;
+mod nvme;
 mod offload;
 mod plain;
 mod psk;

@@ -1,6 +1,7 @@
 //! TLS on sockets: what the application chooses, the handshake, and the session that glues records to TCP and to the
 //! NIC's contexts.
 
+mod content;
 mod fallback;
 mod handshake;
 mod receive;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use l5p::tls::{PskClientConfig, PskServerConfig};
 use rustls::pki_types::ServerName;
 
+pub(crate) use content::Content;
 pub(crate) use fallback::Fallback;
 pub(crate) use handshake::{Handshaking, Progress};
 pub(crate) use session::{Outgoing, Session};

@@ -122,6 +122,38 @@ impl Session {
         }
     }
 
+    /// Gives content to `take` as it lies at the stream's front, with the number of its bytes there, until all is taken that has
+    /// come or `take` answers that it took less. Answers what must end the connection.
+    pub fn read_with(
+        &mut self,
+        stream: &mut Stream,
+        consumed: &mut u32,
+        out: &mut Outgoing<'_>,
+        mut take: impl FnMut(&mut Stream, u32, &mut Outgoing<'_>) -> u32,
+    ) -> Option<CloseReason> {
+        loop {
+            if let Some(open) = self.opened.front_mut() {
+                stream.skip(open.skip);
+                let there = open.content;
+                let taken = if there > 0 {
+                    take(stream, there, out)
+                } else {
+                    0
+                };
+                self.settle(taken, stream, consumed);
+                if taken < there {
+                    return None;
+                }
+                continue;
+            }
+            match self.open_next(stream, None, consumed, out) {
+                Outcome::Opened | Outcome::Direct(_) => {}
+                Outcome::Nothing => return None,
+                Outcome::Failed(reason) => return Some(reason),
+            }
+        }
+    }
+
     /// Opens every whole record that is there, since the NIC waits to hear where records begin.
     pub fn open_ahead(
         &mut self,

@@ -302,6 +302,11 @@ impl Reader {
         self.data_digest.verdict()
     }
 
+    /// Bytes of data of the latest PDU.
+    pub fn data_len(&self) -> u32 {
+        self.data_digest.len
+    }
+
     /// The bytes of the latest header, as far as they have come: what a TermReq is to carry if it was refused, here or by
     /// whoever got the event.
     pub fn latest_header(&self) -> &[u8] {

@@ -1,0 +1,238 @@
+//! Sending PDUs.
+
+use std::time::Instant;
+
+use nic::ring::Slice;
+use wire::nvme::{DIGEST_LEN, Layout, MAX_HEADER_LEN, Pdu};
+
+use super::receive::NO_PDUS;
+use super::{Negotiated, PduData, PduStream, Role};
+use crate::driver::{InUse, Payload};
+use crate::meter::Component;
+use crate::serve::parts;
+use crate::socket::Socket;
+use crate::stack::{Core, Stack};
+use crate::tls::{Content, Refused, Tls};
+use crate::{SocketError, SocketId};
+use l5p::nvme::digest::Crc32c;
+
+/// Room for a header with its digest and the padding behind it: PDO has 8 bits.
+const FRONT: usize = 256;
+
+impl Stack {
+    /// The socket carries PDUs from its next byte on, in both directions; `role` is this side's. Digests and offload come with
+    /// [`pdus_negotiated`](Self::pdus_negotiated).
+    ///
+    /// # Errors
+    /// When the socket is not connected, or a TLS handshake is under way.
+    pub fn start_pdus(
+        &mut self,
+        _now: Instant,
+        id: SocketId,
+        role: Role,
+    ) -> Result<(), SocketError> {
+        let socket = self.owned(id)?;
+        socket.may_write()?;
+        if socket.pdus.is_some() {
+            return Err(SocketError::Unsupported(
+                "the socket carries PDUs already; it can't begin anew",
+            ));
+        }
+        // Under TLS positions are counted in bytes of plaintext.
+        let start = match socket.tls {
+            Tls::None => socket.stream.start(),
+            _ => wire::SeqNum(0),
+        };
+        socket.pdus = Some(Box::new(PduStream::new(role, start)));
+        socket.wants_read = true;
+        Ok(())
+    }
+
+    /// ICReq and ICResp have been exchanged: from the next PDU of each direction on, this is agreed.
+    ///
+    /// # Errors
+    /// When no PDUs were started, or more has been received already than may come before this.
+    pub fn pdus_negotiated(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        agreed: Negotiated,
+    ) -> Result<(), SocketError> {
+        let _ = now;
+        let socket = self.owned(id)?;
+        let pdus = socket.pdus.as_mut().ok_or(NO_PDUS)?;
+        if !pdus.is_at_boundary() {
+            return Err(SocketError::Unsupported(
+                "a PDU is half received: what was agreed on must be told between ICReq and ICResp and the next",
+            ));
+        }
+        pdus.negotiated(&agreed);
+        socket.wants_read = true;
+        if let Some(socket) = self.sockets.get_mut(id) {
+            self.core.mark_ready(id, socket);
+        }
+        Ok(())
+    }
+
+    /// Queues one PDU: whole, or not at all.
+    ///
+    /// # Errors
+    /// [`SocketError::WouldBlock`] when there is no room or no memory; [`Writable`](crate::Event::Writable) follows.
+    ///
+    /// # Panics
+    /// When the data is not as long as `pdu` says.
+    pub fn send_pdu(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        pdu: &Pdu,
+        data: PduData<'_>,
+    ) -> Result<(), SocketError> {
+        assert_eq!(
+            data.len(),
+            Some(pdu.data_len()),
+            "a PDU's data is as long as its header says"
+        );
+        let before = self.core.meter.switch(Component::L5);
+        let checked = match data {
+            PduData::Slices(slices) => slices
+                .iter()
+                .try_for_each(|slice| self.core.driver.regions.check(*slice)),
+            _ => Ok(()),
+        };
+        let sent = checked.and_then(|()| {
+            let pdus = self.owned(id)?.pdus.as_ref().ok_or(NO_PDUS)?;
+            let frame = Frame::of(pdu, pdus);
+            self.write_with(id, false, |socket, core, _| match socket.tls {
+                Tls::None => write_plain(now, socket, core, &frame, data),
+                _ => write_records(now, socket, core, &frame, data),
+            })
+        });
+        self.core.meter.switch(before);
+        sent.map(|_| ())
+    }
+}
+
+/// What is before and behind a PDU's data.
+struct Frame {
+    layout: Layout,
+    front: [u8; FRONT],
+}
+
+impl Frame {
+    fn of(pdu: &Pdu, pdus: &PduStream) -> Self {
+        let layout = pdus.outgoing.layout(pdu.pdu_type(), pdu.data_len());
+        let mut front = [0; FRONT];
+        let header_len = pdu.emit(&pdus.outgoing, &mut front[..MAX_HEADER_LEN]);
+        if layout.header_digest {
+            let digest = Crc32c::of(&front[..header_len]);
+            front[header_len..header_len + DIGEST_LEN as usize]
+                .copy_from_slice(&digest.to_le_bytes());
+        }
+        Self { layout, front }
+    }
+
+    fn front(&self) -> &[u8] {
+        &self.front[..usize::from(self.layout.pdo)]
+    }
+
+    fn digest_len(&self) -> u32 {
+        DIGEST_LEN * u32::from(self.layout.data_digest)
+    }
+}
+
+fn write_plain(
+    now: Instant,
+    socket: &mut Socket,
+    core: &mut Core,
+    frame: &Frame,
+    data: PduData<'_>,
+) -> Result<usize, Refused> {
+    let front = frame.front();
+    let copied = match data {
+        PduData::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    let around = front.len() + copied + frame.digest_len() as usize;
+    let mut buffer = core
+        .driver
+        .take_tail(around as u32)
+        .ok_or(Refused::NoMemory)?;
+    buffer[..front.len()].copy_from_slice(front);
+    let digest = match data {
+        PduData::Bytes(bytes) => {
+            let to = &mut buffer[front.len()..front.len() + copied];
+            copy(bytes, to, frame.layout.data_digest)
+        }
+        PduData::Slices(slices) if frame.layout.data_digest => {
+            digest_of(slices, &core.driver.regions)?
+        }
+        _ => 0,
+    };
+    let end = buffer.len() - frame.digest_len() as usize;
+    buffer[end..].copy_from_slice(&digest.to_le_bytes()[..frame.digest_len() as usize]);
+    match data {
+        PduData::Slices(slices) => {
+            let behind = buffer.split_off(front.len() as u32);
+            socket.send.push(Payload::plain(buffer));
+            for &slice in slices.iter().filter(|slice| slice.len > 0) {
+                core.driver.regions.take(slice);
+                socket.send.push(Payload::region(slice, None));
+            }
+            socket.send.push(Payload::plain(behind));
+        }
+        _ => {
+            socket.send.push(Payload::plain(buffer));
+        }
+    }
+    let len = frame.layout.pdu_len();
+    socket.tcp.queue(now, len);
+    Ok(len as usize)
+}
+
+fn write_records(
+    now: Instant,
+    socket: &mut Socket,
+    core: &mut Core,
+    frame: &Frame,
+    data: PduData<'_>,
+) -> Result<usize, Refused> {
+    let digest = match data {
+        _ if !frame.layout.data_digest => 0,
+        PduData::Slices(slices) => digest_of(slices, &core.driver.regions)?,
+        PduData::Bytes(bytes) => Crc32c::of(bytes),
+        PduData::None => 0,
+    };
+    let digest = digest.to_le_bytes();
+    let behind = &digest[..frame.digest_len() as usize];
+    let (session, _, mut out) = parts(now, socket, core);
+    let data = match data {
+        PduData::None => Content::Bytes(&[]),
+        PduData::Bytes(bytes) => Content::Bytes(bytes),
+        PduData::Slices(slices) => Content::Slices(slices),
+    };
+    let parts = [Content::Bytes(frame.front()), data, Content::Bytes(behind)];
+    session.map_or(Ok(0), |session| session.write_content(&parts, &mut out))
+}
+
+/// Copies data, and digests it in passing if it has a digest.
+fn copy(from: &[u8], to: &mut [u8], digested: bool) -> u32 {
+    if digested {
+        let mut digest = Crc32c::new();
+        digest.copy(from, to);
+        digest.finish()
+    } else {
+        wire::bulk::copy(from, to);
+        0
+    }
+}
+
+/// The digest of registered memory.
+fn digest_of(slices: &[Slice], regions: &InUse) -> Result<u32, Refused> {
+    let mut digest = Crc32c::new();
+    for slice in slices {
+        let bytes = regions.bytes(*slice).ok_or(Refused::SourceGone(*slice))?;
+        digest.update(bytes);
+    }
+    Ok(digest.finish())
+}

@@ -1,0 +1,5 @@
+//! PDUs in every mode.
+
+mod refusals;
+mod rig;
+mod transfers;

@@ -1,0 +1,136 @@
+//! Data goes both ways, whatever was agreed on and whatever the wire does.
+
+use super::super::pair::{CLIENT, SERVER, lossy, pattern};
+use super::rig::{Mode, Rig, STRIDE, c2h, command, h2c, response};
+use crate::Offload;
+use crate::nvme::{DataDigest, Digests, NvmeOffload, PduData};
+
+const DIGESTS: [Digests; 4] = [
+    Digests::NONE,
+    Digests {
+        header: true,
+        data: false,
+    },
+    Digests {
+        header: false,
+        data: true,
+    },
+    Digests::BOTH,
+];
+
+fn modes() -> impl Iterator<Item = Mode> {
+    let tls = [
+        None,
+        Some(Offload::None),
+        Some(Offload::Tx),
+        Some(Offload::Rx),
+        Some(Offload::Both),
+    ];
+    let offload = [NvmeOffload::NONE];
+    tls.into_iter().flat_map(move |tls| {
+        DIGESTS.into_iter().flat_map(move |digests| {
+            offload.into_iter().map(move |offload| Mode {
+                tls,
+                digests,
+                offload,
+                ..Mode::PLAIN
+            })
+        })
+    })
+}
+
+/// Commands with data in the capsule one way, data of several commands in turn the other way, and data the first way.
+fn exchange(rig: &mut Rig, data: &[u8], mode: Mode) {
+    let each = data.len() / 4;
+    let piece = 70_000.min(each);
+    for tag in 0..4u16 {
+        let inline = &data[..100 * usize::from(tag)];
+        let sent = command(tag as u8, inline.len() as u32);
+        rig.send(CLIENT, &sent, PduData::Bytes(inline));
+        rig.fill(
+            SERVER,
+            u64::from(tag) * STRIDE,
+            &data[usize::from(tag) * each..][..each],
+        );
+    }
+    let mut offset = 0;
+    while offset < each {
+        let len = piece.min(each - offset) as u32;
+        for tag in 0..4 {
+            let slices = rig.slices(SERVER, u64::from(tag) * STRIDE + offset as u64, len);
+            rig.send(
+                SERVER,
+                &c2h(tag, offset as u32, len),
+                PduData::Slices(&slices),
+            );
+        }
+        offset += len as usize;
+    }
+    rig.send(SERVER, &response(1), PduData::None);
+    rig.run_until(|rig| {
+        rig.sides[CLIENT].log.headers.last() == Some(&response(1))
+            && rig.sides[SERVER].log.ends.len() == 3
+    });
+    for tag in 0..4 {
+        let read = rig.memory(CLIENT, tag as u64 * STRIDE, each);
+        assert!(read == data[tag * each..][..each], "{mode:?} {tag}");
+    }
+    assert_eq!(rig.sides[SERVER].log.headers.len(), 4, "{mode:?}");
+    for (tag, inline) in rig.sides[SERVER].log.inline.iter().enumerate() {
+        assert!(inline[..] == data[..100 * (tag + 1)], "{mode:?} {tag}");
+    }
+    // What has come goes back, to another place.
+    let slices = rig.slices(CLIENT, 0, each as u32);
+    rig.send(CLIENT, &h2c(9, 500, each as u32), PduData::Slices(&slices));
+    rig.send(CLIENT, &command(9, 0), PduData::None);
+    rig.run_until(|rig| rig.sides[SERVER].log.headers.last() == Some(&command(9, 0)));
+    assert!(
+        rig.memory(SERVER, 9 * STRIDE + 500, each) == data[..each],
+        "{mode:?}"
+    );
+    for side in &rig.sides {
+        assert!(
+            side.log.ends.iter().all(|end| *end == DataDigest::Good),
+            "{mode:?}"
+        );
+    }
+}
+
+#[test]
+fn data_comes_to_its_place_in_every_mode() {
+    let data = pattern(600_000);
+    for mode in modes() {
+        exchange(&mut Rig::new(mode), &data, mode);
+    }
+}
+
+#[test]
+fn loss_and_reordering_change_nothing() {
+    let data = pattern(900_000);
+    for (seed, mode) in modes().enumerate() {
+        for lossy_side in [CLIENT, SERVER] {
+            let mut rig = Rig::new(mode);
+            rig.pair.wire = lossy(lossy_side, 0.02, 0.02, seed as u64 + 5);
+            exchange(&mut rig, &data, mode);
+        }
+    }
+}
+
+#[test]
+fn data_may_be_aligned() {
+    let data = pattern(30_000);
+    for (hpda, cpda) in [(0, 31), (31, 0), (3, 7)] {
+        for digests in DIGESTS {
+            for tls in [None, Some(Offload::Both)] {
+                let mode = Mode {
+                    tls,
+                    digests,
+                    hpda,
+                    cpda,
+                    ..Mode::PLAIN
+                };
+                exchange(&mut Rig::new(mode), &data, mode);
+            }
+        }
+    }
+}

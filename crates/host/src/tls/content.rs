@@ -1,0 +1,245 @@
+//! Records around content that lies in several places.
+
+use l5p::tls::{ContentType, Layout};
+use nic::ring::{ContextId, Slice};
+
+use super::session::{Outgoing, Session};
+use super::transmit::Refused;
+use crate::driver::{InUse, Payload};
+
+/// A part of what is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Content<'a> {
+    /// Bytes that are copied.
+    Bytes(&'a [u8]),
+    /// Registered memory, sent in place where the NIC encrypts.
+    Slices(&'a [Slice]),
+}
+
+/// Pieces of one record's content at most, so that one descriptor can name a whole record.
+const PIECES: usize = 24;
+
+/// Bytes that lie together.
+#[derive(Clone, Copy, Debug)]
+enum Piece<'a> {
+    Bytes(&'a [u8]),
+    Slice(Slice),
+}
+
+/// The content of one record.
+struct Record<'a> {
+    pieces: [Piece<'a>; PIECES],
+    count: usize,
+    len: u32,
+    /// Bytes of it that are copied.
+    copied: u32,
+}
+
+impl<'a> Record<'a> {
+    fn pieces(&self) -> &[Piece<'a>] {
+        &self.pieces[..self.count]
+    }
+
+    /// Whether some of it is memory that others may change.
+    fn is_mutable(&self) -> bool {
+        self.copied < self.len
+    }
+}
+
+/// What is still to be written.
+#[derive(Clone, Copy)]
+struct Cursor<'a> {
+    parts: &'a [Content<'a>],
+    /// The slice of the first part that is next.
+    slice: usize,
+    /// The byte of that slice, or of the first part, that is next.
+    offset: u32,
+}
+
+impl Session {
+    /// Writes application data, all of it or none, in as few records as it takes. Answers how many bytes it is.
+    pub fn write_content(
+        &mut self,
+        parts: &[Content<'_>],
+        out: &mut Outgoing<'_>,
+    ) -> Result<usize, Refused> {
+        self.update_worn_key(out);
+        let len: u64 = parts.iter().map(Content::len).sum();
+        let most = self.writer.max_plaintext() as u32;
+        let records = len / u64::from(most) + 1;
+        let around = records * (self.writer.record_len(0) as u64);
+        let copied = match self.transmit {
+            Some(_) => parts.iter().map(Content::copied_len).sum(),
+            None => len,
+        };
+        if !out.driver.has_memory_for(around + copied) {
+            return Err(Refused::NoMemory);
+        }
+        let mut cursor = Cursor {
+            parts,
+            slice: 0,
+            offset: 0,
+        };
+        while let Some(record) = cursor.take(most) {
+            match self.transmit {
+                Some(context) => self.frame_record(context, &record, out)?,
+                None => self.seal_record(&record, out)?,
+            }
+        }
+        Ok(len as usize)
+    }
+
+    /// Frames a record for the NIC.
+    fn frame_record(
+        &mut self,
+        context: ContextId,
+        record: &Record<'_>,
+        out: &mut Outgoing<'_>,
+    ) -> Result<(), Refused> {
+        let kind = ContentType::APPLICATION_DATA;
+        let layout: Layout = self.writer.record_layout(kind, record.len as usize);
+        let (header, trailer) = (layout.header(), layout.trailer());
+        let len = header.len() as u32 + record.copied + trailer.len() as u32;
+        let mutable = record.is_mutable();
+        let mut buffer = out.driver.take_tail(len).ok_or(Refused::NoMemory)?;
+        let start = out.send.end();
+        let mut filled = header.len();
+        buffer[..filled].copy_from_slice(header);
+        for piece in record.pieces() {
+            match *piece {
+                Piece::Bytes(bytes) => {
+                    wire::bulk::copy(bytes, &mut buffer[filled..filled + bytes.len()]);
+                    filled += bytes.len();
+                }
+                Piece::Slice(slice) => {
+                    if filled > 0 {
+                        let rest = buffer.split_off(filled as u32);
+                        let before = std::mem::replace(&mut buffer, rest);
+                        out.send
+                            .push(Payload::buffer(before, Some(context), mutable));
+                        filled = 0;
+                    }
+                    out.driver.regions.take(slice);
+                    out.send.push(Payload::region(slice, Some(context)));
+                }
+            }
+        }
+        buffer[filled..].copy_from_slice(trailer);
+        out.send
+            .push(Payload::buffer(buffer, Some(context), mutable));
+        self.writer.commit(start, record.len as usize);
+        out.tcp.queue(out.now, start.distance_to(out.send.end()));
+        out.counters.tls_tx_records_device += 1;
+        self.stats.sent += 1;
+        Ok(())
+    }
+
+    fn seal_record(&mut self, record: &Record<'_>, out: &mut Outgoing<'_>) -> Result<(), Refused> {
+        let len = self.writer.record_len(record.len as usize) as u32;
+        let mut buffer = out.driver.take_tail(len).ok_or(Refused::NoMemory)?;
+        let mut content: [&[u8]; PIECES] = [&[]; PIECES];
+        for (bytes, piece) in content.iter_mut().zip(record.pieces()) {
+            *bytes = piece.bytes(&out.driver.regions)?;
+        }
+        self.writer.seal_into(
+            ContentType::APPLICATION_DATA,
+            &content[..record.count],
+            &mut buffer,
+        );
+        // A page that was lost while it was read has given zeroes, which are not to be sent.
+        for piece in record.pieces() {
+            if let Piece::Slice(slice) = *piece
+                && out.driver.regions.is_faulted(slice.region)
+            {
+                return Err(Refused::SourceGone(slice));
+            }
+        }
+        out.send.push(Payload::plain(buffer));
+        out.tcp.queue(out.now, len);
+        out.counters.tls_tx_records_sw += 1;
+        self.stats.sent += 1;
+        Ok(())
+    }
+}
+
+impl Content<'_> {
+    fn len(&self) -> u64 {
+        match self {
+            Content::Bytes(bytes) => bytes.len() as u64,
+            Content::Slices(slices) => slices.iter().map(|slice| u64::from(slice.len)).sum(),
+        }
+    }
+
+    fn copied_len(&self) -> u64 {
+        match self {
+            Content::Bytes(bytes) => bytes.len() as u64,
+            Content::Slices(_) => 0,
+        }
+    }
+}
+
+impl<'a> Piece<'a> {
+    fn bytes<'b: 'a>(&self, regions: &'b InUse) -> Result<&'a [u8], Refused> {
+        match *self {
+            Piece::Bytes(bytes) => Ok(bytes),
+            Piece::Slice(slice) => regions.bytes(slice).ok_or(Refused::SourceGone(slice)),
+        }
+    }
+}
+
+impl<'a> Cursor<'a> {
+    /// The content of the next record, at most `most` bytes. `None` when nothing is left.
+    fn take(&mut self, most: u32) -> Option<Record<'a>> {
+        let mut record = Record {
+            pieces: [Piece::Bytes(&[]); PIECES],
+            count: 0,
+            len: 0,
+            copied: 0,
+        };
+        while record.count < PIECES && record.len < most {
+            let Some((piece, len)) = self.next(most - record.len) else {
+                break;
+            };
+            record.pieces[record.count] = piece;
+            record.count += 1;
+            record.len += len;
+            if matches!(piece, Piece::Bytes(_)) {
+                record.copied += len;
+            }
+        }
+        (record.len > 0).then_some(record)
+    }
+
+    /// The next bytes that lie together, at most `most` of them.
+    fn next(&mut self, most: u32) -> Option<(Piece<'a>, u32)> {
+        loop {
+            let (part, rest) = self.parts.split_first()?;
+            let from = self.offset;
+            match *part {
+                Content::Bytes(bytes) if (from as usize) < bytes.len() => {
+                    let bytes = &bytes[from as usize..];
+                    let len = bytes.len().min(most as usize);
+                    self.offset += len as u32;
+                    return Some((Piece::Bytes(&bytes[..len]), len as u32));
+                }
+                Content::Slices(slices) if self.slice < slices.len() => {
+                    let slice = slices[self.slice];
+                    let len = (slice.len - from).min(most);
+                    self.offset += len;
+                    if self.offset == slice.len {
+                        (self.slice, self.offset) = (self.slice + 1, 0);
+                    }
+                    if len > 0 {
+                        let slice = Slice {
+                            offset: slice.offset + u64::from(from),
+                            len,
+                            ..slice
+                        };
+                        return Some((Piece::Slice(slice), len));
+                    }
+                }
+                _ => (self.parts, self.slice, self.offset) = (rest, 0, 0),
+            }
+        }
+    }
+}
