@@ -5,6 +5,7 @@
 //!   pieces of any size.
 //! - [`Writer`] remembers the PDUs sent until TCP has acknowledged all of each (seed 000 §4.2).
 //! - [`Reader`] finds the PDUs of the stream that comes in, and [`Resync`] tells a NIC that has lost them.
+//! - [`initiator`] is the host's side: queues, and the controller that they belong to.
 //! - [`digest`] is CRC-32C, in order or in parts.
 
 mod aside;
@@ -12,6 +13,7 @@ pub mod digest;
 mod engine;
 #[cfg(test)]
 mod fixture;
+pub mod initiator;
 mod parameters;
 pub mod psk;
 mod reader;
