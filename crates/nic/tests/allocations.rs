@@ -6,18 +6,27 @@ mod counting;
 mod sender;
 
 use counting::allocations;
-use sender::{Repeat, Sender};
+use sender::{Offload, Repeat, Sender};
 
 #[test]
 fn a_running_sender_does_not_allocate() {
     for wire in [false, true] {
-        for offload in [false, true] {
+        for offload in [
+            Offload::None,
+            Offload::Tls,
+            Offload::Nvme,
+            Offload::NvmeInTls,
+        ] {
             for repeat in [Repeat::Never, Repeat::Unverified, Repeat::Verified] {
+                if offload == Offload::Nvme && repeat == Repeat::Verified {
+                    // There is nothing to prove of digests.
+                    continue;
+                }
                 let mut sender = Sender::new(wire, offload, repeat);
                 sender.send(20);
                 let before = allocations();
                 let sent = sender.send(200);
-                assert_eq!(allocations() - before, 0, "{wire} {offload} {repeat:?}");
+                assert_eq!(allocations() - before, 0, "{wire} {offload:?} {repeat:?}");
                 assert!(sent.frames >= 200);
             }
         }

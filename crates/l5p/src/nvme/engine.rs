@@ -170,7 +170,7 @@ impl Layer5 for Engine {
             match (run.field, self.direction) {
                 (Field::Data, _) if layout.data_digest => self.data.copy(input, output),
                 (Field::DataDigest, Direction::Transmit) => self.fill(run.at, output),
-                (Field::Data, _) => output.copy_from_slice(input),
+                (Field::Data, _) => wire::bulk::copy(input, output),
                 _ => {
                     self.take(&run, input);
                     output.copy_from_slice(input);

@@ -1,24 +1,39 @@
-//! A host that sends the same records over and over, for the example and the test of allocations.
+//! A host that sends the same messages over and over, for the example and the test of allocations.
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use l5p::nvme;
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, Region, SendDescriptor,
-    SendFlags, Slice, Verify, function,
+    ContextId, Direction, FunctionConfig, HostFunction, InnerRecover, L5Parameters, Region,
+    SendDescriptor, SendFlags, Slice, Verify, function,
 };
 use nic::{Nic, NicConfig, WireCapabilities};
 use wire::ethernet::MacAddr;
+use wire::nvme::{C2HData, Pdu, Role};
 use wire::packet::{MAX_TCP_HEADERS_LEN, emit_tcp_headers};
 use wire::{FlowKey, SeqNum, tcp};
 
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const CONTEXT: ContextId = ContextId(0);
+/// Bytes of a PDU, and of what a record contains.
 const CONTENT: usize = 16_384;
 const MSS: u16 = 1448;
 
-/// Whether, and how, the sender sends the first half of each record again.
+/// What the NIC does to the payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offload {
+    None,
+    /// It encrypts records.
+    Tls,
+    /// It makes the digests of PDUs.
+    Nvme,
+    /// Both.
+    NvmeInTls,
+}
+
+/// Whether, and how, the sender sends the second half of each message again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
     Never,
@@ -39,8 +54,9 @@ pub struct Sender {
     nic: Nic,
     host: HostFunction,
     flow: FlowKey,
-    record: Slice,
-    offload: bool,
+    /// A record, or a PDU.
+    message: Slice,
+    offload: Offload,
     repeat: Repeat,
     at: SeqNum,
     index: u64,
@@ -49,8 +65,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender whose wire segments or does not, with TLS offload or none.
-    pub fn new(wire: bool, offload: bool, repeat: Repeat) -> Sender {
+    /// A sender whose wire segments or does not.
+    pub fn new(wire: bool, offload: Offload, repeat: Repeat) -> Sender {
         let mut nic = Nic::new(NicConfig {
             wire: WireCapabilities {
                 tso: wire,
@@ -70,12 +86,22 @@ impl Sender {
             iv: [2; 12],
             sequence: 0,
         };
-        let layout =
-            Writer::new(crypto.clone()).record_layout(ContentType::APPLICATION_DATA, CONTENT);
-        let bytes = [layout.header(), &[3; CONTENT], layout.trailer()].concat();
+        let parameters = nvme::Parameters {
+            sender: Role::Controller,
+            header_digest: false,
+            data_digest: true,
+            alignment: 0,
+            max_pdu: 1 << 20,
+            commands: 1,
+        };
+        let bytes = match offload {
+            Offload::Nvme => pdu(&parameters),
+            Offload::NvmeInTls => record(&crypto, &pdu(&parameters)),
+            _ => record(&crypto, &[3; CONTENT]),
+        };
         let region = Region::anonymous(bytes.len());
         region.write(0, &bytes);
-        let record = Slice {
+        let message = Slice {
             region: host.register(Arc::new(region)).expect("a free id"),
             offset: 0,
             len: bytes.len() as u32,
@@ -89,14 +115,18 @@ impl Sender {
             direction: Direction::Transmit,
             flow,
             tcpsn: SeqNum(0),
-            l5: L5Parameters::Tls(&crypto),
+            l5: match offload {
+                Offload::Nvme => L5Parameters::Nvme(&parameters),
+                Offload::NvmeInTls => L5Parameters::NvmeInTls(&crypto, &parameters),
+                _ => L5Parameters::Tls(&crypto),
+            },
         };
         host.queues[0].send.post(&create).expect("an empty ring");
         Sender {
             nic,
             host,
             flow,
-            record,
+            message,
             offload,
             repeat,
             at: SeqNum(0),
@@ -106,16 +136,16 @@ impl Sender {
         }
     }
 
-    /// Sends so many records.
-    pub fn send(&mut self, records: u32) -> Sent {
+    /// Sends so many messages.
+    pub fn send(&mut self, messages: u32) -> Sent {
         let mut sent = Sent::default();
-        for _ in 0..records {
-            let (start, record) = (self.at, self.record);
-            self.post(start, record);
-            if self.offload && self.repeat != Repeat::Never {
+        for _ in 0..messages {
+            let (start, message) = (self.at, self.message);
+            self.post(start, message);
+            if self.offload != Offload::None && self.repeat != Repeat::Never {
                 self.repeat(start);
             }
-            self.at += record.len;
+            self.at += message.len;
             self.index += 1;
             let _ = self.host.queues[0].publish();
             while let Some((len, _)) = self.nic.poll_transmit(self.now, &mut self.out) {
@@ -130,18 +160,18 @@ impl Sender {
     }
 
     fn repeat(&mut self, start: SeqNum) {
-        let half = self.record.len / 2;
+        let half = self.message.len / 2;
         let tail = Slice {
             offset: u64::from(half),
-            len: self.record.len - half,
-            ..self.record
+            len: self.message.len - half,
+            ..self.message
         };
         let (prefix, verify) = match self.repeat {
-            Repeat::Verified => (self.record, Verify::WholeMessage),
+            Repeat::Verified => (self.message, Verify::WholeMessage),
             _ => (
                 Slice {
                     len: half,
-                    ..self.record
+                    ..self.message
                 },
                 Verify::None,
             ),
@@ -150,11 +180,15 @@ impl Sender {
             context: CONTEXT,
             start,
             index: self.index,
-            len: self.record.len,
+            len: self.message.len,
             resume: start + half,
             prefix: &[prefix],
             verify,
-            inner: None,
+            inner: (self.offload == Offload::NvmeInTls).then_some(InnerRecover {
+                index: self.index,
+                len: CONTENT as u32,
+                offset: 0,
+            }),
         };
         self.host.queues[0].send.post(&recover).expect("room");
         self.post(start + half, tail);
@@ -179,10 +213,32 @@ impl Sender {
         let send = SendDescriptor::Send {
             header: &header[..len],
             mss: MSS,
-            context: self.offload.then_some(CONTEXT),
+            context: (self.offload != Offload::None).then_some(CONTEXT),
             flags: SendFlags::CHECKSUM.union(mutable),
             payload: &[payload],
         };
         self.host.queues[0].send.post(&send).expect("room");
     }
+}
+
+/// A PDU with a dummy digest.
+fn pdu(parameters: &nvme::Parameters) -> Vec<u8> {
+    let framing = parameters.framing();
+    let pdu = Pdu::C2HData(C2HData {
+        cccid: 0,
+        data_offset: 0,
+        data_len: CONTENT as u32 - 24 - 4,
+        last: true,
+        success: false,
+    });
+    let mut bytes = vec![3; CONTENT];
+    pdu.emit(&framing, &mut bytes);
+    bytes
+}
+
+/// A record as the NIC takes it.
+fn record(crypto: &CryptoInfo, content: &[u8]) -> Vec<u8> {
+    let writer = Writer::new(crypto.clone());
+    let layout = writer.record_layout(ContentType::APPLICATION_DATA, content.len());
+    [layout.header(), content, layout.trailer()].concat()
 }

@@ -6,16 +6,21 @@
 #[path = "../sender/mod.rs"]
 mod sender;
 
-use sender::{Repeat, Sender};
+use sender::{Offload, Repeat, Sender};
 
 fn main() {
-    println!("port segments  offload  sent again      GB/s  ns/frame");
+    println!("port segments    offload  sent again      GB/s  ns/frame");
     for wire in [false, true] {
         for (offload, repeat) in [
-            (false, Repeat::Never),
-            (true, Repeat::Never),
-            (true, Repeat::Unverified),
-            (true, Repeat::Verified),
+            (Offload::None, Repeat::Never),
+            (Offload::Nvme, Repeat::Never),
+            (Offload::Nvme, Repeat::Unverified),
+            (Offload::Tls, Repeat::Never),
+            (Offload::Tls, Repeat::Unverified),
+            (Offload::Tls, Repeat::Verified),
+            (Offload::NvmeInTls, Repeat::Never),
+            (Offload::NvmeInTls, Repeat::Unverified),
+            (Offload::NvmeInTls, Repeat::Verified),
         ] {
             let mut sender = Sender::new(wire, offload, repeat);
             sender.send(1000);
@@ -23,7 +28,8 @@ fn main() {
             let sent = sender.send(10_000);
             let nanoseconds = (processor_time() - start) as f64;
             println!(
-                "{wire:13}  {offload:7}  {:10}  {:8.2}  {:8.0}",
+                "{wire:13}  {:>9}  {:10}  {:8.2}  {:8.0}",
+                format!("{offload:?}"),
                 format!("{repeat:?}"),
                 sent.bytes as f64 / nanoseconds,
                 nanoseconds / sent.frames as f64
