@@ -6,6 +6,7 @@
 //! - [`Writer`] remembers the PDUs sent until TCP has acknowledged all of each (seed 000 §4.2).
 //! - [`Reader`] finds the PDUs of the stream that comes in, and [`Resync`] tells a NIC that has lost them.
 //! - [`initiator`] is the host's side: queues, and the controller that they belong to.
+//! - [`target`] is the controllers' side of the protocol: what serves hosts, without their data.
 //! - [`digest`] is CRC-32C, in order or in parts.
 
 mod aside;
@@ -18,6 +19,7 @@ mod parameters;
 pub mod psk;
 mod reader;
 mod resync;
+pub mod target;
 mod writer;
 
 pub use aside::LatePdu;

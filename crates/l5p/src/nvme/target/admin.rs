@@ -1,0 +1,280 @@
+//! Admin commands (Base 2.0c §5).
+
+use wire::nvme::command::{
+    self, Admin, EventMask, Feature, Identify, QueueCounts, Status, SubmissionEntry,
+};
+use wire::nvme::identify::{self, CSI_NVM, Cns};
+use wire::nvme::log::LogPage;
+
+use super::answer::Answer;
+use super::capsule::Plan;
+use super::command::{State, Work};
+use super::controller::{Controller, Subject};
+use super::ids::{ConnectionId, ControllerRef};
+use super::io;
+use super::machine::Target;
+
+/// The NSID of all namespaces.
+const ALL_NAMESPACES: u32 = 0xffff_ffff;
+/// Bit 0 of dword 11 of Host Identifier: it has 128 bits (EXHID).
+const EXTENDED_HOST_ID: u32 = 1;
+
+impl Target {
+    pub(super) fn admin_command(
+        &mut self,
+        id: ControllerRef,
+        slot: u16,
+        entry: &SubmissionEntry,
+    ) -> Result<Plan, Status> {
+        match Admin::parse(entry)? {
+            Admin::Identify(what) => {
+                let answer = self.identify(id, &what)?;
+                io::to_host(entry, identify::LEN as u32)?;
+                Ok(Plan::Answer(answer, identify::LEN as u32))
+            }
+            Admin::GetLogPage(page) => {
+                if page.len > u64::from(self.config.limits.data) {
+                    return Err(Status::INVALID_FIELD.do_not_retry());
+                }
+                io::to_host(entry, page.len as u32)?;
+                Ok(Plan::Answer(self.log_page(id, &page)?, page.len as u32))
+            }
+            Admin::SetFeatures {
+                feature,
+                save,
+                value,
+                ..
+            } => self.set_feature(id, feature, save, value).map(Plan::Reply),
+            Admin::GetFeatures {
+                feature,
+                select,
+                value,
+                ..
+            } => self.feature(id, entry, feature, select, value),
+            Admin::AsyncEventRequest => {
+                let controller = self.controller_mut(id).expect("its queue is open");
+                if !controller.events.park(slot) {
+                    return Err(Status::AER_LIMIT_EXCEEDED.do_not_retry());
+                }
+                Ok(Plan::Park)
+            }
+            Admin::KeepAlive => Ok(Plan::Reply(0)),
+            Admin::Abort { queue, cid } => Ok(Plan::Reply(self.abort(id, queue, cid).into())),
+        }
+    }
+
+    fn identify(&mut self, id: ControllerRef, what: &Identify) -> Result<Answer, Status> {
+        let controller = self.controller_mut(id).expect("its queue is open");
+        let invalid_field = Err(Status::INVALID_FIELD.do_not_retry());
+        let invalid_namespace = Err(Status::INVALID_NAMESPACE.do_not_retry());
+        let subsystem = match controller.subject {
+            Subject::Discovery if what.cns == Cns::CONTROLLER => {
+                return Ok(Answer::IdentifyController);
+            }
+            Subject::Discovery => return invalid_field,
+            Subject::Subsystem(at) => &self.subsystems[at],
+        };
+        let is_active = subsystem.namespace(what.nsid).is_some();
+        let is_nvm = what.command_set == CSI_NVM;
+        match what.cns {
+            Cns::CONTROLLER => Ok(Answer::IdentifyController),
+            // All namespaces: what they have in common, for controllers with namespace management alone.
+            Cns::NAMESPACE if what.nsid == ALL_NAMESPACES => invalid_namespace,
+            Cns::NAMESPACE => Ok(Answer::IdentifyNamespace(what.nsid)),
+            Cns::ACTIVE_NAMESPACES if what.nsid >= ALL_NAMESPACES - 1 => invalid_namespace,
+            Cns::ACTIVE_NAMESPACES => Ok(Answer::ActiveNamespaces(what.nsid)),
+            Cns::COMMAND_SET_ACTIVE_NAMESPACES if what.nsid >= ALL_NAMESPACES - 1 => {
+                invalid_namespace
+            }
+            Cns::COMMAND_SET_ACTIVE_NAMESPACES if is_nvm => Ok(Answer::ActiveNamespaces(what.nsid)),
+            Cns::COMMAND_SET_CONTROLLER if is_nvm => Ok(Answer::IdentifyNvmController),
+            Cns::NAMESPACE_IDS | Cns::COMMAND_SET_NAMESPACE | Cns::INDEPENDENT_NAMESPACE
+                if !is_active =>
+            {
+                invalid_namespace
+            }
+            Cns::NAMESPACE_IDS => Ok(Answer::NamespaceIds(what.nsid)),
+            Cns::COMMAND_SET_NAMESPACE if is_nvm => Ok(Answer::IdentifyNvmNamespace),
+            Cns::INDEPENDENT_NAMESPACE => Ok(Answer::IdentifyIndependent(what.nsid)),
+            _ => invalid_field,
+        }
+    }
+
+    fn log_page(
+        &mut self,
+        id: ControllerRef,
+        page: &command::GetLogPage,
+    ) -> Result<Answer, Status> {
+        let log = page.id;
+        let controller = self.controller_mut(id).expect("its queue is open");
+        if !super::answer::pages(controller.subject).contains(&log) {
+            return Err(Status::INVALID_LOG_PAGE.do_not_retry());
+        }
+        match log {
+            LogPage::CHANGED_NAMESPACES => {
+                let changed = controller.events.read_changed(page.retain_event);
+                return Ok(Answer::ChangedNamespaces(changed, page.offset));
+            }
+            LogPage::DISCOVERY => controller.events.read_discovery(page.retain_event),
+            _ => {}
+        }
+        Ok(Answer::Log(log, page.offset))
+    }
+
+    /// Sets a feature (§5.27); answers dword 0 of the completion.
+    fn set_feature(
+        &mut self,
+        id: ControllerRef,
+        feature: Feature,
+        save: bool,
+        value: u32,
+    ) -> Result<u64, Status> {
+        let (most, has_cache) = (self.config.limits.io_queues, self.has_cache(id));
+        let controller = self.controller_mut(id).expect("its queue is open");
+        if save {
+            return Err(Status::FEATURE_NOT_SAVEABLE.do_not_retry());
+        }
+        match feature {
+            Feature::NUMBER_OF_QUEUES if controller.subject != Subject::Discovery => {
+                if value & 0xffff == 0xffff || value >> 16 == 0xffff {
+                    return Err(Status::INVALID_FIELD.do_not_retry());
+                }
+                if controller.queues.iter().any(Option::is_some) {
+                    return Err(Status::SEQUENCE_ERROR.do_not_retry());
+                }
+                let asked = QueueCounts::from_dword(value);
+                // A connection is a submission and a completion queue.
+                let granted = asked.submission.min(asked.completion).min(most.into());
+                controller.queues = vec![None; granted as usize];
+                Ok(queue_counts(controller).into())
+            }
+            Feature::KEEP_ALIVE_TIMER => {
+                let set = controller.set_keep_alive(value);
+                let deadline = controller.deadline();
+                if let Some(deadline) = deadline {
+                    self.expect_deadline(deadline);
+                }
+                Ok(set.into())
+            }
+            Feature::ASYNC_EVENT_CONFIGURATION => {
+                let offered = match controller.subject {
+                    Subject::Discovery => EventMask::DISCOVERY,
+                    Subject::Subsystem(_) => EventMask::NAMESPACES,
+                };
+                // The critical warnings of bits 7:0 never come, so that any may be enabled.
+                let asked = EventMask(value & !0xff);
+                if !offered.contains(asked) {
+                    return Err(Status::INVALID_FIELD.do_not_retry());
+                }
+                controller.events.enabled = EventMask(value);
+                Ok(0)
+            }
+            Feature::VOLATILE_WRITE_CACHE if has_cache => {
+                controller.write_cache = value & 1 != 0;
+                Ok(0)
+            }
+            Feature::HOST_IDENTIFIER => Err(Status::SEQUENCE_ERROR.do_not_retry()),
+            _ => Err(Status::INVALID_FIELD.do_not_retry()),
+        }
+    }
+
+    /// Reads a feature (§5.15).
+    fn feature(
+        &mut self,
+        id: ControllerRef,
+        entry: &SubmissionEntry,
+        feature: Feature,
+        select: u8,
+        value: u32,
+    ) -> Result<Plan, Status> {
+        let has_cache = self.has_cache(id);
+        let controller = self.controller_mut(id).expect("its queue is open");
+        if select != 0 {
+            // Only current values: ONCS says that Select is not supported.
+            return Err(Status::INVALID_FIELD.do_not_retry());
+        }
+        let dword = match feature {
+            Feature::NUMBER_OF_QUEUES if controller.subject != Subject::Discovery => {
+                queue_counts(controller)
+            }
+            Feature::KEEP_ALIVE_TIMER => controller.keep_alive(),
+            Feature::ASYNC_EVENT_CONFIGURATION => controller.events.enabled.0,
+            Feature::VOLATILE_WRITE_CACHE if has_cache => controller.write_cache.into(),
+            Feature::HOST_IDENTIFIER => {
+                if value & EXTENDED_HOST_ID == 0 {
+                    return Err(Status::HOST_ID_INCONSISTENT.do_not_retry());
+                }
+                io::to_host(entry, 16)?;
+                return Ok(Plan::Answer(Answer::HostId, 16));
+            }
+            _ => return Err(Status::INVALID_FIELD.do_not_retry()),
+        };
+        Ok(Plan::Reply(dword.into()))
+    }
+
+    /// Gives up a command that has not begun: one that waits for memory, or for an event. Answers dword 0: 0 if it was given up,
+    /// 1 if not (§5.1).
+    fn abort(&mut self, id: ControllerRef, queue: u16, cid: u16) -> u32 {
+        const ABORTED: u32 = 0;
+        const NOT_ABORTED: u32 = 1;
+        let Some(connection) = self.queue_of(id, queue) else {
+            return NOT_ABORTED;
+        };
+        let live = self.open_mut(connection).expect("it is a queue");
+        let Some(slot) = live.find(cid) else {
+            return NOT_ABORTED;
+        };
+        let command = live.command_mut(slot).expect("it was found");
+        match (&command.state, &command.work) {
+            (State::Waiting, Work::Store(_)) => {}
+            (State::Parked, Work::Reply) => {
+                let controller = self.controller_mut(id).expect("its queue is open");
+                // Abort itself is in flight too, and has nothing parked.
+                if !controller.events.unpark(slot) {
+                    return NOT_ABORTED;
+                }
+            }
+            _ => return NOT_ABORTED,
+        }
+        self.respond(connection, slot, Status::ABORT_REQUESTED, 0);
+        ABORTED
+    }
+
+    /// Whether the controller has a volatile write cache.
+    fn has_cache(&self, id: ControllerRef) -> bool {
+        let controller = self.controllers.get(id.index, id.generation);
+        match controller.expect("its queue is open").subject {
+            Subject::Discovery => false,
+            Subject::Subsystem(at) => self.subsystems[at].has_volatile_cache(),
+        }
+    }
+
+    /// The connection of a controller's queue.
+    fn queue_of(&mut self, id: ControllerRef, queue: u16) -> Option<ConnectionId> {
+        let controller = self.controller_mut(id)?;
+        match queue.checked_sub(1) {
+            None => Some(controller.admin),
+            Some(at) => *controller.queues.get(usize::from(at))?,
+        }
+    }
+
+    /// Tells the host what it waits for.
+    pub(super) fn deliver_events(&mut self, id: ControllerRef) {
+        while let Some(controller) = self.controller_mut(id) {
+            let admin = controller.admin;
+            let Some((slot, event)) = controller.events.next() else {
+                return;
+            };
+            self.respond(admin, slot, Status::SUCCESS, event.to_dword().into());
+        }
+    }
+}
+
+fn queue_counts(controller: &Controller) -> u32 {
+    let queues = controller.queues.len() as u32;
+    QueueCounts {
+        submission: queues,
+        completion: queues,
+    }
+    .to_dword()
+}

@@ -1,0 +1,274 @@
+//! Capsules and the data of R2Ts, as they come in.
+
+use std::time::Instant;
+
+use wire::nvme::command::{DataPointer, Status, SubmissionEntry, opcode};
+use wire::nvme::{CapsuleCmd, FatalError, FatalErrorStatus, H2CData};
+
+use super::action::{Memory, Operation, Place};
+use super::answer::Answer;
+use super::command::{ConnectRequest, State, StoreWork, Work};
+use super::config::ADMIN_IN_CAPSULE;
+use super::connection::{Incoming, Phase};
+use super::ids::{CommandRef, ConnectionId};
+use super::io;
+use super::machine::Target;
+
+/// What a command comes to.
+pub(super) enum Plan {
+    /// A response with this result.
+    Reply(u64),
+    /// Connect, once its data is there.
+    Connect(ConnectRequest),
+    /// So many bytes of data, made here.
+    Answer(Answer, u32),
+    /// Work for a store.
+    Store(StoreWork),
+    /// Nothing until there is an event.
+    Park,
+}
+
+impl Target {
+    pub(super) fn capsule(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        capsule: &CapsuleCmd,
+    ) -> Result<Place, FatalError> {
+        let in_capsule = self.config.limits.in_capsule;
+        let connection = self.open_mut(id).expect("it is open");
+        let room = match connection.phase {
+            Phase::Connecting { .. } | Phase::Admin(_) => ADMIN_IN_CAPSULE,
+            Phase::Io { .. } => in_capsule,
+            _ => return Err(FatalError::of(FatalErrorStatus::SEQUENCE)),
+        };
+        if capsule.data_len > room {
+            // PLEN is more than IOCCSZ or the 8 KiB of admin queues allow.
+            return Err(FatalError::field(4));
+        }
+        let entry = SubmissionEntry::parse(&capsule.sqe);
+        let Some(slot) = connection.start(entry.cid, entry.nsid) else {
+            return Err(FatalError::of(FatalErrorStatus::SEQUENCE));
+        };
+        let owns_cid = connection.command(slot).is_some_and(|c| c.owns_cid);
+        if let Some(controller) = self.controller_of(id) {
+            controller.hear(now);
+        }
+        self.counters.commands += 1;
+        let plan = match owns_cid {
+            true => check(&entry, capsule.data_len).and_then(|()| self.plan(id, slot, &entry)),
+            false => Err(Status::CID_CONFLICT.do_not_retry()),
+        };
+        let place = self.begin(id, slot, plan, capsule.data_len > 0);
+        let phase = self.open_mut(id).map(|connection| connection.phase);
+        if let Some(Phase::Admin(controller)) = phase {
+            self.deliver_events(controller);
+        }
+        Ok(place)
+    }
+
+    /// Who the command is for.
+    fn plan(
+        &mut self,
+        id: ConnectionId,
+        slot: u16,
+        entry: &SubmissionEntry,
+    ) -> Result<Plan, Status> {
+        let phase = self.open_mut(id).expect("it is open").phase;
+        match phase {
+            Phase::Admin(controller) if entry.opcode == opcode::FABRICS => {
+                self.fabrics_command(controller, entry)
+            }
+            Phase::Admin(controller) => self.admin_command(controller, slot, entry),
+            Phase::Io { .. } if entry.opcode == opcode::FABRICS => {
+                Err(Status::INVALID_OPCODE.do_not_retry())
+            }
+            Phase::Io { controller, .. } => self.io_command(controller, entry),
+            _ => super::fabrics::connect_command(entry),
+        }
+    }
+
+    fn io_command(
+        &mut self,
+        controller: super::ids::ControllerRef,
+        entry: &SubmissionEntry,
+    ) -> Result<Plan, Status> {
+        let controller = self.controller_mut(controller).expect("its queue is open");
+        let super::controller::Subject::Subsystem(subsystem) = controller.subject else {
+            return Err(Status::INVALID_OPCODE.do_not_retry());
+        };
+        if !controller.is_ready() {
+            return Err(Status::SEQUENCE_ERROR.do_not_retry());
+        }
+        let write_cache = controller.write_cache;
+        let (subsystem, limits) = (&self.subsystems[subsystem], &self.config.limits);
+        match io::plan(entry, subsystem, limits, write_cache)? {
+            io::Planned::Work(work) => Ok(Plan::Store(work)),
+            io::Planned::Done => Ok(Plan::Reply(0)),
+        }
+    }
+
+    /// Sets a command out on its way; answers where the data of its capsule belongs.
+    fn begin(
+        &mut self,
+        id: ConnectionId,
+        slot: u16,
+        plan: Result<Plan, Status>,
+        has_data: bool,
+    ) -> Place {
+        let connection = self.open_mut(id).expect("it is open");
+        let (unwanted, incoming) = match has_data {
+            true => (Place::Discard, Incoming::Discarded),
+            false => (Place::None, Incoming::Nothing),
+        };
+        connection.incoming = incoming;
+        let command = connection.command_mut(slot).expect("it has just begun");
+        match plan {
+            Err(status) => self.respond(id, slot, status, 0),
+            Ok(Plan::Reply(result)) => self.respond(id, slot, Status::SUCCESS, result),
+            Ok(Plan::Park) => {}
+            Ok(Plan::Answer(answer, len)) => {
+                command.work = Work::Answer(answer);
+                command.state = State::Sending { sent: 0, len };
+                connection.queue(slot);
+            }
+            Ok(Plan::Connect(request)) => {
+                command.work = Work::Connect(request);
+                command.state = State::InCapsule;
+                connection.incoming = Incoming::Capsule(slot);
+                return Place::Inline;
+            }
+            Ok(Plan::Store(work)) => {
+                command.work = Work::Store(work);
+                match data_of(&work.operation) {
+                    Some(Memory::InCapsule) => {
+                        command.state = State::InCapsule;
+                        connection.incoming = Incoming::Capsule(slot);
+                        return Place::InCapsule {
+                            command: CommandRef {
+                                connection: id,
+                                slot,
+                            },
+                            len: work.len,
+                        };
+                    }
+                    Some(Memory::Buffer) => self.await_buffer(id, slot),
+                    None => self.store(id, slot),
+                }
+            }
+        }
+        unwanted
+    }
+
+    /// All data of a command's capsule has come.
+    pub(super) fn capsule_end(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        slot: u16,
+        intact: bool,
+        inline: &[u8],
+    ) {
+        let connection = self.open_mut(id).expect("it is open");
+        let Some(command) = connection.command_mut(slot) else {
+            return;
+        };
+        if !intact {
+            return self.respond(id, slot, Status::TRANSIENT_TRANSPORT_ERROR, 0);
+        }
+        match &command.work {
+            Work::Connect(request) => {
+                let request = *request;
+                self.connect(now, id, slot, request, inline);
+            }
+            Work::Store(work) if matches!(work.operation, Operation::Compare { .. }) => {
+                self.await_buffer(id, slot);
+            }
+            Work::Store(_) => self.store(id, slot),
+            Work::Reply | Work::Answer(_) => {}
+        }
+    }
+
+    /// Takes in the header of data that an R2T asked for (NVMe/TCP 1.0 §3.6.2.8).
+    pub(super) fn host_data(
+        &mut self,
+        id: ConnectionId,
+        data: &H2CData,
+    ) -> Result<Place, FatalError> {
+        const CCCID: u32 = 8;
+        const TTAG: u32 = 10;
+        let most = self.config.limits.h2c_data;
+        let connection = self.open_mut(id).expect("it is open");
+        let Some(command) = connection.command_mut(data.ttag) else {
+            return Err(FatalError::field(TTAG));
+        };
+        let State::Receiving(transfer) = &mut command.state else {
+            return Err(FatalError::field(TTAG));
+        };
+        if command.cid != data.cccid {
+            return Err(FatalError::field(CCCID));
+        }
+        if data.data_len > most {
+            return Err(FatalError::of(FatalErrorStatus::LIMIT_EXCEEDED));
+        }
+        transfer.data(data)?;
+        connection.incoming = Incoming::Transfer(data.ttag);
+        Ok(Place::Command {
+            command: CommandRef {
+                connection: id,
+                slot: data.ttag,
+            },
+            offset: data.data_offset,
+            len: data.data_len,
+        })
+    }
+
+    /// All data of an H2CData has come.
+    pub(super) fn transfer_end(&mut self, id: ConnectionId, slot: u16, intact: bool) {
+        let connection = self.open_mut(id).expect("it is open");
+        let Some(command) = connection.command_mut(slot) else {
+            return;
+        };
+        let State::Receiving(transfer) = &mut command.state else {
+            return;
+        };
+        transfer.damaged |= !intact;
+        let (over, damaged) = (transfer.is_over(), transfer.damaged);
+        let asks = transfer.next_r2t().is_some();
+        match (over, damaged) {
+            (true, true) => self.respond(id, slot, Status::TRANSIENT_TRANSPORT_ERROR, 0),
+            (true, false) => self.store(id, slot),
+            (false, _) if asks => connection.queue(slot),
+            (false, _) => {}
+        }
+    }
+}
+
+/// What holds for every command: no fused operations, SGLs alone, and the data that its capsule says it has.
+fn check(entry: &SubmissionEntry, data_len: u32) -> Result<(), Status> {
+    if entry.is_fused() || !entry.uses_sgl() {
+        return Err(Status::INVALID_FIELD.do_not_retry());
+    }
+    match entry.data {
+        DataPointer::InCapsule { offset, .. } if offset != 0 => {
+            Err(Status::SGL_OFFSET_INVALID.do_not_retry())
+        }
+        DataPointer::InCapsule { len, .. } if len != data_len => {
+            Err(Status::SGL_LENGTH_INVALID.do_not_retry())
+        }
+        DataPointer::InCapsule { .. } => Ok(()),
+        _ if data_len > 0 => Err(Status::SGL_TYPE_INVALID.do_not_retry()),
+        _ => Ok(()),
+    }
+}
+
+/// Where the data of a command is; none has it none.
+fn data_of(operation: &Operation) -> Option<Memory> {
+    match operation {
+        Operation::Read { .. } => Some(Memory::Buffer),
+        Operation::Write { memory, .. }
+        | Operation::Compare { memory, .. }
+        | Operation::Deallocate { memory, .. } => Some(*memory),
+        Operation::WriteZeroes { .. } | Operation::Flush => None,
+    }
+}

@@ -1,0 +1,53 @@
+//! Deadlines: of connections to become queues, of hosts to show that they live.
+
+use std::time::Instant;
+
+use super::action::CloseReason;
+use super::ids::ConnectionId;
+use super::machine::Target;
+
+impl Target {
+    /// When to call [`Target::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.next_deadline
+    }
+
+    /// Closes what has missed its deadline: connections that are no queue yet, and all of a controller whose host was silent
+    /// for its keep-alive time-out (Base 2.0c §3.9).
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.next_deadline.is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        let late = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
+        let mut missed: Vec<(ConnectionId, CloseReason)> = Vec::new();
+        for ((index, generation), connection) in self.connections.iter() {
+            if late(connection.deadline()) {
+                let id = ConnectionId { index, generation };
+                missed.push((id, CloseReason::Handshake));
+            }
+        }
+        for (_, controller) in self.controllers.iter() {
+            if late(controller.deadline()) {
+                missed.push((controller.admin, CloseReason::KeepAlive));
+            }
+        }
+        for (id, why) in missed {
+            if why == CloseReason::KeepAlive {
+                self.counters.keep_alive_expired += 1;
+            }
+            self.close(id, why);
+        }
+        let connections = self.connections.iter().filter_map(|(_, c)| c.deadline());
+        let controllers = self.controllers.iter().filter_map(|(_, c)| c.deadline());
+        self.next_deadline = connections.chain(controllers).min();
+    }
+
+    /// There is a deadline that may be before all others.
+    pub(super) fn expect_deadline(&mut self, deadline: Instant) {
+        self.next_deadline = Some(match self.next_deadline {
+            Some(next) => next.min(deadline),
+            None => deadline,
+        });
+    }
+}

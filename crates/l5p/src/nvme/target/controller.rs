@@ -1,0 +1,188 @@
+//! A controller: what a host gets by Connect on an admin queue, until that queue is gone.
+
+use std::time::{Duration, Instant};
+
+use wire::nvme::Nqn;
+use wire::nvme::command::{Configuration, ControllerStatus, Shutdown, ShutdownStatus, Status};
+use wire::nvme::log::ErrorEntry;
+
+use super::events::Events;
+use super::ids::ConnectionId;
+
+/// Granularity of the keep-alive timer (KAS), in units of 100 ms.
+pub(super) const KEEP_ALIVE_GRANULARITY: u16 = 10;
+/// Entries of a controller's error log.
+pub(super) const ERROR_LOG_ENTRIES: usize = 16;
+
+/// A controller.
+pub(super) struct Controller {
+    /// CNTLID.
+    pub id: u16,
+    pub subject: Subject,
+    pub host: Nqn,
+    pub host_id: [u8; 16],
+    pub admin: ConnectionId,
+    /// The I/O queues, the first of which is queue 1. As many as were granted.
+    pub queues: Vec<Option<ConnectionId>>,
+    configuration: Configuration,
+    /// How far a shutdown is.
+    shutdown: ShutdownStatus,
+    /// The host enabled it with values that it cannot have.
+    failed: bool,
+    /// Flushes of the shutdown that have not come back.
+    pub flushes: u32,
+    keep_alive: Duration,
+    heard: Instant,
+    /// Whether the volatile write cache is enabled.
+    pub write_cache: bool,
+    pub events: Events,
+    pub errors: ErrorLog,
+}
+
+/// What a controller gives access to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// The discovery log.
+    Discovery,
+    /// The subsystem of this index.
+    Subsystem(usize),
+}
+
+/// What follows from setting CC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Configured {
+    /// Nothing more.
+    Done,
+    /// It shuts down: what is written is to be made durable.
+    ShutDown,
+}
+
+impl Controller {
+    pub(super) fn new(
+        now: Instant,
+        id: u16,
+        subject: Subject,
+        host: (Nqn, [u8; 16]),
+        admin: ConnectionId,
+        io_queues: u16,
+    ) -> Controller {
+        Controller {
+            id,
+            subject,
+            host: host.0,
+            host_id: host.1,
+            admin,
+            queues: vec![None; usize::from(io_queues)],
+            configuration: Configuration::default(),
+            shutdown: ShutdownStatus::None,
+            failed: false,
+            flushes: 0,
+            keep_alive: Duration::ZERO,
+            heard: now,
+            write_cache: true,
+            events: Events::default(),
+            errors: ErrorLog::default(),
+        }
+    }
+
+    /// Sets the keep-alive time-out, zero for none, rounded up to its granularity (Base 2.0c §3.9). Gives the time set,
+    /// in milliseconds.
+    pub(super) fn set_keep_alive(&mut self, milliseconds: u32) -> u32 {
+        let unit = u32::from(KEEP_ALIVE_GRANULARITY) * 100;
+        let rounded = milliseconds.div_ceil(unit).saturating_mul(unit);
+        self.keep_alive = Duration::from_millis(rounded.into());
+        rounded
+    }
+
+    /// The keep-alive time-out, milliseconds.
+    pub(super) fn keep_alive(&self) -> u32 {
+        self.keep_alive.as_millis() as u32
+    }
+
+    /// A command came: with traffic-based keep-alive, that is a sign of life (§3.9.2).
+    pub(super) fn hear(&mut self, now: Instant) {
+        self.heard = now;
+    }
+
+    /// When the host counts as gone.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        (!self.keep_alive.is_zero()).then(|| self.heard + self.keep_alive)
+    }
+
+    /// Whether I/O queues may be made and used.
+    pub(super) fn is_ready(&self) -> bool {
+        self.configuration.enabled() && !self.failed
+    }
+
+    pub(super) fn configuration(&self) -> Configuration {
+        self.configuration
+    }
+
+    pub(super) fn status(&self) -> ControllerStatus {
+        ControllerStatus::new(self.is_ready(), self.failed, self.shutdown)
+    }
+
+    /// Sets CC (§3.1.3.5).
+    pub(super) fn configure(&mut self, new: Configuration) -> Configured {
+        let old = std::mem::replace(&mut self.configuration, new);
+        if new.enabled() && !old.enabled() {
+            let io = matches!(self.subject, Subject::Subsystem(_));
+            let entries = (new.submission_shift(), new.completion_shift());
+            self.failed = new.command_set() != 0
+                || new.page_shift() != 0
+                || io && entries != (6, 4)
+                || new.0 >> 11 & 7 != 0;
+            self.shutdown = ShutdownStatus::None;
+        }
+        if !new.enabled() && old.enabled() {
+            self.failed = false;
+            self.shutdown = ShutdownStatus::None;
+        }
+        let asks = matches!(new.shutdown(), Shutdown::Normal | Shutdown::Abrupt);
+        if asks && self.shutdown == ShutdownStatus::None {
+            self.shutdown = ShutdownStatus::Occurring;
+            return Configured::ShutDown;
+        }
+        Configured::Done
+    }
+
+    /// All that a shutdown had to do is done.
+    pub(super) fn shut_down(&mut self) {
+        if self.shutdown == ShutdownStatus::Occurring {
+            self.shutdown = ShutdownStatus::Complete;
+        }
+    }
+}
+
+/// The last errors of a controller, the newest first (§5.16.1.2).
+#[derive(Clone, Debug, Default)]
+pub(super) struct ErrorLog {
+    entries: [ErrorEntry; ERROR_LOG_ENTRIES],
+    count: u64,
+}
+
+impl ErrorLog {
+    /// A command failed.
+    pub(super) fn record(&mut self, sqid: u16, cid: u16, status: Status, nsid: u32) {
+        self.count += 1;
+        self.entries.rotate_right(1);
+        self.entries[0] = ErrorEntry {
+            count: self.count,
+            sqid,
+            cid,
+            status: status.bits() << 1,
+            location: 0xffff,
+            lba: 0,
+            nsid,
+        };
+    }
+
+    pub(super) fn entries(&self) -> &[ErrorEntry; ERROR_LOG_ENTRIES] {
+        &self.entries
+    }
+
+    /// Errors so far.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+}

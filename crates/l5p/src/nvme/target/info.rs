@@ -1,0 +1,144 @@
+//! What a target tells of itself.
+
+use std::time::Instant;
+
+use wire::nvme::Nqn;
+use wire::nvme::command::Status;
+
+use super::action::Operation;
+use super::command::StoreWork;
+use super::connection::Phase;
+use super::controller::Subject;
+use super::ids::ConnectionId;
+use super::machine::Target;
+
+/// What has happened since the target was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Controllers made.
+    pub controllers: u64,
+    /// Connects that were refused.
+    pub refused_connects: u64,
+    /// Commands that came.
+    pub commands: u64,
+    /// Commands that failed.
+    pub failed_commands: u64,
+    /// Reads and Compares that succeeded.
+    pub reads: u64,
+    /// Bytes that these read.
+    pub bytes_read: u64,
+    /// Writes that succeeded.
+    pub writes: u64,
+    /// Bytes that these wrote.
+    pub bytes_written: u64,
+    /// Flushes that succeeded.
+    pub flushes: u64,
+    /// PDUs with a wrong data digest.
+    pub digest_errors: u64,
+    /// Connections that a PDU ended which no host may send.
+    pub fatal_errors: u64,
+    /// Controllers whose host was silent for too long.
+    pub keep_alive_expired: u64,
+}
+
+/// A queue as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueInfo {
+    /// Its connection.
+    pub connection: ConnectionId,
+    /// The controller's identifier.
+    pub controller: u16,
+    /// The queue: 0 is the admin queue.
+    pub queue: u16,
+    /// The host.
+    pub host: Nqn,
+    /// The subsystem.
+    pub subsystem: Nqn,
+    /// Entries of the queue.
+    pub entries: u32,
+    /// Commands in flight.
+    pub in_flight: usize,
+    /// When the controller's host counts as gone, unless it shows that it lives.
+    pub deadline: Option<Instant>,
+}
+
+impl Target {
+    /// What has happened.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// All queues, in the order of their connections' places.
+    pub fn queues(&self) -> impl Iterator<Item = QueueInfo> {
+        self.connections
+            .iter()
+            .filter_map(|((index, generation), connection)| {
+                let controller = connection.controller()?;
+                let controller = self
+                    .controllers
+                    .get(controller.index, controller.generation)?;
+                Some(QueueInfo {
+                    connection: ConnectionId { index, generation },
+                    controller: controller.id,
+                    queue: match connection.phase {
+                        Phase::Io { queue, .. } => queue,
+                        _ => 0,
+                    },
+                    host: controller.host,
+                    subsystem: match controller.subject {
+                        Subject::Discovery => Nqn::DISCOVERY,
+                        Subject::Subsystem(at) => self.subsystems[at].nqn,
+                    },
+                    entries: connection.entries,
+                    in_flight: connection.in_flight(),
+                    deadline: controller.deadline(),
+                })
+            })
+    }
+
+    /// Connections that there are, queues or not; those too that are closed while a store works for them.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Controllers that there are.
+    #[must_use]
+    pub fn controllers(&self) -> usize {
+        self.controllers.len()
+    }
+
+    /// A store has worked on a command of this connection.
+    pub(super) fn count(&mut self, id: ConnectionId, work: &StoreWork, result: Result<(), Status>) {
+        let subject = self.controller_of(id).map(|controller| controller.subject);
+        let Some(Subject::Subsystem(at)) = subject else {
+            return;
+        };
+        let traffic = &mut self.subsystems[at].traffic;
+        if let Err(status) = result {
+            let on_medium = status.code_type() == 2 && !status.is(Status::COMPARE_FAILURE);
+            traffic.media_errors += u128::from(on_medium);
+            return;
+        }
+        let counters = &mut self.counters;
+        match work.operation {
+            Operation::Read { len, .. } | Operation::Compare { len, .. } => {
+                traffic.reads += 1;
+                traffic.bytes_read += u128::from(len);
+                counters.reads += 1;
+                counters.bytes_read += u64::from(len);
+            }
+            Operation::Write { len, .. } => {
+                traffic.writes += 1;
+                traffic.bytes_written += u128::from(len);
+                counters.writes += 1;
+                counters.bytes_written += u64::from(len);
+            }
+            Operation::Flush => counters.flushes += 1,
+            Operation::WriteZeroes { .. } | Operation::Deallocate { .. } => {}
+        }
+    }
+}

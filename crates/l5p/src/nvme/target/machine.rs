@@ -1,0 +1,421 @@
+//! The machine: its calls, and what they do to connections.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use wire::nvme::command::Status;
+use wire::nvme::{FatalError, FatalErrorStatus, ICReq, Nqn, Pdu};
+
+use super::action::{Action, CloseReason, FilledBy, Operation, Owner, Place, StoreRequest};
+use super::command::{State, Work};
+use super::config::{Config, ConfigError, Namespace};
+use super::connection::{Connection, Incoming, Phase, PskIdentity};
+use super::controller::{Controller, Subject};
+use super::ids::{CommandRef, ConnectionId, ControllerRef};
+use super::info::Counters;
+use super::slab::Slab;
+use super::subsystem::Live;
+
+/// A target: all its subsystems, and all that hosts have of it. See the [module](super) for how to drive it.
+pub struct Target {
+    pub(super) config: Config,
+    pub(super) subsystems: Vec<Live>,
+    pub(super) connections: Slab<Connection>,
+    pub(super) controllers: Slab<Controller>,
+    pub(super) last_controller_id: u16,
+    pub(super) discovery_generation: u64,
+    pub(super) actions: VecDeque<Action>,
+    /// No deadline is before this.
+    pub(super) next_deadline: Option<Instant>,
+    pub(super) started: Instant,
+    pub(super) piece: Box<[u8; super::answer::PIECE]>,
+    pub(super) counters: Counters,
+}
+
+impl Target {
+    /// A target that offers what `config` says.
+    pub fn new(now: Instant, config: Config) -> Result<Target, ConfigError> {
+        config.check()?;
+        let subsystems = config.subsystems.iter().cloned().map(Live::new).collect();
+        Ok(Target {
+            subsystems,
+            connections: Slab::new(config.limits.connections),
+            controllers: Slab::new(config.limits.controllers),
+            last_controller_id: 0,
+            discovery_generation: 1,
+            actions: VecDeque::new(),
+            next_deadline: None,
+            started: now,
+            piece: Box::new([0; super::answer::PIECE]),
+            counters: Counters::default(),
+            config,
+        })
+    }
+
+    /// What it was made of; namespaces may have changed since.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// A host has connected; `identity` is what TLS has proved of it. None: there are too many connections.
+    pub fn accept(&mut self, now: Instant, identity: Option<PskIdentity>) -> Option<ConnectionId> {
+        let deadline = now + self.config.limits.handshake;
+        let make = |_, _| Connection::new(deadline, identity);
+        let (index, generation) = self.connections.insert(make)?;
+        self.expect_deadline(deadline);
+        self.counters.connections += 1;
+        Some(ConnectionId { index, generation })
+    }
+
+    /// The connection is no more.
+    pub fn handle_closed(&mut self, id: ConnectionId) {
+        self.drop_connection(id);
+    }
+
+    /// Takes in a header that was checked against the connection's framing; answers where its data belongs. An error ends the
+    /// connection: tell the host by a C2HTermReq, and close it.
+    pub fn handle_pdu(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        pdu: &Pdu,
+    ) -> Result<Place, FatalError> {
+        if self.open_mut(id).is_none() {
+            return Ok(Place::Discard);
+        }
+        let place = match pdu {
+            Pdu::ICReq(request) => self.open(id, request),
+            Pdu::CapsuleCmd(capsule) => self.capsule(now, id, capsule),
+            Pdu::H2CData(data) => self.host_data(id, data),
+            Pdu::H2CTermReq(request) => {
+                self.close(id, CloseReason::HostTerminated(request.error));
+                Ok(Place::Discard)
+            }
+            _ => Err(FatalError::field(0)),
+        };
+        if place.is_err() {
+            self.counters.fatal_errors += 1;
+            self.drop_connection(id);
+        }
+        place
+    }
+
+    /// All of the PDU has come whose header was last taken in. `intact`: its data digest was right, or there is none.
+    /// `inline`: the data, where [`Place::Inline`] was answered. A PDU without data needs no such call.
+    pub fn handle_pdu_end(&mut self, now: Instant, id: ConnectionId, intact: bool, inline: &[u8]) {
+        let Some(connection) = self.open_mut(id) else {
+            return;
+        };
+        let incoming = std::mem::replace(&mut connection.incoming, Incoming::Nothing);
+        if !intact && incoming != Incoming::Nothing {
+            self.counters.digest_errors += 1;
+        }
+        match incoming {
+            Incoming::Nothing | Incoming::Discarded => {}
+            Incoming::Capsule(slot) => self.capsule_end(now, id, slot, intact, inline),
+            Incoming::Transfer(slot) => self.transfer_end(id, slot, intact),
+        }
+    }
+
+    /// There is memory for the data of `command`, as [`Action::Buffer`] asked.
+    pub fn handle_buffer(&mut self, command: CommandRef) {
+        let (r2t_data, id) = (self.config.limits.r2t_data, command.connection);
+        let Some(connection) = self.open_mut(id) else {
+            return;
+        };
+        let max_r2t = connection.max_r2t;
+        let Some(waiting) = connection.command_mut(command.slot) else {
+            return;
+        };
+        let (State::Waiting, Work::Store(work)) = (&waiting.state, &waiting.work) else {
+            return;
+        };
+        if filled_by(&work.operation) == FilledBy::Host {
+            let transfer = super::transfer::Transfer::new(work.len, r2t_data, max_r2t);
+            waiting.state = State::Receiving(transfer);
+            connection.queue(command.slot);
+        } else {
+            self.store(id, command.slot);
+        }
+    }
+
+    /// A store has done, or could not do, what [`Action::Store`] asked of it.
+    pub fn handle_stored(&mut self, owner: Owner, result: Result<(), Status>) {
+        match owner {
+            Owner::Command(command) => self.command_stored(command, result),
+            Owner::Controller(controller) => self.flushed(controller),
+        }
+    }
+
+    /// The next thing to do. Call it until there is none.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Puts a namespace into the subsystem of this index, or changes the one of its NSID; hosts that want to hear of it do.
+    pub fn set_namespace(&mut self, subsystem: usize, new: Namespace) -> Result<(), ConfigError> {
+        new.check()?;
+        if let Some(live) = self.subsystems.get_mut(subsystem) {
+            live.put(new);
+            self.namespace_changed(subsystem, new.nsid);
+        }
+        Ok(())
+    }
+
+    /// Takes a namespace out of the subsystem of this index. Commands that a store works on still finish.
+    pub fn remove_namespace(&mut self, subsystem: usize, nsid: u32) {
+        let live = self.subsystems.get_mut(subsystem);
+        if live.is_some_and(|live| live.remove(nsid)) {
+            self.namespace_changed(subsystem, nsid);
+        }
+    }
+
+    /// Who may connect to the subsystem of this index, from now on. Controllers that others have stay.
+    pub fn set_hosts(&mut self, subsystem: usize, hosts: super::config::Hosts) {
+        if let Some(live) = self.subsystems.get_mut(subsystem) {
+            live.hosts = hosts;
+            self.discovery_generation += 1;
+            self.tell(|controller| match controller.subject {
+                Subject::Discovery => controller.events.discovery_changed(),
+                Subject::Subsystem(_) => {}
+            });
+        }
+    }
+
+    fn namespace_changed(&mut self, subsystem: usize, nsid: u32) {
+        self.tell(|controller| {
+            if controller.subject == Subject::Subsystem(subsystem) {
+                controller.events.namespace_changed(nsid);
+            }
+        });
+    }
+
+    /// Lets every controller note an event, and tells hosts that wait for one.
+    fn tell(&mut self, mut note: impl FnMut(&mut Controller)) {
+        let mut told = Vec::new();
+        for ((index, generation), controller) in self.controllers.iter_mut() {
+            note(controller);
+            told.push(ControllerRef { index, generation });
+        }
+        for controller in told {
+            self.deliver_events(controller);
+        }
+    }
+
+    fn open(&mut self, id: ConnectionId, request: &ICReq) -> Result<Place, FatalError> {
+        let required = self.config.required_digests;
+        let connection = self.open_mut(id).expect("it is open");
+        let Phase::Opening { deadline } = connection.phase else {
+            return Err(FatalError::of(FatalErrorStatus::SEQUENCE));
+        };
+        let lacks = |required: bool, asked: bool| required && !asked;
+        let asked = request.digests;
+        if lacks(required.header, asked.header) || lacks(required.data, asked.data) {
+            return Err(FatalError {
+                fes: FatalErrorStatus::UNSUPPORTED_PARAMETER,
+                fei: 11,
+            });
+        }
+        connection.negotiate(request);
+        connection.phase = Phase::Answering { deadline };
+        Ok(Place::None)
+    }
+
+    /// The store's turn for a command whose data, if it has any, is there.
+    pub(super) fn store(&mut self, id: ConnectionId, slot: u16) {
+        let connection = self.open_mut(id).expect("it is open");
+        let command = connection.command_mut(slot).expect("it is in flight");
+        let Work::Store(work) = &command.work else {
+            unreachable!("only I/O commands have data that is stored");
+        };
+        let request = StoreRequest {
+            owner: Owner::Command(CommandRef {
+                connection: id,
+                slot,
+            }),
+            store: work.store,
+            operation: work.operation,
+        };
+        command.state = State::Storing;
+        connection.at_store += 1;
+        self.actions.push_back(Action::Store(request));
+    }
+
+    /// Asks for memory for a command.
+    pub(super) fn await_buffer(&mut self, id: ConnectionId, slot: u16) {
+        let connection = self.open_mut(id).expect("it is open");
+        let command = connection.command_mut(slot).expect("it is in flight");
+        let Work::Store(work) = &command.work else {
+            unreachable!("only I/O commands need memory");
+        };
+        let action = Action::Buffer {
+            command: CommandRef {
+                connection: id,
+                slot,
+            },
+            len: work.buffer_len(),
+            filled_by: filled_by(&work.operation),
+        };
+        command.state = State::Waiting;
+        command.buffer = true;
+        self.actions.push_back(action);
+    }
+
+    fn command_stored(&mut self, reference: CommandRef, result: Result<(), Status>) {
+        let CommandRef {
+            connection: id,
+            slot,
+        } = reference;
+        let Some(connection) = self.connections.get_mut(id.index, id.generation) else {
+            return;
+        };
+        let closed = connection.is_closed();
+        let Some(command) = connection.command_mut(slot) else {
+            return;
+        };
+        let (State::Storing, Work::Store(work)) = (&command.state, &command.work) else {
+            return;
+        };
+        let work = *work;
+        if closed {
+            let buffer = command.buffer;
+            connection.finish(slot);
+            connection.at_store -= 1;
+            if connection.at_store == 0 {
+                self.connections.remove(id.index, id.generation);
+            }
+            if buffer {
+                self.actions.push_back(Action::Release(reference));
+            }
+            return;
+        }
+        if let (Ok(()), Operation::Read { len, .. }) = (result, work.operation) {
+            command.state = State::Sending { sent: 0, len };
+            connection.queue(slot);
+            connection.at_store -= 1;
+        } else {
+            connection.at_store -= 1;
+            self.respond(id, slot, result.err().unwrap_or(Status::SUCCESS), 0);
+        }
+        self.count(id, &work, result);
+    }
+
+    /// The command is over but for its response.
+    pub(super) fn respond(&mut self, id: ConnectionId, slot: u16, status: Status, result: u64) {
+        let connection = self.open_mut(id).expect("it is open");
+        let command = connection.command_mut(slot).expect("it is in flight");
+        command.status = status;
+        command.result = result;
+        command.state = State::Responding;
+        let release = std::mem::replace(&mut command.buffer, false);
+        let (cid, nsid) = (command.cid, command.nsid);
+        connection.queue(slot);
+        let phase = connection.phase;
+        if release {
+            self.actions.push_back(Action::Release(CommandRef {
+                connection: id,
+                slot,
+            }));
+        }
+        if !status.is_success() {
+            self.counters.failed_commands += 1;
+            let sqid = match phase {
+                Phase::Io { queue, .. } => queue,
+                _ => 0,
+            };
+            if let Some(controller) = self.controller_of(id) {
+                controller.errors.record(sqid, cid, status, nsid);
+            }
+        }
+    }
+
+    /// Closes a connection of the machine's own accord.
+    pub(super) fn close(&mut self, id: ConnectionId, why: CloseReason) {
+        if self.open_mut(id).is_some() {
+            self.actions.push_back(Action::Close {
+                connection: id,
+                why,
+            });
+            self.drop_connection(id);
+        }
+    }
+
+    /// Forgets a connection, and the controller whose admin queue it is.
+    pub(super) fn drop_connection(&mut self, id: ConnectionId) {
+        let Some(connection) = self.open_mut(id) else {
+            return;
+        };
+        let phase = std::mem::replace(&mut connection.phase, Phase::Closed);
+        connection.ready.clear();
+        let mut over = Vec::new();
+        for (slot, command) in connection.commands_mut() {
+            if !matches!(command.state, State::Storing) {
+                over.push((slot, command.buffer));
+            }
+        }
+        let at_store = connection.at_store;
+        for &(slot, _) in &over {
+            connection.finish(slot);
+        }
+        for (slot, _) in over.into_iter().filter(|(_, buffer)| *buffer) {
+            self.actions.push_back(Action::Release(CommandRef {
+                connection: id,
+                slot,
+            }));
+        }
+        if at_store == 0 {
+            self.connections.remove(id.index, id.generation);
+        }
+        match phase {
+            Phase::Admin(controller) => self.drop_controller(controller),
+            Phase::Io { controller, queue } => {
+                let controller = self.controller_mut(controller);
+                if let Some(controller) = controller {
+                    controller.queues[usize::from(queue) - 1] = None;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn drop_controller(&mut self, id: ControllerRef) {
+        let Some(controller) = self.controllers.remove(id.index, id.generation) else {
+            return;
+        };
+        for queue in controller.queues.into_iter().flatten() {
+            self.close(queue, CloseReason::ControllerGone);
+        }
+    }
+
+    /// A connection that is not closed.
+    pub(super) fn open_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        let connection = self.connections.get_mut(id.index, id.generation)?;
+        (!connection.is_closed()).then_some(connection)
+    }
+
+    pub(super) fn controller_mut(&mut self, id: ControllerRef) -> Option<&mut Controller> {
+        self.controllers.get_mut(id.index, id.generation)
+    }
+
+    /// The controller that a connection is a queue of.
+    pub(super) fn controller_of(&mut self, id: ConnectionId) -> Option<&mut Controller> {
+        let controller = self.open_mut(id)?.controller()?;
+        self.controller_mut(controller)
+    }
+
+    pub(super) fn subsystem_of(&self, nqn: &Nqn) -> Option<usize> {
+        self.subsystems.iter().position(|live| live.nqn == *nqn)
+    }
+}
+
+/// Who fills the memory that a command is given for this.
+fn filled_by(operation: &Operation) -> FilledBy {
+    use super::action::Memory::Buffer;
+    match operation {
+        Operation::Write { memory: Buffer, .. }
+        | Operation::Compare { memory: Buffer, .. }
+        | Operation::Deallocate { memory: Buffer, .. } => FilledBy::Host,
+        _ => FilledBy::Store,
+    }
+}

@@ -1,0 +1,91 @@
+//! A subsystem and its namespaces, and what is counted of them.
+
+use wire::nvme::Nqn;
+use wire::nvme::log::HealthLog;
+
+use super::config::{Hosts, Namespace, Subsystem};
+
+/// A subsystem as it is now.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub nqn: Nqn,
+    pub serial: String,
+    pub model: String,
+    pub hosts: Hosts,
+    /// Ascending by NSID.
+    namespaces: Vec<Namespace>,
+    pub traffic: Traffic,
+}
+
+/// What hosts have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Traffic {
+    pub bytes_read: u128,
+    pub bytes_written: u128,
+    pub reads: u128,
+    pub writes: u128,
+    pub media_errors: u128,
+}
+
+impl Live {
+    pub(super) fn new(mut subsystem: Subsystem) -> Live {
+        subsystem.namespaces.sort_by_key(|namespace| namespace.nsid);
+        Live {
+            nqn: subsystem.nqn,
+            serial: subsystem.serial,
+            model: subsystem.model,
+            hosts: subsystem.hosts,
+            namespaces: subsystem.namespaces,
+            traffic: Traffic::default(),
+        }
+    }
+
+    pub(super) fn namespace(&self, nsid: u32) -> Option<&Namespace> {
+        let found = self.namespaces.binary_search_by_key(&nsid, |n| n.nsid);
+        found.ok().map(|at| &self.namespaces[at])
+    }
+
+    /// All namespaces, ascending by NSID.
+    pub(super) fn namespaces(&self) -> &[Namespace] {
+        &self.namespaces
+    }
+
+    /// Puts a namespace in, in place of the one of its NSID.
+    pub(super) fn put(&mut self, namespace: Namespace) {
+        let by = |n: &Namespace| n.nsid;
+        match self.namespaces.binary_search_by_key(&namespace.nsid, by) {
+            Ok(at) => self.namespaces[at] = namespace,
+            Err(at) => self.namespaces.insert(at, namespace),
+        }
+    }
+
+    /// Takes a namespace out. False: there is none.
+    pub(super) fn remove(&mut self, nsid: u32) -> bool {
+        let before = self.namespaces.len();
+        self.namespaces.retain(|namespace| namespace.nsid != nsid);
+        self.namespaces.len() < before
+    }
+
+    /// Whether any namespace may lose what was not flushed.
+    pub(super) fn has_volatile_cache(&self) -> bool {
+        self.namespaces
+            .iter()
+            .any(|namespace| namespace.volatile_cache)
+    }
+}
+
+impl Traffic {
+    /// What SMART / health says of it.
+    pub(super) fn health(&self) -> HealthLog {
+        HealthLog {
+            available_spare: 100,
+            data_units_read: HealthLog::data_units(self.bytes_read),
+            data_units_written: HealthLog::data_units(self.bytes_written),
+            host_reads: self.reads,
+            host_writes: self.writes,
+            media_errors: self.media_errors,
+            power_cycles: 1,
+            ..HealthLog::default()
+        }
+    }
+}

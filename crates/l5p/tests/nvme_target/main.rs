@@ -1,0 +1,10 @@
+//! Behaviour of the NVMe/TCP target, driven by PDUs made by hand.
+
+mod admin;
+mod connect;
+mod events;
+mod hostile;
+mod io;
+mod rig;
+mod store_order;
+mod time;

@@ -1,0 +1,87 @@
+//! Deadlines.
+
+use std::time::Duration;
+
+use l5p::nvme::target::CloseReason;
+use wire::nvme::command::{Admin, Blocks, DataPointer, Io};
+
+use super::rig::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_host_that_falls_silent_loses_everything() {
+    let mut rig = Rig::new();
+    let (admin, controller) = rig.admin(subsystem(), 4500);
+    let io = rig.io_queue(controller, 1, 0);
+    let blocks = Blocks {
+        start: 0,
+        count: 128,
+    };
+    let write = Io::Write { blocks, fua: false };
+    let pointer = DataPointer::Transport { len: 64 << 10 };
+    rig.command(io, write.entry(1, 1).with_data(pointer), &[]);
+    assert_eq!(rig.buffers.len(), 1);
+    rig.wait(4 * SECOND);
+    assert_eq!(rig.target.connections(), 2);
+    // Any command is a sign of life, on any queue.
+    rig.command(io, Io::Flush.entry(2, 1), &[]);
+    rig.wait(4 * SECOND);
+    rig.simple(admin, Admin::KeepAlive.entry(3));
+    rig.wait(4 * SECOND);
+    assert_eq!(rig.target.connections(), 2);
+    rig.wait(SECOND);
+    let mut closed = rig.closed.clone();
+    closed.sort_by_key(|(id, _)| *id);
+    let expected = [
+        (admin, CloseReason::KeepAlive),
+        (io, CloseReason::ControllerGone),
+    ];
+    assert_eq!(closed, expected);
+    assert!(rig.buffers.is_empty());
+    assert_eq!((rig.target.connections(), rig.target.controllers()), (0, 0));
+    assert_eq!(rig.target.poll_timeout(), None);
+}
+
+#[test]
+fn without_a_timeout_a_host_may_be_silent() {
+    let mut rig = Rig::new();
+    let (_, _) = rig.admin(subsystem(), 0);
+    rig.wait(1_000_000 * SECOND);
+    assert_eq!(rig.target.connections(), 1);
+}
+
+#[test]
+fn a_connection_must_become_a_queue_in_time() {
+    let mut rig = Rig::new();
+    let never = rig.target.accept(rig.now, None).unwrap();
+    rig.wait(10 * SECOND);
+    let half = rig.open(0);
+    assert!(rig.target.poll_timeout().unwrap() <= rig.now + 5 * SECOND);
+    rig.wait(5 * SECOND);
+    assert_eq!(rig.closed, [(never, CloseReason::Handshake)]);
+    rig.wait(10 * SECOND);
+    assert_eq!(rig.closed[1..], [(half, CloseReason::Handshake)]);
+}
+
+#[test]
+fn memory_that_a_store_uses_outlives_its_connection() {
+    let mut rig = Rig::new();
+    rig.at_once = false;
+    let (admin, controller) = rig.admin(subsystem(), 1000);
+    let io = rig.io_queue(controller, 1, 0);
+    let blocks = Blocks { start: 0, count: 8 };
+    let pointer = DataPointer::Transport { len: 4096 };
+    let read = Io::Read { blocks, fua: false };
+    rig.command(io, read.entry(1, 1).with_data(pointer), &[]);
+    rig.wait(2 * SECOND);
+    assert_eq!(rig.closed.len(), 2);
+    assert_eq!(rig.buffers.len(), 1, "the store may still write to it");
+    let fresh = rig.target.accept(rig.now, None).unwrap();
+    assert_ne!(fresh.index(), io.index());
+    let request = rig.asked.pop().unwrap();
+    rig.store(request);
+    rig.act();
+    assert!(rig.buffers.is_empty());
+    assert!(rig.receive(io).is_none() && rig.receive(admin).is_none());
+}
