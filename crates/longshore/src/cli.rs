@@ -135,8 +135,11 @@ pub struct Serve {
     /// Its private key in PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     pub key: Option<PathBuf>,
+    /// Instead of a certificate, pre-shared keys of TLS 1.3: lines of `identity:key in hexadecimal digits`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cert", "key"])]
+    pub psk: Option<PathBuf>,
     /// Serve HTTP without TLS, for comparison
-    #[arg(long, conflicts_with_all = ["cert", "key", "keylog"])]
+    #[arg(long, conflicts_with_all = ["cert", "key", "psk", "keylog"])]
     pub plain: bool,
     /// Answer `longshore stat` and `longshore ss` at this path
     #[arg(long, value_name = "SOCKET")]
@@ -157,6 +160,9 @@ pub struct Get {
     /// Trust the certificates of this file, in PEM, instead of the system's
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
+    /// Instead of certificates, a pre-shared key of TLS 1.3: a line of `identity:key in hexadecimal digits`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["ca", "insecure"])]
+    pub psk: Option<PathBuf>,
     /// Where to write; `-` is the standard output [default: the name in the URL]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

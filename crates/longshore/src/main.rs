@@ -7,6 +7,7 @@ mod control;
 mod demo;
 mod get;
 mod http;
+mod psk_file;
 mod report;
 mod serve;
 mod signals;

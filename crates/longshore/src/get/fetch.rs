@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use host::{CloseReason, Event, Offload, SocketError, SocketId, TlsInfo, TlsRole};
 use indicatif::ProgressBar;
+use l5p::tls::PskClientConfig;
 use rustls::ClientConfig;
 
 use super::output::Output;
@@ -30,10 +31,17 @@ pub(super) enum Outcome {
     Status(ResponseHead),
 }
 
+/// How to secure a connection.
+#[derive(Clone)]
+pub(super) enum Tls {
+    Certificates(Arc<ClientConfig>),
+    PreShared(Arc<PskClientConfig>),
+}
+
 pub(super) struct Fetch<'a> {
     pub(super) attached: &'a mut Attached,
     pub(super) place: &'a Place,
-    pub(super) tls: Arc<ClientConfig>,
+    pub(super) tls: Tls,
     pub(super) offload: Offload,
     /// Without a byte from the server.
     pub(super) patience: Duration,
@@ -67,9 +75,14 @@ impl Fetch<'_> {
         self.wait_for(id, |event| *event == Event::Connected(id))
             .with_context(|| format!("no connection to {address}"))?;
         if self.place.is_https() {
-            let role = TlsRole::Client {
-                config: self.tls.clone(),
-                name: self.place.server_name()?,
+            let role = match &self.tls {
+                Tls::Certificates(config) => TlsRole::Client {
+                    config: config.clone(),
+                    name: self.place.server_name()?,
+                },
+                Tls::PreShared(config) => TlsRole::PskClient {
+                    config: config.clone(),
+                },
             };
             let stack = self.attached.runtime.stack();
             stack.start_tls(Instant::now(), id, role, self.offload)?;

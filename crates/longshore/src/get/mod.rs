@@ -10,16 +10,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use l5p::tls::{Options as TlsOptions, Trust, client_config};
-use rustls::{ClientConfig, RootCertStore};
+use l5p::tls::{KeyLogSink, Options as TlsOptions, Trust, client_config};
+use rustls::RootCertStore;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
 use crate::attach::attach;
 use crate::cli::Get;
+use crate::psk_file::PskFile;
 use crate::signals::Signals;
 
-use fetch::{Fetch, Outcome};
+use fetch::{Fetch, Outcome, Tls};
 use output::Output;
 use place::Place;
 
@@ -40,13 +41,9 @@ pub fn run(options: &Get) -> Result<Ending> {
     let signals = Signals::block()?;
     let mut place = Place::of_url(&options.url)?;
     let mut output = Output::choose(options.output.as_deref(), &options.url)?;
-    let trust = trust(options)?;
+    let belief = Belief::of(options)?;
     let mut attached = attach(&options.wire)?;
-    let tls_options = TlsOptions {
-        key_log: attached.key_log.clone(),
-        ..TlsOptions::default()
-    };
-    let tls: Arc<ClientConfig> = client_config(trust, &tls_options)?;
+    let tls = belief.into_tls(attached.key_log.clone())?;
     let bar = progress_bar(options.quiet);
 
     let started = Instant::now();
@@ -92,6 +89,34 @@ pub fn run(options: &Get) -> Result<Ending> {
     };
     attached.runtime.shutdown(Instant::now())?;
     Ok(ending)
+}
+
+/// What it believes servers by.
+enum Belief {
+    Certificates(Trust),
+    PreShared(PskFile),
+}
+
+impl Belief {
+    fn of(options: &Get) -> Result<Self> {
+        match &options.psk {
+            Some(path) => Ok(Self::PreShared(PskFile::read(path)?)),
+            None => Ok(Self::Certificates(trust(options)?)),
+        }
+    }
+
+    fn into_tls(self, key_log: Option<KeyLogSink>) -> Result<Tls> {
+        Ok(match self {
+            Self::PreShared(keys) => Tls::PreShared(keys.into_client(key_log)?),
+            Self::Certificates(trust) => {
+                let options = TlsOptions {
+                    key_log,
+                    ..TlsOptions::default()
+                };
+                Tls::Certificates(client_config(trust, &options)?)
+            }
+        })
+    }
 }
 
 fn trust(options: &Get) -> Result<Trust> {

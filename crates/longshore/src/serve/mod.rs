@@ -9,12 +9,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use host::Cidr;
-use l5p::tls::{Certificate, Options as TlsOptions, server_config};
+use host::{Cidr, TlsRole};
+use l5p::tls::{Certificate, KeyLogSink, Options as TlsOptions, server_config};
 
 use crate::attach::{Attached, attach};
 use crate::cli::{Serve, Wire};
 use crate::control;
+use crate::psk_file::PskFile;
 use crate::signals::Signals;
 use crate::store::Store;
 
@@ -37,24 +38,14 @@ pub fn run(options: &Serve) -> Result<()> {
             options.root.display()
         )
     })?;
-    let certificate = certificate(options)?;
+    let secrets = Secrets::of(options)?;
     let mut control = options
         .control
         .as_deref()
         .map(control::Server::bind)
         .transpose()?;
     let mut attached = attach(&options.wire)?;
-    let tls = certificate
-        .map(|certificate| {
-            let tls_options = TlsOptions {
-                key_log: attached.key_log.clone(),
-                alpn: vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()],
-                ..TlsOptions::default()
-            };
-            server_config(certificate, &tls_options)
-                .context("the certificate can't be used; --cert and --key must belong together")
-        })
-        .transpose()?;
+    let tls = secrets.into_role(attached.key_log.clone())?;
 
     let mut server = Server::new(store, tls, options.wire.offload.into());
     let port = options.port.unwrap_or(if options.plain { 80 } else { 443 });
@@ -103,11 +94,49 @@ fn serve(
     }
 }
 
-/// The files that were named, or a certificate of our own when none were; nothing for plain HTTP.
-fn certificate(options: &Serve) -> Result<Option<Certificate>> {
-    if options.plain {
-        return Ok(None);
+/// What it proves itself to clients with.
+enum Secrets {
+    /// Nothing: plain HTTP.
+    None,
+    Certificate(Certificate),
+    PreShared(PskFile),
+}
+
+impl Secrets {
+    fn of(options: &Serve) -> Result<Self> {
+        if options.plain {
+            return Ok(Self::None);
+        }
+        match &options.psk {
+            Some(path) => Ok(Self::PreShared(PskFile::read(path)?)),
+            None => Ok(Self::Certificate(certificate(options)?)),
+        }
     }
+
+    fn into_role(self, key_log: Option<KeyLogSink>) -> Result<Option<TlsRole>> {
+        match self {
+            Self::None => Ok(None),
+            Self::PreShared(keys) => {
+                let config = keys.into_server(key_log)?;
+                Ok(Some(TlsRole::PskServer { config }))
+            }
+            Self::Certificate(certificate) => {
+                let options = TlsOptions {
+                    key_log,
+                    alpn: vec![b"http/1.1".to_vec(), b"http/1.0".to_vec()],
+                    ..TlsOptions::default()
+                };
+                let config = server_config(certificate, &options).context(
+                    "the certificate can't be used; --cert and --key must belong together",
+                )?;
+                Ok(Some(TlsRole::Server { config }))
+            }
+        }
+    }
+}
+
+/// The files that were named, or a certificate of our own when none were.
+fn certificate(options: &Serve) -> Result<Certificate> {
     let (Some(cert), Some(key)) = (&options.cert, &options.key) else {
         let names = options
             .wire
@@ -115,7 +144,7 @@ fn certificate(options: &Serve) -> Result<Option<Certificate>> {
             .iter()
             .map(|cidr| cidr.address.to_string())
             .chain(["localhost".to_owned()]);
-        return Ok(Some(Certificate::self_signed(names)?));
+        return Ok(Certificate::self_signed(names)?);
     };
     let read = |path: &std::path::Path, what: &str, option: &str| {
         std::fs::read(path)
@@ -123,14 +152,13 @@ fn certificate(options: &Serve) -> Result<Option<Certificate>> {
     };
     let chain = read(cert, "certificate", "--cert")?;
     let secret = read(key, "key", "--key")?;
-    let certificate = Certificate::from_pem(&chain, &secret).with_context(|| {
+    Certificate::from_pem(&chain, &secret).with_context(|| {
         format!(
             "{} and {} are no certificate and key in PEM",
             cert.display(),
             key.display()
         )
-    })?;
-    Ok(Some(certificate))
+    })
 }
 
 /// Listens on every address that was given.
@@ -170,7 +198,7 @@ fn announce(options: &Serve, tap: &str, port: u16) {
         let peer = neighbour_of(cidr);
         println!("to reach it from this machine: ip addr add {peer} dev {tap}");
     }
-    if options.cert.is_none() && !options.plain {
+    if options.cert.is_none() && options.psk.is_none() && !options.plain {
         println!("the certificate is self-signed: curl needs --insecure");
     }
 }

@@ -2,13 +2,11 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Instant;
 
 use host::{
     CloseReason, Event, ListenOptions, ListenerId, Offload, SocketError, SocketId, Stack, TlsRole,
 };
-use rustls::ServerConfig;
 
 use super::files::Files;
 use super::session::{Counters, Fate, Session, Shared};
@@ -19,7 +17,7 @@ use crate::store::Store;
 /// A server of files.
 pub(super) struct Server {
     store: Store,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<TlsRole>,
     offload: Offload,
     files: Files,
     counters: Counters,
@@ -32,8 +30,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Serves `store`, with TLS when there is a configuration for it.
-    pub(super) fn new(store: Store, tls: Option<Arc<ServerConfig>>, offload: Offload) -> Self {
+    /// Serves `store`, with TLS when there is a role for it.
+    pub(super) fn new(store: Store, tls: Option<TlsRole>, offload: Offload) -> Self {
         Server {
             store,
             tls,
@@ -140,11 +138,8 @@ impl Server {
     fn accept(&mut self, now: Instant, stack: &mut Stack, listener: ListenerId) {
         while let Some(id) = stack.accept(listener) {
             self.counters.connections += 1;
-            if let Some(config) = &self.tls {
-                let role = TlsRole::Server {
-                    config: config.clone(),
-                };
-                if let Err(error) = stack.start_tls(now, id, role, self.offload) {
+            if let Some(role) = &self.tls {
+                if let Err(error) = stack.start_tls(now, id, role.clone(), self.offload) {
                     tracing::debug!(%error, "no TLS");
                     let _ = stack.abort(now, id);
                     continue;

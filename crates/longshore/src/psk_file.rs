@@ -1,0 +1,89 @@
+//! The file of `--psk` for HTTPS: pre-shared keys as GnuTLS's psktool writes them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use l5p::tls::{Algorithm, KeyLogSink, Psk, PskClientConfig, PskServerConfig};
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of a key that is for TLS_AES_256_GCM_SHA384; all others are for TLS_AES_128_GCM_SHA256.
+const SHA384_LEN: usize = 48;
+
+/// Pre-shared keys: on each line an identity, a colon and a key in hexadecimal digits.
+#[derive(Debug)]
+pub struct PskFile(Vec<Psk>);
+
+impl PskFile {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// When it can't be read, or a line is malformed, or there is none.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("{} can't be read; see --psk", path.display()))?;
+        Self::parse(&text).with_context(|| format!("{} is no file of keys", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let mut keys = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let key = psk(line).with_context(|| {
+                let at = at + 1;
+                format!("line {at} is not an identity, a colon and a key in hexadecimal digits")
+            })?;
+            keys.push(key);
+        }
+        if keys.is_empty() {
+            bail!("there is no key in it");
+        }
+        Ok(Self(keys))
+    }
+
+    /// A client that offers the first of them.
+    ///
+    /// # Errors
+    /// When OpenSSL's library is not on this machine.
+    pub fn into_client(mut self, key_log: Option<KeyLogSink>) -> Result<Arc<PskClientConfig>> {
+        Ok(PskClientConfig::new(self.0.swap_remove(0), key_log)?)
+    }
+
+    /// A server that takes any of them.
+    ///
+    /// # Errors
+    /// When OpenSSL's library is not on this machine.
+    pub fn into_server(self, key_log: Option<KeyLogSink>) -> Result<Arc<PskServerConfig>> {
+        let lookup = move |identity: &[u8]| {
+            let found = self.0.iter().find(|psk| psk.identity() == identity);
+            found
+                .cloned()
+                .ok_or_else(|| "there is no such key here".to_owned())
+        };
+        Ok(PskServerConfig::new(Arc::new(lookup), key_log)?)
+    }
+}
+
+fn psk(line: &str) -> Option<Psk> {
+    let (identity, digits) = line.rsplit_once(':')?;
+    let digits: Option<Vec<u32>> = digits.chars().map(|digit| digit.to_digit(16)).collect();
+    let key: Option<Vec<u8>> = digits?
+        .chunks(2)
+        .map(|pair| match pair {
+            [high, low] => Some((high << 4 | low) as u8),
+            _ => None,
+        })
+        .collect();
+    let key = key.filter(|key| !key.is_empty() && !identity.is_empty())?;
+    let algorithm = if key.len() == SHA384_LEN {
+        Algorithm::Aes256Gcm
+    } else {
+        Algorithm::Aes128Gcm
+    };
+    Some(Psk::new(identity.into(), &key, algorithm))
+}
