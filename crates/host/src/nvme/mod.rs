@@ -10,13 +10,16 @@
 //! difference.
 
 mod buffers;
+pub mod initiator;
 mod receive;
+mod sent;
 mod stream;
 mod transmit;
 
 use nic::ring::Slice;
 
 pub use buffers::{Unmapped, Unmapping};
+pub use sent::SendMark;
 pub use wire::nvme::{Digests, FatalError, FatalErrorStatus, Pdu, Role};
 
 pub(crate) use stream::PduStream;
