@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use l5p::nvme::{Parameters, Role};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{
     ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, Region, SLOT_WORDS,
@@ -11,6 +12,7 @@ use nic::ring::{
 };
 use nic::{Nic, NicConfig};
 use wire::ethernet::MacAddr;
+use wire::nvme::{C2HData, Pdu};
 use wire::packet::{self, MAX_TCP_HEADERS_LEN};
 use wire::{FlowKey, SeqNum, tcp};
 
@@ -19,14 +21,31 @@ const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const MEMORY: usize = 1 << 16;
 /// Bytes of content of each record.
 const CONTENT: usize = 1000;
+/// Bytes of each record, and of each PDU that is in none.
+const MESSAGE: usize = CONTENT + 22;
+/// Bytes of each PDU in records: it takes two.
+const PDU_IN_RECORDS: usize = 2 * CONTENT;
 const PLAIN: u8 = b'P';
 
 /// Bytes of one slot's description: what to do with it, the opcode, six bytes of its first word, its second word,
 /// and two words more.
 const STEP: usize = 32;
 
-/// Takes `data` for a list of slots.
+/// What the context offloads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocols {
+    Tls,
+    Nvme,
+    NvmeInTls,
+}
+
+/// Takes `data` for a list of slots; how many bytes are left over chooses the protocols.
 pub fn run(data: &[u8]) {
+    let protocols = match data.len() % STEP % 3 {
+        0 => Protocols::Tls,
+        1 => Protocols::Nvme,
+        _ => Protocols::NvmeInTls,
+    };
     let mut nic = Nic::new(NicConfig::new([1; 16]));
     let (mut host, device) = function(FunctionConfig {
         send_entries: 64,
@@ -35,22 +54,22 @@ pub fn run(data: &[u8]) {
         ..FunctionConfig::new(MAC)
     });
     nic.attach(device).expect("a free address");
-    offload(&mut host);
+    offload(&mut host, protocols);
     let mut at = SeqNum(0);
     for step in data.chunks_exact(STEP) {
         if host.queues[0].send.free(1) == 0 {
-            work(&mut nic, &mut host);
+            work(&mut nic, &mut host, protocols);
         }
-        let words = slot(step, &mut at);
+        let words = slot(step, &mut at, protocols);
         host.queues[0]
             .send
             .post_raw(&words)
             .expect("room for a slot");
         if step[0] & 2 != 0 {
-            work(&mut nic, &mut host);
+            work(&mut nic, &mut host, protocols);
         }
     }
-    work(&mut nic, &mut host);
+    work(&mut nic, &mut host, protocols);
     let send = &mut host.queues[0].send;
     assert_eq!(send.completed(), send.posted(), "every slot comes back");
 }
@@ -62,8 +81,8 @@ fn flow() -> FlowKey {
     )
 }
 
-/// Registers memory full of framed records, and makes a context for them.
-fn offload(host: &mut HostFunction) {
+/// Registers memory full of framed messages, and makes a context for them.
+fn offload(host: &mut HostFunction, protocols: Protocols) {
     let crypto = CryptoInfo {
         version: Version::Tls13,
         algorithm: Algorithm::Aes128Gcm,
@@ -71,15 +90,28 @@ fn offload(host: &mut HostFunction) {
         iv: [4; 12],
         sequence: 0,
     };
+    let parameters = Parameters {
+        sender: Role::Controller,
+        header_digest: false,
+        data_digest: true,
+        alignment: 0,
+        max_pdu: 1 << 20,
+        commands: 100,
+    };
+    let (messages, l5) = match protocols {
+        Protocols::Tls => (
+            records(&crypto, &[PLAIN; CONTENT]),
+            L5Parameters::Tls(&crypto),
+        ),
+        Protocols::Nvme => (pdu(&parameters, MESSAGE), L5Parameters::Nvme(&parameters)),
+        Protocols::NvmeInTls => (
+            records(&crypto, &pdu(&parameters, PDU_IN_RECORDS)),
+            L5Parameters::NvmeInTls(&crypto, &parameters),
+        ),
+    };
     let region = Region::anonymous(MEMORY);
-    let mut writer = Writer::new(crypto.clone());
-    let mut at = 0;
-    while at + CONTENT + 64 < MEMORY {
-        let layout = writer.record_layout(ContentType::APPLICATION_DATA, CONTENT);
-        let record = [layout.header(), &[PLAIN; CONTENT], layout.trailer()].concat();
-        region.write(at as u64, &record);
-        writer.commit(SeqNum(at as u32), CONTENT);
-        at += record.len();
+    for at in (0..MEMORY - messages.len()).step_by(messages.len()) {
+        region.write(at as u64, &messages);
     }
     host.register(Arc::new(region)).expect("a free id");
     let create = SendDescriptor::CreateContext {
@@ -87,14 +119,38 @@ fn offload(host: &mut HostFunction) {
         direction: Direction::Transmit,
         flow: flow(),
         tcpsn: SeqNum(0),
-        l5: L5Parameters::Tls(&crypto),
+        l5,
     };
     host.queues[0].send.post(&create).expect("an empty ring");
 }
 
+/// Records of this content.
+fn records(crypto: &CryptoInfo, content: &[u8]) -> Vec<u8> {
+    let writer = Writer::new(crypto.clone());
+    let layout = writer.record_layout(ContentType::APPLICATION_DATA, CONTENT);
+    let contents = content.chunks_exact(CONTENT);
+    contents
+        .flat_map(|content| [layout.header(), content, layout.trailer()].concat())
+        .collect()
+}
+
+/// A PDU of so many bytes, without its digest.
+fn pdu(parameters: &Parameters, len: usize) -> Vec<u8> {
+    let pdu = Pdu::C2HData(C2HData {
+        cccid: 7,
+        data_offset: 0,
+        data_len: len as u32 - 28,
+        last: true,
+        success: false,
+    });
+    let mut bytes = vec![PLAIN; len];
+    pdu.emit(&parameters.framing(), &mut bytes);
+    bytes
+}
+
 /// The slot that `step` describes. A `Send` always has a context and the flow's headers, and by
 /// default goes on where the last one ended.
-fn slot(step: &[u8], at: &mut SeqNum) -> [u64; SLOT_WORDS] {
+fn slot(step: &[u8], at: &mut SeqNum, protocols: Protocols) -> [u64; SLOT_WORDS] {
     let word = |n: usize| u64::from_le_bytes(step[n..n + 8].try_into().expect("8 bytes"));
     let mut words = [0; SLOT_WORDS];
     let mut head = [
@@ -123,13 +179,32 @@ fn slot(step: &[u8], at: &mut SeqNum) -> [u64; SLOT_WORDS] {
             words[4] = words[3] & 0xffff_ffff;
             words[5] = words[3] >> 32;
             words[3] = u64::from(start) | u64::from(resume) << 32;
-            words[2] = u64::from(start) / 1022;
+            words[2] = u64::from(start) / MESSAGE as u64;
             *at = SeqNum(resume);
+            if protocols == Protocols::NvmeInTls && step[0] & 8 == 0 {
+                place_pdu(&mut words, &mut head);
+            }
         }
         _ => {}
     }
     words[0] = u64::from_le_bytes(head);
     words
+}
+
+/// Adds to a recovery the PDU that its record has a part of, and the part of it in the record before.
+fn place_pdu(words: &mut [u64; SLOT_WORDS], head: &mut [u8; 8]) {
+    let (record, in_record) = (words[2], PDU_IN_RECORDS / CONTENT);
+    let before = record % in_record as u64 * CONTENT as u64;
+    head[1] |= 4;
+    words[22] = record / in_record as u64;
+    words[23] = PDU_IN_RECORDS as u64 | before << 32;
+    if before > 0 {
+        // Its slice comes before the record's.
+        (words[6], words[7]) = (words[4], words[5]);
+        words[4] = (record - 1) * MESSAGE as u64 + 5;
+        words[5] = CONTENT as u64;
+        head[3] = head[3].wrapping_add(1);
+    }
 }
 
 fn header(seq: SeqNum) -> Vec<u8> {
@@ -150,7 +225,7 @@ fn header(seq: SeqNum) -> Vec<u8> {
 }
 
 /// Lets the device work off what was posted.
-fn work(nic: &mut Nic, host: &mut HostFunction) {
+fn work(nic: &mut Nic, host: &mut HostFunction, protocols: Protocols) {
     let now = Instant::now();
     let mut out = [0; 1514];
     loop {
@@ -162,7 +237,8 @@ fn work(nic: &mut Nic, host: &mut HostFunction) {
             assert!(parsed.verify_checksums(frame));
             let plain = [PLAIN; 24];
             let payload = parsed.payload(frame);
-            assert!(!payload.windows(plain.len()).any(|bytes| bytes == plain));
+            let shown = payload.windows(plain.len()).any(|bytes| bytes == plain);
+            assert!(!shown || protocols == Protocols::Nvme);
         }
         nic.flush(now);
         let mut told = false;
