@@ -65,6 +65,14 @@ counters! {
     /// Zero-copy sends whose memory changed or went away before they were acknowledged.
     tls_source_changed = "TlsSourceChanged",
 
+    /// NVMe/TCP PDUs sent through a context of the NIC's, which makes their data digests.
+    nvme_tx_pdus_device = "NvmeTcpTxPdusDevice",
+    /// NVMe/TCP PDUs sent as they are.
+    nvme_tx_pdus_sw = "NvmeTcpTxPdusSw",
+    /// NVMe/TCP PDUs meant for the NIC whose digests software made after all.
+    nvme_tx_pdus_fallback = "NvmeTcpTxPdusFallback",
+    /// NVMe/TCP contexts that could not be had from the NIC.
+    nvme_context_refused = "NvmeTcpContextRefused",
     /// NVMe/TCP data whose digest was wrong.
     nvme_digest_errors = "NvmeTcpDigestErrors",
     /// NVMe/TCP connections that a PDU of the peer's has ended.

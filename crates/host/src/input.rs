@@ -294,6 +294,8 @@ impl Stack {
                 end,
                 (&mut self.core.driver, &mut self.core.counters),
             );
+        } else if failed && let Some(pdus) = &mut socket.pdus {
+            pdus.context_failed(context, end);
         }
         match error {
             ErrorCode::SourceChanged => {

@@ -366,6 +366,9 @@ impl Stack {
         if let Tls::Open(mut session) = socket.tls {
             session.dismantle(&mut core.driver, &mut core.counters);
         }
+        if let Some(mut pdus) = socket.pdus {
+            pdus.dismantle(&mut core.driver);
+        }
     }
 }
 
@@ -374,7 +377,10 @@ impl Core {
     fn acknowledged(&mut self, now: Instant, socket: &mut Socket, una: SeqNum) {
         let upto = match &mut socket.tls {
             Tls::Open(session) => session.acknowledged(una, &mut self.driver),
-            _ => una,
+            _ => match &mut socket.pdus {
+                Some(pdus) => pdus.acknowledged(una, &mut self.driver),
+                None => una,
+            },
         };
         release(&mut self.driver, socket, upto);
         if let Some(hop) = socket.hop {
@@ -393,10 +399,13 @@ impl Core {
             flow: socket.flow,
             next_hop,
         };
-        let messages = socket
-            .tls
-            .session()
-            .map(|session| session as &dyn MessageSource);
+        let messages = match &socket.tls {
+            Tls::None => socket
+                .pdus
+                .as_deref()
+                .map(|pdus| pdus as &dyn MessageSource),
+            tls => tls.session().map(|session| session as &dyn MessageSource),
+        };
         self.driver
             .post_segment(link, unsent, &socket.send, messages, &mut self.counters)
     }
@@ -417,8 +426,22 @@ impl Core {
         socket
             .send
             .slices(seq, 1, |payload, _, _| context = payload.context);
-        let Socket { tls, send, .. } = socket;
+        let Socket {
+            tls, send, pdus, ..
+        } = socket;
         match (tls.session_mut(), context) {
+            (None, Some(context)) if let Some(pdus) = pdus => {
+                let before = self.meter.switch(Component::L5);
+                let done = pdus.digest_in_software(
+                    context,
+                    seq,
+                    send,
+                    &mut self.driver,
+                    &mut self.counters,
+                );
+                self.meter.switch(before);
+                done
+            }
             (Some(session), Some(context)) => {
                 let before = self.meter.switch(Component::L5);
                 let done = session.encrypt_in_software(

@@ -98,6 +98,25 @@ impl<T: Chunk> SendQueue<T> {
         self.chunks.drain(first + 1..last);
     }
 
+    /// Calls `f(position, chunk)` for each chunk of `range`, in order, after cutting the chunks at its edges.
+    ///
+    /// # Panics
+    /// If the range is not held.
+    pub fn for_each_mut(&mut self, range: Range<SeqNum>, mut f: impl FnMut(SeqNum, &mut T)) {
+        if range.start == range.end {
+            return;
+        }
+        let first = self.cut_at(range.start).expect("range is held");
+        let last = if range.end == self.end {
+            self.chunks.len()
+        } else {
+            self.cut_at(range.end).expect("range is held")
+        };
+        for (start, chunk) in self.chunks.range_mut(first..last) {
+            f(*start, chunk);
+        }
+    }
+
     /// Position of the oldest byte held, or of the next to be pushed.
     pub fn start(&self) -> SeqNum {
         self.chunks.front().map_or(self.end, |(start, _)| *start)

@@ -4,6 +4,7 @@
 //! names it. What does not fit waits: commands in [`Driver::commands`], a segment with its socket, frames of the
 //! stack's own in a bounded queue.
 
+mod layers;
 mod payload;
 mod receive;
 mod recovery;
@@ -14,10 +15,8 @@ mod shadow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use l5p::tls::{ContextTag, CryptoInfo};
-use nic::ring::{
-    ContextId, Direction, HostFunction, HostQueue, L5Parameters, Region, SendDescriptor, Slice,
-};
+use l5p::tls::ContextTag;
+use nic::ring::{ContextId, Direction, HostFunction, HostQueue, Region, SendDescriptor, Slice};
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
@@ -25,6 +24,7 @@ use crate::SocketId;
 use crate::counters::Counters;
 use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
 
+pub(crate) use layers::Layers;
 pub(crate) use payload::Payload;
 pub(crate) use receive::Received;
 pub(crate) use recovery::MessageSource;
@@ -63,7 +63,7 @@ enum Command {
         direction: Direction,
         flow: FlowKey,
         tcpsn: SeqNum,
-        crypto: CryptoInfo,
+        layers: Layers,
     },
     Destroy {
         context: ContextId,
@@ -119,11 +119,12 @@ impl Driver {
         direction: Direction,
         flow: FlowKey,
         tcpsn: SeqNum,
-        crypto: CryptoInfo,
+        layers: Layers,
         tag: Option<ContextTag>,
     ) -> Option<ContextId> {
         let shadow = Shadow {
             socket,
+            protocols: layers.protocols(),
             tag,
             expected: Some(tcpsn),
             frontier: tcpsn,
@@ -138,7 +139,7 @@ impl Driver {
             direction,
             flow,
             tcpsn,
-            crypto,
+            layers,
         });
         Some(context)
     }
@@ -171,13 +172,13 @@ impl Driver {
                     direction,
                     flow,
                     tcpsn,
-                    crypto,
+                    layers,
                 } => SendDescriptor::CreateContext {
                     context: *context,
                     direction: *direction,
                     flow: *flow,
                     tcpsn: *tcpsn,
-                    l5: L5Parameters::Tls(crypto),
+                    l5: layers.parameters(),
                 },
                 Command::Destroy { context } => {
                     SendDescriptor::DestroyContext { context: *context }

@@ -54,6 +54,14 @@ impl Payload {
         }
     }
 
+    /// Registered memory, sent in place, of which it does not matter if it changes between two transmissions.
+    pub fn stable_region(slice: Slice, context: Option<ContextId>) -> Self {
+        Self {
+            mutable: false,
+            ..Self::region(slice, context)
+        }
+    }
+
     /// The registered memory that this holds, if it is not of the arena.
     pub fn as_region(&self) -> Option<Slice> {
         match self.source {
@@ -65,6 +73,14 @@ impl Payload {
     /// The bytes, if they are of the arena.
     pub fn as_buffer(&self) -> Option<&Buffer> {
         match &self.source {
+            Source::Buffer(buffer) => Some(buffer),
+            Source::Region(_) => None,
+        }
+    }
+
+    /// The bytes, if they are of the arena.
+    pub fn as_buffer_mut(&mut self) -> Option<&mut Buffer> {
+        match &mut self.source {
             Source::Buffer(buffer) => Some(buffer),
             Source::Region(_) => None,
         }

@@ -6,10 +6,13 @@ use nic::ring::{
 };
 use tcp::{SendQueue, Transmit};
 use wire::ethernet::MacAddr;
+use wire::nvme::DIGEST_LEN;
 use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum, packet};
 
+use super::layers::Protocols;
 use super::recovery::{MessageSource, Recovery};
+use super::shadow::Shadow;
 use super::{Driver, Payload};
 use crate::counters::Counters;
 use crate::memory::Buffer;
@@ -172,6 +175,17 @@ impl Driver {
             return Ok(());
         }
         let again = seq.before(shadow.frontier);
+        if shadow.protocols == Protocols::Nvme {
+            let messages = messages.ok_or(Stopped::NoMessage(seq))?;
+            return self.post_pdus(
+                link,
+                unsent,
+                (queue, messages),
+                (context, shadow),
+                run,
+                counters,
+            );
+        }
         if again {
             // A part that was sent before and one that was not need different proofs; so do messages of memory that
             // others may change and messages of the arena.
@@ -208,6 +222,41 @@ impl Driver {
         if let Some(shadow) = self.contexts.get_mut(context) {
             // After a verified retransmission every send needs a recovery of its own.
             shadow.expected = (!(again && run.mutable)).then_some(seq + run.len);
+            shadow.frontier = shadow.frontier.max(seq + run.len);
+        }
+        Ok(())
+    }
+
+    /// Posts a run of PDUs. If it is sent again and has no byte of a digest, the NIC has nothing to make and its context stays
+    /// where it is (seed 001, "The Offload Tx Design").
+    fn post_pdus(
+        &mut self,
+        link: Link,
+        unsent: &mut Unsent,
+        (queue, messages): (&SendQueue<Payload>, &dyn MessageSource),
+        (context, shadow): (ContextId, Shadow),
+        run: Run,
+        counters: &mut Counters,
+    ) -> Result<(), Stopped> {
+        let seq = unsent.transmit.header.seq + unsent.done;
+        let mut expected = Some(seq + run.len);
+        let mut with = Some(context);
+        if shadow.expected != Some(seq) {
+            counters.driver_tx_out_of_sequence += 1;
+            let message = messages
+                .l5o_get_tx_msgstate(seq)
+                .ok_or(Stopped::NoMessage(seq))?;
+            let digest = message.start + message.len.saturating_sub(DIGEST_LEN);
+            if seq.before(shadow.frontier) && (seq + run.len).at_or_before(digest) {
+                (with, expected) = (None, shadow.expected);
+            } else {
+                let recovery = Recovery::plan(message, seq, shadow.frontier, false);
+                self.post_recovery(context, seq, recovery, queue, counters)?;
+            }
+        }
+        self.post_run(link, unsent, with, SendFlags::CHECKSUM, run.len, counters)?;
+        if let Some(shadow) = self.contexts.get_mut(context) {
+            shadow.expected = expected;
             shadow.frontier = shadow.frontier.max(seq + run.len);
         }
         Ok(())

@@ -6,6 +6,7 @@ use l5p::tls::ContextTag;
 use nic::ring::ContextId;
 use wire::SeqNum;
 
+use super::layers::Protocols;
 use crate::SocketId;
 
 /// What the driver knows of one of the NIC's contexts.
@@ -13,6 +14,7 @@ use crate::SocketId;
 pub(crate) struct Shadow {
     /// Whose packets it is for.
     pub socket: SocketId,
+    pub protocols: Protocols,
     /// What the bytes are marked with that a receive context decrypts.
     pub tag: Option<ContextTag>,
     /// Where the NIC will be once it has done all that was posted; `None` when an error left that unknown.

@@ -6,6 +6,7 @@ use nic::ring::Verify;
 use wire::SeqNum;
 
 use super::Contexts;
+use super::layers::Protocols;
 use super::recovery::Recovery;
 use super::shadow::Shadow;
 use crate::SocketId;
@@ -64,6 +65,7 @@ fn what_a_context_had_transformed_before_it_was_destroyed_still_bears_its_mark()
             index: 0,
             generation: 0,
         },
+        protocols: Protocols::Tls,
         tag: Some(tag),
         expected: None,
         frontier: SeqNum(0),

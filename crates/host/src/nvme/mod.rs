@@ -10,6 +10,8 @@
 //! difference.
 
 mod buffers;
+mod contexts;
+mod fallback;
 pub mod initiator;
 mod receive;
 mod sent;

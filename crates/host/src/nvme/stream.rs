@@ -1,7 +1,9 @@
 //! The PDUs of one socket.
 
-use l5p::nvme::Reader;
-use nic::ring::Slice;
+use std::collections::VecDeque;
+
+use l5p::nvme::{Reader, Writer};
+use nic::ring::{ContextId, Slice};
 use wire::SeqNum;
 use wire::nvme::{FatalError, Framing, Phase, Role};
 
@@ -15,6 +17,12 @@ pub(crate) struct PduStream {
     pub(super) reader: Reader,
     /// The rules for what is sent.
     pub(super) outgoing: Framing,
+    /// PDUs that were sent through a context of the NIC's and are not acknowledged wholly.
+    pub(super) writer: Writer,
+    /// The context that makes digests from now on.
+    pub(super) transmit: Option<ContextId>,
+    /// Contexts of earlier PDUs, each with the position after its last one.
+    pub(super) former: VecDeque<(ContextId, SeqNum)>,
     pub(super) target: Target,
     /// What the TermReq says whose data is coming.
     pub(super) terminated: Option<FatalError>,
@@ -27,6 +35,9 @@ impl PduStream {
             role,
             reader: Reader::new(Framing::initializing(role.peer()), start),
             outgoing: Framing::initializing(role),
+            writer: Writer::new(0),
+            transmit: None,
+            former: VecDeque::new(),
             target: Target::default(),
             terminated: None,
         }

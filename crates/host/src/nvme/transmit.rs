@@ -58,7 +58,6 @@ impl Stack {
         id: SocketId,
         agreed: Negotiated,
     ) -> Result<(), SocketError> {
-        let _ = now;
         let socket = self.owned(id)?;
         let pdus = socket.pdus.as_mut().ok_or(NO_PDUS)?;
         if !pdus.is_at_boundary() {
@@ -67,10 +66,16 @@ impl Stack {
             ));
         }
         pdus.negotiated(&agreed);
-        socket.wants_read = true;
-        if let Some(socket) = self.sockets.get_mut(id) {
-            self.core.mark_ready(id, socket);
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return Err(SocketError::NotFound);
+        };
+        if let (Tls::None, Some(pdus)) = (&socket.tls, &mut socket.pdus) {
+            let start = socket.send.end();
+            pdus.begin_transmit(id, socket.flow, start, &agreed, &mut self.core);
         }
+        socket.wants_read = true;
+        self.core.mark_ready(id, socket);
+        let _ = now;
         Ok(())
     }
 
@@ -148,6 +153,11 @@ fn write_plain(
     frame: &Frame,
     data: PduData<'_>,
 ) -> Result<usize, Refused> {
+    let Some(pdus) = &mut socket.pdus else {
+        return Ok(0);
+    };
+    let context = pdus.transmit;
+    let in_software = frame.layout.data_digest && context.is_none();
     let front = frame.front();
     let copied = match data {
         PduData::Bytes(bytes) => bytes.len(),
@@ -162,30 +172,37 @@ fn write_plain(
     let digest = match data {
         PduData::Bytes(bytes) => {
             let to = &mut buffer[front.len()..front.len() + copied];
-            copy(bytes, to, frame.layout.data_digest)
+            copy(bytes, to, in_software)
         }
-        PduData::Slices(slices) if frame.layout.data_digest => {
-            digest_of(slices, &core.driver.regions)?
-        }
+        PduData::Slices(slices) if in_software => digest_of(slices, &core.driver.regions)?,
         _ => 0,
     };
     let end = buffer.len() - frame.digest_len() as usize;
     buffer[end..].copy_from_slice(&digest.to_le_bytes()[..frame.digest_len() as usize]);
+    let start = socket.send.end();
+    let mut push = |payload| {
+        socket.send.push(payload);
+    };
     match data {
         PduData::Slices(slices) => {
             let behind = buffer.split_off(front.len() as u32);
-            socket.send.push(Payload::plain(buffer));
+            push(Payload::buffer(buffer, context, false));
             for &slice in slices.iter().filter(|slice| slice.len > 0) {
                 core.driver.regions.take(slice);
-                socket.send.push(Payload::region(slice, None));
+                push(Payload::stable_region(slice, context));
             }
-            socket.send.push(Payload::plain(behind));
+            push(Payload::buffer(behind, context, false));
         }
-        _ => {
-            socket.send.push(Payload::plain(buffer));
-        }
+        _ => push(Payload::buffer(buffer, context, false)),
     }
     let len = frame.layout.pdu_len();
+    match context {
+        Some(_) => {
+            pdus.writer.push(start, len);
+            core.counters.nvme_tx_pdus_device += 1;
+        }
+        None => core.counters.nvme_tx_pdus_sw += 1,
+    }
     socket.tcp.queue(now, len);
     Ok(len as usize)
 }

@@ -281,6 +281,13 @@ impl Pair {
         self.hosts[to].inbox.push_front((self.now, frame));
     }
 
+    /// A counter of a NIC's.
+    pub fn nic_counter(&self, at: usize, name: &str) -> u64 {
+        let counters = self.hosts[at].nic.counters();
+        let found = counters.iter().find(|(counter, _)| *counter == name);
+        found.unwrap_or_else(|| panic!("no counter {name}")).1
+    }
+
     pub fn counter(&self, at: usize, name: &str) -> u64 {
         let found = self.hosts[at]
             .stack

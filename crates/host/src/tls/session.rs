@@ -14,7 +14,7 @@ use wire::{FlowKey, SeqNum};
 use super::Offload;
 use super::receive::Open;
 use crate::counters::Counters;
-use crate::driver::{Driver, MessageSource, Payload};
+use crate::driver::{Driver, Layers, MessageSource, Payload};
 use crate::socket::Stream;
 use crate::{CloseReason, OffloadState, SocketId, TlsInfo};
 
@@ -148,10 +148,10 @@ impl Session {
     /// Asks the NIC to encrypt from the end of the send queue on.
     pub(super) fn begin_transmit(&mut self, out: &mut Outgoing<'_>) {
         let tcpsn = out.send.end();
-        let crypto = self.writer.crypto_info();
+        let layers = Layers::Tls(self.writer.crypto_info());
         let created =
             out.driver
-                .l5o_create(self.id, Direction::Transmit, self.flow, tcpsn, crypto, None);
+                .l5o_create(self.id, Direction::Transmit, self.flow, tcpsn, layers, None);
         match created {
             Some(_) => {
                 out.counters.tls_curr_tx_sw -= 1;
@@ -178,14 +178,14 @@ impl Session {
         driver: &mut Driver,
         counters: &mut Counters,
     ) {
-        let crypto = self.reader.crypto_info();
+        let layers = Layers::Tls(self.reader.crypto_info());
         let tag = self.reader.begin_context();
         self.receive = driver.l5o_create(
             self.id,
             Direction::Receive,
             self.flow.reversed(),
             tcpsn,
-            crypto,
+            layers,
             Some(tag),
         );
         match self.receive {

@@ -45,6 +45,7 @@ proptest! {
         pushes in prop::collection::vec(0usize..20, 1..40),
         released in 0u32..300,
         replaced in (0u32..300, 0u32..60),
+        changed in (0u32..300, 0u32..60),
         reads in prop::collection::vec((0u32..400, 0u32..100), 1..20),
     ) {
         let start = SeqNum(start);
@@ -64,6 +65,16 @@ proptest! {
         let new: Vec<u8> = (from..to).map(|n| !(n as u8)).collect();
         all[from as usize..to as usize].copy_from_slice(&new);
         queue.replace(start + from..start + to, Run(new));
+        let from = changed.0.clamp(gone, total);
+        let to = (from + changed.1).min(total);
+        all[from as usize..to as usize].iter_mut().for_each(|byte| *byte ^= 0x55);
+        let mut next = start + from;
+        queue.for_each_mut(start + from..start + to, |at, run| {
+            assert_eq!(at, next);
+            next += run.len();
+            run.0.iter_mut().for_each(|byte| *byte ^= 0x55);
+        });
+        prop_assert_eq!(next, start + to);
         for (from, len) in reads {
             let from = from.max(gone);
             let expected: Vec<u8> = all.iter().skip(from as usize).take(len as usize).copied().collect();

@@ -1,5 +1,6 @@
 //! PDUs in every mode.
 
+mod contexts;
 mod refusals;
 mod rig;
 mod transfers;

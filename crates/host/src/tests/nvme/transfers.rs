@@ -26,7 +26,7 @@ fn modes() -> impl Iterator<Item = Mode> {
         Some(Offload::Rx),
         Some(Offload::Both),
     ];
-    let offload = [NvmeOffload::NONE];
+    let offload = [NvmeOffload::NONE, NvmeOffload::ALL];
     tls.into_iter().flat_map(move |tls| {
         DIGESTS.into_iter().flat_map(move |digests| {
             offload.into_iter().map(move |offload| Mode {

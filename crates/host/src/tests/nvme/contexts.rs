@@ -1,0 +1,99 @@
+//! What contexts of the NIC do, and what is done without them.
+
+use super::super::pair::{CLIENT, Fate, Pair, SERVER, lossy, pattern};
+use super::rig::{Mode, Rig, c2h, response};
+use crate::nvme::{DataDigest, Digests, NvmeOffload, PduData};
+
+const OFFLOADED: Mode = Mode {
+    digests: Digests::BOTH,
+    offload: NvmeOffload::ALL,
+    ..Mode::PLAIN
+};
+
+/// Sends data in PDUs of `each` bytes, and reads it.
+fn send(rig: &mut Rig, data: &[u8], each: usize) {
+    rig.fill(SERVER, 0, data);
+    for (n, part) in data.chunks(each).enumerate() {
+        let (at, len) = ((n * each) as u32, part.len() as u32);
+        let slices = rig.slices(SERVER, u64::from(at), len);
+        rig.send(SERVER, &c2h(0, at, len), PduData::Slices(&slices));
+    }
+    rig.send(SERVER, &response(1), PduData::None);
+    rig.run_until(|rig| rig.sides[CLIENT].log.headers.last() == Some(&response(1)));
+    assert!(rig.memory(CLIENT, 0, data.len()) == data);
+    let ends = &rig.sides[CLIENT].log.ends;
+    assert!(ends.iter().all(|end| *end == DataDigest::Good));
+    assert_eq!(ends.len(), data.len().div_ceil(each));
+}
+
+#[test]
+fn the_nic_makes_digests() {
+    let mut rig = Rig::new(OFFLOADED);
+    send(&mut rig, &pattern(1_000_000), 100_000);
+    assert_eq!(rig.pair.counter(SERVER, "NvmeTcpTxPdusDevice"), 11);
+    assert_eq!(rig.pair.nic_counter(SERVER, "tx_nvmeotcp_ooo"), 0);
+    assert!(rig.pair.nic_counter(SERVER, "tx_nvmeotcp_digest_bytes") >= 1_000_000);
+}
+
+#[test]
+fn the_middle_of_a_pdu_is_sent_again_without_a_recovery() {
+    let mut rig = Rig::new(OFFLOADED);
+    let mut frames = 0;
+    rig.pair.wire = Box::new(move |from, frame| {
+        frames += u32::from(from == SERVER && frame.len() > 1000);
+        match from == SERVER && frames == 20 && frame.len() > 1000 {
+            true => Fate::Drop,
+            false => Fate::Pass,
+        }
+    });
+    send(&mut rig, &pattern(200_000), 200_000);
+    assert_eq!(rig.pair.counter(SERVER, "TcpRetransSegs"), 1);
+    assert_eq!(rig.pair.counter(SERVER, "DriverTxOutOfSequence"), 1);
+    assert_eq!(rig.pair.counter(SERVER, "DriverTxRecoveries"), 0);
+}
+
+#[test]
+fn a_digest_is_made_again_after_loss() {
+    let mut rig = Rig::new(OFFLOADED);
+    rig.pair.wire = lossy(SERVER, 0.05, 0.02, 11);
+    send(&mut rig, &pattern(1_500_000), 5_000);
+    assert!(rig.pair.counter(SERVER, "DriverTxRecoveries") > 10);
+    assert_eq!(rig.pair.counter(SERVER, "NvmeTcpTxPdusFallback"), 0);
+}
+
+#[test]
+fn software_makes_digests_where_the_nic_has_no_room() {
+    let pair = Pair::with(|_, (_, function)| function.contexts = 0);
+    let mut rig = Rig::on(pair, OFFLOADED);
+    send(&mut rig, &pattern(300_000), 30_000);
+    assert_eq!(rig.pair.counter(SERVER, "NvmeTcpTxPdusDevice"), 0);
+    assert!(rig.pair.counter(SERVER, "NvmeTcpContextRefused") > 0);
+}
+
+#[test]
+fn software_makes_the_digests_of_a_context_that_failed() {
+    for loss in [0.0, 0.02] {
+        let mut rig = Rig::new(OFFLOADED);
+        rig.pair.wire = lossy(SERVER, loss, loss, 21);
+        let data = pattern(240_000);
+        rig.fill(SERVER, 0, &data);
+        for n in 0..12 {
+            let slices = rig.slices(SERVER, n * 20_000, 20_000);
+            let pdu = c2h(0, n as u32 * 20_000, 20_000);
+            rig.send_unread(SERVER, &pdu, PduData::Slices(&slices));
+            if n == 5 {
+                rig.pair.step();
+            }
+        }
+        // A part is out, the rest is queued for a context that then fails.
+        let driver = &mut rig.pair.hosts[SERVER].stack.core.driver;
+        driver
+            .contexts
+            .iter_mut()
+            .for_each(|shadow| shadow.failed = true);
+        rig.run_until(|rig| rig.sides[CLIENT].log.ends.len() == 12);
+        assert_eq!(rig.sides[CLIENT].log.ends, [DataDigest::Good; 12]);
+        assert!(rig.memory(CLIENT, 0, data.len()) == data);
+        assert!(rig.pair.counter(SERVER, "NvmeTcpTxPdusFallback") > 0);
+    }
+}
