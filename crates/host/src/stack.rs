@@ -220,6 +220,17 @@ impl Stack {
         self.core.driver.regions.unregister(id);
     }
 
+    /// From now on [`poll_released`](Self::poll_released) tells of the region's memory that is in use no more.
+    pub fn watch(&mut self, id: RegionId) {
+        self.core.driver.regions.watch(id);
+    }
+
+    /// Memory of a [watched](Self::watch) region that was sent, and that no socket and not the NIC uses any more. What was sent at once may
+    /// be told in parts; each byte is told once for each time it was sent.
+    pub fn poll_released(&mut self) -> Option<nic::ring::Slice> {
+        self.core.driver.regions.poll_released()
+    }
+
     /// The stack's own memory: what is in use and what there is.
     pub fn memory(&self) -> crate::memory::ArenaStats {
         self.core.driver.arena().stats()

@@ -1,5 +1,6 @@
 //! Registered memory of the application's, and how much of it is in flight.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use nic::ring::{Region, RegionId, Regions, Slice};
@@ -11,6 +12,8 @@ use crate::SocketError;
 pub(crate) struct InUse {
     shared: Arc<Regions>,
     table: Vec<Option<Entry>>,
+    /// What was given back of regions that are watched.
+    released: VecDeque<Slice>,
 }
 
 #[derive(Debug)]
@@ -20,6 +23,8 @@ struct Entry {
     /// Bytes that sockets have queued or that the NIC may still read.
     in_flight: u64,
     leaving: bool,
+    /// The application wants to hear of what is given back.
+    watched: bool,
 }
 
 impl InUse {
@@ -27,6 +32,7 @@ impl InUse {
         Self {
             shared,
             table: Vec::new(),
+            released: VecDeque::new(),
         }
     }
 
@@ -44,6 +50,7 @@ impl InUse {
             name: name.into(),
             in_flight: 0,
             leaving: false,
+            watched: false,
         });
         Ok(id)
     }
@@ -54,6 +61,18 @@ impl InUse {
             entry.leaving = true;
         }
         self.remove_idle(id);
+    }
+
+    /// What is given back of the region is told from now on.
+    pub fn watch(&mut self, id: RegionId) {
+        if let Some(Some(entry)) = self.table.get_mut(usize::from(id.0)) {
+            entry.watched = true;
+        }
+    }
+
+    /// Something that was given back.
+    pub fn poll_released(&mut self) -> Option<Slice> {
+        self.released.pop_front()
     }
 
     /// The memory and name of a slice that may be sent: inside a region that is not about to leave.
@@ -83,6 +102,9 @@ impl InUse {
     pub fn give_back(&mut self, slice: Slice) {
         if let Some(Some(entry)) = self.table.get_mut(usize::from(slice.region.0)) {
             entry.in_flight = entry.in_flight.saturating_sub(u64::from(slice.len));
+            if entry.watched {
+                self.released.push_back(slice);
+            }
         }
         self.remove_idle(slice.region);
     }

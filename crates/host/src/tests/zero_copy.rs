@@ -263,3 +263,43 @@ fn slices_outside_of_registered_memory_are_refused() {
             .is_err()
     );
 }
+
+#[test]
+fn memory_that_was_sent_is_told_back_when_nobody_uses_it() {
+    let data = pattern(700_000);
+    for (version, algorithm) in SUITES {
+        let mut pair = Pair::new();
+        let (client, server) = pair.secure(&options(version, algorithm), [Offload::Both; 2]);
+        let id = pair
+            .stack(SERVER)
+            .register(region(&data), "pool")
+            .expect("an id");
+        pair.stack(SERVER).watch(id);
+        let slice = |offset| Slice {
+            region: id,
+            offset,
+            len: 300_000,
+        };
+        let slices = [slice(0), slice(400_000), slice(0)];
+        send_all(&mut pair, server, client, &slices);
+        pair.run_for(Duration::from_millis(200));
+        let mut times = vec![0; data.len()];
+        while let Some(released) = pair.stack(SERVER).poll_released() {
+            let start = released.offset as usize;
+            times[start..start + released.len as usize]
+                .iter_mut()
+                .for_each(|times| *times += 1);
+        }
+        let expected = |at: usize| match at {
+            0..300_000 => 2,
+            400_000.. => 1,
+            _ => 0,
+        };
+        assert!(
+            times
+                .iter()
+                .enumerate()
+                .all(|(at, times)| *times == expected(at))
+        );
+    }
+}
