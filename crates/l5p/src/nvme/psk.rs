@@ -108,7 +108,7 @@ pub enum Derivation {
 pub enum DerivationError {
     /// Blanks are what separates the names in an identity.
     #[error("NQN `{0}` has a blank in it, and so cannot stand in a PSK identity")]
-    Blank(Nqn),
+    Blank(String),
     /// RFC 8446 §7.1: the context of HKDF-Expand-Label has 255 bytes at most, and the identity is that in version 0.
     #[error(
         "PSK identity of {0} bytes is too long for version 0, which allows 255; use version 1 or shorter NQNs"
@@ -278,7 +278,7 @@ impl ConfiguredPsk {
 
 fn check_name(name: &Nqn) -> Result<(), DerivationError> {
     if name.as_str().contains(' ') {
-        return Err(DerivationError::Blank(*name));
+        return Err(DerivationError::Blank(name.to_string()));
     }
     Ok(())
 }

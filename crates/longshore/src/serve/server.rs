@@ -138,12 +138,12 @@ impl Server {
     fn accept(&mut self, now: Instant, stack: &mut Stack, listener: ListenerId) {
         while let Some(id) = stack.accept(listener) {
             self.counters.connections += 1;
-            if let Some(role) = &self.tls {
-                if let Err(error) = stack.start_tls(now, id, role.clone(), self.offload) {
-                    tracing::debug!(%error, "no TLS");
-                    let _ = stack.abort(now, id);
-                    continue;
-                }
+            if let Some(role) = &self.tls
+                && let Err(error) = stack.start_tls(now, id, role.clone(), self.offload)
+            {
+                tracing::debug!(%error, "no TLS");
+                let _ = stack.abort(now, id);
+                continue;
             }
             let index = id.index();
             if self.sessions.len() <= index {

@@ -45,16 +45,16 @@ pub enum NoKey {
     NotNvme,
     /// It names a subsystem that is not here.
     #[error("there is no subsystem {0} here")]
-    Subsystem(Nqn),
+    Subsystem(String),
     /// It names a host that no key is for.
     #[error("there is no PSK for host {0}")]
-    Host(Nqn),
+    Host(String),
     /// The host's keys are for another cipher suite.
     #[error("the PSK for host {0} is of another length, which is for the other cipher suite")]
-    Hash(Nqn),
+    Hash(String),
     /// The digest is not that of any of the host's keys: the client has another one.
     #[error("host {0} has another PSK than the one here: its digest differs")]
-    Digest(Nqn),
+    Digest(String),
     /// It asks for a generated PSK, and there are none.
     #[error("it asks for a generated PSK, and only configured ones are here")]
     Generated,
@@ -137,15 +137,15 @@ impl Keys {
     ) -> Result<Psk, NoKey> {
         let identity = Identity::parse(identity).ok_or(NoKey::NotNvme)?;
         if !is_here(&identity.subsystem) {
-            return Err(NoKey::Subsystem(identity.subsystem));
+            return Err(NoKey::Subsystem(identity.subsystem.to_string()));
         }
         if identity.kind == Kind::Generated {
             return Err(NoKey::Generated);
         }
-        let mut none = NoKey::Host(identity.host);
+        let mut none = NoKey::Host(identity.host.to_string());
         for configured in self.of_host(&identity.host) {
             if configured.key_hash() != identity.hash {
-                none = NoKey::Hash(identity.host);
+                none = NoKey::Hash(identity.host.to_string());
                 continue;
             }
             for derivation in candidates(&identity, derivation) {
@@ -156,7 +156,7 @@ impl Keys {
                     return Ok(psk);
                 }
             }
-            none = NoKey::Digest(identity.host);
+            none = NoKey::Digest(identity.host.to_string());
         }
         Err(none)
     }
