@@ -1,5 +1,7 @@
 //! Runs the fuzz targets of this crate over their stored inputs.
 
+#[path = "../../../fuzz/src/l5p_nvme.rs"]
+mod l5p_nvme;
 #[path = "../../../fuzz/src/l5p_reader.rs"]
 mod l5p_reader;
 #[path = "../../../fuzz/src/l5p_walker.rs"]
@@ -9,6 +11,7 @@ mod replay;
 
 #[test]
 fn stored_inputs_find_nothing() {
+    replay::replay("l5p_nvme", l5p_nvme::run);
     replay::replay("l5p_reader", l5p_reader::run);
     replay::replay("l5p_walker", l5p_walker::run);
 }

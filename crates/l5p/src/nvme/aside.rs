@@ -1,7 +1,7 @@
 //! Missing and late bytes of a PDU.
 //!
 //! CRC-32C is linear: a PDU is followed with zeros in place of what is missing, however long that is, and what comes late
-//! adds its [share](super::digest::share). Only two sums are kept, one for each digest.
+//! adds its [share]. Only two sums are kept, one for each digest.
 
 use wire::nvme::Layout;
 

@@ -190,8 +190,12 @@ impl Reader {
         if usize::from(self.held) < COMMON_HEADER_LEN {
             taken += self.hold(bytes, COMMON_HEADER_LEN);
         }
-        // Checked as soon as it can be: nothing is waited for that would not come.
-        let Some(layout) = self.framing.check(&self.header[..usize::from(self.held)])? else {
+        // The common header is judged as a whole, and the other fields once their digest has come: so an error is the same one however
+        // the bytes come.
+        let Some(common) = self.header[..usize::from(self.held)].get(..COMMON_HEADER_LEN) else {
+            return Ok((taken, None));
+        };
+        let Some(layout) = self.framing.check(common)? else {
             return Ok((taken, None));
         };
         let digest = layout.header_digest();
