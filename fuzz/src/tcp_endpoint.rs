@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use tcp::{
-    Algorithm, Config, Connection, Cookies, KeepAlive, ListenConfig, Listener, State, SynAction,
-    TimeWait, reset_for,
+    AckAction, Algorithm, Config, Connection, Cookies, KeepAlive, ListenConfig, Listener, State,
+    SynAction, TimeWait, reset_for,
 };
 use wire::tcp::{Flags, Header, Timestamps};
 use wire::{FlowKey, SeqNum};
@@ -178,7 +178,8 @@ impl World {
                 self.return_cookie(&segment, &reply);
             }
         } else {
-            self.listener.handle_ack(self.now, &self.flow, &segment);
+            self.listener
+                .handle_ack(self.now, &self.flow, &segment, true);
         }
         if let Some(reset) = reset_for(&segment, len) {
             assert!(reset.flags.contains(Flags::RST));
@@ -195,7 +196,9 @@ impl World {
             val: 1,
             echo: sent.val,
         });
-        if let Some(connection) = self.listener.handle_ack(self.now, &self.flow, &ack) {
+        if let AckAction::Open(connection) =
+            self.listener.handle_ack(self.now, &self.flow, &ack, true)
+        {
             connection.assert_invariants();
             self.listener.accepted();
         }

@@ -4,14 +4,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use nic::ring::{ContextId, ErrorCode};
-use tcp::{SynAction, Verdict};
+use tcp::{AckAction, SynAction, Verdict};
 use wire::SeqNum;
 use wire::ethernet::MacAddr;
 use wire::packet::{self, Class, IpPacket, Parsed};
 use wire::tcp::{Flags, Header};
 
-use crate::driver::{Frame, Received};
-use crate::memory::{Buffer, SizeClass};
+use crate::driver::{Frame, Received, Supply};
+use crate::memory::Buffer;
 use crate::meter::Component;
 use crate::socket::{Segment, Socket};
 use crate::stack::Stack;
@@ -19,8 +19,8 @@ use crate::{CloseReason, SocketId};
 
 /// Payload so short that keeping it in a packet's buffer would waste it.
 const COPY_BELOW: u32 = 256;
-/// Unread bytes that a socket may have when memory is short: those who have more must read first.
-const FAIR_SHARE: u32 = 64 << 10;
+/// Payload that goes behind what came before it, if there is room, so that many short segments don't take a block each.
+const APPEND_BELOW: u32 = 1024;
 
 impl Stack {
     /// Takes what the NIC has to say.
@@ -93,7 +93,10 @@ impl Stack {
         core.meter.switch(Component::Tcp);
         if payload_len > 0 {
             core.counters.driver_rx_bytes += u64::from(payload_len);
-            if !core.has_memory && !socket.deaf && socket.stream.len() > FAIR_SHARE {
+            let held = socket.stream.segments();
+            let awaited =
+                socket.stream.len() == 0 && parsed.tcp.seq.at_or_before(socket.tcp.rcv_nxt());
+            if !socket.deaf && !core.supply.allows(held, awaited) {
                 // The payload is as if it were lost: the peer sends it again when there may be memory for it. What the
                 // segment acknowledges may free some.
                 core.counters.driver_rx_no_memory += 1;
@@ -120,14 +123,19 @@ impl Stack {
                 .and_then(|shadow| shadow.tag);
             frame.advance(parsed.payload_offset as u32 + data.skip);
             frame.truncate(data.len);
-            let buffer = if data.len <= COPY_BELOW {
-                shrink(core.driver.arena(), frame)
-            } else {
-                frame
-            };
-            socket
-                .stream
-                .insert(data, socket.tcp.rcv_nxt(), Segment { buffer, decrypted });
+            let is_short = data.len <= APPEND_BELOW;
+            if !is_short || !socket.stream.append(data, &frame, decrypted) {
+                let wasteful =
+                    core.supply != Supply::Plenty && data.len <= frame.class().bytes() / 2;
+                let buffer = if data.len <= COPY_BELOW || wasteful {
+                    shrink(core.driver.arena(), frame)
+                } else {
+                    frame
+                };
+                core.supply.keep();
+                let segment = Segment { buffer, decrypted };
+                socket.stream.insert(data, socket.tcp.rcv_nxt(), segment);
+            }
         }
         if socket.deaf {
             let unread = socket.tcp.unread();
@@ -191,18 +199,22 @@ impl Stack {
             }
             return;
         }
-        if flags.contains(Flags::ACK)
-            && !flags.contains(Flags::SYN)
-            && self.sockets.len() < self.core.config.max_sockets
-            && let Some(connection) = self
-                .listeners
-                .handle_ack(now, listener, &parsed.flow, header)
-        {
-            self.core.counters.tcp_syncookies_recv += 1;
-            let id = self.add_passive(listener, connection, parsed, next_hop);
-            return self.deliver(now, id, frame, parsed, segments, None);
+        if !flags.contains(Flags::ACK) || flags.contains(Flags::SYN) {
+            return self.refuse(&frame, parsed);
         }
-        self.refuse(&frame, parsed);
+        let has_room = self.sockets.len() < self.core.config.max_sockets;
+        match self
+            .listeners
+            .handle_ack(now, listener, &parsed.flow, header, has_room)
+        {
+            AckAction::Open(connection) => {
+                self.core.counters.tcp_syncookies_recv += 1;
+                let id = self.add_passive(listener, connection, parsed, next_hop);
+                self.deliver(now, id, frame, parsed, segments, None);
+            }
+            AckAction::Refuse => self.refuse(&frame, parsed),
+            AckAction::Drop => self.core.counters.tcp_listen_drops += 1,
+        }
     }
 
     /// RFC 9293 §3.10.7.1: a segment of no connection is answered by a reset.
@@ -388,8 +400,8 @@ fn anchor(socket: &mut Socket, data: Option<(SeqNum, u32)>) {
 /// Short payload moves to a short buffer, so that the packet's goes back to the NIC.
 fn shrink(arena: &crate::memory::Arena, buffer: Buffer) -> Buffer {
     let len = buffer.len() as u32;
-    match arena.allocate_class(SizeClass::Header) {
-        Some(mut small) if len <= SizeClass::Header.bytes() => {
+    match arena.allocate(len) {
+        Some(mut small) if small.class() < buffer.class() => {
             small.truncate(len);
             small.copy_from_slice(&buffer);
             small

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use tcp::{Connection, Cookies, ListenConfig, SynAction};
+use tcp::{AckAction, Connection, Cookies, ListenConfig, SynAction};
 use wire::FlowKey;
 use wire::packet::Parsed;
 use wire::tcp::Header;
@@ -70,8 +70,12 @@ impl Listeners {
         id: ListenerId,
         flow: &FlowKey,
         ack: &Header,
-    ) -> Option<Connection> {
-        self.get_mut(id)?.tcp.handle_ack(now, flow, ack)
+        has_room: bool,
+    ) -> AckAction {
+        match self.get_mut(id) {
+            Some(listening) => listening.tcp.handle_ack(now, flow, ack, has_room),
+            None => AckAction::Refuse,
+        }
     }
 
     /// A connection became established. Answers whether the application must be told.

@@ -10,7 +10,7 @@ use tcp::isn::Generator;
 
 use crate::counters::Counters;
 use crate::demux::Demux;
-use crate::driver::{Driver, Unsent};
+use crate::driver::{Driver, Supply, Unsent};
 use crate::events::{EventQueue, Pending, Source};
 use crate::interface::Interface;
 use crate::listen::Listeners;
@@ -48,8 +48,8 @@ pub(crate) struct Core {
     pub starved: VecDeque<SocketId>,
     pub counters: Counters,
     pub meter: Meter,
-    /// The arena has memory to keep what is received.
-    pub has_memory: bool,
+    /// Memory to keep what is received.
+    pub supply: Supply,
     /// Something waits for the NIC to catch up.
     pub is_stalled: bool,
     /// Errors that may still be sent this interval (RFC 1812 §4.3.2.8, RFC 4443 §2.4).
@@ -102,7 +102,7 @@ impl Stack {
             starved: VecDeque::new(),
             counters: Counters::default(),
             meter: Meter::new(config.meter),
-            has_memory: true,
+            supply: Supply::Plenty,
             is_stalled: false,
             icmp_budget: 0,
             icmp_refill_at: now,
@@ -130,7 +130,7 @@ impl Stack {
         progress |= self.reap(now);
         progress |= self.serve(now);
         self.core.meter.switch(Component::Driver);
-        self.core.has_memory = self.core.driver.refill();
+        self.core.supply = self.core.driver.refill();
         self.core.driver.publish();
         self.core.meter.switch(before);
         progress

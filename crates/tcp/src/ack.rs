@@ -101,7 +101,7 @@ impl Connection {
         self.board.acknowledge(ack, delivery);
         self.snd.advance(ack);
         self.snd.progress_at = now;
-        self.rtt.reset_backoff();
+        self.rtt.progressed();
         let fin = u32::from(ack.after(self.snd.write_seq));
         self.stats.bytes_acked += u64::from(advanced - fin);
         self.events.acked |= advanced > fin;

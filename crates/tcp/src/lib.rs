@@ -52,7 +52,7 @@ mod timer;
 pub use config::{Algorithm, Config, KeepAlive};
 pub use info::ConnectionInfo;
 pub use isn::Initial;
-pub use listen::{Cookies, ListenConfig, Listener, SynAction};
+pub use listen::{AckAction, Cookies, ListenConfig, Listener, SynAction};
 pub use output::{Accepted, CloseReason, Event, Received, Transmit};
 pub use reassembly::Reassembly;
 pub use reset::reset_for;

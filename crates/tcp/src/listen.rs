@@ -54,6 +54,19 @@ pub enum SynAction {
     Drop,
 }
 
+/// What to do about an ACK that belongs to no connection.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)]
+pub enum AckAction {
+    /// Keep this connection, established; the same segment is then to be given to it (it may carry data).
+    Open(Connection),
+    /// Answer with [`reset_for`].
+    Refuse,
+    /// Do nothing: the peer's handshake is good, but too many connections wait to be accepted. It sends again, and by then
+    /// there may be room (RFC 9293 §3.10.7.1 would have it reset, and its data lost, though it did as it was told).
+    Drop,
+}
+
 /// A listening port (LISTEN). It counts the connections it has made; their owner tells what becomes of them.
 #[derive(Clone, Debug)]
 pub struct Listener {
@@ -109,22 +122,32 @@ impl Listener {
     }
 
     /// Takes a segment with ACK and without SYN and RST that belongs to no connection: if it carries one of our cookies
-    /// it opens a connection, established, which counts as waiting to be accepted and which the same segment is then to
-    /// be given to (it may carry data). `None`: answer with [`reset_for`].
-    pub fn handle_ack(&mut self, now: Instant, flow: &FlowKey, ack: &Header) -> Option<Connection> {
+    /// it opens a connection, which counts as waiting to be accepted. `has_room`: the owner can keep another one.
+    pub fn handle_ack(
+        &mut self,
+        now: Instant,
+        flow: &FlowKey,
+        ack: &Header,
+        has_room: bool,
+    ) -> AckAction {
         let plain =
             ack.flags.contains(Flags::ACK) && !ack.flags.intersects(Flags::SYN | Flags::RST);
         // Cookies are looked for only while some may be about: guessing has to be quick.
         let expected = self
             .last_cookie
             .is_some_and(|last| now.saturating_duration_since(last) <= LIFETIME);
-        if !plain || !expected || self.waiting >= self.config.backlog {
-            return None;
+        if !plain || !expected {
+            return AckAction::Refuse;
         }
-        let cookie = self.baker.open(now, flow, ack)?;
+        let Some(cookie) = self.baker.open(now, flow, ack) else {
+            return AckAction::Refuse;
+        };
+        if !has_room || self.waiting >= self.config.backlog {
+            return AckAction::Drop;
+        }
         self.waiting += 1;
         let timestamp = self.isns.timestamp(now, &flow.reversed());
-        Some(Connection::from_cookie(
+        AckAction::Open(Connection::from_cookie(
             now,
             &self.config.connection,
             ack,

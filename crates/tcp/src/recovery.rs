@@ -38,10 +38,19 @@ pub(crate) struct Recovery {
 #[derive(Clone, Debug)]
 struct Undo {
     before: Before,
-    /// TSval of the first retransmission (RFC 3522).
-    first_resent: Option<u32>,
+    proof: Proof,
     /// Bytes resent and not reported as duplicates (RFC 2883 §5).
     resent: u32,
+}
+
+/// What may still show that nothing was lost.
+#[derive(Clone, Copy, Debug)]
+enum Proof {
+    /// In recovery: an ACK older than the first retransmission, whose TSval this is (RFC 3522); DSACKs too.
+    Echo(Option<u32>),
+    /// Recovery is over: DSACKs alone, and only until an ACK goes beyond what was sent by then. Later ones are about
+    /// something else, and the window of long ago says nothing about the path.
+    Reports { until: SeqNum },
 }
 
 impl Recovery {
@@ -62,6 +71,11 @@ impl Recovery {
         self.duplicate_acks.saturating_mul(mss)
     }
 
+    /// The window of before a reduction says nothing about the path any more.
+    pub(crate) fn forget_window(&mut self) {
+        self.undo = None;
+    }
+
     /// Something was sent, first or again.
     pub(crate) fn note_sent(&mut self, bytes: u32) {
         if self.phase == Phase::Recovery {
@@ -75,7 +89,9 @@ impl Recovery {
             return;
         }
         if let Some(undo) = &mut self.undo {
-            undo.first_resent.get_or_insert(timestamp);
+            if let Proof::Echo(first) = &mut undo.proof {
+                first.get_or_insert(timestamp);
+            }
             undo.resent = undo.resent.saturating_add(bytes);
         }
     }
@@ -182,7 +198,7 @@ impl Connection {
         }
         // In fast recovery the reduction for this window of data has been made already.
         if self.recovery.phase == Phase::Open
-            || (self.recovery.phase == Phase::Loss && self.rtt.backoff() == 0)
+            || (self.recovery.phase == Phase::Loss && self.rtt.tries() == 0)
         {
             self.save_for_undo();
             self.congestion.on_congestion(self.flight());
@@ -246,6 +262,11 @@ impl Connection {
         }
         self.recovery.phase = Phase::Open;
         self.recovery.duplicate_acks = 0;
+        if let Some(undo) = &mut self.recovery.undo {
+            undo.proof = Proof::Reports {
+                until: self.snd.nxt,
+            };
+        }
         self.rack.note_recovered();
     }
 
@@ -289,7 +310,7 @@ impl Connection {
     fn save_for_undo(&mut self) {
         self.recovery.undo = Some(Undo {
             before: self.congestion.before(),
-            first_resent: None,
+            proof: Proof::Echo(None),
             resent: 0,
         });
     }
@@ -300,6 +321,12 @@ impl Connection {
         let Some(undo) = &mut self.recovery.undo else {
             return;
         };
+        if let Proof::Reports { until } = undo.proof
+            && self.snd.una.after(until)
+        {
+            self.recovery.undo = None;
+            return;
+        }
         let mut all_twice = false;
         if progress.reported_twice > 0 && undo.resent > 0 {
             undo.resent = undo.resent.saturating_sub(progress.reported_twice);
@@ -309,8 +336,8 @@ impl Connection {
             && (self.recovery.phase == Phase::Loss
                 || self.recovery.phase == Phase::Recovery
                     && self.snd.una.at_or_after(self.recovery.point))
-            && match (undo.first_resent, progress.echo) {
-                (Some(first), Some(echo)) => SeqNum(echo).before(SeqNum(first)),
+            && match (undo.proof, progress.echo) {
+                (Proof::Echo(Some(first)), Some(echo)) => SeqNum(echo).before(SeqNum(first)),
                 _ => false,
             };
         if !(answers_original || all_twice) {
@@ -340,6 +367,7 @@ impl Connection {
             // The probe repaired a loss that nothing else will tell of: react to it once.
             self.rack.probe = None;
             if self.recovery.phase == Phase::Open {
+                self.recovery.undo = None;
                 self.congestion.on_congestion(self.flight().max(1));
                 self.congestion.set_cwnd(self.congestion.ssthresh());
             }

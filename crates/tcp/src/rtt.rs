@@ -22,7 +22,10 @@ pub(crate) struct Rtt {
     window_started: u32,
     base_rto: u32,
     min_rto: u32,
+    /// Doublings of the RTO since the last sample.
     backoff: u8,
+    /// Timeouts since the peer last acknowledged something new.
+    tries: u8,
 }
 
 fn micros(span: Nanos) -> u32 {
@@ -44,6 +47,7 @@ impl Rtt {
             base_rto: micros(INITIAL_RTO).max(min_rto),
             min_rto,
             backoff: 0,
+            tries: 0,
         }
     }
 
@@ -55,6 +59,8 @@ impl Rtt {
 
     /// Takes a sample that is too coarse to tell the minimum by.
     pub(crate) fn sample_coarse(&mut self, rtt: Nanos) {
+        // RFC 6298 §5: a measurement, and nothing less, collapses an RTO that has backed off.
+        self.backoff = 0;
         let rtt = micros(rtt).min(micros(MAX_RTO));
         if self.smoothed == 0 {
             self.smoothed = rtt;
@@ -110,10 +116,24 @@ impl Rtt {
 
     pub(crate) fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
+        self.tries = self.tries.saturating_add(1);
     }
 
+    /// The peer acknowledged something new. The RTO stays as long as it is: what was acknowledged may be what took so
+    /// long (Karn's algorithm).
+    pub(crate) fn progressed(&mut self) {
+        self.tries = 0;
+    }
+
+    /// What the timeouts were about is over.
     pub(crate) fn reset_backoff(&mut self) {
         self.backoff = 0;
+        self.tries = 0;
+    }
+
+    /// Timeouts since the peer last acknowledged something new.
+    pub(crate) fn tries(&self) -> u8 {
+        self.tries
     }
 
     pub(crate) fn backoff(&self) -> u8 {

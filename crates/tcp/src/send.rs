@@ -394,6 +394,7 @@ impl Connection {
         let rto = self.rtt.base_rto();
         if idle > rto && self.snd.sent_at > Time(0) {
             self.congestion.on_idle(idle, rto);
+            self.recovery.forget_window();
             self.snd.sent_at = now;
         }
     }

@@ -80,7 +80,7 @@ impl Connection {
         if self.snd.una == self.snd.nxt {
             return;
         }
-        if self.is_past_user_timeout(now, self.rtt.backoff(), self.settings.retries) {
+        if self.is_past_user_timeout(now, self.rtt.tries(), self.settings.retries) {
             self.finish(CloseReason::TimedOut);
             return;
         }
@@ -96,7 +96,7 @@ impl Connection {
     /// RFC 9293 §3.8.6.1: probes go on as long as the peer answers.
     fn on_persist_timeout(&mut self, now: Time) {
         // RFC 9293 §3.8.6.1 is about an application that waits; when there is none, patience ends.
-        if self.detached && self.rtt.backoff() >= self.settings.retries {
+        if self.detached && self.rtt.tries() >= self.settings.retries {
             self.snd.reset_at = Some(self.snd.nxt);
             self.finish(CloseReason::TimedOut);
             return;

@@ -26,7 +26,7 @@ use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
 
 pub(crate) use layers::Layers;
 pub(crate) use payload::Payload;
-pub(crate) use receive::Received;
+pub(crate) use receive::{Received, Supply};
 pub(crate) use recovery::MessageSource;
 pub(crate) use regions::InUse;
 pub(crate) use send::{Frame, Link, Stopped, Unsent};

@@ -86,29 +86,76 @@ impl Driver {
         })
     }
 
-    /// Fills the fill rings up. Answers false when the arena has too little left: the stack then takes no payload that
-    /// it would have to keep.
-    pub fn refill(&mut self) -> bool {
-        let mut plenty = true;
+    /// Fills the fill rings up. Answers how much the arena has left for that.
+    pub fn refill(&mut self) -> Supply {
+        let (mut missing, mut capacity) = (0, 0);
         for queue in &mut self.queues {
-            plenty &= fill(&mut queue.small, &self.arena, SizeClass::Packet);
-            plenty &= fill(&mut queue.large, &self.arena, SizeClass::Large);
+            missing += fill(&mut queue.small, &self.arena, SizeClass::Packet);
+            missing += fill(&mut queue.large, &self.arena, SizeClass::Large);
+            capacity += queue.small.capacity() + queue.large.capacity();
         }
-        plenty
+        if missing <= capacity / 2 {
+            return Supply::Plenty;
+        }
+        Supply::Short {
+            left: capacity - missing,
+            reserve: capacity / 4,
+        }
     }
 }
 
-/// Answers false when more than half of the ring stays empty.
-fn fill(ring: &mut FillProducer, arena: &Arena, class: SizeClass) -> bool {
+/// Memory for what is received, in buffers of the NIC's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Supply {
+    /// The NIC has buffers, and there are more.
+    Plenty,
+    /// The NIC has less than half of the buffers that it should have, and there are no more.
+    Short {
+        /// Those that it has.
+        left: u32,
+        /// How many of them are for sockets that have nothing to read.
+        reserve: u32,
+    },
+}
+
+impl Supply {
+    /// Whether a socket that holds so many buffers with what it has received may keep another. Each may have a part of what
+    /// is left, so that however many take theirs, something is left for the next (Choudhury and Hahne's dynamic
+    /// thresholds). Half of it is for what is `awaited`: comes next to somebody who has nothing to read. The last few
+    /// nobody may keep, lest the NIC hear nobody.
+    #[inline]
+    pub fn allows(self, held: u32, awaited: bool) -> bool {
+        const PARTS: u32 = 16;
+        const LAST: u32 = 8;
+        match self {
+            Self::Plenty => true,
+            Self::Short { left, reserve } => {
+                (awaited && left >= LAST) || held < left.saturating_sub(reserve) / PARTS
+            }
+        }
+    }
+
+    /// A buffer of the NIC's is kept.
+    #[inline]
+    pub fn keep(&mut self) {
+        if let Self::Short { left, .. } = self {
+            *left = left.saturating_sub(1);
+        }
+    }
+}
+
+/// Answers how many buffers are missing.
+fn fill(ring: &mut FillProducer, arena: &Arena, class: SizeClass) -> u32 {
     let capacity = ring.capacity();
     let mut free = ring.free(capacity / 4);
     // In batches: a lent block costs its allocation.
     if free < capacity / 8 {
-        return true;
+        return 0;
     }
     while free > 0 {
         let Some(buffer) = arena.allocate_class(class) else {
-            break;
+            // What was known may be from long ago.
+            return ring.free(capacity);
         };
         let Ok(slice) = buffer.lend() else { break };
         if !ring.push(slice) {
@@ -116,5 +163,5 @@ fn fill(ring: &mut FillProducer, arena: &Arena, class: SizeClass) -> bool {
         }
         free -= 1;
     }
-    free <= capacity / 2
+    0
 }

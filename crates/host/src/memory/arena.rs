@@ -296,6 +296,20 @@ impl Buffer {
         self.len = self.len.min(len);
     }
 
+    /// Appends bytes in what the block has behind this buffer. False, and nothing changes, when there is too little of it
+    /// or other parts of the block are alive.
+    pub fn append(&mut self, bytes: &[u8]) -> bool {
+        let end = u64::from(self.start) + u64::from(self.len) + bytes.len() as u64;
+        let is_whole = self.entry().parts.load(Ordering::Acquire) == 1;
+        if !is_whole || end > u64::from(self.class().bytes()) {
+            return false;
+        }
+        let at = self.len as usize;
+        self.len += bytes.len() as u32;
+        self[at..].copy_from_slice(bytes);
+        true
+    }
+
     /// Drops the first `len` bytes.
     ///
     /// # Panics

@@ -265,3 +265,23 @@ fn the_cache_gives_up_the_least_recently_used_file_that_nobody_sends() {
     assert_eq!(cache.stats().evictions, 2);
     drop(held);
 }
+
+#[test]
+fn a_buffer_grows_into_its_own_block_only() {
+    let arena = arena(ArenaLayout {
+        header: 2,
+        packet: 0,
+        record: 0,
+        large: 0,
+    });
+    let mut buffer = arena.allocate(1).expect("a block");
+    buffer.truncate(100);
+    buffer.advance(50);
+    assert!(buffer.append(&[7; 156]) && !buffer.append(&[8]));
+    assert_eq!(buffer.len(), 206);
+    assert!(buffer[50..].iter().all(|&byte| byte == 7));
+    let rest = buffer.split_off(100);
+    assert!(!buffer.append(&[9]), "the bytes behind it are somebody's");
+    drop(rest);
+    assert!(buffer.append(&[9; 106]) && !buffer.append(&[9]));
+}

@@ -101,6 +101,30 @@ impl Stream {
         }
     }
 
+    /// Copies a short segment behind the last one, if it comes next, was treated alike and fits in that one's block.
+    pub fn append(
+        &mut self,
+        accepted: Accepted,
+        data: &[u8],
+        decrypted: Option<ContextTag>,
+    ) -> bool {
+        let follows = self.gaps.is_empty() && accepted.seq == self.end();
+        let last = self.segments.back_mut();
+        let appended = last
+            .filter(|last| follows && last.decrypted == decrypted)
+            .is_some_and(|last| last.buffer.append(data));
+        if appended {
+            self.len += accepted.len;
+        }
+        appended
+    }
+
+    /// Segments held, in order or not: each holds a block of memory, or a part of one.
+    #[inline]
+    pub fn segments(&self) -> u32 {
+        (self.segments.len() + self.gaps.len()) as u32
+    }
+
     /// Whether the first `len` bytes are there and this context has decrypted them all.
     #[inline]
     pub fn is_decrypted(&self, mut len: u32, context: ContextTag) -> bool {

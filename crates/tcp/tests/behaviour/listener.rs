@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use tcp::isn::Generator;
 use tcp::{
-    Config, Connection, Cookies, Event, ListenConfig, Listener, State, SynAction, TimeWait,
-    TimeWaitEntry, Verdict,
+    AckAction, Config, Connection, Cookies, Event, ListenConfig, Listener, State, SynAction,
+    TimeWait, TimeWaitEntry, Verdict,
 };
 use wire::tcp::{Flags, Header, Timestamps};
 use wire::{FlowKey, SeqNum};
@@ -52,6 +52,14 @@ fn cookie(listener: &mut Listener, now: Instant, flow: &FlowKey, syn: &Header) -
     match listener.handle_syn(now, flow, syn) {
         SynAction::Reply(reply) => reply,
         other => panic!("expected a cookie: {other:?}"),
+    }
+}
+
+fn open(listener: &mut Listener, now: Instant, flow: &FlowKey, ack: &Header) -> Option<Connection> {
+    match listener.handle_ack(now, flow, ack, true) {
+        AckAction::Open(connection) => Some(connection),
+        AckAction::Refuse => None,
+        AckAction::Drop => panic!("there is room"),
     }
 }
 
@@ -124,9 +132,7 @@ fn a_cookie_brings_back_all_options() {
     assert_eq!(reply.ack, syn.seq + 1);
     let later = now + Duration::from_millis(30);
     let ack = answer(&syn, &reply);
-    let mut connection = listener
-        .handle_ack(later, &flow, &ack)
-        .expect("a good cookie");
+    let mut connection = open(&mut listener, later, &flow, &ack).expect("a good cookie");
     assert_eq!(connection.state(), State::Established);
     let received = connection.handle_segment(later, &ack, 100, 1);
     assert_eq!(received.data.map(|data| data.len), Some(100));
@@ -158,9 +164,7 @@ fn a_cookie_without_timestamps_keeps_only_the_mss() {
         (reply.options.window_scale, reply.options.sack_permitted),
         (None, false)
     );
-    let connection = listener
-        .handle_ack(now, &flow, &answer(&syn, &reply))
-        .expect("a good cookie");
+    let connection = open(&mut listener, now, &flow, &answer(&syn, &reply)).expect("a good cookie");
     let info = connection.info(now);
     assert_eq!(
         (info.window_scale, info.sack, info.snd_mss),
@@ -185,9 +189,7 @@ fn a_cookie_expires() {
         let later = now + Duration::from_secs(seconds);
         let good = good || seconds == 127;
         assert_eq!(
-            listener
-                .handle_ack(later, &flow, &answer(&syn, &reply))
-                .is_some(),
+            open(&mut listener, later, &flow, &answer(&syn, &reply)).is_some(),
             good,
             "{seconds}"
         );
@@ -207,7 +209,7 @@ fn a_forged_cookie_is_refused() {
             ..good
         };
         assert!(
-            listener.handle_ack(now, &flow, &forged).is_none(),
+            open(&mut listener, now, &flow, &forged).is_none(),
             "bit {bit}"
         );
         let forged = Header {
@@ -215,15 +217,15 @@ fn a_forged_cookie_is_refused() {
             ..good
         };
         assert!(
-            listener.handle_ack(now, &flow, &forged).is_none(),
+            open(&mut listener, now, &flow, &forged).is_none(),
             "bit {bit}"
         );
     }
     assert!(
-        listener.handle_ack(now, &self::flow(5001), &good).is_none(),
+        open(&mut listener, now, &self::flow(5001), &good).is_none(),
         "another flow"
     );
-    assert!(listener.handle_ack(now, &flow, &good).is_some());
+    assert!(open(&mut listener, now, &flow, &good).is_some());
 }
 
 /// RFC 4987 §3.6: no cookie is looked for while none was given.
@@ -234,11 +236,38 @@ fn acks_out_of_the_blue_are_not_cookies() {
     let (flow, syn) = (flow(5000), syn(&flow(5000)));
     let reply = cookie(&mut giver, now, &flow, &syn);
     let mut other = listener(now, Cookies::OnOverflow, 10);
-    assert!(
-        other
-            .handle_ack(now, &flow, &answer(&syn, &reply))
-            .is_none()
-    );
+    assert!(open(&mut other, now, &flow, &answer(&syn, &reply)).is_none());
+}
+
+/// The peer whose handshake is good is not reset because others wait: it sends again.
+#[test]
+fn a_good_cookie_waits_for_room_in_the_backlog() {
+    let now = Instant::now();
+    let mut listener = listener(now, Cookies::Always, 1);
+    let answers = [5000, 5001].map(|port| {
+        let reply = cookie(&mut listener, now, &flow(port), &syn(&flow(port)));
+        (flow(port), answer(&syn(&flow(port)), &reply))
+    });
+    let [(first, ack), (second, late)] = &answers;
+    assert!(open(&mut listener, now, first, ack).is_some());
+    assert!(matches!(
+        listener.handle_ack(now, second, late, true),
+        AckAction::Drop
+    ));
+    let forged = Header {
+        ack: late.ack + 1,
+        ..*late
+    };
+    assert!(matches!(
+        listener.handle_ack(now, second, &forged, true),
+        AckAction::Refuse
+    ));
+    listener.accepted();
+    assert!(matches!(
+        listener.handle_ack(now, second, late, false),
+        AckAction::Drop
+    ));
+    assert!(open(&mut listener, now, second, late).is_some());
 }
 
 #[test]
@@ -268,7 +297,7 @@ proptest! {
         syn.options.window_scale = Some(shift);
         syn.options.sack_permitted = sack;
         let reply = cookie(&mut listener, now, &flow, &syn);
-        let connection = listener.handle_ack(now, &flow, &answer(&syn, &reply)).expect("a good cookie");
+        let connection = open(&mut listener, now, &flow, &answer(&syn, &reply)).expect("a good cookie");
         let info = connection.info(now);
         prop_assert_eq!(info.window_scale, Some((shift, 9)));
         prop_assert_eq!(info.sack, sack);

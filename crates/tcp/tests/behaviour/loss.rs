@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tcp::{Algorithm, Config};
+use tcp::{Algorithm, Config, State};
 use wire::SeqNum;
 use wire::tcp::{Flags, Options};
 
@@ -200,9 +200,70 @@ fn timeouts_back_off() {
         Some((f64::from(10 * mss) * 0.7) as u32),
         "reduced once"
     );
-    // Progress ends the backoff.
+    // Progress that its timestamp measures ends the backoff.
+    peer.pass(ms(10));
     peer.acknowledge(base + mss);
     assert_eq!(peer.connection.info(peer.now).backoff, 0);
+}
+
+/// Karn's algorithm, RFC 6298 §5: an ACK of what was sent twice measures nothing, and the RTO stays backed off until
+/// one of something sent once.
+#[test]
+fn only_a_measurement_ends_the_backoff() {
+    let options = Options {
+        timestamps: None,
+        sack_permitted: false,
+        ..modern()
+    };
+    let (mut peer, base, mss) = ten_outstanding(&Config::default(), options);
+    for _ in 0..3 {
+        peer.next_timer();
+        peer.sent();
+    }
+    let backed_off = peer.connection.info(peer.now);
+    assert_eq!(backed_off.backoff, 3);
+    peer.pass(ms(10));
+    peer.acknowledge(base + mss);
+    let info = peer.connection.info(peer.now);
+    assert_eq!((info.backoff, info.rto), (3, backed_off.rto));
+    // The rest is resent, and what is new after it measures.
+    let mut resent = peer.sent_data();
+    while let Some((seq, len)) = resent.pop() {
+        peer.pass(ms(10));
+        peer.acknowledge(peer.ack.max(seq + len));
+        resent.extend(peer.sent_data());
+        if peer.ack.after(base + 10 * mss) {
+            break;
+        }
+        assert_eq!(peer.connection.info(peer.now).backoff, 3);
+    }
+    let info = peer.connection.info(peer.now);
+    assert_eq!(info.backoff, 0);
+    assert!(info.rto < backed_off.rto / 4);
+}
+
+/// The tries that end a connection are those since the last progress, measured or not.
+#[test]
+fn progress_without_a_measurement_counts_as_progress() {
+    let options = Options {
+        timestamps: None,
+        sack_permitted: false,
+        ..modern()
+    };
+    let config = Config {
+        retries: 3,
+        ..Config::default()
+    };
+    let (mut peer, base, mss) = ten_outstanding(&config, options);
+    for round in 1..=4 {
+        for _ in 0..2 {
+            peer.next_timer();
+            peer.sent();
+        }
+        peer.acknowledge(base + round * mss);
+        peer.sent();
+        assert_eq!(peer.connection.state(), State::Established, "{round}");
+    }
 }
 
 /// RFC 4015: a timeout that came too early is taken back.
@@ -241,6 +302,29 @@ fn dsacks_undo_a_needless_recovery() {
     let info = peer.connection.info(peer.now);
     assert_eq!((info.undos, info.dsack_dups), (1, 1));
     assert!(info.cwnd >= before && info.reordering_seen);
+}
+
+/// A reduction of long ago is not taken back: what is reported twice then was not resent in it.
+#[test]
+fn late_dsacks_bring_no_old_window_back() {
+    let (mut peer, base, mss) = ten_outstanding(&Config::default(), modern());
+    peer.sack(&[(base + mss, base + 4 * mss)]);
+    assert_eq!(peer.sent_data().first(), Some(&(base, mss)));
+    peer.acknowledge(base + 10 * mss);
+    peer.sent();
+    // Two round-trip times later.
+    for _ in 0..2 {
+        peer.pass(ms(10));
+        let nxt = peer.connection.snd_nxt();
+        peer.acknowledge(nxt);
+        peer.sent();
+    }
+    let before = peer.connection.info(peer.now);
+    // A copy that the network made.
+    let end = peer.ack;
+    peer.sack(&[(end - mss, end)]);
+    let info = peer.connection.info(peer.now);
+    assert_eq!((info.undos, info.cwnd), (0, before.cwnd));
 }
 
 /// RFC 2018 §8: what was selectively acknowledged may be dropped by the peer.
