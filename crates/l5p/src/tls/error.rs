@@ -52,6 +52,9 @@ pub enum Violation {
     /// Neither of the two values that a key update has (RFC 8446 §4.6.3).
     #[error("a key update in it neither requests nor refuses one of ours")]
     KeyUpdateValue,
+    /// Keys that change again and again with no data under them.
+    #[error("it is key update number {0} without application data between them")]
+    TooManyKeyUpdates(u8),
     /// A handshake message longer than any that may come here.
     #[error(
         "a handshake message of {0} bytes is longer than any that may come after the handshake"
@@ -81,7 +84,8 @@ impl TlsError {
             | Violation::Empty(_)
             | Violation::HandshakeMessage(_)
             | Violation::Interleaved
-            | Violation::KeyUpdateNotLast => Alert::UnexpectedMessage,
+            | Violation::KeyUpdateNotLast
+            | Violation::TooManyKeyUpdates(_) => Alert::UnexpectedMessage,
             Violation::MessageTooLong(_) | Violation::KeyUpdateValue => Alert::IllegalParameter,
             Violation::UnknownEpoch(_) => Alert::InternalError,
             Violation::Refused(_) => Alert::IllegalParameter,

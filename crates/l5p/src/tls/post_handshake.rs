@@ -23,6 +23,9 @@ const MESSAGE_HEADER: usize = 4;
 
 /// Longest message that may come; the longest that rustls takes.
 const MAX_MESSAGE: usize = 0xffff;
+/// Key updates that a peer may send one after the other. Each costs new keys, and new contexts of the NIC's, so that a
+/// peer that did nothing else would keep this host busy; BoringSSL has the same limit.
+const MAX_KEY_UPDATES: u8 = 32;
 
 /// What the owner of reader and writer must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub struct PostHandshake {
     keys: TrafficKeys,
     /// The beginning of a message that goes on in the next record.
     partial: Vec<u8>,
+    /// Key updates since the last application data.
+    updates: u8,
     events: VecDeque<Event>,
 }
 
@@ -114,6 +119,7 @@ impl PostHandshake {
             version,
             keys,
             partial: Vec::new(),
+            updates: 0,
             events: VecDeque::new(),
         }
     }
@@ -134,7 +140,10 @@ impl PostHandshake {
             _ if content_type != ContentType::HANDSHAKE && !self.partial.is_empty() => {
                 Err(Violation::Interleaved)
             }
-            ContentType::APPLICATION_DATA => Ok(()),
+            ContentType::APPLICATION_DATA => {
+                self.updates = 0;
+                Ok(())
+            }
             ContentType::ALERT => self.handle_alert(content),
             ContentType::HANDSHAKE => self.handle_handshake(content),
             other => Err(Violation::ContentType(other.0)),
@@ -260,6 +269,10 @@ impl PostHandshake {
     }
 
     fn handle_key_update(&mut self, requested: bool) -> Result<(), Violation> {
+        self.updates += 1;
+        if self.updates > MAX_KEY_UPDATES {
+            return Err(Violation::TooManyKeyUpdates(self.updates));
+        }
         let keys = self
             .keys
             .update_receive(self.version)

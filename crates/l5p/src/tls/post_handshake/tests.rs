@@ -74,6 +74,25 @@ fn several_requests_have_one_answer() {
 }
 
 #[test]
+fn keys_do_not_change_forever_without_data_under_them() {
+    let (mut client, _) = pair(Version::Tls13);
+    let post = &mut client.post_handshake;
+    for _ in 0..3 {
+        for _ in 0..32 {
+            post.handle_record(0, HANDSHAKE, [&KEY_UPDATE_REQUESTED[..]])
+                .unwrap();
+        }
+        post.handle_record(0, DATA, []).unwrap();
+    }
+    for _ in 0..32 {
+        post.handle_record(0, HANDSHAKE, [&KEY_UPDATE_REQUESTED[..]])
+            .unwrap();
+    }
+    let result = post.handle_record(5, HANDSHAKE, [&KEY_UPDATE_REQUESTED[..]]);
+    assert_eq!(violation(result), Violation::TooManyKeyUpdates(33));
+}
+
+#[test]
 fn messages_are_put_together_across_records() {
     let (_, mut server) = pair(Version::Tls13);
     let post = &mut server.post_handshake;
