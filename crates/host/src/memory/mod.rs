@@ -2,14 +2,17 @@
 //!
 //! A [`nic::ring::Region`] is memory that a function has shown to its NIC. The [`Arena`] cuts one
 //! region into buffers of four sizes for packets, records and receive buffers; a [`MappedFile`]
-//! makes a file in the page cache such a region, so that `send_slices` reads it without a copy.
+//! makes a file in the page cache such a region, so that `send_slices` reads it without a copy; a [`BlockPool`] has
+//! buffers for I/O.
 
 mod arena;
+mod blocks;
 mod fault;
 mod file_cache;
 mod mapped;
 
 pub use arena::{Arena, ArenaLayout, ArenaStats, Buffer, LendError, PoolStats, SizeClass};
+pub use blocks::{Block, BlockPool};
 pub use fault::{GuardError, MAX_GUARDED};
 pub use file_cache::{FileCache, FileCacheStats, FileIdentity};
 pub use mapped::{MapError, MappedFile};
