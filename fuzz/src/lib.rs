@@ -6,6 +6,7 @@ pub mod l5p_reader;
 pub mod l5p_walker;
 pub mod nic_descriptors;
 pub mod nic_receive;
+pub mod nvme_initiator;
 pub mod replay;
 pub mod tcp_endpoint;
 pub mod wire_icmp;

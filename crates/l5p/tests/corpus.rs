@@ -6,6 +6,8 @@ mod l5p_nvme;
 mod l5p_reader;
 #[path = "../../../fuzz/src/l5p_walker.rs"]
 mod l5p_walker;
+#[path = "../../../fuzz/src/nvme_initiator.rs"]
+mod nvme_initiator;
 #[path = "../../../fuzz/src/replay.rs"]
 mod replay;
 
@@ -14,4 +16,5 @@ fn stored_inputs_find_nothing() {
     replay::replay("l5p_nvme", l5p_nvme::run);
     replay::replay("l5p_reader", l5p_reader::run);
     replay::replay("l5p_walker", l5p_walker::run);
+    replay::replay("nvme_initiator", nvme_initiator::run);
 }

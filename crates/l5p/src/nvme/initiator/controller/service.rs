@@ -13,6 +13,9 @@ use super::{Controller, Event, Failure, Phase};
 /// Parts of the command time-out after which the queues are looked at.
 const TICKS: u32 = 8;
 
+/// Events that are kept, beyond which notices are dropped.
+const MAX_EVENTS: usize = 64;
+
 /// Timers and what they wait for.
 #[derive(Debug, Default)]
 pub(super) struct Service {
@@ -123,7 +126,9 @@ impl Controller {
         match AsyncEvent::from_dword(reply.result as u32) {
             AsyncEvent::NAMESPACES_CHANGED => self.service.namespaces_changed = true,
             AsyncEvent::DISCOVERY_CHANGED => self.service.discovery_changed = true,
-            other => self.events.push_back(Event::Notice(other)),
+            other if self.events.len() < MAX_EVENTS => self.events.push_back(Event::Notice(other)),
+            // An application that doesn't listen misses some.
+            _ => {}
         }
         self.ask_admin(Purpose::Event, Admin::AsyncEventRequest, 0);
         self.run_pending(now);
