@@ -3,10 +3,9 @@
 use crate::cache::{ContextCache, Traffic};
 use crate::counters::Counters;
 use crate::function::FunctionId;
-use l5p::AnyOrder;
-use l5p::tls::Engine;
+use l5p::{AnyOrder, nvme, tls};
 
-use crate::receive::{Order, ReceiveContext, Shared};
+use crate::receive::{Order, Placer, PlacingContext, ReceiveContext, Shared};
 use crate::ring::{ContextId, ErrorCode};
 use crate::transmit::TransmitContext;
 
@@ -15,6 +14,7 @@ use crate::transmit::TransmitContext;
 pub(crate) enum Context {
     Transmit(TransmitContext),
     Receive(ReceiveContext),
+    Placing(Box<PlacingContext>),
 }
 
 /// A place in the slab; for packets that come, with the name that the host gave. The name shares a word with the tag.
@@ -23,6 +23,7 @@ enum Slot {
     Free,
     Transmit(TransmitContext),
     Receive(ContextId, ReceiveContext),
+    Placing(ContextId, Box<PlacingContext>),
 }
 
 impl Slot {
@@ -30,6 +31,7 @@ impl Slot {
         match context {
             Context::Transmit(context) => Slot::Transmit(context),
             Context::Receive(context) => Slot::Receive(id, context),
+            Context::Placing(context) => Slot::Placing(id, context),
         }
     }
 
@@ -38,6 +40,7 @@ impl Slot {
             Slot::Free => None,
             Slot::Transmit(context) => Some(Context::Transmit(context)),
             Slot::Receive(_, context) => Some(Context::Receive(context)),
+            Slot::Placing(_, context) => Some(Context::Placing(context)),
         }
     }
 }
@@ -50,20 +53,34 @@ pub(crate) struct Contexts {
     /// Slot by function and context id.
     functions: Vec<Vec<Option<u32>>>,
     cache: ContextCache,
-    shared: Shared<LateRecord>,
+    records: Shared<LateRecord>,
+    pdus: Shared<nvme::LatePdu, Placer>,
 }
 
-/// What is kept of a message for its late bytes.
-type LateRecord = <Engine as AnyOrder>::Message;
+/// What is kept of a record for its late bytes.
+type LateRecord = <tls::Engine as AnyOrder>::Message;
 
 /// Contexts that may have open messages at a time: about 2 MiB.
 const OPEN_CONTEXTS: u32 = 4096;
 
-/// A receive context that a packet has found.
+/// The receive context that a packet has found.
+pub(crate) enum Found<'a> {
+    Tls(FlowContext<'a>),
+    Placing(PlacingFlow<'a>),
+}
+
+/// A context of TLS.
 pub(crate) struct FlowContext<'a> {
     pub(crate) id: ContextId,
     pub(crate) context: &'a mut ReceiveContext,
     pub(crate) shared: &'a mut Shared<LateRecord>,
+}
+
+/// A context that places.
+pub(crate) struct PlacingFlow<'a> {
+    pub(crate) id: ContextId,
+    pub(crate) context: &'a mut PlacingContext,
+    pub(crate) shared: &'a mut Shared<nvme::LatePdu, Placer>,
 }
 
 impl Contexts {
@@ -77,7 +94,8 @@ impl Contexts {
             free: Vec::new(),
             functions: Vec::new(),
             cache,
-            shared: Shared::new(Order::Any, OPEN_CONTEXTS),
+            records: Shared::new(Order::Any, OPEN_CONTEXTS),
+            pdus: Shared::new(Order::Any, OPEN_CONTEXTS),
         }
     }
 
@@ -151,25 +169,46 @@ impl Contexts {
     }
 
     /// The receive context in a slot, to be changed, and its id.
-    pub(crate) fn receive(
-        &mut self,
-        slot: u32,
-        counters: &mut Counters,
-    ) -> Option<FlowContext<'_>> {
+    pub(crate) fn receive(&mut self, slot: u32, counters: &mut Counters) -> Option<Found<'_>> {
         self.touch(slot, counters);
         match self.slots.get_mut(slot as usize)? {
-            Slot::Receive(id, context) => Some(FlowContext {
+            Slot::Receive(id, context) => Some(Found::Tls(FlowContext {
                 id: *id,
                 context,
-                shared: &mut self.shared,
-            }),
+                shared: &mut self.records,
+            })),
+            Slot::Placing(id, context) => Some(Found::Placing(PlacingFlow {
+                id: *id,
+                context,
+                shared: &mut self.pdus,
+            })),
             _ => None,
         }
     }
 
-    /// What receive contexts have in common.
-    pub(crate) fn shared(&mut self) -> &mut Shared<LateRecord> {
-        &mut self.shared
+    /// The context of this id, if it places.
+    pub(crate) fn placing(
+        &mut self,
+        function: FunctionId,
+        id: ContextId,
+        counters: &mut Counters,
+    ) -> Option<&mut PlacingContext> {
+        let slot = self.receive_slot(function, id)?;
+        self.touch(slot, counters);
+        match &mut self.slots[slot as usize] {
+            Slot::Placing(_, context) => Some(context),
+            _ => None,
+        }
+    }
+
+    /// What contexts of TLS have in common.
+    pub(crate) fn records(&mut self) -> &mut Shared<LateRecord> {
+        &mut self.records
+    }
+
+    /// What contexts of NVMe/TCP have in common.
+    pub(crate) fn pdus(&mut self) -> &mut Shared<nvme::LatePdu, Placer> {
+        &mut self.pdus
     }
 
     /// The slot of the receive context of this id.
@@ -177,7 +216,7 @@ impl Contexts {
         let names = self.functions.get(usize::from(function.0))?;
         let slot = (*names.get(id.0 as usize)?)?;
         match self.slots[slot as usize] {
-            Slot::Receive(..) => Some(slot),
+            Slot::Receive(..) | Slot::Placing(..) => Some(slot),
             _ => None,
         }
     }

@@ -138,6 +138,51 @@ counters! {
     rx_tls_resumed,
     /// Searches that ended without the host, because the missing header came.
     rx_tls_resumed_late_header,
+    /// NVMe/TCP receive contexts created.
+    rx_nvmeotcp_sk_add,
+    /// Those that could not be.
+    rx_nvmeotcp_sk_add_fail,
+    /// NVMe/TCP receive contexts destroyed.
+    rx_nvmeotcp_sk_del,
+    /// Buffers mapped.
+    rx_nvmeotcp_ddp_setup,
+    /// Buffers that could not be.
+    rx_nvmeotcp_ddp_setup_fail,
+    /// Buffers unmapped.
+    rx_nvmeotcp_ddp_teardown,
+    /// Data PDUs of which nothing was placed because their tag was not mapped or their data not inside the buffer, or were
+    /// there already; and packets of PDUs whose tag was unmapped meanwhile.
+    rx_nvmeotcp_drop,
+    /// Headers found that the host was asked about.
+    rx_nvmeotcp_resync,
+    /// Packets of which data were placed.
+    rx_nvmeotcp_packets,
+    /// Bytes placed.
+    rx_nvmeotcp_bytes,
+    /// Packets whose PDU bytes are covered by digests, all of which held.
+    rx_nvmeotcp_digest_packets,
+    /// Payload bytes of these.
+    rx_nvmeotcp_digest_bytes,
+    /// Packets in which a digest was wrong, or a header none.
+    rx_nvmeotcp_digest_err,
+    /// Of the packets covered, those that came late into a PDU whose header was known.
+    rx_nvmeotcp_late_packets,
+    /// Times that data was missing inside a PDU and the offload went on without the host (seed 000, Figure 8b).
+    rx_nvmeotcp_resumed,
+    /// Searches that ended without the host, because the missing header came.
+    rx_nvmeotcp_resumed_late_header,
+    /// Packets searched for a header.
+    rx_nvmeotcp_resync_pkt,
+    /// Searches begun.
+    rx_nvmeotcp_resync_start,
+    /// Headers found that were not asked about, or whose question the stream made void.
+    rx_nvmeotcp_resync_skip,
+    /// Answers after which the offload resumed.
+    rx_nvmeotcp_resync_res_ok,
+    /// Answers that sent the context back to search.
+    rx_nvmeotcp_resync_res_retry,
+    /// Answers that came too late to be of use.
+    rx_nvmeotcp_resync_res_skip,
     /// Descriptors and packets that found their context in NIC memory.
     context_hits,
     /// Those whose context had to be fetched.

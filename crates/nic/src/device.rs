@@ -176,15 +176,9 @@ impl Nic {
         self.retry = None;
         for function in &mut self.functions {
             function.regions.refresh();
-            for queue in &mut function.queues {
-                queue
-                    .completions
-                    .flush(&mut queue.rings, &mut function.counters);
-                if !queue.completions.is_empty() {
-                    self.retry = Some(now + Self::RETRY);
-                }
+            if !receive::flush(function) {
+                self.retry = Some(now + Self::RETRY);
             }
-            receive::flush(&mut self.offloads, function, now);
         }
     }
 
@@ -227,15 +221,7 @@ impl Nic {
 
     /// When to call [`poll_transmit`](Self::poll_transmit) and [`flush`](Self::flush) again, without any new input.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let receive = self
-            .functions
-            .iter()
-            .filter_map(receive::poll_timeout)
-            .min();
-        [self.again, self.retry, receive]
-            .into_iter()
-            .flatten()
-            .min()
+        [self.again, self.retry].into_iter().flatten().min()
     }
 
     /// Announces that the device is about to sleep until a host or the wire wakes it. False when

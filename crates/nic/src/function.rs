@@ -23,6 +23,8 @@ pub(crate) struct Function {
     pub(crate) id: FunctionId,
     pub(crate) config: FunctionConfig,
     pub(crate) regions: DeviceRegions,
+    /// Tags that contexts may still have.
+    pub(crate) tags_left: u32,
     pub(crate) rss: Rss,
     pub(crate) queues: Vec<Queue>,
     pub(crate) counters: Counters,
@@ -51,6 +53,7 @@ impl Function {
             id,
             config: device.config,
             regions: device.regions,
+            tags_left: device.config.tags,
             rss: Rss::new(device.config.queues),
             queues: queues.collect(),
             counters: Counters::default(),
@@ -94,11 +97,17 @@ impl Completions {
         });
     }
 
-    /// Moves what fits to the receive ring. True when something was moved.
-    pub(crate) fn flush(&mut self, rings: &mut DeviceQueue, counters: &mut Counters) -> bool {
+    /// Moves what fits to the receive ring, where `reserved` places are for packets that have come. True when something was
+    /// moved.
+    pub(crate) fn flush(
+        &mut self,
+        rings: &mut DeviceQueue,
+        reserved: u32,
+        counters: &mut Counters,
+    ) -> bool {
         let mut moved = false;
         while let Some(completion) = self.waiting.front() {
-            if !rings.recv.push(*completion) {
+            if rings.recv.free(reserved + 1) <= reserved || !rings.recv.push(*completion) {
                 break;
             }
             self.waiting.pop_front();

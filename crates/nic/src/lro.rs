@@ -12,6 +12,7 @@ use wire::packet::{IpVersion, Parsed};
 use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum, checksum};
 
+use crate::receive::{MAX_PLACED, Placed, PlacedList};
 use crate::ring::{ContextId, Packet, Slice};
 
 /// Flows that can be merged at a time, per queue.
@@ -30,6 +31,10 @@ const TIMESTAMPS_LAYOUT: [u8; 4] = [1, 1, 8, 10];
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     sessions: [Option<Session>; SESSIONS],
+    /// By session, what of it was placed. Empty until something is.
+    placed: Vec<PlacedList>,
+    /// Parts of all of these lists.
+    parts: u32,
     open: u8,
     /// Where the next session goes when all places are taken.
     next: u8,
@@ -53,10 +58,22 @@ pub(crate) struct Session {
     last: Header,
     next_seq: SeqNum,
     payload_len: u32,
+    /// Of these, bytes that are in the buffer: all but those that were placed.
+    stored: u32,
     segments: u32,
     merged: bool,
     pub(crate) context: Option<ContextId>,
+    pub(crate) result: OffloadResult,
+}
+
+/// What became of a packet's payload. Packets whose results differ are never merged; what was placed of them is a different
+/// question (seed 001).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OffloadResult {
+    /// All of it was decrypted, and every check in it held.
     pub(crate) offloaded: bool,
+    /// All PDU bytes are covered by digests, and each that ended in it held.
+    pub(crate) digest_ok: bool,
 }
 
 /// What a segment is beside its headers.
@@ -66,13 +83,47 @@ pub(crate) struct Arrived {
     /// Packets on the wire.
     pub(crate) segments: u32,
     pub(crate) context: Option<ContextId>,
-    pub(crate) offloaded: bool,
+    pub(crate) result: OffloadResult,
 }
 
 impl Sessions {
-    /// Sessions that are open.
-    pub(crate) fn open(&self) -> u32 {
-        u32::from(self.open)
+    /// Descriptors that the open sessions will give.
+    pub(crate) fn descriptors(&self) -> u32 {
+        u32::from(self.open) + self.parts
+    }
+
+    /// Whether any open session has something placed.
+    pub(crate) fn have_placed(&self) -> bool {
+        self.parts > 0
+    }
+
+    /// What was placed of a session; to be read until another one takes its place.
+    pub(crate) fn placed(&self, at: usize) -> &[Placed] {
+        self.placed.get(at).map_or(&[], PlacedList::as_slice)
+    }
+
+    /// Whether a session has room for these parts behind its own.
+    pub(crate) fn takes(&self, at: usize, parts: &[Placed]) -> bool {
+        self.placed(at).len() + parts.len() <= MAX_PLACED
+    }
+
+    /// Adds parts of a segment whose payload begins `behind` bytes into the session's.
+    pub(crate) fn add_placed(&mut self, at: usize, parts: &[Placed], behind: u32) {
+        if parts.is_empty() {
+            return;
+        }
+        if self.placed.is_empty() {
+            self.placed.resize_with(SESSIONS, PlacedList::default);
+        }
+        let list = &mut self.placed[at];
+        let before = list.len();
+        for part in parts {
+            list.push(Placed {
+                at: part.at + behind,
+                ..*part
+            });
+        }
+        self.parts += (list.len() - before) as u32;
     }
 
     /// The session of a flow.
@@ -87,6 +138,10 @@ impl Sessions {
         })
     }
 
+    pub(crate) fn get(&self, at: usize) -> Option<&Session> {
+        self.sessions[at].as_ref()
+    }
+
     pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut Session> {
         self.sessions[at].as_mut()
     }
@@ -95,32 +150,37 @@ impl Sessions {
     pub(crate) fn take(&mut self, at: usize) -> Option<Session> {
         let session = self.sessions[at].take()?;
         self.open -= 1;
+        self.parts -= self.placed(at).len() as u32;
         Some(session)
     }
 
-    /// Adds a session; gives the one that had to make place.
-    pub(crate) fn add(&mut self, session: Session) -> Option<Session> {
-        let at = match self.sessions.iter().position(Option::is_none) {
+    /// Where the next session goes: a free place, or that of the session that has to end for it.
+    pub(crate) fn next_place(&mut self) -> usize {
+        match self.sessions.iter().position(Option::is_none) {
             Some(free) => free,
             None => {
                 let at = usize::from(self.next);
                 self.next = (self.next + 1) % SESSIONS as u8;
                 at
             }
-        };
-        let displaced = self.take(at);
-        self.sessions[at] = Some(session);
-        self.open += 1;
-        displaced
+        }
     }
 
-    /// Takes any session out.
-    pub(crate) fn take_any(&mut self) -> Option<Session> {
+    /// Puts a session into a free place.
+    pub(crate) fn put(&mut self, at: usize, session: Session) {
+        self.sessions[at] = Some(session);
+        self.open += 1;
+        if let Some(placed) = self.placed.get_mut(at) {
+            placed.clear();
+        }
+    }
+
+    /// Any session's place.
+    pub(crate) fn any(&self) -> Option<usize> {
         if self.open == 0 {
             return None;
         }
-        let at = self.sessions.iter().position(Option::is_some)?;
-        self.take(at)
+        self.sessions.iter().position(Option::is_some)
     }
 }
 
@@ -138,8 +198,13 @@ fn has_mergeable_layout(parsed: &Parsed, frame: &[u8]) -> bool {
 }
 
 impl Session {
-    /// A session whose first segment is `frame`, in `buffer` already.
-    pub(crate) fn begin(parsed: &Parsed, frame: &[u8], buffer: Slice, arrived: Arrived) -> Session {
+    /// A session whose first segment is `frame`, in `buffer` already but for what was placed: `stored` bytes of payload.
+    pub(crate) fn begin(
+        parsed: &Parsed,
+        frame: &[u8],
+        (buffer, stored): (Slice, u32),
+        arrived: Arrived,
+    ) -> Session {
         let mut headers = [0; MAX_HEADERS];
         headers[..parsed.payload_offset].copy_from_slice(&frame[..parsed.payload_offset]);
         Session {
@@ -156,10 +221,11 @@ impl Session {
             last: parsed.tcp,
             next_seq: parsed.tcp.seq + parsed.payload_len,
             payload_len: parsed.payload_len,
+            stored,
             segments: arrived.segments,
             merged: false,
             context: arrived.context,
-            offloaded: arrived.offloaded,
+            result: arrived.result,
         }
     }
 
@@ -194,12 +260,24 @@ impl Session {
         u32::from(self.header_len) + self.payload_len
     }
 
-    /// Takes an [accepted](Self::accepts) segment whose payload is in the buffer already. True when it is the last one.
-    pub(crate) fn append(&mut self, parsed: &Parsed, segments: u32) -> bool {
+    /// Bytes of the buffer that are used.
+    pub(crate) fn used(&self) -> u32 {
+        u32::from(self.header_len) + self.stored
+    }
+
+    /// Bytes of payload so far.
+    pub(crate) fn payload_len(&self) -> u32 {
+        self.payload_len
+    }
+
+    /// Takes an [accepted](Self::accepts) segment of whose payload `stored` bytes are in the buffer already, the others
+    /// placed. True when it is the last one.
+    pub(crate) fn append(&mut self, parsed: &Parsed, segments: u32, stored: u32) -> bool {
         let pushed = parsed.tcp.flags.contains(Flags::PSH);
         self.last = parsed.tcp;
         self.next_seq += parsed.payload_len;
         self.payload_len += parsed.payload_len;
+        self.stored += stored;
         self.segments += segments;
         self.merged = true;
         pushed
@@ -242,20 +320,20 @@ impl Session {
         &self.headers[..header_len]
     }
 
-    /// What the host gets to know.
-    pub(crate) fn packet(&self) -> Packet {
+    /// What the host gets to know; `placed` parts follow.
+    pub(crate) fn packet(&self, placed: u16) -> Packet {
         Packet {
             buffer: Slice {
-                len: self.total(),
+                len: self.used(),
                 ..self.buffer
             },
             header_len: u16::from(self.header_len),
             payload_len: self.payload_len,
             segments: self.segments.min(u32::from(u16::MAX)) as u16,
             context: self.context,
-            offloaded: self.offloaded,
-            digest_ok: false,
-            placed: 0,
+            offloaded: self.result.offloaded,
+            digest_ok: self.result.digest_ok,
+            placed,
             checksum_ok: true,
             hash: self.hash as u32,
         }

@@ -3,7 +3,7 @@
 use crate::counters::Counters;
 use crate::ring::{DeviceQueue, DeviceRegions, Slice};
 
-/// Small buffers that were taken and are free again, because their packet moved to a large one.
+/// Buffers of a class that were taken and are free again, because their packet went to another one.
 const SPARES: usize = 16;
 /// Buffers outside of the host's memory that are thrown away in one go, before the frame is dropped.
 const BAD_BUFFERS: u32 = 4;
@@ -12,6 +12,7 @@ const BAD_BUFFERS: u32 = 4;
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     spare: Vec<Slice>,
+    spare_large: Vec<Slice>,
 }
 
 impl Buffers {
@@ -30,7 +31,8 @@ impl Buffers {
             } else {
                 None
             };
-            let Some(buffer) = small.or_else(|| rings.large.pop()) else {
+            let large = small.or_else(|| self.spare_large.pop());
+            let Some(buffer) = large.or_else(|| rings.large.pop()) else {
                 break;
             };
             counters.pcie_descriptors += 16;
@@ -52,7 +54,7 @@ impl Buffers {
         bytes: u32,
         counters: &mut Counters,
     ) -> Option<Slice> {
-        let buffer = rings.large.pop()?;
+        let buffer = self.spare_large.pop().or_else(|| rings.large.pop())?;
         counters.pcie_descriptors += 16;
         regions.refresh();
         if buffer.len >= bytes && is_writable(regions, buffer) {
@@ -62,18 +64,22 @@ impl Buffers {
         None
     }
 
-    /// Takes a small buffer back that holds nothing any more.
-    pub(super) fn give_back(&mut self, buffer: Slice) {
-        if self.spare.capacity() == 0 {
-            self.spare.reserve_exact(SPARES);
+    /// Takes a buffer back that holds nothing any more.
+    pub(super) fn give_back(&mut self, buffer: Slice, large_bytes: u32) {
+        let spare = match buffer.len >= large_bytes {
+            true => &mut self.spare_large,
+            false => &mut self.spare,
+        };
+        if spare.capacity() == 0 {
+            spare.reserve_exact(SPARES);
         }
-        if self.spare.len() < SPARES {
-            self.spare.push(buffer);
+        if spare.len() < SPARES {
+            spare.push(buffer);
         }
     }
 }
 
-fn is_writable(regions: &DeviceRegions, buffer: Slice) -> bool {
+pub(super) fn is_writable(regions: &DeviceRegions, buffer: Slice) -> bool {
     regions.get(buffer.region).is_some_and(|region| {
         let end = buffer.offset.checked_add(u64::from(buffer.len));
         region.writable() && end.is_some_and(|end| end <= region.len() as u64)

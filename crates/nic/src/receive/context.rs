@@ -1,24 +1,51 @@
-//! A receive context: the recovery state of one flow, and what the flow table finds it by.
+//! Receive contexts: the recovery state of one flow, and what the flow table finds it by.
 
-use l5p::tls::{CryptoInfo, Direction, Engine};
+use l5p::Direction;
+use l5p::nvme;
+use l5p::tls::{self, CryptoInfo};
 
+use super::placing::Placer;
 use super::recovery::Recovery;
 use crate::ring::CreateContext;
 
-/// State of the offload of one flow's receive direction.
+/// State of the offload of one flow's receive direction: TLS.
 #[derive(Debug)]
 pub(crate) struct ReceiveContext {
     /// The lower half of the flow's hash, by which it is taken out of the flow table again.
     pub(super) hash: u32,
-    pub(super) recovery: Recovery<Engine>,
+    pub(super) recovery: Recovery<tls::Engine>,
+}
+
+/// State of the offload of one flow's receive direction: NVMe/TCP, whose data are placed.
+#[derive(Debug)]
+pub(crate) struct PlacingContext {
+    /// As for TLS.
+    pub(super) hash: u32,
+    /// Tags that count against the function's quota.
+    pub(super) tags: u16,
+    /// PDUs have digests of any kind.
+    pub(super) digests: bool,
+    pub(super) pdus: Recovery<nvme::Engine, Placer>,
 }
 
 impl ReceiveContext {
     pub(super) fn new(command: &CreateContext, crypto: &CryptoInfo, hash: u64) -> Self {
-        let engine = Engine::new(crypto, Direction::Receive);
+        let engine = tls::Engine::new(crypto, Direction::Receive);
         Self {
             hash: hash as u32,
-            recovery: Recovery::new(engine, command.tcpsn, crypto.sequence),
+            recovery: Recovery::new(engine, (), command.tcpsn, crypto.sequence),
+        }
+    }
+}
+
+impl PlacingContext {
+    pub(super) fn new(command: &CreateContext, nvme: &nvme::Parameters, hash: u64) -> Self {
+        let engine = nvme::Engine::new(nvme, Direction::Receive);
+        Self {
+            hash: hash as u32,
+            tags: nvme.commands,
+            digests: nvme.header_digest || nvme.data_digest,
+            pdus: Recovery::new(engine, Placer::new(nvme.commands), command.tcpsn, 0),
         }
     }
 }

@@ -8,16 +8,23 @@
 //!                                     LRO session or a buffer of its own ◀────────┘ or a copy
 //! ```
 //!
-//! A payload is offloaded as a whole or goes up exactly as it came: it is transformed out of place, from the frame into
-//! the host's buffer, and copied again from the frame when a check fails.
+//! A payload is decrypted as a whole or goes up exactly as it came: it is transformed out of place, from the frame into
+//! the host's buffer, and copied again from the frame when a check fails. Data of NVMe/TCP PDUs are copied from the frame
+//! into the buffers that the host has [mapped](rr_table), and only the rest into a receive buffer ([`delivery`]).
 //!
 //! Cost target beside crypto, checksum and copy: ≤ 150 cycles per packet. Nothing is allocated per packet.
 
 mod buffers;
+mod command;
 mod context;
+mod delivery;
 mod open;
+#[cfg(test)]
+mod pdus;
+mod placing;
 mod queue;
 pub(crate) mod recovery;
+mod rr_table;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -29,18 +36,19 @@ use std::time::Instant;
 use wire::ParseError;
 use wire::packet::{Class, Parsed, classify};
 
-pub(crate) use context::ReceiveContext;
+pub(crate) use command::{
+    add_rr_state, create_context, del_rr_state, destroyed, placing_destroyed, resync_response,
+};
+pub(crate) use context::{PlacingContext, ReceiveContext};
+pub(crate) use placing::{MAX_PLACED, Placed, PlacedList, Placer};
 pub(crate) use queue::QueueState;
 pub(crate) use recovery::{Order, Shared};
 
-use crate::context::Context;
 use crate::counters::Counters;
 use crate::device::Offloads;
 use crate::frame::FrameMeta;
 use crate::function::Function;
-use crate::ring::{CreateContext, ErrorCode, Protocols, ResyncResponse};
 use queue::{Arrival, Host};
-use recovery::Answer;
 
 /// Takes a frame for `function`: from the wire, or from another function.
 pub(crate) fn handle_frame(
@@ -63,91 +71,15 @@ pub(crate) fn handle_frame(
     }
 }
 
-/// Ends a batch of frames: ends LRO sessions and publishes rings.
-pub(crate) fn flush(_offloads: &mut Offloads, function: &mut Function, now: Instant) {
+/// Ends a batch of frames: ends LRO sessions and publishes rings. False when completions wait for room in a ring.
+pub(crate) fn flush(function: &mut Function) -> bool {
+    let mut all = true;
     for queue in 0..function.queues.len() {
         if let Some(mut host) = Host::of(function, queue) {
-            host.flush(now);
+            all &= host.flush();
         }
     }
-}
-
-/// When [`flush`] is due without further frames.
-pub(crate) fn poll_timeout(function: &Function) -> Option<Instant> {
-    let queues = function.queues.iter();
-    queues.filter_map(|queue| queue.receive.retry_at()).min()
-}
-
-/// Makes a receive context.
-pub(crate) fn create_context(
-    offloads: &mut Offloads,
-    function: &mut Function,
-    command: &CreateContext,
-) -> Result<(), ErrorCode> {
-    let hash = offloads.hasher.hash(&command.flow);
-    let flow = command.flow;
-    if offloads.flows.find(hash, function.id.0, &flow).is_some() {
-        return Err(ErrorCode::ContextExists);
-    }
-    let Protocols::Tls(crypto) = &command.protocols else {
-        return Err(ErrorCode::Unsupported);
-    };
-    let context = Context::Receive(ReceiveContext::new(command, crypto, hash));
-    let counters = &mut function.counters;
-    let slot = offloads
-        .contexts
-        .insert(function.id, command.context, context, counters)?;
-    offloads
-        .flows
-        .insert(hash, function.id.0, flow, slot)
-        .map_err(|_| ErrorCode::ContextExists)?;
-    function.counters.rx_tls_ctx += 1;
-    Ok(())
-}
-
-/// Takes the host's answer to a resync request.
-pub(crate) fn resync_response(
-    offloads: &mut Offloads,
-    function: &mut Function,
-    response: &ResyncResponse,
-) -> Result<(), ErrorCode> {
-    let contexts = &mut offloads.contexts;
-    let slot = contexts
-        .receive_slot(function.id, response.context)
-        .ok_or(ErrorCode::NoContext)?;
-    let counters = &mut function.counters;
-    let flow = contexts
-        .receive(slot, counters)
-        .ok_or(ErrorCode::NoContext)?;
-    let ResyncResponse {
-        tcpsn,
-        inner,
-        confirmed,
-        index,
-        ..
-    } = *response;
-    if inner.is_some() {
-        return Err(ErrorCode::BadParameters);
-    }
-    let recovery = &mut flow.context.recovery;
-    match recovery.answer(flow.shared, tcpsn, confirmed, index) {
-        Answer::Resumed => counters.rx_tls_resync_res_ok += 1,
-        Answer::Refused => counters.rx_tls_resync_res_retry += 1,
-        Answer::Stale => counters.rx_tls_resync_res_skip += 1,
-    }
-    Ok(())
-}
-
-/// Ends a context, which has been taken out of its slot.
-pub(crate) fn destroyed(
-    offloads: &mut Offloads,
-    function: &mut Function,
-    slot: u32,
-    mut context: ReceiveContext,
-) {
-    context.recovery.release(offloads.contexts.shared());
-    offloads.flows.remove(context.hash, slot);
-    function.counters.rx_tls_del += 1;
+    all
 }
 
 fn handle_tcp(

@@ -16,23 +16,25 @@ const HOLES: usize = 4;
 
 /// The open messages of one context. Empty for all but those that have just lost a packet.
 #[derive(Debug)]
-pub(super) struct OpenMessages<M>(Option<Box<Slots<M>>>);
+pub(super) struct OpenMessages<M, C>(Option<Box<Slots<M, C>>>);
 
 /// Memory for the open messages of as many contexts as may have some at a time.
 #[derive(Debug)]
-pub(crate) struct OpenPool<M> {
-    free: Vec<Box<Slots<M>>>,
+pub(crate) struct OpenPool<M, C> {
+    free: Vec<Box<Slots<M, C>>>,
     left: u32,
 }
 
 #[derive(Debug)]
-struct Slots<M>([Option<OpenMessage<M>>; MESSAGES]);
+struct Slots<M, C>([Option<OpenMessage<M, C>>; MESSAGES]);
 
 #[derive(Debug)]
-struct OpenMessage<M> {
+struct OpenMessage<M, C> {
     start: SeqNum,
     len: u32,
     message: M,
+    /// Its data may be placed when they come late: no byte that is missing was ever seen.
+    claim: Option<C>,
     /// Of the late bytes, and of the rest once the engine has reached the end.
     sum: Part,
     /// The engine has reached the end.
@@ -56,7 +58,7 @@ pub(super) enum Streamed {
     Complete(Integrity),
 }
 
-impl<M> OpenPool<M> {
+impl<M, C> OpenPool<M, C> {
     /// Memory for `contexts` contexts, allocated as it is needed and then kept.
     pub(crate) fn new(contexts: u32) -> Self {
         Self {
@@ -65,20 +67,20 @@ impl<M> OpenPool<M> {
         }
     }
 
-    fn lend(&mut self) -> Option<Box<Slots<M>>> {
+    fn lend(&mut self) -> Option<Box<Slots<M, C>>> {
         self.left = self.left.checked_sub(1)?;
         let slots = self.free.pop();
         Some(slots.unwrap_or_else(|| Box::new(Slots([const { None }; MESSAGES]))))
     }
 
-    fn take_back(&mut self, mut slots: Box<Slots<M>>) {
+    fn take_back(&mut self, mut slots: Box<Slots<M, C>>) {
         slots.0.fill_with(|| None);
         self.free.push(slots);
         self.left += 1;
     }
 }
 
-impl<M: Copy> OpenMessages<M> {
+impl<M: Copy, C: Copy> OpenMessages<M, C> {
     pub(super) const fn new() -> Self {
         Self(None)
     }
@@ -87,14 +89,16 @@ impl<M: Copy> OpenMessages<M> {
     /// message is not open, when there is no room for it or nothing can be done with late bytes of it.
     pub(super) fn miss(
         &mut self,
-        pool: &mut OpenPool<M>,
+        pool: &mut OpenPool<M, C>,
         (start, len): (SeqNum, u32),
         (from, to): (u32, u32),
+        claim: Option<C>,
         message: impl FnOnce() -> Option<M>,
     ) -> bool {
         if let Some(open) = self.slot(start).and_then(Option::as_mut) {
             let start_known = open.start;
             let noted = start_known == start && open.len == len && open.holes.add(from, to);
+            open.claim = open.claim.and(claim);
             if !noted {
                 self.close(pool, start_known);
             }
@@ -115,6 +119,7 @@ impl<M: Copy> OpenMessages<M> {
             start,
             len,
             message,
+            claim,
             sum: 0,
             streamed: false,
             holes,
@@ -125,7 +130,7 @@ impl<M: Copy> OpenMessages<M> {
     /// The engine has reached the end of the message whose last byte is `last`, and left `residue`.
     pub(super) fn streamed(
         &mut self,
-        pool: &mut OpenPool<M>,
+        pool: &mut OpenPool<M, C>,
         last: SeqNum,
         residue: Part,
     ) -> Streamed {
@@ -145,7 +150,7 @@ impl<M: Copy> OpenMessages<M> {
     }
 
     /// Gives up the message that begins at `start`.
-    pub(super) fn close(&mut self, pool: &mut OpenPool<M>, start: SeqNum) {
+    pub(super) fn close(&mut self, pool: &mut OpenPool<M, C>, start: SeqNum) {
         if let Some(slot) = self.slot(start)
             && slot.as_ref().is_some_and(|open| open.start == start)
         {
@@ -155,14 +160,14 @@ impl<M: Copy> OpenMessages<M> {
     }
 
     /// Gives up all of them.
-    pub(super) fn clear(&mut self, pool: &mut OpenPool<M>) {
+    pub(super) fn clear(&mut self, pool: &mut OpenPool<M, C>) {
         if let Some(slots) = self.0.take() {
             pool.take_back(slots);
         }
     }
 
     /// Gives up those that begin more than `distance` bytes before `newest`.
-    pub(super) fn expire(&mut self, pool: &mut OpenPool<M>, newest: SeqNum, distance: u32) {
+    pub(super) fn expire(&mut self, pool: &mut OpenPool<M, C>, newest: SeqNum, distance: u32) {
         let Some(slots) = &mut self.0 else {
             return;
         };
@@ -201,15 +206,28 @@ impl<M: Copy> OpenMessages<M> {
         true
     }
 
-    /// Transforms bytes that are [awaited](Self::awaits). Gives whether the checks of the messages that they complete hold,
-    /// if they complete any.
+    /// These bytes have been passed up: what of their messages is still missing is not placed any more.
+    pub(super) fn forgo_claims(&mut self, seq: SeqNum, len: u32) {
+        let Some(slots) = &mut self.0 else {
+            return;
+        };
+        for open in slots.0.iter_mut().flatten() {
+            if open.start.before(seq + len) && seq.before(open.start + open.len) {
+                open.claim = None;
+            }
+        }
+    }
+
+    /// Transforms bytes that are [awaited](Self::awaits), into `output` if somebody wants them, and calls `place` with the
+    /// claim, the range of the message, and the offset in `input` of what may be placed. Gives whether the checks of the messages
+    /// that they complete hold, if they complete any.
     pub(super) fn fill<L: AnyOrder<Message = M>>(
         &mut self,
-        pool: &mut OpenPool<M>,
+        pool: &mut OpenPool<M, C>,
         layer5: &mut L,
-        seq: SeqNum,
-        input: &[u8],
-        output: &mut [u8],
+        (seq, input): (SeqNum, &[u8]),
+        mut output: Option<&mut [u8]>,
+        mut place: impl FnMut(&C, (u32, u32), u32),
     ) -> Option<Integrity> {
         let mut integrity = None;
         let mut done = 0;
@@ -220,9 +238,19 @@ impl<M: Copy> OpenMessages<M> {
             };
             let from = open.start.distance_to(at);
             let part = (input.len() - done).min((open.len - from) as usize);
-            let (input, output) = (&input[done..done + part], &mut output[done..done + part]);
-            open.sum ^= layer5.transform_aside(&open.message, open.len, from, input, output);
-            open.holes.fill(from, from + part as u32);
+            let to = from + part as u32;
+            let input = &input[done..done + part];
+            open.sum ^= match &mut output {
+                Some(output) => {
+                    let output = &mut output[done..done + part];
+                    layer5.transform_aside(&open.message, open.len, from, input, output)
+                }
+                None => layer5.absorb_aside(&open.message, open.len, from, input),
+            };
+            if let Some(claim) = &open.claim {
+                place(claim, (from, to), done as u32);
+            }
+            open.holes.fill(from, to);
             let complete = open.streamed.then(|| open.complete()).flatten();
             if let Some(complete) = complete {
                 if integrity != Some(Integrity::Bad) {
@@ -236,21 +264,21 @@ impl<M: Copy> OpenMessages<M> {
         integrity
     }
 
-    fn find(&self, at: SeqNum) -> Option<&OpenMessage<M>> {
+    fn find(&self, at: SeqNum) -> Option<&OpenMessage<M, C>> {
         let slots = self.0.as_ref()?;
         let mut open = slots.0.iter().flatten();
         open.find(|open| at.is_within(open.start, open.len))
     }
 
-    fn slot(&mut self, at: SeqNum) -> Option<&mut Option<OpenMessage<M>>> {
-        let holds = |slot: &&mut Option<OpenMessage<M>>| {
+    fn slot(&mut self, at: SeqNum) -> Option<&mut Option<OpenMessage<M, C>>> {
+        let holds = |slot: &&mut Option<OpenMessage<M, C>>| {
             slot.as_ref()
                 .is_some_and(|open| at.is_within(open.start, open.len))
         };
         self.0.as_mut()?.0.iter_mut().find(holds)
     }
 
-    fn give_back_if_empty(&mut self, pool: &mut OpenPool<M>) {
+    fn give_back_if_empty(&mut self, pool: &mut OpenPool<M, C>) {
         if self
             .0
             .as_ref()
@@ -261,9 +289,9 @@ impl<M: Copy> OpenMessages<M> {
     }
 }
 
-impl<M> Slots<M> {
+impl<M, C> Slots<M, C> {
     /// A free place, or that of the message that begins first.
-    fn place(&mut self) -> &mut Option<OpenMessage<M>> {
+    fn place(&mut self) -> &mut Option<OpenMessage<M, C>> {
         let mut place = 0;
         for (at, slot) in self.0.iter().enumerate() {
             let (Some(open), Some(first)) = (slot, &self.0[place]) else {
@@ -280,7 +308,7 @@ impl<M> Slots<M> {
     }
 }
 
-impl<M> OpenMessage<M> {
+impl<M, C> OpenMessage<M, C> {
     /// The check, once nothing is missing.
     fn complete(&self) -> Option<Integrity> {
         (self.holes.count == 0).then_some(match self.sum {

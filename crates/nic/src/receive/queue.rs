@@ -1,46 +1,40 @@
 //! One receive queue: buffers, LRO sessions, and the ring to the host.
 
-use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use wire::packet::Parsed;
 use wire::tcp::Flags;
 
 use super::ReceiveContext;
 use super::buffers::{self, Buffers};
+use super::placing::Placed;
 use super::recovery::{Bypass, Verdict};
-use crate::context::{Contexts, FlowContext};
+use crate::context::{Contexts, FlowContext, Found};
 use crate::counters::Counters;
 use crate::frame::FrameMeta;
 use crate::function::{Function, Queue};
-use crate::lro::{self, Arrived, SESSIONS, Session, Sessions};
+use crate::lro::{self, Arrived, OffloadResult, SESSIONS, Session, Sessions};
 use crate::ring::{ContextId, DeviceRegions, Packet, RecvDescriptor, Slice};
 
-/// How long descriptors wait for room in the ring before they are tried again without a frame.
-const RETRY: Duration = Duration::from_millis(1);
 /// Bytes of a receive descriptor.
 const DESCRIPTOR_BYTES: u64 = 64;
 
 /// What the receive side keeps per queue.
 #[derive(Debug, Default)]
 pub(crate) struct QueueState {
-    sessions: Sessions,
-    buffers: Buffers,
-    /// Descriptors for which the ring had no room. No frame is taken while there are any, so that there are
-    /// never more than the open sessions and two.
-    backlog: VecDeque<RecvDescriptor>,
-    retry_at: Option<Instant>,
+    pub(super) sessions: Sessions,
+    pub(super) buffers: Buffers,
     /// From when on resync requests count their time.
     epoch: Option<Instant>,
 }
 
 impl QueueState {
-    /// When the backlog is to be tried again.
-    pub(super) fn retry_at(&self) -> Option<Instant> {
-        self.retry_at
+    /// Places in the receive ring that open sessions will take: nothing else may.
+    pub(crate) fn reserved(&self) -> u32 {
+        self.sessions.descriptors()
     }
 
-    fn milliseconds(&mut self, now: Instant) -> u32 {
+    pub(super) fn milliseconds(&mut self, now: Instant) -> u32 {
         let epoch = *self.epoch.get_or_insert(now);
         now.saturating_duration_since(epoch).as_millis() as u32
     }
@@ -57,16 +51,16 @@ pub(super) struct Arrival<'a> {
 }
 
 impl Arrival<'_> {
-    fn headers(&self) -> &[u8] {
+    pub(super) fn headers(&self) -> &[u8] {
         &self.frame[..self.parsed.payload_offset]
     }
 
-    fn payload(&self) -> &[u8] {
+    pub(super) fn payload(&self) -> &[u8] {
         self.parsed.payload(self.frame)
     }
 
     /// Bytes without the frame's padding.
-    fn len(&self) -> u32 {
+    pub(super) fn len(&self) -> u32 {
         self.parsed.payload_offset as u32 + self.parsed.payload_len
     }
 }
@@ -76,11 +70,11 @@ type Flow<'a> = Option<FlowContext<'a>>;
 
 /// One queue of a function, with what of the function it needs.
 pub(super) struct Host<'a> {
-    queue: &'a mut Queue,
-    regions: &'a mut DeviceRegions,
-    counters: &'a mut Counters,
+    pub(super) queue: &'a mut Queue,
+    pub(super) regions: &'a mut DeviceRegions,
+    pub(super) counters: &'a mut Counters,
     small_bytes: u32,
-    large_bytes: u32,
+    pub(super) large_bytes: u32,
 }
 
 impl<'a> Host<'a> {
@@ -135,9 +129,17 @@ impl<'a> Host<'a> {
         }
         let parsed = arrival.parsed;
         let concerned = parsed.payload_len > 0 && !parsed.tcp.flags.intersects(NO_STREAM_DATA);
-        let mut flow: Flow<'_> = slot
+        let found = slot
             .filter(|_| concerned)
             .and_then(|slot| contexts.receive(slot, self.counters));
+        let mut flow: Flow<'_> = match found {
+            Some(Found::Placing(mut flow)) => {
+                self.deliver_placing(now, arrival, &mut flow);
+                return;
+            }
+            Some(Found::Tls(flow)) => Some(flow),
+            None => None,
+        };
         if let Some(session) = self.queue.receive.sessions.find(arrival.hash, &parsed.flow) {
             if self.can_append(session, arrival, &flow) {
                 self.append(session, arrival, &mut flow);
@@ -153,26 +155,40 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Ends all sessions and shows the host what has come.
-    pub(super) fn flush(&mut self, now: Instant) {
-        self.drain_backlog();
-        while let Some(session) = self.queue.receive.sessions.take_any() {
-            self.end(session);
+    /// Ends all sessions and shows the host what has come, and what was completed. False when some of that waits for room.
+    pub(super) fn flush(&mut self) -> bool {
+        while let Some(at) = self.queue.receive.sessions.any() {
+            self.end_session(at);
         }
-        let waiting = !self.queue.receive.backlog.is_empty();
-        self.queue.receive.retry_at = waiting.then(|| now + RETRY);
-        let rings = &mut self.queue.rings;
+        let Queue {
+            rings, completions, ..
+        } = &mut *self.queue;
+        completions.flush(rings, 0, self.counters);
         rings.small.publish();
         rings.large.publish();
         rings.recv.publish();
+        completions.is_empty()
+    }
+
+    /// Shows the host all that was placed for a context.
+    pub(super) fn show_placed(&mut self, context: ContextId) {
+        let placed = self.queue.receive.sessions.have_placed();
+        for at in (0..SESSIONS).filter(|_| placed) {
+            let sessions = &self.queue.receive.sessions;
+            let its = sessions
+                .get(at)
+                .is_some_and(|session| session.context == Some(context));
+            if its && !sessions.placed(at).is_empty() {
+                self.end_session(at);
+            }
+        }
+        self.queue.rings.recv.publish();
     }
 
     /// Whether the ring takes a packet, a request, and all that is open.
     fn has_room(&mut self) -> bool {
-        self.drain_backlog();
-        let needed = self.queue.receive.sessions.open() + 2;
-        let backlogged = !self.queue.receive.backlog.is_empty();
-        if backlogged || self.queue.rings.recv.free(needed) < needed {
+        let needed = self.queue.receive.reserved() + 2;
+        if self.queue.rings.recv.free(needed) < needed {
             self.counters.rx_ring_full += 1;
             return false;
         }
@@ -188,16 +204,17 @@ impl<'a> Host<'a> {
         let expected = flow
             .as_ref()
             .is_some_and(|flow| flow.context.recovery.expects(arrival.parsed.tcp.seq));
-        let same = open.context == flow.as_ref().map(|flow| flow.id) && open.offloaded == expected;
+        let same =
+            open.context == flow.as_ref().map(|flow| flow.id) && open.result.offloaded == expected;
         if !same || !open.accepts(arrival.parsed, arrival.frame) {
             return false;
         }
-        let needed = open.total() + arrival.parsed.payload_len;
+        let needed = open.used() + arrival.parsed.payload_len;
         open.buffer.len >= needed || self.move_to_large(session, needed)
     }
 
     /// Moves a session that has outgrown its small buffer to a large one.
-    fn move_to_large(&mut self, session: usize, needed: u32) -> bool {
+    pub(super) fn move_to_large(&mut self, session: usize, needed: u32) -> bool {
         let state = &mut self.queue.receive;
         let Some(open) = state.sessions.get_mut(session) else {
             return false;
@@ -213,11 +230,11 @@ impl<'a> Host<'a> {
             return false;
         };
         let from = (open.buffer, 0);
-        if buffers::copy(self.regions, from, (large, 0), open.total()).is_none() {
+        if buffers::copy(self.regions, from, (large, 0), open.used()).is_none() {
             return false;
         }
         let small = std::mem::replace(&mut open.buffer, large);
-        state.buffers.give_back(small);
+        state.buffers.give_back(small, self.large_bytes);
         true
     }
 
@@ -226,20 +243,16 @@ impl<'a> Host<'a> {
         let Some(open) = self.queue.receive.sessions.get_mut(at) else {
             return;
         };
-        let (buffer, end, offloaded) = (open.buffer, open.total(), open.offloaded);
+        let (buffer, end, offloaded) = (open.buffer, open.used(), open.result.offloaded);
         let Some(result) = self.process(arrival, flow, buffer, end) else {
             return;
         };
         if result == offloaded {
-            let last = self
-                .queue
-                .receive
-                .sessions
-                .get_mut(at)
-                .is_none_or(|open| open.append(arrival.parsed, arrival.segments));
-            self.counters.pcie_payload_rx += u64::from(arrival.parsed.payload_len);
-            self.queue.counters.rx_packets += 1;
-            self.queue.counters.rx_bytes += u64::from(arrival.len());
+            let last = self.queue.receive.sessions.get_mut(at).is_none_or(|open| {
+                let len = arrival.parsed.payload_len;
+                open.append(arrival.parsed, arrival.segments, len)
+            });
+            self.count_appended(arrival);
             if last {
                 self.end_session(at);
             }
@@ -259,7 +272,11 @@ impl<'a> Host<'a> {
             });
         if moved.is_some() {
             let context = flow.as_ref().map(|flow| flow.id);
-            self.begin_or_emit(arrival, own, context, result);
+            let result = OffloadResult {
+                offloaded: result,
+                digest_ok: false,
+            };
+            self.begin_or_emit(arrival, (own, payload_len), context, result, &[]);
         }
     }
 
@@ -278,7 +295,12 @@ impl<'a> Host<'a> {
         }
         let context = flow.as_ref().map(|flow| flow.id);
         if let Some(offloaded) = self.process(arrival, flow, buffer, headers.len() as u32) {
-            self.begin_or_emit(arrival, buffer, context, offloaded);
+            let result = OffloadResult {
+                offloaded,
+                digest_ok: false,
+            };
+            let stored = arrival.parsed.payload_len;
+            self.begin_or_emit(arrival, (buffer, stored), context, result, &[]);
         }
     }
 
@@ -296,7 +318,7 @@ impl<'a> Host<'a> {
             let verdict = match flow {
                 Some(FlowContext {
                     context, shared, ..
-                }) => context.recovery.receive(shared, seq, payload, output),
+                }) => context.recovery.receive(shared, seq, payload, Some(output)),
                 None => Verdict::Bypassed(Bypass::Empty),
             };
             if verdict != Verdict::Offloaded {
@@ -310,50 +332,56 @@ impl<'a> Host<'a> {
         Some(verdict == Verdict::Offloaded)
     }
 
-    /// Begins a session with a packet that is in its buffer, or passes it up when nothing may follow it.
-    fn begin_or_emit(
+    /// Begins a session with a packet that is in its buffer, with `stored` bytes of its payload, the others placed; or passes
+    /// it up when nothing may follow it.
+    pub(super) fn begin_or_emit(
         &mut self,
         arrival: &Arrival<'_>,
-        buffer: Slice,
+        (buffer, stored): (Slice, u32),
         context: Option<ContextId>,
-        offloaded: bool,
+        result: OffloadResult,
+        placed: &[Placed],
     ) {
         self.count_delivered(arrival.len());
         let arrived = Arrived {
             hash: arrival.hash,
             segments: arrival.segments,
             context,
-            offloaded,
+            result,
         };
         if lro::may_begin(arrival.parsed, arrival.frame) {
+            let at = self.queue.receive.sessions.next_place();
+            self.end_session(at);
+            let buffer = (buffer, stored);
             let session = Session::begin(arrival.parsed, arrival.frame, buffer, arrived);
-            if let Some(displaced) = self.queue.receive.sessions.add(session) {
-                self.end(displaced);
-            }
+            self.queue.receive.sessions.put(at, session);
+            self.queue.receive.sessions.add_placed(at, placed, 0);
             return;
         }
-        let len = arrival.len();
+        let header_len = arrival.parsed.payload_offset as u16;
+        let len = u32::from(header_len) + stored;
         self.emit(RecvDescriptor::Packet(Packet {
             buffer: Slice { len, ..buffer },
-            header_len: arrival.parsed.payload_offset as u16,
+            header_len,
             payload_len: arrival.parsed.payload_len,
             segments: arrival.segments.min(u32::from(u16::MAX)) as u16,
             context,
-            offloaded,
-            digest_ok: false,
-            placed: 0,
+            offloaded: result.offloaded,
+            digest_ok: result.digest_ok,
+            placed: placed.len() as u16,
             checksum_ok: true,
             hash: arrival.hash as u32,
         }));
-    }
-
-    fn end_session(&mut self, at: usize) {
-        if let Some(session) = self.queue.receive.sessions.take(at) {
-            self.end(session);
+        for part in placed {
+            self.emit(part.descriptor());
         }
     }
 
-    fn end(&mut self, mut session: Session) {
+    /// Passes a session up, if there is one at this place.
+    pub(super) fn end_session(&mut self, at: usize) {
+        let Some(mut session) = self.queue.receive.sessions.take(at) else {
+            return;
+        };
         if session.is_merged() {
             let buffer = session.buffer;
             let headers = session.merged_headers();
@@ -363,7 +391,12 @@ impl<'a> Host<'a> {
             self.counters.rx_lro_packets += 1;
             self.counters.rx_lro_bytes += u64::from(session.total() - len);
         }
-        self.emit(RecvDescriptor::Packet(session.packet()));
+        let placed = self.queue.receive.sessions.placed(at).len();
+        self.emit(RecvDescriptor::Packet(session.packet(placed as u16)));
+        for n in 0..placed {
+            let part = self.queue.receive.sessions.placed(at)[n];
+            self.emit(part.descriptor());
+        }
     }
 
     /// Sends the context's resync request, if one is due.
@@ -383,29 +416,15 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn emit(&mut self, descriptor: RecvDescriptor) {
+    /// Writes a descriptor, for which there is room: [`has_room`](Self::has_room) has seen to it, and what sessions need is
+    /// reserved.
+    pub(super) fn emit(&mut self, descriptor: RecvDescriptor) {
         self.counters.pcie_descriptors += DESCRIPTOR_BYTES;
-        let state = &mut self.queue.receive;
-        if state.backlog.is_empty() && self.queue.rings.recv.push(descriptor) {
-            return;
-        }
-        if state.backlog.capacity() == 0 {
-            state.backlog.reserve_exact(SESSIONS + 2);
-        }
-        state.backlog.push_back(descriptor);
+        let pushed = self.queue.rings.recv.push(descriptor);
+        debug_assert!(pushed, "room was reserved");
     }
 
-    fn drain_backlog(&mut self) {
-        let state = &mut self.queue.receive;
-        while let Some(descriptor) = state.backlog.front() {
-            if !self.queue.rings.recv.push(*descriptor) {
-                return;
-            }
-            state.backlog.pop_front();
-        }
-    }
-
-    fn take_buffer(&mut self, bytes: u32) -> Option<Slice> {
+    pub(super) fn take_buffer(&mut self, bytes: u32) -> Option<Slice> {
         let rings = &mut self.queue.rings;
         self.queue
             .receive
@@ -413,7 +432,7 @@ impl<'a> Host<'a> {
             .take(rings, self.regions, self.small_bytes, bytes, self.counters)
     }
 
-    fn write<R>(
+    pub(super) fn write<R>(
         &mut self,
         buffer: Slice,
         at: u32,
@@ -425,6 +444,12 @@ impl<'a> Host<'a> {
             self.counters.rx_bad_buffer += 1;
         }
         written
+    }
+
+    pub(super) fn count_appended(&mut self, arrival: &Arrival<'_>) {
+        self.counters.pcie_payload_rx += u64::from(arrival.parsed.payload_len);
+        self.queue.counters.rx_packets += 1;
+        self.queue.counters.rx_bytes += u64::from(arrival.len());
     }
 
     fn count_delivered(&mut self, len: u32) {

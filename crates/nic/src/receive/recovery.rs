@@ -18,21 +18,29 @@
 //! come?* is the engine's affair: it wants them in sequence, and with [`Order::Any`] it takes zeros for what is missing
 //! inside a message, which stays [open](super::open) for what comes late.
 //!
+//! A third one is [where data belong](super::placing). For protocols that have an answer, bytes whose message and place in
+//! it are known are placed, whether their message's check will hold or not: in sequence, behind a gap up to the next
+//! header, and late into open messages.
+//!
 //! Invariants:
 //! - A byte is transformed for the host at most once, and its message's check covers exactly that byte. So a message all
 //!   of whose packets were offloaded is authentic.
 //! - Nothing is transformed for the host on the word of the L5 software alone: after a confirmation one whole message must
 //!   pass its check, undelivered, before packets are offloaded again. A wrong answer costs time, never correctness.
+//!   (Where placement is what counts, the check of each message is all that vouches for it, and is not waited for.)
+//! - A byte is placed at most once, and none that may have been seen before: what a duplicate brings, TCP drops.
 //!
 //! Cost in step, beside the engine: ≤ 40 cycles per packet.
 
 mod in_step;
 mod out_of_step;
+mod placement;
 
 use l5p::{AnyOrder, Walker};
 use wire::SeqNum;
 
 use super::open::{OpenMessages, OpenPool};
+use super::placing::Placing;
 use super::search::{Scanner, Tracker};
 use in_step::Followed;
 use out_of_step::REQUEST_BURST;
@@ -93,8 +101,9 @@ pub enum Answer {
 
 /// The state of one receive context.
 #[derive(Debug)]
-pub struct Recovery<L: AnyOrder> {
+pub struct Recovery<L: AnyOrder, P: Placing = ()> {
     engine: L,
+    pub(crate) placer: P,
     /// The position in the stream of messages at `tcpsn`.
     walker: Walker<L::Header>,
     /// The frontier: the next byte in sequence.
@@ -106,7 +115,7 @@ pub struct Recovery<L: AnyOrder> {
     chained: bool,
     /// A message of this chain has passed its check, or the chain began where the L5 software created it.
     proven: bool,
-    open: OpenMessages<L::Message>,
+    open: OpenMessages<L::Message, P::Claim>,
     /// Bytes of the message at the frontier were missing.
     gapped: bool,
     /// Saved up for resync requests.
@@ -119,19 +128,25 @@ pub struct Recovery<L: AnyOrder> {
 
 /// What the contexts of a NIC have in common.
 #[derive(Debug)]
-pub(crate) struct Shared<M> {
-    pool: OpenPool<M>,
+pub(crate) struct Shared<M, P: Placing = ()> {
+    pool: OpenPool<M, P::Claim>,
     order: Order,
+    /// What was placed of the packet that came last.
+    pub(crate) placed: P::List,
+    /// Where that packet begins.
+    packet: SeqNum,
     /// What happened since the caller took it last.
     pub(crate) counts: Counts,
 }
 
-impl<M> Shared<M> {
+impl<M, P: Placing> Shared<M, P> {
     /// For contexts that take packets in this order; so many of them may have missing bytes at a time.
     pub(crate) fn new(order: Order, contexts: u32) -> Self {
         Self {
             pool: OpenPool::new(contexts),
             order,
+            placed: P::List::default(),
+            packet: SeqNum(0),
             counts: Counts::default(),
         }
     }
@@ -180,11 +195,12 @@ fn ticks(now_ms: u32) -> u16 {
     (now_ms / TICK_MS) as u16
 }
 
-impl<L: AnyOrder> Recovery<L> {
+impl<L: AnyOrder, P: Placing> Recovery<L, P> {
     /// A context whose next message, number `index`, begins at `tcpsn` (`l5o_create`).
-    pub fn new(engine: L, tcpsn: SeqNum, index: u64) -> Self {
+    pub fn new(engine: L, placer: P, tcpsn: SeqNum, index: u64) -> Self {
         Self {
             engine,
+            placer,
             walker: Walker::new(index),
             tcpsn,
             newest: tcpsn,
@@ -199,14 +215,19 @@ impl<L: AnyOrder> Recovery<L> {
         }
     }
 
-    /// Takes the payload of a packet, which begins at `seq`, and transforms it into `output`, of the same length, if it can.
+    /// Takes the payload of a packet, which begins at `seq`, and transforms it into `output`, of the same length, if it can
+    /// and somebody wants it. What is to be placed of it is in [`Shared::placed`] then.
     pub(crate) fn receive(
         &mut self,
-        shared: &mut Shared<L::Message>,
+        shared: &mut Shared<L::Message, P>,
         seq: SeqNum,
         payload: &[u8],
-        output: &mut [u8],
+        output: Option<&mut [u8]>,
     ) -> Verdict {
+        if P::PLACES {
+            P::clear(&mut shared.placed);
+            shared.packet = seq;
+        }
         if payload.is_empty() {
             return Verdict::Bypassed(Bypass::Empty);
         }
@@ -219,8 +240,11 @@ impl<L: AnyOrder> Recovery<L> {
         } else {
             Followed::Beyond
         };
+        if P::PLACES && seq.after(self.tcpsn) {
+            self.note_seen(seq);
+        }
         let verdict = match followed {
-            Followed::Placed(verdict) => {
+            Followed::InStep(verdict) => {
                 self.see(end);
                 self.settle(shared);
                 verdict
@@ -235,6 +259,9 @@ impl<L: AnyOrder> Recovery<L> {
             }
         };
         self.drop_distant(shared);
+        if P::PLACES && verdict == Verdict::Bypassed(Bypass::Failed) {
+            P::clear(&mut shared.placed);
+        }
         verdict
     }
 
@@ -258,7 +285,7 @@ impl<L: AnyOrder> Recovery<L> {
     /// Takes an answer of the L5 software (`l5o_resync_rx_resp`): whether a message, number `index`, begins at `tcpsn`.
     pub(crate) fn answer(
         &mut self,
-        shared: &mut Shared<L::Message>,
+        shared: &mut Shared<L::Message, P>,
         tcpsn: SeqNum,
         confirmed: bool,
         index: u64,
@@ -277,14 +304,14 @@ impl<L: AnyOrder> Recovery<L> {
         if self.chained {
             self.give_up_message(shared);
         }
-        self.proven = false;
+        self.proven = P::PLACES;
         self.unchecked = 0;
         self.resume(&tracker, index);
         Answer::Resumed
     }
 
     /// Gives back what it holds of the shared, at the context's end.
-    pub(crate) fn release(&mut self, shared: &mut Shared<L::Message>) {
+    pub(crate) fn release(&mut self, shared: &mut Shared<L::Message, P>) {
         self.open.clear(&mut shared.pool);
     }
 

@@ -2,5 +2,6 @@
 
 mod merging;
 mod offload;
+mod placement;
 mod refusals;
 mod rig;

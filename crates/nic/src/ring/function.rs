@@ -35,6 +35,9 @@ pub struct FunctionConfig {
     pub large_bytes: u32,
     /// Contexts, of both directions together.
     pub contexts: u32,
+    /// Tags of all receive contexts that place data, together: each counts as many as it has commands. The device has 4 bytes
+    /// for each, and 272 while one is mapped.
+    pub tags: u32,
 }
 
 impl FunctionConfig {
@@ -50,6 +53,7 @@ impl FunctionConfig {
             small_bytes: 2048,
             large_bytes: 65_536 + 2048,
             contexts: 1 << 18,
+            tags: 1 << 16,
         }
     }
 }

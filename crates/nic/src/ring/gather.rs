@@ -1,6 +1,6 @@
 //! The list of memory slices that a descriptor and its continuations name.
 
-use super::region::{RegionId, Slice};
+use super::region::Slice;
 
 /// Most continuation slots that may follow one descriptor. A claim of more is an error, so that a
 /// descriptor can never keep the device reading.
@@ -32,11 +32,7 @@ pub(crate) struct Gather {
 
 impl Gather {
     pub(crate) const EMPTY: Gather = Gather {
-        slices: [Slice {
-            offset: 0,
-            len: 0,
-            region: RegionId(0),
-        }; MAX_RECOVER_SLICES],
+        slices: [Slice::NOTHING; MAX_RECOVER_SLICES],
         count: 0,
     };
 

@@ -49,7 +49,7 @@ pub use send::{
 };
 
 pub(crate) use command::{
-    BadDescriptor, Command, CreateContext, Protocols, Recover, ResyncResponse, Send,
+    BadDescriptor, Command, CreateContext, Protocols, Recover, ResyncResponse, RrState, Send,
 };
 pub(crate) use function::DeviceQueue;
 pub(crate) use gather::Gather;

@@ -29,6 +29,13 @@ impl Slice {
     /// Words that a slice takes in a descriptor.
     pub(super) const WORDS: usize = 2;
 
+    /// Of no bytes.
+    pub(crate) const NOTHING: Slice = Slice {
+        offset: 0,
+        len: 0,
+        region: RegionId(0),
+    };
+
     pub(super) fn to_words(self) -> [u64; 2] {
         [
             self.offset,

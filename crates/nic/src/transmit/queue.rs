@@ -8,7 +8,8 @@ use crate::frame::FrameMeta;
 use crate::function::{Function, Queue};
 use crate::receive;
 use crate::ring::{
-    BadDescriptor, Command, ContextId, CreateContext, Direction, ErrorCode, Gather, Recover, Send,
+    BadDescriptor, Command, ContextId, CreateContext, Direction, ErrorCode, Gather, MAX_RR_SLICES,
+    Recover, Send, Slice,
 };
 
 use super::context::TransmitContext;
@@ -98,9 +99,11 @@ pub(super) fn publish(function: &mut Function, queue: usize) {
         rings,
         completions,
         transmit,
+        receive,
         ..
     } = &mut function.queues[queue];
-    if !completions.is_empty() && completions.flush(rings, &mut function.counters) {
+    let reserved = receive.reserved();
+    if !completions.is_empty() && completions.flush(rings, reserved, &mut function.counters) {
         rings.recv.publish();
     }
     match &transmit.job {
@@ -150,11 +153,18 @@ fn descriptor(
         Command::Resync(response) => receive::resync_response(offloads, function, &response)
             .map(|()| COMMAND_COST)
             .map_err(|error| refuse(Some(response.context), response.tcpsn, error)),
-        Command::AddRr(state) | Command::DelRr(state) => Err(refuse(
-            Some(state.context),
-            SeqNum(state.tag.into()),
-            ErrorCode::Unsupported,
-        )),
+        Command::AddRr(state) => {
+            let mut slices = [Slice::NOTHING; MAX_RR_SLICES];
+            let gathered = function.queues[queue].transmit.gather.slices();
+            let slices = &mut slices[..gathered.len().min(MAX_RR_SLICES)];
+            slices.copy_from_slice(&gathered[..slices.len()]);
+            receive::add_rr_state(offloads, function, state, slices)
+                .map(|()| COMMAND_COST)
+                .map_err(|error| refuse(Some(state.context), SeqNum(state.tag.into()), error))
+        }
+        Command::DelRr(state) => receive::del_rr_state(offloads, function, state)
+            .map(|()| COMMAND_COST)
+            .map_err(|error| refuse(Some(state.context), SeqNum(state.tag.into()), error)),
     };
     done.map(|cost| Some(Progress::Command { cost }))
 }
@@ -265,6 +275,9 @@ fn destroy(
         }
         Some((slot, Context::Receive(context))) => {
             receive::destroyed(offloads, function, slot, context);
+        }
+        Some((slot, Context::Placing(context))) => {
+            receive::placing_destroyed(offloads, function, (slot, id), context);
         }
     }
     Ok(COMMAND_COST)

@@ -44,10 +44,14 @@ proptest! {
 #[test]
 fn the_oldest_message_gives_way() {
     let mut pool = OpenPool::new(1);
-    let mut open = OpenMessages::<u64>::new();
+    let mut open = OpenMessages::<u64, ()>::new();
     let first = SeqNum(u32::MAX - 150);
     for n in 0..5 {
-        assert!(open.miss(&mut pool, (first + 100 * n, 100), (50, 100), || Some(0)));
+        assert!(
+            open.miss(&mut pool, (first + 100 * n, 100), (50, 100), None, || Some(
+                0
+            ))
+        );
     }
     assert!(!open.awaits(first + 50, 50), "the oldest");
     for n in 1..5 {
@@ -63,12 +67,12 @@ fn the_oldest_message_gives_way() {
 #[test]
 fn an_exhausted_pool_refuses_until_memory_comes_back() {
     let mut pool = OpenPool::new(1);
-    let mut one = OpenMessages::<u64>::new();
-    let mut two = OpenMessages::<u64>::new();
-    assert!(one.miss(&mut pool, (SeqNum(0), 100), (50, 100), || Some(0)));
-    assert!(!two.miss(&mut pool, (SeqNum(0), 100), (50, 100), || Some(0)));
+    let mut one = OpenMessages::<u64, ()>::new();
+    let mut two = OpenMessages::<u64, ()>::new();
+    assert!(one.miss(&mut pool, (SeqNum(0), 100), (50, 100), None, || Some(0)));
+    assert!(!two.miss(&mut pool, (SeqNum(0), 100), (50, 100), None, || Some(0)));
     one.close(&mut pool, SeqNum(0));
-    assert!(two.miss(&mut pool, (SeqNum(0), 100), (50, 100), || Some(0)));
+    assert!(two.miss(&mut pool, (SeqNum(0), 100), (50, 100), None, || Some(0)));
 }
 
 #[test]
@@ -77,10 +81,10 @@ fn a_late_packet_may_end_one_message_and_begin_in_another() {
     let wire = messages.concat();
     let mut engine = Toy::new(9, true);
     let mut pool = OpenPool::new(1);
-    let mut open = OpenMessages::new();
+    let mut open = OpenMessages::<u64, ()>::new();
     for (n, message) in messages.iter().enumerate() {
         let start = SeqNum(112 * n as u32);
-        assert!(open.miss(&mut pool, (start, 112), (4, 112), || Some(n as u64)));
+        assert!(open.miss(&mut pool, (start, 112), (4, 112), None, || Some(n as u64)));
         engine.start(n as u64, &message[..4]);
         engine.transform(4, &[0; 108], &mut [0; 108]);
         assert_eq!(engine.finish(), Integrity::Bad);
@@ -99,7 +103,13 @@ fn a_late_packet_may_end_one_message_and_begin_in_another() {
         let mut output = vec![0; to - from];
         let seq = SeqNum(from as u32);
         assert!(open.awaits(seq, (to - from) as u32));
-        let integrity = open.fill(&mut pool, &mut engine, seq, &wire[from..to], &mut output);
+        let integrity = open.fill(
+            &mut pool,
+            &mut engine,
+            (seq, &wire[from..to]),
+            Some(&mut output),
+            |_, _, _| unreachable!("no claims"),
+        );
         let complete = from == 4 || from == 116;
         assert_eq!(integrity, complete.then_some(Integrity::Good));
         assert_eq!(output, opened[from..to]);

@@ -4,6 +4,7 @@ use l5p::{AnyOrder, Integrity, Walker};
 use wire::SeqNum;
 
 use super::super::open::Streamed;
+use super::super::placing::Placing;
 use super::super::search::MAX_MESSAGE;
 use super::{Bypass, Order, Recovery, Shared, Verdict};
 
@@ -13,8 +14,8 @@ pub(super) const MAX_UNCHECKED: u8 = u8::MAX;
 
 /// Where a packet lies as seen from the frontier.
 pub(super) enum Followed {
-    /// It could be placed.
-    Placed(Verdict),
+    /// It has a place in the chain.
+    InStep(Verdict),
     /// A header before it is missing.
     Beyond,
     /// It was in step, and turned out wrong.
@@ -30,58 +31,72 @@ enum Leap {
     Beyond,
 }
 
-impl<L: AnyOrder> Recovery<L> {
+impl<L: AnyOrder, P: Placing> Recovery<L, P> {
     /// Places a packet by the chain of messages that is known.
     pub(super) fn follow(
         &mut self,
-        shared: &mut Shared<L::Message>,
+        shared: &mut Shared<L::Message, P>,
         seq: SeqNum,
         payload: &[u8],
-        output: &mut [u8],
+        output: Option<&mut [u8]>,
     ) -> Followed {
         let end = seq + payload.len() as u32;
         if seq.after(self.tcpsn) {
             match self.leap(shared, seq, end) {
                 Leap::Done => {}
-                Leap::Ignored => return Followed::Placed(Verdict::Bypassed(Bypass::Gap)),
+                Leap::Ignored => return Followed::InStep(Verdict::Bypassed(Bypass::Gap)),
                 Leap::Beyond => return Followed::Beyond,
             }
         }
         let late = payload.len().min(seq.distance_to(self.tcpsn) as usize);
         let late_awaited = late == 0 || self.open.awaits(seq, late as u32);
+        if P::PLACES && !late_awaited {
+            self.open.forgo_claims(seq, late as u32);
+        }
         if late == payload.len() && !late_awaited {
-            return Followed::Placed(Verdict::Bypassed(Bypass::Past));
+            return Followed::InStep(Verdict::Bypassed(Bypass::Past));
         }
         let (before, fresh) = payload.split_at(late);
         let fresh_is_checked = self.proven && !self.has_given_up_message();
         if !late_awaited || !(fresh_is_checked || fresh.is_empty()) {
+            if P::PLACES {
+                self.open.forgo_claims(seq, late as u32);
+            }
             return match self.advance(shared, fresh, None) {
-                Integrity::Good => Followed::Placed(Verdict::Bypassed(Bypass::Absorbed)),
+                Integrity::Good => Followed::InStep(Verdict::Bypassed(Bypass::Absorbed)),
                 Integrity::Bad => Followed::Derailed,
             };
         }
-        let (output_before, output_fresh) = output.split_at_mut(late);
+        let (output_before, output_fresh) = match output {
+            Some(output) => {
+                let (before, fresh) = output.split_at_mut(late);
+                (Some(before), Some(fresh))
+            }
+            None => (None, None),
+        };
         let mut integrity = Integrity::Good;
         if late > 0 {
+            let placer = &mut self.placer;
+            let placed = &mut shared.placed;
             let completed = self.open.fill(
                 &mut shared.pool,
                 &mut self.engine,
-                seq,
-                before,
+                (seq, before),
                 output_before,
+                |claim, range, at| placer.place(placed, claim, range, at),
             );
             self.note_checked(completed == Some(Integrity::Good));
             integrity = completed.unwrap_or(Integrity::Good);
         }
-        if !fresh.is_empty() && self.advance(shared, fresh, Some(output_fresh)) == Integrity::Bad {
+        if !fresh.is_empty() && self.advance(shared, fresh, output_fresh) == Integrity::Bad {
             return Followed::Derailed;
         }
         match integrity {
             Integrity::Good => {
                 shared.counts.late += u32::from(late > 0);
-                Followed::Placed(Verdict::Offloaded)
+                Followed::InStep(Verdict::Offloaded)
             }
-            Integrity::Bad => Followed::Placed(Verdict::Bypassed(Bypass::Failed)),
+            Integrity::Bad => Followed::InStep(Verdict::Bypassed(Bypass::Failed)),
         }
     }
 
@@ -89,7 +104,7 @@ impl<L: AnyOrder> Recovery<L> {
     /// or a header is none.
     fn advance(
         &mut self,
-        shared: &mut Shared<L::Message>,
+        shared: &mut Shared<L::Message, P>,
         fresh: &[u8],
         mut output: Option<&mut [u8]>,
     ) -> Integrity {
@@ -107,7 +122,7 @@ impl<L: AnyOrder> Recovery<L> {
                 }
                 None => None,
             };
-            self.walk(first, output_first);
+            self.walk(shared, first, output_first);
             if first.len() == rest && self.end_gapped(shared) == Integrity::Bad {
                 return Integrity::Bad;
             }
@@ -115,12 +130,20 @@ impl<L: AnyOrder> Recovery<L> {
         if fresh.is_empty() {
             return Integrity::Good;
         }
-        let integrity = self.walk(fresh, output);
+        let integrity = self.walk(shared, fresh, output);
         integrity.unwrap_or(Integrity::Bad)
     }
 
     /// Advances walker, engine and frontier. `None` when a header is none; else whether all checks held.
-    fn walk(&mut self, bytes: &[u8], output: Option<&mut [u8]>) -> Option<Integrity> {
+    fn walk(
+        &mut self,
+        shared: &mut Shared<L::Message, P>,
+        bytes: &[u8],
+        output: Option<&mut [u8]>,
+    ) -> Option<Integrity> {
+        if P::PLACES {
+            return self.walk_placing(shared, bytes);
+        }
         let walked = match output {
             Some(output) => self.walker.advance(&mut self.engine, bytes, output),
             None => self.walker.absorb(&mut self.engine, bytes),
@@ -133,7 +156,7 @@ impl<L: AnyOrder> Recovery<L> {
     }
 
     /// The engine has reached the end of a message of which bytes were missing.
-    fn end_gapped(&mut self, shared: &mut Shared<L::Message>) -> Integrity {
+    fn end_gapped(&mut self, shared: &mut Shared<L::Message, P>) -> Integrity {
         self.gapped = false;
         // A message has at least one byte, and its number is its start's here.
         let last_byte = self.tcpsn - 1;
@@ -153,7 +176,7 @@ impl<L: AnyOrder> Recovery<L> {
     }
 
     /// Bytes are missing between the frontier and a packet: moves the frontier on, up to the next header at most.
-    fn leap(&mut self, shared: &mut Shared<L::Message>, seq: SeqNum, end: SeqNum) -> Leap {
+    fn leap(&mut self, shared: &mut Shared<L::Message, P>, seq: SeqNum, end: SeqNum) -> Leap {
         let rest = match self.walker.to_next_header() {
             Some(rest) if 0 < rest && rest <= MAX_MESSAGE => rest,
             _ => return Leap::Beyond,
@@ -163,6 +186,9 @@ impl<L: AnyOrder> Recovery<L> {
         }
         let next_header = self.tcpsn + rest;
         let skipped = self.skip(shared, self.tcpsn.distance_to(seq.min(next_header)), rest);
+        if P::PLACES && !skipped {
+            self.place_ahead(shared, seq, end.min(next_header));
+        }
         if seq.after(next_header) {
             return Leap::Beyond;
         }
@@ -174,6 +200,7 @@ impl<L: AnyOrder> Recovery<L> {
         }
         self.unchecked += u8::from(!self.gapped);
         self.give_up_message(shared);
+        self.placer.end();
         self.walker = Walker::new(self.walker.index().wrapping_add(1));
         self.tcpsn = next_header;
         shared.counts.leaps += 1;
@@ -182,17 +209,19 @@ impl<L: AnyOrder> Recovery<L> {
 
     /// Notes that the next `missing` bytes, of the `rest` of the message at the frontier, are missing, and goes on
     /// behind them.
-    fn skip(&mut self, shared: &mut Shared<L::Message>, missing: u32, rest: u32) -> bool {
+    fn skip(&mut self, shared: &mut Shared<L::Message, P>, missing: u32, rest: u32) -> bool {
         if shared.order == Order::Sequence || !self.proven || missing > L::MAX_GAP {
             return false;
         }
         let offset = self.walker.offset();
         let len = offset + rest;
+        let claim = self.placer.claim().filter(|_| self.is_unseen(missing));
         let engine = &mut self.engine;
         let noted = self.open.miss(
             &mut shared.pool,
             (self.tcpsn - offset, len),
             (offset, offset + missing),
+            claim,
             || engine.message(offset, len),
         );
         if !noted {
@@ -204,6 +233,7 @@ impl<L: AnyOrder> Recovery<L> {
         self.walker.pass_missing(&mut self.engine, missing);
         self.tcpsn += missing;
         if missing == rest {
+            self.placer.end();
             self.end_gapped(shared);
         }
         true
@@ -215,7 +245,7 @@ impl<L: AnyOrder> Recovery<L> {
     }
 
     /// The rest of the message at the frontier is not awaited any more.
-    pub(super) fn give_up_message(&mut self, shared: &mut Shared<L::Message>) {
+    pub(super) fn give_up_message(&mut self, shared: &mut Shared<L::Message, P>) {
         if self.gapped {
             self.gapped = false;
             self.open

@@ -3,6 +3,7 @@
 use l5p::{AnyOrder, Walker};
 use wire::SeqNum;
 
+use super::super::placing::Placing;
 use super::super::search::{Lost, MAX_MESSAGE, Scanner, Tracker};
 use super::{Asked, MAX_JUMP, Order, Phase, Recovery, Shared};
 
@@ -19,7 +20,7 @@ const REQUEST_COST: u16 = (BYTES_PER_REQUEST / BYTES_PER_CREDIT) as u16;
 /// Most credit that may be saved up.
 pub(super) const REQUEST_BURST: u16 = 16 * REQUEST_COST;
 
-impl<L: AnyOrder> Recovery<L> {
+impl<L: AnyOrder, P: Placing> Recovery<L, P> {
     pub(super) fn see(&mut self, end: SeqNum) {
         if end.after(self.newest) {
             let earned = (self.newest.distance_to(end) / BYTES_PER_CREDIT).max(1);
@@ -30,7 +31,7 @@ impl<L: AnyOrder> Recovery<L> {
     }
 
     /// After the frontier has moved: is the NIC back in step with the newest data?
-    pub(super) fn settle(&mut self, shared: &mut Shared<L::Message>) {
+    pub(super) fn settle(&mut self, shared: &mut Shared<L::Message, P>) {
         if self.is_in_step() {
             return;
         }
@@ -67,6 +68,7 @@ impl<L: AnyOrder> Recovery<L> {
         self.tcpsn = tracker.next();
         self.chained = true;
         self.phase = Phase::InStep;
+        self.placer.end();
         // The tracker found nothing in these bytes that contradicts a header.
         if self
             .walker
@@ -75,11 +77,17 @@ impl<L: AnyOrder> Recovery<L> {
         {
             self.tcpsn += tracker.partial().len() as u32;
         }
+        self.placer.set_seen_from(self.tcpsn);
     }
 
     /// A packet in step was not what it had to be: nothing that was known of the stream counts any longer. Its own bytes may
     /// hold the next header.
-    pub(super) fn derail(&mut self, shared: &mut Shared<L::Message>, seq: SeqNum, payload: &[u8]) {
+    pub(super) fn derail(
+        &mut self,
+        shared: &mut Shared<L::Message, P>,
+        seq: SeqNum,
+        payload: &[u8],
+    ) {
         self.lose_chain(shared);
         self.phase = Phase::Searching(Scanner::default());
         shared.counts.searches += 1;
@@ -89,7 +97,7 @@ impl<L: AnyOrder> Recovery<L> {
     /// Searches or tracks in what is new of a packet.
     pub(super) fn look_out(
         &mut self,
-        shared: &mut Shared<L::Message>,
+        shared: &mut Shared<L::Message, P>,
         seq: SeqNum,
         payload: &[u8],
     ) {
@@ -145,14 +153,15 @@ impl<L: AnyOrder> Recovery<L> {
     }
 
     /// Nothing that was known of the stream's messages counts any longer.
-    fn lose_chain(&mut self, shared: &mut Shared<L::Message>) {
+    fn lose_chain(&mut self, shared: &mut Shared<L::Message, P>) {
         self.chained = false;
         self.gapped = false;
+        self.placer.end();
         self.open.clear(&mut shared.pool);
     }
 
     /// Searches the next bytes of the stream until a guess holds to their end.
-    fn search(&mut self, shared: &mut Shared<L::Message>, mut start: SeqNum, mut bytes: &[u8]) {
+    fn search(&mut self, shared: &mut Shared<L::Message, P>, mut start: SeqNum, mut bytes: &[u8]) {
         loop {
             let Phase::Searching(scanner) = &mut self.phase else {
                 return;
@@ -182,7 +191,7 @@ impl<L: AnyOrder> Recovery<L> {
     }
 
     /// Forgets what is so far behind that sequence numbers would soon come around to it.
-    pub(super) fn drop_distant(&mut self, shared: &mut Shared<L::Message>) {
+    pub(super) fn drop_distant(&mut self, shared: &mut Shared<L::Message, P>) {
         if self.chained
             && self.tcpsn.before(self.newest)
             && self.tcpsn.distance_to(self.newest) > MAX_LAG

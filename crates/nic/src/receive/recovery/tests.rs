@@ -2,6 +2,7 @@
 
 mod figure8;
 mod hostile;
+mod pdus;
 mod properties;
 mod shares;
 
@@ -23,14 +24,14 @@ struct Context {
 impl Context {
     fn new(engine: Toy, tcpsn: SeqNum, order: Order) -> Self {
         Self {
-            recovery: Recovery::new(engine, tcpsn, 0),
+            recovery: Recovery::new(engine, (), tcpsn, 0),
             shared: Shared::new(order, 1),
         }
     }
 
     fn receive(&mut self, seq: SeqNum, payload: &[u8], output: &mut [u8]) -> Verdict {
         self.recovery
-            .receive(&mut self.shared, seq, payload, output)
+            .receive(&mut self.shared, seq, payload, Some(output))
     }
 
     fn answer(&mut self, tcpsn: SeqNum, confirmed: bool, index: u64) -> Answer {

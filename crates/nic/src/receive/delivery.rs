@@ -1,0 +1,219 @@
+//! Packets of flows whose data are placed: from the frame straight into the host's buffers, the rest one after the other
+//! into a receive buffer.
+//!
+//! Nothing is transformed, so that the context sees a packet before any of it is copied, and the packet goes where its result
+//! belongs at once.
+//!
+//! Cost target beside digests and copy: ≤ 250 cycles per packet. Nothing is allocated per packet.
+
+use std::time::Instant;
+
+use super::buffers;
+use super::placing::PlacedList;
+use super::queue::{Arrival, Host};
+use super::recovery::{Bypass, Counts, Verdict};
+use crate::context::PlacingFlow;
+use crate::lro::OffloadResult;
+use crate::ring::{RecvDescriptor, Slice};
+
+impl Host<'_> {
+    /// Delivers a segment with data; there is [room](Host::has_room) for its descriptor.
+    pub(super) fn deliver_placing(
+        &mut self,
+        now: Instant,
+        arrival: &Arrival<'_>,
+        flow: &mut PlacingFlow<'_>,
+    ) {
+        // Before the context sees it: what is dropped here must be missing there too.
+        let Some(own) = self.take_buffer(arrival.len()) else {
+            return;
+        };
+        let room = self.room_for_placed();
+        let payload = arrival.payload();
+        flow.shared.placed.set_limit(room);
+        let pdus = &mut flow.context.pdus;
+        let verdict = pdus.receive(flow.shared, arrival.parsed.tcp.seq, payload, None);
+        let placed = &mut flow.shared.placed;
+        self.place(payload, placed);
+        let result = OffloadResult {
+            offloaded: false,
+            digest_ok: flow.context.digests && verdict == Verdict::Offloaded,
+        };
+        self.count_pdus(arrival, verdict, placed, &mut flow.shared.counts);
+        if result.digest_ok {
+            self.counters.rx_nvmeotcp_digest_packets += u64::from(arrival.segments);
+            self.counters.rx_nvmeotcp_digest_bytes += u64::from(arrival.parsed.payload_len);
+        }
+        self.pass_up(arrival, flow, (own, payload), result);
+        self.ask_about_pdus(now, flow);
+    }
+
+    /// Parts that can be placed of the next packet, so that there is room for their descriptors.
+    fn room_for_placed(&mut self) -> u32 {
+        let taken = self.queue.receive.reserved() + 2;
+        let recv = &mut self.queue.rings.recv;
+        recv.free(taken + super::MAX_PLACED as u32) - taken
+    }
+
+    /// Writes what is to be placed of a payload to its place. What can't be written there, because the host has taken the
+    /// memory away, is not placed.
+    fn place(&mut self, payload: &[u8], placed: &mut PlacedList) {
+        let count = placed.len();
+        let regions = &*self.regions;
+        placed.keep_while(|part| {
+            let bytes = &payload[part.at as usize..part.end() as usize];
+            let region = regions.get(part.slice.region);
+            let written = region.and_then(|region| {
+                region.with_mut(part.slice.offset, part.slice.len, |to| {
+                    wire::bulk::copy(bytes, to);
+                })
+            });
+            written.is_some()
+        });
+        placed.refused += u32::from(placed.len() < count);
+    }
+
+    /// Passes a packet up: at the end of its flow's session, or in its own buffer.
+    fn pass_up(
+        &mut self,
+        arrival: &Arrival<'_>,
+        flow: &PlacingFlow<'_>,
+        (own, payload): (Slice, &[u8]),
+        result: OffloadResult,
+    ) {
+        let placed = &flow.shared.placed;
+        let stored = payload.len() as u32 - placed.bytes();
+        let sessions = &self.queue.receive.sessions;
+        if let Some(at) = sessions.find(arrival.hash, &arrival.parsed.flow) {
+            if self.takes(at, arrival, flow, (stored, result))
+                && self.append_stored(at, arrival, (payload, placed), stored)
+            {
+                self.queue.receive.buffers.give_back(own, self.large_bytes);
+                return;
+            }
+            self.end_session(at);
+        }
+        let headers = arrival.headers();
+        let header_len = headers.len() as u32;
+        let written = self.write(own, 0, header_len + stored, |to| {
+            let (to_headers, to_payload) = to.split_at_mut(headers.len());
+            to_headers.copy_from_slice(headers);
+            store(payload, placed, to_payload);
+        });
+        if written.is_some() {
+            let context = Some(flow.id);
+            self.begin_or_emit(arrival, (own, stored), context, result, placed.as_slice());
+        }
+    }
+
+    /// Whether a segment with this result goes to the end of a session, of whose buffer it takes `stored` bytes.
+    fn takes(
+        &mut self,
+        at: usize,
+        arrival: &Arrival<'_>,
+        flow: &PlacingFlow<'_>,
+        (stored, result): (u32, OffloadResult),
+    ) -> bool {
+        let sessions = &self.queue.receive.sessions;
+        let Some(open) = sessions.get(at) else {
+            return false;
+        };
+        let fits = open.context == Some(flow.id)
+            && open.result == result
+            && sessions.takes(at, flow.shared.placed.as_slice())
+            && open.accepts(arrival.parsed, arrival.frame);
+        let needed = open.used() + stored;
+        fits && (open.buffer.len >= needed || self.move_to_large(at, needed))
+    }
+
+    /// Appends a segment to a session that [takes](Self::takes) it.
+    fn append_stored(
+        &mut self,
+        at: usize,
+        arrival: &Arrival<'_>,
+        (payload, placed): (&[u8], &PlacedList),
+        stored: u32,
+    ) -> bool {
+        let Some(open) = self.queue.receive.sessions.get(at) else {
+            return false;
+        };
+        let (buffer, end, behind) = (open.buffer, open.used(), open.payload_len());
+        let written = buffers::write(self.regions, buffer, end, stored, |to| {
+            store(payload, placed, to);
+        });
+        if written.is_none() {
+            self.counters.rx_bad_buffer += 1;
+            return false;
+        }
+        let sessions = &mut self.queue.receive.sessions;
+        sessions.add_placed(at, placed.as_slice(), behind);
+        let last = sessions
+            .get_mut(at)
+            .is_none_or(|open| open.append(arrival.parsed, arrival.segments, stored));
+        self.count_appended(arrival);
+        if last {
+            self.end_session(at);
+        }
+        true
+    }
+
+    /// Sends the context's resync request, if one is due.
+    fn ask_about_pdus(&mut self, now: Instant, flow: &mut PlacingFlow<'_>) {
+        let pdus = &mut flow.context.pdus;
+        if pdus.is_in_step() {
+            return;
+        }
+        let now_ms = self.queue.receive.milliseconds(now);
+        if let Some(tcpsn) = pdus.due_request(now_ms) {
+            pdus.request_sent(now_ms);
+            self.counters.rx_nvmeotcp_resync += 1;
+            self.emit(RecvDescriptor::ResyncRequest {
+                context: flow.id,
+                tcpsn,
+                inner: None,
+            });
+        }
+    }
+
+    fn count_pdus(
+        &mut self,
+        arrival: &Arrival<'_>,
+        verdict: Verdict,
+        placed: &mut PlacedList,
+        counts: &mut Counts,
+    ) {
+        let counters = &mut *self.counters;
+        if placed.len() > 0 {
+            counters.rx_nvmeotcp_packets += u64::from(arrival.segments);
+            counters.rx_nvmeotcp_bytes += u64::from(placed.bytes());
+        }
+        counters.rx_nvmeotcp_drop += u64::from(std::mem::take(&mut placed.refused));
+        match verdict {
+            Verdict::Bypassed(Bypass::Failed) => counters.rx_nvmeotcp_digest_err += 1,
+            Verdict::Bypassed(Bypass::OutOfStep) => counters.rx_nvmeotcp_resync_pkt += 1,
+            Verdict::Offloaded | Verdict::Bypassed(_) => {}
+        }
+        let counts = std::mem::take(counts);
+        counters.rx_nvmeotcp_late_packets += u64::from(counts.late);
+        counters.rx_nvmeotcp_resumed += u64::from(counts.leaps);
+        counters.rx_nvmeotcp_resumed_late_header += u64::from(counts.late_headers);
+        counters.rx_nvmeotcp_resync_start += u64::from(counts.searches);
+        let unasked = counts.requests_skipped + counts.guesses_lost;
+        counters.rx_nvmeotcp_resync_skip += u64::from(unasked);
+    }
+}
+
+/// Copies what of a payload was not placed, one after the other.
+fn store(payload: &[u8], placed: &PlacedList, mut to: &mut [u8]) {
+    let mut from = 0;
+    let nothing_after = [(payload.len(), payload.len())];
+    let parts = placed.as_slice().iter();
+    let parts = parts.map(|part| (part.at as usize, part.end() as usize));
+    for (begin, end) in parts.chain(nothing_after) {
+        let bytes = &payload[from..begin];
+        let (now, rest) = to.split_at_mut(bytes.len());
+        wire::bulk::copy(bytes, now);
+        to = rest;
+        from = end;
+    }
+}

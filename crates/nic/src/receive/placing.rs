@@ -1,0 +1,244 @@
+//! What a [recovery](super::recovery) does with data that belong into the host's buffers.
+
+use l5p::Placement;
+use wire::SeqNum;
+
+use super::rr_table::{Claim, RrTable};
+use crate::ring::{RecvDescriptor, Slice};
+
+/// Ranges of memory that data of one packet can be placed in. What would need more stays in the packet.
+pub(crate) const MAX_PLACED: usize = 16;
+
+/// Placement, or none: then all of it is compiled away.
+pub(crate) trait Placing {
+    /// The right to place the data of one message.
+    type Claim: Copy;
+    /// What was placed of a packet.
+    type List: Default;
+    /// Whether there is any.
+    const PLACES: bool;
+
+    /// A message begins whose data belong there.
+    fn begin(&mut self, list: &mut Self::List, placement: Option<Placement>);
+
+    /// The claim of the message that has begun.
+    fn claim(&self) -> Option<Self::Claim>;
+
+    /// That message is over, or not known any more.
+    fn end(&mut self);
+
+    /// Bytes `from..to` of the message of this claim are the packet's from its byte `at` on: places those that are data.
+    fn place(&mut self, list: &mut Self::List, claim: &Self::Claim, range: (u32, u32), at: u32);
+
+    /// Nothing is placed of the packet after all.
+    fn clear(list: &mut Self::List);
+
+    /// From where on bytes beyond the frontier may have been seen, when some have been.
+    fn seen_from(&self) -> SeqNum;
+
+    /// Sets [`seen_from`](Self::seen_from).
+    fn set_seen_from(&mut self, seq: SeqNum);
+}
+
+/// For protocols whose data stay in the stream.
+impl Placing for () {
+    type Claim = std::convert::Infallible;
+    type List = ();
+    const PLACES: bool = false;
+
+    fn begin(&mut self, _list: &mut (), _placement: Option<Placement>) {}
+
+    fn claim(&self) -> Option<Self::Claim> {
+        None
+    }
+
+    fn end(&mut self) {}
+
+    fn place(&mut self, _: &mut (), _: &Self::Claim, _: (u32, u32), _: u32) {}
+
+    fn clear(_list: &mut ()) {}
+
+    fn seen_from(&self) -> SeqNum {
+        SeqNum(0)
+    }
+
+    fn set_seen_from(&mut self, _seq: SeqNum) {}
+}
+
+/// Places into the buffers that the host has mapped.
+#[derive(Debug)]
+pub(crate) struct Placer {
+    pub(crate) table: RrTable,
+    claim: Option<Claim>,
+    seen_from: SeqNum,
+}
+
+impl Placer {
+    /// For tags below `tags`; no buffer is mapped yet.
+    pub(crate) fn new(tags: u16) -> Placer {
+        Placer {
+            table: RrTable::new(tags),
+            claim: None,
+            seen_from: SeqNum(0),
+        }
+    }
+}
+
+/// A part of a packet's payload and where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    /// Its first byte in the payload.
+    pub(crate) at: u32,
+    pub(crate) slice: Slice,
+    pub(crate) tag: u16,
+}
+
+impl Placed {
+    /// Where it ends in the payload.
+    pub(crate) fn end(&self) -> u32 {
+        self.at + self.slice.len
+    }
+
+    /// What the host gets to know.
+    pub(crate) fn descriptor(&self) -> RecvDescriptor {
+        RecvDescriptor::Placed {
+            at: self.at,
+            slice: self.slice,
+            tag: self.tag,
+        }
+    }
+
+    /// Takes `next` as its continuation, if it is: in the payload and in memory.
+    pub(crate) fn extend(&mut self, next: &Placed) -> bool {
+        let continues = self.end() == next.at
+            && self.tag == next.tag
+            && self.slice.region == next.slice.region
+            && self.slice.offset + u64::from(self.slice.len) == next.slice.offset;
+        if continues {
+            self.slice.len += next.slice.len;
+        }
+        continues
+    }
+}
+
+/// What of a packet is placed, ascending in its payload.
+#[derive(Debug)]
+pub(crate) struct PlacedList {
+    parts: [Placed; MAX_PLACED],
+    count: u8,
+    /// Parts that the list may have.
+    limit: u8,
+    /// Messages whose data were refused, and packets with data for a buffer that is no longer mapped.
+    pub(crate) refused: u32,
+}
+
+impl Default for PlacedList {
+    fn default() -> Self {
+        let nowhere = Placed {
+            at: 0,
+            slice: Slice::NOTHING,
+            tag: 0,
+        };
+        PlacedList {
+            parts: [nowhere; MAX_PLACED],
+            count: 0,
+            limit: MAX_PLACED as u8,
+            refused: 0,
+        }
+    }
+}
+
+impl PlacedList {
+    pub(crate) fn as_slice(&self) -> &[Placed] {
+        &self.parts[..usize::from(self.count)]
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    /// From the next clearing on, the list takes so many parts at most.
+    pub(crate) fn set_limit(&mut self, parts: u32) {
+        self.limit = parts.min(MAX_PLACED as u32) as u8;
+    }
+
+    /// Adds a part that lies behind all others. False when there is no room.
+    pub(crate) fn push(&mut self, part: Placed) -> bool {
+        let count = usize::from(self.count);
+        if let Some(last) = self.parts[..count].last_mut()
+            && last.extend(&part)
+        {
+            return true;
+        }
+        if count >= usize::from(self.limit) {
+            return false;
+        }
+        self.parts[count] = part;
+        self.count += 1;
+        true
+    }
+
+    /// Parts that [`push`](Self::push) may need for another list's.
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    /// Keeps the first parts, as long as `keep` says so.
+    pub(crate) fn keep_while(&mut self, mut keep: impl FnMut(&Placed) -> bool) {
+        let kept = self.as_slice().iter().take_while(|part| keep(part)).count();
+        self.count = kept as u8;
+    }
+
+    /// Bytes placed.
+    pub(crate) fn bytes(&self) -> u32 {
+        self.as_slice().iter().map(|part| part.slice.len).sum()
+    }
+}
+
+impl Placing for Placer {
+    type Claim = Claim;
+    type List = PlacedList;
+    const PLACES: bool = true;
+
+    fn begin(&mut self, list: &mut PlacedList, placement: Option<Placement>) {
+        self.claim = None;
+        if let Some(placement) = placement.filter(|placement| placement.from < placement.to) {
+            self.claim = self.table.claim(placement);
+            list.refused += u32::from(self.claim.is_none());
+        }
+    }
+
+    fn claim(&self) -> Option<Claim> {
+        self.claim
+    }
+
+    fn end(&mut self) {
+        self.claim = None;
+    }
+
+    fn place(&mut self, list: &mut PlacedList, claim: &Claim, (from, to): (u32, u32), at: u32) {
+        let Some((first, end)) = claim.covered(from, to) else {
+            return;
+        };
+        let mut at = at + (first - from);
+        let tag = claim.tag();
+        let valid = self.table.memory(claim, (first, end), |slice| {
+            let pushed = list.push(Placed { at, slice, tag });
+            at += slice.len;
+            pushed
+        });
+        list.refused += u32::from(!valid);
+    }
+
+    fn clear(list: &mut PlacedList) {
+        list.clear();
+    }
+
+    fn seen_from(&self) -> SeqNum {
+        self.seen_from
+    }
+
+    fn set_seen_from(&mut self, seq: SeqNum) {
+        self.seen_from = seq;
+    }
+}

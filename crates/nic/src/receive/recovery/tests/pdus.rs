@@ -1,0 +1,584 @@
+//! Placement and digests of NVMe/TCP, packet by packet and for arbitrary arrivals.
+
+use std::collections::HashMap;
+
+use l5p::Direction;
+use l5p::nvme::{Engine, LatePdu, Parameters, Role};
+use proptest::prelude::*;
+use wire::SeqNum;
+
+use super::*;
+use crate::receive::Placer;
+use crate::receive::pdus::{Kind, PduStream, parameters};
+use crate::ring::{RegionId, Slice};
+
+const FIRST: SeqNum = SeqNum(u32::MAX - 5_000);
+const GUARD: u8 = 0xa5;
+/// Memory of each tag's buffer, with guards around it.
+const STRIDE: u64 = 8192;
+const BUFFER: u32 = 6000;
+
+/// A context with the memory that it places in.
+struct Host<'s> {
+    stream: &'s PduStream,
+    recovery: Recovery<Engine, Placer>,
+    shared: Shared<LatePdu, Placer>,
+    memory: Vec<u8>,
+    mapped: HashMap<u16, Vec<Slice>>,
+    /// By byte of the stream: it has been passed up.
+    seen: Vec<bool>,
+    /// By byte of memory: written since it was mapped.
+    written: Vec<bool>,
+    /// By byte of the stream: it was placed.
+    placed: Vec<bool>,
+}
+
+/// The buffer of a tag: two slices, in descending order of memory.
+fn buffer(tag: u16) -> Vec<Slice> {
+    let base = u64::from(tag) * STRIDE;
+    let part = |offset, len| Slice {
+        offset: base + offset,
+        len,
+        region: RegionId(0),
+    };
+    vec![part(4000, 3000), part(500, BUFFER - 3000)]
+}
+
+impl<'s> Host<'s> {
+    fn new(stream: &'s PduStream, parameters: &Parameters, order: Order) -> Self {
+        let engine = Engine::new(parameters, Direction::Receive);
+        let memory = usize::from(parameters.commands) * STRIDE as usize;
+        Self {
+            stream,
+            recovery: Recovery::new(engine, Placer::new(parameters.commands), FIRST, 0),
+            shared: Shared::new(order, 1),
+            memory: vec![GUARD; memory],
+            mapped: HashMap::new(),
+            seen: vec![false; stream.wire.len()],
+            written: vec![false; memory],
+            placed: vec![false; stream.wire.len()],
+        }
+    }
+
+    fn map(&mut self, tag: u16) {
+        let slices = buffer(tag);
+        let added = self.recovery.placer.table.map(tag, &slices);
+        assert_eq!(added.is_ok(), self.mapped.insert(tag, slices).is_none());
+    }
+
+    fn unmap(&mut self, tag: u16) {
+        let removed = self.recovery.placer.table.unmap(tag);
+        let slices = self.mapped.remove(&tag);
+        assert_eq!(removed.is_ok(), slices.is_some());
+        for slice in slices.into_iter().flatten() {
+            let range = slice.offset as usize..(slice.offset + u64::from(slice.len)) as usize;
+            self.written[range.clone()].fill(false);
+            self.memory[range].fill(GUARD);
+        }
+    }
+
+    fn map_all(&mut self) {
+        for tag in 0..32 {
+            self.map(tag);
+        }
+    }
+
+    /// Gives a packet to the context, does what it says, and checks that: gives the verdict and the bytes placed.
+    fn receive(&mut self, from: usize, to: usize) -> (Verdict, usize) {
+        let payload = self.stream.wire[from..to].to_vec();
+        self.receive_as(from, &payload)
+    }
+
+    fn receive_as(&mut self, from: usize, payload: &[u8]) -> (Verdict, usize) {
+        let seq = FIRST + from as u32;
+        let verdict = self.recovery.receive(&mut self.shared, seq, payload, None);
+        let mut end = 0;
+        let mut bytes = 0;
+        for part in self.shared.placed.as_slice() {
+            assert!(part.at >= end, "ascending");
+            end = part.end();
+            for n in 0..part.slice.len {
+                let (at, place) = (part.at + n, part.slice.offset + u64::from(n));
+                let stream_at = from + at as usize;
+                // It is what the stream says, where the host said.
+                let (tag, offset) = self.stream.belongs(stream_at).expect("data");
+                assert_eq!(part.tag, tag);
+                assert_eq!(self.place(tag, offset), Some(place), "byte {stream_at}");
+                assert!(!self.seen[stream_at], "byte {stream_at} had been passed up");
+                assert!(!self.placed[stream_at], "byte {stream_at} is placed again");
+                assert!(
+                    !self.written[place as usize],
+                    "memory {place} is written again"
+                );
+                self.placed[stream_at] = true;
+                self.written[place as usize] = true;
+                self.memory[place as usize] = payload[at as usize];
+                bytes += 1;
+            }
+        }
+        let until = (from + payload.len()).min(self.seen.len());
+        self.seen[from.min(until)..until].fill(true);
+        (verdict, bytes)
+    }
+
+    /// Where byte `offset` of a tag's buffer is.
+    fn place(&self, tag: u16, offset: u32) -> Option<u64> {
+        let mut offset = offset;
+        for slice in self.mapped.get(&tag)? {
+            if offset < slice.len {
+                return Some(slice.offset + u64::from(offset));
+            }
+            offset -= slice.len;
+        }
+        None
+    }
+
+    /// What the host answers to the request that is due.
+    fn answer(&mut self) -> Option<(usize, Answer)> {
+        let guess = self.recovery.due_request(0)?;
+        self.recovery.request_sent(0);
+        let at = FIRST.distance_to(guess) as usize;
+        let confirmed = self.stream.begins_at(at);
+        let answer = self.recovery.answer(&mut self.shared, guess, confirmed, 0);
+        Some((at, answer))
+    }
+}
+
+const OFFLOADED: Verdict = Verdict::Offloaded;
+
+fn bypassed(why: Bypass) -> Verdict {
+    Verdict::Bypassed(why)
+}
+
+/// PDUs of 1,000 bytes, of which 972 are data, each with a tag of its own.
+fn thousands(count: u16) -> (Parameters, PduStream) {
+    let parameters = parameters(Role::Controller, false, true);
+    let kinds: Vec<Kind> = (0..count)
+        .map(|tag| Kind::Data {
+            tag,
+            at: 0,
+            len: 1000 - 24 - 4,
+        })
+        .collect();
+    let stream = PduStream::new(&parameters, &kinds);
+    assert_eq!(stream.starts[1], 1000);
+    (parameters, stream)
+}
+
+#[test]
+fn packets_in_sequence_are_placed_and_their_digests_hold() {
+    for order in [Order::Sequence, Order::Any] {
+        let (parameters, stream) = thousands(10);
+        let mut host = Host::new(&stream, &parameters, order);
+        host.map_all();
+        let mut placed = 0;
+        for from in (0..10_000).step_by(300) {
+            let (verdict, bytes) = host.receive(from, (from + 300).min(10_000));
+            assert_eq!(verdict, OFFLOADED);
+            placed += bytes;
+        }
+        assert_eq!(placed, 9720);
+        assert_eq!(host.shared.placed.refused, 0);
+    }
+}
+
+#[test]
+fn one_packet_may_hold_pdus_of_several_commands_and_answers_between_them() {
+    let parameters = parameters(Role::Controller, true, true);
+    let data = |tag, at, len| Kind::Data { tag, at, len };
+    let stream = PduStream::new(
+        &parameters,
+        &[
+            data(1, 0, 100),
+            data(2, 0, 50),
+            Kind::Ready,
+            data(1, 100, 30),
+            Kind::Capsule(0),
+            data(2, 50, 70),
+        ],
+    );
+    let mut host = Host::new(&stream, &parameters, Order::Any);
+    host.map_all();
+    let end = stream.wire.len();
+    assert_eq!(host.receive(0, end), (OFFLOADED, 250));
+    assert_eq!(host.shared.placed.len(), 4);
+}
+
+#[test]
+fn what_a_host_sends_is_placed_by_its_transfer_tag() {
+    let parameters = parameters(Role::Host, true, true);
+    let stream = PduStream::new(
+        &parameters,
+        &[
+            Kind::Capsule(512),
+            Kind::Data {
+                tag: 9,
+                at: 0,
+                len: 4000,
+            },
+            Kind::Capsule(0),
+        ],
+    );
+    let mut host = Host::new(&stream, &parameters, Order::Any);
+    host.map_all();
+    let end = stream.wire.len();
+    let mut placed = 0;
+    for from in (0..end).step_by(700) {
+        let (verdict, bytes) = host.receive(from, (from + 700).min(end));
+        assert_eq!(verdict, OFFLOADED);
+        placed += bytes;
+    }
+    assert_eq!(placed, 4000, "not what is in the capsule");
+}
+
+#[test]
+fn past_data_are_not_placed() {
+    // Figure 8a
+    let (parameters, stream) = thousands(3);
+    let mut host = Host::new(&stream, &parameters, Order::Any);
+    host.map_all();
+    host.receive(0, 400);
+    assert_eq!(host.receive(100, 400), (bypassed(Bypass::Past), 0));
+    assert_eq!(host.receive(400, 1000), (OFFLOADED, 596));
+    // Begins in the past: the digest goes on, and only what is new is placed.
+    let (verdict, placed) = host.receive(500, 1500);
+    assert_eq!((verdict, placed), (bypassed(Bypass::Absorbed), 476));
+}
+
+#[test]
+fn behind_a_loss_inside_a_pdu_data_are_placed_on() {
+    // Figure 8b; seed 001: "the HW will continue the direct data placement of the following packets".
+    let (parameters, stream) = thousands(4);
+    let mut host = Host::new(&stream, &parameters, Order::Sequence);
+    host.map_all();
+    assert_eq!(host.receive(0, 300), (OFFLOADED, 276));
+    assert_eq!(host.receive(600, 900), (bypassed(Bypass::Gap), 300));
+    // With the next header: what it ends is placed, and what it begins.
+    let (verdict, placed) = host.receive(900, 1300);
+    assert_eq!((verdict, placed), (bypassed(Bypass::Absorbed), 96 + 276));
+    assert_eq!(host.receive(1300, 1900), (OFFLOADED, 600));
+    // "When the missing packet arrives, the HW will bypass the offload flow."
+    assert_eq!(host.receive(300, 600), (bypassed(Bypass::Past), 0));
+    assert!(host.recovery.is_in_step());
+}
+
+#[test]
+fn a_late_packet_of_a_pdu_is_placed_and_completes_its_digest() {
+    let (parameters, stream) = thousands(4);
+    let mut host = Host::new(&stream, &parameters, Order::Any);
+    host.map_all();
+    assert_eq!(host.receive(0, 300), (OFFLOADED, 276));
+    assert_eq!(host.receive(600, 900), (OFFLOADED, 300));
+    assert_eq!(host.receive(900, 1300), (OFFLOADED, 96 + 276));
+    assert_eq!(host.receive(300, 600), (OFFLOADED, 300));
+    assert_eq!(host.receive(300, 600), (bypassed(Bypass::Past), 0));
+    assert_eq!(host.shared.counts.late, 1);
+}
+
+#[test]
+fn a_late_packet_with_wrong_data_fails_the_digest_and_is_not_placed() {
+    let (parameters, stream) = thousands(4);
+    let mut host = Host::new(&stream, &parameters, Order::Any);
+    host.map_all();
+    host.receive(0, 300);
+    host.receive(600, 1300);
+    let mut wrong = stream.wire[300..600].to_vec();
+    wrong[7] ^= 1;
+    let (verdict, placed) = host.receive_as(300, &wrong);
+    assert_eq!((verdict, placed), (bypassed(Bypass::Failed), 0));
+    assert_eq!(host.receive(1300, 1900), (OFFLOADED, 600));
+}
+
+#[test]
+fn a_lost_header_is_asked_about_and_placement_goes_on_after_the_answer() {
+    // Figure 8c
+    for order in [Order::Sequence, Order::Any] {
+        let (parameters, stream) = thousands(8);
+        let mut host = Host::new(&stream, &parameters, order);
+        host.map_all();
+        assert_eq!(host.receive(0, 900).0, OFFLOADED);
+        // 900..1100 is lost.
+        assert_eq!(host.receive(1100, 2100), (bypassed(Bypass::OutOfStep), 0));
+        assert_eq!(host.recovery.due_request(0), Some(FIRST + 2000));
+        assert_eq!(host.receive(2100, 3100), (bypassed(Bypass::OutOfStep), 0));
+        assert_eq!(host.answer(), Some((2000, Answer::Resumed)));
+        // From the next header on.
+        assert_eq!(host.receive(3100, 4000), (bypassed(Bypass::Past), 0));
+        assert_eq!(host.receive(4000, 5000), (OFFLOADED, 972));
+        assert_eq!(host.receive(5000, 6000), (OFFLOADED, 972));
+    }
+}
+
+#[test]
+fn what_was_passed_up_while_a_header_was_missing_is_not_placed_when_it_comes_again() {
+    let (parameters, stream) = thousands(6);
+    let mut host = Host::new(&stream, &parameters, Order::Any);
+    host.map_all();
+    host.receive(0, 900);
+    assert_eq!(host.receive(1300, 1500), (bypassed(Bypass::OutOfStep), 0));
+    // The missing header comes; then what has come already, and what follows.
+    let (verdict, placed) = host.receive(900, 1300);
+    assert_eq!((verdict, placed), (OFFLOADED, 96 - 24 + 24 + 276));
+    assert_eq!(host.receive(1300, 1500), (OFFLOADED, 0));
+    assert_eq!(host.receive(1500, 2500), (OFFLOADED, 496 + 476));
+}
+
+#[test]
+fn a_tag_that_is_not_mapped_keeps_its_data_in_the_stream() {
+    let (parameters, stream) = thousands(3);
+    let mut host = Host::new(&stream, &parameters, Order::Any);
+    host.map(1);
+    assert_eq!(host.receive(0, 1000), (OFFLOADED, 0));
+    assert_eq!(host.shared.placed.refused, 1);
+    assert_eq!(host.receive(1000, 2000), (OFFLOADED, 972));
+    // Too late for the one that has begun.
+    host.receive(2000, 2100);
+    host.map(2);
+    assert_eq!(host.receive(2100, 3000), (OFFLOADED, 0));
+}
+
+#[test]
+fn nothing_is_placed_after_unmapping_also_when_the_tag_is_mapped_again() {
+    let (parameters, stream) = thousands(3);
+    let mut host = Host::new(&stream, &parameters, Order::Any);
+    host.map_all();
+    assert_eq!(host.receive(0, 300), (OFFLOADED, 276));
+    assert_eq!(host.receive(400, 600), (OFFLOADED, 200));
+    host.unmap(0);
+    host.map(0);
+    assert_eq!(host.receive(600, 700), (OFFLOADED, 0), "in sequence");
+    assert_eq!(host.receive(300, 400), (OFFLOADED, 0), "late");
+    assert_eq!(host.receive(700, 1000), (OFFLOADED, 0));
+    assert_eq!(host.shared.placed.refused, 3);
+}
+
+#[test]
+fn data_beyond_their_buffer_stay_in_the_stream() {
+    let parameters = parameters(Role::Controller, false, false);
+    let stream = PduStream::new(
+        &parameters,
+        &[
+            Kind::Data {
+                tag: 0,
+                at: BUFFER - 10,
+                len: 11,
+            },
+            Kind::Data {
+                tag: 0,
+                at: BUFFER - 10,
+                len: 10,
+            },
+            Kind::Data {
+                tag: 0,
+                at: 0,
+                len: 10,
+            },
+        ],
+    );
+    let mut host = Host::new(&stream, &parameters, Order::Any);
+    host.map_all();
+    let end = stream.wire.len();
+    assert_eq!(host.receive(0, end), (OFFLOADED, 10));
+    assert_eq!(host.shared.placed.refused, 2);
+}
+
+#[test]
+fn more_pdus_than_a_packet_can_have_places_stay_in_the_stream() {
+    let parameters = parameters(Role::Controller, false, false);
+    let kinds: Vec<Kind> = (0..30)
+        .map(|tag| Kind::Data {
+            tag,
+            at: 0,
+            len: 20,
+        })
+        .collect();
+    let stream = PduStream::new(&parameters, &kinds);
+    let mut host = Host::new(&stream, &parameters, Order::Any);
+    host.map_all();
+    let end = stream.wire.len();
+    let most = crate::receive::MAX_PLACED;
+    assert_eq!(host.receive(0, end), (OFFLOADED, 20 * most));
+}
+
+/// What happens to one packet on its way.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Arrives,
+    Lost,
+    Late(u8),
+    Twice(u8),
+    Overlaps(u16, u16),
+    Corrupt,
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        12 => Just(Fate::Arrives),
+        1 => Just(Fate::Lost),
+        2 => (1u8..30).prop_map(Fate::Late),
+        1 => (1u8..30).prop_map(Fate::Twice),
+        1 => (0u16..400, 0u16..400).prop_map(|(a, b)| Fate::Overlaps(a, b)),
+        1 => Just(Fate::Corrupt),
+    ]
+}
+
+fn kinds() -> impl Strategy<Value = Vec<Kind>> {
+    let len = prop_oneof![1u32..60, 1u32..1500, Just(BUFFER), 1u32..2 * BUFFER];
+    let kind = prop_oneof![
+        4 => (0u16..32, len).prop_map(|(tag, len)| Kind::Data { tag, at: 0, len }),
+        1 => (0u32..600).prop_map(Kind::Capsule),
+        1 => Just(Kind::Ready),
+    ];
+    prop::collection::vec(kind, 5..40).prop_map(|mut kinds| {
+        // Data of one tag mostly follow each other.
+        let mut ends = [0; 32];
+        for (n, kind) in kinds.iter_mut().enumerate() {
+            if let Kind::Data { tag, at, len } = kind {
+                if n % 7 != 0 {
+                    *at = ends[usize::from(*tag)];
+                }
+                ends[usize::from(*tag)] += *len;
+            }
+        }
+        kinds
+    })
+}
+
+/// Puts headers of data PDUs into the data of others.
+fn plant(stream: &mut PduStream, places: &[(u16, u16)]) {
+    for (to, which) in places {
+        let header = stream.starts[usize::from(*which) % (stream.starts.len() - 1)];
+        let header = stream.wire[header..header + 24].to_vec();
+        let count = stream.data.len();
+        if count > 0 {
+            let range = stream.data[usize::from(*to) % count].0.clone();
+            if range.len() > 30 {
+                let at = range.start + usize::from(*to) % (range.len() - 24);
+                stream.wire[at..at + 24].copy_from_slice(&header);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Data are placed where they belong, once, and never what may have been passed up; digests that are said to hold do; the
+    /// offload comes back.
+    #[test]
+    fn placed_data_are_where_they_belong_and_digests_that_hold_are_right(
+        any_order in any::<bool>(),
+        (host_sends, header_digest, data_digest) in any::<(bool, bool, bool)>(),
+        kinds in kinds(),
+        sizes in prop::collection::vec(prop_oneof![1usize..60, 100usize..1500, Just(1448usize)], 1..8),
+        fates in prop::collection::vec(fate(), 1..60),
+        unmapped in prop::collection::vec((0u16..32, any::<bool>()), 0..40),
+        delays in prop::collection::vec(0usize..20, 1..5),
+        places in prop::collection::vec(any::<(u16, u16)>(), 0..6),
+    ) {
+        let sender = if host_sends { Role::Host } else { Role::Controller };
+        let parameters = parameters(sender, header_digest, data_digest);
+        let mut stream = PduStream::new(&parameters, &kinds);
+        // The digests of these no longer hold, the framing does.
+        plant(&mut stream, &places);
+        let order = if any_order { Order::Any } else { Order::Sequence };
+        let mut host = Host::new(&stream, &parameters, order);
+        host.map_all();
+        let mut queue: Vec<(usize, usize, usize, bool)> = Vec::new();
+        let (mut from, mut n) = (0, 0);
+        let end = stream.wire.len();
+        while from < end {
+            let to = (from + sizes[n % sizes.len()]).min(end);
+            match fates[n % fates.len()] {
+                Fate::Arrives => queue.push((4 * n, from, to, false)),
+                Fate::Lost => {}
+                Fate::Late(by) => queue.push((4 * (n + usize::from(by)) + 2, from, to, false)),
+                Fate::Twice(by) => {
+                    queue.push((4 * n, from, to, false));
+                    queue.push((4 * (n + usize::from(by)) + 2, from, to, false));
+                }
+                Fate::Overlaps(before, after) => queue.push((
+                    4 * n,
+                    from.saturating_sub(before.into()),
+                    (to + usize::from(after)).min(end),
+                    false,
+                )),
+                Fate::Corrupt => queue.push((4 * n, from, to, true)),
+            }
+            from = to;
+            n += 1;
+        }
+        queue.sort_by_key(|entry| entry.0);
+        // By byte: a packet whose digests hold has brought it, unharmed.
+        let mut covered = vec![false; end];
+        let mut harmed = vec![false; end];
+        let mut due = None;
+        for (now, (_, from, to, corrupt)) in queue.into_iter().enumerate() {
+            if let Some((tag, again)) = unmapped.get(now) {
+                host.unmap(*tag);
+                if *again {
+                    host.map(*tag);
+                }
+            }
+            let mut payload = stream.wire[from..to].to_vec();
+            // A byte of data: framing is not protected, and is the same for host and NIC.
+            let at = (from + to) / 2;
+            let corrupt = corrupt && stream.belongs(at).is_some();
+            if corrupt {
+                payload[at - from] ^= 0x40;
+            }
+            let (verdict, _) = host.receive_as(from, &payload);
+            if verdict == OFFLOADED {
+                covered[from..to].fill(true);
+                harmed[at] |= corrupt;
+            }
+            if host.recovery.due_request(0).is_some() {
+                let delay = delays[now % delays.len()];
+                due = due.or(Some(now + delay));
+                if due.is_some_and(|due| due <= now) {
+                    due = None;
+                    host.answer();
+                }
+            }
+        }
+        if data_digest {
+            for bounds in stream.starts.windows(2) {
+                let (start, end) = (bounds[0], bounds[1]);
+                if covered[start..end].iter().all(|byte| *byte) {
+                    let data = stream.data.iter().find(|(range, _, _)| range.start >= start && range.end <= end);
+                    if let Some((range, _, _)) = data {
+                        let digest = l5p::nvme::digest::Crc32c::of(&stream.wire[range.clone()]);
+                        prop_assert_eq!(&stream.wire[range.end..range.end + 4], &digest.to_le_bytes());
+                        prop_assert!(!harmed[range.clone()].contains(&true));
+                    }
+                }
+            }
+        }
+        for (byte, written) in host.memory.iter().zip(&host.written) {
+            prop_assert!(*written || *byte == GUARD);
+        }
+
+        // Liveness: from now on nothing is lost and answers are true.
+        let mut longer = stream.clone();
+        for _ in 0..60 {
+            longer.push(&parameters, Kind::Data { tag: 31, at: 0, len: 500 });
+        }
+        host.stream = &longer;
+        host.seen.resize(longer.wire.len(), false);
+        host.placed.resize(longer.wire.len(), false);
+        if !host.mapped.contains_key(&31) {
+            host.map(31);
+        }
+        let mut placed = 0;
+        let last = longer.starts[longer.starts.len() - 2];
+        for from in (end..last).step_by(900) {
+            host.receive(from, (from + 900).min(last));
+            host.answer();
+            host.unmap(31);
+            host.map(31);
+        }
+        let (verdict, bytes) = host.receive(last, longer.wire.len());
+        placed += bytes;
+        prop_assert_eq!((verdict, placed), (OFFLOADED, 500), "{:?}", host.recovery);
+    }
+}
