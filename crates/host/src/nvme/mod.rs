@@ -17,6 +17,7 @@ mod receive;
 mod sent;
 mod spans;
 mod stacked;
+pub mod store;
 mod stream;
 mod transmit;
 
