@@ -11,8 +11,6 @@ pub(crate) enum Layers {
     Tls(CryptoInfo),
     /// NVMe/TCP PDUs.
     Nvme(nvme::Parameters),
-    /// NVMe/TCP PDUs inside of TLS records.
-    NvmeInTls(CryptoInfo, nvme::Parameters),
 }
 
 /// Which protocols a context has.
@@ -20,7 +18,6 @@ pub(crate) enum Layers {
 pub(crate) enum Protocols {
     Tls,
     Nvme,
-    NvmeInTls,
 }
 
 impl Layers {
@@ -29,7 +26,6 @@ impl Layers {
         match self {
             Layers::Tls(crypto) => L5Parameters::Tls(crypto),
             Layers::Nvme(nvme) => L5Parameters::Nvme(nvme),
-            Layers::NvmeInTls(crypto, nvme) => L5Parameters::NvmeInTls(crypto, nvme),
         }
     }
 
@@ -37,7 +33,6 @@ impl Layers {
         match self {
             Layers::Tls(_) => Protocols::Tls,
             Layers::Nvme(_) => Protocols::Nvme,
-            Layers::NvmeInTls(..) => Protocols::NvmeInTls,
         }
     }
 }

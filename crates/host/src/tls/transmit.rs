@@ -136,8 +136,7 @@ impl Session {
     ) -> Result<(), Refused> {
         let len = self.writer.record_len(content.len()) as u32;
         let mut buffer = out.driver.take_tail(len).ok_or(Refused::NoMemory)?;
-        // A context that takes content for PDUs gets nothing else.
-        match self.transmit.filter(|_| self.transmit_pdus.is_none()) {
+        match self.transmit {
             Some(context) => {
                 let layout = self.writer.record_layout(kind, content.len());
                 let (header, rest) = buffer.split_at_mut(layout.header().len());

@@ -151,7 +151,7 @@ impl Controller {
                 ANSWER_LEN,
             ),
             Step::QueueCount => {
-                let count = u32::from(self.config.io_queues);
+                let count = u32::from(self.config.io_queues.max(1));
                 let counts = QueueCounts {
                     submission: count,
                     completion: count,
@@ -261,12 +261,12 @@ impl Controller {
                     info.nvm = nvm;
                     self.limits = info.limits(&self.config);
                 }
-                self.after_identity()
+                Step::QueueCount
             }
             Step::QueueCount => {
                 let granted = QueueCounts::from_dword(reply.result as u32);
                 let count = granted.submission.min(granted.completion);
-                let count = count.min(u32::from(self.config.io_queues));
+                let count = count.min(u32::from(self.config.io_queues.max(1)));
                 self.limits.io_queues = count as u16;
                 self.events_or(Step::IoQueues(count as u16))
             }
@@ -302,15 +302,8 @@ impl Controller {
         // Earlier versions have no such structure, and some controllers end the connection when asked for it.
         Ok(match self.admin.version >= Version::new(2, 0, 0) {
             true => Step::IdentifyNvm,
-            false => self.after_identity(),
+            false => Step::QueueCount,
         })
-    }
-
-    fn after_identity(&self) -> Step {
-        match self.config.io_queues {
-            0 => self.events_or(Step::Namespaces(NamespaceReading::default())),
-            _ => Step::QueueCount,
-        }
     }
 
     /// The events that the controller offers and that mean something here.
@@ -329,10 +322,9 @@ impl Controller {
     }
 
     fn after_events(&self) -> Step {
-        match self.limits.io_queues {
-            _ if self.config.is_discovery() => Step::Log(LogReading::default()),
-            0 => Step::Namespaces(NamespaceReading::default()),
-            count => Step::IoQueues(count),
+        match self.config.is_discovery() {
+            true => Step::Log(LogReading::default()),
+            false => Step::IoQueues(self.limits.io_queues),
         }
     }
 }
