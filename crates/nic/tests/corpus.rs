@@ -2,6 +2,8 @@
 
 #[path = "../../../fuzz/src/nic_descriptors.rs"]
 mod nic_descriptors;
+#[path = "../../../fuzz/src/nic_nvme_receive.rs"]
+mod nic_nvme_receive;
 #[path = "../../../fuzz/src/nic_receive.rs"]
 mod nic_receive;
 #[path = "../../../fuzz/src/replay.rs"]
@@ -10,5 +12,6 @@ mod replay;
 #[test]
 fn stored_inputs_find_nothing() {
     replay::replay("nic_descriptors", nic_descriptors::run);
+    replay::replay("nic_nvme_receive", nic_nvme_receive::run);
     replay::replay("nic_receive", nic_receive::run);
 }
