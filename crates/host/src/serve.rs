@@ -10,6 +10,7 @@ use crate::driver::{Driver, Link, MessageSource, Stopped, Unsent};
 use crate::events::Pending;
 use crate::meter::Component;
 use crate::neighbour::Resolution;
+use crate::nvme::Stacked;
 use crate::socket::{Owner, Socket};
 use crate::stack::{Core, Stack};
 use crate::tls::{Fallback, Outgoing, Progress, Session, Tls};
@@ -376,7 +377,13 @@ impl Core {
     /// TCP has acknowledged everything before `una`.
     fn acknowledged(&mut self, now: Instant, socket: &mut Socket, una: SeqNum) {
         let upto = match &mut socket.tls {
-            Tls::Open(session) => session.acknowledged(una, &mut self.driver),
+            Tls::Open(session) => {
+                let upto = session.acknowledged(una, &mut self.driver);
+                match &mut socket.pdus {
+                    Some(pdus) => pdus.acknowledged_records(upto),
+                    None => upto,
+                }
+            }
             _ => match &mut socket.pdus {
                 Some(pdus) => pdus.acknowledged(una, &mut self.driver),
                 None => una,
@@ -399,12 +406,15 @@ impl Core {
             flow: socket.flow,
             next_hop,
         };
-        let messages = match &socket.tls {
-            Tls::None => socket
-                .pdus
-                .as_deref()
-                .map(|pdus| pdus as &dyn MessageSource),
-            tls => tls.session().map(|session| session as &dyn MessageSource),
+        let stacked;
+        let messages: Option<&dyn MessageSource> = match (&socket.tls, &socket.pdus) {
+            (Tls::None, Some(pdus)) => Some(&**pdus),
+            (Tls::Open(session), Some(pdus)) => {
+                stacked = Stacked { session, pdus };
+                Some(&stacked)
+            }
+            (Tls::Open(session), None) => Some(&**session),
+            _ => None,
         };
         self.driver
             .post_segment(link, unsent, &socket.send, messages, &mut self.counters)
@@ -427,7 +437,11 @@ impl Core {
             .send
             .slices(seq, 1, |payload, _, _| context = payload.context);
         let Socket {
-            tls, send, pdus, ..
+            tls,
+            tcp,
+            send,
+            pdus,
+            ..
         } = socket;
         match (tls.session_mut(), context) {
             (None, Some(context)) if let Some(pdus) = pdus => {
@@ -444,6 +458,19 @@ impl Core {
             }
             (Some(session), Some(context)) => {
                 let before = self.meter.switch(Component::L5);
+                if let Some(pdus) = pdus {
+                    let mut out = Outgoing {
+                        now: self.last_poll,
+                        tcp,
+                        send,
+                        driver: &mut self.driver,
+                        counters: &mut self.counters,
+                    };
+                    if let Err(reason) = pdus.leave_stack(session, context, &mut out) {
+                        self.meter.switch(before);
+                        return Fallback::Impossible(reason);
+                    }
+                }
                 let done = session.encrypt_in_software(
                     context,
                     seq,

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use host::{Cidr, Offload};
 use url::Url;
 
-use crate::{bench, demo};
+use crate::{bench, demo, nvme};
 
 /// A network card made of software, and the host stack that goes with it.
 #[derive(Debug, Parser)]
@@ -44,6 +44,12 @@ pub enum Command {
     /// Show the sockets of a running server, as `ss -ti` does
     #[command(after_help = "Example:\n  longshore ss /run/longshore.sock --json")]
     Ss(Ss),
+    /// NVMe/TCP: discover, check, read and write what a target has
+    Nvme {
+        /// What to do.
+        #[command(subcommand)]
+        command: nvme::Command,
+    },
     /// Measure
     Bench(bench::Options),
 }
@@ -85,7 +91,7 @@ pub struct Wire {
     /// The same for IPv6
     #[arg(long, value_name = "IP6")]
     pub gateway6: Option<Ipv6Addr>,
-    /// Which directions of TLS the NIC does; the rest is done in software
+    /// Which directions of TLS and NVMe/TCP the NIC does; the rest is done in software
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Which::Both)]
     pub offload: Which,
     /// Write every frame of the wire to this file, in pcapng, with the TLS secrets inside

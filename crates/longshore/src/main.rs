@@ -7,6 +7,7 @@ mod control;
 mod demo;
 mod get;
 mod http;
+mod nvme;
 mod psk_file;
 mod report;
 mod serve;
@@ -47,6 +48,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         }
         Command::Stat(options) => stat(options)?,
         Command::Ss(options) => ss(options)?,
+        Command::Nvme { command } => nvme::run(command)?,
         Command::Bench(options) => bench::run(options)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -11,6 +11,8 @@ pub(crate) enum Layers {
     Tls(CryptoInfo),
     /// NVMe/TCP PDUs.
     Nvme(nvme::Parameters),
+    /// NVMe/TCP PDUs inside of TLS records.
+    NvmeInTls(CryptoInfo, nvme::Parameters),
 }
 
 /// Which protocols a context has.
@@ -18,6 +20,7 @@ pub(crate) enum Layers {
 pub(crate) enum Protocols {
     Tls,
     Nvme,
+    NvmeInTls,
 }
 
 impl Layers {
@@ -26,6 +29,7 @@ impl Layers {
         match self {
             Layers::Tls(crypto) => L5Parameters::Tls(crypto),
             Layers::Nvme(nvme) => L5Parameters::Nvme(nvme),
+            Layers::NvmeInTls(crypto, nvme) => L5Parameters::NvmeInTls(crypto, nvme),
         }
     }
 
@@ -33,6 +37,7 @@ impl Layers {
         match self {
             Layers::Tls(_) => Protocols::Tls,
             Layers::Nvme(_) => Protocols::Nvme,
+            Layers::NvmeInTls(..) => Protocols::NvmeInTls,
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::SocketId;
 use crate::counters::Counters;
 use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
 
-pub(crate) use layers::Layers;
+pub(crate) use layers::{Layers, Protocols};
 pub(crate) use payload::Payload;
 pub(crate) use receive::{Received, Supply};
 pub(crate) use recovery::MessageSource;

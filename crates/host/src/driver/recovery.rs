@@ -1,6 +1,6 @@
 //! What the L5 protocol offers the driver, and how a retransmission of an offloaded flow is cut.
 
-use nic::ring::Verify;
+use nic::ring::{InnerRecover, Verify};
 use wire::SeqNum;
 
 /// A message of an offloaded flow: what `l5o_get_tx_msgstate` answers (seed 000, Listing 2).
@@ -10,6 +10,18 @@ pub(crate) use l5p::MsgState;
 pub(crate) trait MessageSource {
     /// The message that contains the byte at `tcpsn`, if it is kept still.
     fn l5o_get_tx_msgstate(&self, tcpsn: SeqNum) -> Option<MsgState>;
+
+    /// Where the inner protocol of a stack is at the beginning of a message of the outer one.
+    fn inner(&self, message: &MsgState) -> Option<InnerRecover> {
+        let _ = message;
+        None
+    }
+
+    /// Calls `f(tcpsn, bytes)` for each run of what the inner message had before that. False when some of it is not known any more.
+    fn inner_prefix(&self, message: &MsgState, f: &mut dyn FnMut(SeqNum, u32)) -> bool {
+        let _ = (message, f);
+        true
+    }
 }
 
 /// What must be named to the NIC before it can send from some position on.

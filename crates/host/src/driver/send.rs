@@ -1,8 +1,8 @@
 //! Posting packets: in sequence with a flow's context, or with a recovery before them.
 
 use nic::ring::{
-    ContextId, MAX_RECOVER_SLICES, MAX_SEND_SLICES, PostError, SendDescriptor, SendFlags,
-    SendProducer, Slice, Verify,
+    ContextId, MAX_RECOVER_BYTES, MAX_RECOVER_SLICES, MAX_SEND_SLICES, PostError, SendDescriptor,
+    SendFlags, SendProducer, Slice, Verify,
 };
 use tcp::{SendQueue, Transmit};
 use wire::ethernet::MacAddr;
@@ -160,7 +160,7 @@ impl Driver {
         counters: &mut Counters,
     ) -> Result<(), Stopped> {
         let seq = unsent.transmit.header.seq + unsent.done;
-        let Some(shadow) = self
+        let Some(mut shadow) = self
             .contexts
             .get(context)
             .filter(|shadow| !shadow.failed)
@@ -169,10 +169,13 @@ impl Driver {
             return Err(Stopped::NoContext(seq));
         };
         if seq.after(shadow.frontier) {
-            // A segment before this one was lost on its way to here. This one is lost too, so that what lies before the
-            // frontier has all been posted: only then can the NIC prove that a message is what was sent first.
-            unsent.done += run.len;
-            return Ok(());
+            if !self.is_reached(context, shadow.frontier, seq, queue) {
+                // A segment before this one was lost on its way to here. This one is lost too, so that what lies before
+                // the frontier has all been posted: only then can the NIC prove that a message is what was sent first.
+                unsent.done += run.len;
+                return Ok(());
+            }
+            shadow.frontier = seq;
         }
         let again = seq.before(shadow.frontier);
         if shadow.protocols == Protocols::Nvme {
@@ -195,8 +198,8 @@ impl Driver {
         let in_sequence = shadow.expected == Some(seq) && !(again && run.mutable);
         if !in_sequence {
             counters.driver_tx_out_of_sequence += 1;
-            let message = messages.and_then(|messages| messages.l5o_get_tx_msgstate(seq));
-            let Some(message) = message else {
+            let messages = messages.ok_or(Stopped::NoMessage(seq))?;
+            let Some(message) = messages.l5o_get_tx_msgstate(seq) else {
                 return Err(Stopped::NoMessage(seq));
             };
             let recovery = Recovery::plan(message, seq, shadow.frontier, run.begins_mutable);
@@ -205,7 +208,8 @@ impl Driver {
                 run.len = run.len.min(seq.distance_to(sent_end));
                 trim(&mut self.gather, run.len);
             }
-            self.post_recovery(context, seq, recovery, queue, counters)?;
+            let from = (context, seq);
+            self.post_recovery(from, recovery, (queue, messages), counters)?;
         }
         let mut flags = SendFlags::CHECKSUM;
         if run.mutable {
@@ -225,6 +229,29 @@ impl Driver {
             shadow.frontier = shadow.frontier.max(seq + run.len);
         }
         Ok(())
+    }
+
+    /// Whether a context needs nothing of what lies between its frontier and `seq`, since that goes to the wire as it is.
+    /// The frontier is then there.
+    fn is_reached(
+        &mut self,
+        context: ContextId,
+        frontier: SeqNum,
+        seq: SeqNum,
+        queue: &SendQueue<Payload>,
+    ) -> bool {
+        // What is not held any more was acknowledged.
+        let from = frontier.max(queue.start());
+        let mut is_plain = true;
+        if from.before(seq) {
+            queue.slices(from, from.distance_to(seq), |payload, _, _| {
+                is_plain &= payload.context != Some(context);
+            });
+        }
+        if is_plain && let Some(shadow) = self.contexts.get_mut(context) {
+            shadow.frontier = seq;
+        }
+        is_plain
     }
 
     /// Posts a run of PDUs. If it is sent again and has no byte of a digest, the NIC has nothing to make and its context stays
@@ -251,7 +278,8 @@ impl Driver {
                 (with, expected) = (None, shadow.expected);
             } else {
                 let recovery = Recovery::plan(message, seq, shadow.frontier, false);
-                self.post_recovery(context, seq, recovery, queue, counters)?;
+                let from = (context, seq);
+                self.post_recovery(from, recovery, (queue, messages), counters)?;
             }
         }
         self.post_run(link, unsent, with, SendFlags::CHECKSUM, run.len, counters)?;
@@ -265,22 +293,34 @@ impl Driver {
     /// Posts a `RecoverContext`, if there is room for it and for the packet after it.
     fn post_recovery(
         &mut self,
-        context: ContextId,
-        resume: SeqNum,
+        (context, resume): (ContextId, SeqNum),
         recovery: Recovery,
-        queue: &SendQueue<Payload>,
+        (queue, messages): (&SendQueue<Payload>, &dyn MessageSource),
         counters: &mut Counters,
     ) -> Result<(), Stopped> {
         let message = recovery.message;
+        let inner = messages.inner(&message);
         let prefix = &mut self.prefix;
         prefix.clear();
+        let mut inner_len = inner.map_or(0, |inner| inner.offset);
+        if inner_len > 0 {
+            let known = messages.inner_prefix(&message, &mut |tcpsn, len| {
+                inner_len -= queue.slices(tcpsn, len, |payload, offset, len| {
+                    append(prefix, payload.slice(offset, len));
+                });
+            });
+            if !known || inner_len > 0 {
+                return Err(Stopped::NoMessage(resume));
+            }
+        }
         let covered = queue.slices(message.start, recovery.prefix, |payload, offset, len| {
             append(prefix, payload.slice(offset, len));
         });
         if covered != recovery.prefix {
             return Err(Stopped::NoMessage(resume));
         }
-        if prefix.len() > MAX_RECOVER_SLICES {
+        let bytes = inner.map_or(0, |inner| inner.offset) + recovery.prefix;
+        if prefix.len() > MAX_RECOVER_SLICES || bytes > MAX_RECOVER_BYTES {
             return Err(Stopped::NoContext(resume));
         }
         let send = &mut self.queues[0].send;
@@ -298,7 +338,7 @@ impl Driver {
             resume,
             prefix,
             verify: recovery.verify,
-            inner: None,
+            inner,
         };
         match send.post(&descriptor) {
             Ok(_) => {}
@@ -307,7 +347,7 @@ impl Driver {
         }
         counters.driver_tx_posted += 1;
         counters.driver_tx_recoveries += 1;
-        counters.driver_tx_recovery_bytes += u64::from(recovery.prefix);
+        counters.driver_tx_recovery_bytes += u64::from(bytes);
         if let Some(shadow) = self.contexts.get_mut(context) {
             // Also right if the packet after it is not posted: a verified recovery must come again.
             shadow.expected = (recovery.verify == Verify::None).then_some(resume);

@@ -10,6 +10,7 @@ use super::{Negotiated, PduStream};
 use crate::SocketId;
 use crate::driver::{Driver, Layers, MessageSource};
 use crate::stack::Core;
+use crate::tls::{Outgoing, Session};
 
 impl PduStream {
     /// Asks the NIC to make data digests from the PDU at `start` on, which is the next to be sent.
@@ -30,6 +31,18 @@ impl PduStream {
             .l5o_create(id, Direction::Transmit, flow, start, layers, None);
         if self.transmit.is_none() {
             core.counters.nvme_context_refused += 1;
+        }
+    }
+
+    /// As [`begin_transmit`](Self::begin_transmit), for PDUs in the records of `session`, from the next record on.
+    pub fn begin_transmit_in(
+        &mut self,
+        session: &mut Session,
+        agreed: &Negotiated,
+        out: &mut Outgoing<'_>,
+    ) {
+        if agreed.digests.data && agreed.offload.transmit_digest {
+            session.transmit_pdus(parameters(&self.outgoing, agreed), out);
         }
     }
 

@@ -1,16 +1,17 @@
 //! Making digests in software that the NIC was to make.
 
+use l5p::MsgState;
+use l5p::nvme::digest::Crc32c;
 use nic::ring::ContextId;
 use tcp::SendQueue;
 use wire::SeqNum;
 use wire::nvme::{COMMON_HEADER_LEN, CommonHeader, DIGEST_LEN, Flags};
 
-use super::PduStream;
+use super::{PduStream, Spans};
 use crate::CloseReason;
 use crate::counters::Counters;
-use crate::driver::{Driver, Payload};
-use crate::tls::Fallback;
-use l5p::nvme::digest::Crc32c;
+use crate::driver::{Driver, Payload, Protocols};
+use crate::tls::{Fallback, Outgoing, Session};
 
 impl PduStream {
     /// Puts the digest of the PDU around `tcpsn` in the place of the dummy. From then on the PDU is for no context.
@@ -27,40 +28,11 @@ impl PduStream {
                 "a PDU's state is not known any more".into(),
             ));
         };
-        let mut common = [0; COMMON_HEADER_LEN];
-        let mut held = 0;
-        send.slices(pdu.start, common.len() as u32, |payload, offset, len| {
-            if let Some(buffer) = payload.as_buffer() {
-                let bytes = &buffer[offset as usize..(offset + len) as usize];
-                common[held..held + bytes.len()].copy_from_slice(bytes);
-                held += bytes.len();
-            }
-        });
-        let header = CommonHeader::parse(&common);
-        let end = pdu.start + pdu.len;
-        let digest = end - DIGEST_LEN;
-        let mut made = None;
-        if header.flags.contains(Flags::DDGSTF) {
-            match digest_of(pdu.start + u32::from(header.pdo)..digest, send, driver) {
-                Ok(digest) => made = Some(digest.to_le_bytes()),
-                Err(reason) => return Fallback::Impossible(reason),
-            }
+        if let Err(reason) = digest(&pdu, None, send, driver) {
+            return Fallback::Impossible(reason);
         }
-        send.for_each_mut(pdu.start..end, |start, payload| {
-            payload.context = None;
-            let Some(made) = made else { return };
-            let Some(buffer) = payload.as_buffer_mut() else {
-                return;
-            };
-            for (offset, byte) in buffer.iter_mut().enumerate() {
-                let at = digest.diff(start + offset as u32);
-                if let Ok(at) = usize::try_from(-at)
-                    && at < made.len()
-                {
-                    *byte = made[at];
-                }
-            }
-        });
+        let end = pdu.start + pdu.len;
+        send.for_each_mut(pdu.start..end, |_, payload| payload.context = None);
         if let Some(shadow) = driver.contexts.get_mut(context) {
             // What follows is for the context again.
             shadow.frontier = shadow.frontier.max(end);
@@ -68,37 +40,112 @@ impl PduStream {
         counters.nvme_tx_pdus_fallback += 1;
         Fallback::Sealed
     }
+
+    /// Before software encrypts the first record that was meant for `context`, which makes digests inside of records: makes all of
+    /// them, since the plaintext will be gone. From then on that context is for nothing.
+    pub fn leave_stack(
+        &mut self,
+        session: &mut Session,
+        context: ContextId,
+        out: &mut Outgoing<'_>,
+    ) -> Result<(), CloseReason> {
+        let Some(shadow) = out.driver.contexts.get_mut(context) else {
+            return Ok(());
+        };
+        if shadow.protocols != Protocols::NvmeInTls {
+            return Ok(());
+        }
+        let has_failed = std::mem::replace(&mut shadow.failed, true);
+        for pdu in self.writer.pdus() {
+            if pdu.start.at_or_after(self.digested) {
+                digest(pdu, Some(&self.spans), out.send, out.driver)?;
+                out.counters.nvme_tx_pdus_fallback += 1;
+            }
+        }
+        self.digested = self.spans.end();
+        if session.transmit == Some(context) {
+            session.leave_transmit(out.send.end(), out.counters);
+            if !has_failed {
+                // It could not recover in this place only.
+                session.begin_transmit(out);
+            }
+        }
+        Ok(())
+    }
 }
 
-/// The digest of queued bytes.
-fn digest_of(
-    range: std::ops::Range<SeqNum>,
-    send: &SendQueue<Payload>,
+/// Calls `f(TCP's position, bytes)` for each run of what a PDU has at a position: in the records of `spans`, or directly.
+fn runs(spans: Option<&Spans>, position: SeqNum, len: u32, mut f: impl FnMut(SeqNum, u32)) {
+    match spans {
+        Some(spans) => {
+            spans.runs(position, len, f);
+        }
+        None => f(position, len),
+    }
+}
+
+/// Makes the digest of a queued PDU, if it has one, in the place of the dummy.
+fn digest(
+    pdu: &MsgState,
+    spans: Option<&Spans>,
+    send: &mut SendQueue<Payload>,
     driver: &Driver,
-) -> Result<u32, CloseReason> {
-    let len = range.start.distance_to(range.end);
+) -> Result<(), CloseReason> {
+    let mut common = [0; COMMON_HEADER_LEN];
+    let mut held = 0;
+    runs(spans, pdu.start, common.len() as u32, |tcpsn, len| {
+        send.slices(tcpsn, len, |payload, offset, len| {
+            if let Some(buffer) = payload.as_buffer() {
+                let bytes = &buffer[offset as usize..(offset + len) as usize];
+                common[held..held + bytes.len()].copy_from_slice(bytes);
+                held += bytes.len();
+            }
+        });
+    });
+    let header = CommonHeader::parse(&common);
+    if !header.flags.contains(Flags::DDGSTF) {
+        return Ok(());
+    }
+    let start = pdu.start + u32::from(header.pdo);
+    let end = pdu.start + (pdu.len - DIGEST_LEN);
+    let mut left = start.distance_to(end);
     let mut digest = Crc32c::new();
     let mut gone = None;
-    let covered = send.slices(range.start, len, |payload, offset, len| {
-        let slice = payload.slice(offset, len);
-        let bytes = match payload.as_buffer() {
-            Some(buffer) => Some(&buffer[offset as usize..(offset + len) as usize]),
-            None => driver.regions.bytes(slice),
-        };
-        match bytes {
-            Some(bytes) => digest.update(bytes),
-            None => gone = Some(slice),
-        }
-        if payload.as_buffer().is_none() && driver.regions.is_faulted(slice.region) {
-            gone = Some(slice);
-        }
+    runs(spans, start, left, |tcpsn, len| {
+        left -= send.slices(tcpsn, len, |payload, offset, len| {
+            let slice = payload.slice(offset, len);
+            let bytes = match payload.as_buffer() {
+                Some(buffer) => Some(&buffer[offset as usize..(offset + len) as usize]),
+                None => driver.regions.bytes(slice),
+            };
+            match bytes {
+                Some(bytes) => digest.update(bytes),
+                None => gone = Some(slice),
+            }
+            if payload.as_buffer().is_none() && driver.regions.is_faulted(slice.region) {
+                gone = Some(slice);
+            }
+        });
     });
-    match gone {
-        Some(slice) => Err(CloseReason::SourceGone {
+    if let Some(slice) = gone {
+        return Err(CloseReason::SourceGone {
             name: driver.regions.name(slice.region).to_owned(),
             offset: slice.offset,
-        }),
-        None if covered < len => Err(CloseReason::Device("a PDU's bytes are gone".into())),
-        None => Ok(digest.finish()),
+        });
     }
+    if left > 0 {
+        return Err(CloseReason::Device("a PDU's bytes are gone".into()));
+    }
+    let digest = digest.finish().to_le_bytes();
+    let mut written = 0;
+    runs(spans, end, DIGEST_LEN, |tcpsn, len| {
+        send.for_each_mut(tcpsn..tcpsn + len, |_, payload| {
+            if let Some(buffer) = payload.as_buffer_mut() {
+                let bytes = &digest[written..written + buffer.len()];
+                buffer.copy_from_slice(bytes);
+                written += bytes.len();
+            }
+        });
+    });
+    Ok(())
 }

@@ -7,7 +7,7 @@ use nic::ring::{ContextId, Slice};
 use wire::SeqNum;
 use wire::nvme::{FatalError, Framing, Phase, Role};
 
-use super::{Destination, Negotiated};
+use super::{Destination, Negotiated, Spans};
 
 /// Both directions of a connection that carries PDUs.
 #[derive(Debug)]
@@ -19,6 +19,10 @@ pub(crate) struct PduStream {
     pub(super) outgoing: Framing,
     /// PDUs that were sent through a context of the NIC's and are not acknowledged wholly.
     pub(super) writer: Writer,
+    /// Under TLS, the records of those PDUs.
+    pub(super) spans: Spans,
+    /// Up to where software has made digests that the NIC was to make, so that records may be encrypted by software too.
+    pub(super) digested: SeqNum,
     /// The context that makes digests from now on.
     pub(super) transmit: Option<ContextId>,
     /// Contexts of earlier PDUs, each with the position after its last one.
@@ -36,6 +40,8 @@ impl PduStream {
             reader: Reader::new(Framing::initializing(role.peer()), start),
             outgoing: Framing::initializing(role),
             writer: Writer::new(0),
+            spans: Spans::default(),
+            digested: SeqNum(0),
             transmit: None,
             former: VecDeque::new(),
             target: Target::default(),

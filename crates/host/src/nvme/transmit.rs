@@ -12,7 +12,7 @@ use crate::meter::Component;
 use crate::serve::parts;
 use crate::socket::Socket;
 use crate::stack::{Core, Stack};
-use crate::tls::{Content, Refused, Tls};
+use crate::tls::{Content, Refused, Session, Tls};
 use crate::{SocketError, SocketId};
 use l5p::nvme::digest::Crc32c;
 
@@ -69,13 +69,19 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return Err(SocketError::NotFound);
         };
-        if let (Tls::None, Some(pdus)) = (&socket.tls, &mut socket.pdus) {
-            let start = socket.send.end();
-            pdus.begin_transmit(id, socket.flow, start, &agreed, &mut self.core);
+        let Some(mut pdus) = socket.pdus.take() else {
+            return Err(NO_PDUS);
+        };
+        let start = socket.send.end();
+        match parts(now, socket, &mut self.core) {
+            (Some(session), _, mut out) => pdus.begin_transmit_in(session, &agreed, &mut out),
+            (None, _, _) => {
+                pdus.begin_transmit(id, socket.flow, start, &agreed, &mut self.core);
+            }
         }
+        socket.pdus = Some(pdus);
         socket.wants_read = true;
         self.core.mark_ready(id, socket);
-        let _ = now;
         Ok(())
     }
 
@@ -214,8 +220,25 @@ fn write_records(
     frame: &Frame,
     data: PduData<'_>,
 ) -> Result<usize, Refused> {
+    let Some(mut pdus) = socket.pdus.take() else {
+        return Ok(0);
+    };
+    let written = write_records_of(&mut pdus, now, socket, core, frame, data);
+    socket.pdus = Some(pdus);
+    written
+}
+
+fn write_records_of(
+    pdus: &mut PduStream,
+    now: Instant,
+    socket: &mut Socket,
+    core: &mut Core,
+    frame: &Frame,
+    data: PduData<'_>,
+) -> Result<usize, Refused> {
+    let offloaded = socket.tls.session().is_some_and(Session::makes_digests);
     let digest = match data {
-        _ if !frame.layout.data_digest => 0,
+        _ if offloaded || !frame.layout.data_digest => 0,
         PduData::Slices(slices) => digest_of(slices, &core.driver.regions)?,
         PduData::Bytes(bytes) => Crc32c::of(bytes),
         PduData::None => 0,
@@ -229,7 +252,18 @@ fn write_records(
         PduData::Slices(slices) => Content::Slices(slices),
     };
     let parts = [Content::Bytes(frame.front()), data, Content::Bytes(behind)];
-    session.map_or(Ok(0), |session| session.write_content(&parts, &mut out))
+    let Some(session) = session else {
+        return Ok(0);
+    };
+    let start = pdus.spans.end();
+    let written = session.write_content(&parts, &mut pdus.spans, &mut out)?;
+    if offloaded {
+        pdus.writer.push(start, frame.layout.pdu_len());
+        out.counters.nvme_tx_pdus_device += 1;
+    } else {
+        out.counters.nvme_tx_pdus_sw += 1;
+    }
+    Ok(written)
 }
 
 /// Copies data, and digests it in passing if it has a digest.

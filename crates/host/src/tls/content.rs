@@ -6,6 +6,7 @@ use nic::ring::{ContextId, Slice};
 use super::session::{Outgoing, Session};
 use super::transmit::Refused;
 use crate::driver::{InUse, Payload};
+use crate::nvme::Spans;
 
 /// A part of what is written.
 #[derive(Clone, Copy, Debug)]
@@ -57,10 +58,12 @@ struct Cursor<'a> {
 }
 
 impl Session {
-    /// Writes application data, all of it or none, in as few records as it takes. Answers how many bytes it is.
+    /// Writes application data, all of it or none, in as few records as it takes, and notes in `spans` where it is if the NIC is to make
+    /// digests in it. Answers how many bytes it is.
     pub fn write_content(
         &mut self,
         parts: &[Content<'_>],
+        spans: &mut Spans,
         out: &mut Outgoing<'_>,
     ) -> Result<usize, Refused> {
         self.update_worn_key(out);
@@ -80,27 +83,40 @@ impl Session {
             slice: 0,
             offset: 0,
         };
+        let is_slices = |part: &Content<'_>| matches!(part, Content::Slices(_)) && part.len() > 0;
+        let has_slices = parts.iter().any(is_slices);
         while let Some(record) = cursor.take(most) {
             match self.transmit {
-                Some(context) => self.frame_record(context, &record, out)?,
+                Some(context) => {
+                    let start = out.send.end();
+                    // What the NIC digests is as changeable as what it reads for that.
+                    let mutable =
+                        record.is_mutable() || (has_slices && self.transmit_pdus.is_some());
+                    self.frame_record(context, &record, mutable, out)?;
+                    if self.transmit_pdus.is_some() {
+                        let header_len = self.writer.record_header_len() as u32;
+                        spans.push(start, start + header_len, record.len);
+                    }
+                }
                 None => self.seal_record(&record, out)?,
             }
         }
         Ok(len as usize)
     }
 
-    /// Frames a record for the NIC.
+    /// Frames a record for the NIC, which must prove that it sends nothing else again if it depends on memory that others may
+    /// change.
     fn frame_record(
         &mut self,
         context: ContextId,
         record: &Record<'_>,
+        mutable: bool,
         out: &mut Outgoing<'_>,
     ) -> Result<(), Refused> {
         let kind = ContentType::APPLICATION_DATA;
         let layout: Layout = self.writer.record_layout(kind, record.len as usize);
         let (header, trailer) = (layout.header(), layout.trailer());
         let len = header.len() as u32 + record.copied + trailer.len() as u32;
-        let mutable = record.is_mutable();
         let mut buffer = out.driver.take_tail(len).ok_or(Refused::NoMemory)?;
         let start = out.send.end();
         let mut filled = header.len();

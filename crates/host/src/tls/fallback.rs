@@ -43,11 +43,12 @@ impl Session {
             ));
         };
         let mut framed = Vec::with_capacity(record.len as usize);
-        let mut source = None;
+        let (mut source, mut mutable) = (None, false);
         let mut in_place = Vec::new();
         let end = record.start + record.len;
         send.slices(record.start, record.len, |payload, offset, len| {
             let slice = payload.slice(offset, len);
+            mutable |= payload.mutable;
             match payload.as_buffer() {
                 Some(buffer) => {
                     framed.extend_from_slice(&buffer[offset as usize..(offset + len) as usize])
@@ -66,8 +67,13 @@ impl Session {
             return Fallback::NoMemory;
         };
         self.writer.encrypt_framed(&record, &[&framed], &mut sealed);
-        if let Some(source) = source {
-            let name = driver.regions.name(source.region).to_owned();
+        if mutable {
+            // A digest alone may have been made of such memory.
+            let (name, offset) = match source {
+                Some(source) => (driver.regions.name(source.region), source.offset),
+                None => ("registered memory", 0),
+            };
+            let name = name.to_owned();
             let frontier = driver
                 .contexts
                 .get(context)
@@ -85,10 +91,7 @@ impl Session {
                 == framed[framed.len() - l5p::tls::ICV_LEN..];
             if frontier.after(record.start) && !(frontier.at_or_after(end) && same) {
                 counters.tls_source_changed += 1;
-                return Fallback::Impossible(CloseReason::SourceChanged {
-                    name,
-                    offset: source.offset,
-                });
+                return Fallback::Impossible(CloseReason::SourceChanged { name, offset });
             }
         }
         for slice in in_place {

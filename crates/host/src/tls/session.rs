@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use l5p::MsgState;
+use l5p::nvme;
 use l5p::tls::{
     Algorithm, CryptoInfo, HEADER_LEN, PostHandshake, Reader, ResyncAnswer, Version, Writer,
 };
@@ -41,7 +42,9 @@ pub(crate) struct Session {
     algorithm: Algorithm,
     pub(super) asked: Offload,
     /// The context that records are framed for from now on.
-    pub(super) transmit: Option<ContextId>,
+    pub transmit: Option<ContextId>,
+    /// Records carry PDUs, whose digests that context is to make.
+    pub(super) transmit_pdus: Option<nvme::Parameters>,
     /// Contexts of earlier records, each with the position after its last one.
     pub(super) former: VecDeque<(ContextId, SeqNum)>,
     pub(super) receive: Option<ContextId>,
@@ -96,6 +99,7 @@ impl Session {
             post_handshake,
             asked: Offload::None,
             transmit: None,
+            transmit_pdus: None,
             former: VecDeque::new(),
             receive: None,
             opened: VecDeque::new(),
@@ -146,9 +150,13 @@ impl Session {
     }
 
     /// Asks the NIC to encrypt from the end of the send queue on.
-    pub(super) fn begin_transmit(&mut self, out: &mut Outgoing<'_>) {
+    pub fn begin_transmit(&mut self, out: &mut Outgoing<'_>) {
         let tcpsn = out.send.end();
-        let layers = Layers::Tls(self.writer.crypto_info());
+        let crypto = self.writer.crypto_info();
+        let layers = match self.transmit_pdus {
+            Some(pdus) => Layers::NvmeInTls(crypto, pdus),
+            None => Layers::Tls(crypto),
+        };
         let created =
             out.driver
                 .l5o_create(self.id, Direction::Transmit, self.flow, tcpsn, layers, None);
@@ -162,8 +170,22 @@ impl Session {
         self.transmit = created;
     }
 
+    /// From the next record on, which begins with a PDU, the context that encrypts is to make the PDUs' digests too.
+    pub fn transmit_pdus(&mut self, parameters: nvme::Parameters, out: &mut Outgoing<'_>) {
+        self.transmit_pdus = Some(parameters);
+        if self.transmit.is_some() {
+            self.leave_transmit(out.send.end(), out.counters);
+            self.begin_transmit(out);
+        }
+    }
+
+    /// Whether the NIC makes the digests of the PDUs that are written now.
+    pub fn makes_digests(&self) -> bool {
+        self.transmit.is_some() && self.transmit_pdus.is_some()
+    }
+
     /// Encrypts in software from `end` on. The context stays until its records are acknowledged.
-    pub(super) fn leave_transmit(&mut self, end: SeqNum, counters: &mut Counters) {
+    pub fn leave_transmit(&mut self, end: SeqNum, counters: &mut Counters) {
         if let Some(context) = self.transmit.take() {
             self.former.push_back((context, end));
             counters.tls_curr_tx_device -= 1;

@@ -169,6 +169,16 @@ fn the_discovery_log_lists_what_the_host_may_have() {
 }
 
 #[test]
+fn a_controller_can_be_looked_at_without_queues() {
+    let pair = Pair::ready(Config {
+        io_queues: 0,
+        ..config()
+    });
+    assert_eq!(pair.host.namespaces().len(), 2);
+    assert!(pair.host.queue(1).is_none());
+}
+
+#[test]
 fn both_sides_keep_each_other_alive() {
     let mut pair = Pair::ready(config());
     pair.pass(Duration::from_secs(300));

@@ -21,7 +21,7 @@ use crate::psk_file::PskFile;
 use crate::signals::Signals;
 
 use fetch::{Fetch, Outcome, Tls};
-use output::Output;
+pub use output::Output;
 use place::Place;
 
 /// How the download ended.

@@ -9,7 +9,7 @@ use url::Url;
 
 /// An output, opened when there is something to write.
 #[derive(Debug)]
-pub(super) struct Output {
+pub struct Output {
     target: Target,
     file: Option<File>,
 }
@@ -28,10 +28,9 @@ enum Target {
 
 impl Output {
     /// Where `--output` says, or a new file of the URL's name.
-    pub(super) fn choose(output: Option<&Path>, url: &Url) -> Result<Output> {
+    pub fn choose(output: Option<&Path>, url: &Url) -> Result<Output> {
         let target = match output {
-            Some(path) if path == Path::new("-") => Target::Standard,
-            Some(path) => Target::at(path)?,
+            Some(path) => return Output::to(path),
             None => {
                 let name = url
                     .path_segments()
@@ -51,8 +50,17 @@ impl Output {
         Ok(Output { target, file: None })
     }
 
+    /// A file, or the standard output for `-`.
+    pub fn to(path: &Path) -> Result<Output> {
+        let target = match path == Path::new("-") {
+            true => Target::Standard,
+            false => Target::at(path)?,
+        };
+        Ok(Output { target, file: None })
+    }
+
     /// Its name, for messages.
-    pub(super) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match &self.target {
             Target::Standard => "standard output".to_owned(),
             Target::Direct(path) | Target::File { path, .. } => path.display().to_string(),
@@ -60,7 +68,7 @@ impl Output {
     }
 
     /// Opens it, though nothing is to be written.
-    pub(super) fn open(&mut self) -> Result<()> {
+    pub fn open(&mut self) -> Result<()> {
         if self.file.is_some() {
             return Ok(());
         }
@@ -79,7 +87,7 @@ impl Output {
         Ok(())
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.open()?;
         let result = match &mut self.file {
             Some(file) => file.write_all(bytes),
@@ -89,7 +97,7 @@ impl Output {
     }
 
     /// The content is whole: gives it its name.
-    pub(super) fn keep(&mut self) -> Result<()> {
+    pub fn keep(&mut self) -> Result<()> {
         self.open()?;
         self.file = None;
         match &self.target {

@@ -3,11 +3,17 @@
 use super::super::pair::{CLIENT, Fate, Pair, SERVER, lossy, pattern};
 use super::rig::{Mode, Rig, c2h, response};
 use crate::nvme::{DataDigest, Digests, NvmeOffload, PduData};
+use crate::{CloseReason, Event, Offload};
 
 const OFFLOADED: Mode = Mode {
     digests: Digests::BOTH,
     offload: NvmeOffload::ALL,
     ..Mode::PLAIN
+};
+
+const STACKED: Mode = Mode {
+    tls: Some(Offload::Both),
+    ..OFFLOADED
 };
 
 /// Sends data in PDUs of `each` bytes, and reads it.
@@ -33,6 +39,49 @@ fn the_nic_makes_digests() {
     assert_eq!(rig.pair.counter(SERVER, "NvmeTcpTxPdusDevice"), 11);
     assert_eq!(rig.pair.nic_counter(SERVER, "tx_nvmeotcp_ooo"), 0);
     assert!(rig.pair.nic_counter(SERVER, "tx_nvmeotcp_digest_bytes") >= 1_000_000);
+}
+
+#[test]
+fn the_nic_makes_digests_inside_of_records() {
+    let mut rig = Rig::new(STACKED);
+    send(&mut rig, &pattern(1_000_000), 100_000);
+    assert_eq!(rig.pair.counter(SERVER, "NvmeTcpTxPdusDevice"), 11);
+    assert_eq!(rig.pair.nic_counter(SERVER, "tx_nvmeotcp_ooo"), 0);
+    assert!(rig.pair.nic_counter(SERVER, "tx_nvmeotcp_digest_bytes") >= 1_000_000);
+    assert_eq!(rig.pair.counter(SERVER, "TlsTxRecordsFallback"), 0);
+}
+
+#[test]
+fn records_of_pdus_are_made_again_after_loss() {
+    for each in [5_000, 60_000] {
+        let mut rig = Rig::new(STACKED);
+        rig.pair.wire = lossy(SERVER, 0.03, 0.02, 11);
+        send(&mut rig, &pattern(1_500_000), each);
+        assert!(rig.pair.counter(SERVER, "DriverTxRecoveries") > 10);
+        assert_eq!(rig.pair.counter(SERVER, "TlsTxRecordsFallback"), 0);
+    }
+}
+
+#[test]
+fn key_updates_go_between_pdus() {
+    for loss in [0.0, 0.02] {
+        let mut rig = Rig::new(STACKED);
+        rig.pair.wire = lossy(SERVER, loss, loss, 7);
+        let data = pattern(600_000);
+        for round in 0..4 {
+            let (now, id) = (rig.pair.now, rig.sides[SERVER].id);
+            rig.pair
+                .stack(SERVER)
+                .key_update(now, id, round % 2 == 0)
+                .expect("TLS 1.3");
+            send(&mut rig, &data[round * 1000..], 30_000);
+            for side in &mut rig.sides {
+                side.log.ends.clear();
+                side.log.headers.clear();
+            }
+        }
+        assert_eq!(rig.pair.counter(SERVER, "TlsTxRecordsFallback"), 0);
+    }
 }
 
 #[test]
@@ -72,15 +121,26 @@ fn software_makes_digests_where_the_nic_has_no_room() {
 
 #[test]
 fn software_makes_the_digests_of_a_context_that_failed() {
-    for loss in [0.0, 0.02] {
-        let mut rig = Rig::new(OFFLOADED);
+    for (mode, loss) in [
+        (OFFLOADED, 0.0),
+        (OFFLOADED, 0.02),
+        (STACKED, 0.0),
+        (STACKED, 0.02),
+    ] {
+        let mut rig = Rig::new(mode);
         rig.pair.wire = lossy(SERVER, loss, loss, 21);
         let data = pattern(240_000);
         rig.fill(SERVER, 0, &data);
         for n in 0..12 {
             let slices = rig.slices(SERVER, n * 20_000, 20_000);
             let pdu = c2h(0, n as u32 * 20_000, 20_000);
-            rig.send_unread(SERVER, &pdu, PduData::Slices(&slices));
+            // A record of memory that may change is never encrypted by both if the NIC has sent a part of it.
+            let bytes = &data[n as usize * 20_000..][..20_000];
+            let sent = match mode.tls {
+                Some(_) => PduData::Bytes(bytes),
+                None => PduData::Slices(&slices),
+            };
+            rig.send_unread(SERVER, &pdu, sent);
             if n == 5 {
                 rig.pair.step();
             }
@@ -96,4 +156,41 @@ fn software_makes_the_digests_of_a_context_that_failed() {
         assert!(rig.memory(CLIENT, 0, data.len()) == data);
         assert!(rig.pair.counter(SERVER, "NvmeTcpTxPdusFallback") > 0);
     }
+}
+
+#[test]
+fn a_digest_of_memory_that_has_changed_is_not_sent_under_the_same_counter() {
+    // The digest has a record of its own, and that a packet of its own.
+    let record = 11 * 1448 - 22;
+    let pair = Pair::with(|_, (config, _)| config.record_bytes = record);
+    let mut rig = Rig::on(pair, STACKED);
+    let len = usize::from(record) - 28;
+    rig.fill(SERVER, 0, &pattern(len));
+    let mut is_lost = false;
+    rig.pair.wire = Box::new(move |from, frame| {
+        let is_last = (80..120).contains(&frame.len());
+        match from == SERVER && is_last && !std::mem::replace(&mut is_lost, true) {
+            true => Fate::Drop,
+            false => Fate::Pass,
+        }
+    });
+    let slices = rig.slices(SERVER, 0, len as u32);
+    rig.send_unread(SERVER, &c2h(0, 0, len as u32), PduData::Slices(&slices));
+    for _ in 0..3 {
+        rig.pair.step();
+    }
+    rig.fill(SERVER, 100, b"something else");
+    let mut ended = None;
+    rig.pair
+        .run_until(std::time::Duration::from_secs(5), |pair| {
+            let events = &pair.hosts[SERVER].events;
+            ended = events.iter().find_map(|event| match event {
+                Event::Closed(_, reason) => Some(reason.clone()),
+                _ => None,
+            });
+            ended.is_some()
+        });
+    let Some(CloseReason::SourceChanged { .. }) = ended else {
+        panic!("{ended:?}");
+    };
 }

@@ -23,7 +23,8 @@ pub struct Config {
     pub max_h2c_data: u32,
     /// The most data of a command in bytes, beside the controller's own limit. At least 4,096.
     pub max_transfer: u32,
-    /// I/O queues, each of which is a connection; the controller may grant fewer. None for a discovery controller.
+    /// I/O queues, each of which is a connection; the controller may grant fewer. With none the controller is only looked at, as
+    /// a discovery controller is.
     pub io_queues: u16,
     /// Commands in flight on one I/O queue; the controller may allow fewer.
     pub depth: u16,

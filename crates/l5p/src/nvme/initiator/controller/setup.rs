@@ -151,7 +151,7 @@ impl Controller {
                 ANSWER_LEN,
             ),
             Step::QueueCount => {
-                let count = u32::from(self.config.io_queues.max(1));
+                let count = u32::from(self.config.io_queues);
                 let counts = QueueCounts {
                     submission: count,
                     completion: count,
@@ -261,12 +261,12 @@ impl Controller {
                     info.nvm = nvm;
                     self.limits = info.limits(&self.config);
                 }
-                Step::QueueCount
+                self.after_identity()
             }
             Step::QueueCount => {
                 let granted = QueueCounts::from_dword(reply.result as u32);
                 let count = granted.submission.min(granted.completion);
-                let count = count.min(u32::from(self.config.io_queues.max(1)));
+                let count = count.min(u32::from(self.config.io_queues));
                 self.limits.io_queues = count as u16;
                 self.events_or(Step::IoQueues(count as u16))
             }
@@ -302,8 +302,15 @@ impl Controller {
         // Earlier versions have no such structure, and some controllers end the connection when asked for it.
         Ok(match self.admin.version >= Version::new(2, 0, 0) {
             true => Step::IdentifyNvm,
-            false => Step::QueueCount,
+            false => self.after_identity(),
         })
+    }
+
+    fn after_identity(&self) -> Step {
+        match self.config.io_queues {
+            0 => self.events_or(Step::Namespaces(NamespaceReading::default())),
+            _ => Step::QueueCount,
+        }
     }
 
     /// The events that the controller offers and that mean something here.
@@ -322,9 +329,10 @@ impl Controller {
     }
 
     fn after_events(&self) -> Step {
-        match self.config.is_discovery() {
-            true => Step::Log(LogReading::default()),
-            false => Step::IoQueues(self.limits.io_queues),
+        match self.limits.io_queues {
+            _ if self.config.is_discovery() => Step::Log(LogReading::default()),
+            0 => Step::Namespaces(NamespaceReading::default()),
+            count => Step::IoQueues(count),
         }
     }
 }

@@ -46,7 +46,7 @@ impl Controller {
         let waits = matches!(self.phase, Phase::Lost { .. } | Phase::Setup(_))
             && self.config.retries > 0
             && self.info.is_some();
-        if !waits && !self.is_ready() {
+        if (!waits && !self.is_ready()) || self.limits.io_queues == 0 {
             return Err(SubmitError::NotConnected);
         }
         let transfer = self.check(&access)?;

@@ -1,0 +1,398 @@
+//! A store in a file or on a block device.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use l5p::nvme::target::Operation;
+use rustix::fs::{FallocateFlags, FlockOperation, flock};
+use rustix::io::Errno;
+use wire::nvme::command::Status;
+
+use super::engine::{Address, Call, Step};
+use super::memory::compare;
+use super::operation::{Next, Span, Stage, Task};
+use super::outcome::{medium, status};
+use super::{StoreInfo, only_reads};
+
+/// A store could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The system refused.
+    #[error("{} can't be opened: {error}", path.display())]
+    Open {
+        /// What was to be opened.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// It is a directory, a pipe, ….
+    #[error("{} is neither a file nor a block device", .0.display())]
+    Kind(PathBuf),
+    /// Somebody else has it.
+    #[error("{} is in use: by another target, or it is mounted; end that first", .0.display())]
+    InUse(PathBuf),
+    /// Not one block fits.
+    #[error("{0} is smaller than one block; make it larger, as by `truncate -s 1G`")]
+    TooSmall(String),
+    /// Blocks of this size are not possible there.
+    #[error("{} has blocks of {least} bytes; blocks of {asked} are not possible", path.display())]
+    BlockSize {
+        /// What was to be opened.
+        path: PathBuf,
+        /// Its own blocks.
+        least: u32,
+        /// What was asked for.
+        asked: u32,
+    },
+    /// There is not so much memory.
+    #[error("{0} can't be had")]
+    NoMemory(String),
+}
+
+/// Bytes of zeroes that are written at a time where the file system can't make them.
+const ZEROES: u32 = 64 << 10;
+/// `O_DIRECT` wants memory aligned so.
+const ALIGNMENT: usize = 4096;
+
+/// A file or a device.
+pub(super) struct FileStore {
+    file: File,
+    info: StoreInfo,
+    zeroes: Zeroes,
+    /// The file system has refused to make zeroes by itself.
+    writes_zeroes: bool,
+}
+
+/// A page-aligned run of zeroes.
+struct Zeroes(Vec<u8>);
+
+impl Zeroes {
+    fn address(&self) -> Address {
+        let shift = self.0.as_ptr().align_offset(ALIGNMENT);
+        Address {
+            start: self.0[shift..].as_ptr().cast_mut(),
+            memory: None,
+        }
+    }
+}
+
+/// The size of blocks for a store of `bytes`, where nothing else decides it: 4 KiB, or 512 bytes if it isn't made of those.
+pub(super) fn block_shift_for(bytes: u64) -> u8 {
+    if bytes.is_multiple_of(4096) { 12 } else { 9 }
+}
+
+impl FileStore {
+    pub(super) fn open(
+        path: &Path,
+        block_shift: Option<u8>,
+        read_only: bool,
+    ) -> Result<FileStore, OpenError> {
+        let failed = |error: io::Error| match Errno::from_io_error(&error) {
+            Some(Errno::BUSY | Errno::AGAIN) => OpenError::InUse(path.to_owned()),
+            _ => OpenError::Open {
+                path: path.to_owned(),
+                error,
+            },
+        };
+        let kind = std::fs::metadata(path).map_err(failed)?.file_type();
+        let is_device = kind.is_block_device();
+        if !is_device && !kind.is_file() {
+            return Err(OpenError::Kind(path.to_owned()));
+        }
+        // A device that is mounted refuses O_EXCL.
+        let exclusive = if is_device && !read_only {
+            libc::O_EXCL
+        } else {
+            0
+        };
+        let open = |direct| {
+            OpenOptions::new()
+                .read(true)
+                .write(!read_only)
+                .custom_flags(exclusive | direct)
+                .open(path)
+        };
+        let direct = open(libc::O_DIRECT);
+        let is_direct = direct.is_ok();
+        let mut file = match direct {
+            Ok(file) => file,
+            Err(_) => open(0).map_err(failed)?,
+        };
+        let lock = match read_only {
+            true => FlockOperation::NonBlockingLockShared,
+            false => FlockOperation::NonBlockingLockExclusive,
+        };
+        flock(&file, lock).map_err(|errno| failed(errno.into()))?;
+        let size = file.seek(SeekFrom::End(0)).map_err(failed)?;
+        let least = match is_device {
+            true => rustix::fs::ioctl_blksszget(&file).map_err(|errno| failed(errno.into()))?,
+            false => 512,
+        };
+        let block_shift = match block_shift {
+            Some(shift) if 1u64 << shift < u64::from(least) => {
+                return Err(OpenError::BlockSize {
+                    path: path.to_owned(),
+                    least,
+                    asked: 1 << shift,
+                });
+            }
+            Some(shift) => shift,
+            None if is_device => least.ilog2() as u8,
+            None => block_shift_for(size),
+        };
+        let bytes = size >> block_shift << block_shift;
+        if bytes == 0 {
+            return Err(OpenError::TooSmall(path.display().to_string()));
+        }
+        let mut store = FileStore {
+            file,
+            info: StoreInfo {
+                bytes,
+                block_shift,
+                read_only,
+                volatile_cache: true,
+                deallocate: !read_only,
+                direct: is_direct,
+            },
+            zeroes: Zeroes(vec![0; ZEROES as usize + ALIGNMENT]),
+            writes_zeroes: false,
+        };
+        if is_direct && !store.reads_one_block() {
+            // It wants larger pieces than our blocks are.
+            drop(store.file);
+            store.file = open(0).map_err(failed)?;
+            flock(&store.file, lock).map_err(|errno| failed(errno.into()))?;
+            store.info.direct = false;
+        }
+        Ok(store)
+    }
+
+    /// Whether a read of one block is possible, past the page cache.
+    fn reads_one_block(&self) -> bool {
+        let mut memory = vec![0; (1 << self.info.block_shift) + ALIGNMENT];
+        let shift = memory.as_ptr().align_offset(ALIGNMENT);
+        let block = &mut memory[shift..shift + (1 << self.info.block_shift)];
+        rustix::io::pread(&self.file, block, 0).is_ok()
+    }
+
+    pub(super) fn info(&self) -> StoreInfo {
+        self.info
+    }
+
+    /// The next step of a task, whose last one had this result.
+    pub(super) fn step(&mut self, task: &mut Task, result: Option<i32>) -> Next {
+        let operation = task.request.operation;
+        if self.info.read_only && !only_reads(&operation) {
+            return Next::Done(Err(Status::WRITE_PROTECTED.do_not_retry()));
+        }
+        let result = match result.map(|result| (result, u32::try_from(result))) {
+            None => None,
+            Some((_, Ok(len))) => Some(Ok(len)),
+            Some((error, Err(_))) => Some(Err(Errno::from_raw_os_error(-error))),
+        };
+        match operation {
+            Operation::Read { offset, len } => {
+                let data = data(task).at();
+                self.transfer(task, result, len, |done, left| Call::Read {
+                    to: data(done),
+                    len: left,
+                    offset: offset + u64::from(done),
+                })
+            }
+            Operation::Write {
+                offset, len, fua, ..
+            } => {
+                let data = data(task).at();
+                self.transfer(task, result, len, |done, left| Call::Write {
+                    from: data(done),
+                    len: left,
+                    offset: offset + u64::from(done),
+                    durable: fua,
+                })
+            }
+            Operation::Compare { offset, len, .. } => {
+                let scratch = task
+                    .scratch
+                    .as_ref()
+                    .expect("Compare has room to read into");
+                let to = scratch.at();
+                let next = self.transfer(task, result, len, |done, left| Call::Read {
+                    to: to(done),
+                    len: left,
+                    offset: offset + u64::from(done),
+                });
+                match next {
+                    Next::Done(Ok(())) => Next::Done(compare_spans(task, len)),
+                    next => next,
+                }
+            }
+            Operation::WriteZeroes {
+                offset,
+                len,
+                fua,
+                deallocate,
+            } => self.make_zeroes(task, result, (offset, len), (fua, deallocate)),
+            Operation::Deallocate { .. } => self.deallocate(task, result),
+            Operation::Flush => match result {
+                None => self.step_of(Call::Sync),
+                Some(result) => Next::Done(self.outcome(task, result)),
+            },
+        }
+    }
+
+    /// Reads or writes what is left of `len` bytes.
+    fn transfer(
+        &self,
+        task: &mut Task,
+        result: Option<Result<u32, Errno>>,
+        len: u32,
+        call: impl Fn(u32, u32) -> Call,
+    ) -> Next {
+        match result {
+            None => {}
+            // A file that was cut short.
+            Some(Ok(0)) => return Next::Done(Err(medium(&task.request.operation))),
+            Some(Ok(done)) => task.progress += u64::from(done),
+            Some(Err(Errno::INTR | Errno::AGAIN)) => {}
+            Some(Err(error)) => return Next::Done(Err(status(&task.request.operation, error))),
+        }
+        let done = task.progress as u32;
+        if done >= len {
+            return Next::Done(Ok(()));
+        }
+        self.step_of(call(done, len - done))
+    }
+
+    /// Zeroes, by the file system if it can make them.
+    fn make_zeroes(
+        &mut self,
+        task: &mut Task,
+        result: Option<Result<u32, Errno>>,
+        (offset, len): (u64, u64),
+        (fua, deallocate): (bool, bool),
+    ) -> Next {
+        match (task.stage, result) {
+            (Stage::Begun, _) if !self.writes_zeroes => {
+                task.stage = Stage::Working;
+                let mode = match deallocate {
+                    true => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+                    false => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+                };
+                return self.step_of(fallocate(mode, offset, len));
+            }
+            (Stage::Begun, _) => task.stage = Stage::WritingZeroes,
+            (Stage::Working, Some(Ok(_))) => return self.sync_if(task, fua),
+            (Stage::Working, Some(Err(Errno::OPNOTSUPP))) => {
+                self.writes_zeroes = !deallocate;
+                task.stage = Stage::WritingZeroes;
+            }
+            (Stage::WritingZeroes, Some(Ok(written))) if written > 0 => {
+                task.progress += u64::from(written);
+            }
+            (Stage::WritingZeroes, Some(Ok(_))) => {
+                return Next::Done(Err(Status::WRITE_FAULT));
+            }
+            (_, Some(Err(Errno::INTR | Errno::AGAIN))) if task.stage == Stage::WritingZeroes => {}
+            (_, Some(result)) => return Next::Done(self.outcome(task, result)),
+            (_, None) => {}
+        }
+        if task.progress >= len {
+            return self.sync_if(task, fua);
+        }
+        let left = (len - task.progress).min(ZEROES.into());
+        self.step_of(Call::Write {
+            from: self.zeroes.address(),
+            len: left as u32,
+            offset: offset + task.progress,
+            durable: false,
+        })
+    }
+
+    /// Gives the room of one range after the other back. What the file system doesn't take stays as it is: the host only
+    /// said that it may go.
+    fn deallocate(&mut self, task: &mut Task, result: Option<Result<u32, Errno>>) -> Next {
+        let ranges = match task.ranges() {
+            Ok(ranges) => ranges,
+            Err(status) => return Next::Done(Err(status)),
+        };
+        match result {
+            None => {}
+            Some(Err(Errno::OPNOTSUPP)) => return Next::Done(Ok(())),
+            Some(Err(error)) => return Next::Done(Err(status(&task.request.operation, error))),
+            Some(Ok(_)) => task.progress += 1,
+        }
+        match ranges.get(task.progress as usize) {
+            None => Next::Done(Ok(())),
+            Some(&(offset, len)) => {
+                let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                self.step_of(fallocate(mode, offset, len))
+            }
+        }
+    }
+
+    fn sync_if(&self, task: &mut Task, durable: bool) -> Next {
+        if !durable {
+            return Next::Done(Ok(()));
+        }
+        task.stage = Stage::Syncing;
+        self.step_of(Call::Sync)
+    }
+
+    fn step_of(&self, call: Call) -> Next {
+        Next::Step(Step {
+            file: self.file.as_raw_fd(),
+            call,
+        })
+    }
+
+    fn outcome(&self, task: &Task, result: Result<u32, Errno>) -> Result<(), Status> {
+        match result {
+            Ok(_) => Ok(()),
+            Err(error) => Err(status(&task.request.operation, error)),
+        }
+    }
+}
+
+impl Span {
+    /// Where its bytes are.
+    fn at(&self) -> impl Fn(u32) -> Address + use<> {
+        let (start, memory, len) = (self.address(0), self.memory, self.len);
+        move |at| {
+            assert!(at <= len);
+            Address {
+                start: start.wrapping_add(at as usize),
+                memory: Some(memory),
+            }
+        }
+    }
+}
+
+fn data(task: &Task) -> &Span {
+    task.data.as_ref().expect("the operation has data")
+}
+
+fn fallocate(mode: FallocateFlags, offset: u64, len: u64) -> Call {
+    Call::Fallocate {
+        mode: mode.bits() as i32,
+        offset,
+        len,
+    }
+}
+
+/// Whether what was read is what the host sent.
+fn compare_spans(task: &Task, len: u32) -> Result<(), Status> {
+    let scratch = task.scratch.as_ref().expect("it was read into");
+    let mut piece = [0; 4096];
+    let data = data(task);
+    let mut at = 0;
+    while at < len {
+        let part = (len - at).min(piece.len() as u32);
+        scratch.read(at, &mut piece[..part as usize]);
+        compare(data, at, &piece[..part as usize])?;
+        at += part;
+    }
+    Ok(())
+}

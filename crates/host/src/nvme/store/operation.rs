@@ -1,0 +1,128 @@
+//! An operation under way, and the memory that it works on.
+
+use std::sync::Arc;
+
+use l5p::nvme::target::{Operation, StoreRequest, ranges};
+use nic::ring::Region;
+use wire::nvme::command::Status;
+
+use super::Extent;
+use super::engine::Step;
+
+/// An operation under way.
+pub(super) struct Task {
+    pub request: StoreRequest,
+    pub data: Option<Span>,
+    pub scratch: Option<Span>,
+    /// Bytes that are done, or ranges.
+    pub progress: u64,
+    pub stage: Stage,
+}
+
+/// What the last step was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Begun,
+    /// The step that does the work.
+    Working,
+    /// The file system cannot make zeroes by itself: they are written.
+    WritingZeroes,
+    /// What was done is made durable.
+    Syncing,
+}
+
+/// What follows.
+pub(super) enum Next {
+    /// A step of the engine's.
+    Step(Step),
+    /// Another turn, after others have had theirs.
+    Turn,
+    /// Nothing: it is done.
+    Done(Result<(), Status>),
+}
+
+impl Task {
+    pub(super) fn new(request: StoreRequest, data: Option<Span>, scratch: Option<Span>) -> Task {
+        let needed = match request.operation {
+            Operation::Read { len, .. }
+            | Operation::Write { len, .. }
+            | Operation::Compare { len, .. } => len,
+            Operation::Deallocate { ranges, .. } => u32::from(ranges) * 16,
+            Operation::WriteZeroes { .. } | Operation::Flush => 0,
+        };
+        let has = data.as_ref().map_or(0, |span| span.len);
+        assert!(
+            has >= needed,
+            "{needed} bytes of memory needed, {has} there"
+        );
+        Task {
+            request,
+            data,
+            scratch,
+            progress: 0,
+            stage: Stage::Begun,
+        }
+    }
+
+    /// The ranges that a deallocation names, as offset and length in bytes.
+    pub(super) fn ranges(&self) -> Result<Vec<(u64, u64)>, Status> {
+        let Operation::Deallocate {
+            ranges: count,
+            blocks,
+            block_shift,
+            ..
+        } = self.request.operation
+        else {
+            return Ok(Vec::new());
+        };
+        let mut bytes = vec![0; usize::from(count) * 16];
+        if let Some(data) = &self.data {
+            data.read(0, &mut bytes);
+        }
+        Ok(ranges(&bytes, blocks, block_shift)?.collect())
+    }
+}
+
+/// Bytes of registered memory that nobody else uses while a task has them.
+pub(super) struct Span {
+    region: Arc<Region>,
+    offset: u64,
+    pub len: u32,
+    /// Which memory it is, for the kernel that has it mapped.
+    pub memory: u16,
+}
+
+impl Span {
+    /// The bytes of `extent`, which lies in `region`.
+    pub(super) fn new(region: &Arc<Region>, extent: Extent) -> Span {
+        Span {
+            region: Arc::clone(region),
+            offset: extent.offset,
+            len: extent.len,
+            memory: extent.memory.0,
+        }
+    }
+
+    /// The byte `at`.
+    pub(super) fn address(&self, at: u32) -> *mut u8 {
+        assert!(at <= self.len, "byte {at} of {}", self.len);
+        // Both lie in the region: that was checked when the extent was named.
+        self.region
+            .as_ptr()
+            .wrapping_add(self.offset as usize + at as usize)
+    }
+
+    /// Copies from the memory, beginning at byte `at`.
+    pub(super) fn read(&self, at: u32, to: &mut [u8]) {
+        assert!(at as usize + to.len() <= self.len as usize);
+        let inside = self.region.read(self.offset + u64::from(at), to);
+        debug_assert!(inside);
+    }
+
+    /// Copies into the memory, beginning at its first byte.
+    pub(super) fn write(&self, from: &[u8]) {
+        assert!(from.len() <= self.len as usize);
+        let inside = self.region.write(self.offset, from);
+        debug_assert!(inside);
+    }
+}

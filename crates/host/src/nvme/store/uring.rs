@@ -1,0 +1,158 @@
+//! Steps by io_uring.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+
+use io_uring::types::{Fd, FsyncFlags};
+use io_uring::{IoUring, opcode, squeue};
+use nic::ring::Region;
+
+use super::engine::{Address, Call, Step};
+use crate::runtime::Doorbell;
+
+/// Steps that the kernel is given at a time.
+const ENTRIES: u32 = 512;
+
+/// A ring, with an eventfd that it rings when something is done.
+pub(super) struct Uring {
+    ring: IoUring,
+    /// Steps that found no room in the ring.
+    backlog: VecDeque<squeue::Entry>,
+    /// Steps in the ring whose result has not been taken.
+    in_flight: u32,
+    unpublished: bool,
+    /// Which memory the kernel has mapped, by the index that it knows it under.
+    pinned: Vec<(u16, Arc<Region>)>,
+}
+
+impl Uring {
+    pub(super) fn new(bell: &Doorbell) -> io::Result<Uring> {
+        let ring = IoUring::builder().build(ENTRIES)?;
+        ring.submitter()
+            .register_eventfd(bell.as_fd().as_raw_fd())?;
+        Ok(Uring {
+            ring,
+            backlog: VecDeque::new(),
+            in_flight: 0,
+            unpublished: false,
+            pinned: Vec::new(),
+        })
+    }
+
+    /// Has the kernel map `region`. Where it refuses, each step names addresses, which costs a little more.
+    pub(super) fn pin(&mut self, memory: u16, region: &Arc<Region>) {
+        if !self.pinned.is_empty() {
+            return;
+        }
+        let buffers = [libc::iovec {
+            iov_base: region.as_ptr().cast(),
+            iov_len: region.len(),
+        }];
+        // SAFETY: the region's memory is valid for its length and stays mapped: `pinned` keeps it until after the ring is gone.
+        match unsafe { self.ring.submitter().register_buffers(&buffers) } {
+            Ok(()) => self.pinned.push((memory, Arc::clone(region))),
+            Err(error) => tracing::debug!(%error, "the kernel does not map the buffers"),
+        }
+    }
+
+    pub(super) fn push(&mut self, task: u32, step: Step) {
+        let entry = self.entry(step).user_data(u64::from(task));
+        self.unpublished = true;
+        if !self.backlog.is_empty() || !self.post(&entry) {
+            self.backlog.push_back(entry);
+        }
+    }
+
+    pub(super) fn publish(&mut self) {
+        while std::mem::take(&mut self.unpublished) {
+            // Refused for now (no memory, or completions to be taken first) is as good as later: it is asked again.
+            if let Err(error) = self.ring.submit() {
+                tracing::trace!(%error, "the kernel takes no steps now");
+                self.unpublished = true;
+                return;
+            }
+            while let Some(entry) = self.backlog.pop_front() {
+                self.unpublished = true;
+                if !self.post(&entry) {
+                    self.backlog.push_front(entry);
+                    break;
+                }
+            }
+            if !self.backlog.is_empty() {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn take(&mut self, finished: &mut Vec<(u32, i32)>) {
+        let before = finished.len();
+        for completion in self.ring.completion() {
+            finished.push((completion.user_data() as u32, completion.result()));
+        }
+        self.in_flight -= (finished.len() - before) as u32;
+    }
+
+    fn post(&mut self, entry: &squeue::Entry) -> bool {
+        // SAFETY: what the entry names (a file, memory) stays valid until its result has been taken: whoever makes a step sees to
+        // it, and this ring's end waits for all of them.
+        let posted = unsafe { self.ring.submission().push(entry).is_ok() };
+        self.in_flight += u32::from(posted);
+        posted
+    }
+
+    fn entry(&self, step: Step) -> squeue::Entry {
+        let file = Fd(step.file);
+        match step.call {
+            Call::Read { to, len, offset } => match self.mapped(to) {
+                Some(buffer) => opcode::ReadFixed::new(file, to.start, len, buffer)
+                    .offset(offset)
+                    .build(),
+                None => opcode::Read::new(file, to.start, len)
+                    .offset(offset)
+                    .build(),
+            },
+            Call::Write {
+                from,
+                len,
+                offset,
+                durable,
+            } => {
+                let flags = if durable { libc::RWF_DSYNC } else { 0 };
+                match self.mapped(from) {
+                    Some(buffer) => opcode::WriteFixed::new(file, from.start, len, buffer)
+                        .offset(offset)
+                        .rw_flags(flags)
+                        .build(),
+                    None => opcode::Write::new(file, from.start, len)
+                        .offset(offset)
+                        .rw_flags(flags)
+                        .build(),
+                }
+            }
+            Call::Sync => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
+            Call::Fallocate { mode, offset, len } => opcode::Fallocate::new(file, len)
+                .offset(offset)
+                .mode(mode)
+                .build(),
+        }
+    }
+
+    /// The index of the mapped memory that the address is in.
+    fn mapped(&self, address: Address) -> Option<u16> {
+        let memory = address.memory?;
+        let found = self.pinned.iter().position(|(pinned, _)| *pinned == memory);
+        found.map(|index| index as u16)
+    }
+}
+
+impl Drop for Uring {
+    /// Waits for all that is under way: its memory is free to go afterwards. What waits for room in the ring never begins.
+    fn drop(&mut self) {
+        let mut finished = Vec::new();
+        while self.in_flight > 0 && self.ring.submit_and_wait(1).is_ok() {
+            self.take(&mut finished);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! From a file to a namespace.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+use aws_lc_rs::digest::{Context, Digest, SHA256};
+use indicatif::ProgressBar;
+
+use super::pipeline::{Part, Pipeline};
+use super::progress::{bar, summarise};
+use super::read;
+use crate::nvme::driver::{Driver, choose_namespace};
+use crate::nvme::options::Write;
+
+/// Copies a file to a namespace.
+pub(in crate::nvme) fn run(options: &Write) -> Result<()> {
+    let mut input = Input::open(options)?;
+    let mut driver = Driver::new(&options.disk.peer)?;
+    let mut initiator = driver.connect_disk(&options.disk)?;
+    let namespace = choose_namespace(&options.disk, &initiator)?;
+    let has_cache = initiator
+        .controller()
+        .info()
+        .is_some_and(|info| info.has_write_cache());
+    if namespace.is_write_protected() {
+        bail!("namespace {} is write protected", namespace.nsid);
+    }
+    let block_size = u64::from(namespace.block_size());
+    if !options.offset.is_multiple_of(block_size) {
+        bail!("--offset must be a multiple of the namespace's block size, {block_size}");
+    }
+    let bar = bar(options.quiet, input.len);
+
+    let started = Instant::now();
+    let mut pipeline = Pipeline::new(&mut driver, &mut initiator, namespace)?;
+    let (bytes, sha256) = copy(&mut pipeline, &mut input, options, &bar)?;
+    if has_cache {
+        pipeline.flush()?;
+    }
+    let took = started.elapsed();
+    if options.verify {
+        bar.set_message("verifying");
+        let range = options.offset..options.offset + bytes;
+        let again = read::copy(&mut pipeline, range, &bar, |_| Ok(()))?;
+        if again.as_ref() != sha256.as_ref() {
+            bail!("what was read back is not what was written: the SHA-256 differs");
+        }
+    }
+    bar.finish_and_clear();
+    if !options.quiet {
+        summarise(&input.name, bytes, took, &sha256);
+    }
+    driver.disconnect(initiator)?;
+    driver.end()
+}
+
+/// Writes all of the input; answers how many bytes, padding included, and their SHA-256.
+fn copy(
+    pipeline: &mut Pipeline<'_>,
+    input: &mut Input,
+    options: &Write,
+    bar: &ProgressBar,
+) -> Result<(u64, Digest)> {
+    let size = pipeline.namespace.size();
+    let block_size = pipeline.namespace.block_size();
+    let mut hash = Context::new(&SHA256);
+    let (mut offset, mut in_flight, mut done) = (options.offset, 0, 0);
+    let mut at_end = false;
+    loop {
+        while !at_end && let Some(mut block) = pipeline.take_block() {
+            // SAFETY: the block was taken just now: nothing names it.
+            let bytes = unsafe { block.bytes_mut() };
+            let mut len = input.fill(bytes)?;
+            at_end = len < bytes.len();
+            let over = len % block_size as usize;
+            if over > 0 {
+                if !options.pad {
+                    bail!(
+                        "{} ends in the middle of a block of {block_size} bytes; give --pad to fill that with zeroes",
+                        input.name
+                    );
+                }
+                let end = len - over + block_size as usize;
+                bytes[len..end].fill(0);
+                len = end;
+            }
+            if offset + len as u64 > size {
+                bail!(
+                    "{} does not fit into the namespace, which has {size} bytes",
+                    input.name
+                );
+            }
+            if len == 0 {
+                break;
+            }
+            hash.update(&bytes[..len]);
+            let len = len as u32;
+            pipeline.write(Part { offset, len, block })?;
+            offset += u64::from(len);
+            in_flight += 1;
+        }
+        if in_flight == 0 {
+            return Ok((done, hash.finish()));
+        }
+        let part = pipeline.next_done()?;
+        in_flight -= 1;
+        done += u64::from(part.len);
+        bar.set_position(done);
+    }
+}
+
+/// What is written.
+struct Input {
+    file: Box<dyn io::Read>,
+    name: String,
+    len: Option<u64>,
+}
+
+impl Input {
+    fn open(options: &Write) -> Result<Input> {
+        let path = &options.input;
+        if path.as_os_str() == "-" {
+            return Ok(Input {
+                file: Box::new(io::stdin()),
+                name: "standard input".to_owned(),
+                len: None,
+            });
+        }
+        let name = path.display().to_string();
+        let file = File::open(path).with_context(|| format!("{name} can't be read; see -i"))?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            bail!("{name} is a directory; give -i a file");
+        }
+        Ok(Input {
+            file: Box::new(file),
+            name,
+            len: metadata.is_file().then_some(metadata.len()),
+        })
+    }
+
+    /// Fills `bytes` as far as there is input.
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.file.read(&mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(len) => filled += len,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    return Err(error).with_context(|| format!("{} can't be read", self.name));
+                }
+            }
+        }
+        Ok(filled)
+    }
+}

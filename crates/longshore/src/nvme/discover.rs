@@ -1,0 +1,160 @@
+//! `longshore nvme discover`.
+
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use host::nvme::initiator::{Config, Namespace, Options};
+use serde::Serialize;
+use wire::nvme::Nqn;
+use wire::nvme::log::{DiscoveryEntry, SecurityType, SubsystemType};
+
+use super::driver::{DISCOVERY_PORT, Driver, Interrupted};
+use super::identity::show_uuid;
+use super::options::Discover;
+
+/// A subsystem that was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    nqn: String,
+    kind: &'static str,
+    address: SocketAddr,
+    tls: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespaces: Option<Vec<Described>>,
+    /// Why the namespaces are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// A namespace.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Described {
+    pub(super) nsid: u32,
+    pub(super) bytes: u64,
+    pub(super) block_size: u32,
+    pub(super) usable: bool,
+    pub(super) write_protected: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) uuid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) nguid: Option<String>,
+}
+
+impl Described {
+    pub(super) fn of(namespace: &Namespace) -> Described {
+        let text = |id: [u8; 16]| id.iter().map(|byte| format!("{byte:02x}")).collect();
+        Described {
+            nsid: namespace.nsid,
+            bytes: namespace.size(),
+            block_size: namespace.block_size(),
+            usable: namespace.is_usable(),
+            write_protected: namespace.is_write_protected(),
+            uuid: namespace.ids.uuid.as_ref().map(show_uuid),
+            nguid: namespace.ids.nguid.map(text),
+        }
+    }
+
+    /// It on one line.
+    pub(super) fn line(&self) -> String {
+        let mut line = format!(
+            "namespace {}: {} in blocks of {}",
+            self.nsid,
+            indicatif::BinaryBytes(self.bytes),
+            self.block_size
+        );
+        if let Some(uuid) = &self.uuid {
+            line.push_str(&format!(", uuid {uuid}"));
+        } else if let Some(nguid) = &self.nguid {
+            line.push_str(&format!(", nguid {nguid}"));
+        }
+        if self.write_protected {
+            line.push_str(", write protected");
+        }
+        if !self.usable {
+            line.push_str(", has metadata (not usable here)");
+        }
+        line
+    }
+}
+
+/// Lists what a discovery controller knows.
+pub(super) fn run(options: &Discover) -> Result<()> {
+    let mut driver = Driver::new(&options.peer)?;
+    let identity = driver.identity;
+    let address = options.peer.address.with_port(DISCOVERY_PORT);
+    let config = Config::discovery(identity.nqn, identity.id);
+    let initiator = driver.connect(&options.peer, config, Options::new(address))?;
+    let log: Vec<DiscoveryEntry> = initiator.controller().discovery_log().to_vec();
+    driver.disconnect(initiator)?;
+
+    let mut found = Vec::new();
+    for entry in &log {
+        let mut one = Found {
+            nqn: entry.subnqn.to_string(),
+            kind: kind(entry.subtype),
+            address: SocketAddr::new(entry.address, entry.port),
+            tls: entry.security == SecurityType::TLS13,
+            namespaces: None,
+            error: None,
+        };
+        if entry.subtype == SubsystemType::NVM && !options.no_namespaces {
+            match namespaces(&mut driver, options, entry.subnqn, one.address) {
+                Ok(namespaces) => one.namespaces = Some(namespaces),
+                Err(error) if error.is::<Interrupted>() => return Err(error),
+                Err(error) => one.error = Some(error.root_cause().to_string()),
+            }
+        }
+        found.push(one);
+    }
+    driver.end()?;
+    match options.json {
+        true => println!("{}", serde_json::to_string_pretty(&found)?),
+        false => print(&found),
+    }
+    Ok(())
+}
+
+/// The namespaces of a subsystem, seen from its admin queue.
+fn namespaces(
+    driver: &mut Driver,
+    options: &Discover,
+    subsystem: Nqn,
+    address: SocketAddr,
+) -> Result<Vec<Described>> {
+    let identity = driver.identity;
+    let config = Config {
+        io_queues: 0,
+        reconnect: None,
+        ..Config::new(subsystem, identity.nqn, identity.id)
+    };
+    let initiator = driver.connect(&options.peer, config, Options::new(address))?;
+    let namespaces = initiator.controller().namespaces();
+    let described = namespaces.iter().map(Described::of).collect();
+    driver.disconnect(initiator)?;
+    Ok(described)
+}
+
+fn kind(subtype: SubsystemType) -> &'static str {
+    match subtype {
+        SubsystemType::NVM => "NVM subsystem",
+        SubsystemType::REFERRAL => "referral to a discovery subsystem",
+        SubsystemType::CURRENT => "this discovery subsystem",
+        _ => "unknown",
+    }
+}
+
+fn print(found: &[Found]) {
+    if found.is_empty() {
+        println!("no subsystems");
+    }
+    for one in found {
+        let tls = if one.tls { ", TLS" } else { "" };
+        println!("{}\n  {} at {}{tls}", one.nqn, one.kind, one.address);
+        if let Some(error) = &one.error {
+            println!("  namespaces unknown: {error}");
+        }
+        for namespace in one.namespaces.iter().flatten() {
+            println!("  {}", namespace.line());
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Runs an initiator on the attached stack.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use host::nvme::NvmeOffload;
+use host::nvme::initiator::{Config, Event, Failure, Initiator, Namespace, Options, Reconnect};
+use host::{Offload, TlsRole};
+use l5p::nvme::psk::Keys;
+use l5p::tls::PskClientConfig;
+use wire::nvme::Nqn;
+
+use super::identity::Identity;
+use super::options::{Disk, Peer};
+use crate::attach::{Attached, attach};
+use crate::signals::Signals;
+
+/// How often signals are looked at when it never sleeps.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long saying goodbye may take.
+const FAREWELL: Duration = Duration::from_secs(6);
+
+/// TCP ports by IANA.
+pub(super) const IO_PORT: u16 = 4420;
+pub(super) const DISCOVERY_PORT: u16 = 8009;
+
+/// A stack on the wire, and what was asked of us meanwhile.
+pub(super) struct Driver {
+    pub(super) attached: Attached,
+    pub(super) identity: Identity,
+    signals: Signals,
+    look_at: Instant,
+    keys: Option<Keys>,
+}
+
+impl Driver {
+    /// Gets everything ready that can be wrong before a packet is sent.
+    pub(super) fn new(peer: &Peer) -> Result<Driver> {
+        let signals = Signals::block()?;
+        let identity = Identity::of(peer)?;
+        let keys = peer.psk.as_deref().map(|path| {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("{} can't be read; see --psk", path.display()))?;
+            let keys = text.parse::<Keys>();
+            keys.with_context(|| format!("{} is no file of PSKs; see --psk", path.display()))
+        });
+        let keys = keys.transpose()?;
+        Ok(Driver {
+            attached: attach(&peer.wire)?,
+            identity,
+            signals,
+            look_at: Instant::now(),
+            keys,
+        })
+    }
+
+    /// A connection to a subsystem with I/O queues.
+    pub(super) fn connect_disk(&mut self, disk: &Disk) -> Result<Initiator> {
+        let identity = self.identity;
+        let config = Config {
+            io_queues: disk.queues,
+            depth: disk.depth,
+            outstanding: u32::from(disk.queues) * u32::from(disk.depth) * 2,
+            retries: disk.retries,
+            reconnect: (disk.retries > 0).then(Reconnect::default),
+            ..Config::new(disk.nqn, identity.nqn, identity.id)
+        };
+        let mut options = Options::new(disk.peer.address.with_port(IO_PORT));
+        options.map_threshold = disk.map_threshold;
+        self.connect(&disk.peer, config, options)
+    }
+
+    /// Connects, and waits until it is ready.
+    pub(super) fn connect(
+        &mut self,
+        peer: &Peer,
+        config: Config,
+        options: Options,
+    ) -> Result<Initiator> {
+        let subsystem = config.subsystem;
+        let address = options.address;
+        let offload: Offload = peer.wire.offload.into();
+        let config = Config {
+            digests: peer.digest.into(),
+            keep_alive: match config.keep_alive {
+                Duration::ZERO => Duration::ZERO,
+                _ => Duration::from_secs(peer.keep_alive),
+            },
+            setup_timeout: Duration::from_secs(peer.timeout.max(1)),
+            ..config
+        };
+        let options = Options {
+            tls: self.tls(peer, &subsystem)?,
+            tls_offload: offload,
+            offload: nvme_offload(offload),
+            ..options
+        };
+        let mut initiator = Initiator::new(Instant::now(), config, options);
+        loop {
+            let progress = self.turn(&mut initiator)?;
+            while let Some(event) = initiator.poll_event() {
+                match event {
+                    Event::Ready => return Ok(initiator),
+                    Event::Ended(Some(failure)) => {
+                        let what = format!("no connection to {subsystem} at {address}");
+                        return Err(explain(&failure).context(what));
+                    }
+                    _ => {}
+                }
+            }
+            if !progress {
+                self.wait(&initiator, &[])?;
+            }
+        }
+    }
+
+    /// Does what there is to do. Whether that was anything.
+    ///
+    /// # Errors
+    /// When we were asked to end, or the device's thread has failed.
+    pub(super) fn turn(&mut self, initiator: &mut Initiator) -> Result<bool> {
+        let now = Instant::now();
+        if now >= self.look_at {
+            self.look_at = now + LOOK;
+            if self.signals.received() {
+                bail!(Interrupted);
+            }
+        }
+        Ok(self.turn_regardless(now, initiator)?)
+    }
+
+    fn turn_regardless(
+        &mut self,
+        now: Instant,
+        initiator: &mut Initiator,
+    ) -> std::io::Result<bool> {
+        let runtime = &mut self.attached.runtime;
+        let mut progress = runtime.poll(now)?;
+        while let Some(event) = runtime.stack().poll_event() {
+            progress = true;
+            initiator.handle_event(now, runtime.stack(), &event);
+        }
+        progress |= initiator.poll(now, runtime.stack());
+        Ok(progress)
+    }
+
+    /// Waits for something to do; also for one of `fds` to be readable.
+    pub(super) fn wait(&mut self, initiator: &Initiator, fds: &[BorrowedFd<'_>]) -> Result<()> {
+        let now = Instant::now();
+        let mut wanted = vec![self.signals.as_fd()];
+        wanted.extend_from_slice(fds);
+        let timeout = initiator.poll_timeout();
+        if self.attached.runtime.wait(now, timeout, &wanted)? {
+            self.look_at = now;
+        }
+        Ok(())
+    }
+
+    /// Takes in the events of a controller that is in use, and tells the user.
+    pub(super) fn take_events(&mut self, initiator: &mut Initiator) -> Result<()> {
+        while let Some(event) = initiator.poll_event() {
+            match event {
+                Event::Lost(failure) => eprintln!("longshore: {failure}; connecting again"),
+                Event::Ready => eprintln!("longshore: connected again"),
+                Event::Ended(Some(failure)) => return Err(explain(&failure)),
+                other => tracing::info!(?other, "the controller tells"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says goodbye to a controller.
+    pub(super) fn disconnect(&mut self, mut initiator: Initiator) -> Result<()> {
+        let until = Instant::now() + FAREWELL;
+        initiator.shutdown(Instant::now());
+        loop {
+            let now = Instant::now();
+            let progress = self.turn_regardless(now, &mut initiator)?;
+            let ended = std::iter::from_fn(|| initiator.poll_event())
+                .any(|event| matches!(event, Event::Ended(_)));
+            if ended || now >= until {
+                // What closes the connections is sent.
+                self.turn_regardless(now, &mut initiator)?;
+                return Ok(());
+            }
+            if !progress {
+                let timeout = initiator.poll_timeout().unwrap_or(until).min(until);
+                self.attached.runtime.wait(now, Some(timeout), &[])?;
+            }
+        }
+    }
+
+    /// Ends the stack.
+    pub(super) fn end(self) -> Result<()> {
+        Ok(self.attached.runtime.shutdown(Instant::now())?)
+    }
+
+    fn tls(&self, peer: &Peer, subsystem: &Nqn) -> Result<Option<TlsRole>> {
+        let Some(keys) = &self.keys else {
+            return Ok(None);
+        };
+        let host = &self.identity.nqn;
+        let key = keys.for_host(host).ok_or_else(|| {
+            anyhow!("the file of --psk has no key for {host}; add one, or give --hostnqn the name that has one")
+        })?;
+        let psk = key.tls_psk(peer.psk_identity, host, subsystem, peer.derivation())?;
+        let config = PskClientConfig::new(psk, self.attached.key_log.clone())?;
+        Ok(Some(TlsRole::PskClient { config }))
+    }
+}
+
+/// We were asked to end.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub(super) struct Interrupted;
+
+/// The namespace that was asked for, or the first one.
+pub(super) fn choose_namespace(disk: &Disk, initiator: &Initiator) -> Result<Namespace> {
+    let namespaces = initiator.controller().namespaces();
+    let known = || {
+        let nsids: Vec<String> = namespaces.iter().map(|ns| ns.nsid.to_string()).collect();
+        match nsids.is_empty() {
+            true => "it has none".to_owned(),
+            false => format!("it has {}", nsids.join(", ")),
+        }
+    };
+    let found = match disk.namespace {
+        Some(nsid) => namespaces.iter().find(|ns| ns.nsid == nsid),
+        None => namespaces.iter().find(|ns| ns.is_usable()),
+    };
+    let Some(namespace) = found else {
+        let which = disk
+            .namespace
+            .map_or("a".to_owned(), |nsid| nsid.to_string());
+        bail!(
+            "{} has no namespace {which} to use; {}; see --ns",
+            disk.nqn,
+            known()
+        );
+    };
+    if !namespace.is_usable() {
+        bail!(
+            "namespace {} keeps metadata between its blocks, which is not supported; choose another with --ns",
+            namespace.nsid
+        );
+    }
+    Ok(*namespace)
+}
+
+fn nvme_offload(offload: Offload) -> NvmeOffload {
+    let receive = matches!(offload, Offload::Rx | Offload::Both);
+    NvmeOffload {
+        placement: receive,
+        receive_digest: receive,
+        transmit_digest: matches!(offload, Offload::Tx | Offload::Both),
+    }
+}
+
+/// A failure, with what can be done about it.
+pub(super) fn explain(failure: &Failure) -> anyhow::Error {
+    let text = failure.to_string();
+    let remedy = match failure {
+        Failure::Transport { reason, .. } if reason.contains("refused") => {
+            "is a target listening on that port?"
+        }
+        Failure::Transport { reason, .. }
+            if reason.contains("unreachable") || reason.contains("timed out") =>
+        {
+            "is it up, and on that network?"
+        }
+        Failure::Transport { reason, .. } if reason.contains("no route") => {
+            "see --ip and --gateway"
+        }
+        Failure::TimedOut { .. } => "is it up, and on that network? See --timeout",
+        Failure::Protocol { .. } => "if it wants other digests, see --digest",
+        _ => return anyhow!(text),
+    };
+    anyhow!("{text}; {remedy}")
+}

@@ -1,0 +1,25 @@
+//! `longshore nvme`: an NVMe/TCP host on our stack.
+
+mod check;
+mod copy;
+mod discover;
+mod driver;
+mod identity;
+mod options;
+
+use anyhow::Result;
+
+pub use options::Command;
+
+/// Does what was asked.
+///
+/// # Errors
+/// When it can't be done: the message says why, and what can be done.
+pub fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Discover(options) => discover::run(options),
+        Command::ConnectCheck(options) => check::run(options),
+        Command::Read(options) => copy::read(options),
+        Command::Write(options) => copy::write(options),
+    }
+}

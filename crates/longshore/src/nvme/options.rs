@@ -1,0 +1,270 @@
+//! The options of `longshore nvme`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand, ValueEnum};
+use l5p::nvme::psk::{Derivation, IdentityVersion};
+use wire::nvme::{Digests, Nqn};
+
+use crate::cli::Wire;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List the subsystems that a discovery controller knows, and their namespaces
+    #[command(after_help = DISCOVER_EXAMPLES)]
+    Discover(Discover),
+    /// Connect to a subsystem, and show what was negotiated
+    #[command(after_help = CHECK_EXAMPLES)]
+    ConnectCheck(ConnectCheck),
+    /// Copy a namespace, or a part of it, to a file
+    #[command(after_help = READ_EXAMPLES)]
+    Read(Read),
+    /// Copy a file to a namespace
+    #[command(after_help = WRITE_EXAMPLES)]
+    Write(Write),
+}
+
+const DISCOVER_EXAMPLES: &str = "\
+Examples:
+  sudo longshore nvme discover 10.9.0.1 --tap ls0 --ip 10.9.0.2/24
+  sudo longshore nvme discover 10.9.0.1:4420 --tap ls0 --ip 10.9.0.2/24 --json";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  sudo longshore nvme connect-check 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
+       --tap ls0 --ip 10.9.0.2/24 --digest both
+  sudo longshore nvme connect-check 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
+       --tap ls0 --ip 10.9.0.2/24 --psk key.txt";
+
+const READ_EXAMPLES: &str = "\
+Examples:
+  sudo longshore nvme read 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
+       --tap ls0 --ip 10.9.0.2/24 -o disk.img
+  # the second MiB, to the standard output
+  sudo longshore nvme read 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
+       --tap ls0 --ip 10.9.0.2/24 --offset 1048576 --length 1048576 -o - | xxd | head";
+
+const WRITE_EXAMPLES: &str = "\
+Examples:
+  sudo longshore nvme write 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
+       --tap ls0 --ip 10.9.0.2/24 -i disk.img --verify";
+
+/// How to reach a controller; the same for all commands.
+#[derive(Clone, Debug, Args)]
+pub struct Peer {
+    /// The controller's address, as in 10.9.0.1, 10.9.0.1:4420 or [fd09::1]:4420
+    #[arg(value_name = "ADDR")]
+    pub address: Address,
+    /// How to reach the wire.
+    #[command(flatten)]
+    pub wire: Wire,
+    /// Our name [default: that of /etc/nvme/hostnqn, else one made of this machine's ID]
+    #[arg(long, value_name = "NQN", value_parser = nqn)]
+    pub hostnqn: Option<Nqn>,
+    /// Our UUID [default: that of /etc/nvme/hostid, else the one in our name, else one made of it]
+    #[arg(long, value_name = "UUID", value_parser = uuid)]
+    pub hostid: Option<[u8; 16]>,
+    /// Digests to ask for
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Digest::None)]
+    pub digest: Digest,
+    /// Connect under TLS 1.3 with the pre-shared key of this file, in NVMe's interchange format
+    #[arg(long, value_name = "FILE")]
+    pub psk: Option<PathBuf>,
+    /// Version of the PSK's identity; SPDK knows version 0 only
+    #[arg(long, value_name = "N", value_parser = identity_version, default_value = "1")]
+    pub psk_identity: IdentityVersion,
+    /// Derive keys as libnvme did before August 2025
+    #[arg(long)]
+    pub psk_compat: bool,
+    /// Seconds without a sign of life after which either side gives up
+    #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+    pub keep_alive: u64,
+    /// Seconds that connecting may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    pub timeout: u64,
+}
+
+/// Which namespace to use, and how.
+#[derive(Clone, Debug, Args)]
+pub struct Disk {
+    /// How to reach the controller.
+    #[command(flatten)]
+    pub peer: Peer,
+    /// The subsystem; `longshore nvme discover` lists them
+    #[arg(long, value_name = "NQN", value_parser = nqn)]
+    pub nqn: Nqn,
+    /// The namespace [default: the first one]
+    #[arg(long = "ns", value_name = "NSID")]
+    pub namespace: Option<u32>,
+    /// I/O queues, each of which is a connection
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub queues: u16,
+    /// Commands in flight on each queue
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub depth: u16,
+    /// Reads of fewer bytes are copied by the host instead of placed by the NIC
+    #[arg(long, value_name = "BYTES", default_value_t = 16384)]
+    pub map_threshold: u32,
+    /// How often a command is tried again after a lost connection or a transient error; 0: never, and no reconnect
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub retries: u8,
+}
+
+/// `longshore nvme discover`.
+#[derive(Clone, Debug, Args)]
+pub struct Discover {
+    /// How to reach the discovery controller; its port is 8009 unless the address has another.
+    #[command(flatten)]
+    pub peer: Peer,
+    /// Don't connect to the subsystems to see their namespaces
+    #[arg(long)]
+    pub no_namespaces: bool,
+    /// One JSON array
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `longshore nvme connect-check`.
+#[derive(Clone, Debug, Args)]
+pub struct ConnectCheck {
+    /// What to connect to.
+    #[command(flatten)]
+    pub disk: Disk,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `longshore nvme read`.
+#[derive(Clone, Debug, Args)]
+pub struct Read {
+    /// What to read.
+    #[command(flatten)]
+    pub disk: Disk,
+    /// Where to write; `-` is the standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// First byte; a multiple of the namespace's block size
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub offset: u64,
+    /// Bytes to read; a multiple of the block size [default: up to the end]
+    #[arg(long, value_name = "BYTES")]
+    pub length: Option<u64>,
+    /// No progress bar
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// `longshore nvme write`.
+#[derive(Clone, Debug, Args)]
+pub struct Write {
+    /// Where to write.
+    #[command(flatten)]
+    pub disk: Disk,
+    /// What to write; `-` is the standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub input: PathBuf,
+    /// Where the first byte goes; a multiple of the namespace's block size
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub offset: u64,
+    /// Fill the last block with zeroes if the input ends in its middle
+    #[arg(long)]
+    pub pad: bool,
+    /// Read it all back, and compare the checksums
+    #[arg(long)]
+    pub verify: bool,
+    /// No progress bar
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// The value of `--digest`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Digest {
+    /// None.
+    None,
+    /// Over headers.
+    Header,
+    /// Over data.
+    Data,
+    /// Over headers and data.
+    Both,
+}
+
+impl From<Digest> for Digests {
+    fn from(digest: Digest) -> Digests {
+        Digests {
+            header: matches!(digest, Digest::Header | Digest::Both),
+            data: matches!(digest, Digest::Data | Digest::Both),
+        }
+    }
+}
+
+/// An address, with a port or without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The IP address.
+    pub ip: IpAddr,
+    /// The port, if one was given.
+    pub port: Option<u16>,
+}
+
+impl Address {
+    /// The address, on `port` unless it has its own.
+    pub fn with_port(self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.ip, self.port.unwrap_or(port))
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Address, String> {
+        let bare = text
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'));
+        if let Ok(ip) = bare.unwrap_or(text).parse() {
+            return Ok(Address { ip, port: None });
+        }
+        let address: SocketAddr = text.parse().map_err(
+            |_| "give an IP address, with a port or without, as in 10.9.0.1:4420 or [fd09::1]:4420",
+        )?;
+        Ok(Address {
+            ip: address.ip(),
+            port: Some(address.port()),
+        })
+    }
+}
+
+impl Peer {
+    /// How keys are derived.
+    pub fn derivation(&self) -> Derivation {
+        match self.psk_compat {
+            true => Derivation::Libnvme,
+            false => Derivation::Specification,
+        }
+    }
+}
+
+fn nqn(text: &str) -> Result<Nqn, String> {
+    Nqn::new(text).map_err(|error| {
+        format!("an NQN is a name as in nqn.2024-01.org.example:disk, at most 223 bytes: {error}")
+    })
+}
+
+fn uuid(text: &str) -> Result<[u8; 16], String> {
+    super::identity::parse_uuid(text).ok_or_else(|| {
+        "a UUID has 32 hexadecimal digits, as in 3f0c6fb0-8f2e-4a6a-9d2c-0c6a3d0f7b11".to_owned()
+    })
+}
+
+fn identity_version(text: &str) -> Result<IdentityVersion, String> {
+    match text {
+        "0" => Ok(IdentityVersion::V0),
+        "1" => Ok(IdentityVersion::V1),
+        _ => Err("there are versions 0 and 1".to_owned()),
+    }
+}
