@@ -19,6 +19,7 @@ mod spans;
 mod stacked;
 pub mod store;
 mod stream;
+pub mod target;
 mod transmit;
 
 use nic::ring::Slice;

@@ -113,7 +113,11 @@ impl Pool {
             unreachable!("a run that is held is in use");
         };
         let end = u64::from(offset) + u64::from(len);
-        assert!(end <= PAGE << order, "{end} bytes of a run of {}", PAGE << order);
+        assert!(
+            end <= PAGE << order,
+            "{end} bytes of a run of {}",
+            PAGE << order
+        );
         Slice {
             region: self.region,
             offset: self.start + u64::from(run.0) * PAGE + u64::from(offset),
@@ -195,7 +199,11 @@ impl Pool {
 
 /// The run for `len` bytes has 2^n pages.
 fn order_of(len: u32) -> u8 {
-    u64::from(len).div_ceil(PAGE).max(1).next_power_of_two().ilog2() as u8
+    u64::from(len)
+        .div_ceil(PAGE)
+        .max(1)
+        .next_power_of_two()
+        .ilog2() as u8
 }
 
 #[cfg(test)]
@@ -213,7 +221,10 @@ mod tests {
         let mut pool = pool();
         let run = pool.take(10_000).unwrap();
         let slice = pool.slice(run, 4000, 6000);
-        assert_eq!((slice.region, slice.offset % PAGE, slice.len), (RegionId(3), 100 + 4000, 6000));
+        assert_eq!(
+            (slice.region, slice.offset % PAGE, slice.len),
+            (RegionId(3), 100 + 4000, 6000)
+        );
         pool.sent(run, 6000);
         pool.sent(run, 100);
         assert!(!pool.release(run));

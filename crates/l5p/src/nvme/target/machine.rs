@@ -333,11 +333,12 @@ impl Target {
     /// Closes a connection of the machine's own accord.
     pub(super) fn close(&mut self, id: ConnectionId, why: CloseReason) {
         if self.open_mut(id).is_some() {
+            // Memory first: the connection may be needed to take it back.
+            self.drop_connection(id);
             self.actions.push_back(Action::Close {
                 connection: id,
                 why,
             });
-            self.drop_connection(id);
         }
     }
 

@@ -1,0 +1,226 @@
+//! Connections: from accept to close.
+
+use std::time::Instant;
+
+use l5p::nvme::psk::Identity;
+use l5p::nvme::target::{ConnectionId, PskIdentity, Source};
+use nic::ring::Slice;
+use wire::nvme::{Pdu, Role};
+
+use super::sink::Sink;
+use super::{Client, Target};
+use crate::nvme::{Negotiated, PduData};
+use crate::stack::Stack;
+use crate::{CloseReason, ListenerId, SocketError, SocketId, TlsRole};
+
+/// A connection on which PDUs flow.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) socket: SocketId,
+    pub(super) connection: ConnectionId,
+    pub(super) writable: bool,
+    /// Where the data that is coming goes.
+    slice: Option<Slice>,
+}
+
+impl Target {
+    pub(super) fn accept(&mut self, now: Instant, stack: &mut Stack, listener: ListenerId) {
+        while let Some(socket) = stack.accept(listener) {
+            if self.sockets.len() <= socket.index() {
+                self.sockets.resize_with(socket.index() + 1, || None);
+            }
+            let Some(tls) = &self.options.tls else {
+                self.open(now, stack, socket, None);
+                continue;
+            };
+            let role = TlsRole::PskServer {
+                config: tls.clone(),
+            };
+            match stack.start_tls(now, socket, role, self.options.tls_offload) {
+                Ok(()) => self.sockets[socket.index()] = Some(Client::Securing(socket)),
+                Err(error) => {
+                    tracing::info!(%error, "no TLS");
+                    let _ = stack.abort(now, socket);
+                }
+            }
+        }
+    }
+
+    /// The TLS handshake is done: the key says who the host is.
+    pub(super) fn secured(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) {
+        let identity = stack.psk_identity(socket).and_then(Identity::parse);
+        match identity {
+            Some(Identity {
+                host, subsystem, ..
+            }) => self.open(now, stack, socket, Some(PskIdentity { host, subsystem })),
+            None => {
+                tracing::info!("a host has no identity");
+                self.forget(now, stack, socket);
+            }
+        }
+    }
+
+    fn open(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        socket: SocketId,
+        identity: Option<PskIdentity>,
+    ) {
+        let Some(connection) = self.machine.accept(now, identity) else {
+            self.counters.refused += 1;
+            tracing::info!("a connection is refused: there are as many as there may be");
+            let _ = stack.abort(now, socket);
+            return;
+        };
+        // Responses must not wait for the acknowledgement of what was sent before.
+        let started = stack
+            .set_nodelay(socket, true)
+            .and_then(|()| stack.start_pdus(now, socket, Role::Controller));
+        if let Err(error) = started {
+            tracing::debug!(%error, "no PDUs");
+            self.machine.handle_closed(connection);
+            let _ = stack.abort(now, socket);
+            return;
+        }
+        self.sockets[socket.index()] = Some(Client::Open(socket, connection));
+        self.links[connection.index()] = Some(Link {
+            socket,
+            connection,
+            writable: true,
+            slice: None,
+        });
+        self.receive(now, stack, connection);
+    }
+
+    /// Takes in what came.
+    pub(super) fn receive(&mut self, now: Instant, stack: &mut Stack, connection: ConnectionId) {
+        let link = self.links[connection.index()].as_mut();
+        let Some(link) = link.filter(|link| link.connection == connection) else {
+            return;
+        };
+        let mut sink = Sink {
+            now,
+            connection,
+            machine: &mut self.machine,
+            memories: &self.memories,
+            slice: &mut link.slice,
+        };
+        match stack.receive_pdus(now, link.socket, &mut sink) {
+            Ok(_) | Err(SocketError::WouldBlock) => {}
+            Err(SocketError::Closed(CloseReason::Graceful)) => {
+                self.lose(now, stack, connection, "the host closed it");
+            }
+            Err(error) => self.lose(now, stack, connection, &error.to_string()),
+        }
+    }
+
+    /// Sends what there is to send on the connection of this place, as far as there is room.
+    pub(super) fn send(&mut self, now: Instant, stack: &mut Stack, index: usize) -> bool {
+        let Some(link) = &mut self.links[index] else {
+            return false;
+        };
+        let (socket, connection) = (link.socket, link.connection);
+        if !link.writable || !self.machine.has_pdu(connection) {
+            return false;
+        }
+        let mut progress = false;
+        while let Some(outgoing) = self.machine.peek_pdu(now, connection) {
+            let pdu = outgoing.pdu;
+            let mut of_command = None;
+            let slice;
+            let data = match outgoing.data {
+                Source::None => PduData::None,
+                Source::Bytes(bytes) => PduData::Bytes(bytes),
+                Source::Command {
+                    command,
+                    offset,
+                    len,
+                } => {
+                    of_command = Some(command);
+                    slice = [self.memories.slice(command, offset, len)];
+                    PduData::Slices(&slice)
+                }
+            };
+            match stack.send_pdu(now, socket, &pdu, data) {
+                Ok(()) => {}
+                Err(SocketError::WouldBlock) => {
+                    link.writable = false;
+                    return progress;
+                }
+                Err(error) => {
+                    self.lose(now, stack, connection, &error.to_string());
+                    return true;
+                }
+            }
+            progress = true;
+            if let Some(command) = of_command {
+                self.memories.sent(command, pdu.data_len());
+            }
+            self.machine.pdu_sent(connection);
+            if matches!(pdu, Pdu::ICResp(_)) {
+                self.negotiated(now, stack, connection);
+                return true;
+            }
+        }
+        progress
+    }
+
+    /// The ICResp is on its way: what it says holds from now on.
+    fn negotiated(&mut self, now: Instant, stack: &mut Stack, connection: ConnectionId) {
+        let Some(agreed) = self.machine.negotiated(connection) else {
+            return;
+        };
+        let limits = &self.machine.config().limits;
+        let negotiated = Negotiated {
+            digests: agreed.digests,
+            hpda: agreed.alignment,
+            cpda: 0,
+            max_pdu: limits.max_pdu(),
+            commands: limits.queue_entries as u16,
+            offload: self.options.offload,
+        };
+        let Some(link) = &self.links[connection.index()] else {
+            return;
+        };
+        match stack.pdus_negotiated(now, link.socket, negotiated) {
+            // What came meanwhile may be taken in now.
+            Ok(()) => self.receive(now, stack, connection),
+            Err(error) => self.lose(now, stack, connection, &error.to_string()),
+        }
+    }
+
+    /// The connection is gone, or is to go.
+    pub(super) fn lose(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        connection: ConnectionId,
+        why: &str,
+    ) {
+        self.machine.handle_closed(connection);
+        // The NIC is told to leave the memory of its commands alone while the socket is there.
+        self.act(now, stack);
+        if let Some(link) = self.take_link(connection) {
+            tracing::debug!("a connection ended: {why}");
+            let _ = stack.close(now, link.socket);
+        }
+    }
+
+    /// Lets go of a socket that is no queue.
+    pub(super) fn forget(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) {
+        self.sockets[socket.index()] = None;
+        let _ = stack.close(now, socket);
+    }
+
+    /// Takes the link of a connection out of the tables.
+    pub(super) fn take_link(&mut self, connection: ConnectionId) -> Option<Link> {
+        let place = &mut self.links[connection.index()];
+        let link = place.take_if(|link| link.connection == connection)?;
+        let client = &mut self.sockets[link.socket.index()];
+        if matches!(client, Some(Client::Open(socket, _)) if *socket == link.socket) {
+            *client = None;
+        }
+        Some(link)
+    }
+}

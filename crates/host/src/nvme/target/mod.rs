@@ -1,0 +1,389 @@
+//! An NVMe/TCP target on a stack: its listeners, its connections, the memory of commands, and its stores.
+//!
+//! [`Target`] joins the pure [machine](l5p::nvme::target) with a [`Stack`] and with [`Stores`]. Data is never copied on the host but where it has to be:
+//! what hosts write is placed into the memory that the store writes from, what they read is sent from the memory that the
+//! store has read into.
+//!
+//! ```text
+//! loop {
+//!     let mut progress = runtime.poll(now)?;
+//!     while let Some(event) = runtime.stack().poll_event() { target.handle_event(now, runtime.stack(), &event); }
+//!     progress |= target.poll(now, runtime.stack());
+//!     if !progress { runtime.wait(now, target.poll_timeout(), &fds)?; }
+//! }
+//! ```
+//!
+//! Stores ring the runtime's doorbell when they are done.
+
+mod link;
+mod memory;
+mod pool;
+mod sink;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use l5p::nvme::target::{
+    Action, CloseReason, Config, ConfigError, ConnectionId, Counters, FilledBy, Owner, QueueInfo,
+    Target as Machine,
+};
+use l5p::tls::PskServerConfig;
+use nic::ring::Region;
+
+use super::NvmeOffload;
+use super::store::Stores;
+use crate::stack::Stack;
+use crate::{Event, ListenOptions, ListenerId, Offload, SocketError, SocketId};
+use link::Link;
+use memory::Memories;
+
+/// How a target works.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the NIC does of NVMe/TCP.
+    pub offload: NvmeOffload,
+    /// TLS on all connections, with keys that hosts were given before.
+    pub tls: Option<Arc<PskServerConfig>>,
+    /// What the NIC does of TLS.
+    pub tls_offload: Offload,
+    /// Bytes of memory for the data of commands.
+    pub memory: u64,
+    /// Writes of fewer bytes are not mapped: a copy of so little costs less than the mapping.
+    pub map_threshold: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            offload: NvmeOffload::ALL,
+            tls: None,
+            tls_offload: Offload::Both,
+            memory: 64 << 20,
+            map_threshold: 16 << 10,
+        }
+    }
+}
+
+/// Why there is no target.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// What it is to offer makes no sense.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The stack takes no memory.
+    #[error("the memory for commands can't be registered: {0}")]
+    Memory(#[from] SocketError),
+}
+
+/// What happened to connections, besides what the [machine](Counters) counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Connections refused since there were too many.
+    pub refused: u64,
+    /// TLS handshakes that failed.
+    pub handshakes_failed: u64,
+    /// Buffers that were mapped for the NIC.
+    pub mapped: u64,
+    /// Commands that failed since someone on the path had the NIC write what the stream did not bring.
+    pub tainted: u64,
+}
+
+/// When to look again at what the NIC is still to let go of.
+const SETTLE: Duration = Duration::from_micros(20);
+
+/// A target with its connections and its stores.
+pub struct Target {
+    machine: Machine,
+    options: Options,
+    // Before the memories: what is under way uses them.
+    stores: Stores,
+    memories: Memories,
+    listeners: Vec<ListenerId>,
+    /// By [`ConnectionId::index`].
+    links: Vec<Option<Link>>,
+    /// By [`SocketId::index`]: whose socket it is.
+    sockets: Vec<Option<Client>>,
+    counters: LinkCounters,
+    last_poll: Instant,
+}
+
+/// A socket that was accepted.
+#[derive(Clone, Copy, Debug)]
+enum Client {
+    /// The TLS handshake is under way.
+    Securing(SocketId),
+    /// PDUs flow.
+    Open(SocketId, ConnectionId),
+}
+
+impl Target {
+    /// A target that offers what `config` says, from `stores`. Its memory is registered with the stack and with the stores.
+    ///
+    /// # Errors
+    /// When `config` makes no sense, or there is no memory.
+    pub fn new(
+        now: Instant,
+        stack: &mut Stack,
+        config: Config,
+        options: Options,
+        mut stores: Stores,
+    ) -> Result<Target, TargetError> {
+        let limits = config.limits;
+        let machine = Machine::new(now, config)?;
+        let memories = Memories::new(stack, &mut stores, &limits, options.memory)?;
+        Ok(Target {
+            machine,
+            options,
+            stores,
+            memories,
+            listeners: Vec::new(),
+            links: (0..limits.connections).map(|_| None).collect(),
+            sockets: Vec::new(),
+            counters: LinkCounters::default(),
+            last_poll: now,
+        })
+    }
+
+    /// Accepts connections on an address.
+    ///
+    /// # Errors
+    /// When it is not an address of this host, or in use.
+    pub fn listen(&mut self, stack: &mut Stack, address: SocketAddr) -> Result<(), SocketError> {
+        let listener = stack.listen(address, ListenOptions::default())?;
+        self.listeners.push(listener);
+        Ok(())
+    }
+
+    /// Accepts no more connections.
+    pub fn close_listeners(&mut self, stack: &mut Stack) {
+        for listener in self.listeners.drain(..) {
+            let _ = stack.close_listener(listener);
+        }
+    }
+
+    /// Closes all connections. Stores go on with what they have begun: see [`Target::is_idle`].
+    pub fn close_all(&mut self, now: Instant, stack: &mut Stack) {
+        for index in 0..self.sockets.len() {
+            match self.sockets[index].take() {
+                Some(Client::Open(_, connection)) => self.lose(now, stack, connection, "the end"),
+                Some(Client::Securing(socket)) => {
+                    let _ = stack.close(now, socket);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Whether nothing is under way: no command that a host waits for, and no work of a store.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let ids = self.links.iter().flatten().map(|link| link.connection);
+        let mut sending = ids.filter(|id| self.machine.has_pdu(*id));
+        self.stores.in_flight() == 0 && !self.memories.is_busy() && sending.next().is_none()
+    }
+
+    /// The stores, to be asked about.
+    #[must_use]
+    pub fn stores(&self) -> &Stores {
+        &self.stores
+    }
+
+    /// The machine, to be asked about, and told of namespaces that change.
+    pub fn machine(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
+    /// What the machine has counted.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.machine.counters()
+    }
+
+    /// What happened to connections.
+    #[must_use]
+    pub fn link_counters(&self) -> LinkCounters {
+        self.counters
+    }
+
+    /// Bytes of memory for the data of commands: in use, and in all.
+    #[must_use]
+    pub fn memory(&self) -> (u64, u64) {
+        self.memories.usage()
+    }
+
+    /// All queues, and their sockets.
+    pub fn queues(&self) -> impl Iterator<Item = (SocketId, QueueInfo)> {
+        self.machine.queues().filter_map(|queue| {
+            let link = self.links[queue.connection.index()].as_ref()?;
+            (link.connection == queue.connection).then_some((link.socket, queue))
+        })
+    }
+
+    /// Takes in an event of the stack. Whether it was about a listener or a connection of this target.
+    pub fn handle_event(&mut self, now: Instant, stack: &mut Stack, event: &Event) -> bool {
+        let (Event::Connected(id)
+        | Event::Secured(id)
+        | Event::Readable(id)
+        | Event::Writable(id)
+        | Event::Closed(id, _)) = event
+        else {
+            let Event::Accepted(listener) = event else {
+                return false;
+            };
+            let ours = self.listeners.contains(listener);
+            if ours {
+                self.accept(now, stack, *listener);
+            }
+            return ours;
+        };
+        let client = self.sockets.get(id.index()).copied().flatten();
+        match (client, event) {
+            (Some(Client::Securing(socket)), _) if socket == *id => match event {
+                Event::Secured(_) => self.secured(now, stack, socket),
+                Event::Closed(_, reason) => {
+                    self.counters.handshakes_failed += 1;
+                    tracing::info!("a TLS handshake failed: {reason}");
+                    self.forget(now, stack, socket);
+                }
+                _ => {}
+            },
+            (Some(Client::Open(socket, connection)), _) if socket == *id => match event {
+                Event::Readable(_) => self.receive(now, stack, connection),
+                Event::Writable(_) => self.with_link(connection, |link| link.writable = true),
+                Event::Closed(_, reason) => {
+                    // What came before the end may be the reason for it.
+                    self.receive(now, stack, connection);
+                    self.lose(now, stack, connection, &reason.to_string());
+                }
+                _ => {}
+            },
+            _ => return false,
+        }
+        true
+    }
+
+    /// Moves what can be moved: work of stores, memory, PDUs, timers. Whether anything was done.
+    pub fn poll(&mut self, now: Instant, stack: &mut Stack) -> bool {
+        self.last_poll = now;
+        let mut progress = false;
+        if self.machine.poll_timeout().is_some_and(|at| at <= now) {
+            self.machine.handle_timeout(now);
+            progress = true;
+        }
+        progress |= self.settle(stack);
+        progress |= self.stores.poll();
+        while let Some((owner, result)) = self.stores.poll_done() {
+            self.machine.handle_stored(owner, result);
+            progress = true;
+        }
+        progress |= self.act(now, stack);
+        for index in 0..self.links.len() {
+            progress |= self.send(now, stack, index);
+        }
+        // What was sent may have given memory back, for commands that wait.
+        progress |= self.act(now, stack);
+        progress |= self.stores.poll();
+        progress
+    }
+
+    /// When to call [`Target::poll`] again, if the stack has no event and no store rings before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let settling = self.memories.is_settling().then(|| self.last_poll + SETTLE);
+        let working = self.stores.has_work().then_some(self.last_poll);
+        [settling, working, self.machine.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Takes back what TCP and the NIC use no more.
+    fn settle(&mut self, stack: &mut Stack) -> bool {
+        let mut progress = false;
+        while let Some(slice) = stack.poll_released() {
+            self.memories.sent_is_done(slice);
+            progress = true;
+        }
+        let (machine, counters) = (&mut self.machine, &mut self.counters);
+        progress |= self
+            .memories
+            .settle(stack, &mut self.stores, |owner, status| {
+                counters.tainted += 1;
+                machine.handle_stored(owner, Err(status));
+            });
+        progress
+    }
+
+    /// Does what the machine asks for.
+    fn act(&mut self, now: Instant, stack: &mut Stack) -> bool {
+        let mut progress = false;
+        loop {
+            while let Some(action) = self.machine.poll_action() {
+                progress = true;
+                match action {
+                    Action::Buffer {
+                        command,
+                        len,
+                        filled_by,
+                    } => self.memories.wait(command, len, filled_by),
+                    Action::Store(request) => match request.owner {
+                        Owner::Command(_) => {
+                            self.memories.store(stack, &mut self.stores, request);
+                        }
+                        Owner::Controller(_) => self.stores.submit(request, None, None),
+                    },
+                    Action::Release(command) => self.memories.release(stack, command),
+                    Action::Close { connection, why } => self.closed(now, stack, connection, why),
+                }
+            }
+            let Some((command, filled_by)) = self.memories.grant() else {
+                return progress;
+            };
+            let link = self.links[command.connection.index()].as_ref();
+            let link = link.filter(|link| link.connection == command.connection);
+            if let (FilledBy::Host, Some(link)) = (filled_by, link)
+                && self.options.offload.placement
+            {
+                let least = self.options.map_threshold;
+                let mapped = self.memories.map(stack, link.socket, command, least);
+                self.counters.mapped += u64::from(mapped);
+            }
+            self.machine.handle_buffer(command);
+            progress = true;
+        }
+    }
+
+    /// The machine closes a connection.
+    fn closed(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        connection: ConnectionId,
+        why: CloseReason,
+    ) {
+        tracing::info!("a connection is closed: {why}");
+        let Some(link) = self.take_link(connection) else {
+            return;
+        };
+        // A host that is gone, or never said anything, is not waited for.
+        let _ = match why {
+            CloseReason::KeepAlive | CloseReason::Handshake => stack.abort(now, link.socket),
+            CloseReason::ControllerGone | CloseReason::HostTerminated(_) => {
+                stack.close(now, link.socket)
+            }
+        };
+    }
+
+    fn with_link(&mut self, connection: ConnectionId, change: impl FnOnce(&mut Link)) {
+        let link = self.links[connection.index()].as_mut();
+        if let Some(link) = link.filter(|link| link.connection == connection) {
+            change(link);
+        }
+    }
+}
+
+/// A region of anonymous memory, whose pages are taken when they are used.
+fn anonymous(bytes: u64) -> Arc<Region> {
+    Arc::new(Region::anonymous(bytes.max(1) as usize))
+}
