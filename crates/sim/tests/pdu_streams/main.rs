@@ -105,9 +105,9 @@ fn send(mode: Mode, plans: &[RoundPlan]) -> Option<Rig> {
             message.has_bad_digest = false;
             message.write(&parameters, &mut expected);
         }
-        // What is sent in place must stay as it is until the peer has it.
         let sent = send_all(&mut rig, &round, &memory)
-            .and_then(|()| rig.run_until(|rig| rig.read.len() >= expected.len()));
+            .and_then(|()| rig.run_until(|rig| rig.read.len() >= expected.len()))
+            .and_then(|()| rig.run_until_acknowledged());
         match sent {
             Err(Cut::Off) => return None,
             other => other.expect("nothing is wrong with it"),

@@ -65,8 +65,8 @@ pub enum Cut {
     Off,
     /// The stack has refused a PDU.
     Refused(FatalError),
-    /// The peer has ended the connection.
-    Ended,
+    /// The connection has ended otherwise.
+    Ended(CloseReason),
 }
 
 /// The world.
@@ -254,6 +254,13 @@ impl Rig {
         sent.map_err(cut)
     }
 
+    /// Runs until the peer has acknowledged all that was sent: what was sent in place may change then.
+    pub fn run_until_acknowledged(&mut self) -> Result<(), Cut> {
+        let socket = self.sockets[1];
+        let mark = self.world.stack(1).send_mark(socket).expect("a socket");
+        self.run_until(|rig| rig.world.stack(1).is_acknowledged(socket, mark))
+    }
+
     /// Slices of the stack's memory.
     pub fn slices(&self, places: &[(u64, u32)]) -> Vec<Slice> {
         let slice = |&(offset, len): &(u64, u32)| Slice {
@@ -325,7 +332,7 @@ impl Rig {
 
     /// Runs until the crafted side has read all that was sent before the connection ended.
     pub fn read_to_end(&mut self) {
-        while !matches!(self.read_some(), Err(Cut::Ended)) {
+        while !matches!(self.read_some(), Err(Cut::Ended(_))) {
             if !self.world.step() && !self.world.advance() {
                 break;
             }
@@ -372,7 +379,7 @@ fn cut(error: SocketError) -> Cut {
     match error {
         SocketError::Closed(CloseReason::Unreachable | CloseReason::TimedOut) => Cut::Off,
         SocketError::Closed(CloseReason::Pdu(error)) => Cut::Refused(error),
-        SocketError::Closed(_) => Cut::Ended,
+        SocketError::Closed(reason) => Cut::Ended(reason),
         other => panic!("{other}"),
     }
 }
