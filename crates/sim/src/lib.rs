@@ -3,7 +3,8 @@
 //! A [`World`] has a clock of its own, which jumps to the next wake-up of anything in it; an hour of retransmission
 //! timeouts takes as long as its packets take to compute. [`oracle`] drives one list of operations through a world with
 //! TLS offload and through one with plain software, where both have to give the same bytes and the same ends.
-//! [`Plaintext`] watches the wire meanwhile.
+//! [`Plaintext`] watches the wire meanwhile. [`blocks`] does the same with commands to an NVMe namespace; [`storage`] is what
+//! it takes for that.
 //!
 //! # Order of calls
 //! Between calls of [`World::step`] the applications use their stacks ([`World::stack`]) as they would anywhere;
@@ -11,9 +12,11 @@
 //! anything to do, [`World::advance`] jumps to the next wake-up.
 #![forbid(unsafe_code)]
 
+pub mod blocks;
 pub mod oracle;
 mod plaintext;
 mod session;
+pub mod storage;
 mod world;
 
 pub use plaintext::{Leak, Plaintext};

@@ -1,12 +1,14 @@
 //! TLS offload against plain software: whatever happens on the link, both give the same bytes and the same ends, no
 //! plaintext is on the wire, and no sequence number ever carries two different bytes.
 
+mod links;
 mod scenarios;
 
 use host::Offload;
+use links::{cases, link};
 use port::impair::Impairment;
 use proptest::prelude::*;
-use scenarios::{cases, link, operations, reads, suites};
+use scenarios::{operations, reads, suites};
 use sim::Suite;
 use sim::oracle::{Family, Keys, Operation, Plant, Reads, Scenario, Side, compare};
 

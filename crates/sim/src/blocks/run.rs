@@ -1,0 +1,409 @@
+//! One run of a scenario.
+
+use std::time::{Duration, Instant};
+
+use host::Offload;
+use host::memory::ArenaLayout;
+use host::nvme::NvmeOffload;
+use host::nvme::initiator::{Blocks, Event, Initiator, Io, Status};
+use l5p::nvme::initiator::Access;
+use l5p::nvme::target::Limits;
+
+use super::memory::{Memory, Place};
+use super::model::{Expected, Model};
+use super::scenario::{BLOCK, Command, Scenario};
+use crate::storage::{NSID, SharedKey, Storage, StorageConfig, poll_initiator};
+use crate::{NodeConfig, World, WorldConfig};
+
+/// What the NICs do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Help {
+    /// The initiator's, of NVMe/TCP.
+    pub initiator: NvmeOffload,
+    /// The controller's.
+    pub controller: NvmeOffload,
+    /// The initiator's, of TLS.
+    pub initiator_tls: Offload,
+    /// The controller's.
+    pub controller_tls: Offload,
+}
+
+impl Help {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        initiator: NvmeOffload::NONE,
+        controller: NvmeOffload::NONE,
+        initiator_tls: Offload::None,
+        controller_tls: Offload::None,
+    };
+
+    /// All that they can.
+    pub const ALL: Self = Self {
+        initiator: NvmeOffload::ALL,
+        controller: NvmeOffload::ALL,
+        initiator_tls: Offload::Both,
+        controller_tls: Offload::Both,
+    };
+}
+
+/// How a run went wrong.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Mismatch {
+    /// It did not come to its end.
+    #[error("{help:?}: after {after:?} of virtual time, {done} of {all} commands are done")]
+    Stalled {
+        /// What the NICs did.
+        help: Help,
+        /// Virtual time.
+        after: Duration,
+        /// Commands that are complete.
+        done: usize,
+        /// All of them.
+        all: usize,
+    },
+    /// A command was not taken, or the controller is lost.
+    #[error("{help:?}: {why}")]
+    Failed {
+        /// What the NICs did.
+        help: Help,
+        /// Why.
+        why: String,
+    },
+    /// A command ended otherwise than it should.
+    #[error(
+        "{help:?}: command {number}, {command:?}, ended with {status:?}, not with {expected:?}"
+    )]
+    Status {
+        /// What the NICs did.
+        help: Help,
+        /// Which command.
+        number: usize,
+        /// Itself.
+        command: Command,
+        /// Its end.
+        status: Status,
+        /// What that should have been.
+        expected: Status,
+    },
+    /// A command's memory does not hold what it should.
+    #[error("{help:?}: the memory of command {number}, {command:?}, is wrong from byte {at} on")]
+    Bytes {
+        /// What the NICs did.
+        help: Help,
+        /// Which command.
+        number: usize,
+        /// Itself.
+        command: Command,
+        /// The first wrong byte.
+        at: usize,
+    },
+    /// Bytes beside a command's memory have changed.
+    #[error("{help:?}: bytes beside the memory of command {number}, {command:?}, have changed")]
+    Guards {
+        /// What the NICs did.
+        help: Help,
+        /// Which command.
+        number: usize,
+        /// Itself.
+        command: Command,
+    },
+}
+
+/// What a run came to, when everything was as it should be.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What the NICs of the initiator and the controller have counted.
+    pub nic: [Vec<(&'static str, u64)>; 2],
+    /// Virtual time that it took.
+    pub took: Duration,
+}
+
+impl Outcome {
+    /// A counter of one of the NICs.
+    ///
+    /// # Panics
+    /// When there is none of that name.
+    pub fn counter(&self, node: usize, name: &str) -> u64 {
+        let found = self.nic[node].iter().find(|(known, _)| *known == name);
+        found.unwrap_or_else(|| panic!("no counter {name}")).1
+    }
+}
+
+/// Virtual time that a run may take.
+const LONGEST: Duration = Duration::from_secs(7200);
+/// Memory of each stack.
+const ARENA: u64 = 64 << 20;
+
+/// Drives a scenario through a world.
+///
+/// # Errors
+/// At the first command that does not do what it should.
+pub fn run(scenario: &Scenario, help: &Help) -> Result<Outcome, Mismatch> {
+    Run::new(scenario, help)?.go()
+}
+
+struct Run<'a> {
+    scenario: &'a Scenario,
+    help: Help,
+    world: World,
+    storage: Storage,
+    initiator: Initiator,
+    memory: Memory,
+    model: Model,
+    /// The scenario's commands, and the read of everything.
+    commands: Vec<Command>,
+    next: usize,
+    done: usize,
+    is_ready: bool,
+    /// By the initiator's index.
+    flight: Vec<Option<InFlight>>,
+}
+
+struct InFlight {
+    number: usize,
+    place: Place,
+    expected: Expected,
+}
+
+impl<'a> Run<'a> {
+    fn new(scenario: &'a Scenario, help: &Help) -> Result<Self, Mismatch> {
+        let mut node = NodeConfig::default();
+        node.stack.arena = ArenaLayout::within(ARENA);
+        node.nic.context_memory = scenario.context_memory;
+        let mut world = World::new(WorldConfig {
+            seed: scenario.seed,
+            mtu: scenario.mtu,
+            links: [scenario.link.clone(), scenario.link.clone()],
+            nodes: [node.clone(), node],
+            ..WorldConfig::default()
+        });
+        let failed = |why: String| Mismatch::Failed { help: *help, why };
+        let keys = scenario.tls.map(SharedKey::new).transpose();
+        let pieces = scenario.pieces;
+        let storage = Storage::new(
+            &mut world,
+            StorageConfig {
+                bytes: u64::from(scenario.blocks) * u64::from(BLOCK),
+                block_shift: BLOCK.trailing_zeros() as u8,
+                limits: Limits {
+                    in_capsule: pieces.in_capsule,
+                    c2h_data: pieces.c2h_data,
+                    h2c_data: pieces.h2c_data,
+                    r2t_data: pieces.r2t_data,
+                    ..Limits::default()
+                },
+                memory: 16 << 20,
+                offload: help.controller,
+                tls_offload: help.controller_tls,
+                keys: keys.map_err(|error| failed(error.to_string()))?,
+            },
+        );
+        let initiator = storage.initiator(world.now(), |config, options| {
+            config.digests = scenario.digests;
+            config.io_queues = scenario.queues;
+            config.depth = scenario.depth;
+            options.offload = help.initiator;
+            options.tls_offload = help.initiator_tls;
+            options.map_threshold = scenario.map_threshold;
+        });
+        let mut commands = scenario.commands.clone();
+        commands.extend(whole(scenario.blocks));
+        let needed = commands.iter().map(|command| {
+            let len = command.blocks().len() * BLOCK as usize;
+            Memory::needed(len, u8::MAX)
+        });
+        let bytes = needed.sum::<usize>();
+        let memory = Memory::new(bytes, |region| {
+            world.stack(0).register(region, "the commands' memory")
+        });
+        Ok(Self {
+            scenario,
+            help: *help,
+            storage,
+            initiator,
+            memory: memory.map_err(|error| failed(error.to_string()))?,
+            model: Model::new(scenario.blocks, scenario.seed),
+            world,
+            commands,
+            next: 0,
+            done: 0,
+            is_ready: false,
+            flight: Vec::new(),
+        })
+    }
+
+    fn go(mut self) -> Result<Outcome, Mismatch> {
+        let began = self.world.now();
+        while self.done < self.commands.len() {
+            let mut moved = poll_initiator(&mut self.world, &mut self.initiator);
+            moved |= self.handle_events()?;
+            while let Some(completion) = self.initiator.poll_completion() {
+                self.complete(completion.id.index(), completion.status)?;
+                moved = true;
+            }
+            while self.submit()? {
+                moved = true;
+            }
+            moved |= self.storage.poll(&mut self.world);
+            moved |= self.world.step();
+            if !moved && (!self.wait() || self.world.now() - began > LONGEST) {
+                return Err(Mismatch::Stalled {
+                    help: self.help,
+                    after: self.world.now() - began,
+                    done: self.done,
+                    all: self.commands.len(),
+                });
+            }
+        }
+        Ok(Outcome {
+            nic: [0, 1].map(|node| self.world.nic_counters(node).iter().collect()),
+            took: self.world.now() - began,
+        })
+    }
+
+    fn wait(&mut self) -> bool {
+        let due: Option<Instant> = [self.initiator.poll_timeout(), self.storage.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min();
+        match due {
+            Some(due) => {
+                let now = self.world.now();
+                self.world
+                    .advance_to(due.max(now + Duration::from_micros(1)));
+                true
+            }
+            None => self.world.advance(),
+        }
+    }
+
+    fn handle_events(&mut self) -> Result<bool, Mismatch> {
+        let mut moved = false;
+        while let Some(event) = self.initiator.poll_event() {
+            moved = true;
+            match event {
+                Event::Ready => self.is_ready = true,
+                Event::Lost(failure) => return Err(self.failed(failure.to_string())),
+                Event::Ended(failure) => return Err(self.failed(format!("it ended: {failure:?}"))),
+                Event::NamespacesChanged | Event::DiscoveryChanged | Event::Notice(_) => {}
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Submits the next command, if it need not wait for another one.
+    fn submit(&mut self) -> Result<bool, Mismatch> {
+        let Some(&command) = self.commands.get(self.next).filter(|_| self.is_ready) else {
+            return Ok(false);
+        };
+        let mut others = self.flight.iter().flatten();
+        if others.any(|other| !command.commutes_with(&self.commands[other.number])) {
+            return Ok(false);
+        }
+        let expected = self.model.apply(&command);
+        let slices = match command {
+            Command::Read { slices, .. } | Command::Write { slices, .. } => slices,
+            _ => 1,
+        };
+        let place = self.memory.place(&expected.data, slices);
+        let access = Access {
+            nsid: NSID,
+            io: io(&command),
+        };
+        let id = match self.initiator.submit(access, &place.slices) {
+            Ok(id) => id,
+            Err(error) => return Err(self.failed(format!("{command:?}: {error}"))),
+        };
+        if self.flight.len() <= id.index() {
+            self.flight.resize_with(id.index() + 1, || None);
+        }
+        self.flight[id.index()] = Some(InFlight {
+            number: self.next,
+            place,
+            expected,
+        });
+        self.next += 1;
+        Ok(true)
+    }
+
+    fn complete(&mut self, index: usize, status: Status) -> Result<(), Mismatch> {
+        let flight = self.flight.get_mut(index).and_then(Option::take);
+        let Some(InFlight {
+            number,
+            place,
+            expected,
+        }) = flight
+        else {
+            return Err(self.failed(format!("a completion for command {index} that is none")));
+        };
+        self.done += 1;
+        let (help, command) = (self.help, self.commands[number]);
+        if status != expected.status {
+            return Err(Mismatch::Status {
+                help,
+                number,
+                command,
+                status,
+                expected: expected.status,
+            });
+        }
+        let (data, guarded) = self.memory.read(&place);
+        if data != expected.result {
+            let same = data.iter().zip(&expected.result);
+            let at = same.take_while(|(a, b)| a == b).count();
+            return Err(Mismatch::Bytes {
+                help,
+                number,
+                command,
+                at,
+            });
+        }
+        if !guarded {
+            return Err(Mismatch::Guards {
+                help,
+                number,
+                command,
+            });
+        }
+        Ok(())
+    }
+
+    fn failed(&self, why: String) -> Mismatch {
+        let why = format!("seed {}: {why}", self.scenario.seed);
+        Mismatch::Failed {
+            help: self.help,
+            why,
+        }
+    }
+}
+
+/// Reads of everything, in commands of a size that the controller takes.
+fn whole(blocks: u32) -> impl Iterator<Item = Command> {
+    const MOST: u32 = 256;
+    (0..blocks)
+        .step_by(MOST as usize)
+        .map(move |start| Command::Read {
+            start,
+            count: MOST.min(blocks - start),
+            slices: 3,
+        })
+}
+
+fn io(command: &Command) -> Io {
+    let range = command.blocks();
+    let blocks = Blocks {
+        start: u64::from(range.start),
+        count: range.len() as u32,
+    };
+    match *command {
+        Command::Read { .. } => Io::Read { blocks, fua: false },
+        Command::Write { fua, .. } => Io::Write { blocks, fua },
+        Command::Compare { .. } => Io::Compare { blocks, fua: false },
+        Command::WriteZeroes { .. } => Io::WriteZeroes {
+            blocks,
+            fua: false,
+            deallocate: false,
+        },
+        Command::Flush => Io::Flush,
+    }
+}
