@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::function::FunctionId;
 use l5p::{AnyOrder, nvme, tls};
 
-use crate::receive::{Order, Placer, PlacingContext, ReceiveContext, Shared};
+use crate::receive::{Contents, Order, Placer, PlacingContext, ReceiveContext, Shared};
 use crate::ring::{ContextId, ErrorCode};
 use crate::transmit::TransmitContext;
 
@@ -54,11 +54,12 @@ pub(crate) struct Contexts {
     functions: Vec<Vec<Option<u32>>>,
     cache: ContextCache,
     records: Shared<LateRecord>,
+    layered_records: Shared<LateRecord, Contents>,
     pdus: Shared<nvme::LatePdu, Placer>,
 }
 
 /// What is kept of a record for its late bytes.
-type LateRecord = <tls::Engine as AnyOrder>::Message;
+pub(crate) type LateRecord = <tls::Engine as AnyOrder>::Message;
 
 /// Contexts that may have open messages at a time: about 2 MiB.
 const OPEN_CONTEXTS: u32 = 4096;
@@ -80,7 +81,8 @@ pub(crate) struct FlowContext<'a> {
 pub(crate) struct PlacingFlow<'a> {
     pub(crate) id: ContextId,
     pub(crate) context: &'a mut PlacingContext,
-    pub(crate) shared: &'a mut Shared<nvme::LatePdu, Placer>,
+    pub(crate) pdus: &'a mut Shared<nvme::LatePdu, Placer>,
+    pub(crate) records: &'a mut Shared<LateRecord, Contents>,
 }
 
 impl Contexts {
@@ -95,6 +97,7 @@ impl Contexts {
             functions: Vec::new(),
             cache,
             records: Shared::new(Order::Any, OPEN_CONTEXTS),
+            layered_records: Shared::new(Order::Any, OPEN_CONTEXTS),
             pdus: Shared::new(Order::Any, OPEN_CONTEXTS),
         }
     }
@@ -180,7 +183,8 @@ impl Contexts {
             Slot::Placing(id, context) => Some(Found::Placing(PlacingFlow {
                 id: *id,
                 context,
-                shared: &mut self.pdus,
+                pdus: &mut self.pdus,
+                records: &mut self.layered_records,
             })),
             _ => None,
         }
@@ -204,6 +208,11 @@ impl Contexts {
     /// What contexts of TLS have in common.
     pub(crate) fn records(&mut self) -> &mut Shared<LateRecord> {
         &mut self.records
+    }
+
+    /// What contexts of TLS around another protocol have in common.
+    pub(crate) fn layered_records(&mut self) -> &mut Shared<LateRecord, Contents> {
+        &mut self.layered_records
     }
 
     /// What contexts of NVMe/TCP have in common.

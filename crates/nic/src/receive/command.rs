@@ -1,9 +1,13 @@
 //! What a host commands of the receive side: contexts, mapped buffers, answers to resync requests.
 
+use l5p::nvme;
+use l5p::tls::{CryptoInfo, Version};
+
 use super::buffers::is_writable;
 use super::context::{PlacingContext, ReceiveContext};
 use super::queue::Host;
 use super::recovery::Answer;
+use super::stacked::Inner;
 use crate::context::{Context, Found};
 use crate::counters::Counters;
 use crate::device::Offloads;
@@ -18,11 +22,17 @@ pub(crate) fn create_context(
 ) -> Result<(), ErrorCode> {
     let created = insert(offloads, function, command);
     let counters = &mut function.counters;
-    match (&command.protocols, created.is_ok()) {
-        (Protocols::Tls(_), true) => counters.rx_tls_ctx += 1,
-        (Protocols::Tls(_), false) => {}
-        (_, true) => counters.rx_nvmeotcp_sk_add += 1,
-        (_, false) => counters.rx_nvmeotcp_sk_add_fail += 1,
+    let (tls, nvme) = match &command.protocols {
+        Protocols::Tls(_) => (1, 0),
+        Protocols::Nvme(_) => (0, 1),
+        Protocols::NvmeInTls(..) => (1, 1),
+    };
+    match created {
+        Ok(()) => {
+            counters.rx_tls_ctx += tls;
+            counters.rx_nvmeotcp_sk_add += nvme;
+        }
+        Err(_) => counters.rx_nvmeotcp_sk_add_fail += nvme,
     }
     created
 }
@@ -42,14 +52,15 @@ fn insert(
             let context = ReceiveContext::new(command, crypto, hash);
             (Context::Receive(context), 0)
         }
-        Protocols::Nvme(nvme) => {
-            if u32::from(nvme.commands) > function.tags_left {
-                return Err(ErrorCode::OverQuota);
-            }
-            let context = PlacingContext::new(command, nvme, hash);
-            (Context::Placing(context.into()), nvme.commands.into())
+        Protocols::Nvme(nvme) => (placing(function, command, nvme, None, hash)?, nvme.commands),
+        // NVMe over TLS is TLS 1.3 (NVMe/TCP 1.0 §3.6.1).
+        Protocols::NvmeInTls(tls, _) if tls.version != Version::Tls13 => {
+            return Err(ErrorCode::Unsupported);
         }
-        Protocols::NvmeInTls(..) => return Err(ErrorCode::Unsupported),
+        Protocols::NvmeInTls(tls, nvme) => {
+            let context = placing(function, command, nvme, Some(tls), hash)?;
+            (context, nvme.commands)
+        }
     };
     let counters = &mut function.counters;
     let slot = offloads
@@ -59,8 +70,23 @@ fn insert(
         .flows
         .insert(hash, function.id.0, flow, slot)
         .map_err(|_| ErrorCode::ContextExists)?;
-    function.tags_left -= tags;
+    function.tags_left -= u32::from(tags);
     Ok(())
+}
+
+/// A context that places, if the function may have so many tags.
+fn placing(
+    function: &Function,
+    command: &CreateContext,
+    nvme: &nvme::Parameters,
+    tls: Option<&CryptoInfo>,
+    hash: u64,
+) -> Result<Context, ErrorCode> {
+    if u32::from(nvme.commands) > function.tags_left {
+        return Err(ErrorCode::OverQuota);
+    }
+    let context = PlacingContext::new(command, nvme, tls, hash);
+    Ok(Context::Placing(context.into()))
 }
 
 /// Maps a buffer (`l5o_add_rr_state`).
@@ -97,7 +123,7 @@ fn map(
             });
         }
     }
-    context.pdus.placer.table.map(state.tag, slices)
+    context.pdus.observer.table.map(state.tag, slices)
 }
 
 /// Unmaps a buffer (`l5o_del_rr_state`), and shows the host all that was placed in it.
@@ -110,7 +136,7 @@ pub(crate) fn del_rr_state(
         .contexts
         .placing(function.id, state.context, &mut function.counters)
         .ok_or(ErrorCode::NoContext)?;
-    context.pdus.placer.table.unmap(state.tag)?;
+    context.pdus.observer.table.unmap(state.tag)?;
     function.counters.rx_nvmeotcp_ddp_teardown += 1;
     show_placed(function, state.context);
     Ok(())
@@ -143,12 +169,27 @@ pub(crate) fn resync_response(
             let answer = recovery.answer(flow.shared, tcpsn, confirmed, index);
             count_records(answer, counters);
         }
-        (Found::Placing(flow), None) => {
-            let recovery = &mut flow.context.pdus;
-            let answer = recovery.answer(flow.shared, tcpsn, confirmed, index);
-            count_pdus(answer, counters);
-        }
-        (_, Some(_)) => return Err(ErrorCode::BadParameters),
+        (Found::Placing(flow), inner) => match (&mut flow.context.outer, inner) {
+            (None, None) => {
+                let pdus = &mut flow.context.pdus;
+                let answer = pdus.answer(flow.pdus, tcpsn, confirmed, index);
+                count_pdus(answer, counters);
+            }
+            (Some(outer), None) => {
+                let answer = outer.records.answer(flow.records, tcpsn, confirmed, index);
+                count_records(answer, counters);
+            }
+            (Some(outer), Some(offset)) => {
+                let inner = Inner {
+                    pdus: &mut flow.context.pdus,
+                    shared: flow.pdus,
+                };
+                let answer = outer.answer(inner, (tcpsn, offset), confirmed, index);
+                count_pdus(answer, counters);
+            }
+            (None, Some(_)) => return Err(ErrorCode::BadParameters),
+        },
+        (Found::Tls(_), Some(_)) => return Err(ErrorCode::BadParameters),
     }
     Ok(())
 }
@@ -189,9 +230,13 @@ pub(crate) fn placing_destroyed(
     mut context: Box<PlacingContext>,
 ) {
     context.pdus.release(offloads.contexts.pdus());
+    if let Some(outer) = &mut context.outer {
+        outer.records.release(offloads.contexts.layered_records());
+        function.counters.rx_tls_del += 1;
+    }
     offloads.flows.remove(context.hash, slot);
     function.tags_left += u32::from(context.tags);
-    function.counters.rx_nvmeotcp_ddp_teardown += context.pdus.placer.table.mapped() as u64;
+    function.counters.rx_nvmeotcp_ddp_teardown += context.pdus.observer.table.mapped() as u64;
     function.counters.rx_nvmeotcp_sk_del += 1;
     show_placed(function, id);
 }

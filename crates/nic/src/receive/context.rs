@@ -6,6 +6,7 @@ use l5p::tls::{self, CryptoInfo};
 
 use super::placing::Placer;
 use super::recovery::Recovery;
+use super::stacked::Outer;
 use crate::ring::CreateContext;
 
 /// State of the offload of one flow's receive direction: TLS.
@@ -16,7 +17,7 @@ pub(crate) struct ReceiveContext {
     pub(super) recovery: Recovery<tls::Engine>,
 }
 
-/// State of the offload of one flow's receive direction: NVMe/TCP, whose data are placed.
+/// State of the offload of one flow's receive direction: NVMe/TCP, whose data are placed, plain or inside TLS.
 #[derive(Debug)]
 pub(crate) struct PlacingContext {
     /// As for TLS.
@@ -26,6 +27,8 @@ pub(crate) struct PlacingContext {
     /// PDUs have digests of any kind.
     pub(super) digests: bool,
     pub(super) pdus: Recovery<nvme::Engine, Placer>,
+    /// The TLS around it.
+    pub(super) outer: Option<Outer>,
 }
 
 impl ReceiveContext {
@@ -39,13 +42,26 @@ impl ReceiveContext {
 }
 
 impl PlacingContext {
-    pub(super) fn new(command: &CreateContext, nvme: &nvme::Parameters, hash: u64) -> Self {
+    pub(super) fn new(
+        command: &CreateContext,
+        nvme: &nvme::Parameters,
+        tls: Option<&CryptoInfo>,
+        hash: u64,
+    ) -> Self {
+        let (outer, first) = match tls {
+            Some(tls) => {
+                let (outer, first) = Outer::new(tls, command.tcpsn);
+                (Some(outer), first)
+            }
+            None => (None, command.tcpsn),
+        };
         let engine = nvme::Engine::new(nvme, Direction::Receive);
         Self {
             hash: hash as u32,
             tags: nvme.commands,
             digests: nvme.header_digest || nvme.data_digest,
-            pdus: Recovery::new(engine, Placer::new(nvme.commands), command.tcpsn, 0),
+            pdus: Recovery::new(engine, Placer::new(nvme.commands), first, 0),
+            outer,
         }
     }
 }

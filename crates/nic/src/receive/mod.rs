@@ -16,8 +16,10 @@
 
 mod buffers;
 mod command;
+mod contents;
 mod context;
 mod delivery;
+mod observer;
 mod open;
 #[cfg(test)]
 mod pdus;
@@ -26,6 +28,7 @@ mod queue;
 pub(crate) mod recovery;
 mod rr_table;
 mod search;
+mod stacked;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -39,6 +42,7 @@ use wire::packet::{Class, Parsed, classify};
 pub(crate) use command::{
     add_rr_state, create_context, del_rr_state, destroyed, placing_destroyed, resync_response,
 };
+pub(crate) use contents::Contents;
 pub(crate) use context::{PlacingContext, ReceiveContext};
 pub(crate) use placing::{MAX_PLACED, Placed, PlacedList, Placer};
 pub(crate) use queue::QueueState;

@@ -33,8 +33,8 @@ struct OpenMessage<M, C> {
     start: SeqNum,
     len: u32,
     message: M,
-    /// Its data may be placed when they come late: no byte that is missing was ever seen.
-    claim: Option<C>,
+    /// What the observer keeps of it, if none of the bytes that are missing was ever seen.
+    mark: Option<C>,
     /// Of the late bytes, and of the rest once the engine has reached the end.
     sum: Part,
     /// The engine has reached the end.
@@ -92,13 +92,13 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
         pool: &mut OpenPool<M, C>,
         (start, len): (SeqNum, u32),
         (from, to): (u32, u32),
-        claim: Option<C>,
+        mark: Option<C>,
         message: impl FnOnce() -> Option<M>,
     ) -> bool {
         if let Some(open) = self.slot(start).and_then(Option::as_mut) {
             let start_known = open.start;
             let noted = start_known == start && open.len == len && open.holes.add(from, to);
-            open.claim = open.claim.and(claim);
+            open.mark = open.mark.and(mark);
             if !noted {
                 self.close(pool, start_known);
             }
@@ -119,7 +119,7 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
             start,
             len,
             message,
-            claim,
+            mark,
             sum: 0,
             streamed: false,
             holes,
@@ -206,20 +206,20 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
         true
     }
 
-    /// These bytes have been passed up: what of their messages is still missing is not placed any more.
-    pub(super) fn forgo_claims(&mut self, seq: SeqNum, len: u32) {
+    /// These bytes have been passed up: the observer is told nothing more of their messages.
+    pub(super) fn forgo_marks(&mut self, seq: SeqNum, len: u32) {
         let Some(slots) = &mut self.0 else {
             return;
         };
         for open in slots.0.iter_mut().flatten() {
             if open.start.before(seq + len) && seq.before(open.start + open.len) {
-                open.claim = None;
+                open.mark = None;
             }
         }
     }
 
-    /// Transforms bytes that are [awaited](Self::awaits), into `output` if somebody wants them, and calls `place` with the
-    /// claim, the range of the message, and the offset in `input` of what may be placed. Gives whether the checks of the messages
+    /// Transforms bytes that are [awaited](Self::awaits), into `output` if somebody wants them, and calls `note` with the
+    /// mark, the range of the message, and the offset in `input` of what was never seen. Gives whether the checks of the messages
     /// that they complete hold, if they complete any.
     pub(super) fn fill<L: AnyOrder<Message = M>>(
         &mut self,
@@ -227,7 +227,7 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
         layer5: &mut L,
         (seq, input): (SeqNum, &[u8]),
         mut output: Option<&mut [u8]>,
-        mut place: impl FnMut(&C, (u32, u32), u32),
+        mut note: impl FnMut(Option<&C>, (u32, u32), u32),
     ) -> Option<Integrity> {
         let mut integrity = None;
         let mut done = 0;
@@ -247,9 +247,7 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
                 }
                 None => layer5.absorb_aside(&open.message, open.len, from, input),
             };
-            if let Some(claim) = &open.claim {
-                place(claim, (from, to), done as u32);
-            }
+            note(open.mark.as_ref(), (from, to), done as u32);
             open.holes.fill(from, to);
             let complete = open.streamed.then(|| open.complete()).flatten();
             if let Some(complete) = complete {

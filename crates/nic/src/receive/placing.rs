@@ -1,69 +1,14 @@
-//! What a [recovery](super::recovery) does with data that belong into the host's buffers.
+//! Placement: data that belong into the host's buffers.
 
-use l5p::Placement;
+use l5p::{MsgState, Placement};
 use wire::SeqNum;
 
+use super::observer::Observer;
 use super::rr_table::{Claim, RrTable};
 use crate::ring::{RecvDescriptor, Slice};
 
 /// Ranges of memory that data of one packet can be placed in. What would need more stays in the packet.
 pub(crate) const MAX_PLACED: usize = 16;
-
-/// Placement, or none: then all of it is compiled away.
-pub(crate) trait Placing {
-    /// The right to place the data of one message.
-    type Claim: Copy;
-    /// What was placed of a packet.
-    type List: Default;
-    /// Whether there is any.
-    const PLACES: bool;
-
-    /// A message begins whose data belong there.
-    fn begin(&mut self, list: &mut Self::List, placement: Option<Placement>);
-
-    /// The claim of the message that has begun.
-    fn claim(&self) -> Option<Self::Claim>;
-
-    /// That message is over, or not known any more.
-    fn end(&mut self);
-
-    /// Bytes `from..to` of the message of this claim are the packet's from its byte `at` on: places those that are data.
-    fn place(&mut self, list: &mut Self::List, claim: &Self::Claim, range: (u32, u32), at: u32);
-
-    /// Nothing is placed of the packet after all.
-    fn clear(list: &mut Self::List);
-
-    /// From where on bytes beyond the frontier may have been seen, when some have been.
-    fn seen_from(&self) -> SeqNum;
-
-    /// Sets [`seen_from`](Self::seen_from).
-    fn set_seen_from(&mut self, seq: SeqNum);
-}
-
-/// For protocols whose data stay in the stream.
-impl Placing for () {
-    type Claim = std::convert::Infallible;
-    type List = ();
-    const PLACES: bool = false;
-
-    fn begin(&mut self, _list: &mut (), _placement: Option<Placement>) {}
-
-    fn claim(&self) -> Option<Self::Claim> {
-        None
-    }
-
-    fn end(&mut self) {}
-
-    fn place(&mut self, _: &mut (), _: &Self::Claim, _: (u32, u32), _: u32) {}
-
-    fn clear(_list: &mut ()) {}
-
-    fn seen_from(&self) -> SeqNum {
-        SeqNum(0)
-    }
-
-    fn set_seen_from(&mut self, _seq: SeqNum) {}
-}
 
 /// Places into the buffers that the host has mapped.
 #[derive(Debug)]
@@ -128,6 +73,8 @@ pub(crate) struct PlacedList {
     count: u8,
     /// Parts that the list may have.
     limit: u8,
+    /// Nothing is added for now.
+    closed: bool,
     /// Messages whose data were refused, and packets with data for a buffer that is no longer mapped.
     pub(crate) refused: u32,
 }
@@ -143,6 +90,7 @@ impl Default for PlacedList {
             parts: [nowhere; MAX_PLACED],
             count: 0,
             limit: MAX_PLACED as u8,
+            closed: false,
             refused: 0,
         }
     }
@@ -155,15 +103,24 @@ impl PlacedList {
 
     pub(crate) fn clear(&mut self) {
         self.count = 0;
+        self.closed = false;
     }
 
-    /// From the next clearing on, the list takes so many parts at most.
+    /// Whether nothing is to be added until it is cleared.
+    pub(crate) fn close(&mut self, closed: bool) {
+        self.closed = closed;
+    }
+
+    /// From now on the list takes so many parts at most.
     pub(crate) fn set_limit(&mut self, parts: u32) {
         self.limit = parts.min(MAX_PLACED as u32) as u8;
     }
 
     /// Adds a part that lies behind all others. False when there is no room.
     pub(crate) fn push(&mut self, part: Placed) -> bool {
+        if self.closed {
+            return false;
+        }
         let count = usize::from(self.count);
         if let Some(last) = self.parts[..count].last_mut()
             && last.extend(&part)
@@ -195,12 +152,13 @@ impl PlacedList {
     }
 }
 
-impl Placing for Placer {
-    type Claim = Claim;
+impl Observer for Placer {
+    type Mark = Claim;
     type List = PlacedList;
-    const PLACES: bool = true;
+    const OBSERVES: bool = true;
+    const TRUSTS: bool = true;
 
-    fn begin(&mut self, list: &mut PlacedList, placement: Option<Placement>) {
+    fn begin(&mut self, list: &mut PlacedList, _: MsgState, placement: Option<Placement>) {
         self.claim = None;
         if let Some(placement) = placement.filter(|placement| placement.from < placement.to) {
             self.claim = self.table.claim(placement);
@@ -208,7 +166,7 @@ impl Placing for Placer {
         }
     }
 
-    fn claim(&self) -> Option<Claim> {
+    fn mark(&self) -> Option<Claim> {
         self.claim
     }
 
@@ -216,7 +174,7 @@ impl Placing for Placer {
         self.claim = None;
     }
 
-    fn place(&mut self, list: &mut PlacedList, claim: &Claim, (from, to): (u32, u32), at: u32) {
+    fn note(&mut self, list: &mut PlacedList, claim: &Claim, (from, to): (u32, u32), at: u32) {
         let Some((first, end)) = claim.covered(from, to) else {
             return;
         };
@@ -242,3 +200,6 @@ impl Placing for Placer {
         self.seen_from = seq;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use wire::tcp::Flags;
 use super::ReceiveContext;
 use super::buffers::{self, Buffers};
 use super::placing::Placed;
-use super::recovery::{Bypass, Verdict};
+use super::recovery::{Bypass, Counts, Verdict};
 use crate::context::{Contexts, FlowContext, Found};
 use crate::counters::Counters;
 use crate::frame::FrameMeta;
@@ -24,6 +24,8 @@ const DESCRIPTOR_BYTES: u64 = 64;
 pub(crate) struct QueueState {
     pub(super) sessions: Sessions,
     pub(super) buffers: Buffers,
+    /// What became of a payload that is decrypted before it is placed.
+    pub(super) plaintext: Vec<u8>,
     /// From when on resync requests count their time.
     epoch: Option<Instant>,
 }
@@ -327,7 +329,7 @@ impl<'a> Host<'a> {
             verdict
         })?;
         if let Some(flow) = flow {
-            self.count_verdict(arrival, flow, verdict);
+            self.count_records(arrival, verdict, &mut flow.shared.counts);
         }
         Some(verdict == Verdict::Offloaded)
     }
@@ -458,11 +460,11 @@ impl<'a> Host<'a> {
         self.queue.counters.rx_bytes += u64::from(len);
     }
 
-    fn count_verdict(
+    pub(super) fn count_records(
         &mut self,
         arrival: &Arrival<'_>,
-        flow: &mut FlowContext<'_>,
         verdict: Verdict,
+        counts: &mut Counts,
     ) {
         let counters = &mut *self.counters;
         match verdict {
@@ -474,7 +476,7 @@ impl<'a> Host<'a> {
             Verdict::Bypassed(Bypass::OutOfStep) => counters.rx_tls_resync_req_pkt += 1,
             Verdict::Bypassed(_) => {}
         }
-        let counts = std::mem::take(&mut flow.shared.counts);
+        let counts = std::mem::take(counts);
         counters.rx_tls_decrypted_late_packets += u64::from(counts.late);
         counters.rx_tls_resumed += u64::from(counts.leaps);
         counters.rx_tls_resumed_late_header += u64::from(counts.late_headers);

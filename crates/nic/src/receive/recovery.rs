@@ -33,14 +33,14 @@
 //! Cost in step, beside the engine: ≤ 40 cycles per packet.
 
 mod in_step;
+mod observe;
 mod out_of_step;
-mod placement;
 
 use l5p::{AnyOrder, Walker};
 use wire::SeqNum;
 
+use super::observer::Observer;
 use super::open::{OpenMessages, OpenPool};
-use super::placing::Placing;
 use super::search::{Scanner, Tracker};
 use in_step::Followed;
 use out_of_step::REQUEST_BURST;
@@ -101,9 +101,9 @@ pub enum Answer {
 
 /// The state of one receive context.
 #[derive(Debug)]
-pub struct Recovery<L: AnyOrder, P: Placing = ()> {
+pub struct Recovery<L: AnyOrder, P: Observer = ()> {
     engine: L,
-    pub(crate) placer: P,
+    pub(crate) observer: P,
     /// The position in the stream of messages at `tcpsn`.
     walker: Walker<L::Header>,
     /// The frontier: the next byte in sequence.
@@ -115,7 +115,7 @@ pub struct Recovery<L: AnyOrder, P: Placing = ()> {
     chained: bool,
     /// A message of this chain has passed its check, or the chain began where the L5 software created it.
     proven: bool,
-    open: OpenMessages<L::Message, P::Claim>,
+    open: OpenMessages<L::Message, P::Mark>,
     /// Bytes of the message at the frontier were missing.
     gapped: bool,
     /// Saved up for resync requests.
@@ -128,27 +128,42 @@ pub struct Recovery<L: AnyOrder, P: Placing = ()> {
 
 /// What the contexts of a NIC have in common.
 #[derive(Debug)]
-pub(crate) struct Shared<M, P: Placing = ()> {
-    pool: OpenPool<M, P::Claim>,
+pub(crate) struct Shared<M, P: Observer = ()> {
+    pool: OpenPool<M, P::Mark>,
     order: Order,
-    /// What was placed of the packet that came last.
-    pub(crate) placed: P::List,
+    /// What was noted of the packet that came last.
+    pub(crate) noted: P::List,
+    /// Bytes of that packet were not noted, because they may have been seen before.
+    pub(crate) noted_less: bool,
     /// Where that packet begins.
     packet: SeqNum,
     /// What happened since the caller took it last.
     pub(crate) counts: Counts,
 }
 
-impl<M, P: Placing> Shared<M, P> {
+impl<M, P: Observer> Shared<M, P> {
     /// For contexts that take packets in this order; so many of them may have missing bytes at a time.
     pub(crate) fn new(order: Order, contexts: u32) -> Self {
         Self {
             pool: OpenPool::new(contexts),
             order,
-            placed: P::List::default(),
+            noted: P::List::default(),
+            noted_less: false,
             packet: SeqNum(0),
             counts: Counts::default(),
         }
+    }
+
+    /// A packet comes whose payload begins at `seq`.
+    pub(crate) fn begin_packet(&mut self, seq: SeqNum) {
+        P::clear(&mut self.noted);
+        self.noted_less = false;
+        self.packet = seq;
+    }
+
+    /// A part of the packet comes: its byte `at` is at `seq`.
+    pub(crate) fn begin_part(&mut self, at: u32, seq: SeqNum) {
+        self.packet = seq - at;
     }
 }
 
@@ -167,6 +182,10 @@ pub struct Counts {
     pub requests_skipped: u32,
     /// Guesses that the stream itself refuted before an answer came.
     pub guesses_lost: u32,
+    /// Packets, or parts of them, in which a check failed or a header was none.
+    pub failed: u32,
+    /// Packets, or parts of them, that came while a header was missing.
+    pub out_of_step: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -195,12 +214,12 @@ fn ticks(now_ms: u32) -> u16 {
     (now_ms / TICK_MS) as u16
 }
 
-impl<L: AnyOrder, P: Placing> Recovery<L, P> {
+impl<L: AnyOrder, P: Observer> Recovery<L, P> {
     /// A context whose next message, number `index`, begins at `tcpsn` (`l5o_create`).
-    pub fn new(engine: L, placer: P, tcpsn: SeqNum, index: u64) -> Self {
+    pub fn new(engine: L, observer: P, tcpsn: SeqNum, index: u64) -> Self {
         Self {
             engine,
-            placer,
+            observer,
             walker: Walker::new(index),
             tcpsn,
             newest: tcpsn,
@@ -216,7 +235,7 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
     }
 
     /// Takes the payload of a packet, which begins at `seq`, and transforms it into `output`, of the same length, if it can
-    /// and somebody wants it. What is to be placed of it is in [`Shared::placed`] then.
+    /// and somebody wants it. What is to be placed of it is in [`Shared::noted`] then.
     pub(crate) fn receive(
         &mut self,
         shared: &mut Shared<L::Message, P>,
@@ -224,10 +243,20 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
         payload: &[u8],
         output: Option<&mut [u8]>,
     ) -> Verdict {
-        if P::PLACES {
-            P::clear(&mut shared.placed);
-            shared.packet = seq;
+        if P::OBSERVES {
+            shared.begin_packet(seq);
         }
+        self.receive_part(shared, seq, payload, output)
+    }
+
+    /// As [`receive`](Self::receive), for a part of a packet that [has begun](Shared::begin_part).
+    pub(crate) fn receive_part(
+        &mut self,
+        shared: &mut Shared<L::Message, P>,
+        seq: SeqNum,
+        payload: &[u8],
+        output: Option<&mut [u8]>,
+    ) -> Verdict {
         if payload.is_empty() {
             return Verdict::Bypassed(Bypass::Empty);
         }
@@ -240,7 +269,7 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
         } else {
             Followed::Beyond
         };
-        if P::PLACES && seq.after(self.tcpsn) {
+        if P::OBSERVES && seq.after(self.tcpsn) {
             self.note_seen(seq);
         }
         let verdict = match followed {
@@ -250,6 +279,7 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
                 verdict
             }
             Followed::Beyond => {
+                shared.counts.out_of_step += 1;
                 self.look_out(shared, seq, payload);
                 Verdict::Bypassed(Bypass::OutOfStep)
             }
@@ -259,8 +289,9 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
             }
         };
         self.drop_distant(shared);
-        if P::PLACES && verdict == Verdict::Bypassed(Bypass::Failed) {
-            P::clear(&mut shared.placed);
+        if verdict == Verdict::Bypassed(Bypass::Failed) {
+            shared.counts.failed += 1;
+            P::clear(&mut shared.noted);
         }
         verdict
     }
@@ -304,7 +335,7 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
         if self.chained {
             self.give_up_message(shared);
         }
-        self.proven = P::PLACES;
+        self.proven = P::TRUSTS;
         self.unchecked = 0;
         self.resume(&tracker, index);
         Answer::Resumed
@@ -313,6 +344,27 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
     /// Gives back what it holds of the shared, at the context's end.
     pub(crate) fn release(&mut self, shared: &mut Shared<L::Message, P>) {
         self.open.clear(&mut shared.pool);
+    }
+
+    /// Nothing that was known of the stream's messages counts any longer.
+    pub(crate) fn lose_track(&mut self, shared: &mut Shared<L::Message, P>) {
+        self.lose_chain(shared);
+        P::clear(&mut shared.noted);
+        shared.counts.searches += u32::from(self.is_in_step());
+        self.phase = Phase::Searching(Scanner::default());
+    }
+
+    /// The presumed header that the L5 software is or will be asked about.
+    pub(crate) fn guess(&self) -> Option<SeqNum> {
+        match &self.phase {
+            Phase::Tracking(tracker, _) => Some(tracker.guess()),
+            _ => None,
+        }
+    }
+
+    /// The engine.
+    pub(crate) fn engine(&self) -> &L {
+        &self.engine
     }
 
     /// Whether the context knows where the next message begins.

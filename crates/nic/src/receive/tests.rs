@@ -5,3 +5,4 @@ mod offload;
 mod placement;
 mod refusals;
 mod rig;
+mod stacked;

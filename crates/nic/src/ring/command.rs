@@ -44,7 +44,6 @@ pub(crate) struct Recover {
 
 /// The protocols of a context, as [`L5Parameters`](super::L5Parameters).
 #[derive(Debug, Clone)]
-#[allow(dead_code)] // until both directions have an engine for NVMe/TCP
 pub(crate) enum Protocols {
     Tls(CryptoInfo),
     Nvme(nvme::Parameters),

@@ -3,8 +3,8 @@
 use l5p::{AnyOrder, Integrity, Walker};
 use wire::SeqNum;
 
+use super::super::observer::Observer;
 use super::super::open::Streamed;
-use super::super::placing::Placing;
 use super::super::search::MAX_MESSAGE;
 use super::{Bypass, Order, Recovery, Shared, Verdict};
 
@@ -31,7 +31,7 @@ enum Leap {
     Beyond,
 }
 
-impl<L: AnyOrder, P: Placing> Recovery<L, P> {
+impl<L: AnyOrder, P: Observer> Recovery<L, P> {
     /// Places a packet by the chain of messages that is known.
     pub(super) fn follow(
         &mut self,
@@ -50,8 +50,8 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
         }
         let late = payload.len().min(seq.distance_to(self.tcpsn) as usize);
         let late_awaited = late == 0 || self.open.awaits(seq, late as u32);
-        if P::PLACES && !late_awaited {
-            self.open.forgo_claims(seq, late as u32);
+        if P::OBSERVES && !late_awaited {
+            self.open.forgo_marks(seq, late as u32);
         }
         if late == payload.len() && !late_awaited {
             return Followed::InStep(Verdict::Bypassed(Bypass::Past));
@@ -59,8 +59,8 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
         let (before, fresh) = payload.split_at(late);
         let fresh_is_checked = self.proven && !self.has_given_up_message();
         if !late_awaited || !(fresh_is_checked || fresh.is_empty()) {
-            if P::PLACES {
-                self.open.forgo_claims(seq, late as u32);
+            if P::OBSERVES {
+                self.open.forgo_marks(seq, late as u32);
             }
             return match self.advance(shared, fresh, None) {
                 Integrity::Good => Followed::InStep(Verdict::Bypassed(Bypass::Absorbed)),
@@ -76,14 +76,17 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
         };
         let mut integrity = Integrity::Good;
         if late > 0 {
-            let placer = &mut self.placer;
-            let placed = &mut shared.placed;
+            let observer = &mut self.observer;
+            let (noted, noted_less) = (&mut shared.noted, &mut shared.noted_less);
             let completed = self.open.fill(
                 &mut shared.pool,
                 &mut self.engine,
                 (seq, before),
                 output_before,
-                |claim, range, at| placer.place(placed, claim, range, at),
+                |mark, range, at| match mark {
+                    Some(mark) => observer.note(noted, mark, range, at),
+                    None => *noted_less = true,
+                },
             );
             self.note_checked(completed == Some(Integrity::Good));
             integrity = completed.unwrap_or(Integrity::Good);
@@ -141,8 +144,8 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
         bytes: &[u8],
         output: Option<&mut [u8]>,
     ) -> Option<Integrity> {
-        if P::PLACES {
-            return self.walk_placing(shared, bytes);
+        if P::OBSERVES {
+            return self.walk_observed(shared, bytes, output);
         }
         let walked = match output {
             Some(output) => self.walker.advance(&mut self.engine, bytes, output),
@@ -186,8 +189,8 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
         }
         let next_header = self.tcpsn + rest;
         let skipped = self.skip(shared, self.tcpsn.distance_to(seq.min(next_header)), rest);
-        if P::PLACES && !skipped {
-            self.place_ahead(shared, seq, end.min(next_header));
+        if P::OBSERVES && !skipped {
+            self.note_ahead(shared, seq, end.min(next_header));
         }
         if seq.after(next_header) {
             return Leap::Beyond;
@@ -200,7 +203,7 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
         }
         self.unchecked += u8::from(!self.gapped);
         self.give_up_message(shared);
-        self.placer.end();
+        self.observer.end();
         self.walker = Walker::new(self.walker.index().wrapping_add(1));
         self.tcpsn = next_header;
         shared.counts.leaps += 1;
@@ -215,13 +218,13 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
         }
         let offset = self.walker.offset();
         let len = offset + rest;
-        let claim = self.placer.claim().filter(|_| self.is_unseen(missing));
+        let mark = self.observer.mark().filter(|_| self.is_unseen(missing));
         let engine = &mut self.engine;
         let noted = self.open.miss(
             &mut shared.pool,
             (self.tcpsn - offset, len),
             (offset, offset + missing),
-            claim,
+            mark,
             || engine.message(offset, len),
         );
         if !noted {
@@ -233,7 +236,7 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
         self.walker.pass_missing(&mut self.engine, missing);
         self.tcpsn += missing;
         if missing == rest {
-            self.placer.end();
+            self.observer.end();
             self.end_gapped(shared);
         }
         true

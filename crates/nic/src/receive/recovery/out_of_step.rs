@@ -3,7 +3,7 @@
 use l5p::{AnyOrder, Walker};
 use wire::SeqNum;
 
-use super::super::placing::Placing;
+use super::super::observer::Observer;
 use super::super::search::{Lost, MAX_MESSAGE, Scanner, Tracker};
 use super::{Asked, MAX_JUMP, Order, Phase, Recovery, Shared};
 
@@ -20,7 +20,7 @@ const REQUEST_COST: u16 = (BYTES_PER_REQUEST / BYTES_PER_CREDIT) as u16;
 /// Most credit that may be saved up.
 pub(super) const REQUEST_BURST: u16 = 16 * REQUEST_COST;
 
-impl<L: AnyOrder, P: Placing> Recovery<L, P> {
+impl<L: AnyOrder, P: Observer> Recovery<L, P> {
     pub(super) fn see(&mut self, end: SeqNum) {
         if end.after(self.newest) {
             let earned = (self.newest.distance_to(end) / BYTES_PER_CREDIT).max(1);
@@ -68,7 +68,7 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
         self.tcpsn = tracker.next();
         self.chained = true;
         self.phase = Phase::InStep;
-        self.placer.end();
+        self.observer.end();
         // The tracker found nothing in these bytes that contradicts a header.
         if self
             .walker
@@ -77,7 +77,7 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
         {
             self.tcpsn += tracker.partial().len() as u32;
         }
-        self.placer.set_seen_from(self.tcpsn);
+        self.observer.set_seen_from(self.tcpsn);
     }
 
     /// A packet in step was not what it had to be: nothing that was known of the stream counts any longer. Its own bytes may
@@ -153,10 +153,10 @@ impl<L: AnyOrder, P: Placing> Recovery<L, P> {
     }
 
     /// Nothing that was known of the stream's messages counts any longer.
-    fn lose_chain(&mut self, shared: &mut Shared<L::Message, P>) {
+    pub(super) fn lose_chain(&mut self, shared: &mut Shared<L::Message, P>) {
         self.chained = false;
         self.gapped = false;
-        self.placer.end();
+        self.observer.end();
         self.open.clear(&mut shared.pool);
     }
 

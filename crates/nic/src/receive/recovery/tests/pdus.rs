@@ -62,12 +62,12 @@ impl<'s> Host<'s> {
 
     fn map(&mut self, tag: u16) {
         let slices = buffer(tag);
-        let added = self.recovery.placer.table.map(tag, &slices);
+        let added = self.recovery.observer.table.map(tag, &slices);
         assert_eq!(added.is_ok(), self.mapped.insert(tag, slices).is_none());
     }
 
     fn unmap(&mut self, tag: u16) {
-        let removed = self.recovery.placer.table.unmap(tag);
+        let removed = self.recovery.observer.table.unmap(tag);
         let slices = self.mapped.remove(&tag);
         assert_eq!(removed.is_ok(), slices.is_some());
         for slice in slices.into_iter().flatten() {
@@ -94,7 +94,7 @@ impl<'s> Host<'s> {
         let verdict = self.recovery.receive(&mut self.shared, seq, payload, None);
         let mut end = 0;
         let mut bytes = 0;
-        for part in self.shared.placed.as_slice() {
+        for part in self.shared.noted.as_slice() {
             assert!(part.at >= end, "ascending");
             end = part.end();
             for n in 0..part.slice.len {
@@ -178,7 +178,7 @@ fn packets_in_sequence_are_placed_and_their_digests_hold() {
             placed += bytes;
         }
         assert_eq!(placed, 9720);
-        assert_eq!(host.shared.placed.refused, 0);
+        assert_eq!(host.shared.noted.refused, 0);
     }
 }
 
@@ -201,7 +201,7 @@ fn one_packet_may_hold_pdus_of_several_commands_and_answers_between_them() {
     host.map_all();
     let end = stream.wire.len();
     assert_eq!(host.receive(0, end), (OFFLOADED, 250));
-    assert_eq!(host.shared.placed.len(), 4);
+    assert_eq!(host.shared.noted.len(), 4);
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn a_tag_that_is_not_mapped_keeps_its_data_in_the_stream() {
     let mut host = Host::new(&stream, &parameters, Order::Any);
     host.map(1);
     assert_eq!(host.receive(0, 1000), (OFFLOADED, 0));
-    assert_eq!(host.shared.placed.refused, 1);
+    assert_eq!(host.shared.noted.refused, 1);
     assert_eq!(host.receive(1000, 2000), (OFFLOADED, 972));
     // Too late for the one that has begun.
     host.receive(2000, 2100);
@@ -349,7 +349,7 @@ fn nothing_is_placed_after_unmapping_also_when_the_tag_is_mapped_again() {
     assert_eq!(host.receive(600, 700), (OFFLOADED, 0), "in sequence");
     assert_eq!(host.receive(300, 400), (OFFLOADED, 0), "late");
     assert_eq!(host.receive(700, 1000), (OFFLOADED, 0));
-    assert_eq!(host.shared.placed.refused, 3);
+    assert_eq!(host.shared.noted.refused, 3);
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn data_beyond_their_buffer_stay_in_the_stream() {
     host.map_all();
     let end = stream.wire.len();
     assert_eq!(host.receive(0, end), (OFFLOADED, 10));
-    assert_eq!(host.shared.placed.refused, 2);
+    assert_eq!(host.shared.noted.refused, 2);
 }
 
 #[test]
