@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
         let mut world = World::new(WorldConfig {
             seed: scenario.seed,
             mtu: scenario.mtu,
-            links: [scenario.link.clone(), scenario.link.clone()],
+            links: [scenario.link; 2],
             nodes: [node.clone(), node],
             ..WorldConfig::default()
         });

@@ -1,6 +1,8 @@
 //! Streams of PDUs over bad networks: whatever the network does and whatever the NIC does of the work, the receiver is told
 //! the same, its memory holds the same, and what is sent is the same, as in software.
 
+#[path = "../links/mod.rs"]
+mod links;
 mod rig;
 #[path = "../scenarios/mod.rs"]
 #[allow(dead_code)]
@@ -11,10 +13,11 @@ use host::Offload;
 use host::nvme::{NvmeOffload, PduData};
 use l5p::nvme::Parameters;
 use l5p::nvme::digest::Crc32c;
+use links::{cases, link};
 use port::impair::Impairment;
 use proptest::prelude::*;
 use rig::{Cut, MEMORY, Mode, Rig};
-use scenarios::{cases, link, suites};
+use scenarios::suites;
 use script::{Buffer, Message, Round, RoundPlan, rounds};
 use sim::Suite;
 use wire::nvme::{Digests, FatalError, Pdu, Role};
