@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # A real Linux kernel as a peer: boots Debian's own in QEMU and runs one script in it.
 #
-#   guest.sh prepare                 downloads the packages and builds the images, once; into $XDG_CACHE_HOME/longshore
+#   guest.sh prepare [IMAGE]         downloads the packages and builds an image, once; into $XDG_CACHE_HOME/longshore
 #   guest.sh run SCRIPT [OPTION…]    boots, runs SCRIPT (POSIX shell, busybox, nvme-cli), exits as SCRIPT did
+#     --image IMAGE   stock: the kernel of this machine's Debian (the default); tls: that of Debian 13, which has NVMe over
+#                     TLS, with the daemon that does its handshakes
 #     --tap NAME      the TAP that becomes the guest's eth0: it must exist in this network namespace, and be up
 #     --ip CIDR       address of eth0 (10.77.0.3/24)
-#     --bin PROGRAM   puts this program of the host, and its libraries, into the guest; may be repeated
 #     --set NAME=VALUE  a variable for SCRIPT, without blanks; may be repeated
-#     --time SECONDS  at most (120)
+#     --time SECONDS  at most (180)
 #
 # What SCRIPT prints comes out as it goes. Exit codes of its own: 124 for a time-out, 125 when the guest died. `prepare`
-# exits with 77 and one word on standard output for what is missing on this machine: qemu, busybox, cpio, apt, network.
+# exits with 77 and one word on standard output for what is missing on this machine: qemu, cpio, apt, network, ….
 # The memory disk for namespaces is /dev/ram0. Ending this script ends its guest.
 #
-# LONGSHORE_GUEST_KERNEL=PACKAGE   instead of the kernel that Debian's linux-image-amd64 names
 # LONGSHORE_GUEST_ACCEL=kvm        faster, where KVM works; the default, emulation, works everywhere
 set -euo pipefail
 export PATH="$PATH:/usr/sbin:/sbin"
@@ -27,20 +27,36 @@ broken() {
     exit 125
 }
 
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/longshore/guest
 libraries=usr/lib/x86_64-linux-gnu
-# For the guest to load at the start; modprobe adds what they depend on. The last ones are for scripts to load.
+downloads=${XDG_CACHE_HOME:-$HOME/.cache}/longshore/guest
+# For the guest to load at the start; modprobe adds what they depend on. The others are for scripts to load.
 modules='virtio_pci virtio_net crc32c_intel crc32c_generic configfs nvme_tcp nvmet_tcp brd'
-others='ext4 sch_netem tls loop'
+others='ext4 sch_netem loop tls aesni_intel gcm ghash_generic ctr'
 
 # ---- the images ----------------------------------------------------------------------------------------------
 
+# choose IMAGE: where it is, which packages it is made of, and which of their programs the guest gets.
+choose() {
+    image=$1 cache=$downloads/$1
+    packages=(busybox-static dash kmod e2fsprogs nvme-cli)
+    programs=(bin/busybox bin/dash sbin/mke2fs sbin/e2fsck sbin/nvme)
+    case $image in
+    stock) ;;
+    tls)
+        packages+=(ktls-utils keyutils)
+        programs+=(sbin/tlshd bin/keyctl)
+        export APT_CONFIG=$cache/apt/config
+        ;;
+    *) broken "there is no image $image" ;;
+    esac
+}
+
 prepare() {
     [[ $(uname -m) == x86_64 ]] || lack architecture
-    command -v qemu-system-x86_64 >/dev/null || lack qemu
-    command -v busybox >/dev/null || lack busybox
-    command -v cpio >/dev/null || lack cpio
-    command -v apt-get >/dev/null || lack apt
+    local program
+    for program in qemu-system-x86_64:qemu cpio:cpio apt-get:apt xz:xz zstd:zstd; do
+        command -v "${program%:*}" >/dev/null || lack "${program#*:}"
+    done
     mkdir -p "$cache"
     exec 9>"$cache/lock"
     flock 9
@@ -50,38 +66,85 @@ prepare() {
 }
 
 build() {
-    local package=${LONGSHORE_GUEST_KERNEL:-} unpacked=$cache/unpacked root=$cache/root
-    [[ -n $package ]] || package=$(apt-cache depends linux-image-amd64 2>/dev/null | awk '$1 == "Depends:" { print $2; exit }')
+    local unpacked=$cache/unpacked root=$cache/root kernel version
+    [[ $image == stock ]] || index
+    kernel=$(apt-cache depends linux-image-amd64 2>/dev/null | awk '$1 == "Depends:" { print $2; exit }')
     # No package index yet, which is as good as no network.
-    [[ -n $package ]] || lack network
+    [[ -n $kernel ]] || lack network
+    version=${kernel#linux-image-}
     rm -rf "$unpacked" "$root" "$cache/ready"
-    mkdir -p "$cache/packages" "$unpacked" "$root"
-    local name
-    for name in "$package" kmod nvme-cli $(depends nvme-cli) $(depends libnvme1); do unpack "$name" "$unpacked"; done
-    kernel "$unpacked/boot/vmlinuz-${package#linux-image-}"
-    pick_modules "${package#linux-image-}" "$unpacked" "$root"
+    mkdir -p "$cache/packages"
+    merged "$unpacked"
+    merged "$root"
+    # shellcheck disable=SC2046 # names without blanks
+    unpack "$unpacked" "$kernel" $(with_their_libraries "${packages[@]}")
+    extract_kernel "$unpacked/boot/vmlinuz-$version"
+    pick_modules "$version" "$unpacked" "$root"
     user_space "$unpacked" "$root"
     archive "$root" >"$cache/base.cpio"
     rm -rf "$unpacked" "$root"
-    echo "$package" >"$cache/ready"
+    echo "$kernel" >"$cache/ready"
 }
 
-# The libraries that a package names, but for the C library, which comes with the busybox.
-depends() { apt-cache depends "$1" | awk '$1 == "Depends:" && $2 ~ /^lib/ && $2 != "libc6" { print $2 }'; }
+# merged ROOT: directories as Debian 12 has them on a machine, though not all of its packages.
+merged() {
+    local name
+    for name in bin sbin lib lib64; do
+        mkdir -p "$1/usr/$name"
+        ln -s "usr/$name" "$1/$name"
+    done
+}
 
-# unpack PACKAGE DIRECTORY
+# An index of Debian 13's packages, apart from this machine's.
+index() {
+    local keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    [[ -r $keys ]] || lack keyring
+    mkdir -p "$cache"/apt/{etc/apt.conf.d,etc/preferences.d,etc/sources.list.d,state/lists/partial,cache/archives/partial}
+    touch "$cache/apt/state/status"
+    echo "deb [signed-by=$keys] http://deb.debian.org/debian trixie main" >"$cache/apt/etc/sources.list"
+    cat >"$APT_CONFIG" <<CONFIG
+Dir "$cache/apt";
+Dir::Etc "etc";
+Dir::State "state";
+Dir::State::status "state/status";
+Dir::Cache "cache";
+Acquire::Languages "none";
+APT::Sandbox::User "$(id -un)";
+CONFIG
+    apt-get -qq update >&2 || lack network
+}
+
+# with_their_libraries PACKAGE…: these, and the libraries that they need, directly or by other libraries.
+with_their_libraries() {
+    local known new=("$@") before=-1
+    known=$(printf '%s\n' "$@")
+    while [[ $(wc -l <<<"$known") -ne $before ]]; do
+        before=$(wc -l <<<"$known")
+        # shellcheck disable=SC2207 # names without blanks
+        new=($(apt-cache depends --important --no-recommends --no-suggests "${new[@]}" |
+            awk '/Depends: lib/ { print $2 }' | sort -u | grep -vxF "$known" || true))
+        [[ ${#new[@]} -eq 0 ]] || known+=$'\n'$(printf '%s\n' "${new[@]}")
+    done
+    echo "$known"
+}
+
+# unpack DIRECTORY PACKAGE…: downloads those that are not there yet, all at once.
 unpack() {
-    local found
-    if ! compgen -G "$cache/packages/$1_*.deb" >/dev/null; then
-        (cd "$cache/packages" && apt-get -qq -o APT::Sandbox::User="$(id -un)" download "$1" >&2) || lack network
+    local into=$1 name missing=()
+    shift
+    for name in "$@"; do compgen -G "$cache/packages/${name}_*.deb" >/dev/null || missing+=("$name"); done
+    if [[ ${#missing[@]} -gt 0 ]]; then
+        (cd "$cache/packages" && apt-get -qq -o APT::Sandbox::User="$(id -un)" download "${missing[@]}" >&2) || lack network
     fi
-    found=$(compgen -G "$cache/packages/$1_*.deb" | tail -n 1)
-    dpkg-deb --extract "$found" "$2"
+    for name in "$@"; do
+        dpkg-deb --fsys-tarfile "$(compgen -G "$cache/packages/${name}_*.deb" | tail -n 1)" |
+            tar --extract --directory "$into" --keep-directory-symlink --no-same-owner
+    done
 }
 
 # The ELF image inside a bzImage (Documentation/arch/x86/boot.rst: setup_sects, payload_offset, payload_length), which QEMU
 # starts at once: to emulate the decompression takes seconds.
-kernel() {
+extract_kernel() {
     local sectors offset length
     sectors=$(od -An -tu1 -j $((0x1f1)) -N 1 "$1")
     read -r offset length < <(od -An -tu4 -j $((0x248)) -N 8 "$1")
@@ -95,7 +158,6 @@ kernel() {
 # pick_modules VERSION FROM TO: those that are wanted, with what they depend on.
 pick_modules() {
     local version=$1 from=$2/lib/modules/$1 to=$3/lib/modules/$1 name path
-    [[ -d $from ]] || from=$2/usr/lib/modules/$1
     depmod "$version" "$2"
     for name in $modules $others; do
         # A name may be written either way; what is in no file is in the kernel.
@@ -107,18 +169,26 @@ pick_modules() {
     cp "$from"/modules.{order,builtin,builtin.modinfo} "$to/"
     depmod "$version" "$3"
 }
-depmod() { (exec -a depmod "$(compgen -G "$cache/unpacked/*bin/kmod" || compgen -G "$cache/unpacked/usr/*bin/kmod")" -b "$2" "$1"); }
+# depmod VERSION ROOT
+depmod() { loader "$cache/unpacked" --argv0 depmod "$cache/unpacked/usr/bin/kmod" -b "$2" "$1"; }
 
-# user_space FROM TO: busybox, a shell that prefers programs to busybox's applets, nvme-cli.
+# loader ROOT ARGUMENT…: the dynamic loader of the packages, with their libraries.
+loader() {
+    local from=$1
+    shift
+    "$from/$libraries/ld-linux-x86-64.so.2" --library-path "$from/$libraries" "$@"
+}
+
+# user_space FROM TO: busybox, a shell that prefers programs to busybox's applets, nvme-cli and the others.
 user_space() {
-    local from=$1 to=$2
-    mkdir -p "$to"/{bin,sbin,usr/bin,usr/sbin,dev,proc,sys,run,tmp,root,etc/nvme}
-    cp "$(command -v busybox)" "$to/bin/busybox"
-    with_libraries "$to/bin/busybox" "$to"
-    cp "$(command -v dash)" "$to/bin/sh"
-    with_libraries "$to/bin/sh" "$to"
-    cp "$from/usr/sbin/nvme" "$to/usr/sbin/nvme"
-    LD_LIBRARY_PATH=$from/$libraries with_libraries "$from/usr/sbin/nvme" "$to"
+    local from=$1 to=$2 program
+    mkdir -p "$to"/{dev,proc,sys,run,tmp,root,etc/nvme}
+    for program in "${programs[@]}"; do
+        cp "$from/usr/$program" "$to/usr/$program"
+        with_libraries "$from/usr/$program" "$from" "$to"
+    done
+    mv "$to/bin/dash" "$to/bin/sh"
+    ln -s mke2fs "$to/sbin/mkfs.ext4"
     echo nqn.2014-08.org.nvmexpress:uuid:6c6f6e67-7368-4f72-8001-000000000001 >"$to/etc/nvme/hostnqn"
     echo 6c6f6e67-7368-4f72-8001-000000000001 >"$to/etc/nvme/hostid"
     {
@@ -155,14 +225,13 @@ INIT
     chmod 755 "$to/init"
 }
 
-# with_libraries PROGRAM ROOT: the shared libraries of a program, at the places where it looks for them.
+# with_libraries PROGRAM FROM TO: the shared libraries that the packages have for a program, and what loads them.
 with_libraries() {
-    local list path
-    list=$(ldd "$1" 2>/dev/null) || return 0 # it needs none
-    ! grep 'not found' <<<"$list" >&2 || broken "a library of $1 is not on this machine"
+    local from=$2 to=$3 path
     while read -r path; do
-        install -D "$path" "$2/${path#"$cache/unpacked/"}"
-    done < <(grep -o '/[^ :]*' <<<"$list" | sort -u)
+        install -D "$path" "$to/$libraries/$(basename "$path")"
+    done < <(loader "$from" --list "$1" 2>/dev/null | sed -n 's/.*=> \(.*\) (.*/\1/p')
+    install -D "$from/$libraries/ld-linux-x86-64.so.2" "$to/usr/lib64/ld-linux-x86-64.so.2"
 }
 
 archive() { (cd "$1" && find . -mindepth 1 | cpio --create --format=newc --owner=0:0 --quiet); }
@@ -170,13 +239,13 @@ archive() { (cd "$1" && find . -mindepth 1 | cpio --create --format=newc --owner
 # ---- a run ---------------------------------------------------------------------------------------------------
 
 run() {
-    local script=$1 tap='' ip=10.77.0.3/24 limit=120 network=() code=0 mac
+    local script=$1 tap='' ip=10.77.0.3/24 limit=180 network=() code=0 mac
     shift
     work=$(mktemp -d -t longshore-guest.XXXXXX)
     qemu=''
     trap 'rm -rf "$work"' EXIT
     trap '[[ -z $qemu ]] || kill "$qemu" 2>/dev/null; exit 143' TERM INT HUP
-    mkdir -p "$work/root/usr/bin"
+    mkdir -p "$work/root"
     cp "$script" "$work/root/script"
     while [[ $# -gt 1 ]]; do
         case $1 in
@@ -184,10 +253,7 @@ run() {
         --ip) ip=$2 ;;
         --time) limit=$2 ;;
         --set) echo "$2" >>"$work/variables" ;;
-        --bin)
-            cp "$(command -v "$2")" "$work/root/usr/bin/"
-            with_libraries "$(command -v "$2")" "$work/root"
-            ;;
+        --image) choose "$2" ;;
         *) broken "no option $1" ;;
         esac
         shift 2
@@ -199,12 +265,13 @@ run() {
         echo "GUEST_IP=$ip" >>"$work/variables"
     fi
     touch "$work/variables"
+    prepare
     cp "$work/variables" "$work/root/variables"
     { cat "$cache/base.cpio" && archive "$work/root"; } >"$work/initrd"
     timeout --kill-after=5 "$limit" qemu-system-x86_64 -M "q35,accel=${LONGSHORE_GUEST_ACCEL:-tcg}" -cpu max -m 1024 -smp 1 -no-reboot \
         -nodefaults -display none -kernel "$cache/vmlinux" -initrd "$work/initrd" ${network[@]+"${network[@]}"} \
         -serial "file:$work/console" -serial stdio -serial "file:$work/code" \
-        -append 'console=ttyS0 panic=-1 quiet mitigations=off brd.rd_nr=1 brd.rd_size=131072' </dev/null &
+        -append 'console=ttyS0 panic=-1 quiet mitigations=off brd.rd_nr=1 brd.rd_size=163840' </dev/null &
     qemu=$!
     wait "$qemu" || code=$?
     [[ $code -ne 124 && $code -ne 137 ]] || exit 124
@@ -216,12 +283,15 @@ run() {
     exit "$code"
 }
 
+choose stock
 case ${1:-} in
-prepare) prepare ;;
+prepare)
+    choose "${2:-stock}"
+    prepare
+    ;;
 run)
     [[ -r ${2:-} ]] || broken 'run needs a script'
     shift
-    prepare
     run "$@"
     ;;
 *)
