@@ -11,7 +11,7 @@ const CHUNK: usize = 4096;
 
 /// A digest over the bytes so far.
 ///
-/// Costs on a CPU with SSE 4.2: 0.3 cycles per byte in packets, 0.15 in 64 KiB and more; about 50 cycles per call.
+/// Costs on a CPU with SSE 4.2: 0.2 cycles per byte in packets, 0.13 in 64 KiB and more; about 30 cycles per call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crc32c {
     /// The remainder, without the inversion of the finished digest.

@@ -19,7 +19,7 @@ pub(super) const HEADER_LEN: usize = 24;
 /// A receiving engine checks header and data digests and leaves all bytes as they came. A transmitting one puts the data
 /// digest in place of the dummy; header digests it passes on. The index of a message has no meaning but its order.
 ///
-/// Costs: 40 cycles to judge a header, 60 to begin and end a PDU, and those of [`Crc32c`] per byte.
+/// Costs: 50 cycles to judge a header, 90 to begin and end a PDU, those of [`Crc32c`] per byte, and 200 more for late bytes of one packet.
 #[derive(Clone, Debug)]
 pub struct Engine {
     framing: Framing,
@@ -103,7 +103,7 @@ impl Engine {
         if layout.pdu_type == PduType::CapsuleCmd {
             return Some((layout, None));
         }
-        let pdu = Pdu::parse(header, &self.framing).ok()?;
+        let pdu = Pdu::parse_checked(header, &layout).ok()?;
         let placement = self.place(&pdu, &layout).ok()?;
         Some((layout, placement))
     }

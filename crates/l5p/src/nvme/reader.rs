@@ -49,7 +49,7 @@ pub enum DataDigest {
 
 /// Finds the PDUs of one direction of a connection.
 ///
-/// [`next`](Self::next) says what comes next; the caller hands over that. It costs some 60 cycles per PDU, and for data
+/// [`next`](Self::next) says what comes next; the caller hands over that. It costs some 120 cycles per PDU, and for data
 /// the copy alone if the NIC has checked its digest.
 #[derive(Debug)]
 pub struct Reader {
@@ -211,7 +211,7 @@ impl Reader {
                 return Err(FatalError::header_digest(digest));
             }
         }
-        let pdu = Pdu::parse(header, &self.framing)?;
+        let pdu = Pdu::parse_checked(header, &layout)?;
         self.index += 1;
         (self.held, self.before) = (0, end as u8);
         self.data_digest = Digested::of(&layout);

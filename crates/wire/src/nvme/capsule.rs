@@ -26,6 +26,7 @@ pub struct CapsuleResp {
 }
 
 impl CapsuleCmd {
+    #[inline]
     pub(super) fn parse(header: &[u8], layout: &Layout) -> CapsuleCmd {
         CapsuleCmd {
             sqe: array_at(header, 8),
@@ -39,6 +40,7 @@ impl CapsuleCmd {
 }
 
 impl CapsuleResp {
+    #[inline]
     pub(super) fn parse(header: &[u8]) -> CapsuleResp {
         CapsuleResp {
             cqe: array_at(header, 8),

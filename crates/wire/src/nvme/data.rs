@@ -47,10 +47,10 @@ pub struct R2T {
 }
 
 impl H2CData {
+    #[inline]
     pub(super) fn parse(header: &[u8], layout: &Layout) -> Result<H2CData, FatalError> {
+        let (data_offset, data_len) = extent_of(header, layout)?;
         FatalError::unless_zero(header, 20..24)?;
-        let (data_offset, data_len) = extent(header)?;
-        debug_assert_eq!(data_len, layout.data_len);
         Ok(H2CData {
             cccid: u16_le_at(header, 8),
             ttag: u16_le_at(header, 10),
@@ -69,11 +69,11 @@ impl H2CData {
 }
 
 impl C2HData {
+    #[inline]
     pub(super) fn parse(header: &[u8], layout: &Layout) -> Result<C2HData, FatalError> {
         FatalError::unless_zero(header, 10..12)?;
+        let (data_offset, data_len) = extent_of(header, layout)?;
         FatalError::unless_zero(header, 20..24)?;
-        let (data_offset, data_len) = extent(header)?;
-        debug_assert_eq!(data_len, layout.data_len);
         let flags = Flags(header[1]);
         Ok(C2HData {
             cccid: u16_le_at(header, 8),
@@ -92,12 +92,13 @@ impl C2HData {
 }
 
 impl R2T {
+    #[inline]
     pub(super) fn parse(header: &[u8]) -> Result<R2T, FatalError> {
-        FatalError::unless_zero(header, 20..24)?;
         let (offset, len) = extent(header)?;
         if len == 0 {
             return Err(FatalError::field(16));
         }
+        FatalError::unless_zero(header, 20..24)?;
         Ok(R2T {
             cccid: u16_le_at(header, 8),
             ttag: u16_le_at(header, 10),
@@ -114,7 +115,18 @@ impl R2T {
     }
 }
 
+/// Offset and length of a PDU's data. The length must be what PLEN leaves for it.
+#[inline]
+fn extent_of(header: &[u8], layout: &Layout) -> Result<(u32, u32), FatalError> {
+    let (offset, len) = extent(header)?;
+    if len != layout.data_len {
+        return Err(FatalError::field(16));
+    }
+    Ok((offset, len))
+}
+
 /// Offset and length, of which no command has data as large that their sum exceeds 32 bits.
+#[inline]
 fn extent(header: &[u8]) -> Result<(u32, u32), FatalError> {
     let (offset, len) = (u32_le_at(header, 12), u32_le_at(header, 16));
     match offset.checked_add(len) {

@@ -52,6 +52,27 @@ pub struct Framing {
     pub max_pdu: u32,
 }
 
+// A bit for each type that may come first, or later.
+const FIRST_OF_HOST: u16 = set(&[PduType::ICReq, PduType::H2CTermReq]);
+const LATER_OF_HOST: u16 = set(&[PduType::CapsuleCmd, PduType::H2CData, PduType::H2CTermReq]);
+const FIRST_OF_CONTROLLER: u16 = set(&[PduType::ICResp, PduType::C2HTermReq]);
+const LATER_OF_CONTROLLER: u16 = set(&[
+    PduType::C2HData,
+    PduType::CapsuleResp,
+    PduType::R2T,
+    PduType::C2HTermReq,
+]);
+
+const fn set(types: &[PduType]) -> u16 {
+    let mut set = 0;
+    let mut i = 0;
+    while i < types.len() {
+        set |= 1 << types[i] as u8;
+        i += 1;
+    }
+    set
+}
+
 impl Framing {
     /// The rules for the PDU that opens the direction of `sender`.
     #[must_use]
@@ -167,31 +188,20 @@ impl Framing {
 
     #[inline]
     fn check_type(&self, code: u8) -> Result<PduType, FatalError> {
-        let (first, types): (_, &[PduType]) = match self.sender {
-            Role::Host => (
-                PduType::ICReq,
-                &[PduType::CapsuleCmd, PduType::H2CData, PduType::H2CTermReq],
-            ),
-            Role::Controller => (
-                PduType::ICResp,
-                &[
-                    PduType::C2HData,
-                    PduType::CapsuleResp,
-                    PduType::R2T,
-                    PduType::C2HTermReq,
-                ],
-            ),
+        let Some(pdu_type) = PduType::from_code(code) else {
+            return Err(FatalError::field(0));
         };
-        let pdu_type = PduType::from_code(code).ok_or(FatalError::field(0))?;
-        let is_in_turn = match self.phase {
-            Phase::Initializing => {
-                pdu_type == first || pdu_type == *types.last().expect("a TermReq")
-            }
-            Phase::Established => types.contains(&pdu_type),
+        let (first, later) = match self.sender {
+            Role::Host => (FIRST_OF_HOST, LATER_OF_HOST),
+            Role::Controller => (FIRST_OF_CONTROLLER, LATER_OF_CONTROLLER),
         };
-        if is_in_turn {
+        let in_turn = match self.phase {
+            Phase::Initializing => first,
+            Phase::Established => later,
+        };
+        if in_turn >> code & 1 != 0 {
             Ok(pdu_type)
-        } else if pdu_type == first || types.contains(&pdu_type) {
+        } else if (first | later) >> code & 1 != 0 {
             Err(FatalError::of(FatalErrorStatus::SEQUENCE))
         } else {
             Err(FatalError::field(0))

@@ -1,7 +1,9 @@
 //! A PDU's header of any type.
 
-use super::{C2HData, CapsuleCmd, CapsuleResp, CommonHeader, FatalError, Flags, Framing};
-use super::{H2CData, ICReq, ICResp, PduType, R2T, TermReq};
+use super::{
+    C2HData, COMMON_HEADER_LEN, CapsuleCmd, CapsuleResp, CommonHeader, FatalError, Flags, Framing,
+};
+use super::{H2CData, ICReq, ICResp, Layout, PduType, R2T, TermReq};
 
 /// A PDU's header, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +37,28 @@ impl Pdu {
     /// # Panics
     /// When `bytes` is shorter than the header; [`Framing::check`] tells how long that is.
     pub fn parse(bytes: &[u8], framing: &Framing) -> Result<Pdu, FatalError> {
-        let layout = framing.check(bytes)?.expect("a parsed header is complete");
+        let layout = framing.check(&bytes[..COMMON_HEADER_LEN])?;
+        Pdu::parse_checked(bytes, &layout.expect("a common header"))
+    }
+
+    /// As [`parse`](Self::parse), for a header whose [check](Framing::check) gave `layout`: looks at the fields behind the common header.
+    ///
+    /// # Errors
+    /// The first of those fields that is wrong.
+    ///
+    /// # Panics
+    /// When `bytes` is shorter than the header.
+    #[inline]
+    pub fn parse_checked(bytes: &[u8], layout: &Layout) -> Result<Pdu, FatalError> {
         Ok(match layout.pdu_type {
             PduType::ICReq => Pdu::ICReq(ICReq::parse(bytes)?),
             PduType::ICResp => Pdu::ICResp(ICResp::parse(bytes)?),
-            PduType::H2CTermReq => Pdu::H2CTermReq(TermReq::parse(bytes, &layout)?),
-            PduType::C2HTermReq => Pdu::C2HTermReq(TermReq::parse(bytes, &layout)?),
-            PduType::CapsuleCmd => Pdu::CapsuleCmd(CapsuleCmd::parse(bytes, &layout)),
+            PduType::H2CTermReq => Pdu::H2CTermReq(TermReq::parse(bytes, layout)?),
+            PduType::C2HTermReq => Pdu::C2HTermReq(TermReq::parse(bytes, layout)?),
+            PduType::CapsuleCmd => Pdu::CapsuleCmd(CapsuleCmd::parse(bytes, layout)),
             PduType::CapsuleResp => Pdu::CapsuleResp(CapsuleResp::parse(bytes)),
-            PduType::H2CData => Pdu::H2CData(H2CData::parse(bytes, &layout)?),
-            PduType::C2HData => Pdu::C2HData(C2HData::parse(bytes, &layout)?),
+            PduType::H2CData => Pdu::H2CData(H2CData::parse(bytes, layout)?),
+            PduType::C2HData => Pdu::C2HData(C2HData::parse(bytes, layout)?),
             PduType::R2T => Pdu::R2T(R2T::parse(bytes)?),
         })
     }

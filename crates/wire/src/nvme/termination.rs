@@ -81,6 +81,7 @@ impl FatalError {
     }
 
     /// An invalid field, unless the reserved bytes of this range are zeros.
+    #[inline]
     pub(super) fn unless_zero(header: &[u8], range: Range<usize>) -> Result<(), FatalError> {
         if header[range.clone()].iter().any(|byte| *byte != 0) {
             return Err(FatalError::field(range.start as u32));
