@@ -53,7 +53,7 @@ pub fn run(data: &[u8]) {
             number: 1,
         });
         let piece = Piece {
-            data: &mut theirs[..len],
+            data: theirs[..len].as_mut().into(),
             decrypted: mark,
         };
         let _ = reader.open(&mut [piece], Output::InPlace);
@@ -83,7 +83,7 @@ fn open(
         .chunks_mut(piece)
         .enumerate()
         .map(|(n, data)| Piece {
-            data,
+            data: data.into(),
             decrypted: is_decrypted(n).then_some(ContextTag {
                 epoch: 0,
                 number: 1,

@@ -73,6 +73,20 @@ counters! {
     nvme_tx_pdus_fallback = "NvmeTcpTxPdusFallback",
     /// NVMe/TCP contexts that could not be had from the NIC.
     nvme_context_refused = "NvmeTcpContextRefused",
+    /// Buffers of NVMe/TCP commands that were mapped for the NIC to write to.
+    nvme_buffers_mapped = "NvmeTcpBuffersMapped",
+    /// Buffers into which the NIC has written what the stream did not bring.
+    nvme_buffers_tainted = "NvmeTcpBuffersTainted",
+    /// Bytes of NVMe/TCP data that were where they belong.
+    nvme_rx_bytes_placed = "NvmeTcpRxBytesPlaced",
+    /// Bytes of NVMe/TCP data that were copied.
+    nvme_rx_bytes_copied = "NvmeTcpRxBytesCopied",
+    /// Data digests that the NIC has checked.
+    nvme_rx_digests_device = "NvmeTcpRxDigestsDevice",
+    /// Data digests that software has checked.
+    nvme_rx_digests_sw = "NvmeTcpRxDigestsSw",
+    /// Questions of the NIC where a PDU begins.
+    nvme_rx_device_resync = "NvmeTcpRxDeviceResync",
     /// NVMe/TCP data whose digest was wrong.
     nvme_digest_errors = "NvmeTcpDigestErrors",
     /// NVMe/TCP connections that a PDU of the peer's has ended.

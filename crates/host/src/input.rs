@@ -4,17 +4,17 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use nic::ring::{ContextId, ErrorCode};
-use tcp::{AckAction, SynAction, Verdict};
+use tcp::{Accepted, AckAction, Chunk, SynAction, Verdict};
 use wire::SeqNum;
 use wire::ethernet::MacAddr;
 use wire::packet::{self, Class, IpPacket, Parsed};
 use wire::tcp::{Flags, Header};
 
-use crate::driver::{Frame, Received, Supply};
+use crate::driver::{Frame, FrameInfo, Protocols, Received, Supply};
 use crate::memory::Buffer;
 use crate::meter::Component;
-use crate::socket::{Segment, Socket};
-use crate::stack::Stack;
+use crate::socket::{Marks, Segment, Socket};
+use crate::stack::{Core, Stack};
 use crate::{CloseReason, SocketId};
 
 /// Payload so short that keeping it in a packet's buffer would waste it.
@@ -26,18 +26,24 @@ impl Stack {
     /// Takes what the NIC has to say.
     pub(crate) fn take_in(&mut self, now: Instant, received: Received) {
         match received {
-            Received::Frame {
-                frame,
-                segments,
-                checksum_ok,
-                offloaded,
-            } => match packet::classify(&frame) {
-                Class::Tcp(parsed) => {
-                    self.take_segment(now, frame, &parsed, segments, checksum_ok, offloaded)
+            Received::Frame { frame, info } if info.is_placed => {
+                match packet::parse_headers(&frame) {
+                    Ok(parsed) if parsed.payload_len == info.payload_len && info.checksum_ok => {
+                        self.take_segment(now, frame, &parsed, info);
+                    }
+                    // No device of ours takes the payload of such a packet away.
+                    _ => self.core.counters.driver_errors += 1,
                 }
+            }
+            Received::Frame { frame, info } => match packet::classify(&frame) {
+                Class::Tcp(parsed) => self.take_segment(now, frame, &parsed, info),
                 class => self.take_other(now, &frame, class),
             },
-            Received::ResyncRequest { context, tcpsn } => self.take_resync_request(context, tcpsn),
+            Received::ResyncRequest {
+                context,
+                tcpsn,
+                inner,
+            } => self.take_resync_request(context, tcpsn, inner),
             Received::Refused {
                 context,
                 tcpsn,
@@ -46,18 +52,10 @@ impl Stack {
         }
     }
 
-    fn take_segment(
-        &mut self,
-        now: Instant,
-        frame: Buffer,
-        parsed: &Parsed,
-        segments: u16,
-        checksum_ok: bool,
-        offloaded: Option<ContextId>,
-    ) {
+    fn take_segment(&mut self, now: Instant, frame: Buffer, parsed: &Parsed, info: FrameInfo) {
         let core = &mut self.core;
         core.counters.tcp_in_segs += 1;
-        if !checksum_ok && !parsed.verify_checksums(&frame) {
+        if !info.checksum_ok && !parsed.verify_checksums(&frame) {
             core.counters.tcp_in_errs += 1;
             return;
         }
@@ -67,9 +65,9 @@ impl Stack {
             .find(&flow)
             .and_then(|index| self.sockets.id_at(index));
         match found {
-            Some(id) => self.deliver(now, id, frame, parsed, segments, offloaded),
+            Some(id) => self.deliver(now, id, frame, parsed, info),
             None if core.interface.is_local(flow.src.0) => {
-                self.take_strangers(now, frame, parsed, segments)
+                self.take_strangers(now, frame, parsed, info.segments)
             }
             None => core.counters.ip_in_addr_errors += 1,
         }
@@ -82,16 +80,21 @@ impl Stack {
         id: SocketId,
         mut frame: Buffer,
         parsed: &Parsed,
-        segments: u16,
-        offloaded: Option<ContextId>,
+        info: FrameInfo,
     ) {
         let core = &mut self.core;
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        let payload_len = parsed.payload_len;
+        let (payload_len, segments) = (parsed.payload_len, info.segments);
         core.meter.switch(Component::Tcp);
-        if payload_len > 0 {
+        if info.is_placed && !note_placed(core, id, socket, &info) {
+            // As if it were lost: it comes again, and is not placed then.
+            core.counters.driver_errors += 1;
+            return;
+        }
+        // What was placed is not held here.
+        if payload_len > 0 && !info.is_placed {
             core.counters.driver_rx_bytes += u64::from(payload_len);
             let held = socket.stream.segments();
             let awaited =
@@ -117,24 +120,34 @@ impl Stack {
         if let Some(data) = received.data
             && !socket.deaf
         {
-            let context = offloaded.and_then(|context| core.driver.contexts.get_received(context));
-            let decrypted = context
-                .filter(|shadow| shadow.socket == id)
-                .and_then(|shadow| shadow.tag);
-            frame.advance(parsed.payload_offset as u32 + data.skip);
-            frame.truncate(data.len);
-            let is_short = data.len <= APPEND_BELOW;
-            if !is_short || !socket.stream.append(data, &frame, decrypted) {
-                let wasteful =
-                    core.supply != Supply::Plenty && data.len <= frame.class().bytes() / 2;
-                let buffer = if data.len <= COPY_BELOW || wasteful {
-                    shrink(core.driver.arena(), frame)
-                } else {
-                    frame
-                };
-                core.supply.keep();
-                let segment = Segment { buffer, decrypted };
-                socket.stream.insert(data, socket.tcp.rcv_nxt(), segment);
+            let context = info.context;
+            let shadow = context.and_then(|context| core.driver.contexts.get_received(context));
+            let shadow = shadow.filter(|shadow| shadow.socket == id);
+            let marks = Marks {
+                decrypted: shadow
+                    .filter(|_| info.decrypted)
+                    .and_then(|shadow| shadow.tag),
+                digest_ok: info.digest_ok && shadow.is_some(),
+            };
+            frame.advance(parsed.payload_offset as u32);
+            if info.is_placed {
+                insert_parts(core, socket, data, frame, marks);
+            } else {
+                frame.advance(data.skip);
+                frame.truncate(data.len);
+                let is_short = data.len <= APPEND_BELOW;
+                if !is_short || !socket.stream.append(data, &frame, marks) {
+                    let wasteful =
+                        core.supply != Supply::Plenty && data.len <= frame.class().bytes() / 2;
+                    let buffer = if data.len <= COPY_BELOW || wasteful {
+                        shrink(core.driver.arena(), frame)
+                    } else {
+                        frame
+                    };
+                    core.supply.keep();
+                    let segment = Segment::new(buffer, marks);
+                    socket.stream.insert(data, socket.tcp.rcv_nxt(), segment);
+                }
             }
         }
         if socket.deaf {
@@ -210,7 +223,8 @@ impl Stack {
             AckAction::Open(connection) => {
                 self.core.counters.tcp_syncookies_recv += 1;
                 let id = self.add_passive(listener, connection, parsed, next_hop);
-                self.deliver(now, id, frame, parsed, segments, None);
+                let info = FrameInfo::plain(segments, payload_len);
+                self.deliver(now, id, frame, parsed, info);
             }
             AckAction::Refuse => self.refuse(&frame, parsed),
             AckAction::Drop => self.core.counters.tcp_listen_drops += 1,
@@ -254,15 +268,30 @@ impl Stack {
         }
     }
 
-    fn take_resync_request(&mut self, context: ContextId, tcpsn: SeqNum) {
-        self.core.counters.tls_rx_device_resync += 1;
-        let Some(shadow) = self.core.driver.contexts.get(context) else {
+    fn take_resync_request(&mut self, context: ContextId, tcpsn: SeqNum, inner: Option<u32>) {
+        let core = &mut self.core;
+        let Some(shadow) = core.driver.contexts.get(context) else {
             return;
         };
-        let id = shadow.socket;
+        let (id, is_outer) = (shadow.socket, inner.is_none());
+        let is_record = is_outer && shadow.protocols != Protocols::Nvme;
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
+        if !is_record {
+            core.counters.nvme_rx_device_resync += 1;
+            let receive = socket.tls.session().and_then(|session| session.receive);
+            match &mut socket.pdus {
+                Some(pdus) if pdus.receive.or(receive) == Some(context) => {
+                    pdus.l5o_resync_rx_req(context, (tcpsn, inner), &mut core.driver);
+                }
+                // No PDU begins there for a context that is about to go.
+                _ => core.driver.l5o_resync_rx_resp(context, tcpsn, inner, None),
+            }
+            core.mark_ready(id, socket);
+            return;
+        }
+        core.counters.tls_rx_device_resync += 1;
         if let Some(session) = socket.tls.session_mut() {
             session.l5o_resync_rx_req(context, tcpsn, &mut self.core.driver);
             self.core.mark_ready(id, socket);
@@ -307,7 +336,7 @@ impl Stack {
                 (&mut self.core.driver, &mut self.core.counters),
             );
         } else if failed && let Some(pdus) = &mut socket.pdus {
-            pdus.context_failed(context, end);
+            pdus.context_failed(context, end, &mut self.core.driver);
         }
         match error {
             ErrorCode::SourceChanged => {
@@ -395,6 +424,73 @@ fn anchor(socket: &mut Socket, data: Option<(SeqNum, u32)>) {
     };
     socket.stream.restart(start);
     socket.is_anchored = true;
+}
+
+/// Counts what the NIC has written for a connection. False when that is not of a context of its PDUs.
+fn note_placed(core: &mut Core, id: SocketId, socket: &mut Socket, info: &FrameInfo) -> bool {
+    let context = info.context.filter(|context| {
+        let shadow = core.driver.contexts.get_received(*context);
+        shadow.is_some_and(|shadow| shadow.socket == id)
+    });
+    match (context, &mut socket.pdus) {
+        (Some(context), Some(pdus)) => {
+            pdus.note_placed(context, core.driver.placed());
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Puts a payload together again of which `stored` is in a buffer and the rest where the NIC has put it, as far as TCP has taken it.
+fn insert_parts(
+    core: &mut Core,
+    socket: &mut Socket,
+    data: Accepted,
+    mut stored: Buffer,
+    marks: Marks,
+) {
+    if stored.len() as u32 <= COPY_BELOW {
+        stored = shrink(core.driver.arena(), stored);
+    } else {
+        core.supply.keep();
+    }
+    let mut insert = |at: u32, mut segment: Segment| {
+        let len = segment.len();
+        let from = data.skip.max(at);
+        let to = (data.skip + data.len).min(at + len);
+        if from >= to {
+            return;
+        }
+        if to < at + len {
+            segment.split_off(to - at);
+        }
+        if from > at {
+            segment.advance(from - at);
+        }
+        let accepted = Accepted {
+            seq: data.seq + (from - data.skip),
+            len: to - from,
+            skip: 0,
+        };
+        socket.stream.hold(accepted, segment);
+    };
+    let mut at = 0;
+    for part in core.driver.placed() {
+        let before = part.at - at;
+        if before > 0 {
+            let rest = stored.split_off(before);
+            insert(
+                at,
+                Segment::new(std::mem::replace(&mut stored, rest), marks),
+            );
+        }
+        insert(part.at, Segment::placed(part.placed, marks));
+        at = part.at + part.placed.slice().len;
+    }
+    if !stored.is_empty() {
+        insert(at, Segment::new(stored, marks));
+    }
+    socket.stream.join(socket.tcp.rcv_nxt());
 }
 
 /// Short payload moves to a short buffer, so that the packet's goes back to the NIC.

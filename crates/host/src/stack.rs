@@ -252,14 +252,14 @@ impl Stack {
     }
 
     fn receive(&mut self, now: Instant) -> bool {
-        let completed = self.core.driver.completed();
         for taken in 0..RECEIVE_BUDGET {
             let Some(received) = self.core.driver.poll_receive(&mut self.core.counters) else {
-                self.core.driver.contexts.wake(completed);
+                self.core.driver.settle();
                 return taken > 0;
             };
             self.take_in(now, received);
         }
+        self.core.driver.settle();
         true
     }
 

@@ -143,7 +143,7 @@ fn open_speed(algorithm: Algorithm) -> f64 {
         // A new reader each time, so that the record number fits.
         let mut reader = Reader::new(keys(algorithm));
         let piece = Piece {
-            data: &mut record,
+            data: record[..].as_mut().into(),
             decrypted: None,
         };
         let opened = reader.open(&mut [piece], Output::To(&mut output));
@@ -171,7 +171,7 @@ fn mixed_speed() -> f64 {
             .iter_mut()
             .enumerate()
             .map(|(i, data)| Piece {
-                data,
+                data: data[..].as_mut().into(),
                 decrypted: (i % 2 == 1).then_some(FIRST),
             })
             .collect();
@@ -216,7 +216,7 @@ fn full_offload_time() -> f64 {
         let len = reader.next_len(&record).expect("a record");
         black_box(len);
         let mut packets = record.chunks_mut(1448).map(|data| Piece {
-            data,
+            data: data.into(),
             decrypted: Some(FIRST),
         });
         let mut pieces: [Piece<'_>; 12] =

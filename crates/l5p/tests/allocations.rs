@@ -118,11 +118,11 @@ impl Connection {
             }
             let mut pieces = [
                 Piece {
-                    data: head,
+                    data: head.into(),
                     decrypted: (i % 2 == 0).then_some(FIRST),
                 },
                 Piece {
-                    data: tail,
+                    data: tail.into(),
                     decrypted: None,
                 },
             ];

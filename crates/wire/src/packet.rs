@@ -180,6 +180,37 @@ pub fn parse(frame: &[u8]) -> Result<Parsed, Reason> {
     }
 }
 
+/// Parses the headers of a TCP segment whose payload is elsewhere, in part at least: `frame` need not have any of it.
+///
+/// The lengths in the headers are those of the whole segment. They must be right: a segment that is cut short is told from
+/// this one by who has cut it.
+#[inline]
+pub fn parse_headers(frame: &[u8]) -> Result<Parsed, Reason> {
+    let (ether_type, l3_offset) = ethernet::parse_ether_type(frame)?;
+    let layer = match ether_type {
+        EtherType::IPV4 => {
+            let (header, header_len) = ipv4::Header::parse_cut(&frame[l3_offset..])?;
+            Layer::of_ipv4(&header, l3_offset, header_len)
+        }
+        EtherType::IPV6 => {
+            let (header, header_len) = ipv6::Header::parse_cut(&frame[l3_offset..])?;
+            let start = l3_offset + header_len;
+            let there = frame.get(start..).unwrap_or_default();
+            let there = &there[..there.len().min(usize::from(header.payload_len))];
+            let upper = ipv6::skip_extension_headers(header.next_header, there)?;
+            Layer::of_ipv6(&header, l3_offset, start, &upper)
+        }
+        _ => return Err(Reason::NotTcp),
+    };
+    if layer.is_fragment {
+        return Err(Reason::Fragment);
+    }
+    if !layer.is_tcp() {
+        return Err(Reason::NotTcp);
+    }
+    Ok(parse_tcp(frame, &layer)?)
+}
+
 /// Writes Ethernet, IP and TCP headers at the front of `buffer`; gives their length.
 ///
 /// The IP header is that of [`emit_ip_headers`]; the TCP checksum is left 0 as well.
@@ -310,16 +341,7 @@ fn locate(frame: &[u8]) -> Result<Located, ParseError> {
 #[inline(always)]
 fn locate_ipv4(frame: &[u8], l3_offset: usize) -> Result<Layer, ParseError> {
     let (header, header_len) = ipv4::Header::parse(&frame[l3_offset..])?;
-    Ok(Layer {
-        version: IpVersion::V4,
-        l3_offset,
-        l4_offset: l3_offset + header_len,
-        l4_len: usize::from(header.payload_len),
-        protocol: header.protocol,
-        hop_limit: header.ttl,
-        traffic_class: header.traffic_class,
-        is_fragment: header.fragment.is_some(),
-    })
+    Ok(Layer::of_ipv4(&header, l3_offset, header_len))
 }
 
 #[inline(always)]
@@ -328,21 +350,13 @@ fn locate_ipv6(frame: &[u8], l3_offset: usize) -> Result<Layer, ParseError> {
     let start = l3_offset + header_len;
     let payload = &frame[start..start + usize::from(header.payload_len)];
     let upper = ipv6::skip_extension_headers(header.next_header, payload)?;
-    Ok(Layer {
-        version: IpVersion::V6,
-        l3_offset,
-        l4_offset: start + upper.offset,
-        l4_len: payload.len() - upper.offset,
-        protocol: upper.protocol,
-        hop_limit: header.hop_limit,
-        traffic_class: header.traffic_class,
-        is_fragment: upper.is_fragment,
-    })
+    Ok(Layer::of_ipv6(&header, l3_offset, start, &upper))
 }
 
 #[inline(always)]
 fn parse_tcp(frame: &[u8], layer: &Layer) -> Result<Parsed, ParseError> {
-    let segment = &frame[layer.l4_offset..layer.l4_offset + layer.l4_len];
+    let end = frame.len().min(layer.l4_offset + layer.l4_len);
+    let segment = frame.get(layer.l4_offset..end).unwrap_or_default();
     let (tcp, header_len) = tcp::Header::parse(segment)?;
     let (src, dst) = layer.addresses(frame);
     Ok(Parsed {
@@ -362,6 +376,40 @@ fn parse_tcp(frame: &[u8], layer: &Layer) -> Result<Parsed, ParseError> {
 }
 
 impl Layer {
+    #[inline(always)]
+    fn of_ipv4(header: &ipv4::Header, l3_offset: usize, header_len: usize) -> Layer {
+        Layer {
+            version: IpVersion::V4,
+            l3_offset,
+            l4_offset: l3_offset + header_len,
+            l4_len: usize::from(header.payload_len),
+            protocol: header.protocol,
+            hop_limit: header.ttl,
+            traffic_class: header.traffic_class,
+            is_fragment: header.fragment.is_some(),
+        }
+    }
+
+    /// `start` is where the extension headers begin, if there are any.
+    #[inline(always)]
+    fn of_ipv6(
+        header: &ipv6::Header,
+        l3_offset: usize,
+        start: usize,
+        upper: &ipv6::UpperLayer,
+    ) -> Layer {
+        Layer {
+            version: IpVersion::V6,
+            l3_offset,
+            l4_offset: start + upper.offset,
+            l4_len: usize::from(header.payload_len) - upper.offset,
+            protocol: upper.protocol,
+            hop_limit: header.hop_limit,
+            traffic_class: header.traffic_class,
+            is_fragment: upper.is_fragment,
+        }
+    }
+
     #[inline(always)]
     fn is_tcp(&self) -> bool {
         self.protocol == protocol::TCP && !self.is_fragment

@@ -9,6 +9,7 @@ mod payload;
 mod receive;
 mod recovery;
 mod regions;
+mod rr_state;
 mod send;
 mod shadow;
 
@@ -26,9 +27,10 @@ use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
 
 pub(crate) use layers::{Layers, Protocols};
 pub(crate) use payload::Payload;
-pub(crate) use receive::{Received, Supply};
+pub(crate) use receive::{FrameInfo, PlacedPart, Received, Supply};
 pub(crate) use recovery::MessageSource;
 pub(crate) use regions::InUse;
+pub(crate) use rr_state::Ticket;
 pub(crate) use send::{Frame, Link, Stopped, Unsent};
 pub(crate) use shadow::Contexts;
 use shadow::Shadow;
@@ -43,12 +45,19 @@ pub(crate) struct Driver {
     pub contexts: Contexts,
     /// Commands that the ring had no room for. While there are any, no packet is posted.
     commands: VecDeque<Command>,
+    /// Commands given so far.
+    commanded: u64,
+    settling: rr_state::Settling,
     /// Frames of the stack's own that the ring had no room for.
     frames: VecDeque<Frame>,
     /// What the NIC may still read, with the send ring's position at which it has read it.
     retiring: VecDeque<(u64, Payload)>,
+    /// What the NIC may still write, with the send ring's position after which it does not.
+    held: VecDeque<(u64, Box<[Slice]>)>,
     /// The rest of the arena block that small writes are cut from.
     tail: Option<Buffer>,
+    /// Parts of the frame received last.
+    placed: Vec<PlacedPart>,
     gather: Vec<Slice>,
     prefix: Vec<Slice>,
     wakeup_due: bool,
@@ -71,8 +80,15 @@ enum Command {
     Resync {
         context: ContextId,
         tcpsn: SeqNum,
+        inner: Option<u32>,
         index: Option<u64>,
     },
+    DelRr {
+        context: ContextId,
+        tag: u16,
+    },
+    /// Nothing for the NIC: when it has come here, it writes to this memory no more.
+    Unhold(Box<[Slice]>),
 }
 
 impl Driver {
@@ -88,9 +104,13 @@ impl Driver {
             regions: InUse::new(Arc::clone(&function.regions)),
             contexts: Contexts::new(function.config.contexts),
             commands: VecDeque::new(),
+            commanded: 0,
+            settling: rr_state::Settling::default(),
             frames: VecDeque::new(),
             retiring: VecDeque::new(),
+            held: VecDeque::new(),
             tail: None,
+            placed: Vec::with_capacity(64),
             gather: Vec::with_capacity(64),
             prefix: Vec::with_capacity(64),
             wakeup_due: false,
@@ -134,7 +154,7 @@ impl Driver {
             destroyed: false,
         };
         let context = self.contexts.allocate(shadow)?;
-        self.commands.push_back(Command::Create {
+        self.command(Command::Create {
             context,
             direction,
             flow,
@@ -146,16 +166,29 @@ impl Driver {
 
     /// Ends a context (Listing 1).
     pub fn l5o_destroy(&mut self, context: ContextId) {
-        self.commands.push_back(Command::Destroy { context });
+        self.command(Command::Destroy { context });
     }
 
-    /// Answers a question of the NIC's: a message of this index begins at `tcpsn`, or none does (Listing 1).
-    pub fn l5o_resync_rx_resp(&mut self, context: ContextId, tcpsn: SeqNum, index: Option<u64>) {
-        self.commands.push_back(Command::Resync {
+    /// Answers a question of the NIC's: a message of this index begins at `tcpsn`, or with `inner` at that byte of the plaintext of
+    /// the record there, or none does (Listing 1).
+    pub fn l5o_resync_rx_resp(
+        &mut self,
+        context: ContextId,
+        tcpsn: SeqNum,
+        inner: Option<u32>,
+        index: Option<u64>,
+    ) {
+        self.command(Command::Resync {
             context,
             tcpsn,
+            inner,
             index,
         });
+    }
+
+    fn command(&mut self, command: Command) {
+        self.commanded += 1;
+        self.commands.push_back(command);
     }
 
     /// Whether a descriptor waits for room in the ring.
@@ -186,14 +219,26 @@ impl Driver {
                 Command::Resync {
                     context,
                     tcpsn,
+                    inner,
                     index,
                 } => SendDescriptor::ResyncResponse {
                     context: *context,
                     tcpsn: *tcpsn,
-                    inner: None,
+                    inner: *inner,
                     confirmed: index.is_some(),
                     index: index.unwrap_or(0),
                 },
+                Command::DelRr { context, tag } => SendDescriptor::DelRrState {
+                    context: *context,
+                    tag: *tag,
+                },
+                Command::Unhold(_) => {
+                    if let Some(Command::Unhold(slices)) = self.commands.pop_front() {
+                        let posted = self.queues[0].send.posted();
+                        self.held.push_back((posted, slices));
+                    }
+                    continue;
+                }
             };
             let send = &mut self.queues[0].send;
             if send.post(&descriptor).is_err() {
@@ -202,7 +247,9 @@ impl Driver {
             }
             counters.driver_tx_posted += 1;
             if let Command::Destroy { context } = command {
-                self.contexts.release(*context, send.posted());
+                let context = *context;
+                let posted = self.want_settled();
+                self.contexts.release(context, posted);
             }
             self.commands.pop_front();
         }
@@ -218,10 +265,17 @@ impl Driver {
 
     /// Frees what the NIC has read. Answers whether anything was freed.
     pub fn reap(&mut self) -> bool {
-        if self.retiring.is_empty() {
+        if self.retiring.is_empty() && self.held.is_empty() {
             return false;
         }
         let completed = self.queues[0].send.completed();
+        while let Some((posted, _)) = self.held.front()
+            && *posted <= completed
+        {
+            for slice in self.held.pop_front().iter().flat_map(|(_, slices)| slices) {
+                self.regions.unhold(*slice);
+            }
+        }
         let before = self.retiring.len();
         while let Some((posted, _)) = self.retiring.front()
             && *posted <= completed
@@ -260,7 +314,7 @@ impl Driver {
 
     /// Whether memory waits for the NIC to have read it.
     pub fn has_retiring(&self) -> bool {
-        !self.retiring.is_empty()
+        !self.retiring.is_empty() || !self.held.is_empty()
     }
 
     /// Shows everything posted and taken to the NIC.

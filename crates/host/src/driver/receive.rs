@@ -1,27 +1,24 @@
 //! Taking packets off the receive rings, and keeping the NIC in buffers.
 
-use nic::ring::{ContextId, ErrorCode, FillProducer, RecvDescriptor};
+use nic::ring::{ContextId, ErrorCode, FillProducer, Packet, RecvDescriptor};
 use wire::SeqNum;
 
 use super::Driver;
 use crate::counters::Counters;
 use crate::memory::{Arena, Buffer, SizeClass};
+use crate::socket::Placed;
 
 /// What the NIC has to say.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// A frame, from its Ethernet header on.
-    Frame {
-        frame: Buffer,
-        /// Packets that it was on the wire.
-        segments: u16,
-        /// Checksums were found right.
-        checksum_ok: bool,
-        /// The context that transformed all of its payload.
-        offloaded: Option<ContextId>,
-    },
+    Frame { frame: Buffer, info: FrameInfo },
     /// `l5o_resync_rx_req` (seed 000, Listing 2).
-    ResyncRequest { context: ContextId, tcpsn: SeqNum },
+    ResyncRequest {
+        context: ContextId,
+        tcpsn: SeqNum,
+        inner: Option<u32>,
+    },
     /// A descriptor was refused.
     Refused {
         context: Option<ContextId>,
@@ -30,14 +27,62 @@ pub(crate) enum Received {
     },
 }
 
+/// What the NIC says of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameInfo {
+    /// Packets that it was on the wire.
+    pub segments: u16,
+    /// Checksums were found right.
+    pub checksum_ok: bool,
+    /// The context of its flow.
+    pub context: Option<ContextId>,
+    /// That has decrypted all of its payload.
+    pub decrypted: bool,
+    /// All digests were found right that cover its payload.
+    pub digest_ok: bool,
+    /// Parts of the payload are not in the frame, but where [`Driver::placed`] says.
+    pub is_placed: bool,
+    /// Bytes of payload, with those parts.
+    pub payload_len: u32,
+}
+
+impl FrameInfo {
+    /// Of a frame that is as it was on the wire.
+    pub fn plain(segments: u16, payload_len: u32) -> Self {
+        Self {
+            segments,
+            checksum_ok: true,
+            context: None,
+            decrypted: false,
+            digest_ok: false,
+            is_placed: false,
+            payload_len,
+        }
+    }
+}
+
+/// Part of a payload that the NIC has written where the host has mapped a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlacedPart {
+    /// Which byte of the payload is the first.
+    pub at: u32,
+    pub placed: Placed,
+}
+
 impl Driver {
+    /// Parts of the payload of the frame received last that are not in it, by ascending position. They do not overlap and are
+    /// inside of it.
+    pub fn placed(&self) -> &[PlacedPart] {
+        &self.placed
+    }
+
     /// The next descriptor of any receive ring, the rings taking turns.
     #[inline]
     pub fn poll_receive(&mut self, counters: &mut Counters) -> Option<Received> {
         for _ in 0..self.queues.len() {
             let at = self.next_queue;
             while let Some(descriptor) = self.queues[at].recv.pop() {
-                if let Some(received) = self.accept(descriptor, counters) {
+                if let Some(received) = self.accept(at, descriptor, counters) {
                     return Some(received);
                 }
             }
@@ -46,7 +91,12 @@ impl Driver {
         None
     }
 
-    fn accept(&mut self, descriptor: RecvDescriptor, counters: &mut Counters) -> Option<Received> {
+    fn accept(
+        &mut self,
+        at: usize,
+        descriptor: RecvDescriptor,
+        counters: &mut Counters,
+    ) -> Option<Received> {
         Some(match descriptor {
             RecvDescriptor::Packet(packet) => {
                 // A buffer that was not lent is a fault of the device's: there is nothing to look at.
@@ -55,21 +105,37 @@ impl Driver {
                     return None;
                 };
                 counters.driver_rx_packets += 1;
+                if packet.placed > 0 && !self.take_placed(at, &packet) {
+                    counters.driver_errors += 1;
+                    return None;
+                }
                 Received::Frame {
                     frame,
-                    segments: packet.segments.max(1),
-                    checksum_ok: packet.checksum_ok,
-                    offloaded: packet.context.filter(|_| packet.offloaded),
+                    info: FrameInfo {
+                        segments: packet.segments.max(1),
+                        checksum_ok: packet.checksum_ok,
+                        context: packet.context,
+                        decrypted: packet.offloaded,
+                        digest_ok: packet.digest_ok,
+                        is_placed: packet.placed > 0,
+                        payload_len: packet.payload_len,
+                    },
                 }
             }
-            // Nothing is mapped, so nothing can have been placed.
+            // It belongs to no packet.
             RecvDescriptor::Placed { .. } => {
                 counters.driver_errors += 1;
                 return None;
             }
-            RecvDescriptor::ResyncRequest { context, tcpsn, .. } => {
-                Received::ResyncRequest { context, tcpsn }
-            }
+            RecvDescriptor::ResyncRequest {
+                context,
+                tcpsn,
+                inner,
+            } => Received::ResyncRequest {
+                context,
+                tcpsn,
+                inner,
+            },
             RecvDescriptor::Completion {
                 context,
                 tcpsn,
@@ -84,6 +150,27 @@ impl Driver {
                 }
             }
         })
+    }
+
+    /// Takes the parts of a packet that were placed, which follow it on the ring. False when they are not what they must be: a
+    /// fault of the device's.
+    fn take_placed(&mut self, at: usize, packet: &Packet) -> bool {
+        self.placed.clear();
+        let (mut end, mut total) = (0u32, 0u32);
+        let mut right = true;
+        for _ in 0..packet.placed {
+            let Some(RecvDescriptor::Placed { at, slice, tag }) = self.queues[at].recv.pop() else {
+                return false;
+            };
+            right &= at >= end && slice.len > 0 && slice.len <= packet.payload_len;
+            end = at.saturating_add(slice.len);
+            right &= end <= packet.payload_len;
+            total = slice.len.saturating_add(total);
+            let placed = Placed::new(slice, tag);
+            self.placed.push(PlacedPart { at, placed });
+        }
+        let stored = (u32::from(packet.header_len) + packet.payload_len).checked_sub(total);
+        right && stored == Some(packet.buffer.len)
     }
 
     /// Fills the fill rings up. Answers how much the arena has left for that.

@@ -98,6 +98,19 @@ impl InUse {
         }
     }
 
+    /// The NIC may write to the slice from now on.
+    pub fn hold(&mut self, slice: Slice) {
+        self.take(slice);
+    }
+
+    /// The NIC writes to it no more.
+    pub fn unhold(&mut self, slice: Slice) {
+        if let Some(Some(entry)) = self.table.get_mut(usize::from(slice.region.0)) {
+            entry.in_flight = entry.in_flight.saturating_sub(u64::from(slice.len));
+        }
+        self.remove_idle(slice.region);
+    }
+
     /// Neither a send queue nor the NIC names the bytes any more.
     pub fn give_back(&mut self, slice: Slice) {
         if let Some(Some(entry)) = self.table.get_mut(usize::from(slice.region.0)) {

@@ -1,7 +1,7 @@
 //! The NIC's contexts for a stream of PDUs without TLS.
 
 use l5p::MsgState;
-use l5p::nvme::Parameters;
+use l5p::nvme::{Parameters, Resync};
 use nic::ring::{ContextId, Direction};
 use wire::nvme::{Framing, Role};
 use wire::{FlowKey, SeqNum};
@@ -31,6 +31,66 @@ impl PduStream {
             .l5o_create(id, Direction::Transmit, flow, start, layers, None);
         if self.transmit.is_none() {
             core.counters.nvme_context_refused += 1;
+        }
+    }
+
+    /// Asks the NIC to place data and to check digests from the next PDU on, which TCP brings at the reader's position.
+    pub fn begin_receive(
+        &mut self,
+        id: SocketId,
+        flow: FlowKey,
+        agreed: &Negotiated,
+        core: &mut Core,
+    ) {
+        let Some(parameters) = self.receive_parameters(agreed) else {
+            return;
+        };
+        let (position, index) = self.reader.position();
+        self.resync = Resync::new(position, index);
+        let layers = Layers::Nvme(parameters);
+        let flow = flow.reversed();
+        self.receive = core
+            .driver
+            .l5o_create(id, Direction::Receive, flow, position, layers, None);
+        if self.receive.is_none() {
+            core.counters.nvme_context_refused += 1;
+        }
+    }
+
+    /// What a receive context is told, if it has anything to do.
+    fn receive_parameters(&self, agreed: &Negotiated) -> Option<Parameters> {
+        let digests = agreed.offload.receive_digest && agreed.digests.data;
+        if !agreed.offload.placement && !digests {
+            return None;
+        }
+        let mut parameters = parameters(self.reader.framing(), agreed);
+        if !agreed.offload.placement {
+            parameters.commands = 0;
+        }
+        Some(parameters)
+    }
+
+    /// `l5o_resync_rx_req` (seed 000, Listing 2): does a PDU begin there? The answer follows by `l5o_resync_rx_resp` once the
+    /// stream has come so far.
+    pub fn l5o_resync_rx_req(
+        &mut self,
+        context: ContextId,
+        (tcpsn, inner): (SeqNum, Option<u32>),
+        driver: &mut Driver,
+    ) {
+        self.questions += 1;
+        self.resync.request(tcpsn, inner);
+        self.answer_resyncs(context, driver);
+    }
+
+    /// Hands on what has been found out.
+    #[inline]
+    pub fn answer_resyncs(&mut self, context: ContextId, driver: &mut Driver) {
+        while self.questions > 0
+            && let Some(answer) = self.resync.poll_answer()
+        {
+            self.questions -= 1;
+            driver.l5o_resync_rx_resp(context, answer.tcpsn, answer.inner, answer.index);
         }
     }
 
@@ -65,19 +125,27 @@ impl PduStream {
     }
 
     /// The NIC has refused a context or something that it was to do. What is queued up to `end` was meant for it.
-    pub fn context_failed(&mut self, context: ContextId, end: SeqNum) {
+    pub fn context_failed(&mut self, context: ContextId, end: SeqNum, driver: &mut Driver) {
         if self.transmit == Some(context) {
             self.transmit = None;
             self.former.push_back((context, end));
+        } else if self.receive == Some(context) {
+            self.receive = None;
+            self.questions = 0;
+            driver.l5o_destroy(context);
         }
     }
 
     /// Gives everything up that the NIC has of the stream.
     pub fn dismantle(&mut self, driver: &mut Driver) {
         let former = self.former.drain(..).map(|(context, _)| context);
-        for context in former.chain(self.transmit.take()) {
+        for context in former
+            .chain(self.transmit.take())
+            .chain(self.receive.take())
+        {
             driver.l5o_destroy(context);
         }
+        self.tags.dismantle(driver);
     }
 }
 

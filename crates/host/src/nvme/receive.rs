@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use l5p::nvme::{DataDigest as Found, Event, Next};
+use l5p::nvme::{DataDigest as Found, Event, Next, Reader};
+use nic::ring::Slice;
+use tcp::Chunk;
 use wire::nvme::{FatalError, FatalErrorStatus, Pdu, Role, TermReq};
 
 use super::stream::Kind;
@@ -10,7 +12,7 @@ use super::{DataDigest, PduData, PduSink, PduStream};
 use crate::driver::InUse;
 use crate::meter::Component;
 use crate::serve::parts;
-use crate::socket::Stream;
+use crate::socket::{Placed, Segment, Stream};
 use crate::stack::Stack;
 use crate::tls::Tls;
 use crate::{CloseReason, SocketError, SocketId};
@@ -23,6 +25,11 @@ struct Intake<'a> {
     ended: usize,
     /// Data whose digest was wrong.
     bad_digests: u64,
+    /// Digests that the NIC has checked, and that software has.
+    digests: [u64; 2],
+    /// Bytes of data that were in their place, and that were copied there.
+    placed: u64,
+    copied: u64,
     stopped: Option<Stopped>,
 }
 
@@ -33,6 +40,8 @@ enum Stopped {
     Refused(FatalError),
     /// The peer has ended the connection by a TermReq.
     Terminated(FatalError),
+    /// Memory that data was placed in is not registered any more.
+    MemoryGone,
 }
 
 impl Stack {
@@ -72,6 +81,9 @@ impl Stack {
             sink,
             ended: 0,
             bad_digests: 0,
+            digests: [0; 2],
+            placed: 0,
+            copied: 0,
             stopped: None,
         };
         let (mut consumed, mut failed) = (0, None);
@@ -91,7 +103,15 @@ impl Stack {
             }
         }
         let (ended, stopped) = (intake.ended, intake.stopped);
-        self.core.counters.nvme_digest_errors += intake.bad_digests;
+        let counters = &mut self.core.counters;
+        counters.nvme_digest_errors += intake.bad_digests;
+        counters.nvme_rx_digests_device += intake.digests[0];
+        counters.nvme_rx_digests_sw += intake.digests[1];
+        counters.nvme_rx_bytes_placed += intake.placed;
+        counters.nvme_rx_bytes_copied += intake.copied;
+        if let Some(context) = pdus.receive {
+            pdus.answer_resyncs(context, &mut self.core.driver);
+        }
         let header = TermHeader::of(&pdus);
         socket.pdus = Some(pdus);
         if consumed > 0 {
@@ -102,6 +122,13 @@ impl Stack {
             (Some(Stopped::Refused(error)), _) => {
                 let reason = CloseReason::Pdu(error);
                 self.terminate(now, id, error, header.bytes());
+                Err(SocketError::Closed(reason))
+            }
+            (Some(Stopped::MemoryGone), _) => {
+                let reason = CloseReason::Device(
+                    "memory that received data was placed in is not registered any more".into(),
+                );
+                self.reset(id, reason.clone());
                 Err(SocketError::Closed(reason))
             }
             (Some(Stopped::Terminated(error)), _) => {
@@ -187,17 +214,40 @@ impl Intake<'_> {
             && self.stopped.is_none()
             && let Some(segment) = stream.front()
         {
-            let bytes = &segment.buffer[..];
-            let bytes = &bytes[..bytes.len().min((most - taken) as usize)];
+            let checked = segment.marks.digest_ok && self.pdus.offload.receive_digest;
+            let most = most - taken;
             let (len, event) = match self.pdus.reader.next() {
-                Next::Frame => match self.pdus.reader.take(bytes, false) {
-                    Ok((len, event)) => (len as u32, event),
-                    Err(error) => {
-                        self.stopped = Some(Stopped::Refused(error));
+                Next::Frame => {
+                    let placed = segment.as_placed().map(Placed::slice);
+                    let bytes = match (segment.as_buffer(), placed) {
+                        (Some(buffer), _) => Some(&buffer[..]),
+                        // The NIC takes for data what is none: it has lost its way.
+                        (None, Some(slice)) => regions.bytes(slice),
+                        (None, None) => None,
+                    };
+                    let Some(bytes) = bytes else {
+                        self.stopped = Some(Stopped::MemoryGone);
                         break;
+                    };
+                    let bytes = &bytes[..bytes.len().min(most as usize)];
+                    match self.pdus.reader.take(bytes, checked) {
+                        Ok((len, event)) => (len as u32, event),
+                        Err(error) => {
+                            self.stopped = Some(Stopped::Refused(error));
+                            break;
+                        }
                     }
-                },
-                Next::Data(range) => self.take_data(bytes, range.end - range.start, regions),
+                }
+                Next::Data(range) => {
+                    let most = most.min(range.end - range.start).min(segment.len());
+                    match self.take_data(segment, most, checked, regions) {
+                        Some(taken) => taken,
+                        None => {
+                            self.stopped = Some(Stopped::MemoryGone);
+                            break;
+                        }
+                    }
+                }
                 Next::Waiting => break,
             };
             stream.skip(len);
@@ -211,37 +261,65 @@ impl Intake<'_> {
         taken
     }
 
-    /// Brings data to where it belongs, as far as that is in one place; answers how many bytes.
+    /// Brings up to `most` bytes of data from the front of a segment to where they belong, as far as that is in one place; answers how
+    /// many. `None` when the segment's memory is gone.
     #[inline]
-    fn take_data(&mut self, bytes: &[u8], left: u32, regions: &mut InUse) -> (u32, Option<Event>) {
-        let most = left.min(bytes.len() as u32);
+    fn take_data(
+        &mut self,
+        segment: &Segment,
+        most: u32,
+        checked: bool,
+        regions: &mut InUse,
+    ) -> Option<(u32, Option<Event>)> {
         let (reader, target) = (&mut self.pdus.reader, &mut self.pdus.target);
-        match target.kind() {
-            Kind::Slices => {
-                let room = target.room(most);
-                let len = room.map_or(most, |room| room.len);
-                let bytes = &bytes[..len as usize];
+        if target.kind() == Kind::Slices
+            && let Some(room) = target.room(most)
+        {
+            if let Some(placed) = segment.as_placed() {
+                let slice = placed.slice();
+                if slice.region == room.region && slice.offset == room.offset {
+                    // Source and destination are the same: the copy is skipped (seed 001, "The Driver SKB Build").
+                    target.fill(room.len);
+                    self.pdus.tags.taken(placed.tag, room.len);
+                    self.placed += u64::from(room.len);
+                    return Some((room.len, reader.pass(room.len, checked)));
+                }
+                let (len, event) = copy_elsewhere(reader, slice, room, regions)?;
                 target.fill(len);
-                let event = match room.and_then(|room| regions.bytes_mut(room)) {
-                    Some(to) => reader.copy(bytes, to, false),
-                    None => reader.discard(bytes),
-                };
-                (len, event)
+                return Some((len, event));
             }
+            target.fill(room.len);
+            self.copied += u64::from(room.len);
+            let bytes = &segment.as_buffer()?[..room.len as usize];
+            let event = match regions.bytes_mut(room) {
+                Some(to) => reader.copy(bytes, to, checked),
+                None => reader.discard(bytes),
+            };
+            return Some((room.len, event));
+        }
+        let bytes = match segment.as_placed() {
+            Some(placed) => regions.bytes(placed.slice())?,
+            None => segment.as_buffer()?,
+        };
+        let bytes = &bytes[..most as usize];
+        let event = match target.kind() {
             Kind::Inline => {
-                let bytes = &bytes[..most as usize];
                 let start = target.inline.len();
                 target.inline.resize(start + bytes.len(), 0);
-                let event = reader.copy(bytes, &mut target.inline[start..], false);
-                (most, event)
+                reader.copy(bytes, &mut target.inline[start..], checked)
             }
-            Kind::Discard => (most, reader.discard(&bytes[..most as usize])),
-        }
+            Kind::Slices | Kind::Discard => reader.discard(bytes),
+        };
+        Some((most, event))
     }
 
     fn act(&mut self, event: Event, regions: &InUse) -> Result<(), Stopped> {
         match event {
             Event::Header(pdu) => {
+                let header = self.pdus.reader.latest();
+                self.pdus
+                    .resync
+                    .note_pdu(header.start, header.len, header.index);
                 let data_len = pdu.data_len();
                 let destination = self.sink.header(&pdu).map_err(Stopped::Refused)?;
                 if data_len == 0 {
@@ -258,6 +336,9 @@ impl Intake<'_> {
             Event::End(found) => {
                 let digest = self.judge(found, regions);
                 self.bad_digests += u64::from(digest == DataDigest::Bad);
+                if let Some(by_nic) = self.pdus.reader.digest_was_vouched() {
+                    self.digests[usize::from(!by_nic)] += 1;
+                }
                 self.ended += 1;
                 let ended = self.sink.end(digest, &self.pdus.target.inline);
                 ended.map_err(Stopped::Refused)?;
@@ -292,6 +373,26 @@ impl Intake<'_> {
             Found::Bad | Found::Unverified(_) => DataDigest::Bad,
         }
     }
+}
+
+/// Copies the first bytes of what the NIC has put into another place than where it belongs, as it may when it has lost its way;
+/// answers how many. Whatever that does to the buffers it was put into, their tags count it ([`Unmapped::Tainted`](super::Unmapped)).
+fn copy_elsewhere(
+    reader: &mut Reader,
+    from: Slice,
+    to: Slice,
+    regions: &mut InUse,
+) -> Option<(u32, Option<Event>)> {
+    let mut piece = [0; 2048];
+    let len = to.len.min(piece.len() as u32);
+    let piece = &mut piece[..len as usize];
+    // The two may overlap.
+    piece.copy_from_slice(regions.bytes(Slice { len, ..from })?);
+    let event = match regions.bytes_mut(Slice { len, ..to }) {
+        Some(to) => reader.copy(piece, to, false),
+        None => reader.discard(piece),
+    };
+    Some((len, event))
 }
 
 /// What a TermReq says.

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
-use l5p::nvme::{Reader, Writer};
+use l5p::nvme::{Reader, Resync, Writer};
 use nic::ring::{ContextId, Slice};
 use wire::SeqNum;
 use wire::nvme::{FatalError, Framing, Phase, Role};
 
-use super::{Destination, Negotiated, Spans};
+use super::buffers::Tags;
+use super::{Destination, Negotiated, NvmeOffload, Spans};
 
 /// Both directions of a connection that carries PDUs.
 #[derive(Debug)]
@@ -28,6 +29,16 @@ pub(crate) struct PduStream {
     /// Contexts of earlier PDUs, each with the position after its last one.
     pub(super) former: VecDeque<(ContextId, SeqNum)>,
     pub(super) target: Target,
+    /// The context that places data and checks digests.
+    pub receive: Option<ContextId>,
+    /// What that is asked for.
+    pub(super) offload: NvmeOffload,
+    /// Buffers are mapped to tags below this.
+    pub(super) commands: u16,
+    pub(super) tags: Tags,
+    pub(super) resync: Resync,
+    /// Questions of the NIC's that are not answered.
+    pub(super) questions: u32,
     /// What the TermReq says whose data is coming.
     pub(super) terminated: Option<FatalError>,
 }
@@ -45,6 +56,12 @@ impl PduStream {
             transmit: None,
             former: VecDeque::new(),
             target: Target::default(),
+            receive: None,
+            offload: NvmeOffload::NONE,
+            commands: 0,
+            tags: Tags::default(),
+            resync: Resync::new(start, 0),
+            questions: 0,
             terminated: None,
         }
     }
@@ -67,6 +84,8 @@ impl PduStream {
             },
             max_pdu: agreed.max_pdu,
         };
+        self.offload = agreed.offload;
+        self.commands = agreed.commands;
         self.reader.negotiated(framing(self.role.peer()));
         self.outgoing = framing(self.role);
     }

@@ -77,6 +77,7 @@ impl Stack {
             (Some(session), _, mut out) => pdus.begin_transmit_in(session, &agreed, &mut out),
             (None, _, _) => {
                 pdus.begin_transmit(id, socket.flow, start, &agreed, &mut self.core);
+                pdus.begin_receive(id, socket.flow, &agreed, &mut self.core);
             }
         }
         socket.pdus = Some(pdus);

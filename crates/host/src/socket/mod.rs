@@ -1,6 +1,7 @@
 //! Sockets, and the table that they live in.
 
 mod recv;
+mod segment;
 mod send;
 mod stream;
 
@@ -18,7 +19,8 @@ use crate::tls::Tls;
 use crate::{CloseReason, ListenerId, SocketId};
 
 pub use recv::ReadChunk;
-pub(crate) use stream::{Segment, Stream};
+pub(crate) use segment::{Marks, Placed, Segment};
+pub(crate) use stream::Stream;
 
 /// One connection and what the application has of it.
 #[derive(Debug)]

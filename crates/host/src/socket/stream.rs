@@ -2,35 +2,18 @@
 
 use std::collections::VecDeque;
 
-use l5p::tls::{ContextTag, Piece};
+use l5p::tls::{ContextTag, Piece, PieceData};
 use tcp::{Accepted, Chunk, Reassembly};
 use wire::SeqNum;
 
-use crate::memory::Buffer;
-
-/// Bytes of one packet, and what the NIC did to them.
-#[derive(Debug)]
-pub(crate) struct Segment {
-    pub buffer: Buffer,
-    /// The context of the NIC's that has decrypted them.
-    pub decrypted: Option<ContextTag>,
-}
-
-impl Chunk for Segment {
-    #[inline]
-    fn len(&self) -> u32 {
-        self.buffer.len() as u32
-    }
-
-    fn split_off(&mut self, at: u32) -> Self {
-        Self {
-            buffer: self.buffer.split_off(at),
-            decrypted: self.decrypted,
-        }
-    }
-}
+use super::segment::{Marks, Segment};
+use crate::driver::InUse;
+use crate::memory::{Arena, Buffer};
 
 /// Received bytes: in order and not yet consumed, and out of order.
+///
+/// Bytes that the NIC has put elsewhere are in it only if the socket carries PDUs; what gives bytes out stops before them,
+/// unless it says otherwise.
 #[derive(Debug)]
 pub(crate) struct Stream {
     segments: VecDeque<Segment>,
@@ -88,12 +71,26 @@ impl Stream {
     /// Takes what TCP accepted of a packet. `next` is TCP's next expected position after it.
     #[inline]
     pub fn insert(&mut self, accepted: Accepted, next: SeqNum, segment: Segment) {
+        if !self.hold(accepted, segment) {
+            self.join(next);
+        }
+    }
+
+    /// Takes a part of what TCP accepted of a packet; after the last one they are to be [joined](Self::join). Answers whether it
+    /// is in order already.
+    #[inline]
+    pub fn hold(&mut self, accepted: Accepted, segment: Segment) -> bool {
         if self.gaps.is_empty() && accepted.seq == self.end() {
             self.len += accepted.len;
             self.segments.push_back(segment);
-            return;
+            return true;
         }
         self.gaps.insert(accepted.seq, segment);
+        false
+    }
+
+    /// Puts in order what is in order now. `next` is TCP's next expected position.
+    pub fn join(&mut self, next: SeqNum) {
         // `next` may count a FIN too: nothing is stored there.
         while let Some((_, segment)) = self.gaps.pop_in_order(next) {
             self.len += segment.len();
@@ -102,17 +99,13 @@ impl Stream {
     }
 
     /// Copies a short segment behind the last one, if it comes next, was treated alike and fits in that one's block.
-    pub fn append(
-        &mut self,
-        accepted: Accepted,
-        data: &[u8],
-        decrypted: Option<ContextTag>,
-    ) -> bool {
+    pub fn append(&mut self, accepted: Accepted, data: &[u8], marks: Marks) -> bool {
         let follows = self.gaps.is_empty() && accepted.seq == self.end();
         let last = self.segments.back_mut();
         let appended = last
-            .filter(|last| follows && last.decrypted == decrypted)
-            .is_some_and(|last| last.buffer.append(data));
+            .filter(|last| follows && last.marks == marks)
+            .and_then(Segment::as_buffer_mut)
+            .is_some_and(|last| last.append(data));
         if appended {
             self.len += accepted.len;
         }
@@ -129,7 +122,7 @@ impl Stream {
     #[inline]
     pub fn is_decrypted(&self, mut len: u32, context: ContextTag) -> bool {
         for segment in &self.segments {
-            if segment.decrypted != Some(context) {
+            if segment.marks.decrypted != Some(context) {
                 return false;
             }
             if segment.len() >= len {
@@ -144,9 +137,9 @@ impl Stream {
     #[inline]
     pub fn peek(&self, offset: u32, out: &mut [u8]) -> usize {
         let from = offset as usize;
-        match self.segments.front() {
-            Some(front) if from + out.len() <= front.buffer.len() => {
-                wire::bulk::copy(&front.buffer[from..from + out.len()], out);
+        match self.segments.front().and_then(Segment::as_buffer) {
+            Some(front) if from + out.len() <= front.len() => {
+                wire::bulk::copy(&front[from..from + out.len()], out);
                 out.len()
             }
             _ => self.peek_across(offset, out),
@@ -161,7 +154,10 @@ impl Stream {
                 offset -= len;
                 continue;
             }
-            let from = &segment.buffer[offset as usize..];
+            let Some(buffer) = segment.as_buffer() else {
+                break;
+            };
+            let from = &buffer[offset as usize..];
             let bytes = from.len().min(out.len() - done);
             wire::bulk::copy(&from[..bytes], &mut out[done..done + bytes]);
             done += bytes;
@@ -178,10 +174,10 @@ impl Stream {
     pub fn read(&mut self, out: &mut [u8]) -> usize {
         let mut done = 0;
         while done < out.len()
-            && let Some(front) = self.segments.front_mut()
+            && let Some(front) = self.segments.front().and_then(Segment::as_buffer)
         {
-            let bytes = front.buffer.len().min(out.len() - done);
-            wire::bulk::copy(&front.buffer[..bytes], &mut out[done..done + bytes]);
+            let bytes = front.len().min(out.len() - done);
+            wire::bulk::copy(&front[..bytes], &mut out[done..done + bytes]);
             done += bytes;
             self.drop_front(bytes as u32);
         }
@@ -205,52 +201,55 @@ impl Stream {
         let front = self.segments.front_mut()?;
         let len = front.len().min(most);
         let taken = if len == front.len() {
-            self.segments.pop_front()?.buffer
+            self.segments.pop_front()?.into_buffer()?
         } else {
-            let rest = front.buffer.split_off(len);
-            std::mem::replace(&mut front.buffer, rest)
+            let front = front.as_buffer_mut()?;
+            let rest = front.split_off(len);
+            std::mem::replace(front, rest)
         };
         self.start += len;
         self.len -= len;
         Some(taken)
     }
 
-    /// Gives `len` bytes from `offset` on as the pieces that they came in. They must be there.
+    /// Gives `len` bytes from `offset` on as the pieces that they came in, wherever the NIC has put them. They must be there.
+    /// `None` when their memory is not registered any more.
     pub fn with_pieces<R>(
         &mut self,
         mut offset: u32,
         mut len: u32,
+        regions: &InUse,
         f: impl FnOnce(&mut [Piece<'_>]) -> R,
-    ) -> R {
+    ) -> Option<R> {
         // The common case: all of it came in one packet.
         if let Some(front) = self.segments.front_mut()
-            && let Some(data) = front
-                .buffer
-                .get_mut(offset as usize..(offset + len) as usize)
+            && let decrypted = front.marks.decrypted
+            && let Some(buffer) = front.as_buffer_mut()
+            && let Some(data) = buffer.get_mut(offset as usize..(offset + len) as usize)
         {
-            return f(&mut [Piece {
-                data,
-                decrypted: front.decrypted,
-            }]);
+            let data = PieceData::Own(data);
+            return Some(f(&mut [Piece { data, decrypted }]));
         }
         let mut inline: [Piece<'_>; PIECES] = std::array::from_fn(|_| Piece {
-            data: &mut [],
+            data: PieceData::Placed(&[]),
             decrypted: None,
         });
         let mut more: Vec<Piece<'_>> = Vec::new();
         let mut count = 0;
         for segment in &mut self.segments {
-            let size = segment.buffer.len() as u32;
+            let size = segment.len();
             if offset >= size {
                 offset -= size;
                 continue;
             }
             let bytes = (size - offset).min(len);
-            let data = &mut segment.buffer[offset as usize..(offset + bytes) as usize];
-            let piece = Piece {
-                data,
-                decrypted: segment.decrypted,
+            let range = offset as usize..(offset + bytes) as usize;
+            let decrypted = segment.marks.decrypted;
+            let data = match segment.as_placed() {
+                Some(placed) => PieceData::Placed(&regions.bytes(placed.slice())?[range]),
+                None => PieceData::Own(&mut segment.as_buffer_mut()?[range]),
             };
+            let piece = Piece { data, decrypted };
             if count < PIECES {
                 inline[count] = piece;
                 count += 1;
@@ -258,7 +257,7 @@ impl Stream {
                 // Only a peer that sends records in crumbs gets here.
                 if more.is_empty() {
                     more.extend(inline.iter_mut().map(|piece| Piece {
-                        data: std::mem::take(&mut piece.data),
+                        data: std::mem::replace(&mut piece.data, PieceData::Placed(&[])),
                         decrypted: piece.decrypted,
                     }));
                 }
@@ -270,11 +269,47 @@ impl Stream {
                 break;
             }
         }
-        if more.is_empty() {
+        Some(if more.is_empty() {
             f(&mut inline[..count])
         } else {
             f(&mut more)
+        })
+    }
+
+    /// Copies what the NIC has put elsewhere into the arena, of the segments that hold the `len` bytes from `offset` on and were
+    /// not decrypted under the keys of `epoch`. False when there is no memory for it, or its own is not registered any more.
+    pub fn bring_back(
+        &mut self,
+        mut offset: u32,
+        mut len: u32,
+        epoch: Option<u16>,
+        (regions, arena): (&InUse, &Arena),
+    ) -> bool {
+        for segment in &mut self.segments {
+            let size = segment.len();
+            if offset >= size {
+                offset -= size;
+                continue;
+            }
+            let under = segment.marks.decrypted.map(|context| context.epoch);
+            let stale = epoch.is_none() || under != epoch;
+            if let Some(placed) = segment.as_placed().filter(|_| stale) {
+                let buffer = arena.allocate(size);
+                let (Some(bytes), Some(mut buffer)) = (regions.bytes(placed.slice()), buffer)
+                else {
+                    return false;
+                };
+                buffer.truncate(size);
+                wire::bulk::copy(bytes, &mut buffer);
+                *segment = Segment::new(buffer, segment.marks);
+            }
+            len -= (size - offset).min(len);
+            offset = 0;
+            if len == 0 {
+                break;
+            }
         }
+        true
     }
 
     /// Throws everything away; answers how many bytes were in order.
@@ -295,7 +330,7 @@ impl Stream {
             if front.len() == bytes {
                 self.segments.pop_front();
             } else {
-                front.buffer.advance(bytes);
+                front.advance(bytes);
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Opening records, of which the NIC may have decrypted all, a part or nothing.
 
 use l5p::tls::{
-    Alert, ContentType, Event, HEADER_LEN, Location, Offloaded, Opened, Output, TlsError, Violation,
+    Alert, ContentType, Event, HEADER_LEN, Location, Offloaded, Opened, Output, Piece, TlsError,
+    Violation,
 };
 
 use super::session::{Outgoing, Session};
@@ -44,7 +45,8 @@ impl Session {
         }
         let mut header = [0; HEADER_LEN];
         if stream.peek(self.opened_len, &mut header) < HEADER_LEN {
-            return false;
+            // If they are there all the same, they are where no header belongs.
+            return (stream.len() - self.opened_len) as usize >= HEADER_LEN;
         }
         match self.reader.next_len(&header) {
             Ok(Some(len)) => stream.len() - self.opened_len >= len as u32,
@@ -291,8 +293,16 @@ impl Session {
         }
         let offset = self.opened_len;
         let mut header = [0; HEADER_LEN];
-        if stream.peek(offset, &mut header) < HEADER_LEN {
+        if ((stream.len() - offset) as usize) < HEADER_LEN {
             return Outcome::Nothing;
+        }
+        if stream.peek(offset, &mut header) < HEADER_LEN {
+            let memory = (&out.driver.regions, out.driver.arena());
+            let header_len = HEADER_LEN as u32;
+            if !stream.bring_back(offset, header_len, None, memory) {
+                return Outcome::Failed(memory_is_gone());
+            }
+            stream.peek(offset, &mut header);
         }
         let len = match self.reader.next_len(&header) {
             Ok(Some(len)) => len as u32,
@@ -306,9 +316,16 @@ impl Session {
         let mut output = output.filter(|_| offset == 0);
         let reader = &mut self.reader;
         let target = output.as_deref_mut().map_or(Output::InPlace, Output::To);
-        let opened = match stream.with_pieces(offset, len, |pieces| reader.open(pieces, target)) {
-            Ok(opened) => opened,
-            Err(error) => return self.fail(error, out),
+        let memory = (&out.driver.regions, out.driver.arena());
+        let epoch = Some(reader.epoch());
+        if self.receive_pdus.is_some() && !stream.bring_back(offset, len, epoch, memory) {
+            return Outcome::Failed(memory_is_gone());
+        }
+        let open = |pieces: &mut [Piece<'_>]| reader.open(pieces, target);
+        let opened = match stream.with_pieces(offset, len, &out.driver.regions, open) {
+            Some(Ok(opened)) => opened,
+            Some(Err(error)) => return self.fail(error, out),
+            None => return Outcome::Failed(memory_is_gone()),
         };
         self.count(&opened, out);
         let outcome = self.take_content(&opened, offset, stream, output, out);
@@ -465,4 +482,8 @@ impl Session {
             what: error.violation.to_string(),
         })
     }
+}
+
+fn memory_is_gone() -> CloseReason {
+    CloseReason::Device("memory that received data was placed in is not registered any more".into())
 }

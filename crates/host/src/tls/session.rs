@@ -47,7 +47,9 @@ pub(crate) struct Session {
     pub(super) transmit_pdus: Option<nvme::Parameters>,
     /// Contexts of earlier records, each with the position after its last one.
     pub(super) former: VecDeque<(ContextId, SeqNum)>,
-    pub(super) receive: Option<ContextId>,
+    pub receive: Option<ContextId>,
+    /// Records carry PDUs, whose data that context is to place and whose digests it is to check.
+    pub(super) receive_pdus: Option<nvme::Parameters>,
     /// Records opened in place and not yet consumed, from the stream's start on.
     pub(super) opened: VecDeque<Open>,
     /// The header of the record read last, and that record's length: records come in runs of one length.
@@ -102,6 +104,7 @@ impl Session {
             transmit_pdus: None,
             former: VecDeque::new(),
             receive: None,
+            receive_pdus: None,
             opened: VecDeque::new(),
             last_header: ([0; HEADER_LEN], 0),
             opened_len: 0,
@@ -200,7 +203,11 @@ impl Session {
         driver: &mut Driver,
         counters: &mut Counters,
     ) {
-        let layers = Layers::Tls(self.reader.crypto_info());
+        let crypto = self.reader.crypto_info();
+        let layers = match self.receive_pdus {
+            Some(pdus) => Layers::NvmeInTls(crypto, pdus),
+            None => Layers::Tls(crypto),
+        };
         let tag = self.reader.begin_context();
         self.receive = driver.l5o_create(
             self.id,
@@ -283,7 +290,7 @@ impl Session {
                 .get(context)
                 .is_some_and(|shadow| shadow.socket == self.id)
             {
-                driver.l5o_resync_rx_resp(context, tcpsn, None);
+                driver.l5o_resync_rx_resp(context, tcpsn, None, None);
             }
             return;
         }
@@ -309,7 +316,7 @@ impl Session {
                 continue;
             };
             let usable = confirmed && epoch == self.reader.epoch();
-            driver.l5o_resync_rx_resp(context, tcpsn, usable.then_some(index));
+            driver.l5o_resync_rx_resp(context, tcpsn, None, usable.then_some(index));
         }
     }
 

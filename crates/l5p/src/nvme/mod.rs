@@ -25,7 +25,7 @@ mod writer;
 pub use aside::LatePdu;
 pub use engine::Engine;
 pub use parameters::{InvalidParameters, Parameters};
-pub use reader::{DataDigest, Event, Next, Reader};
+pub use reader::{DataDigest, Event, Located, Next, Reader};
 pub use resync::{Resync, ResyncAnswer};
 pub use wire::nvme::{Digests, FatalError, Role};
 pub use writer::Writer;

@@ -64,7 +64,19 @@ pub struct Reader {
     position: SeqNum,
     /// PDUs begun, in all.
     index: u64,
+    latest: Located,
     data_digest: Digested,
+}
+
+/// Where a PDU is in its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// Position of its first byte.
+    pub start: SeqNum,
+    /// Its length in bytes.
+    pub len: u32,
+    /// PDUs before it.
+    pub index: u64,
 }
 
 const HEADER_ROOM: usize = MAX_HEADER_LEN + DIGEST_LEN as usize;
@@ -108,6 +120,11 @@ impl Reader {
             before: 0,
             position: start,
             index: 0,
+            latest: Located {
+                start,
+                len: 0,
+                index: 0,
+            },
             data_digest: Digested {
                 is_used: false,
                 vouched: true,
@@ -212,6 +229,11 @@ impl Reader {
             }
         }
         let pdu = Pdu::parse_checked(header, &layout)?;
+        self.latest = Located {
+            start: self.position + taken as u32 - end as u32,
+            len: layout.pdu_len(),
+            index: self.index,
+        };
         self.index += 1;
         (self.held, self.before) = (0, end as u8);
         self.data_digest = Digested::of(&layout);
@@ -304,6 +326,18 @@ impl Reader {
         self.data_digest.crc.update(data);
         self.data_digest.upto += data.len() as u32;
         self.data_digest.verdict()
+    }
+
+    /// Where the latest PDU is whose header has come.
+    #[inline]
+    pub fn latest(&self) -> Located {
+        self.latest
+    }
+
+    /// Whether it is by the NIC's word that the latest PDU's digest is right. `None` when it has none.
+    #[inline]
+    pub fn digest_was_vouched(&self) -> Option<bool> {
+        self.data_digest.is_used.then_some(self.data_digest.vouched)
     }
 
     /// Bytes of data of the latest PDU.

@@ -43,7 +43,7 @@ pub use openssl::OpenSslError;
 pub use parameters::{CryptoInfo, InvalidCryptoInfo, Version};
 pub use post_handshake::{Event, KeyUpdate, PostHandshake};
 pub use psk::{Psk, PskClientConfig, PskLookup, PskServerConfig, UnknownPsk};
-pub use reader::{ContextTag, Location, Offloaded, Opened, Output, Piece, Reader};
+pub use reader::{ContextTag, Location, Offloaded, Opened, Output, Piece, PieceData, Reader};
 pub use resync::ResyncAnswer;
 pub use wire::tls::ContentType;
 pub use writer::{Layout, MAX_HEADER, MAX_PADDING_BLOCK, MAX_TRAILER, Writer};

@@ -2,7 +2,7 @@
 //! some.
 
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use wire::tls::{ContentType, RecordHeader, VERSION_TLS12};
 
@@ -37,10 +37,47 @@ pub struct ContextTag {
 #[derive(Debug)]
 pub struct Piece<'a> {
     /// The bytes.
-    pub data: &'a mut [u8],
+    pub data: PieceData<'a>,
     /// The NIC context that decrypted them, if one did. That the packet was offloaded
     /// also says that the checks which end in it held.
     pub decrypted: Option<ContextTag>,
+}
+
+/// The bytes of a piece.
+#[derive(Debug)]
+pub enum PieceData<'a> {
+    /// Bytes that may be changed in place.
+    Own(&'a mut [u8]),
+    /// Content that a NIC has put where it belongs. It must have been decrypted under the current keys.
+    Placed(&'a [u8]),
+}
+
+impl<'a> From<&'a mut [u8]> for PieceData<'a> {
+    fn from(bytes: &'a mut [u8]) -> Self {
+        PieceData::Own(bytes)
+    }
+}
+
+impl Deref for PieceData<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            PieceData::Own(bytes) => bytes,
+            PieceData::Placed(bytes) => bytes,
+        }
+    }
+}
+
+impl PieceData<'_> {
+    /// The bytes, to be changed.
+    fn own(&mut self) -> Option<&mut [u8]> {
+        match self {
+            PieceData::Own(bytes) => Some(bytes),
+            PieceData::Placed(_) => None,
+        }
+    }
 }
 
 /// Where the plaintext shall go.
@@ -404,20 +441,24 @@ impl Reader {
         let mut at = 0;
         for piece in pieces {
             let (from, range) = part(at, piece.data.len(), &target.payload);
-            let data = &mut piece.data[range];
             match piece.decrypted {
-                _ if data.is_empty() => {}
+                _ if range.is_empty() => {}
                 Some(tag) if tag.epoch == current.id => {
+                    let data = &piece.data[range];
                     encrypt_again(cipher, data);
                     target.copy(from, data);
                 }
-                None => target.decrypt(cipher, from, data),
-                Some(tag) => {
-                    let epoch = old
-                        .iter_mut()
-                        .find(|epoch| epoch.id == tag.epoch)
-                        .ok_or(Violation::UnknownEpoch(tag.epoch))?;
-                    epoch.undo(framing, opened, from, data);
+                tag => {
+                    // What can't be changed can't have come encrypted.
+                    let data = piece.data.own().ok_or(Violation::BadTag)?;
+                    let data = &mut data[range];
+                    if let Some(tag) = tag {
+                        let epoch = old
+                            .iter_mut()
+                            .find(|epoch| epoch.id == tag.epoch)
+                            .ok_or(Violation::UnknownEpoch(tag.epoch))?;
+                        epoch.undo(framing, opened, from, data);
+                    }
                     target.decrypt(cipher, from, data);
                 }
             }

@@ -187,7 +187,7 @@ impl Secured {
         let (head, tail) = record.split_at_mut(record.len() / 3);
         let opened = self.reader.open(
             &mut [head, tail].map(|data| Piece {
-                data,
+                data: data.into(),
                 decrypted: None,
             }),
             Output::InPlace,

@@ -71,7 +71,7 @@ fn the_engine_decrypts_records_of_rustls() {
         while let Some(len) = connection.reader.next_len(&stream).unwrap() {
             let mut record: Vec<u8> = stream.drain(..len).collect();
             let piece = Piece {
-                data: &mut record,
+                data: record[..].as_mut().into(),
                 decrypted: Some(context),
             };
             let opened = connection

@@ -249,6 +249,17 @@ impl RecvConsumer {
         None
     }
 
+    /// Index of the next slot to be taken.
+    pub fn taken(&self) -> u64 {
+        self.ring.next()
+    }
+
+    /// Index of the next slot that the device will show: once [`taken`](Self::taken) has reached the value that this has
+    /// now, all that is on the ring now has been taken.
+    pub fn posted(&mut self) -> u64 {
+        self.ring.next() + u64::from(self.ring.available_now())
+    }
+
     /// Gives all slots taken back to the device.
     pub fn publish(&mut self) {
         self.ring.publish();

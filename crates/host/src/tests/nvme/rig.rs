@@ -10,7 +10,7 @@ use wire::nvme::{C2HData, CapsuleCmd, CapsuleResp, H2CData, ICReq, ICResp};
 use super::super::pair::{CLIENT, Pair, SERVER};
 use crate::nvme::{
     DataDigest, Destination, Digests, FatalError, Negotiated, NvmeOffload, Pdu, PduData, PduSink,
-    Role,
+    Role, Unmapped,
 };
 use crate::{Offload, SocketError, SocketId};
 
@@ -239,6 +239,25 @@ impl Rig {
                 panic!("nothing will ever come");
             }
         }
+    }
+
+    /// Maps the memory of a tag, from `offset` of it on.
+    pub fn map(&mut self, at: usize, tag: u16, offset: u64, len: u32) -> bool {
+        let slices = self.slices(at, u64::from(tag) * STRIDE + offset, len);
+        let id = self.sides[at].id;
+        self.pair.stack(at).map_buffer(id, tag, &slices)
+    }
+
+    /// Unmaps a tag, and waits for that.
+    pub fn unmap(&mut self, at: usize, tag: u16) -> Option<Unmapped> {
+        let id = self.sides[at].id;
+        let unmapping = self.pair.stack(at).unmap_buffer(id, tag)?;
+        let mut end = Unmapped::Pending;
+        self.run_until(|rig| {
+            end = rig.pair.stack(at).poll_unmap(&unmapping);
+            end != Unmapped::Pending
+        });
+        Some(end)
     }
 
     /// Fills memory of one side.

@@ -3,7 +3,7 @@
 use super::super::pair::{CLIENT, SERVER, lossy, pattern};
 use super::rig::{Mode, Rig, STRIDE, c2h, command, h2c, response};
 use crate::Offload;
-use crate::nvme::{DataDigest, Digests, NvmeOffload, PduData};
+use crate::nvme::{DataDigest, Digests, NvmeOffload, PduData, Unmapped};
 
 const DIGESTS: [Digests; 4] = [
     Digests::NONE,
@@ -42,6 +42,12 @@ fn modes() -> impl Iterator<Item = Mode> {
 /// Commands with data in the capsule one way, data of several commands in turn the other way, and data the first way.
 fn exchange(rig: &mut Rig, data: &[u8], mode: Mode) {
     let each = data.len() / 4;
+    let is_mapped = rig.map(CLIENT, 0, 0, each as u32);
+    assert_eq!(is_mapped, mode.tls.is_none() && mode.offload.placement);
+    for tag in 1..4 {
+        assert_eq!(rig.map(CLIENT, tag, 0, each as u32), is_mapped);
+    }
+    assert_eq!(rig.map(SERVER, 9, 0, each as u32 + 500), is_mapped);
     let piece = 70_000.min(each);
     for tag in 0..4u16 {
         let inline = &data[..100 * usize::from(tag)];
@@ -88,6 +94,20 @@ fn exchange(rig: &mut Rig, data: &[u8], mode: Mode) {
         rig.memory(SERVER, 9 * STRIDE + 500, each) == data[..each],
         "{mode:?}"
     );
+    for (at, tag) in [
+        (CLIENT, 0),
+        (CLIENT, 1),
+        (CLIENT, 2),
+        (CLIENT, 3),
+        (SERVER, 9),
+    ] {
+        let unmapped = rig.unmap(at, tag);
+        assert_eq!(
+            unmapped,
+            is_mapped.then_some(Unmapped::Clean),
+            "{mode:?} {tag}"
+        );
+    }
     for side in &rig.sides {
         assert!(
             side.log.ends.iter().all(|end| *end == DataDigest::Good),
@@ -100,7 +120,14 @@ fn exchange(rig: &mut Rig, data: &[u8], mode: Mode) {
 fn data_comes_to_its_place_in_every_mode() {
     let data = pattern(600_000);
     for mode in modes() {
-        exchange(&mut Rig::new(mode), &data, mode);
+        let mut rig = Rig::new(mode);
+        exchange(&mut rig, &data, mode);
+        if mode.tls.is_none() && mode.offload == NvmeOffload::ALL {
+            assert_eq!(rig.pair.counter(CLIENT, "NvmeTcpRxBytesCopied"), 0);
+            assert_eq!(rig.pair.counter(CLIENT, "NvmeTcpRxBytesPlaced"), 600_000);
+            assert_eq!(rig.pair.counter(SERVER, "NvmeTcpRxBytesPlaced"), 150_000);
+            assert_eq!(rig.pair.counter(CLIENT, "NvmeTcpRxDigestsSw"), 0);
+        }
     }
 }
 

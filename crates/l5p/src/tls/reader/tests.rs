@@ -63,7 +63,7 @@ fn open(
     let mut pieces: Vec<Piece<'_>> = memory
         .iter_mut()
         .map(|(data, decrypted)| Piece {
-            data,
+            data: data[..].as_mut().into(),
             decrypted: decrypted.map(first_of),
         })
         .collect();
@@ -212,7 +212,7 @@ proptest! {
         let mut memory = scatter(&[(&record, None)], &cuts, &[0]);
         let mut pieces: Vec<Piece<'_>> = memory
             .iter_mut()
-            .map(|(data, decrypted)| Piece { data, decrypted: decrypted.map(first_of) })
+            .map(|(data, decrypted)| Piece { data: data[..].as_mut().into(), decrypted: decrypted.map(first_of) })
             .collect();
         let mut buffer = vec![0; 1200];
         let output = if to_buffer { Output::To(&mut buffer) } else { Output::InPlace };
@@ -445,7 +445,7 @@ fn what_the_nic_is_believed_holds_for_one_context_only() {
             let mut pieces: Vec<_> = parts
                 .iter_mut()
                 .map(|(data, tag)| Piece {
-                    data,
+                    data: data[..].as_mut().into(),
                     decrypted: Some(*tag),
                 })
                 .collect();

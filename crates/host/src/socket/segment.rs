@@ -1,0 +1,155 @@
+//! Bytes of one packet, and what the NIC did to them.
+
+use l5p::tls::ContextTag;
+use nic::ring::{RegionId, Slice};
+use tcp::Chunk;
+
+use crate::memory::Buffer;
+
+/// Consecutive bytes of a received stream.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    bytes: Bytes,
+    pub marks: Marks,
+}
+
+/// What the NIC did to the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// The context that has decrypted them.
+    pub decrypted: Option<ContextTag>,
+    /// The NIC has found all digests right that cover them.
+    pub digest_ok: bool,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    /// In the arena.
+    Buffer(Buffer),
+    /// Where the NIC has put them.
+    Placed(Placed),
+}
+
+/// Bytes in memory that the application has mapped to a tag. They hold none of the arena's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    offset: u64,
+    len: u32,
+    region: RegionId,
+    pub tag: u16,
+}
+
+impl Placed {
+    pub fn new(slice: Slice, tag: u16) -> Self {
+        Self {
+            offset: slice.offset,
+            len: slice.len,
+            region: slice.region,
+            tag,
+        }
+    }
+
+    #[inline]
+    pub fn slice(&self) -> Slice {
+        Slice {
+            offset: self.offset,
+            len: self.len,
+            region: self.region,
+        }
+    }
+}
+
+impl Segment {
+    pub fn new(buffer: Buffer, marks: Marks) -> Self {
+        Self {
+            bytes: Bytes::Buffer(buffer),
+            marks,
+        }
+    }
+
+    pub fn placed(placed: Placed, marks: Marks) -> Self {
+        Self {
+            bytes: Bytes::Placed(placed),
+            marks,
+        }
+    }
+
+    /// The bytes, if they are in the arena.
+    #[inline]
+    pub fn as_buffer(&self) -> Option<&Buffer> {
+        match &self.bytes {
+            Bytes::Buffer(buffer) => Some(buffer),
+            Bytes::Placed(_) => None,
+        }
+    }
+
+    /// The bytes, if they are in the arena.
+    #[inline]
+    pub fn as_buffer_mut(&mut self) -> Option<&mut Buffer> {
+        match &mut self.bytes {
+            Bytes::Buffer(buffer) => Some(buffer),
+            Bytes::Placed(_) => None,
+        }
+    }
+
+    /// The bytes, if they are in the arena.
+    pub fn into_buffer(self) -> Option<Buffer> {
+        match self.bytes {
+            Bytes::Buffer(buffer) => Some(buffer),
+            Bytes::Placed(_) => None,
+        }
+    }
+
+    /// Where the bytes are, if the NIC has put them there.
+    #[inline]
+    pub fn as_placed(&self) -> Option<&Placed> {
+        match &self.bytes {
+            Bytes::Buffer(_) => None,
+            Bytes::Placed(placed) => Some(placed),
+        }
+    }
+
+    /// Drops the first `len` bytes, of which there must be more.
+    #[inline]
+    pub fn advance(&mut self, len: u32) {
+        match &mut self.bytes {
+            Bytes::Buffer(buffer) => buffer.advance(len),
+            Bytes::Placed(placed) => {
+                placed.offset += u64::from(len);
+                placed.len -= len;
+            }
+        }
+    }
+}
+
+impl Chunk for Segment {
+    #[inline]
+    fn len(&self) -> u32 {
+        match &self.bytes {
+            Bytes::Buffer(buffer) => buffer.len() as u32,
+            Bytes::Placed(placed) => placed.len,
+        }
+    }
+
+    fn split_off(&mut self, at: u32) -> Self {
+        let bytes = match &mut self.bytes {
+            Bytes::Buffer(buffer) => Bytes::Buffer(buffer.split_off(at)),
+            Bytes::Placed(placed) => {
+                let rest = Placed {
+                    offset: placed.offset + u64::from(at),
+                    len: placed.len - at,
+                    ..*placed
+                };
+                placed.len = at;
+                Bytes::Placed(rest)
+            }
+        };
+        Self {
+            bytes,
+            marks: self.marks,
+        }
+    }
+}
+
+/// A queue of segments should be small.
+const _: () = assert!(size_of::<Segment>() <= 32);
