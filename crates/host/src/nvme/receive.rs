@@ -5,7 +5,7 @@ use std::time::Instant;
 use l5p::nvme::{DataDigest as Found, Event, Next, Reader};
 use nic::ring::Slice;
 use tcp::Chunk;
-use wire::nvme::{FatalError, FatalErrorStatus, Pdu, Role, TermReq};
+use wire::nvme::{FatalError, FatalErrorStatus, Pdu, PduType, Role, TermReq};
 
 use super::stream::Kind;
 use super::{DataDigest, PduData, PduSink, PduStream};
@@ -159,7 +159,7 @@ impl Stack {
         }
     }
 
-    /// Tells the peer what is wrong with its PDU, and ends the connection (NVMe/TCP 1.0 §3.5.1).
+    /// Tells the peer what is wrong with its PDU, unless that is a TermReq itself, and ends the connection (NVMe/TCP 1.0 §3.5.1).
     fn terminate(&mut self, now: Instant, id: SocketId, error: FatalError, header: &[u8]) {
         self.core.counters.nvme_pdus_refused += 1;
         let role = match self.sockets.get(id).and_then(|socket| socket.pdus.as_ref()) {
@@ -174,8 +174,14 @@ impl Stack {
             Role::Host => Pdu::H2CTermReq(request),
             Role::Controller => Pdu::C2HTermReq(request),
         };
-        // If there is no memory for it, the end of the connection must do.
-        let _ = self.send_pdu(now, id, &pdu, PduData::Bytes(header));
+        let is_term_req = matches!(
+            header.first().copied().and_then(PduType::from_code),
+            Some(PduType::H2CTermReq | PduType::C2HTermReq)
+        );
+        if !is_term_req {
+            // If there is no memory for it, the end of the connection must do.
+            let _ = self.send_pdu(now, id, &pdu, PduData::Bytes(header));
+        }
         self.fail(now, id, CloseReason::Pdu(error));
     }
 }

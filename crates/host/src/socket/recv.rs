@@ -53,6 +53,9 @@ impl Stack {
     ) -> Result<usize, SocketError> {
         let socket = owned(&mut self.sockets, id)?;
         let core = &mut self.core;
+        if socket.pdus.is_some() {
+            return Err(ONLY_PDUS);
+        }
         if buffer.is_empty() {
             return Ok(0);
         }
@@ -113,6 +116,9 @@ impl Stack {
         id: SocketId,
     ) -> Result<Option<ReadChunk>, SocketError> {
         let socket = owned(&mut self.sockets, id)?;
+        if socket.pdus.is_some() {
+            return Err(ONLY_PDUS);
+        }
         let core = &mut self.core;
         let mut consumed = 0;
         let chunk = match &socket.tls {
@@ -146,6 +152,10 @@ impl Stack {
         }
     }
 }
+
+/// What reads of a stream of PDUs, and writes to it, are told.
+pub(super) const ONLY_PDUS: SocketError =
+    SocketError::Unsupported("the socket carries PDUs; use `receive_pdus` and `send_pdu`");
 
 impl Socket {
     /// Whether a read would give something: bytes, the end of the stream, or an error.

@@ -16,6 +16,7 @@ impl Stack {
     /// Copies bytes into the send queue; answers how many. Under TLS a call makes at least one record: larger writes
     /// make better ones.
     pub fn write(&mut self, now: Instant, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
+        self.no_pdus_on(id)?;
         let before = self.core.meter.switch(Component::Tcp);
         let written = self.write_with(id, data.is_empty(), |socket, core, room| {
             match &socket.tls {
@@ -44,6 +45,7 @@ impl Stack {
         id: SocketId,
         slices: &[Slice],
     ) -> Result<usize, SocketError> {
+        self.no_pdus_on(id)?;
         let before = self.core.meter.switch(Component::Tcp);
         let checked = slices
             .iter()
@@ -66,6 +68,14 @@ impl Stack {
         });
         self.core.meter.switch(before);
         written
+    }
+
+    #[inline]
+    fn no_pdus_on(&mut self, id: SocketId) -> Result<(), SocketError> {
+        match self.sockets.get(id) {
+            Some(socket) if socket.pdus.is_some() => Err(super::recv::ONLY_PDUS),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn write_with(

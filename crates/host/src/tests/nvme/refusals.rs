@@ -138,6 +138,40 @@ fn pdus_need_a_socket_that_was_told_of_them() {
 }
 
 #[test]
+fn a_socket_with_pdus_carries_nothing_else() {
+    let mut rig = Rig::new(Mode::PLAIN);
+    let (now, id) = (rig.pair.now, rig.sides[CLIENT].id);
+    let stack = rig.pair.stack(CLIENT);
+    let results = [
+        stack.write(now, id, b"bytes").map(|_| ()),
+        stack.read(now, id, &mut [0; 9]).map(|_| ()),
+        stack.read_chunk(now, id).map(|_| ()),
+    ];
+    for result in results {
+        assert!(
+            matches!(result, Err(SocketError::Unsupported(_))),
+            "{result:?}"
+        );
+    }
+}
+
+#[test]
+fn a_refused_term_req_is_not_answered_by_another() {
+    let mut rig = Rig::new(DIGESTS);
+    let header = [0; 200];
+    // Longer than any.
+    let request = wire::nvme::TermReq {
+        error: FatalError::field(1),
+        data_len: 200,
+    };
+    rig.send_unread(SERVER, &Pdu::C2HTermReq(request), PduData::Bytes(&header));
+    let [client, server] = ends(&mut rig);
+    assert_eq!(client, CloseReason::Pdu(FatalError::field(4)));
+    assert_eq!(server, CloseReason::Graceful);
+    assert!(rig.sides[SERVER].log.headers.is_empty());
+}
+
+#[test]
 fn the_end_of_the_stream_is_told() {
     for tls in [None, Some(crate::Offload::None)] {
         let mut rig = Rig::new(Mode { tls, ..DIGESTS });
