@@ -219,3 +219,25 @@ fn read_or_refuse(frame: &[u8]) -> Result<(), TestCaseError> {
     }
     Ok(())
 }
+
+proptest! {
+    /// A NIC that puts payload elsewhere leaves the headers as they were.
+    #[test]
+    fn headers_are_read_without_their_payload(
+        is_v4: bool,
+        payload in proptest::collection::vec(any::<u8>(), 0..200),
+        kept in any::<prop::sample::Index>(),
+    ) {
+        let flow = if is_v4 { flow_v4() } else { flow_v6() };
+        let frame = frame(&flow, &header(), &payload);
+        let parsed = packet::parse(&frame).expect("a segment");
+        let kept = parsed.payload_offset + kept.index(payload.len() + 1);
+        prop_assert_eq!(packet::parse_headers(&frame[..kept]), Ok(parsed));
+        prop_assert!(packet::parse_headers(&frame[..parsed.payload_offset - 1]).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_read_as_headers_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = packet::parse_headers(&bytes);
+    }
+}
