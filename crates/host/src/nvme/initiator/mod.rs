@@ -94,7 +94,8 @@ pub struct Initiator {
     /// By queue number.
     links: Vec<Option<Link>>,
     memories: Memories,
-    completions: VecDeque<Completion>,
+    /// Commands whose memory nobody touches any more, and whether it holds what was sent.
+    settled: VecDeque<(CommandId, bool)>,
     last_poll: Instant,
 }
 
@@ -109,7 +110,7 @@ impl Initiator {
             options,
             links: Vec::new(),
             memories: Memories::default(),
-            completions: VecDeque::new(),
+            settled: VecDeque::new(),
             last_poll: now,
         }
     }
@@ -144,9 +145,16 @@ impl Initiator {
         Ok(id)
     }
 
-    /// A command that is complete. Its memory is the caller's again.
+    /// A command that is complete. Its memory is the caller's again, and its place ([`CommandId::index`]) another command's from
+    /// now on.
     pub fn poll_completion(&mut self) -> Option<Completion> {
-        self.completions.pop_front()
+        loop {
+            let (id, intact) = self.settled.pop_front()?;
+            // Some are tried again.
+            if let Some(completion) = self.controller.release(id, intact) {
+                return Some(completion);
+            }
+        }
     }
 
     /// What happened to the controller.
@@ -244,7 +252,7 @@ impl Initiator {
         }
         self.memories.settled(stack, |id, intact| {
             progress = true;
-            self.completions.extend(self.controller.release(id, intact));
+            self.settled.push_back((id, intact));
         });
         progress
     }

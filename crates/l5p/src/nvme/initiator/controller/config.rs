@@ -19,7 +19,8 @@ pub struct Config {
     pub hpda: u8,
     /// R2Ts per command that the controller may have open, at least 1.
     pub max_r2ts: u32,
-    /// The most data of one H2CData PDU in bytes, beside the controller's own limit. At least 4,096.
+    /// The most data of one H2CData PDU in bytes, beside the controller's own limit. At least 4,096. Linux's target (seen in 6.1)
+    /// takes data digests only if one PDU has all that an R2T asked for.
     pub max_h2c_data: u32,
     /// The most data of a command in bytes, beside the controller's own limit. At least 4,096.
     pub max_transfer: u32,
@@ -76,7 +77,7 @@ impl Config {
             digests: Digests::NONE,
             hpda: 0,
             max_r2ts: 16,
-            max_h2c_data: 256 << 10,
+            max_h2c_data: u32::MAX,
             max_transfer: 1 << 20,
             io_queues: 4,
             depth: 128,
