@@ -87,7 +87,11 @@ impl PduStream {
         self.offload = agreed.offload;
         self.commands = agreed.commands;
         self.reader.negotiated(framing(self.role.peer()));
-        self.outgoing = framing(self.role);
+        // How much of a PDU the peer accepts is for whoever makes PDUs to heed.
+        self.outgoing = Framing {
+            max_pdu: u32::MAX,
+            ..framing(self.role)
+        };
     }
 }
 

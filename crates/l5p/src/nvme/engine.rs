@@ -78,8 +78,12 @@ impl Engine {
         }
     }
 
-    /// The placement of a data PDU. `Err` when it has none that could be.
+    /// The placement of a data PDU. `Err` when it has none that could be. The tags of PDUs that are sent are the peer's
+    /// business: a Linux host puts a generation into the upper bits of its CIDs.
     fn place(&self, pdu: &Pdu, layout: &Layout) -> Result<Option<Placement>, ()> {
+        if self.direction == Direction::Transmit {
+            return Ok(None);
+        }
         let (tag, at) = match pdu {
             Pdu::C2HData(data) => (data.cccid, data.data_offset),
             Pdu::H2CData(data) => (data.ttag, data.data_offset),

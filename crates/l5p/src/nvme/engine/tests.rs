@@ -212,3 +212,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn whoever_sends_may_use_any_tag() {
+    let parameters = controller();
+    let wire = on_wire(&parameters, &[c2h_data(0xf005, 0, &[1; 512])]);
+    let judge = |direction| Engine::new(&parameters, direction).judge(&wire);
+    assert_eq!(judge(Direction::Receive), Judgement::NotAHeader);
+    assert_eq!(
+        judge(Direction::Transmit),
+        Judgement::Message {
+            len: wire.len() as u32
+        }
+    );
+}
