@@ -304,12 +304,12 @@ impl Driver {
         self.arena.has_free(SizeClass::Large)
     }
 
-    /// Whether there is memory for `bytes` of a stream, however they are cut.
+    /// Whether there is memory for `bytes` of a stream, cut into pieces of a record's length at most.
     pub fn has_memory_for(&self, bytes: u64) -> bool {
-        // Up to a record's length of each block is lost to the next block's first piece.
-        let used = u64::from(SizeClass::Large.bytes() - SizeClass::Record.bytes());
-        let blocks = bytes.div_ceil(used) + 1;
-        u64::from(self.arena.free_blocks(SizeClass::Large)) >= blocks
+        const PIECE: u32 = SizeClass::Record.bytes();
+        let in_large = SizeClass::Large.bytes() / PIECE * self.arena.free_blocks(SizeClass::Large);
+        let pieces = in_large + self.arena.free_blocks(SizeClass::Record);
+        bytes.div_ceil(u64::from(PIECE)) < u64::from(pieces)
     }
 
     /// Whether memory waits for the NIC to have read it.

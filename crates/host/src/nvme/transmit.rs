@@ -2,19 +2,21 @@
 
 use std::time::Instant;
 
-use nic::ring::Slice;
+use l5p::nvme::digest::Crc32c;
+use nic::ring::{ContextId, Slice};
+use tcp::SendQueue;
 use wire::nvme::{DIGEST_LEN, Layout, MAX_HEADER_LEN, Pdu};
 
 use super::receive::NO_PDUS;
 use super::{Negotiated, PduData, PduStream, Role};
 use crate::driver::{InUse, Payload};
+use crate::memory::SizeClass;
 use crate::meter::Component;
 use crate::serve::parts;
 use crate::socket::Socket;
 use crate::stack::{Core, Stack};
 use crate::tls::{Content, Refused, Session, Tls};
 use crate::{SocketError, SocketId};
-use l5p::nvme::digest::Crc32c;
 
 /// Room for a header with its digest and the padding behind it: PDO has 8 bits.
 const FRONT: usize = 256;
@@ -125,6 +127,22 @@ impl Stack {
     }
 }
 
+/// A data digest, or none.
+struct DigestBytes {
+    bytes: [u8; DIGEST_LEN as usize],
+    len: usize,
+}
+
+impl DigestBytes {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
 /// What is before and behind a PDU's data.
 struct Frame {
     layout: Layout,
@@ -151,7 +169,18 @@ impl Frame {
     fn digest_len(&self) -> u32 {
         DIGEST_LEN * u32::from(self.layout.data_digest)
     }
+
+    /// A data digest as it is on the wire; nothing if there is none.
+    fn digest(&self, digest: u32) -> DigestBytes {
+        DigestBytes {
+            bytes: digest.to_le_bytes(),
+            len: self.digest_len() as usize,
+        }
+    }
 }
+
+/// Bytes that are copied to one block at most.
+const COPIED: usize = SizeClass::Record.bytes() as usize;
 
 fn write_plain(
     now: Instant,
@@ -165,42 +194,28 @@ fn write_plain(
     };
     let context = pdus.transmit;
     let in_software = frame.layout.data_digest && context.is_none();
-    let front = frame.front();
-    let copied = match data {
-        PduData::Bytes(bytes) => bytes.len(),
-        _ => 0,
-    };
-    let around = front.len() + copied + frame.digest_len() as usize;
-    let mut buffer = core
-        .driver
-        .take_tail(around as u32)
-        .ok_or(Refused::NoMemory)?;
-    buffer[..front.len()].copy_from_slice(front);
-    let digest = match data {
-        PduData::Bytes(bytes) => {
-            let to = &mut buffer[front.len()..front.len() + copied];
-            copy(bytes, to, in_software)
-        }
-        PduData::Slices(slices) if in_software => digest_of(slices, &core.driver.regions)?,
-        _ => 0,
-    };
-    let end = buffer.len() - frame.digest_len() as usize;
-    buffer[end..].copy_from_slice(&digest.to_le_bytes()[..frame.digest_len() as usize]);
     let start = socket.send.end();
-    let mut push = |payload| {
-        socket.send.push(payload);
-    };
     match data {
         PduData::Slices(slices) => {
-            let behind = buffer.split_off(front.len() as u32);
-            push(Payload::buffer(buffer, context, false));
+            let digest = match in_software {
+                true => digest_of(slices, &core.driver.regions)?,
+                false => 0,
+            };
+            let (front, digest) = (frame.front(), frame.digest(digest));
+            let around = (front.len() + digest.len()) as u32;
+            let mut before = core.driver.take_tail(around).ok_or(Refused::NoMemory)?;
+            let mut behind = before.split_off(front.len() as u32);
+            before.copy_from_slice(front);
+            behind.copy_from_slice(digest.as_slice());
+            socket.send.push(Payload::buffer(before, context, false));
             for &slice in slices.iter().filter(|slice| slice.len > 0) {
                 core.driver.regions.take(slice);
-                push(Payload::stable_region(slice, context));
+                socket.send.push(Payload::stable_region(slice, context));
             }
-            push(Payload::buffer(behind, context, false));
+            socket.send.push(Payload::buffer(behind, context, false));
         }
-        _ => push(Payload::buffer(buffer, context, false)),
+        PduData::None => write_bytes(&mut socket.send, core, frame, &[], context)?,
+        PduData::Bytes(bytes) => write_bytes(&mut socket.send, core, frame, bytes, context)?,
     }
     let len = frame.layout.pdu_len();
     match context {
@@ -212,6 +227,54 @@ fn write_plain(
     }
     socket.tcp.queue(now, len);
     Ok(len as usize)
+}
+
+/// Queues a PDU whose data is copied.
+fn write_bytes(
+    send: &mut SendQueue<Payload>,
+    core: &mut Core,
+    frame: &Frame,
+    bytes: &[u8],
+    context: Option<ContextId>,
+) -> Result<(), Refused> {
+    let front = frame.front();
+    let around = front.len() + frame.digest_len() as usize;
+    if bytes.len() > COPIED - around
+        && !core
+            .driver
+            .has_memory_for(u64::from(frame.layout.pdu_len()))
+    {
+        return Err(Refused::NoMemory);
+    }
+    let in_software = frame.layout.data_digest && context.is_none();
+    let mut digest = Crc32c::new();
+    let (mut front, mut rest) = (front, bytes);
+    loop {
+        let (part, later) = rest.split_at(rest.len().min(COPIED - around));
+        let end = if later.is_empty() {
+            frame.digest_len()
+        } else {
+            0
+        };
+        let len = (front.len() + part.len()) as u32 + end;
+        let mut buffer = core.driver.take_tail(len).ok_or(Refused::NoMemory)?;
+        let (to_front, to) = buffer.split_at_mut(front.len());
+        let (to, to_digest) = to.split_at_mut(part.len());
+        to_front.copy_from_slice(front);
+        match in_software {
+            true => digest.copy(part, to),
+            false => wire::bulk::copy(part, to),
+        }
+        if later.is_empty() {
+            let digest = if in_software { digest.finish() } else { 0 };
+            to_digest.copy_from_slice(frame.digest(digest).as_slice());
+        }
+        send.push(Payload::buffer(buffer, context, false));
+        (front, rest) = (&[], later);
+        if rest.is_empty() {
+            return Ok(());
+        }
+    }
 }
 
 fn write_records(
@@ -244,8 +307,8 @@ fn write_records_of(
         PduData::Bytes(bytes) => Crc32c::of(bytes),
         PduData::None => 0,
     };
-    let digest = digest.to_le_bytes();
-    let behind = &digest[..frame.digest_len() as usize];
+    let digest = frame.digest(digest);
+    let behind = digest.as_slice();
     let (session, _, mut out) = parts(now, socket, core);
     let data = match data {
         PduData::None => Content::Bytes(&[]),
@@ -265,18 +328,6 @@ fn write_records_of(
         out.counters.nvme_tx_pdus_sw += 1;
     }
     Ok(written)
-}
-
-/// Copies data, and digests it in passing if it has a digest.
-fn copy(from: &[u8], to: &mut [u8], digested: bool) -> u32 {
-    if digested {
-        let mut digest = Crc32c::new();
-        digest.copy(from, to);
-        digest.finish()
-    } else {
-        wire::bulk::copy(from, to);
-        0
-    }
 }
 
 /// The digest of registered memory.

@@ -1,7 +1,7 @@
 //! What contexts of the NIC do, and what is done without them.
 
 use super::super::pair::{CLIENT, Fate, Pair, SERVER, lossy, pattern};
-use super::rig::{Mode, Rig, c2h, response};
+use super::rig::{Mode, Rig, STRIDE, c2h, response};
 use crate::nvme::{DataDigest, Digests, NvmeOffload, PduData};
 use crate::{CloseReason, Event, Offload};
 
@@ -193,4 +193,26 @@ fn a_digest_of_memory_that_has_changed_is_not_sent_under_the_same_counter() {
     let Some(CloseReason::SourceChanged { .. }) = ended else {
         panic!("{ended:?}");
     };
+}
+
+#[test]
+fn data_of_any_length_may_be_copied() {
+    let data = pattern(300_000);
+    let plain = Mode {
+        digests: Digests::BOTH,
+        ..Mode::PLAIN
+    };
+    let software = Mode {
+        tls: Some(Offload::None),
+        ..plain
+    };
+    for mode in [plain, OFFLOADED, software, STACKED] {
+        let mut rig = Rig::new(mode);
+        for len in [1, 17_375, 17_376, 17_377, 70_000, 300_000] {
+            let pdu = c2h(1, 0, len as u32);
+            rig.send(SERVER, &pdu, PduData::Bytes(&data[..len]));
+            rig.run_until(|rig| rig.sides[CLIENT].log.ends.pop() == Some(DataDigest::Good));
+            assert!(rig.memory(CLIENT, STRIDE, len) == data[..len], "{len}");
+        }
+    }
 }
