@@ -44,11 +44,11 @@ pub enum Command {
     /// Show the sockets of a running server, as `ss -ti` does
     #[command(after_help = "Example:\n  longshore ss /run/longshore.sock --json")]
     Ss(Ss),
-    /// NVMe/TCP: discover, check, read and write what a target has
+    /// NVMe/TCP: serve namespaces; discover, check, read and write those of a target
     Nvme {
         /// What to do.
         #[command(subcommand)]
-        command: nvme::Command,
+        command: Box<nvme::Command>,
     },
     /// Measure
     Bench(bench::Options),

@@ -268,6 +268,13 @@ fn zeroes_and_deallocation_reach_the_store() {
     assert!(rig.reply(id).0.status.is_success());
     assert_eq!((rig.stores[0][511], rig.stores[0][512]), (0, 7));
     assert_eq!(rig.stores[0][10240..11264], [0; 1024]);
+    // As Linux sends it: with room for the most ranges.
+    let mut data = encode(&[range(30, 1)]);
+    data.resize(4096, 0xff);
+    let entry = dsm(1, true).entry(1, 1).with_data(in_capsule(4096));
+    rig.command(id, entry, &data);
+    assert!(rig.reply(id).0.status.is_success());
+    assert_eq!(rig.stores[0][30 * 512..31 * 512], [0; 512]);
     // One bad range spoils all.
     let data = encode(&[range(1, 1), range(BLOCKS, 1)]);
     rig.command(

@@ -12,5 +12,5 @@ mod tests;
 pub mod print;
 
 pub use client::ask;
-pub use protocol::{Answer, CounterGroup, Request, Socket};
+pub use protocol::{Answer, CounterGroup, NvmeFigures, Request, Socket};
 pub use server::Server;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serializer;
 use serde::ser::SerializeMap;
 
-use super::protocol::{CounterGroup, Socket, TcpFigures, TlsFigures};
+use super::protocol::{CounterGroup, NvmeFigures, Socket, TcpFigures, TlsFigures};
 
 /// Counters as `ethtool -S` prints them.
 pub fn counters(groups: &[CounterGroup], all: bool) -> String {
@@ -70,6 +70,7 @@ pub fn sockets(sockets: &[Socket]) -> String {
             .iter()
             .map(tcp)
             .chain(socket.tls.iter().map(tls))
+            .chain(socket.nvme.iter().map(nvme))
             .collect();
         if !figures.is_empty() {
             let _ = writeln!(text, "\t {}", figures.join(" "));
@@ -174,6 +175,18 @@ fn tls(figures: &TlsFigures) -> String {
         let _ = write!(text, " key_updates:{}", figures.key_updates);
     }
     text
+}
+
+fn nvme(figures: &NvmeFigures) -> String {
+    format!(
+        "nvme:{} cntlid:{} qid:{} depth:{} inflight:{} host:{}",
+        figures.subsystem,
+        figures.controller,
+        figures.queue,
+        figures.depth,
+        figures.in_flight,
+        figures.host,
+    )
 }
 
 /// As `ss` does: milliseconds, with as many decimals as there are.

@@ -68,6 +68,9 @@ pub struct Socket {
     /// The TLS session's figures, when there is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tls: Option<TlsFigures>,
+    /// The NVMe queue's figures, on a target.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub nvme: Option<NvmeFigures>,
 }
 
 /// A connection's figures, named as `ss -ti` names them where it has a name.
@@ -126,6 +129,19 @@ pub struct TlsFigures {
     pub key_updates: u32,
 }
 
+/// An NVMe queue's figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct NvmeFigures {
+    pub controller: u16,
+    /// 0: the admin queue.
+    pub queue: u16,
+    pub host: String,
+    pub subsystem: String,
+    pub depth: u32,
+    pub in_flight: u32,
+}
+
 impl From<&SocketInfo> for Socket {
     fn from(info: &SocketInfo) -> Self {
         Socket {
@@ -140,6 +156,7 @@ impl From<&SocketInfo> for Socket {
             },
             tcp: info.tcp.as_ref().map(TcpFigures::from),
             tls: info.tls.as_ref().map(TlsFigures::from),
+            nvme: None,
         }
     }
 }

@@ -86,6 +86,7 @@ fn sockets_print_as_ss_does() {
             rto_us: 204_000,
             ..TcpFigures::default()
         }),
+        nvme: None,
         tls: Some(TlsFigures {
             version: "TLSv1.3".into(),
             tx: "device".into(),

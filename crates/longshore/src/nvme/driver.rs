@@ -248,7 +248,7 @@ pub(super) fn choose_namespace(disk: &Disk, initiator: &Initiator) -> Result<Nam
     Ok(*namespace)
 }
 
-fn nvme_offload(offload: Offload) -> NvmeOffload {
+pub(super) fn nvme_offload(offload: Offload) -> NvmeOffload {
     let receive = matches!(offload, Offload::Rx | Offload::Both);
     NvmeOffload {
         placement: receive,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use aws_lc_rs::digest::{SHA256, digest};
 use wire::nvme::Nqn;
 
@@ -29,7 +29,7 @@ impl Identity {
             (Some(nqn), _) => nqn,
             (None, Some(line)) => Nqn::new(&line)
                 .map_err(|error| anyhow!("{HOSTNQN} has no NQN in it ({error}); give --hostnqn"))?,
-            (None, None) => made_up()?,
+            (None, None) => machine_nqn("").context("give --hostnqn")?,
         };
         // A host ID belongs to a name: one from the file would be wrong for a name that was given.
         let file = peer.hostnqn.is_none().then(|| line_of(HOSTID)).flatten();
@@ -42,11 +42,12 @@ impl Identity {
     }
 }
 
-fn made_up() -> Result<Nqn> {
-    let machine = line_of(MACHINE_ID).ok_or_else(|| {
-        anyhow!("{MACHINE_ID} is not there to make a host NQN of; give --hostnqn")
-    })?;
-    let uuid = uuid_of(format!("longshore {machine}").as_bytes());
+/// A name made of this machine's ID: the same for the same `purpose`.
+pub(super) fn machine_nqn(purpose: &str) -> Result<Nqn> {
+    let machine = line_of(MACHINE_ID)
+        .ok_or_else(|| anyhow!("{MACHINE_ID} is not there to make an NQN of"))?;
+    let what = format!("longshore {purpose} {machine}").replace("  ", " ");
+    let uuid = uuid_of(what.as_bytes());
     Ok(Nqn::new(&format!("{UUID_PREFIX}{}", show_uuid(&uuid)))?)
 }
 
@@ -57,7 +58,7 @@ fn line_of(path: &str) -> Option<String> {
 }
 
 /// A UUID made of bytes by a hash (RFC 9562 §5.8).
-fn uuid_of(bytes: &[u8]) -> [u8; 16] {
+pub(super) fn uuid_of(bytes: &[u8]) -> [u8; 16] {
     let hash = digest(&SHA256, bytes);
     let mut uuid = [0; 16];
     uuid.copy_from_slice(&hash.as_ref()[..16]);

@@ -1,4 +1,4 @@
-//! `longshore nvme`: an NVMe/TCP host on our stack.
+//! `longshore nvme`: NVMe/TCP on our stack, as a host and as a target.
 
 mod check;
 mod copy;
@@ -6,6 +6,7 @@ mod discover;
 mod driver;
 mod identity;
 mod options;
+mod target;
 
 use anyhow::Result;
 
@@ -17,6 +18,7 @@ pub use options::Command;
 /// When it can't be done: the message says why, and what can be done.
 pub fn run(command: &Command) -> Result<()> {
     match command {
+        Command::Target(options) => target::run(options),
         Command::Discover(options) => discover::run(options),
         Command::ConnectCheck(options) => check::run(options),
         Command::Read(options) => copy::read(options),

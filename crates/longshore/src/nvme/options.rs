@@ -8,11 +8,15 @@ use clap::{Args, Subcommand, ValueEnum};
 use l5p::nvme::psk::{Derivation, IdentityVersion};
 use wire::nvme::{Digests, Nqn};
 
+use super::target;
 use crate::cli::Wire;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Serve files, block devices and memory as namespaces
+    #[command(after_help = TARGET_EXAMPLES)]
+    Target(target::Target),
     /// List the subsystems that a discovery controller knows, and their namespaces
     #[command(after_help = DISCOVER_EXAMPLES)]
     Discover(Discover),
@@ -26,6 +30,8 @@ pub enum Command {
     #[command(after_help = WRITE_EXAMPLES)]
     Write(Write),
 }
+
+const TARGET_EXAMPLES: &str = target::EXAMPLES;
 
 const DISCOVER_EXAMPLES: &str = "\
 Examples:
@@ -249,7 +255,7 @@ impl Peer {
     }
 }
 
-fn nqn(text: &str) -> Result<Nqn, String> {
+pub(super) fn nqn(text: &str) -> Result<Nqn, String> {
     Nqn::new(text).map_err(|error| {
         format!("an NQN is a name as in nqn.2024-01.org.example:disk, at most 223 bytes: {error}")
     })

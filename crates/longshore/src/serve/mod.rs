@@ -204,7 +204,7 @@ fn announce(options: &Serve, tap: &str, port: u16) {
 }
 
 /// An address for the other end of the TAP: the first of the network that is not ours.
-fn neighbour_of(cidr: &Cidr) -> Cidr {
+pub(crate) fn neighbour_of(cidr: &Cidr) -> Cidr {
     let first = |base: u128, ours: u128| if base + 1 == ours { base + 2 } else { base + 1 };
     let address = match cidr.address {
         IpAddr::V4(ip) => {

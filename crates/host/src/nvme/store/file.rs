@@ -182,6 +182,23 @@ impl FileStore {
         self.info
     }
 
+    /// Looks at the file's size. Whether it has changed by whole blocks, and to what is not nothing.
+    pub(super) fn refresh(&mut self) -> bool {
+        let Ok(size) = self.file.seek(SeekFrom::End(0)) else {
+            return false;
+        };
+        let bytes = size >> self.info.block_shift << self.info.block_shift;
+        bytes > 0 && std::mem::replace(&mut self.info.bytes, bytes) != bytes
+    }
+
+    /// Makes durable what has been written.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        match self.info.read_only {
+            true => Ok(()),
+            false => self.file.sync_data(),
+        }
+    }
+
     /// The next step of a task, whose last one had this result.
     pub(super) fn step(&mut self, task: &mut Task, result: Option<i32>) -> Next {
         let operation = task.request.operation;

@@ -214,6 +214,32 @@ impl Stores {
         self.done.pop_front()
     }
 
+    /// Looks at the sizes of files; gives the stores whose own has changed.
+    pub fn refresh(&mut self) -> Vec<StoreId> {
+        let mut changed = Vec::new();
+        for (at, store) in self.stores.iter_mut().enumerate() {
+            if let Store::File(store) = store
+                && store.refresh()
+            {
+                changed.push(StoreId(at as u32));
+            }
+        }
+        changed
+    }
+
+    /// Makes durable what has been written. It waits until that is done.
+    ///
+    /// # Errors
+    /// When a file can't be made durable.
+    pub fn sync(&self) -> std::io::Result<()> {
+        for store in &self.stores {
+            if let Store::File(store) = store {
+                store.sync()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Operations that are under way.
     #[must_use]
     pub fn in_flight(&self) -> usize {

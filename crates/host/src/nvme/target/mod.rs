@@ -189,6 +189,22 @@ impl Target {
         &self.stores
     }
 
+    /// Looks whether files have changed their size, and tells hosts of it.
+    pub fn refresh(&mut self) {
+        for store in self.stores.refresh() {
+            let info = self.stores.info(store);
+            self.machine.resize(store, info.bytes >> info.block_shift);
+        }
+    }
+
+    /// Makes durable what has been written, whether or not a host asked for it. To be called at the end: it waits.
+    ///
+    /// # Errors
+    /// When a file can't be made durable.
+    pub fn sync(&self) -> std::io::Result<()> {
+        self.stores.sync()
+    }
+
     /// The machine, to be asked about, and told of namespaces that change.
     pub fn machine(&mut self) -> &mut Machine {
         &mut self.machine

@@ -309,7 +309,7 @@ impl View<'_> {
                 subtype: SubsystemType::NVM,
                 secure_channel: match portal.tls {
                     true => SecureChannel::REQUIRED,
-                    false => SecureChannel::NOT_REQUIRED,
+                    false => SecureChannel::NOT_SPECIFIED,
                 },
                 sq_flow_control_disable: true,
                 portid: portals.iter().position(|p| p == portal).unwrap_or(0) as u16 + 1,

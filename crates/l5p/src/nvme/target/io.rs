@@ -1,6 +1,8 @@
 //! I/O commands: what a store is to do for them (NVM Command Set 1.0c §3.2).
 
-use wire::nvme::command::{Blocks, DataPointer, Io, RANGE_LEN, Range, Status, SubmissionEntry};
+use wire::nvme::command::{
+    Blocks, DataPointer, Io, MAX_RANGES, RANGE_LEN, Range, Status, SubmissionEntry,
+};
 
 use super::action::{Memory, Operation};
 use super::command::StoreWork;
@@ -80,7 +82,10 @@ pub(super) fn plan(
         }
         Io::Flush => planner.work(0, Operation::Flush),
         Io::DatasetManagement { ranges, deallocate } => {
-            let len = u32::from(ranges) * RANGE_LEN as u32;
+            // Hosts may describe room for the most ranges whatever their number: Linux does.
+            let most = u32::from(MAX_RANGES) * RANGE_LEN as u32;
+            let least = u32::from(ranges) * RANGE_LEN as u32;
+            let len = entry.data.len().unwrap_or(0).clamp(least, most);
             let memory = planner.host_data(len)?;
             if !(deallocate && namespace.deallocate) {
                 // A hint. Its data is in the capsule or not asked for.

@@ -163,6 +163,24 @@ impl Target {
         Ok(())
     }
 
+    /// All namespaces on this store have so many blocks from now on; hosts that want to hear of it do.
+    pub fn resize(&mut self, store: super::config::StoreId, blocks: u64) {
+        for subsystem in 0..self.subsystems.len() {
+            let namespaces = self.subsystems[subsystem].namespaces().iter();
+            let on_it = namespaces.filter(|namespace| namespace.store == store);
+            for namespace in on_it.copied().collect::<Vec<_>>() {
+                // A size that no namespace can have changes nothing.
+                let _ = self.set_namespace(
+                    subsystem,
+                    Namespace {
+                        blocks,
+                        ..namespace
+                    },
+                );
+            }
+        }
+    }
+
     /// Takes a namespace out of the subsystem of this index. Commands that a store works on still finish.
     pub fn remove_namespace(&mut self, subsystem: usize, nsid: u32) {
         let live = self.subsystems.get_mut(subsystem);

@@ -1,0 +1,255 @@
+//! `longshore nvme target`: namespaces for hosts.
+
+mod namespaces;
+mod options;
+mod report;
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use host::nvme::store::{Method, Stores};
+use host::nvme::target::{self as glue, Options as GlueOptions};
+use l5p::nvme::psk::{Derivation, Keys};
+use l5p::nvme::target::{Config, Limits, Portal, Subsystem};
+use l5p::tls::{KeyLogSink, PskServerConfig};
+use wire::nvme::Nqn;
+
+use crate::attach::{Attached, attach};
+use crate::control;
+use crate::nvme::driver::nvme_offload;
+use crate::serve::neighbour_of;
+use crate::signals::Signals;
+
+pub use options::{EXAMPLES, Target};
+
+/// How often signals and the control socket are looked at when it never sleeps.
+const LOOK: Duration = Duration::from_millis(50);
+/// How often files are looked at whether they have grown.
+const REFRESH: Duration = Duration::from_secs(1);
+/// How long commands in flight are waited for at the end, and connections after that.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Serves until it is told to end.
+///
+/// # Errors
+/// When something is missing to begin with, or the interface goes away.
+pub fn run(options: &Target) -> Result<()> {
+    let signals = Signals::block()?;
+    let mut control = options
+        .control
+        .as_deref()
+        .map(control::Server::bind)
+        .transpose()?;
+    let mut attached = attach(&options.wire)?;
+    let method = match options.threads {
+        true => Method::Threads,
+        false => Method::Auto,
+    };
+    let mut stores = Stores::new(&attached.runtime.doorbell(), method);
+    let subsystems = namespaces::open(options, &mut stores)?;
+    let names: Vec<_> = subsystems.iter().map(|subsystem| subsystem.nqn).collect();
+    let tls = options
+        .psk
+        .as_deref()
+        .map(|path| keys(path, options, names, attached.key_log.clone()));
+    let config = config(options, subsystems);
+    announce(options, &attached.tap, &config, &stores);
+    let glue_options = GlueOptions {
+        offload: nvme_offload(options.wire.offload.into()),
+        tls: tls.transpose()?,
+        tls_offload: options.wire.offload.into(),
+        memory: options.memory,
+        map_threshold: options.map_threshold,
+    };
+    let now = Instant::now();
+    let stack = attached.runtime.stack();
+    let mut target = glue::Target::new(now, stack, config, glue_options, stores)?;
+    for cidr in &options.wire.addresses {
+        for port in std::iter::once(options.port).chain(options.discovery) {
+            let address = SocketAddr::new(cidr.address, port);
+            target
+                .listen(attached.runtime.stack(), address)
+                .with_context(|| format!("can't listen on {address}"))?;
+        }
+    }
+    serve(&mut target, &mut attached, control.as_mut(), &signals)?;
+    drain(&mut target, &mut attached)?;
+
+    drop(control);
+    attached.runtime.shutdown(Instant::now())?;
+    Ok(())
+}
+
+/// The keys of hosts, for these subsystems and for discovery.
+fn keys(
+    path: &Path,
+    options: &Target,
+    names: Vec<Nqn>,
+    key_log: Option<KeyLogSink>,
+) -> Result<Arc<PskServerConfig>> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("{} can't be read; see --psk", path.display()))?;
+    let keys = text.parse::<Keys>();
+    let keys = keys.with_context(|| format!("{} is no file of PSKs; see --psk", path.display()))?;
+    let derivation = match options.psk_compat {
+        true => Derivation::Libnvme,
+        false => Derivation::Specification,
+    };
+    let is_here = move |name: &Nqn| *name == Nqn::DISCOVERY || names.contains(name);
+    Ok(keys.into_server_config(derivation, is_here, key_log)?)
+}
+
+fn config(options: &Target, subsystems: Vec<Subsystem>) -> Config {
+    let addresses = options.wire.addresses.iter();
+    Config {
+        subsystems,
+        portals: addresses
+            .map(|cidr| Portal {
+                address: cidr.address,
+                port: options.port,
+                tls: options.psk.is_some(),
+            })
+            .collect(),
+        required_digests: options.digest.into(),
+        limits: Limits {
+            io_queues: options.queues,
+            queue_entries: options.depth,
+            connections: usize::from(options.queues + 1) * 4 + 16,
+            ..Limits::default()
+        },
+        firmware: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+fn serve(
+    target: &mut glue::Target,
+    attached: &mut Attached,
+    mut control: Option<&mut control::Server>,
+    signals: &Signals,
+) -> Result<()> {
+    let mut looked = Instant::now();
+    let mut refreshed = looked;
+    let mut slept = false;
+    loop {
+        let now = Instant::now();
+        let progress = turn(now, target, attached)?;
+        if now.duration_since(refreshed) >= REFRESH {
+            refreshed = now;
+            target.refresh();
+        }
+        if slept || now.duration_since(looked) >= LOOK {
+            looked = now;
+            if signals.received() {
+                return Ok(());
+            }
+            if let Some(control) = control.as_deref_mut() {
+                control.poll(|request| report::answer(request, target, attached));
+            }
+        }
+        slept = false;
+        if !progress {
+            let mut fds: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
+            fds.extend(control.iter().flat_map(|control| control.fds()));
+            let mut deadline = refreshed + REFRESH;
+            if let Some(earlier) = target.poll_timeout() {
+                deadline = deadline.min(earlier);
+            }
+            slept = attached.runtime.wait(now, Some(deadline), &fds)?;
+        }
+    }
+}
+
+/// Does what there is to do. Whether that was anything.
+fn turn(now: Instant, target: &mut glue::Target, attached: &mut Attached) -> Result<bool> {
+    let runtime = &mut attached.runtime;
+    let mut progress = runtime.poll(now)?;
+    while let Some(event) = runtime.stack().poll_event() {
+        progress = true;
+        target.handle_event(now, runtime.stack(), &event);
+    }
+    progress |= target.poll(now, runtime.stack());
+    Ok(progress)
+}
+
+/// Finishes what hosts wait for, closes their connections, and makes durable what was written.
+fn drain(target: &mut glue::Target, attached: &mut Attached) -> Result<()> {
+    target.close_listeners(attached.runtime.stack());
+    run_until(target, attached, |target, _| target.is_idle())?;
+    target.close_all(Instant::now(), attached.runtime.stack());
+    run_until(target, attached, |target, attached| {
+        target.is_idle() && attached.runtime.stack().sockets().next().is_none()
+    })?;
+    target
+        .sync()
+        .context("what was written last is not all durable")
+}
+
+fn run_until(
+    target: &mut glue::Target,
+    attached: &mut Attached,
+    done: impl Fn(&glue::Target, &mut Attached) -> bool,
+) -> Result<()> {
+    let end = Instant::now() + DRAIN;
+    loop {
+        let now = Instant::now();
+        let progress = turn(now, target, attached)?;
+        if done(target, attached) || now >= end {
+            return Ok(());
+        }
+        if !progress {
+            let deadline = target.poll_timeout().map_or(end, |at| at.min(end));
+            attached.runtime.wait(now, Some(deadline), &[])?;
+        }
+    }
+}
+
+/// Says what is served and where, and what is missing on the Linux side to reach it.
+fn announce(options: &Target, tap: &str, config: &Config, stores: &Stores) {
+    for subsystem in &config.subsystems {
+        println!("subsystem {}", subsystem.nqn);
+        let specs = options.namespaces.iter();
+        let mut specs = specs.filter(|spec| match spec.nqn {
+            Some(nqn) => nqn == subsystem.nqn,
+            None => options.nqn.is_none_or(|nqn| nqn == subsystem.nqn),
+        });
+        for namespace in &subsystem.namespaces {
+            let info = stores.info(namespace.store);
+            let backing = specs.next().map(|spec| spec.backing.to_string());
+            println!(
+                "  namespace {}: {}, {} blocks of {} bytes{}{}",
+                namespace.nsid,
+                backing.unwrap_or_default(),
+                namespace.blocks,
+                1u32 << namespace.block_shift,
+                if info.read_only { ", read-only" } else { "" },
+                if info.direct {
+                    ", past the page cache"
+                } else {
+                    ""
+                },
+            );
+        }
+    }
+    for cidr in &options.wire.addresses {
+        println!(
+            "listening on {}",
+            SocketAddr::new(cidr.address, options.port)
+        );
+    }
+    for cidr in &options.wire.addresses {
+        let peer = neighbour_of(cidr);
+        println!("to reach it from this machine: ip addr add {peer} dev {tap}");
+    }
+    if let (Some(cidr), Some(subsystem)) =
+        (options.wire.addresses.first(), config.subsystems.first())
+    {
+        let tls = if options.psk.is_some() { " --tls" } else { "" };
+        let address: IpAddr = cidr.address;
+        let (port, nqn) = (options.port, subsystem.nqn);
+        println!("then: nvme connect -t tcp -a {address} -s {port} -n {nqn}{tls}");
+    }
+}
