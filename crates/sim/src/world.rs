@@ -200,6 +200,12 @@ impl World {
 
     /// Lets each host and then each NIC run once. Answers whether anything moved.
     pub fn step(&mut self) -> bool {
+        let moved = self.step_hosts();
+        self.step_wires() || moved
+    }
+
+    /// Lets each host run once. Answers whether anything moved.
+    pub fn step_hosts(&mut self) -> bool {
         let mut moved = false;
         for (stack, taken) in self.stacks.iter_mut().zip(&mut self.host_cycles) {
             let start = (self.cycle_counter)();
@@ -207,10 +213,19 @@ impl World {
             *taken += (self.cycle_counter)() - start;
         }
         moved
-            | match &mut self.wires {
-                Place::Here(wires, observer) => wires.run(self.now, observer),
-                Place::OnAThread(turns) => turns.run(self.now),
-            }
+    }
+
+    /// Lets each NIC, and the link, run once. Answers whether anything moved.
+    pub fn step_wires(&mut self) -> bool {
+        match &mut self.wires {
+            Place::Here(wires, observer) => wires.run(self.now, observer),
+            Place::OnAThread(turns) => turns.run(self.now),
+        }
+    }
+
+    /// Lets time go by in which nobody does anything, as while a host is busy: what falls due meanwhile is late.
+    pub fn pass(&mut self, time: Duration) {
+        self.now += time;
     }
 
     /// Jumps to the next wake-up. `false` when nothing is to come: the world is at rest for good.

@@ -2,7 +2,9 @@
 
 mod case;
 mod clock;
+mod cycle_sum;
 mod linux;
+mod nvme;
 mod printed;
 mod rounds;
 mod row;
@@ -43,6 +45,14 @@ pub enum What {
   longshore bench tls --loss 0.05 --connections 128 --json
   sudo longshore bench tls --linux --report bench.html")]
     Tls(Settings),
+
+    /// NVMe/TCP: software, placement, digests by the NIC, and both inside TLS, in one run
+    #[command(after_help = "Examples:
+  longshore bench nvme
+  longshore bench nvme --read --io-bytes 4096
+  longshore bench nvme --read --loss 0.003 --json
+  longshore bench nvme --latency --report bench.html")]
+    Nvme(nvme::Settings),
 }
 
 /// Measures, and prints what came of it.
@@ -50,12 +60,14 @@ pub enum What {
 /// # Errors
 /// When the bytes that arrived are not those that were sent, or the report can't be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let What::Tls(settings) = &options.what;
-    let report = rounds::measure(settings)?;
-    printed::print(settings, &report)?;
-    anyhow::ensure!(
-        report.bytes_verified,
-        "bytes that arrived are not those that were sent"
-    );
+    let verified = match &options.what {
+        What::Tls(settings) => {
+            let report = rounds::measure(settings)?;
+            printed::print(settings, &report)?;
+            report.bytes_verified
+        }
+        What::Nvme(settings) => nvme::run(settings)?,
+    };
+    anyhow::ensure!(verified, "bytes that arrived are not those that were sent");
     Ok(())
 }

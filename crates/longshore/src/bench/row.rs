@@ -99,9 +99,8 @@ pub fn resyncs(counters: &nic::Counters) -> Resyncs {
     }
 }
 
-/// The row of a host: its cycles over the bytes.
-pub fn row(direction: Direction, mode: Mode, bytes: u64, node: &Node) -> Case {
-    let taken = &node.taken;
+/// Cycles of a host and of its NIC over the bytes.
+pub fn cycles_per_byte(taken: &Taken, bytes: u64) -> (HostCycles, NicCycles) {
     let per_byte = |cycles: u64| cycles as f64 / bytes as f64;
     let stack = taken.copy + taken.l5 + taken.tcp + taken.driver;
     let host = HostCycles {
@@ -117,6 +116,12 @@ pub fn row(direction: Direction, mode: Mode, bytes: u64, node: &Node) -> Case {
         receive: per_byte(taken.nic_receive),
         total: per_byte(taken.nic_transmit + taken.nic_receive),
     };
+    (host, nic)
+}
+
+/// The row of a host: its cycles over the bytes.
+pub fn row(direction: Direction, mode: Mode, bytes: u64, node: &Node) -> Case {
+    let (host, nic) = cycles_per_byte(&node.taken, bytes);
     Case {
         direction,
         mode,

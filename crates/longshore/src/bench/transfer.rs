@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use host::{Event, SocketError, SocketId, Stack, read_cycles};
 use nic::ring::RegionId;
 
-use super::clock::Undisturbed;
-use super::row::{Taken, pcie, resyncs, taken};
+use super::cycle_sum::CycleSum;
+use super::row::{Taken, pcie, resyncs};
 use super::source::Source;
 use super::world::{BenchWorld, Pair, RECEIVER, SENDER};
 use super::{Mode, PcieBytes, Records, Resyncs};
@@ -109,7 +109,7 @@ pub fn transfer(
     let before = Before::take(world, connections);
     let mut sender = Sender::new(connections, load);
     let mut receiver = Receiver::new(connections, load);
-    let mut cycles = CycleSum::start(world);
+    let mut cycles = CycleSum::start(&world.world);
     while receiver.finished < connections.pairs.len() {
         let now = world.world.now();
         let start = read_cycles();
@@ -128,53 +128,12 @@ pub fn transfer(
             "{} stalled: nothing is under way any more",
             load.mode.label()
         );
-        cycles.step(world, app);
+        cycles.step(&world.world, app);
     }
     // The last acknowledgements belong to the round.
     world.settle();
-    cycles.step(world, [0; 2]);
+    cycles.step(&world.world, [0; 2]);
     Ok(before.until_now(world, connections, cycles.sum(), receiver.verified))
-}
-
-/// Adds up the cycles of the steps in which nobody else had the processor.
-struct CycleSum {
-    undisturbed: Undisturbed,
-    before: [Taken; 2],
-    all: [Taken; 2],
-    clean: [Taken; 2],
-}
-
-impl CycleSum {
-    fn start(world: &BenchWorld) -> Self {
-        Self {
-            before: [SENDER, RECEIVER].map(|node| taken(&world.world, node)),
-            all: Default::default(),
-            clean: Default::default(),
-            undisturbed: Undisturbed::start(),
-        }
-    }
-
-    /// Ends a step, in which the applications took so many cycles.
-    fn step(&mut self, world: &BenchWorld, app: [u64; 2]) {
-        let clean = self.undisturbed.step();
-        for node in [SENDER, RECEIVER] {
-            let after = taken(&world.world, node);
-            let mut step = after.since(&self.before[node]);
-            step.host += app[node];
-            self.before[node] = after;
-            self.all[node] = self.all[node].plus(&step);
-            if clean {
-                self.clean[node] = self.clean[node].plus(&step);
-            }
-        }
-    }
-
-    fn sum(&self) -> [Taken; 2] {
-        match self.undisturbed.scale() {
-            Some(scale) => self.clean.map(|taken| taken.times(scale)),
-            None => self.all,
-        }
-    }
 }
 
 /// The sending application: writes message by message, to each connection in turn.

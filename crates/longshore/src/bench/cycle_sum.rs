@@ -1,0 +1,49 @@
+//! The cycles of both nodes of a world over many steps.
+
+use sim::World;
+
+use super::clock::Undisturbed;
+use super::row::{Taken, taken};
+
+/// Adds up the cycles of the steps in which nobody else had the processor.
+pub struct CycleSum {
+    undisturbed: Undisturbed,
+    before: [Taken; 2],
+    all: [Taken; 2],
+    clean: [Taken; 2],
+}
+
+impl CycleSum {
+    /// Begins the first step.
+    pub fn start(world: &World) -> Self {
+        Self {
+            before: [0, 1].map(|node| taken(world, node)),
+            all: Default::default(),
+            clean: Default::default(),
+            undisturbed: Undisturbed::start(),
+        }
+    }
+
+    /// Ends a step, in which what is above the stacks took so many cycles.
+    pub fn step(&mut self, world: &World, app: [u64; 2]) {
+        let clean = self.undisturbed.step();
+        for node in [0, 1] {
+            let after = taken(world, node);
+            let mut step = after.since(&self.before[node]);
+            step.host += app[node];
+            self.before[node] = after;
+            self.all[node] = self.all[node].plus(&step);
+            if clean {
+                self.clean[node] = self.clean[node].plus(&step);
+            }
+        }
+    }
+
+    /// The cycles of both nodes.
+    pub fn sum(&self) -> [Taken; 2] {
+        match self.undisturbed.scale() {
+            Some(scale) => self.clean.map(|taken| taken.times(scale)),
+            None => self.all,
+        }
+    }
+}

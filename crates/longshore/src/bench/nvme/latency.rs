@@ -1,0 +1,209 @@
+//! The latency of single reads.
+//!
+//! What is asked is what a NIC in hardware would give, on a machine that has none, and less cores than hosts and NICs. So
+//! the clock is made of two parts: while a host works, it goes on by the time that the host has really taken; the link has
+//! a rate and a delay, and the NICs keep up with it. What the software NICs take is counted apart, in `one_thread_us`.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use host::nvme::initiator::{Io as Command, Status};
+use host::read_cycles;
+use l5p::nvme::initiator::Access;
+use port::impair::Impairment;
+use sim::storage::NSID;
+
+use super::case::{Io, Latency, Mode, Stage};
+use super::load::{self, Load, Pass};
+use super::memory::{Memory, Order};
+use super::settings::{Digest, Settings};
+use super::world::{CONTROLLER, HOST, NvmeWorld};
+use crate::bench::cycles_per_second;
+
+/// Bytes of the reads.
+const SIZES: [u32; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
+/// Reads of each size in each mode, of which the first half only warms up.
+const READS: usize = 400;
+/// Reads of a mode before the next one has its turn.
+const TURN: usize = 20;
+/// Bits per second of the link.
+const RATE: u64 = 100_000_000_000;
+/// The link's delay.
+const DELAY: Duration = Duration::from_micros(1);
+/// The least that the clock moves.
+const TICK: Duration = Duration::from_nanos(100);
+
+/// Measures every stage with and without TLS, in turns.
+///
+/// # Errors
+/// When a command fails.
+pub fn measure(settings: &Settings) -> anyhow::Result<Vec<Latency>> {
+    let digest = settings.digest.unwrap_or(Digest::Data);
+    let mut latencies = Vec::new();
+    for tls in [false, true] {
+        if settings.tls && !tls {
+            continue;
+        }
+        let modes: Vec<Mode> = Mode::stages(Io::Read, digest, tls).collect();
+        for io_bytes in SIZES {
+            let settings = Settings {
+                io_bytes,
+                depth: 1,
+                ..settings.clone()
+            };
+            latencies.extend(of_size(&settings, &modes)?);
+        }
+    }
+    Ok(latencies)
+}
+
+/// What reads of one mode took.
+struct Samples {
+    latency: Histogram<u64>,
+    host: Histogram<u64>,
+    one_thread: Histogram<u64>,
+}
+
+fn of_size(settings: &Settings, modes: &[Mode]) -> anyhow::Result<Vec<Latency>> {
+    let mut world = NvmeWorld::new(settings, modes, TICK)?;
+    let stack = world.world.stack(HOST);
+    let (bytes, chunk) = (settings.working_set, settings.io_bytes);
+    let memory = Memory::new(stack, bytes, chunk, settings.seed)?;
+    let mut order = Order::new(settings.seed, memory.chunks());
+    let fill = Load {
+        pass: Pass::Write,
+        commands: u64::from(memory.chunks()),
+        depth: 1,
+    };
+    load::run(&mut world, 0, &memory, &mut order, fill)?;
+    let link = Impairment {
+        rate: Some(RATE),
+        delay: DELAY,
+        queue: 16 << 20,
+        ..Impairment::default()
+    };
+    for node in [HOST, CONTROLLER] {
+        world.world.impair(node, link);
+    }
+    let histogram = || Histogram::new(3);
+    let mut samples = Vec::new();
+    for _ in modes {
+        samples.push(Samples {
+            latency: histogram()?,
+            host: histogram()?,
+            one_thread: histogram()?,
+        });
+    }
+    for number in 0..READS / TURN {
+        for (initiator, samples) in samples.iter_mut().enumerate() {
+            for _ in 0..TURN {
+                let read = one(&mut world, initiator, &memory, &mut order)?;
+                if number >= READS / TURN / 2 {
+                    samples.latency.record(read.latency.as_nanos() as u64)?;
+                    samples.host.record(nanos(read.host))?;
+                    samples.one_thread.record(nanos(read.all))?;
+                }
+            }
+        }
+    }
+    let micros = |histogram: &Histogram<u64>, quantile: f64| {
+        histogram.value_at_quantile(quantile) as f64 / 1e3
+    };
+    let software = samples.first().map(|samples| {
+        let latency = micros(&samples.latency, 0.5);
+        (latency, micros(&samples.one_thread, 0.5))
+    });
+    let latencies = modes.iter().zip(&samples).map(|(mode, samples)| {
+        debug_assert!(modes[0].stage == Stage::Software);
+        let (median_us, one_thread_us) = (
+            micros(&samples.latency, 0.5),
+            micros(&samples.one_thread, 0.5),
+        );
+        let (software, software_one_thread) = software.unwrap_or((median_us, one_thread_us));
+        Latency {
+            mode: *mode,
+            io_bytes: settings.io_bytes,
+            median_us,
+            p99_us: micros(&samples.latency, 0.99),
+            host_us: micros(&samples.host, 0.5),
+            one_thread_us,
+            vs_software: median_us / software,
+            one_thread_vs_software: one_thread_us / software_one_thread,
+        }
+    });
+    Ok(latencies.collect())
+}
+
+/// What one read took.
+struct Read {
+    /// On the clock.
+    latency: Duration,
+    /// Cycles of the initiator's host.
+    host: u64,
+    /// Cycles of both hosts and both NICs.
+    all: u64,
+}
+
+fn one(
+    world: &mut NvmeWorld,
+    initiator: usize,
+    memory: &Memory,
+    order: &mut Order,
+) -> anyhow::Result<Read> {
+    let (chunk, slot) = order.next(false, |_| true).unwrap_or((0, 0));
+    let blocks = NvmeWorld::blocks(chunk, memory.chunk_len());
+    let io = Command::Read { blocks, fua: false };
+    let began = world.world.now();
+    let nics = nic_cycles(world);
+    let (mut host, mut controller) = (0, 0);
+    let mut submitted = false;
+    let completion = loop {
+        let start = read_cycles();
+        if !std::mem::replace(&mut submitted, true) {
+            world.initiators[initiator].submit(Access { nsid: NSID, io }, &[memory.slice(slot)])?;
+        }
+        let mut moved = world.poll_initiator(initiator);
+        let initiator_done = read_cycles();
+        let completion = world.initiators[initiator].poll_completion();
+        moved |= world.poll_controller();
+        let controller_done = read_cycles();
+        let stacks = [HOST, CONTROLLER].map(|node| world.world.cycles(node).host);
+        moved |= world.world.step_hosts();
+        let after = [HOST, CONTROLLER].map(|node| world.world.cycles(node).host);
+        if moved {
+            let one = initiator_done - start + after[HOST] - stacks[HOST];
+            let other = controller_done - initiator_done + after[CONTROLLER] - stacks[CONTROLLER];
+            host += one;
+            controller += other;
+            world.world.pass(Duration::from_nanos(nanos(one + other)));
+        }
+        if let Some(completion) = completion {
+            break completion;
+        }
+        moved |= world.world.step_wires();
+        if !moved {
+            anyhow::ensure!(world.wait(initiator), "a read is stuck");
+        }
+    };
+    anyhow::ensure!(
+        completion.status == Status::SUCCESS && memory.holds(slot, chunk),
+        "a read gave other bytes than were written, or {:?}",
+        completion.status
+    );
+    let latency = world.world.now() - began;
+    let all = host + controller + nic_cycles(world) - nics;
+    world.settle(initiator);
+    Ok(Read { latency, host, all })
+}
+
+fn nic_cycles(world: &NvmeWorld) -> u64 {
+    let of = |node| {
+        let cycles = world.world.cycles(node);
+        cycles.nic_receive + cycles.nic_transmit
+    };
+    of(HOST) + of(CONTROLLER)
+}
+
+fn nanos(cycles: u64) -> u64 {
+    (cycles as f64 / cycles_per_second() * 1e9) as u64
+}

@@ -1,0 +1,177 @@
+//! One round: commands in random order, so many at a time, and everything counted meanwhile.
+
+use host::nvme::initiator::{Blocks, Io as Command, Status};
+use host::read_cycles;
+use l5p::nvme::initiator::Access;
+use sim::storage::NSID;
+
+use super::case::{Io, Offloaded};
+use super::memory::{Memory, Order};
+use super::world::NvmeWorld;
+use crate::bench::PcieBytes;
+use crate::bench::cycle_sum::CycleSum;
+use crate::bench::row::Taken;
+
+/// What a round came to.
+#[derive(Clone, Debug)]
+pub struct Round {
+    /// Payload that went over.
+    pub bytes: u64,
+    /// Cycles of the initiator's side and of the controller's.
+    pub taken: [Taken; 2],
+    /// What the initiator's NIC moved over PCIe.
+    pub pcie: PcieBytes,
+    /// What it did for NVMe.
+    pub offloaded: Offloaded,
+    /// Payload bytes that were sent again.
+    pub retransmitted: u64,
+    /// Whether every byte was the right one.
+    pub verified: bool,
+}
+
+/// What commands do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Read chunks to slots of other numbers, and check what comes.
+    Read,
+    /// Write what chunks hold from the slots of their numbers.
+    Write,
+    /// Make chunks zeroes.
+    Clear,
+}
+
+impl Pass {
+    /// What is measured.
+    pub fn of(io: Io) -> Self {
+        match io {
+            Io::Read => Self::Read,
+            Io::Write => Self::Write,
+        }
+    }
+}
+
+/// What to do in a round.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// What commands do.
+    pub pass: Pass,
+    /// How many.
+    pub commands: u64,
+    /// How many at a time.
+    pub depth: u16,
+}
+
+/// Commands in flight: by slot, and by the initiator's index.
+struct Flight {
+    busy: Vec<bool>,
+    commands: Vec<Option<(u32, u32)>>,
+    count: usize,
+}
+
+impl Flight {
+    fn new(chunks: u32) -> Self {
+        Self {
+            busy: vec![false; chunks as usize],
+            commands: Vec::new(),
+            count: 0,
+        }
+    }
+
+    fn add(&mut self, index: usize, chunk: u32, slot: u32) {
+        if self.commands.len() <= index {
+            self.commands.resize(index + 1, None);
+        }
+        self.commands[index] = Some((chunk, slot));
+        self.busy[slot as usize] = true;
+        self.count += 1;
+    }
+
+    fn remove(&mut self, index: usize) -> Option<(u32, u32)> {
+        let (chunk, slot) = self.commands.get_mut(index)?.take()?;
+        self.busy[slot as usize] = false;
+        self.count -= 1;
+        Some((chunk, slot))
+    }
+}
+
+/// Runs commands through one of the initiators.
+///
+/// # Errors
+/// When a command fails, or nothing moves any more.
+pub fn run(
+    world: &mut NvmeWorld,
+    initiator: usize,
+    memory: &Memory,
+    order: &mut Order,
+    load: Load,
+) -> anyhow::Result<Round> {
+    let before = world.counted();
+    let mut cycles = CycleSum::start(&world.world);
+    let mut flight = Flight::new(memory.chunks());
+    let (mut submitted, mut completed, mut verified) = (0, 0, true);
+    while completed < load.commands {
+        let start = read_cycles();
+        let mut aside = 0;
+        world.poll_initiator(initiator);
+        while let Some(completion) = world.initiators[initiator].poll_completion() {
+            let (chunk, slot) = flight
+                .remove(completion.id.index())
+                .ok_or_else(|| anyhow::anyhow!("a command has ended that was none"))?;
+            anyhow::ensure!(
+                completion.status == Status::SUCCESS,
+                "a command failed: {:?}",
+                completion.status
+            );
+            completed += 1;
+            if load.pass == Pass::Read {
+                let checked = read_cycles();
+                verified &= memory.holds(slot, chunk);
+                aside += read_cycles() - checked;
+            }
+        }
+        while submitted < load.commands && flight.count < usize::from(load.depth) {
+            let own = load.pass != Pass::Read;
+            let next = order.next(own, |slot| !flight.busy[slot as usize]);
+            let Some((chunk, slot)) = next else {
+                break;
+            };
+            let blocks = NvmeWorld::blocks(chunk, memory.chunk_len());
+            let io = command(load.pass, blocks);
+            let access = Access { nsid: NSID, io };
+            let id = world.initiators[initiator].submit(access, &[memory.slice(slot)])?;
+            flight.add(id.index(), chunk, slot);
+            submitted += 1;
+        }
+        // What was submitted goes out before the stack has its turn.
+        world.poll_initiator(initiator);
+        let app = read_cycles() - start - aside;
+        let controller = read_cycles();
+        world.poll_controller();
+        let controller = read_cycles() - controller;
+        anyhow::ensure!(world.step(initiator), "nothing is under way any more");
+        cycles.step(&world.world, [app, controller]);
+    }
+    world.settle(initiator);
+    cycles.step(&world.world, [0; 2]);
+    let after = world.counted();
+    Ok(Round {
+        bytes: load.commands * u64::from(memory.chunk_len()),
+        taken: cycles.sum(),
+        pcie: after.pcie.since(&before.pcie),
+        offloaded: after.offloaded.since(&before.offloaded),
+        retransmitted: after.retransmitted - before.retransmitted,
+        verified,
+    })
+}
+
+fn command(pass: Pass, blocks: Blocks) -> Command {
+    match pass {
+        Pass::Read => Command::Read { blocks, fua: false },
+        Pass::Write => Command::Write { blocks, fua: false },
+        Pass::Clear => Command::WriteZeroes {
+            blocks,
+            fua: false,
+            deallocate: false,
+        },
+    }
+}

@@ -1,0 +1,82 @@
+use super::case::{Io, Stage};
+use super::rounds::measure;
+use super::settings::Digest;
+use super::*;
+use crate::bench::Layout;
+
+fn settings() -> Settings {
+    Settings {
+        io_bytes: 65_536,
+        depth: 8,
+        read: false,
+        write: false,
+        digest: None,
+        tls: false,
+        loss: 0.0,
+        reorder: 0.0,
+        latency: false,
+        bytes: 2 << 20,
+        working_set: 2 << 20,
+        seed: 3,
+        rounds: 1,
+        layout: Layout::OneThread,
+        json: true,
+        report: None,
+    }
+}
+
+#[test]
+fn every_mode_has_a_row_and_every_byte_is_verified() {
+    let report = measure(&settings()).expect("the benchmark runs");
+    assert!(report.bytes_verified);
+    let stages = |io, digest, tls| -> Vec<Stage> {
+        let cases = report.cases.iter().map(|case| case.mode);
+        cases
+            .filter(|mode| mode.io == io && mode.digest == digest && mode.tls == tls)
+            .map(|mode| mode.stage)
+            .collect()
+    };
+    use Stage::{Copy, Crc, Software, Tls};
+    assert_eq!(stages(Io::Read, Digest::None, false), [Software, Copy]);
+    assert_eq!(stages(Io::Read, Digest::Data, false), [Software, Copy, Crc]);
+    assert_eq!(stages(Io::Write, Digest::Data, false), [Software, Crc]);
+    assert_eq!(
+        stages(Io::Read, Digest::Data, true),
+        [Software, Tls, Copy, Crc]
+    );
+    assert_eq!(stages(Io::Write, Digest::Data, true), [Software, Tls, Crc]);
+    for case in &report.cases {
+        assert!(case.gbit_per_host_core > 0.0, "{case:?}");
+        assert_eq!(case.bytes, 2 << 20);
+    }
+    let ratios = report.ratios;
+    for ratio in [
+        ratios.read_ddp_vs_software,
+        ratios.read_ddp_crc_vs_software,
+        ratios.write_crc_vs_software,
+        ratios.nvme_tls_vs_software,
+    ] {
+        assert!(ratio.is_some_and(|ratio| ratio > 0.0), "{ratios:?}");
+    }
+}
+
+#[test]
+fn the_settings_choose_the_modes() {
+    let chosen = |settings: &Settings| case::Mode::of(settings);
+    let reads = Settings {
+        read: true,
+        digest: Some(Digest::None),
+        ..settings()
+    };
+    assert_eq!(chosen(&reads).len(), 2 + 3);
+    let in_tls = Settings {
+        write: true,
+        tls: true,
+        ..settings()
+    };
+    assert!(
+        chosen(&in_tls)
+            .iter()
+            .all(|mode| mode.tls && mode.io == Io::Write)
+    );
+}
