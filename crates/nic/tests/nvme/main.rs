@@ -9,7 +9,7 @@ mod stream;
 use std::time::Instant;
 
 use l5p::nvme::Parameters;
-use l5p::tls::CryptoInfo;
+use l5p::tls::{Algorithm, CryptoInfo, Version};
 use nic::WireCapabilities;
 use proptest::prelude::*;
 use wire::ethernet::MacAddr;
@@ -73,6 +73,30 @@ fn parameters() -> impl Strategy<Value = Parameters> {
             commands: 16,
         },
     )
+}
+
+fn crypto(suite: usize) -> CryptoInfo {
+    let (version, algorithm) = [
+        (Version::Tls13, Algorithm::Aes128Gcm),
+        (Version::Tls13, Algorithm::Aes256Gcm),
+        (Version::Tls13, Algorithm::ChaCha20Poly1305),
+    ][suite];
+    CryptoInfo {
+        version,
+        algorithm,
+        key: [3; 32],
+        iv: [4; 12],
+        sequence: 0,
+    }
+}
+
+fn tls() -> impl Strategy<Value = (CryptoInfo, Vec<usize>)> {
+    let size = prop_oneof![1usize..100, 1000usize..5000, Just(16_384)];
+    (0usize..3, prop::collection::vec(size, 1..6))
+        .prop_filter("records enough for few slices", |(_, sizes)| {
+            sizes.iter().sum::<usize>() / sizes.len() >= 1500
+        })
+        .prop_map(|(suite, sizes)| (crypto(suite), sizes))
 }
 
 fn batches() -> impl Strategy<Value = Vec<Batch>> {
@@ -151,6 +175,15 @@ proptest! {
     ) {
         case.run(&actions, &fates);
     }
+
+    #[test]
+    fn pdus_in_tls_arrive_as_they_were_sent(
+        case in case(tls().prop_map(Some)),
+        actions in actions(),
+        fates in fates(false),
+    ) {
+        case.run(&actions, &fates);
+    }
 }
 
 /// Reads of 64 KiB in PDUs of 16 KiB, all of them mapped.
@@ -198,6 +231,19 @@ fn in_sequence_everything_is_placed_and_vouched_for() {
     let sent = link.sender.counters();
     assert_eq!(sent.tx_nvmeotcp_digest_bytes, link.stream.len().into());
     assert_eq!(sent.tx_nvmeotcp_ooo, 0);
+}
+
+#[test]
+fn in_sequence_everything_inside_of_tls_is_placed_and_vouched_for() {
+    let case = Case {
+        tls: Some((crypto(0), vec![16_384, 3000])),
+        ..large_reads()
+    };
+    let link = case.run(&[], &[]);
+    assert_eq!(shares(&link), (1.0, 1.0));
+    let sent = link.sender.counters();
+    assert_eq!(sent.tx_nvmeotcp_digest_bytes, link.stream.len().into());
+    assert_eq!(sent.tx_tls_encrypted_bytes, link.stream.len().into());
 }
 
 #[test]
