@@ -139,7 +139,10 @@ impl Stack {
     /// When to poll again, if the NIC has nothing new before. A time in the past says: at once.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let core = &self.core;
-        let has_work = !core.ready.is_empty() || core.unsent.is_some() || core.driver.is_blocked();
+        let has_work = !core.ready.is_empty()
+            || core.unsent.is_some()
+            || core.driver.is_blocked()
+            || core.driver.is_settling();
         [
             core.timers.next(),
             core.neighbours.poll_timeout(),
@@ -254,8 +257,7 @@ impl Stack {
     fn receive(&mut self, now: Instant) -> bool {
         for taken in 0..RECEIVE_BUDGET {
             let Some(received) = self.core.driver.poll_receive(&mut self.core.counters) else {
-                self.core.driver.settle();
-                return taken > 0;
+                return self.core.driver.settle() || taken > 0;
             };
             self.take_in(now, received);
         }

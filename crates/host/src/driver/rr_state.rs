@@ -96,12 +96,21 @@ impl Driver {
         self.command(Command::Unhold(slices.into()));
     }
 
-    /// To be called after packets were taken in: finds out how far the NIC's work is settled.
+    /// To be called after packets were taken in: finds out how far the NIC's work is settled. Answers whether that is further than
+    /// before.
     #[inline]
-    pub fn settle(&mut self) {
-        if self.settling.settled < self.settling.wanted {
+    pub fn settle(&mut self) -> bool {
+        let before = self.settling.settled;
+        if self.is_settling() {
             self.settle_wanted();
         }
+        self.settling.settled != before
+    }
+
+    /// Whether somebody waits for the NIC's work to be settled.
+    #[inline]
+    pub fn is_settling(&self) -> bool {
+        self.settling.settled < self.settling.wanted
     }
 
     fn settle_wanted(&mut self) {

@@ -39,6 +39,8 @@ pub struct RoundPlan {
     pub others: u8,
     /// The data is full of headers.
     pub is_planted: bool,
+    /// The parts of each transfer ascend.
+    pub is_ascending: bool,
 }
 
 pub fn rounds() -> impl Strategy<Value = Vec<RoundPlan>> {
@@ -47,11 +49,14 @@ pub fn rounds() -> impl Strategy<Value = Vec<RoundPlan>> {
 
 fn round() -> impl Strategy<Value = RoundPlan> {
     let transfers = prop::collection::vec(transfer(), 1..5);
-    (transfers, 0..6u8, any::<bool>()).prop_map(|(transfers, others, is_planted)| RoundPlan {
-        transfers,
-        others,
-        is_planted,
-    })
+    (transfers, 0..6u8, any::<[bool; 2]>()).prop_map(
+        |(transfers, others, [is_planted, is_ascending])| RoundPlan {
+            transfers,
+            others,
+            is_planted,
+            is_ascending,
+        },
+    )
 }
 
 fn transfer() -> impl Strategy<Value = Transfer> {
@@ -132,6 +137,15 @@ impl Message {
         }
     }
 
+    /// The tag that its data belongs to, and where.
+    pub fn place(&self) -> Option<(u16, u32)> {
+        match &self.pdu {
+            Pdu::C2HData(data) => Some((data.cccid, data.data_offset)),
+            Pdu::H2CData(data) => Some((data.ttag, data.data_offset)),
+            _ => None,
+        }
+    }
+
     /// What the receiver is told of it.
     pub fn told(&self, parameters: &Parameters, to: &mut Vec<Told>) {
         to.push(Told::Header(self.pdu));
@@ -188,7 +202,26 @@ impl Round {
             round.messages.push(other(parameters.sender, &mut rng));
         }
         round.messages.shuffle(&mut rng);
+        if plan.is_ascending {
+            round.sort_transfers();
+        }
         round
+    }
+
+    /// Brings the parts of each transfer into order, and leaves the turns of the transfers as they are.
+    fn sort_transfers(&mut self) {
+        for buffer in &self.buffers {
+            let is_of =
+                |message: &&Message| message.place().is_some_and(|(tag, _)| tag == buffer.tag);
+            let mut parts: Vec<Message> = self.messages.iter().filter(is_of).cloned().collect();
+            parts.sort_by_key(Message::place);
+            let mut parts = parts.into_iter();
+            for message in &mut self.messages {
+                if is_of(&&*message) {
+                    *message = parts.next().expect("as many as before");
+                }
+            }
+        }
     }
 
     /// Cuts data into PDUs.
