@@ -223,7 +223,7 @@ mod tests {
         let slice = pool.slice(run, 4000, 6000);
         assert_eq!(
             (slice.region, slice.offset % PAGE, slice.len),
-            (RegionId(3), 100 + 4000, 6000)
+            (RegionId(3), (100 + 4000) % PAGE, 6000)
         );
         pool.sent(run, 6000);
         pool.sent(run, 100);
