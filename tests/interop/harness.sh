@@ -91,10 +91,11 @@ our_addresses=(--tap "$tap" --ip "$ours4/24" --ip "$ours6/64")
 # ---- a guest with a Linux kernel of its own is .3, on a bridge with the TAP ----------------------------------
 guest_tap=gt0 guest4=10.77.0.3
 
-# Skips the whole script unless a guest can be had; its images are there already (`run` has prepared them).
+# needs_guest [IMAGE]: skips the whole script unless such a guest can be had. `run` has prepared its image.
 needs_guest() {
-    if [[ -n ${LONGSHORE_GUEST_LACKS:-} ]]; then
-        skip "$(basename "$0" .sh)" "no guest kernel: $LONGSHORE_GUEST_LACKS"
+    local lacks=LONGSHORE_GUEST_LACKS_${1:-stock}
+    if [[ -n ${!lacks:-} ]]; then
+        skip "$(basename "$0" .sh)" "no guest kernel: ${!lacks}"
         exit
     fi
 }

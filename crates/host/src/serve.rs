@@ -128,13 +128,8 @@ impl Stack {
         socket.tcp.consumed(now, consumed);
         match progress {
             Progress::Waiting if socket.peer_fin && socket.ended.is_none() => {
-                self.fail(
-                    now,
-                    id,
-                    CloseReason::Handshake(
-                        "the peer closed before the TLS handshake was complete".into(),
-                    ),
-                );
+                let reason = handshaking.closed_by_peer();
+                self.fail(now, id, reason);
             }
             Progress::Waiting => {}
             Progress::NoMemory => core.starve(id, socket),

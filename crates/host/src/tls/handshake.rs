@@ -79,6 +79,11 @@ impl Handshaking {
         }
     }
 
+    /// Why there will be no session when the peer has closed its side by now.
+    pub fn closed_by_peer(&self) -> CloseReason {
+        reason(&self.handshake.closed_by_peer())
+    }
+
     /// The keys, after [`Progress::Done`].
     pub fn finish(self, out: &mut Outgoing<'_>) -> Result<Established, CloseReason> {
         let mut established = self

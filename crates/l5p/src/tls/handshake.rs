@@ -30,6 +30,11 @@ pub enum HandshakeError {
     /// The peer closed the connection.
     #[error("the peer closed the connection before the TLS handshake was complete")]
     Closed,
+    /// The peer closed the connection after we had offered a pre-shared key; some do so instead of sending an alert.
+    #[error(
+        "the peer closed the connection before the TLS handshake was complete; perhaps it does not know PSK identity `{0}`"
+    )]
+    ClosedOnPsk(String),
     /// The bytes are no TLS.
     #[error("the peer does not speak TLS here: a record of {0} bytes was announced")]
     NotTls(usize),
@@ -147,6 +152,14 @@ impl Handshake {
         match &mut self.0 {
             By::Certificate(handshake) => handshake.poll_output(),
             By::Psk(handshake) => handshake.poll_output(),
+        }
+    }
+
+    /// What it means that the peer has closed the connection by now.
+    pub fn closed_by_peer(&self) -> HandshakeError {
+        match &self.0 {
+            By::Certificate(_) => HandshakeError::Closed,
+            By::Psk(handshake) => handshake.closed_by_peer(),
         }
     }
 

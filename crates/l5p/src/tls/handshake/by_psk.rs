@@ -79,6 +79,13 @@ impl ByPsk {
         (!self.outgoing.is_empty()).then(|| std::mem::take(&mut self.outgoing))
     }
 
+    pub fn closed_by_peer(&self) -> HandshakeError {
+        match self.connection.offered() {
+            Some(identity) => HandshakeError::ClosedOnPsk(identity),
+            None => HandshakeError::Closed,
+        }
+    }
+
     pub fn is_done(&self) -> bool {
         self.done
     }

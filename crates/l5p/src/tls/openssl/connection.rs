@@ -232,6 +232,14 @@ impl Connection {
         psk.as_ref().map(|psk| psk.identity().to_vec())
     }
 
+    /// The identity that a client offers, for a message.
+    pub fn offered(&self) -> Option<String> {
+        let psk = self.state().psk.borrow();
+        psk.as_ref()
+            .filter(|_| self.is_client())
+            .map(|psk| printable(psk.identity()))
+    }
+
     /// The traffic secrets that the key log gave.
     pub fn take_secrets(&self) -> Secrets {
         self.state().secrets.take()
