@@ -1,7 +1,7 @@
 # Linux's initiator, in a guest with a kernel of its own, with our target: a file and memory, digests, a bad wire.
 . "$(dirname "$0")/harness.sh"
 needs_guest
-needs mkfs.ext4 e2fsck truncate
+needs truncate
 
 nqn=nqn.2024-01.org.example:longshore
 
@@ -63,7 +63,6 @@ check() {
     local target=$started
     eventually 10 grep -q '^listening' "$scratch/target.log"
     "$(dirname "$0")/guest.sh" run "$scratch/script" --tap "$guest_tap" --ip "$guest4/24" --time 240 \
-        --bin "$(command -v mkfs.ext4)" --bin "$(command -v e2fsck)" \
         --set TARGET="$ours4" --set NQN="$nqn" --set DIGESTS="$digests" --set SIZE="$size" >"$scratch/guest.log" 2>&1
     "$LONGSHORE" stat "$scratch/control" >"$scratch/stat.log" 2>&1
     stop "$target"
