@@ -23,6 +23,8 @@ Examples:
   longshore demo
   longshore serve --tap ls0 --ip 10.9.0.2/24 --root /srv/files
   longshore get https://10.9.0.1/file --tap ls0 --ip 10.9.0.2/24 --insecure -o file
+  longshore nvme attach 10.9.0.1 --nqn nqn.2024-01.org.example:disk --nbd /tmp/disk.sock \
+            --tap ls0 --ip 10.9.0.2/24
   longshore bench tls --loss 0.01 --json
 
 RUST_LOG=debug shows what happens inside.";
@@ -44,7 +46,7 @@ pub enum Command {
     /// Show the sockets of a running server, as `ss -ti` does
     #[command(after_help = "Example:\n  longshore ss /run/longshore.sock --json")]
     Ss(Ss),
-    /// NVMe/TCP: serve namespaces; discover, check, read and write those of a target
+    /// NVMe/TCP: serve namespaces; discover, check, read, write and attach those of a target
     Nvme {
         /// What to do.
         #[command(subcommand)]

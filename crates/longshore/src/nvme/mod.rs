@@ -1,10 +1,12 @@
 //! `longshore nvme`: NVMe/TCP on our stack, as a host and as a target.
 
+mod attach;
 mod check;
 mod copy;
 mod discover;
 mod driver;
 mod identity;
+mod nbd;
 mod options;
 mod target;
 
@@ -23,5 +25,6 @@ pub fn run(command: &Command) -> Result<()> {
         Command::ConnectCheck(options) => check::run(options),
         Command::Read(options) => copy::read(options),
         Command::Write(options) => copy::write(options),
+        Command::Attach(options) => attach::run(options),
     }
 }

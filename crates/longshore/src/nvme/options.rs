@@ -29,6 +29,9 @@ pub enum Command {
     /// Copy a file to a namespace
     #[command(after_help = WRITE_EXAMPLES)]
     Write(Write),
+    /// Make a namespace an NBD export on a Unix socket, for qemu-img, nbdcopy, fio and the like
+    #[command(after_help = ATTACH_EXAMPLES)]
+    Attach(Attach),
 }
 
 const TARGET_EXAMPLES: &str = target::EXAMPLES;
@@ -57,6 +60,15 @@ const WRITE_EXAMPLES: &str = "\
 Examples:
   sudo longshore nvme write 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
        --tap ls0 --ip 10.9.0.2/24 -i disk.img --verify";
+
+const ATTACH_EXAMPLES: &str = "\
+Examples:
+  sudo longshore nvme attach 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
+       --tap ls0 --ip 10.9.0.2/24 --nbd /tmp/disk.sock &
+  qemu-img info nbd+unix:///?socket=/tmp/disk.sock
+  nbdcopy nbd+unix:///?socket=/tmp/disk.sock disk.img
+  fio --name=verify --ioengine=nbd --uri=nbd+unix:///?socket=/tmp/disk.sock \\
+      --rw=randwrite --bs=64k --size=64m --iodepth=32 --verify=crc32c";
 
 /// How to reach a controller; the same for all commands.
 #[derive(Clone, Debug, Args)]
@@ -185,6 +197,23 @@ pub struct Write {
     /// No progress bar
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// `longshore nvme attach`.
+#[derive(Clone, Debug, Args)]
+pub struct Attach {
+    /// What to attach.
+    #[command(flatten)]
+    pub disk: Disk,
+    /// Unix socket to serve the NBD export on
+    #[arg(long, value_name = "SOCKET")]
+    pub nbd: PathBuf,
+    /// Refuse writes
+    #[arg(long)]
+    pub read_only: bool,
+    /// Answer `longshore stat` and `longshore ss` at this path
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
 }
 
 /// The value of `--digest`.

@@ -1,0 +1,429 @@
+//! The listening socket, the clients, and their requests.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use host::memory::Block;
+use host::nvme::initiator::{Completion, Initiator, SubmitError};
+use host::{SocketError, Stack};
+use rustix::event::{Timespec, epoll};
+
+use super::client::{Brought, Client};
+use super::export::Export;
+use super::job::{Job, is_passing};
+use super::memory::Memory;
+use super::protocol::{Errno, Kind, ReplyHead, Request};
+
+/// The server could not be made, or can't go on.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::nvme) enum ServerError {
+    #[error("{0} is the socket of a running server; give --nbd another path")]
+    InUse(PathBuf),
+    #[error("{0} exists and is no socket; give --nbd another path")]
+    NotASocket(PathBuf),
+    #[error("the NBD socket {0} could not be made: {1}; give --nbd a path that you may write")]
+    Bind(PathBuf, io::Error),
+    #[error("no memory for the data of requests: {0}")]
+    Memory(#[from] SocketError),
+    #[error("the NBD sockets can't be waited for: {0}")]
+    System(#[from] rustix::io::Errno),
+}
+
+/// Clients at most.
+const MOST_CLIENTS: usize = 64;
+/// Requests under way of one client at most.
+const MOST_REQUESTS: usize = 512;
+/// epoll's name for the listener.
+const LISTENER: u64 = u64::MAX;
+
+/// An export that is served.
+#[derive(Debug)]
+pub(in crate::nvme) struct Server {
+    listener: UnixListener,
+    path: PathBuf,
+    epoll: OwnedFd,
+    export: Export,
+    memory: Memory,
+    /// A block of zeroes, for controllers that don't make any.
+    zeroes: Block,
+    clients: Vec<Slot>,
+    jobs: Vec<Option<Job>>,
+    free_jobs: Vec<usize>,
+    /// Jobs of which commands are still to be submitted.
+    backlog: VecDeque<usize>,
+    /// The job of a command, by the command's place.
+    commands: Vec<Option<usize>>,
+    /// Somebody waits for memory.
+    starved: bool,
+    accepts: bool,
+}
+
+/// A place for a client.
+#[derive(Debug, Default)]
+struct Slot {
+    client: Option<Client>,
+    /// Counts the clients that were here.
+    generation: u64,
+}
+
+impl Server {
+    /// Listens at `path`, for this user only. A socket that a dead server left there is replaced.
+    pub(in crate::nvme) fn bind(
+        path: &Path,
+        export: Export,
+        stack: &mut Stack,
+    ) -> Result<Server, ServerError> {
+        let listener = listen(path)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = epoll::EventData::new_u64(LISTENER);
+        epoll::add(&epoll, &listener, data, epoll::EventFlags::IN)?;
+        let memory = Memory::new(stack, export.most_data)?;
+        let mut zeroes = Vec::new();
+        // Registered memory is zeroed when it is made, and this block is only ever read.
+        memory.take(export.most_data, &mut zeroes);
+        let (zeroes, _) = zeroes.pop().expect("nothing else was taken yet");
+        Ok(Server {
+            listener,
+            path: path.to_path_buf(),
+            epoll,
+            export,
+            memory,
+            zeroes,
+            clients: Vec::new(),
+            jobs: Vec::new(),
+            free_jobs: Vec::new(),
+            backlog: VecDeque::new(),
+            commands: Vec::new(),
+            starved: false,
+            accepts: true,
+        })
+    }
+
+    /// What to wait on for reading.
+    pub(in crate::nvme) fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// Whether requests are under way.
+    pub(in crate::nvme) fn is_busy(&self) -> bool {
+        self.jobs.len() > self.free_jobs.len() || {
+            let mut clients = self.clients.iter().flat_map(|slot| &slot.client);
+            clients.any(Client::has_output)
+        }
+    }
+
+    /// Takes no more requests.
+    pub(in crate::nvme) fn leave(&mut self) {
+        self.accepts = false;
+        for at in 0..self.clients.len() {
+            if let Some(client) = &mut self.clients[at].client {
+                client.is_leaving = true;
+            }
+            self.look_after(at);
+        }
+    }
+
+    /// Serves whoever is ready. Whether anything was done.
+    pub(in crate::nvme) fn poll(&mut self, initiator: &mut Initiator) -> Result<bool, ServerError> {
+        let mut progress = false;
+        let mut events = [epoll::Event {
+            flags: epoll::EventFlags::empty(),
+            data: epoll::EventData::new_u64(0),
+        }; 64];
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let count = match epoll::wait(&self.epoll, &mut events[..], Some(&at_once)) {
+            Err(rustix::io::Errno::INTR) => 0,
+            other => other?,
+        };
+        for event in &events[..count] {
+            progress = true;
+            match event.data.u64() {
+                LISTENER => self.accept(),
+                at => self.serve(at as usize),
+            }
+        }
+        if std::mem::take(&mut self.starved) {
+            for at in 0..self.clients.len() {
+                self.serve(at);
+            }
+        }
+        progress |= self.submit(initiator);
+        Ok(progress)
+    }
+
+    /// A command is complete.
+    pub(in crate::nvme) fn complete(&mut self, done: &Completion) {
+        let place = self.commands.get_mut(done.id.index());
+        let Some(at) = place.and_then(Option::take) else {
+            return;
+        };
+        if let Some(job) = &mut self.jobs[at] {
+            job.complete(done.status);
+            match job.is_done() {
+                true => self.finish(at),
+                // A flush may be next.
+                false if !job.is_asked() => self.backlog.push_back(at),
+                false => {}
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let free = self.clients.iter().position(|slot| slot.client.is_none());
+            let at = free.unwrap_or(self.clients.len());
+            if !self.accepts || at == MOST_CLIENTS || stream.set_nonblocking(true).is_err() {
+                tracing::warn!("a client was turned away");
+                continue;
+            }
+            if at == self.clients.len() {
+                self.clients.push(Slot::default());
+            }
+            let data = epoll::EventData::new_u64(at as u64);
+            if epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN).is_err() {
+                continue;
+            }
+            let slot = &mut self.clients[at];
+            slot.generation += 1;
+            slot.client = Some(Client::new(stream));
+            self.serve(at);
+        }
+    }
+
+    /// Takes in what a client brings, and sends what it is to get.
+    fn serve(&mut self, at: usize) {
+        let waiting = match self
+            .clients
+            .get_mut(at)
+            .and_then(|slot| slot.client.as_mut())
+        {
+            None => return,
+            Some(client) => client.waiting.take(),
+        };
+        if let Some(request) = waiting {
+            self.take_request(at, request);
+        }
+        while let Some(client) = &mut self.clients[at].client
+            && client.takes_requests()
+        {
+            match client.poll(&self.export) {
+                Ok(Brought::Nothing) => break,
+                Ok(Brought::Request(request)) => self.take_request(at, request),
+                Ok(Brought::Write(request, blocks)) => self.begin(at, request, blocks),
+                Ok(Brought::Refused(request, error)) => {
+                    client.reply_to(&request, Err(error), Vec::new());
+                }
+                Ok(Brought::End) => client.is_leaving = true,
+                Err(error) => {
+                    tracing::info!(%error, "a client is let go");
+                    return self.drop_client(at);
+                }
+            }
+        }
+        self.look_after(at);
+    }
+
+    /// Sends, and tells epoll what to look for; lets a client go that has nothing more to get.
+    fn look_after(&mut self, at: usize) {
+        let Some(client) = self
+            .clients
+            .get_mut(at)
+            .and_then(|slot| slot.client.as_mut())
+        else {
+            return;
+        };
+        let is_through = client.is_leaving && client.in_flight == 0;
+        if client.flush().is_err() || (is_through && !client.has_output()) {
+            return self.drop_client(at);
+        }
+        let interest = (client.takes_requests(), client.has_output());
+        if interest != client.interest {
+            let mut flags = epoll::EventFlags::empty();
+            flags.set(epoll::EventFlags::IN, interest.0);
+            flags.set(epoll::EventFlags::OUT, interest.1);
+            let data = epoll::EventData::new_u64(at as u64);
+            if epoll::modify(&self.epoll, &client.stream, data, flags).is_err() {
+                return self.drop_client(at);
+            }
+            client.interest = interest;
+        }
+    }
+
+    fn take_request(&mut self, at: usize, request: Request) {
+        let slot = &mut self.clients[at];
+        let Some(client) = &mut slot.client else {
+            return;
+        };
+        if request.kind == Kind::Disconnect {
+            client.is_leaving = true;
+            return;
+        }
+        let mut blocks = Vec::new();
+        if let Err(error) = self.export.check(&request) {
+            match request.payload_len() {
+                0 => client.reply_to(&request, Err(error), Vec::new()),
+                _ => client.refuse(request, error),
+            }
+            return;
+        }
+        if !self
+            .memory
+            .take(Job::memory_len(&request, &self.export), &mut blocks)
+        {
+            client.waiting = Some(request);
+            self.starved = true;
+            return;
+        }
+        match request.kind {
+            Kind::Write => client.receive_into(request, blocks),
+            _ => self.begin(at, request, blocks),
+        }
+    }
+
+    /// Begins to carry out a request.
+    fn begin(&mut self, at: usize, request: Request, blocks: Vec<(Block, u32)>) {
+        let slot = &mut self.clients[at];
+        let Some(client) = &mut slot.client else {
+            return;
+        };
+        client.in_flight += 1;
+        let job = Job::new((at, slot.generation), request, blocks, &self.export);
+        let place = match self.free_jobs.pop() {
+            Some(place) => {
+                self.jobs[place] = Some(job);
+                place
+            }
+            None => {
+                self.jobs.push(Some(job));
+                self.jobs.len() - 1
+            }
+        };
+        self.backlog.push_back(place);
+    }
+
+    /// Submits what there is room for.
+    fn submit(&mut self, initiator: &mut Initiator) -> bool {
+        let mut progress = false;
+        while let Some(&at) = self.backlog.front() {
+            let Some(job) = &mut self.jobs[at] else {
+                self.backlog.pop_front();
+                continue;
+            };
+            if job.is_asked() {
+                self.backlog.pop_front();
+                if job.is_done() {
+                    progress = true;
+                    self.finish(at);
+                }
+                continue;
+            }
+            match job.submit(initiator, &self.export, &self.zeroes) {
+                Ok(Some(id)) => {
+                    progress = true;
+                    if self.commands.len() <= id.index() {
+                        self.commands.resize(id.index() + 1, None);
+                    }
+                    self.commands[id.index()] = Some(at);
+                }
+                // Its flush comes after all else, of which a completion tells.
+                Ok(None) => {
+                    self.backlog.pop_front();
+                }
+                Err(error) if is_passing(&error) => return progress,
+                Err(error) => job.error = Some(refused(&error)),
+            }
+        }
+        progress
+    }
+
+    /// A job is done: the client is told.
+    fn finish(&mut self, at: usize) {
+        let Some(job) = self.jobs[at].take() else {
+            return;
+        };
+        self.free_jobs.push(at);
+        self.starved = true;
+        let (place, generation) = job.client;
+        let slot = &mut self.clients[place];
+        let Some(client) = slot
+            .client
+            .as_mut()
+            .filter(|_| slot.generation == generation)
+        else {
+            return;
+        };
+        client.in_flight -= 1;
+        let result = job.error.map_or(Ok(()), Err);
+        let blocks = match (job.request.kind, result) {
+            (Kind::Read, Ok(())) => job.blocks,
+            _ => Vec::new(),
+        };
+        client.reply_to(&job.request, result, blocks);
+        self.look_after(place);
+    }
+
+    fn drop_client(&mut self, at: usize) {
+        if let Some(client) = self.clients[at].client.take() {
+            // Closing the socket takes it out of epoll.
+            drop(client);
+            self.starved = true;
+        }
+    }
+}
+
+impl Client {
+    /// Whether more requests are read.
+    fn takes_requests(&self) -> bool {
+        !self.is_leaving && self.waiting.is_none() && self.in_flight < MOST_REQUESTS
+    }
+
+    fn reply_to(
+        &mut self,
+        request: &Request,
+        result: Result<(), Errno>,
+        blocks: Vec<(Block, u32)>,
+    ) {
+        let head = match request.kind {
+            Kind::Read if self.structured => ReplyHead::structured(request, result),
+            _ => ReplyHead::simple(request.cookie, result),
+        };
+        self.reply(head, blocks);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn refused(error: &SubmitError) -> Errno {
+    tracing::warn!(%error, "a command was not taken");
+    Errno::Io
+}
+
+fn listen(path: &Path) -> Result<UnixListener, ServerError> {
+    use std::os::unix::fs::FileTypeExt;
+    let refused = |error| ServerError::Bind(path.to_path_buf(), error);
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(ServerError::NotASocket(path.to_path_buf()));
+        }
+        Ok(_) if UnixStream::connect(path).is_ok() => {
+            return Err(ServerError::InUse(path.to_path_buf()));
+        }
+        Ok(_) => std::fs::remove_file(path).map_err(refused)?,
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(path).map_err(refused)?;
+    listener.set_nonblocking(true).map_err(refused)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(refused)?;
+    Ok(listener)
+}
