@@ -88,7 +88,7 @@ impl Stack {
         };
         let (payload_len, segments) = (parsed.payload_len, info.segments);
         core.meter.switch(Component::Tcp);
-        if info.is_placed && !note_placed(core, id, socket, &info) {
+        if info.is_placed && !is_of_pdus(core, id, socket, &info) {
             // As if it were lost: it comes again, and is not placed then.
             core.counters.driver_errors += 1;
             return;
@@ -116,6 +116,13 @@ impl Stack {
             .handle_segment(now, &parsed.tcp, payload_len, segments);
         if !socket.is_anchored {
             anchor(socket, received.data.map(|data| (data.seq, data.len)));
+        }
+        if info.is_placed
+            && let (Some(context), Some(pdus)) = (info.context, &mut socket.pdus)
+        {
+            let taken = received.data.filter(|_| !socket.deaf);
+            let taken = taken.map_or((0, 0), |data| (data.skip, data.len));
+            pdus.note_placed(context, core.driver.placed(), taken);
         }
         if let Some(data) = received.data
             && !socket.deaf
@@ -426,19 +433,12 @@ fn anchor(socket: &mut Socket, data: Option<(SeqNum, u32)>) {
     socket.is_anchored = true;
 }
 
-/// Counts what the NIC has written for a connection. False when that is not of a context of its PDUs.
-fn note_placed(core: &mut Core, id: SocketId, socket: &mut Socket, info: &FrameInfo) -> bool {
-    let context = info.context.filter(|context| {
-        let shadow = core.driver.contexts.get_received(*context);
-        shadow.is_some_and(|shadow| shadow.socket == id)
-    });
-    match (context, &mut socket.pdus) {
-        (Some(context), Some(pdus)) => {
-            pdus.note_placed(context, core.driver.placed());
-            true
-        }
-        _ => false,
-    }
+/// Whether a packet's context is one of the connection's, and that carries PDUs.
+fn is_of_pdus(core: &Core, id: SocketId, socket: &Socket, info: &FrameInfo) -> bool {
+    let shadow = info
+        .context
+        .and_then(|context| core.driver.contexts.get_received(context));
+    shadow.is_some_and(|shadow| shadow.socket == id) && socket.pdus.is_some()
 }
 
 /// Puts a payload together again of which `stored` is in a buffer and the rest where the NIC has put it, as far as TCP has taken it.

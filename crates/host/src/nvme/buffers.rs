@@ -7,6 +7,7 @@ use nic::ring::{ContextId, MAX_RR_SLICES, Slice};
 use super::PduStream;
 use crate::SocketId;
 use crate::driver::{Driver, PlacedPart, Ticket};
+use crate::socket::Socket;
 use crate::stack::Stack;
 
 /// A buffer that is being unmapped; it is asked about with [`Stack::poll_unmap`].
@@ -39,7 +40,7 @@ struct Tag {
     /// The context that it is mapped for.
     context: Option<ContextId>,
     slices: Vec<Slice>,
-    /// Bytes that the NIC has written into the buffer, modulo 2^32.
+    /// Bytes that the NIC has written into the buffer and TCP has taken, modulo 2^32.
     placed: u32,
     /// Of these, bytes that the stream has brought to the same place since.
     taken: u32,
@@ -89,12 +90,43 @@ impl Tags {
 }
 
 impl PduStream {
-    /// Notes what the NIC has written for this connection.
-    pub fn note_placed(&mut self, context: ContextId, parts: &[PlacedPart]) {
-        for part in parts {
-            let len = part.placed.slice().len;
-            self.tags.placed(context, part.placed.tag, len);
+    /// Notes what the NIC has written for a packet of this connection, of whose payload TCP has taken `len` bytes from `from` on.
+    pub fn note_placed(
+        &mut self,
+        context: ContextId,
+        parts: &[PlacedPart],
+        (from, len): (u32, u32),
+    ) {
+        let to = from + len;
+        for PlacedPart { at, placed } in parts {
+            let slice = placed.slice();
+            let end = at + slice.len;
+            let (start, stop) = (from.clamp(*at, end), to.clamp(*at, end));
+            let taken = stop.saturating_sub(start);
+            self.tags.placed(context, placed.tag, taken);
+            if taken == slice.len {
+                continue;
+            }
+            let stop = stop.max(start);
+            for (before, after) in [(*at, start), (stop, end)] {
+                if before < after {
+                    self.strays.add(Slice {
+                        offset: slice.offset + u64::from(before - at),
+                        len: after - before,
+                        ..slice
+                    });
+                }
+            }
         }
+    }
+}
+
+/// The context that places data for a socket.
+fn placing_context(socket: &Socket) -> Option<ContextId> {
+    let pdus = socket.pdus.as_ref()?;
+    match socket.tls.session() {
+        Some(session) => session.placing_context(),
+        None => pdus.receive,
     }
 }
 
@@ -106,14 +138,14 @@ impl Stack {
     /// copies instead, and nothing is to be unmapped.
     pub fn map_buffer(&mut self, id: SocketId, tag: u16, slices: &[Slice]) -> bool {
         let core = &mut self.core;
-        let Some(pdus) = self
-            .sockets
-            .get_mut(id)
-            .and_then(|socket| socket.pdus.as_mut())
-        else {
+        let Some(socket) = self.sockets.get_mut(id) else {
             return false;
         };
-        let Some(context) = pdus.receive.filter(|_| pdus.offload.placement) else {
+        let receive = placing_context(socket);
+        let Some(pdus) = &mut socket.pdus else {
+            return false;
+        };
+        let Some(context) = receive.filter(|_| pdus.offload.placement) else {
             return false;
         };
         let regions = &core.driver.regions;
@@ -142,8 +174,9 @@ impl Stack {
     /// done before the socket is [closed](Self::close).
     pub fn unmap_buffer(&mut self, id: SocketId, tag: u16) -> Option<Unmapping> {
         let core = &mut self.core;
-        let pdus = self.sockets.get_mut(id)?.pdus.as_mut()?;
-        let receive = pdus.receive;
+        let socket = self.sockets.get_mut(id)?;
+        let receive = placing_context(socket);
+        let pdus = socket.pdus.as_mut()?;
         let entry = pdus.tags.of(tag).filter(|entry| !entry.is_leaving)?;
         let context = entry.context?;
         entry.is_leaving = true;
@@ -176,14 +209,18 @@ impl Stack {
             .get_mut(unmapping.socket)
             .and_then(|socket| socket.pdus.as_mut());
         // What the stream would still have brought is not known when the socket is gone.
-        let Some(entry) = pdus.and_then(|pdus| pdus.tags.of(unmapping.tag)) else {
+        let Some(pdus) = pdus else {
+            return Unmapped::Tainted;
+        };
+        let Some(entry) = pdus.tags.of(unmapping.tag) else {
             return Unmapped::Tainted;
         };
         entry.context = None;
+        let has_strays = pdus.strays.take(&entry.slices);
         for slice in entry.slices.drain(..) {
             core.driver.regions.unhold(slice);
         }
-        if entry.placed == entry.taken {
+        if entry.placed == entry.taken && !has_strays {
             Unmapped::Clean
         } else {
             core.counters.nvme_buffers_tainted += 1;

@@ -9,6 +9,7 @@ use wire::{FlowKey, SeqNum};
 use super::{Negotiated, PduStream};
 use crate::SocketId;
 use crate::driver::{Driver, Layers, MessageSource};
+use crate::socket::Stream;
 use crate::stack::Core;
 use crate::tls::{Outgoing, Session};
 
@@ -103,6 +104,21 @@ impl PduStream {
     ) {
         if agreed.digests.data && agreed.offload.transmit_digest {
             session.transmit_pdus(parameters(&self.outgoing, agreed), out);
+        }
+    }
+
+    /// As [`begin_receive`](Self::begin_receive), for PDUs in the records of `session`.
+    pub fn begin_receive_in(
+        &mut self,
+        session: &mut Session,
+        stream: &Stream,
+        agreed: &Negotiated,
+        out: &mut Outgoing<'_>,
+    ) {
+        if let Some(parameters) = self.receive_parameters(agreed) {
+            let (position, index) = self.reader.position();
+            self.resync = Resync::new(position, index);
+            session.receive_pdus(parameters, session.next_record(stream), out);
         }
     }
 

@@ -18,6 +18,7 @@ mod sent;
 mod spans;
 mod stacked;
 pub mod store;
+mod strays;
 mod stream;
 pub mod target;
 mod transmit;

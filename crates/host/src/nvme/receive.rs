@@ -14,7 +14,7 @@ use crate::meter::Component;
 use crate::serve::parts;
 use crate::socket::{Placed, Segment, Stream};
 use crate::stack::Stack;
-use crate::tls::Tls;
+use crate::tls::{Front, Outgoing, Taken, Tls};
 use crate::{CloseReason, SocketError, SocketId};
 
 /// What the PDUs of one call go through.
@@ -96,8 +96,8 @@ impl Stack {
             Tls::Open(_) => {
                 if let (Some(session), stream, mut out) = parts(now, socket, &mut self.core) {
                     failed =
-                        session.read_with(stream, &mut consumed, &mut out, |stream, most, out| {
-                            intake.take(stream, most, &mut out.driver.regions)
+                        session.read_with(stream, &mut consumed, &mut out, |stream, front, out| {
+                            intake.take_content(stream, front, out)
                         });
                 }
             }
@@ -109,7 +109,8 @@ impl Stack {
         counters.nvme_rx_digests_sw += intake.digests[1];
         counters.nvme_rx_bytes_placed += intake.placed;
         counters.nvme_rx_bytes_copied += intake.copied;
-        if let Some(context) = pdus.receive {
+        let receive = socket.tls.session().and_then(|session| session.receive);
+        if let Some(context) = pdus.receive.or(receive) {
             pdus.answer_resyncs(context, &mut self.core.driver);
         }
         let header = TermHeader::of(&pdus);
@@ -213,6 +214,21 @@ pub(super) const NO_PDUS: SocketError =
     SocketError::Unsupported("the socket carries no PDUs; call `start_pdus` first");
 
 impl Intake<'_> {
+    /// Takes the content of a record.
+    fn take_content(&mut self, stream: &mut Stream, front: Front, out: &mut Outgoing<'_>) -> Taken {
+        if let Some(record) = front.record {
+            let (position, _) = self.pdus.reader.position();
+            self.pdus
+                .resync
+                .note_record(record, position, front.content);
+        }
+        let len = self.take(stream, front.content, &mut out.driver.regions);
+        Taken {
+            len,
+            inside_pdu: !self.pdus.is_at_boundary(),
+        }
+    }
+
     /// Takes up to `most` bytes from the front of the stream; answers how many.
     fn take(&mut self, stream: &mut Stream, most: u32, regions: &mut InUse) -> u32 {
         let mut taken = 0;
@@ -295,6 +311,9 @@ impl Intake<'_> {
                 return Some((len, event));
             }
             target.fill(room.len);
+            if !self.pdus.strays.is_empty() {
+                self.pdus.strays.heal(room);
+            }
             self.copied += u64::from(room.len);
             let bytes = &segment.as_buffer()?[..room.len as usize];
             let event = match regions.bytes_mut(room) {

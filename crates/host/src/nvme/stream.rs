@@ -8,6 +8,7 @@ use wire::SeqNum;
 use wire::nvme::{FatalError, Framing, Phase, Role};
 
 use super::buffers::Tags;
+use super::strays::Strays;
 use super::{Destination, Negotiated, NvmeOffload, Spans};
 
 /// Both directions of a connection that carries PDUs.
@@ -36,6 +37,8 @@ pub(crate) struct PduStream {
     /// Buffers are mapped to tags below this.
     pub(super) commands: u16,
     pub(super) tags: Tags,
+    /// What the NIC has written for nothing.
+    pub(super) strays: Strays,
     pub(super) resync: Resync,
     /// Questions of the NIC's that are not answered.
     pub(super) questions: u32,
@@ -60,6 +63,7 @@ impl PduStream {
             offload: NvmeOffload::NONE,
             commands: 0,
             tags: Tags::default(),
+            strays: Strays::default(),
             resync: Resync::new(start, 0),
             questions: 0,
             terminated: None,

@@ -76,7 +76,10 @@ impl Stack {
         };
         let start = socket.send.end();
         match parts(now, socket, &mut self.core) {
-            (Some(session), _, mut out) => pdus.begin_transmit_in(session, &agreed, &mut out),
+            (Some(session), stream, mut out) => {
+                pdus.begin_transmit_in(session, &agreed, &mut out);
+                pdus.begin_receive_in(session, stream, &agreed, &mut out);
+            }
             (None, _, _) => {
                 pdus.begin_transmit(id, socket.flow, start, &agreed, &mut self.core);
                 pdus.begin_receive(id, socket.flow, &agreed, &mut self.core);

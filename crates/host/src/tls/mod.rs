@@ -17,6 +17,7 @@ use rustls::pki_types::ServerName;
 pub(crate) use content::Content;
 pub(crate) use fallback::Fallback;
 pub(crate) use handshake::{Handshaking, Progress};
+pub(crate) use receive::{Front, Taken};
 pub(crate) use session::{Outgoing, Session};
 pub(crate) use transmit::Refused;
 

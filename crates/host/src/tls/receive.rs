@@ -1,11 +1,15 @@
 //! Opening records, of which the NIC may have decrypted all, a part or nothing.
 
+use std::ops::Range;
+
 use l5p::tls::{
     Alert, ContentType, Event, HEADER_LEN, Location, Offloaded, Opened, Output, Piece, TlsError,
     Violation,
 };
 
 use super::session::{Outgoing, Session};
+use wire::SeqNum;
+
 use crate::CloseReason;
 use crate::memory::Buffer;
 use crate::socket::Stream;
@@ -19,6 +23,24 @@ pub(crate) struct Open {
     content: u32,
     /// Bytes after the content.
     tail: u32,
+}
+
+/// Content at the front of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Front {
+    /// Where its record begins, the first time that this is told.
+    pub record: Option<SeqNum>,
+    /// Bytes of content.
+    pub content: u32,
+}
+
+/// What was done with content.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// Bytes that were consumed.
+    pub len: u32,
+    /// What follows goes on with a PDU.
+    pub inside_pdu: bool,
 }
 
 /// What opening a record gave.
@@ -124,28 +146,35 @@ impl Session {
         }
     }
 
-    /// Gives content to `take` as it lies at the stream's front, with the number of its bytes there, until all is taken that has
-    /// come or `take` answers that it took less. Answers what must end the connection.
+    /// Gives content to `take` as it lies at the stream's front, until all is taken that has come or `take` takes less than there is.
+    /// Answers what must end the connection.
     pub fn read_with(
         &mut self,
         stream: &mut Stream,
         consumed: &mut u32,
         out: &mut Outgoing<'_>,
-        mut take: impl FnMut(&mut Stream, u32, &mut Outgoing<'_>) -> u32,
+        mut take: impl FnMut(&mut Stream, Front, &mut Outgoing<'_>) -> Taken,
     ) -> Option<CloseReason> {
         loop {
-            if let Some(open) = self.opened.front_mut() {
-                stream.skip(open.skip);
-                let there = open.content;
-                let taken = if there > 0 {
-                    take(stream, there, out)
-                } else {
-                    0
+            if let Some(open) = self.opened.front() {
+                let front = Front {
+                    record: (open.skip > 0).then_some(stream.start()),
+                    content: open.content,
                 };
-                self.settle(taken, stream, consumed);
-                if taken < there {
+                stream.skip(open.skip);
+                let taken = take(stream, front, out);
+                self.inside_pdu = taken.inside_pdu;
+                self.settle(taken.len, stream, consumed);
+                if taken.len < front.content {
                     return None;
                 }
+                if self.awaits_pdu && !self.inside_pdu && self.opened.is_empty() {
+                    self.leave_receive(out.driver, out.counters);
+                    self.begin_receive(stream.start(), out.driver, out.counters);
+                }
+                continue;
+            }
+            if self.open_decrypted(stream, out) {
                 continue;
             }
             match self.open_next(stream, None, consumed, out) {
@@ -154,6 +183,22 @@ impl Session {
                 Outcome::Failed(reason) => return Some(reason),
             }
         }
+    }
+
+    /// The short way for the most common record, in place: as [`read_decrypted`](Self::read_decrypted). False if it is not
+    /// such a record.
+    #[inline]
+    fn open_decrypted(&mut self, stream: &Stream, out: &mut Outgoing<'_>) -> bool {
+        let Some((len, content)) = self.take_decrypted(stream, out, |_| true) else {
+            return false;
+        };
+        self.opened.push_back(Open {
+            skip: content.start as u32,
+            content: content.len() as u32,
+            tail: (len - content.end) as u32,
+        });
+        self.opened_len += len as u32;
+        true
     }
 
     /// Opens every whole record that is there, since the NIC waits to hear where records begin.
@@ -195,6 +240,26 @@ impl Session {
         consumed: &mut u32,
         out: &mut Outgoing<'_>,
     ) -> Option<usize> {
+        let (len, content) = self.take_decrypted(stream, out, |content| {
+            let Some(buffer) = buffer.get_mut(..content.len()) else {
+                return false;
+            };
+            stream.peek(content.start as u32, buffer) == content.len()
+        })?;
+        stream.skip(len as u32);
+        *consumed += len as u32;
+        Some(content.len())
+    }
+
+    /// Takes the next record if a context that numbers records as we do has decrypted all of it and it carries application
+    /// data, and `take` takes that. Answers its length, and where its content is.
+    #[inline]
+    fn take_decrypted(
+        &mut self,
+        stream: &Stream,
+        out: &mut Outgoing<'_>,
+        take: impl FnOnce(&Range<usize>) -> bool,
+    ) -> Option<(usize, Range<usize>)> {
         let context = self.reader.agreed()?;
         if self.peer_closed || self.failed.is_some() {
             return None;
@@ -212,10 +277,13 @@ impl Session {
             return None;
         }
         let content = self.reader.content_range(len)?;
-        let buffer = buffer.get_mut(..content.len())?;
-        stream.peek(content.start as u32, buffer);
+        if !take(&content) {
+            return None;
+        }
         let mut kind = [0];
-        stream.peek(self.reader.type_offset(len) as u32, &mut kind);
+        if stream.peek(self.reader.type_offset(len) as u32, &mut kind) == 0 {
+            return None;
+        }
         if let Some(post_handshake) = &mut self.post_handshake {
             let index = self.reader.record_index();
             post_handshake
@@ -227,14 +295,12 @@ impl Session {
             self.reader.note_record(stream.start());
         }
         self.reader.open_decrypted(len, kind[0])?;
-        stream.skip(len as u32);
-        *consumed += len as u32;
         self.stats.full += 1;
         out.counters.tls_rx_records_full += 1;
         if self.questions > 0 {
             self.answer_resyncs(out.driver);
         }
-        Some(content.len())
+        Some((len, content))
     }
 
     /// Accounts for `taken` bytes of the first open record's content, which were consumed with what was before them; the

@@ -48,8 +48,12 @@ pub(crate) struct Session {
     /// Contexts of earlier records, each with the position after its last one.
     pub(super) former: VecDeque<(ContextId, SeqNum)>,
     pub receive: Option<ContextId>,
-    /// Records carry PDUs, whose data that context is to place and whose digests it is to check.
+    /// Records carry PDUs, whose data the NIC is to place and whose digests it is to check.
     pub(super) receive_pdus: Option<nvme::Parameters>,
+    /// The content that was read last ended inside of a PDU.
+    pub(super) inside_pdu: bool,
+    /// The context does not do what `receive_pdus` asks for, because it began inside of a PDU.
+    pub(super) awaits_pdu: bool,
     /// Records opened in place and not yet consumed, from the stream's start on.
     pub(super) opened: VecDeque<Open>,
     /// The header of the record read last, and that record's length: records come in runs of one length.
@@ -105,6 +109,8 @@ impl Session {
             former: VecDeque::new(),
             receive: None,
             receive_pdus: None,
+            inside_pdu: false,
+            awaits_pdu: false,
             opened: VecDeque::new(),
             last_header: ([0; HEADER_LEN], 0),
             opened_len: 0,
@@ -204,7 +210,9 @@ impl Session {
         counters: &mut Counters,
     ) {
         let crypto = self.reader.crypto_info();
-        let layers = match self.receive_pdus {
+        let is_aligned = !self.inside_pdu && !self.has_content();
+        self.awaits_pdu = self.receive_pdus.is_some() && !is_aligned;
+        let layers = match self.receive_pdus.filter(|_| is_aligned) {
             Some(pdus) => Layers::NvmeInTls(crypto, pdus),
             None => Layers::Tls(crypto),
         };
@@ -224,6 +232,27 @@ impl Session {
             }
             None => counters.tls_context_refused += 1,
         }
+    }
+
+    /// Records carry PDUs from the one at `next` on, which is the next to be opened: the context that decrypts is to place their data
+    /// and to check their digests too. If they do not begin with a PDU it waits until one does.
+    pub fn receive_pdus(
+        &mut self,
+        parameters: nvme::Parameters,
+        next: SeqNum,
+        out: &mut Outgoing<'_>,
+    ) {
+        self.receive_pdus = Some(parameters);
+        if self.receive.is_some() {
+            self.leave_receive(out.driver, out.counters);
+            self.begin_receive(next, out.driver, out.counters);
+        }
+    }
+
+    /// The context that places data of PDUs.
+    pub fn placing_context(&self) -> Option<ContextId> {
+        let places = self.receive_pdus.is_some() && !self.awaits_pdu;
+        self.receive.filter(|_| places)
     }
 
     /// Decrypts in software from now on, but for what the NIC has decrypted already.
