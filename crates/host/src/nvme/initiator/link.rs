@@ -173,7 +173,7 @@ impl Initiator {
                 && queue > 0
             {
                 let memory = self.memories.get(begins.token);
-                if memory.is_read && memory.len >= self.options.map_threshold {
+                if memory.is_read && !memory.is_copied && memory.len >= self.options.map_threshold {
                     self.memories
                         .map(begins.token, stack, link.socket, begins.cid);
                 }

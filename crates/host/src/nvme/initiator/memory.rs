@@ -19,6 +19,8 @@ pub(super) struct Memory {
     unmapping: Option<Unmapping>,
     /// The NIC wrote what it should not have.
     tainted: bool,
+    /// It is not to be mapped: once it was, and ended tainted.
+    pub(super) is_copied: bool,
     /// Places in a stream behind which this memory is still to be acknowledged.
     pub(super) unacknowledged: u32,
 }
@@ -45,6 +47,7 @@ impl Memories {
         memory.len = len;
         memory.is_read = is_read;
         memory.tainted = false;
+        memory.is_copied = false;
         memory.unacknowledged = 0;
     }
 
@@ -84,7 +87,10 @@ impl Memories {
             let memory = &mut table[id.index()];
             let done = memory.is_settled(stack);
             if done {
-                settled(*id, !memory.tainted);
+                // If the read is repeated, software copies what comes: nobody can contrive anything then.
+                let tainted = std::mem::take(&mut memory.tainted);
+                memory.is_copied |= tainted;
+                settled(*id, !tainted);
             }
             !done
         });

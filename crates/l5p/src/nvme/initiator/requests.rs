@@ -43,6 +43,8 @@ struct Request {
     entry: SubmissionEntry,
     transfer: Transfer,
     tries: u8,
+    /// It was repeated because its memory was not intact.
+    repeated: bool,
     status: Status,
     result: u64,
 }
@@ -105,6 +107,7 @@ impl Requests {
             entry,
             transfer,
             tries: 0,
+            repeated: false,
             status: Status::SUCCESS,
             result: 0,
         };
@@ -167,19 +170,24 @@ impl Requests {
         self.ended.pop_front()
     }
 
-    /// The memory of a request that ended is not written to any more. `retries`: how often a request may be tried
-    /// again, if its status allows. `None`: it waits again, or there is no such request.
+    /// The memory of a request that ended is not written to any more. `retries`: how often a request may be tried again, if
+    /// its status allows; `None`: nothing is any more. A read whose memory is not `intact` is repeated once beside that.
+    /// Answers `None` if it waits again, or there is no such request.
     pub(super) fn release(
         &mut self,
         id: CommandId,
         intact: bool,
-        retries: u8,
+        retries: Option<u8>,
     ) -> Option<Completion> {
         let request = self.get_mut(id, State::Ended)?;
+        let mut again = false;
         if !intact && request.status.is_success() {
             request.status = Status::TRANSIENT_TRANSPORT_ERROR;
+            again = !std::mem::replace(&mut request.repeated, true);
         }
-        if request.tries <= retries && is_worth_a_retry(request.status) {
+        if let Some(retries) = retries
+            && (again || (request.tries <= retries && is_worth_a_retry(request.status)))
+        {
             request.state = State::Waiting;
             self.waiting.push_back(id);
             return None;

@@ -60,11 +60,12 @@ impl Controller {
     }
 
     /// Nothing writes to, or reads from, the memory of the command any more. `intact`: what was written there is what
-    /// the connection carried. Gives the completion; `None`: the command is tried again.
+    /// the connection carried; if not, a read is repeated once whatever [`retries`](super::Config::retries) says, and should then be
+    /// given no help that may spoil its memory. Gives the completion; `None`: the command is tried again.
     pub fn release(&mut self, id: CommandId, intact: bool) -> Option<Completion> {
         let retries = match self.phase {
-            Phase::Ended | Phase::Shutdown { .. } => 0,
-            _ => self.config.retries,
+            Phase::Ended | Phase::Shutdown { .. } => None,
+            _ => Some(self.config.retries),
         };
         let completion = self.requests.release(id, intact, retries);
         self.dispatch();
