@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use l5p::nvme::target::CloseReason;
-use wire::nvme::command::{Admin, Blocks, DataPointer, Io};
+use wire::nvme::command::{Admin, Blocks, DataPointer, Io, Status};
 
 use super::rig::*;
 
@@ -79,9 +79,15 @@ fn memory_that_a_store_uses_outlives_its_connection() {
     assert_eq!(rig.buffers.len(), 1, "the store may still write to it");
     let fresh = rig.target.accept(rig.now, None).unwrap();
     assert_ne!(fresh.index(), io.index());
+    // The same host must wait until nothing of it is under way any more.
+    let again = rig.open(0);
+    let busy = rig.connect_as(again, connect_data(subsystem()), 0, 32, 0);
+    assert_eq!(busy.status, Status::CONNECT_CONTROLLER_BUSY);
     let request = rig.asked.pop().unwrap();
     rig.store(request);
     rig.act();
     assert!(rig.buffers.is_empty());
+    let reply = rig.connect_as(again, connect_data(subsystem()), 0, 32, 0);
+    assert!(reply.status.is_success());
     assert!(rig.receive(io).is_none() && rig.receive(admin).is_none());
 }

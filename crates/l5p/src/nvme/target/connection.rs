@@ -8,6 +8,7 @@ use wire::nvme::{Digests, ICReq, Nqn};
 
 use super::cids::CidSet;
 use super::command::{Command, State, Work};
+use super::controller::Subject;
 use super::ids::ControllerRef;
 
 /// A connection.
@@ -15,6 +16,8 @@ pub(super) struct Connection {
     /// What TLS has proved of the host, where there was TLS.
     pub identity: Option<PskIdentity>,
     pub phase: Phase,
+    /// Whose queue it is or was.
+    pub owner: Option<QueueOwner>,
     pub digests: Digests,
     /// HPDA of the host.
     pub alignment: u8,
@@ -35,6 +38,14 @@ pub(super) struct Connection {
     pub ready: VecDeque<u16>,
     /// Commands that a store works on.
     pub at_store: u32,
+}
+
+/// Who has a queue, and of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct QueueOwner {
+    pub host: Nqn,
+    pub host_id: [u8; 16],
+    pub subject: Subject,
 }
 
 /// Whom a PSK stands for: the names in its identity.
@@ -83,6 +94,7 @@ impl Connection {
         Connection {
             identity,
             phase: Phase::Opening { deadline },
+            owner: None,
             digests: Digests::NONE,
             alignment: 0,
             max_r2t: 0,
@@ -128,8 +140,15 @@ impl Connection {
     }
 
     /// It has become a queue of so many entries.
-    pub(super) fn become_queue(&mut self, phase: Phase, entries: u32, no_flow_control: bool) {
+    pub(super) fn become_queue(
+        &mut self,
+        phase: Phase,
+        owner: QueueOwner,
+        entries: u32,
+        no_flow_control: bool,
+    ) {
         self.phase = phase;
+        self.owner = Some(owner);
         self.entries = entries;
         self.no_flow_control = no_flow_control;
         // Connect was its first entry.

@@ -13,7 +13,7 @@ use super::action::{Action, Operation, Owner, StoreRequest};
 use super::capsule::Plan;
 use super::command::ConnectRequest;
 use super::config::Config;
-use super::connection::Phase;
+use super::connection::{Connection, Phase, QueueOwner};
 use super::controller::{Configured, Controller, Subject};
 use super::ids::{ConnectionId, ControllerRef};
 use super::machine::Target;
@@ -127,6 +127,16 @@ impl Target {
         if request.entries > admin_entries(&self.config) {
             return Err(Refusal::invalid(false, offset::SQSIZE));
         }
+        let owner = QueueOwner {
+            host: data.host,
+            host_id: data.host_id,
+            subject,
+        };
+        // A write of a connection that is gone must not come after those of the next one.
+        let is_leaving = |c: &Connection| c.is_closed() && c.owner == Some(owner);
+        if self.connections.iter().any(|(_, c)| is_leaving(c)) {
+            return Err(Refusal(Status::CONNECT_CONTROLLER_BUSY, 0));
+        }
         let io_queues = match subject {
             Subject::Discovery => 0,
             Subject::Subsystem(_) => self.config.limits.io_queues,
@@ -152,7 +162,7 @@ impl Target {
         }
         let phase = Phase::Admin(controller);
         let connection = self.open_mut(id).expect("it is open");
-        connection.become_queue(phase, request.entries, request.no_flow_control);
+        connection.become_queue(phase, owner, request.entries, request.no_flow_control);
         self.counters.controllers += 1;
         Ok(cntlid)
     }
@@ -192,8 +202,13 @@ impl Target {
             controller: ControllerRef { index, generation },
             queue: request.queue,
         };
+        let owner = QueueOwner {
+            host: data.host,
+            host_id: data.host_id,
+            subject,
+        };
         let connection = self.open_mut(id).expect("it is open");
-        connection.become_queue(phase, request.entries, request.no_flow_control);
+        connection.become_queue(phase, owner, request.entries, request.no_flow_control);
         Ok(cntlid)
     }
 
