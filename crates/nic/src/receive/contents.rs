@@ -46,6 +46,8 @@ pub(super) struct Run {
 pub(crate) struct Runs {
     runs: [Run; MAX_RUNS],
     count: u8,
+    /// The packet had more than there is room for.
+    overflowed: bool,
 }
 
 impl Contents {
@@ -80,6 +82,7 @@ impl Default for Runs {
         Runs {
             runs: [run; MAX_RUNS],
             count: 0,
+            overflowed: false,
         }
     }
 }
@@ -87,6 +90,11 @@ impl Default for Runs {
 impl Runs {
     pub(super) fn as_slice(&self) -> &[Run] {
         &self.runs[..usize::from(self.count)]
+    }
+
+    /// Whether these are not all.
+    pub(super) fn have_overflowed(&self) -> bool {
+        self.overflowed
     }
 }
 
@@ -113,19 +121,22 @@ impl Observer for Contents {
     }
 
     fn note(&mut self, list: &mut Runs, record: &Record, (from, to): (u32, u32), at: u32) {
-        if let Some(free) = list.runs.get_mut(usize::from(list.count)) {
-            *free = Run {
-                record: *record,
-                from,
-                to,
-                at,
-            };
-            list.count += 1;
-        }
+        let Some(free) = list.runs.get_mut(usize::from(list.count)) else {
+            list.overflowed = true;
+            return;
+        };
+        *free = Run {
+            record: *record,
+            from,
+            to,
+            at,
+        };
+        list.count += 1;
     }
 
     fn clear(list: &mut Runs) {
         list.count = 0;
+        list.overflowed = false;
     }
 
     fn seen_from(&self) -> SeqNum {

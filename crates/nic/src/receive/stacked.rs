@@ -84,7 +84,7 @@ impl Outer {
         let mut covered = false;
         match verdict {
             Verdict::Offloaded => {
-                covered = !shared.noted_less;
+                covered = !shared.noted_less && !shared.noted.have_overflowed();
                 for run in shared.noted.as_slice() {
                     covered &= self.give(&mut inner, run, plaintext);
                 }

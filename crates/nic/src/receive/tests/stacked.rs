@@ -317,6 +317,17 @@ fn large() -> Vec<Kind> {
 }
 
 #[test]
+fn a_packet_of_too_many_records_is_not_vouched_for() {
+    let mut world = World::new(&nvme(), &[data(0, 0, 150)], &[Part::Content(4)]);
+    assert!(world.records.starts.len() > 40);
+    world.send(0, world.records.wire.len().min(MSS));
+    for shown in world.flush() {
+        assert!(shown.packet.offloaded);
+        assert!(!shown.packet.digest_ok, "not all of it was digested");
+    }
+}
+
+#[test]
 fn contents_are_decrypted_checked_placed_and_merged() {
     for (kinds, parts) in [
         // PDUs over many records, and records with many PDUs.
