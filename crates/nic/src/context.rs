@@ -53,15 +53,36 @@ pub(crate) struct Contexts {
     /// Slot by function and context id.
     functions: Vec<Vec<Option<u32>>>,
     cache: ContextCache,
+    /// By function, so that none takes the memory for late bytes from another.
+    shared: Vec<FunctionShared>,
+}
+
+/// What the receive contexts of a function have in common.
+#[derive(Debug)]
+struct FunctionShared {
+    /// Contexts of TLS.
     records: Shared<LateRecord>,
+    /// Contexts of TLS around another protocol.
     layered_records: Shared<LateRecord, Contents>,
+    /// Contexts of NVMe/TCP.
     pdus: Shared<nvme::LatePdu, Placer>,
+}
+
+impl FunctionShared {
+    fn new(quota: u32) -> FunctionShared {
+        let contexts = quota.min(OPEN_CONTEXTS);
+        FunctionShared {
+            records: Shared::new(Order::Any, contexts),
+            layered_records: Shared::new(Order::Any, contexts),
+            pdus: Shared::new(Order::Any, contexts),
+        }
+    }
 }
 
 /// What is kept of a record for its late bytes.
 pub(crate) type LateRecord = <tls::Engine as AnyOrder>::Message;
 
-/// Contexts that may have open messages at a time: about 2 MiB.
+/// Contexts of a function that may have open messages of a protocol at a time: about 2 MiB.
 const OPEN_CONTEXTS: u32 = 4096;
 
 /// The receive context that a packet has found.
@@ -96,15 +117,14 @@ impl Contexts {
             free: Vec::new(),
             functions: Vec::new(),
             cache,
-            records: Shared::new(Order::Any, OPEN_CONTEXTS),
-            layered_records: Shared::new(Order::Any, OPEN_CONTEXTS),
-            pdus: Shared::new(Order::Any, OPEN_CONTEXTS),
+            shared: Vec::new(),
         }
     }
 
-    /// Makes room for the names of the next function's contexts.
+    /// Makes room for the next function's contexts.
     pub(crate) fn add_function(&mut self, quota: u32) {
         self.functions.push(vec![None; quota as usize]);
+        self.shared.push(FunctionShared::new(quota));
     }
 
     /// Adds a context; gives its slot.
@@ -171,20 +191,26 @@ impl Contexts {
         counters.pcie_context_writeback += u64::from(written_back);
     }
 
-    /// The receive context in a slot, to be changed, and its id.
-    pub(crate) fn receive(&mut self, slot: u32, counters: &mut Counters) -> Option<Found<'_>> {
+    /// The receive context in a slot of this function's, to be changed, and its id.
+    pub(crate) fn receive(
+        &mut self,
+        function: FunctionId,
+        slot: u32,
+        counters: &mut Counters,
+    ) -> Option<Found<'_>> {
         self.touch(slot, counters);
+        let shared = self.shared.get_mut(usize::from(function.0))?;
         match self.slots.get_mut(slot as usize)? {
             Slot::Receive(id, context) => Some(Found::Tls(FlowContext {
                 id: *id,
                 context,
-                shared: &mut self.records,
+                shared: &mut shared.records,
             })),
             Slot::Placing(id, context) => Some(Found::Placing(PlacingFlow {
                 id: *id,
                 context,
-                pdus: &mut self.pdus,
-                records: &mut self.layered_records,
+                pdus: &mut shared.pdus,
+                records: &mut shared.layered_records,
             })),
             _ => None,
         }
@@ -205,19 +231,22 @@ impl Contexts {
         }
     }
 
-    /// What contexts of TLS have in common.
-    pub(crate) fn records(&mut self) -> &mut Shared<LateRecord> {
-        &mut self.records
+    /// What a function's contexts of TLS have in common.
+    pub(crate) fn records(&mut self, function: FunctionId) -> &mut Shared<LateRecord> {
+        &mut self.shared[usize::from(function.0)].records
     }
 
-    /// What contexts of TLS around another protocol have in common.
-    pub(crate) fn layered_records(&mut self) -> &mut Shared<LateRecord, Contents> {
-        &mut self.layered_records
+    /// What a function's contexts of TLS around another protocol have in common.
+    pub(crate) fn layered_records(
+        &mut self,
+        function: FunctionId,
+    ) -> &mut Shared<LateRecord, Contents> {
+        &mut self.shared[usize::from(function.0)].layered_records
     }
 
-    /// What contexts of NVMe/TCP have in common.
-    pub(crate) fn pdus(&mut self) -> &mut Shared<nvme::LatePdu, Placer> {
-        &mut self.pdus
+    /// What a function's contexts of NVMe/TCP have in common.
+    pub(crate) fn pdus(&mut self, function: FunctionId) -> &mut Shared<nvme::LatePdu, Placer> {
+        &mut self.shared[usize::from(function.0)].pdus
     }
 
     /// The slot of the receive context of this id.

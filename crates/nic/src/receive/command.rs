@@ -154,7 +154,7 @@ pub(crate) fn resync_response(
         .ok_or(ErrorCode::NoContext)?;
     let counters = &mut function.counters;
     let found = contexts
-        .receive(slot, counters)
+        .receive(function.id, slot, counters)
         .ok_or(ErrorCode::NoContext)?;
     let ResyncResponse {
         tcpsn,
@@ -217,7 +217,9 @@ pub(crate) fn destroyed(
     slot: u32,
     mut context: ReceiveContext,
 ) {
-    context.recovery.release(offloads.contexts.records());
+    context
+        .recovery
+        .release(offloads.contexts.records(function.id));
     offloads.flows.remove(context.hash, slot);
     function.counters.rx_tls_del += 1;
 }
@@ -229,9 +231,10 @@ pub(crate) fn placing_destroyed(
     (slot, id): (u32, ContextId),
     mut context: Box<PlacingContext>,
 ) {
-    context.pdus.release(offloads.contexts.pdus());
+    context.pdus.release(offloads.contexts.pdus(function.id));
     if let Some(outer) = &mut context.outer {
-        outer.records.release(offloads.contexts.layered_records());
+        let shared = offloads.contexts.layered_records(function.id);
+        outer.records.release(shared);
         function.counters.rx_tls_del += 1;
     }
     offloads.flows.remove(context.hash, slot);

@@ -12,7 +12,7 @@ use super::recovery::{Bypass, Counts, Verdict};
 use crate::context::{Contexts, FlowContext, Found};
 use crate::counters::Counters;
 use crate::frame::FrameMeta;
-use crate::function::{Function, Queue};
+use crate::function::{Function, FunctionId, Queue};
 use crate::lro::{self, Arrived, OffloadResult, SESSIONS, Session, Sessions};
 use crate::ring::{ContextId, DeviceRegions, Packet, RecvDescriptor, Slice};
 
@@ -72,6 +72,7 @@ type Flow<'a> = Option<FlowContext<'a>>;
 
 /// One queue of a function, with what of the function it needs.
 pub(super) struct Host<'a> {
+    function: FunctionId,
     pub(super) queue: &'a mut Queue,
     pub(super) regions: &'a mut DeviceRegions,
     pub(super) counters: &'a mut Counters,
@@ -82,6 +83,7 @@ pub(super) struct Host<'a> {
 impl<'a> Host<'a> {
     pub(super) fn of(function: &'a mut Function, queue: usize) -> Option<Host<'a>> {
         Some(Host {
+            function: function.id,
             queue: function.queues.get_mut(queue)?,
             regions: &mut function.regions,
             counters: &mut function.counters,
@@ -133,7 +135,7 @@ impl<'a> Host<'a> {
         let concerned = parsed.payload_len > 0 && !parsed.tcp.flags.intersects(NO_STREAM_DATA);
         let found = slot
             .filter(|_| concerned)
-            .and_then(|slot| contexts.receive(slot, self.counters));
+            .and_then(|slot| contexts.receive(self.function, slot, self.counters));
         let mut flow: Flow<'_> = match found {
             Some(Found::Placing(mut flow)) => {
                 self.deliver_placing(now, arrival, &mut flow);

@@ -126,7 +126,7 @@ pub struct Recovery<L: AnyOrder, P: Observer = ()> {
     past: u8,
 }
 
-/// What the contexts of a NIC have in common.
+/// What the contexts of a function have in common.
 #[derive(Debug)]
 pub(crate) struct Shared<M, P: Observer = ()> {
     pool: OpenPool<M, P::Mark>,
