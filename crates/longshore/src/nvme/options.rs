@@ -73,8 +73,11 @@ Examples:
 /// How to reach a controller; the same for all commands.
 #[derive(Clone, Debug, Args)]
 pub struct Peer {
-    /// The controller's address, as in 10.9.0.1, 10.9.0.1:4420 or [fd09::1]:4420
-    #[arg(value_name = "ADDR")]
+    /// The controller's address.
+    #[arg(
+        value_name = "ADDR",
+        help = "The controller's address, as in 10.9.0.1, 10.9.0.1:4420 or [fd09::1]:4420"
+    )]
     pub address: Address,
     /// How to reach the wire.
     #[command(flatten)]
