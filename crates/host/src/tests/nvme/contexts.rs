@@ -27,6 +27,7 @@ fn send(rig: &mut Rig, data: &[u8], each: usize) {
     rig.send(SERVER, &response(1), PduData::None);
     rig.run_until(|rig| rig.sides[CLIENT].log.headers.last() == Some(&response(1)));
     assert!(rig.memory(CLIENT, 0, data.len()) == data);
+    assert_eq!(rig.pair.nic_counter(SERVER, "tx_errors"), 0);
     let ends = &rig.sides[CLIENT].log.ends;
     assert!(ends.iter().all(|end| *end == DataDigest::Good));
     assert_eq!(ends.len(), data.len().div_ceil(each));
@@ -103,6 +104,11 @@ fn the_middle_of_a_pdu_is_sent_again_without_a_recovery() {
 
 #[test]
 fn a_digest_is_made_again_after_loss() {
+    for (seed, each) in [(12, 600), (13, 70_000), (14, 250_000)] {
+        let mut rig = Rig::new(OFFLOADED);
+        rig.pair.wire = lossy(SERVER, 0.05, 0.05, seed);
+        send(&mut rig, &pattern(1_000_000), each);
+    }
     let mut rig = Rig::new(OFFLOADED);
     rig.pair.wire = lossy(SERVER, 0.05, 0.02, 11);
     send(&mut rig, &pattern(1_500_000), 5_000);
