@@ -6,6 +6,7 @@ mod hostile;
 mod memory;
 mod neighbours;
 mod nvme;
+mod nvme_initiator;
 mod nvme_target;
 mod offload;
 mod plain;

@@ -32,24 +32,25 @@ fn host() -> Nqn {
     Nqn::new("nqn.2014-08.org.nvmexpress:uuid:host").unwrap()
 }
 
-struct World {
-    pair: Pair,
-    target: Target,
-    initiator: Initiator,
-    memory: Arc<Region>,
-    region: RegionId,
-    events: Vec<initiator::Event>,
-    completions: Vec<initiator::Completion>,
+pub(super) struct World {
+    pub(super) pair: Pair,
+    pub(super) target: Target,
+    pub(super) initiator: Initiator,
+    pub(super) memory: Arc<Region>,
+    pub(super) region: RegionId,
+    pub(super) events: Vec<initiator::Event>,
+    pub(super) completions: Vec<initiator::Completion>,
 }
 
-struct Setup {
-    digests: Digests,
-    offload: NvmeOffload,
-    file: Option<PathBuf>,
-    hosts: Hosts,
-    limits: Limits,
-    memory: u64,
-    queues: u16,
+pub(super) struct Setup {
+    pub(super) digests: Digests,
+    pub(super) offload: NvmeOffload,
+    pub(super) file: Option<PathBuf>,
+    pub(super) hosts: Hosts,
+    pub(super) limits: Limits,
+    pub(super) memory: u64,
+    pub(super) queues: u16,
+    pub(super) adjust: fn(&mut initiator::Config),
 }
 
 impl Default for Setup {
@@ -62,12 +63,13 @@ impl Default for Setup {
             limits: Limits::default(),
             memory: 64 << 20,
             queues: 2,
+            adjust: |_| {},
         }
     }
 }
 
 impl World {
-    fn new(setup: Setup) -> World {
+    pub(super) fn new(setup: Setup) -> World {
         let mut pair = Pair::new();
         let now = pair.now;
         let bell = Doorbell::new().unwrap();
@@ -120,11 +122,12 @@ impl World {
             .stack(CLIENT)
             .register(Arc::clone(&memory), "memory")
             .unwrap();
-        let config = initiator::Config {
+        let mut config = initiator::Config {
             digests: setup.digests,
             io_queues: setup.queues,
             ..initiator::Config::new(subsystem(), host(), [7; 16])
         };
+        (setup.adjust)(&mut config);
         let options = initiator::Options {
             offload: setup.offload,
             ..initiator::Options::new(address)
@@ -140,7 +143,7 @@ impl World {
         }
     }
 
-    fn step(&mut self) -> bool {
+    pub(super) fn step(&mut self) -> bool {
         let mut progress = false;
         let now = self.pair.now;
         for at in [CLIENT, SERVER] {
@@ -167,7 +170,11 @@ impl World {
     }
 
     /// Runs until `done`, at most for `limit`.
-    fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
+    pub(super) fn run_until(
+        &mut self,
+        limit: Duration,
+        mut done: impl FnMut(&mut Self) -> bool,
+    ) -> bool {
         let end = self.pair.now + limit;
         loop {
             while self.pair.step() | self.step() {
@@ -197,7 +204,7 @@ impl World {
         }
     }
 
-    fn ready(&mut self) {
+    pub(super) fn ready(&mut self) {
         let ready = |world: &mut World| world.events.contains(&initiator::Event::Ready);
         assert!(
             self.run_until(Duration::from_secs(20), ready),
@@ -206,7 +213,7 @@ impl World {
         );
     }
 
-    fn slice(&self, offset: u64, len: u32) -> Slice {
+    pub(super) fn slice(&self, offset: u64, len: u32) -> Slice {
         Slice {
             region: self.region,
             offset,
@@ -214,7 +221,7 @@ impl World {
         }
     }
 
-    fn submit(&mut self, io: Io, at: u64, len: u32) -> CommandId {
+    pub(super) fn submit(&mut self, io: Io, at: u64, len: u32) -> CommandId {
         let memory = [self.slice(at, len)];
         let memory = if len == 0 { &[][..] } else { &memory[..] };
         self.initiator
@@ -222,7 +229,7 @@ impl World {
             .unwrap()
     }
 
-    fn wait(&mut self, commands: usize) {
+    pub(super) fn wait(&mut self, commands: usize) {
         let all = |world: &mut World| world.completions.len() >= commands;
         let done = self.run_until(Duration::from_secs(600), all);
         assert!(
@@ -233,21 +240,21 @@ impl World {
         );
     }
 
-    fn finish(&mut self, id: CommandId) -> Status {
+    pub(super) fn finish(&mut self, id: CommandId) -> Status {
         self.wait(1);
         let completion = self.completions.pop().unwrap();
         assert_eq!(completion.id, id);
         completion.status
     }
 
-    fn write(&mut self, start: u64, data: &[u8], fua: bool) -> Status {
+    pub(super) fn write(&mut self, start: u64, data: &[u8], fua: bool) -> Status {
         assert!(self.memory.write(0, data));
         let blocks = blocks(start, data.len());
         let id = self.submit(Io::Write { blocks, fua }, 0, data.len() as u32);
         self.finish(id)
     }
 
-    fn read(&mut self, start: u64, len: usize) -> (Status, Vec<u8>) {
+    pub(super) fn read(&mut self, start: u64, len: usize) -> (Status, Vec<u8>) {
         assert!(self.memory.write(0, &vec![0xaa; len]));
         let blocks = blocks(start, len);
         let id = self.submit(Io::Read { blocks, fua: false }, 0, len as u32);
@@ -258,7 +265,7 @@ impl World {
     }
 }
 
-fn blocks(start: u64, len: usize) -> Blocks {
+pub(super) fn blocks(start: u64, len: usize) -> Blocks {
     Blocks {
         start,
         count: len as u32 / BLOCK,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use l5p::nvme::Reader;
 use l5p::nvme::initiator::{
-    Access, Action, CommandId, Completion, Config, Controller, Event, Failure, Incoming, Payload,
+    Access, Action, Closing, CommandId, Completion, Config, Controller, Event, Failure, Incoming,
+    Payload,
 };
 use l5p::nvme::target::{self, ConnectionId};
 use wire::SeqNum;
@@ -147,8 +148,10 @@ impl Pair {
                     }
                     link.agreed = true;
                 }
-                Action::Close { queue, error } => {
-                    self.refused.extend(error);
+                Action::Close { queue, how } => {
+                    if let Closing::Told(error) = how {
+                        self.refused.push(error);
+                    }
                     if let Some(link) = self.links.remove(&queue) {
                         self.rig.target.handle_closed(link.id);
                     }

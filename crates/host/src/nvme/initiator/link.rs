@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use l5p::nvme::initiator::{self as machine, CommandId, Outgoing, Payload};
+use l5p::nvme::initiator::{self as machine, Closing, CommandId, Outgoing, Payload};
 use nic::ring::Slice;
 use wire::nvme::Role;
 
@@ -219,17 +219,23 @@ impl Initiator {
         }
     }
 
-    /// Closes the connection. With `told` it has ended already, but for the TermReq that goes out.
-    pub(super) fn close(&mut self, now: Instant, stack: &mut Stack, queue: u16, told: bool) {
+    /// Closes the connection.
+    pub(super) fn close(&mut self, now: Instant, stack: &mut Stack, queue: u16, how: Closing) {
         let link = self.links.get_mut(usize::from(queue));
         let Some(link) = link.and_then(Option::take) else {
             return;
         };
-        let orderly = told || link.sent.is_empty();
+        let at_once = match how {
+            // It has ended already, but for the TermReq that goes out.
+            Closing::Told(_) => false,
+            // Memory that is still being sent is about to be its owner's again.
+            Closing::InOrder => !link.sent.is_empty(),
+            Closing::Lost => true,
+        };
         // A socket that has gone away by itself needs no closing.
-        let _ = match orderly {
-            true => stack.close(now, link.socket),
-            false => stack.abort(now, link.socket),
+        let _ = match at_once {
+            true => stack.abort(now, link.socket),
+            false => stack.close(now, link.socket),
         };
         for (_, id) in link.sent {
             self.memories.get_mut(id).unacknowledged -= 1;

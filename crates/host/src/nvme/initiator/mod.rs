@@ -235,10 +235,10 @@ impl Initiator {
             Action::Negotiated { queue, negotiated } => {
                 self.negotiated(now, stack, queue, &negotiated);
             }
-            Action::Close { queue, error } => {
+            Action::Close { queue, how } => {
                 // Commands that end with the connection are unmapped while it is there.
                 self.settle(stack);
-                self.close(now, stack, queue, error.is_some());
+                self.close(now, stack, queue, how);
             }
         }
     }

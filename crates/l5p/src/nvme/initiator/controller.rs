@@ -60,9 +60,20 @@ pub enum Action {
     Close {
         /// The queue.
         queue: u16,
-        /// What the controller did wrong: it is to be told by H2CTermReq.
-        error: Option<FatalError>,
+        /// How.
+        how: Closing,
     },
+}
+
+/// How a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// In order: nothing is under way, and nobody is to be told anything.
+    InOrder,
+    /// The controller is to be told by H2CTermReq what it did wrong.
+    Told(FatalError),
+    /// At once, with whatever is under way: the connection is good for nothing.
+    Lost,
 }
 
 /// What an application may want to know.

@@ -15,7 +15,7 @@ mod requests;
 
 pub use commands::Transfer;
 pub use controller::{
-    Access, Action, Config, Controller, ControllerInfo, Event, Failure, Limits, Namespace,
+    Access, Action, Closing, Config, Controller, ControllerInfo, Event, Failure, Limits, Namespace,
     Reconnect, SubmitError,
 };
 pub use queue::{

@@ -6,7 +6,7 @@ use wire::nvme::command::Status;
 use wire::nvme::{FatalError, FatalErrorStatus, Pdu};
 
 use super::admin::{ANSWER_LEN, Purpose, Reply};
-use super::{Action, Controller, Failure, Phase};
+use super::{Action, Closing, Controller, Failure, Phase};
 use crate::nvme::initiator::queue::{
     ADMIN_IN_CAPSULE, Ended, Incoming, Outgoing, Queue, QueueConfig, QueueEvent,
 };
@@ -127,14 +127,8 @@ impl Controller {
         }
     }
 
-    /// Closes all connections. Commands in flight end with `status`. `error` is what the controller is to be told on the
-    /// connection of that queue.
-    pub(super) fn close_queues(
-        &mut self,
-        first: usize,
-        status: Status,
-        error: Option<(u16, FatalError)>,
-    ) {
+    /// Closes the connections from queue `first` on, because of `why` or in order. Commands in flight end with `status`.
+    pub(super) fn close_queues(&mut self, first: usize, status: Status, why: Option<&Failure>) {
         for (number, slot) in (0u16..).zip(&mut self.queues).skip(first) {
             if let Some(mut queue) = slot.take() {
                 queue.close(status);
@@ -144,12 +138,15 @@ impl Controller {
                     }
                 }
             }
-            self.actions.push_back(Action::Close {
-                queue: number,
-                error: error
-                    .filter(|(of, _)| *of == number)
-                    .map(|(_, error)| error),
-            });
+            let how = match why {
+                None => Closing::InOrder,
+                Some(Failure::Protocol { queue, error }) if *queue == number => {
+                    Closing::Told(*error)
+                }
+                Some(_) => Closing::Lost,
+            };
+            let queue = number;
+            self.actions.push_back(Action::Close { queue, how });
         }
         self.queues.truncate(first);
     }

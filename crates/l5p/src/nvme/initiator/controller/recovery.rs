@@ -121,11 +121,7 @@ impl Controller {
             Phase::Shutdown { .. } => return self.end(None),
             Phase::Setup(_) | Phase::Ready => {}
         }
-        let error = match failure {
-            Failure::Protocol { queue, error } => Some((queue, error)),
-            _ => None,
-        };
-        self.close_queues(0, Status::HOST_PATHING_ERROR, error);
+        self.close_queues(0, Status::HOST_PATHING_ERROR, Some(&failure));
         self.admin.step = None;
         self.stop_service();
         let policy = self.config.reconnect.filter(|_| self.recovery.was_ready);
@@ -153,7 +149,7 @@ impl Controller {
             Some(_) => Status::HOST_PATHING_ERROR,
             None => Status::ABORTED_BY_HOST,
         };
-        self.close_queues(0, status, None);
+        self.close_queues(0, status, failure.as_ref());
         self.admin.step = None;
         self.stop_service();
         self.phase = Phase::Ended;

@@ -35,7 +35,7 @@ struct Pair {
     now: Instant,
     host: Controller,
     peer: Peer,
-    closed: Vec<(u16, Option<FatalError>)>,
+    closed: Vec<(u16, Closing)>,
 }
 
 impl Pair {
@@ -73,7 +73,7 @@ impl Pair {
                         self.host.handle_lost(self.now, queue, "refused".into());
                     }
                     Action::Negotiated { .. } => {}
-                    Action::Close { queue, error } => self.closed.push((queue, error)),
+                    Action::Close { queue, how } => self.closed.push((queue, how)),
                 }
             }
             for queue in 0..4 {

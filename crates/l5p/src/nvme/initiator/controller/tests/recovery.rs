@@ -105,7 +105,12 @@ fn a_broken_pdu_closes_all_and_tells_the_controller_on_its_connection() {
     let refused = pair.host.handle_header(pair.now, 2, &stray);
     assert_eq!(refused, Err(error));
     pair.run();
-    assert_eq!(pair.closed, [(0, None), (1, None), (2, Some(error))]);
+    let closed = [
+        (0, Closing::Lost),
+        (1, Closing::Lost),
+        (2, Closing::Told(error)),
+    ];
+    assert_eq!(pair.closed, closed);
     let failure = Failure::Protocol { queue: 2, error };
     assert_eq!(pair.failure(), failure);
     // What is still in the pipe means nothing.
@@ -166,6 +171,7 @@ fn a_shutdown_tells_the_controller() {
     pair.run();
     assert_eq!(pair.peer.configuration.shutdown(), Shutdown::Normal);
     assert_eq!(pair.host.poll_event(), Some(Event::Ended(None)));
+    assert!(pair.closed.iter().all(|(_, how)| *how == Closing::InOrder));
     assert_eq!(statuses(&pair.completions()), [Status::ABORTED_BY_HOST]);
     assert_eq!(pair.host.poll_timeout(), None);
 }

@@ -42,7 +42,7 @@ fn a_controller_that_never_gets_ready_is_given_up() {
     pair.run();
     pair.pass(Duration::from_secs(60));
     assert!(matches!(pair.failure(), Failure::TimedOut { .. }));
-    assert_eq!(pair.closed, [(0, None)]);
+    assert_eq!(pair.closed, [(0, Closing::Lost)]);
 }
 
 #[test]
