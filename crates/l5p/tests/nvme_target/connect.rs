@@ -243,6 +243,38 @@ fn a_shutdown_is_complete_when_everything_is_flushed() {
 }
 
 #[test]
+fn shutdowns_that_are_asked_for_again_and_again_make_no_more_work() {
+    let mut rig = Rig::new();
+    let (id, _) = rig.admin(subsystem(), 0);
+    rig.at_once = false;
+    let down = Configuration::ENABLED.with_normal_shutdown();
+    for _ in 0..100 {
+        for value in [0, Configuration::ENABLED.0, down.0] {
+            let set = Fabrics::PropertySet(Property::CC, value.into());
+            assert_eq!(rig.simple(id, set.entry(1)), Status::SUCCESS);
+        }
+    }
+    assert_eq!(rig.asked.len(), 2, "two namespaces");
+    for expected in [
+        ShutdownStatus::Occurring,
+        // What was written between the first shutdown and the last is flushed too.
+        ShutdownStatus::Occurring,
+        ShutdownStatus::Occurring,
+        ShutdownStatus::Complete,
+    ] {
+        let request = rig.asked.pop().unwrap();
+        rig.store(request);
+        rig.command(id, Fabrics::PropertyGet(Property::CSTS).entry(1), &[]);
+        let status = rig.reply(id).0.dword0();
+        assert_eq!(
+            wire::nvme::command::ControllerStatus(status).shutdown(),
+            expected
+        );
+    }
+    assert!(rig.asked.is_empty());
+}
+
+#[test]
 fn queues_need_an_enabled_controller_and_come_once() {
     let mut rig = Rig::new();
     let (admin, controller) = rig.admin(subsystem(), 0);

@@ -31,6 +31,8 @@ pub(super) struct Controller {
     failed: bool,
     /// Flushes of the shutdown that have not come back.
     pub flushes: u32,
+    /// The host has asked for another shutdown since they began.
+    pub flush_again: bool,
     keep_alive: Duration,
     heard: Instant,
     /// Whether the volatile write cache is enabled.
@@ -77,6 +79,7 @@ impl Controller {
             shutdown: ShutdownStatus::None,
             failed: false,
             flushes: 0,
+            flush_again: false,
             keep_alive: Duration::ZERO,
             heard: now,
             write_cache: true,

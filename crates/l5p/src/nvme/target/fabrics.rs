@@ -284,6 +284,17 @@ impl Target {
         if controller.configure(new) == Configured::Done {
             return;
         }
+        if controller.flushes > 0 {
+            // However often the host asks, only so many are under way.
+            controller.flush_again = true;
+            return;
+        }
+        self.flush_for_shutdown(id);
+    }
+
+    /// Makes durable what the controller's host has written.
+    fn flush_for_shutdown(&mut self, id: ControllerRef) {
+        let controller = self.controller_mut(id).expect("its queue is open");
         let subject = controller.subject;
         let mut flushes = 0;
         if let Subject::Subsystem(at) = subject {
@@ -298,8 +309,8 @@ impl Target {
             }
         }
         let controller = self.controller_mut(id).expect("its queue is open");
-        controller.flushes += flushes;
-        if controller.flushes == 0 {
+        controller.flushes = flushes;
+        if flushes == 0 {
             controller.shut_down();
         }
     }
@@ -310,8 +321,12 @@ impl Target {
             return;
         };
         controller.flushes = controller.flushes.saturating_sub(1);
-        if controller.flushes == 0 {
-            controller.shut_down();
+        if controller.flushes > 0 {
+            return;
+        }
+        match std::mem::take(&mut controller.flush_again) {
+            true => self.flush_for_shutdown(id),
+            false => controller.shut_down(),
         }
     }
 }
