@@ -96,6 +96,14 @@ impl Engine {
         }
     }
 
+    /// Whether something that was published has not been taken, and is to be published again.
+    pub(super) fn is_unpublished(&self) -> bool {
+        match self {
+            Engine::Uring(ring) => ring.is_unpublished(),
+            Engine::Threads(_) => false,
+        }
+    }
+
     /// Adds the results of all that is done.
     pub(super) fn take(&mut self, finished: &mut Vec<(u32, i32)>) {
         match self {

@@ -249,7 +249,7 @@ impl Stores {
     /// Whether [`Stores::poll`] has something to do at once.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        !self.turns.is_empty() || !self.done.is_empty()
+        !self.turns.is_empty() || !self.done.is_empty() || self.engine.is_unpublished()
     }
 
     /// Takes the next step of a task, whose last one had this result.

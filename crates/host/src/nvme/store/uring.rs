@@ -12,6 +12,9 @@ use nic::ring::Region;
 use super::engine::{Address, Call, Step};
 use crate::runtime::Doorbell;
 
+#[cfg(test)]
+mod tests;
+
 /// Steps that the kernel is given at a time.
 const ENTRIES: u32 = 512;
 
@@ -20,8 +23,9 @@ pub(super) struct Uring {
     ring: IoUring,
     /// Steps that found no room in the ring.
     backlog: VecDeque<squeue::Entry>,
-    /// Steps in the ring whose result has not been taken.
+    /// Steps in the ring whose result has not been taken: never more than it has room for results.
     in_flight: u32,
+    /// Steps in the ring that the kernel has not taken.
     unpublished: bool,
     /// Which memory the kernel has mapped, by the index that it knows it under.
     pinned: Vec<(u16, Arc<Region>)>,
@@ -59,31 +63,38 @@ impl Uring {
 
     pub(super) fn push(&mut self, task: u32, step: Step) {
         let entry = self.entry(step).user_data(u64::from(task));
-        self.unpublished = true;
         if !self.backlog.is_empty() || !self.post(&entry) {
             self.backlog.push_back(entry);
         }
     }
 
     pub(super) fn publish(&mut self) {
-        while std::mem::take(&mut self.unpublished) {
-            // Refused for now (no memory, or completions to be taken first) is as good as later: it is asked again.
-            if let Err(error) = self.ring.submit() {
-                tracing::trace!(%error, "the kernel takes no steps now");
-                self.unpublished = true;
-                return;
-            }
+        loop {
             while let Some(entry) = self.backlog.pop_front() {
-                self.unpublished = true;
                 if !self.post(&entry) {
                     self.backlog.push_front(entry);
                     break;
                 }
             }
-            if !self.backlog.is_empty() {
+            if !self.unpublished {
+                return;
+            }
+            // Refused for now (no memory, a signal) is as good as later: it is asked again.
+            if let Err(error) = self.ring.submit() {
+                tracing::trace!(%error, "the kernel takes no steps now");
+                return;
+            }
+            // It may have taken some only.
+            self.unpublished = !self.ring.submission().is_empty();
+            if self.unpublished {
                 return;
             }
         }
+    }
+
+    /// Whether steps are to be published that the kernel did not take.
+    pub(super) fn is_unpublished(&self) -> bool {
+        self.unpublished
     }
 
     pub(super) fn take(&mut self, finished: &mut Vec<(u32, i32)>) {
@@ -95,10 +106,14 @@ impl Uring {
     }
 
     fn post(&mut self, entry: &squeue::Entry) -> bool {
+        if self.in_flight >= self.ring.params().cq_entries() {
+            return false;
+        }
         // SAFETY: what the entry names (a file, memory) stays valid until its result has been taken: whoever makes a step sees to
         // it, and this ring's end waits for all of them.
         let posted = unsafe { self.ring.submission().push(entry).is_ok() };
         self.in_flight += u32::from(posted);
+        self.unpublished |= posted;
         posted
     }
 
@@ -151,7 +166,20 @@ impl Drop for Uring {
     /// Waits for all that is under way: its memory is free to go afterwards. What waits for room in the ring never begins.
     fn drop(&mut self) {
         let mut finished = Vec::new();
-        while self.in_flight > 0 && self.ring.submit_and_wait(1).is_ok() {
+        while self.in_flight > 0 {
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => {}
+                // A signal, or no memory for now: what is under way goes on all the same.
+                Err(error)
+                    if matches!(
+                        error.raw_os_error(),
+                        Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)
+                    ) => {}
+                Err(error) => {
+                    tracing::error!(%error, "the kernel does not say when its steps are done");
+                    return;
+                }
+            }
             self.take(&mut finished);
         }
     }
