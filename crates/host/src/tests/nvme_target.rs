@@ -456,3 +456,43 @@ fn a_host_that_vanishes_loses_its_memory_at_keep_alive() {
     assert!(world.run_until(Duration::from_secs(40), gone));
     assert_eq!(world.target.counters().keep_alive_expired, 1);
 }
+
+#[test]
+fn a_read_whose_memory_was_spoiled_once_is_tried_again() {
+    let mut world = World::new(Setup::default());
+    world.ready();
+    let data = pattern(64 << 10);
+    assert_eq!(world.write(0, &data, false), Status::SUCCESS);
+    let blocks = blocks(0, data.len());
+    let io = Io::Read { blocks, fua: false };
+    let id = world.submit(io, 0, data.len() as u32);
+    world.initiator.taint(id);
+    assert_eq!(world.finish(id), Status::SUCCESS);
+}
+
+#[test]
+fn memory_is_held_for_data_that_waits_for_room() {
+    let mut world = World::new(Setup {
+        queues: 1,
+        ..Setup::default()
+    });
+    world.ready();
+    const LEN: u32 = 256 << 10;
+    for at in 0..32 {
+        let io = Io::Write {
+            blocks: blocks(at * u64::from(LEN / BLOCK), LEN as usize),
+            fua: false,
+        };
+        world.submit(io, 0, LEN);
+    }
+    let waits = |world: &mut World| world.initiator.waiting_data().0;
+    assert!(world.run_until(Duration::from_secs(60), waits));
+    assert!(world.initiator.waiting_data().1);
+    world.wait(32);
+    assert!(
+        world
+            .completions
+            .iter()
+            .all(|done| done.status.is_success())
+    );
+}

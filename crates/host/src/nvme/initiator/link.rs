@@ -169,6 +169,11 @@ impl Initiator {
                 return progress;
             };
             progress = true;
+            let of_command = command_of(&outgoing);
+            if let (true, Some(token)) = (is_new, of_command) {
+                // Whatever becomes of the command, its memory is in use until this PDU is acknowledged.
+                self.memories.get_mut(token).unacknowledged += 1;
+            }
             if let (true, Some(begins)) = (is_new, outgoing.begins)
                 && queue > 0
             {
@@ -194,11 +199,11 @@ impl Initiator {
             };
             match sent {
                 Ok(()) => {
-                    if let (Payload::Command { token, .. }, Some(mark)) =
-                        (outgoing.payload, stack.send_mark(link.socket))
-                    {
-                        self.memories.get_mut(token).unacknowledged += 1;
-                        link.sent.push_back((mark, token));
+                    let mark = stack.send_mark(link.socket);
+                    match (of_command, mark) {
+                        (Some(token), Some(mark)) => link.sent.push_back((mark, token)),
+                        (Some(token), None) => self.memories.get_mut(token).unacknowledged -= 1,
+                        (None, _) => {}
                     }
                 }
                 Err(SocketError::WouldBlock) => {
@@ -208,10 +213,12 @@ impl Initiator {
                 }
                 // The reason for a closed connection comes as an event.
                 Err(SocketError::Closed(_)) => {
+                    link.waiting = Some(outgoing);
                     link.writable = false;
                     return progress;
                 }
                 Err(error) => {
+                    link.waiting = Some(outgoing);
                     self.lose(now, queue, error.to_string());
                     return progress;
                 }
@@ -237,12 +244,31 @@ impl Initiator {
             true => stack.abort(now, link.socket),
             false => stack.close(now, link.socket),
         };
-        for (_, id) in link.sent {
+        let waiting = link.waiting.as_ref().and_then(command_of);
+        for id in link.sent.into_iter().map(|(_, id)| id).chain(waiting) {
             self.memories.get_mut(id).unacknowledged -= 1;
         }
     }
 
     pub(super) fn lose(&mut self, now: Instant, queue: u16, reason: String) {
         self.controller.handle_lost(now, queue, reason);
+    }
+}
+
+/// The command whose memory a PDU is sent from.
+fn command_of(outgoing: &Outgoing) -> Option<CommandId> {
+    match outgoing.payload {
+        Payload::Command { token, .. } => Some(token),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+impl Link {
+    /// The command whose data waits for room, and how many PDUs with data of it TCP has.
+    pub(super) fn waiting_data(&self) -> Option<(CommandId, u32)> {
+        let waiting = self.waiting.as_ref().and_then(command_of)?;
+        let sent = self.sent.iter().filter(|(_, id)| *id == waiting);
+        Some((waiting, sent.count() as u32))
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Memory {
     tainted: bool,
     /// It is not to be mapped: once it was, and ended tainted.
     pub(super) is_copied: bool,
-    /// Places in a stream behind which this memory is still to be acknowledged.
+    /// Places in a stream behind which this memory is still to be acknowledged, and PDUs that wait for room in it.
     pub(super) unacknowledged: u32,
 }
 
@@ -131,5 +131,12 @@ impl Memory {
             left -= len;
             skip = 0;
         }
+    }
+}
+
+#[cfg(test)]
+impl Memories {
+    pub(super) fn taint(&mut self, id: CommandId) {
+        self.get_mut(id).tainted = true;
     }
 }

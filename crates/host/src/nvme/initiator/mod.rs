@@ -283,3 +283,20 @@ impl Initiator {
         self.links.get_mut(usize::from(queue))?.as_mut()
     }
 }
+
+#[cfg(test)]
+impl Initiator {
+    /// As if the NIC had written into a command's memory what the stream does not bring.
+    pub(crate) fn taint(&mut self, id: CommandId) {
+        self.memories.taint(id);
+    }
+
+    /// Whether a PDU with data waits for room, and whether all such data is held until it has been sent.
+    pub(crate) fn waiting_data(&self) -> (bool, bool) {
+        let waiting = self.links.iter().flatten().map(Link::waiting_data);
+        let found = waiting
+            .flatten()
+            .map(|(id, in_stream)| self.memories.get(id).unacknowledged > in_stream);
+        found.fold((false, true), |(_, all), held| (true, all && held))
+    }
+}
