@@ -170,6 +170,13 @@ impl Session {
                 return Err(Refused::SourceGone(slice));
             }
         }
+        // It has been copied: whoever watches hears that it is free, as of what is sent in place.
+        for piece in record.pieces() {
+            if let Piece::Slice(slice) = *piece {
+                out.driver.regions.take(slice);
+                out.driver.regions.give_back(slice);
+            }
+        }
         out.send.push(Payload::plain(buffer));
         out.tcp.queue(out.now, len);
         out.counters.tls_tx_records_sw += 1;
