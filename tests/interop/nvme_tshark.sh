@@ -28,22 +28,17 @@ dissect() {
 # count FILTER: packets that it is true of.
 count() { dissect -Y "$1" -T fields -e frame.number | wc -l; }
 
-for label in 'in the clear' 'over TLS, with the key log' 'over TLS, with the secrets inside'; do
+for label in 'in the clear' 'over TLS, the initiator'"'"'s capture' 'over TLS, the target'"'"'s capture'; do
     name="tshark and NVMe/TCP $label"
     rm -f "$scratch"/{capture.pcapng,keylog}
     tls=() settings=() ours=() theirs=()
-    case $label in
-    *clear) ours=(--pcap "$scratch/capture.pcapng") ;;
-    # A client learns the secrets from a packet that is in the capture already: they must come from elsewhere.
-    *log)
-        ours=(--pcap "$scratch/capture.pcapng" --keylog "$scratch/keylog")
-        settings=(-o "tls.keylog_file:$scratch/keylog")
-        ;;
-    *inside) theirs=(--pcap "$scratch/capture.pcapng") ;;
-    esac
+    capture=(--pcap "$scratch/capture.pcapng" --keylog "$scratch/keylog")
+    if [[ $label == *target* ]]; then theirs=("${capture[@]}"); else ours=("${capture[@]}"); fi
     if [[ $label == *TLS* ]]; then
         tls=(--psk "$scratch/keys")
-        settings+=(-d tcp.port==4420,tls)
+        # Some secrets come after packets that are in the capture already, and tshark reads it once: the secrets inside
+        # of it do not do.
+        settings=(-d tcp.port==4420,tls -o "tls.keylog_file:$scratch/keylog")
     fi
     start target.log "$LONGSHORE" nvme target --tap ls1 --ip 10.77.0.4/24 --nqn "$nqn" --ns mem:64M "${tls[@]}" "${theirs[@]}"
     target=$started
