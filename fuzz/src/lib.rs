@@ -8,6 +8,7 @@ pub mod nic_descriptors;
 pub mod nic_nvme_receive;
 pub mod nic_receive;
 pub mod nvme_initiator;
+pub mod nvme_target;
 pub mod replay;
 pub mod tcp_endpoint;
 pub mod wire_icmp;
