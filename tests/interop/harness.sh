@@ -112,6 +112,17 @@ make_guest_network() {
     ip link set br0 up
 }
 
+# repeat_cases LOG: the cases that a guest has reported.
+repeat_cases() {
+    local line
+    while read -r line; do
+        case $line in
+        'ok - '*) ok "${line#ok - }" ;;
+        'not ok - '*) not_ok "${line#not ok - }" 'as the guest says' ;;
+        esac
+    done < <(tr -d '\r' <"$scratch/$1")
+}
+
 # start_guest LOG SCRIPT OPTION…: boots it in the background; $started is its process id.
 start_guest() {
     local log=$1 script=$2

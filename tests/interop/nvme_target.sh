@@ -1,80 +1,79 @@
-# Linux's initiator, in a guest with a kernel of its own, with our target: a file and memory, digests, a bad wire.
+# Linux's initiator in a guest against our target: without digests, with both, and with both over a bad wire.
 . "$(dirname "$0")/harness.sh"
+needs ip truncate
 needs_guest
-needs truncate
 
+here=$(dirname "$0")
 nqn=nqn.2024-01.org.example:longshore
+make_guest_network
+declare -A serving=()
 
-# What the guest does; $DIGESTS are nvme-cli's options. It says EQUAL, CLEAN and DONE if all is well.
-cat >"$scratch/script" <<'SCRIPT'
-set -e
-digests=$(echo $DIGESTS | tr , ' ')
-nvme discover -t tcp -a $TARGET -s 4420 $digests
-nvme connect -t tcp -a $TARGET -s 4420 -n $NQN $digests
-tries=0
-until [ -b /dev/nvme0n2 ]; do tries=$((tries + 1)); [ $tries -lt 100 ]; sleep 0.1; done
-nvme list
-nvme id-ctrl /dev/nvme0 | grep -E '^(sn|mn|cntlid|mdts|ioccsz|oncs|vwc|sgls)'
-nvme id-ns /dev/nvme0n1 | grep -E '^(nsze|nguid|lbaf)'
-nvme smart-log /dev/nvme0 | grep -E 'host_(read|write)'
-nvme error-log /dev/nvme0 >/dev/null
-nvme get-feature /dev/nvme0 -f 7
-nvme get-feature /dev/nvme0 -f 0x0f
-# No two blocks of it are alike.
-seq 1 9999999 | head -c $SIZE >/tmp/written
-for disk in /dev/nvme0n1 /dev/nvme0n2; do
-    dd if=/tmp/written of=$disk bs=256k oflag=direct conv=fsync
-    echo 3 >/proc/sys/vm/drop_caches
-    dd if=$disk of=/tmp/read bs=256k count=$((SIZE / 262144)) iflag=direct
-    sum=$(sha256sum </tmp/read)
-    [ "$sum" = "$(sha256sum </tmp/written)" ] && echo "EQUAL ${disk##*/} ${sum%% *}"
-    rm /tmp/read
-done
-nvme flush /dev/nvme0n1
-nvme dsm /dev/nvme0n1 -n 1 -d -s 0 -b 8 || true
-blkdiscard -o 0 -l 1048576 /dev/nvme0n1 2>/dev/null || true
-modprobe ext4
-mkfs.ext4 -q -F /dev/nvme0n1
-mkdir -p /tmp/mnt
-mount /dev/nvme0n1 /tmp/mnt
-cp /tmp/written /tmp/mnt/file
-sync
-umount /tmp/mnt
-e2fsck -f -n /dev/nvme0n1 && echo CLEAN
-mount /dev/nvme0n1 /tmp/mnt
-[ "$(sha256sum </tmp/mnt/file)" = "$(sha256sum </tmp/written)" ] && echo SAME FILE
-umount /tmp/mnt
-nvme disconnect -n $NQN
-dmesg | grep -i 'nvme.*\(error\|fail\|timeout\|invalid\)' && exit 1
+# serve NAME TAP ADDRESS OPTION…: a target with a namespace of 160 MiB, the first 64 of them random, and one of memory.
+serve() {
+    local name=$1 interface=$2 address=$3
+    shift 3
+    if [[ $interface != "$tap" ]]; then
+        ip tuntap add dev "$interface" mode tap vnet_hdr
+        ip link set "$interface" master br0 up
+    fi
+    head -c 67108864 /dev/urandom >"$scratch/$name.img"
+    truncate -s 160M "$scratch/$name.img"
+    start "$name.log" "$LONGSHORE" nvme target --tap "$interface" --ip "$address/24" --nqn "$nqn:$name" \
+        --ns "$scratch/$name.img,block=512" --ns mem:32M --discovery --control "$scratch/$name.control" "$@"
+    serving[$name]=$started
+    eventually 20 grep -q '^listening' "$scratch/$name.log" || not_ok "the target $name" "$(last_words "$name.log")"
+}
+serve plain "$tap" "$ours4"
+serve digests ls1 10.77.0.4 --digest both
+serve bad ls2 10.77.0.5 --digest both "${impaired[@]}"
+
+cat "$here/guest/linux_initiator" - >"$scratch/script" <<'SCRIPT'
+digests='--hdr-digest --data-digest'
+
+attempt 'Linux discovers our target at port 8009' discovers 10.77.0.2 8009 $NQN:plain
+attempt 'Linux connects to our target without digests' connects 10.77.0.2 4420 $NQN:plain
+attempt 'Linux lists our namespace' lists
+attempt 'Linux uses small blocks, no digests' small_blocks
+attempt 'Linux makes, fills and checks a filesystem, no digests' file_system
+attempt 'Linux disconnects, no digests' disconnects $NQN:plain
+attempt 'Linux is told that a subsystem is not there' refuses_name 10.77.0.2 4420
+
+attempt 'Linux connects with both digests' connects 10.77.0.4 4420 $NQN:digests $digests
+attempt 'Linux copies 64 MiB with both digests, SHA-256 equal' copies
+attempt 'Linux shows controller, namespace, log and features' shows
+attempt 'Linux writes zeroes' zeroes
+attempt 'Linux trims' trims
+attempt 'Linux compares' compares
+attempt 'Linux flushes' flushes
+attempt 'Linux disconnects, both digests' disconnects $NQN:digests
+
+attempt 'Linux connects over a bad wire' connects 10.77.0.5 4420 $NQN:bad $digests
+attempt 'Linux copies 64 MiB with both digests over a bad wire, SHA-256 equal' copies
+attempt 'Linux makes, fills and checks a filesystem over a bad wire' file_system
+attempt 'Linux disconnects, bad wire' disconnects $NQN:bad
+
+calm() { ! dmesg | grep -iE 'nvme.*(error|fail|timeout|invalid|reset)' | grep -v 'example:absent\|failed to connect queue: 0'; }
+attempt "Linux's log has no complaint of it" calm
 echo DONE
 SCRIPT
+"$here/guest.sh" run "$scratch/script" --tap "$guest_tap" --ip "$guest4/24" --set "NQN=$nqn" --time 400 >"$scratch/guest.log" 2>&1
+repeat_cases guest.log
+grep -q '^DONE' "$scratch/guest.log" || not_ok 'Linux against our target' "$(last_words guest.log)"
 
-make_guest_network || exit 1
-size=$((${LONGSHORE_MIB:-16} << 20))
-
-# check NAME DIGESTS OPTION…: the guest against a target with these options.
-check() {
-    local name=$1 digests=$2
-    shift 2
-    rm -f "$scratch/disk.img"
-    truncate -s 96M "$scratch/disk.img"
-    start target.log "$LONGSHORE" nvme target "${our_addresses[@]}" --ns "$scratch/disk.img" --ns mem:64M \
-        --nqn "$nqn" --control "$scratch/control" "$@"
-    local target=$started
-    eventually 10 grep -q '^listening' "$scratch/target.log"
-    "$(dirname "$0")/guest.sh" run "$scratch/script" --tap "$guest_tap" --ip "$guest4/24" --time 240 \
-        --set TARGET="$ours4" --set NQN="$nqn" --set DIGESTS="$digests" --set SIZE="$size" >"$scratch/guest.log" 2>&1
-    "$LONGSHORE" stat "$scratch/control" >"$scratch/stat.log" 2>&1
-    stop "$target"
-    if grep -q '^EQUAL nvme0n1' "$scratch/guest.log" && grep -q '^EQUAL nvme0n2' "$scratch/guest.log" &&
-        grep -q '^CLEAN' "$scratch/guest.log" && grep -q '^SAME FILE' "$scratch/guest.log" &&
-        grep -q '^DONE' "$scratch/guest.log"; then
-        ok "$name"
+for name in digests bad; do
+    "$LONGSHORE" stat "$scratch/$name.control" >"$scratch/stat.log" 2>&1
+    for counter in rx_nvmeotcp_bytes rx_nvmeotcp_digest_bytes tx_nvmeotcp_digest_bytes; do
+        bytes=$(awk -v name="$counter:" '$1 == name { print $2; exit }' "$scratch/stat.log")
+        if [[ ${bytes:-0} -gt 50000000 ]]; then
+            ok "our target $name: $counter counts $bytes"
+        else
+            not_ok "our target $name: $counter counts" "it is '${bytes:-absent}'"
+        fi
+    done
+    stop "${serving[$name]}"
+    if cmp -s -n 67108864 "$scratch/$name.img" <(tail -c +67108865 "$scratch/$name.img"); then
+        ok "our target $name: its file holds what Linux has written"
     else
-        not_ok "$name" "$(last_words guest.log) / $(last_words target.log)"
+        not_ok "our target $name: its file holds what Linux has written" 'the copy differs'
     fi
-}
-
-check 'target: Linux reads and writes, no digests' ''
-check 'target: Linux reads and writes with both digests' --hdr-digest,--data-digest --digest both
-check 'target: Linux reads and writes over a bad wire' --hdr-digest,--data-digest "${impaired[@]}"
+done

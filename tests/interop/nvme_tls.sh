@@ -53,14 +53,7 @@ start_guest guest.log "$scratch/script" --image tls --set "ADDRESS=$guest4" --se
     --set "KEY_A=$(cat "$scratch/key-a")" --set "KEY_B=$(cat "$scratch/key-b")" \
     --set "KEY_OURS=$(cat "$scratch/key-ours")" --set "OURS=$ours" --time 300
 eventually 200 grep -q 'KEYS READY' "$scratch/guest.log"
-# What the guest has found out.
-while read -r line; do
-    case $line in
-    'ok - '*) ok "${line#ok - }" ;;
-    'not ok - '*) not_ok "${line#not ok - }" "$(last_words target.log)" ;;
-    esac
-done < <(tr -d '\r' <"$scratch/guest.log")
-
+repeat_cases guest.log
 "$LONGSHORE" stat "$scratch/control" >"$scratch/stat.log" 2>&1
 for counter in tx_tls_encrypted_packets rx_tls_decrypted_packets tx_nvmeotcp_digest_packets; do
     packets=$(awk -v name="$counter:" '$1 == name { print $2; exit }' "$scratch/stat.log")
