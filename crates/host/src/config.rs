@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use crate::Accel;
 use crate::memory::ArenaLayout;
 
 /// An address of the host with the length of its network's prefix, as in `10.0.0.2/24` or `fd00::2/64`.
@@ -99,6 +100,8 @@ pub struct StackConfig {
     pub max_neighbours: usize,
     /// Seeds every keyed hash, the ISNs and the SYN cookies. Draw it at random; a simulation fixes it.
     pub secret: [u8; 16],
+    /// What the NIC is asked to do for whole connections (seed 002); nothing by default.
+    pub accel: Accel,
     /// Whether to take time-stamp readings at component boundaries ([`Stack::meter`](crate::Stack::meter)).
     pub meter: bool,
 }
@@ -117,6 +120,7 @@ impl Default for StackConfig {
             max_sockets: 262_144,
             max_neighbours: 1024,
             secret: [0; 16],
+            accel: Accel::NONE,
             meter: false,
         }
     }
@@ -130,6 +134,13 @@ pub struct ListenOptions {
     pub backlog: usize,
     /// Answers every SYN with a cookie and keeps no state for it.
     pub always_cookies: bool,
+    /// Whether the NIC may answer SYNs in the host's place, if [`Accel::setup`] is on. It answers by cookies, and hands a
+    /// connection up when its handshake is complete.
+    pub accel: bool,
+    /// A connection that the NIC sets up is told of when its first bytes have come, or its end, instead of at the end of its handshake
+    /// (as `TCP_DEFER_ACCEPT` has it). Right where the client speaks first. Where the host sets connections up, it has no
+    /// effect.
+    pub defer: bool,
 }
 
 impl Default for ListenOptions {
@@ -137,6 +148,8 @@ impl Default for ListenOptions {
         Self {
             backlog: 1024,
             always_cookies: false,
+            accel: true,
+            defer: false,
         }
     }
 }

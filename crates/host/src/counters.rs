@@ -136,6 +136,25 @@ counters! {
     /// SYNs dropped for want of memory.
     tcp_listen_drops = "TcpExtListenDrops",
 
+    /// Listeners that the NIC answers for at the moment.
+    accel_curr_listeners = "AccelCurrListeners",
+    /// Listeners that the NIC would not answer for.
+    accel_listeners_refused = "AccelListenersRefused",
+    /// Connections that the NIC has set up.
+    accel_setups = "AccelSetups",
+    /// Connections that have a quasi control block at the moment.
+    accel_curr_quasi = "AccelCurrQuasi",
+    /// Quasi control blocks that became full ones.
+    accel_quasi_promoted = "AccelQuasiPromoted",
+    /// Connections whose close the NIC was asked to finish.
+    accel_teardowns = "AccelTeardowns",
+    /// Of those, the ones that the NIC refused: the host has finished them.
+    accel_teardowns_refused = "AccelTeardownsRefused",
+    /// Closes that the host has finished since the NIC had little room left.
+    accel_teardowns_withheld = "AccelTeardownsWithheld",
+    /// Frames given to the NIC since they came after their flow had been handed over.
+    accel_reinjected = "AccelReinjected",
+
     /// Frames that were not what they said.
     ip_in_hdr_errors = "IpInHdrErrors",
     /// Packets for an address that is not ours.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::socket::Socket;
-use crate::{Offload, SocketId, Stack};
+use crate::{Holder, Offload, SocketId, Stack};
 
 /// How far one direction of a TLS session is offloaded at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub struct SocketInfo {
     pub id: Option<SocketId>,
     /// State by its name in RFC 9293, as `ss` writes it: `ESTAB`, `LISTEN`, `FIN-WAIT-1`, ….
     pub state: &'static str,
+    /// Who holds it: the host or the NIC.
+    pub holder: Holder,
     /// This side's address.
     pub local: SocketAddr,
     /// The peer's address; unspecified for a listener.
@@ -83,6 +85,7 @@ impl Stack {
         SocketInfo {
             id: Some(id),
             state: socket.tcp.state().name(),
+            holder: Holder::Host,
             local: socket.flow.src_addr(),
             remote: socket.flow.dst_addr(),
             receive_queue: socket.stream.len() as usize,

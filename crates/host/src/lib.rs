@@ -16,6 +16,7 @@
 //!
 //! In steady state no call allocates per packet.
 
+mod accel;
 mod config;
 mod connect;
 mod counters;
@@ -40,6 +41,7 @@ pub mod meter;
 pub mod nvme;
 pub mod runtime;
 
+pub use accel::{Accel, AccelError, Holder};
 pub use config::{Cidr, CidrError, ListenOptions, StackConfig};
 pub use error::{CloseReason, SocketError};
 pub use events::{Event, ListenerId, SocketId};

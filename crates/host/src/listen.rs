@@ -12,7 +12,7 @@ use wire::tcp::Header;
 use crate::events::{Pending, Source};
 use crate::socket::{Owner, Socket};
 use crate::stack::{Stack, derive};
-use crate::{ListenOptions, ListenerId, SocketError, SocketId, SocketInfo};
+use crate::{Holder, ListenOptions, ListenerId, SocketError, SocketId, SocketInfo};
 
 /// Every listener of the stack.
 #[derive(Debug, Default)]
@@ -114,6 +114,7 @@ impl Listeners {
         self.iter().map(|(_, listening)| SocketInfo {
             id: None,
             state: "LISTEN",
+            holder: Holder::Host,
             local: listening.address,
             remote: match listening.address {
                 SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),

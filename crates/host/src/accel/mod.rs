@@ -1,0 +1,8 @@
+//! What the NIC does for whole connections (seed 002): opens them, closes them, relays between them.
+//!
+//! A connection is owned by the host or by the NIC, never by both. The host asks and the NIC may refuse; whatever it
+//! refuses the host does itself, so that everything works the same without a NIC that can do any of it.
+
+mod settings;
+
+pub use settings::{Accel, AccelError, Holder};
