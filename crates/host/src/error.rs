@@ -41,6 +41,9 @@ pub enum SocketError {
     /// The socket already has TLS on it.
     #[error("TLS was already started on this socket")]
     AlreadySecured,
+    /// The NIC has the connection, or is about to.
+    #[error("the socket is spliced; take the splice back with `unsplice` first")]
+    Spliced,
     /// The call needs TLS on the socket.
     #[error("the socket has no TLS session; call `start_tls` and wait for `Secured`")]
     NotSecured,

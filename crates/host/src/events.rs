@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::CloseReason;
+use crate::{CloseReason, SpliceHandle, SpliceRefused, SpliceReport};
 
 /// A socket of one stack. An id of a closed socket stays invalid: slots are told apart by generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +41,12 @@ pub enum Event {
     /// The connection is over. The id stays valid, for what is left to read and for
     /// [`Stack::info`](crate::Stack::info), until [`Stack::close`](crate::Stack::close).
     Closed(SocketId, CloseReason),
+    /// The NIC has both connections and relays between them.
+    Spliced(SpliceHandle),
+    /// The splice did not come about: both sockets are as before, and the caller relays between them. The handle is invalid.
+    SpliceRefused(SpliceHandle, SpliceRefused),
+    /// The NIC relays no more. The handle is invalid.
+    SpliceEnded(SpliceHandle, SpliceReport),
 }
 
 /// Kinds of events that a socket may have in store, each at most once.

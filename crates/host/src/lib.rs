@@ -42,6 +42,7 @@ pub mod nvme;
 pub mod runtime;
 
 pub use accel::{Accel, AccelError, Holder};
+pub use accel::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport};
 pub use config::{Cidr, CidrError, ListenOptions, StackConfig};
 pub use error::{CloseReason, SocketError};
 pub use events::{Event, ListenerId, SocketId};

@@ -4,5 +4,7 @@
 //! refuses the host does itself, so that everything works the same without a NIC that can do any of it.
 
 mod settings;
+mod splice;
 
 pub use settings::{Accel, AccelError, Holder};
+pub use splice::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport};

@@ -81,8 +81,11 @@ impl Server {
                     self.drive(now, stack, id, Session::drive);
                 }
                 Event::Writable(id) => self.drive(now, stack, id, Session::drive),
-                Event::Connected(_) => {}
                 Event::Closed(id, reason) => self.closed(now, stack, id, &reason),
+                Event::Connected(_)
+                | Event::Spliced(_)
+                | Event::SpliceRefused(..)
+                | Event::SpliceEnded(..) => {}
             }
         }
         progress

@@ -139,7 +139,12 @@ impl Endpoint {
                 }
                 Event::Secured(_) => self.secured = true,
                 Event::Closed(_, reason) => self.closed = Some(reason),
-                Event::Connected(_) | Event::Readable(_) | Event::Writable(_) => {}
+                Event::Connected(_)
+                | Event::Readable(_)
+                | Event::Writable(_)
+                | Event::Spliced(_)
+                | Event::SpliceRefused(..)
+                | Event::SpliceEnded(..) => {}
             }
         }
         moved

@@ -202,7 +202,10 @@ impl Initiator {
             }
             Event::Readable(_) => self.with_link(queue, |link| link.readable = true),
             Event::Writable(_) => self.with_link(queue, |link| link.writable = true),
-            Event::Accepted(_) => {}
+            Event::Accepted(_)
+            | Event::Spliced(_)
+            | Event::SpliceRefused(..)
+            | Event::SpliceEnded(..) => {}
         }
         true
     }
