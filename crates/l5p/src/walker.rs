@@ -90,6 +90,16 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
         input: &[u8],
         mut output: Option<&mut [u8]>,
     ) -> Result<Walked, NotAHeader> {
+        let rest_of_message = self.len.saturating_sub(self.offset) as usize;
+        if input.len() < rest_of_message {
+            // As most packets of long messages are.
+            match output {
+                Some(output) => layer5.transform(self.offset, input, output),
+                None => layer5.absorb(self.offset, input),
+            }
+            self.offset += input.len() as u32;
+            return Ok(Walked::nothing());
+        }
         let mut walked = Walked::nothing();
         let mut done = 0;
         while done < input.len() {

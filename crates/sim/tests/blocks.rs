@@ -5,9 +5,13 @@ mod links;
 
 use host::Offload;
 use host::nvme::NvmeOffload;
+use l5p::nvme::psk::Hash;
+use l5p::tls::OpenSslError;
 use links::{cases, link};
+use port::impair::Impairment;
 use proptest::prelude::*;
 use sim::blocks::{Command, Help, Pieces, Scenario, compare};
+use sim::storage::SharedKey;
 use wire::nvme::Digests;
 
 const BLOCKS: u32 = 4096;
@@ -110,6 +114,17 @@ fn help() -> impl Strategy<Value = Help> {
     )
 }
 
+fn has_psk() -> bool {
+    match SharedKey::new(Hash::Sha256) {
+        Ok(_) => true,
+        Err(error @ OpenSslError::Missing(_)) => {
+            eprintln!("skipped: {error}");
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
 proptest! {
     #![proptest_config(cases(24))]
 
@@ -121,5 +136,74 @@ proptest! {
     #[test]
     fn any_part_of_the_offload_does_the_same(scenario in scenario(), help in help()) {
         compare(&scenario, &[help]).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    }
+
+    #[test]
+    fn commands_inside_tls_do_the_same(scenario in scenario(), sha384 in any::<bool>(), help in help()) {
+        if has_psk() {
+            let hash = if sha384 { Hash::Sha384 } else { Hash::Sha256 };
+            let scenario = Scenario { tls: Some(hash), ..scenario };
+            compare(&scenario, &[Help::ALL, help]).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        }
+    }
+}
+
+fn bulk(tls: Option<Hash>) -> Scenario {
+    let chunks = || (0..BLOCKS).step_by(512);
+    let write = |start| Command::Write {
+        start,
+        count: 512,
+        slices: 1,
+        fua: false,
+    };
+    let read = |start| Command::Read {
+        start,
+        count: 512,
+        slices: 2,
+    };
+    Scenario {
+        seed: 7,
+        tls,
+        digests: Digests {
+            header: true,
+            data: true,
+        },
+        mtu: 1500,
+        link: Impairment::default(),
+        context_memory: 4 << 20,
+        queues: 1,
+        depth: 32,
+        pieces: Pieces {
+            in_capsule: 8192,
+            c2h_data: 128 << 10,
+            h2c_data: 128 << 10,
+            r2t_data: 1 << 20,
+        },
+        map_threshold: 0,
+        blocks: BLOCKS,
+        commands: chunks().map(write).chain(chunks().map(read)).collect(),
+    }
+}
+
+#[test]
+fn on_a_calm_link_the_nic_places_all_data_both_ways() {
+    for tls in [None, Some(Hash::Sha256)] {
+        if tls.is_some() && !has_psk() {
+            continue;
+        }
+        let outcomes =
+            compare(&bulk(tls), &[Help::ALL]).unwrap_or_else(|error| panic!("{tls:?}: {error}"));
+        let bytes = u64::from(BLOCKS) * 512;
+        for (node, placed) in [(0, 2 * bytes), (1, bytes)] {
+            let counted = outcomes[1].counter(node, "rx_nvmeotcp_bytes");
+            // In TLS, a few bytes may come in the packet that completes a header which two packets share.
+            let missed = if tls.is_some() { placed / 1000 } else { 0 };
+            let expected = placed - missed..=placed;
+            assert!(
+                expected.contains(&counted),
+                "{tls:?}, node {node}: {counted}"
+            );
+            assert_eq!(outcomes[0].counter(node, "rx_nvmeotcp_bytes"), 0);
+        }
     }
 }

@@ -4,7 +4,8 @@
 //! The context sees a packet before any of it is copied, so that the packet goes where its result belongs at once. Records
 //! are decrypted into scratch memory first.
 //!
-//! Cost target beside digests and copy: ≤ 250 cycles per packet. Nothing is allocated per packet.
+//! Cost beside digests, decryption and copies: about 400 cycles per packet more than for one without a context
+//! (`examples/receive_speed`). Nothing is allocated per packet.
 
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use wire::SeqNum;
 use super::buffers;
 use super::placing::{PlacedList, Placer};
 use super::queue::{Arrival, Host};
-use super::recovery::{Shared, Verdict};
+use super::recovery::{Counts, Shared, Verdict};
 use super::stacked::Inner;
 use crate::context::PlacingFlow;
 use crate::lro::OffloadResult;
@@ -245,6 +246,9 @@ impl Host<'_> {
         if result.digest_ok {
             counters.rx_nvmeotcp_digest_packets += u64::from(arrival.segments);
             counters.rx_nvmeotcp_digest_bytes += u64::from(arrival.parsed.payload_len);
+        }
+        if shared.counts == Counts::default() {
+            return;
         }
         let counts = std::mem::take(&mut shared.counts);
         counters.rx_nvmeotcp_digest_err += u64::from(counts.failed);

@@ -230,12 +230,16 @@ proptest! {
 }
 
 /// Long transfers and short PDUs, everything offloaded.
-fn offloaded(role: Role, link: Impairment) -> (Mode, Vec<RoundPlan>) {
+fn offloaded(
+    role: Role,
+    tls: Option<(Suite, Offload)>,
+    link: Impairment,
+) -> (Mode, Vec<RoundPlan>) {
     let mode = Mode {
         seed: 1,
         mtu: 1500,
         link,
-        tls: None,
+        tls,
         digests: Digests::BOTH,
         alignment: 0,
         offload: NvmeOffload::ALL,
@@ -267,15 +271,18 @@ fn counter(rig: &Rig, name: &str) -> u64 {
 
 #[test]
 fn on_a_calm_network_the_nic_does_it_all() {
-    for role in ROLES {
-        let (mode, plans) = offloaded(role, Impairment::default());
+    for (role, tls) in both(ROLES) {
+        let (mode, plans) = offloaded(role, tls, Impairment::default());
         let rig = receive(mode, &plans).expect("a calm network");
         let placed = counter(&rig, "NvmeTcpRxBytesPlaced");
         // A few bytes come in the packet that completes a header which two packets share.
-        assert!(placed * 1000 >= BYTES * 999, "{placed} bytes placed");
-        assert_eq!(counter(&rig, "NvmeTcpRxDigestsSw"), 0);
+        assert!(
+            placed * 1000 >= BYTES * 999,
+            "{tls:?}: {placed} bytes placed"
+        );
+        assert_eq!(counter(&rig, "NvmeTcpRxDigestsSw"), 0, "{tls:?}");
         let rig = send(mode, &plans).expect("a calm network");
-        assert_eq!(counter(&rig, "NvmeTcpTxPdusFallback"), 0);
+        assert_eq!(counter(&rig, "NvmeTcpTxPdusFallback"), 0, "{tls:?}");
     }
 }
 
@@ -287,12 +294,20 @@ fn what_the_network_loses_costs_little_offload() {
         delay: Duration::from_micros(50),
         ..Impairment::default()
     };
-    for role in ROLES {
-        let (mode, plans) = offloaded(role, link);
+    for (role, tls) in both(ROLES) {
+        let (mode, plans) = offloaded(role, tls, link);
         let rig = receive(mode, &plans).expect("a good network");
         let placed = counter(&rig, "NvmeTcpRxBytesPlaced");
-        assert!(placed * 10 >= BYTES * 9, "{placed} bytes placed");
+        assert!(placed * 10 >= BYTES * 9, "{tls:?}: {placed} bytes placed");
     }
 }
 
 const ROLES: [Role; 2] = [Role::Host, Role::Controller];
+
+/// Each of them, without TLS and inside it.
+fn both(roles: [Role; 2]) -> impl Iterator<Item = (Role, Option<(Suite, Offload)>)> {
+    let tls = [None, Some((Suite::DEFAULT, Offload::Both))];
+    roles
+        .into_iter()
+        .flat_map(move |role| tls.map(|tls| (role, tls)))
+}

@@ -211,9 +211,10 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
     }
 
     /// Notes that the next `missing` bytes, of the `rest` of the message at the frontier, are missing, and goes on
-    /// behind them.
+    /// behind them. Not in a message that was given up: it would be awaited again, with the holes before it forgotten.
     fn skip(&mut self, shared: &mut Shared<L::Message, P>, missing: u32, rest: u32) -> bool {
-        if shared.order == Order::Sequence || !self.proven || missing > L::MAX_GAP {
+        let in_sequence_only = shared.order == Order::Sequence || !self.proven;
+        if in_sequence_only || missing > L::MAX_GAP || self.has_given_up_message() {
             return false;
         }
         let offset = self.walker.offset();

@@ -82,17 +82,16 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         }
     }
 
-    /// The parts of `from..to`, at or beyond the frontier, of which no byte was ever seen.
+    /// The parts of `from..to`, at or beyond the frontier, of which no byte was ever seen, when some beyond the frontier may
+    /// have been.
     fn unseen(&self, from: SeqNum, to: SeqNum) -> [(SeqNum, SeqNum); 2] {
-        if self.tcpsn.at_or_after(self.newest) {
-            return [(from, to), (to, to)];
-        }
         let seen_from = self.observer.seen_from().max(from).min(to);
         let new_from = self.newest.max(from).min(to);
         [(from, seen_from), (new_from.max(seen_from), to)]
     }
 
     /// Tells of those of these bytes of the message at the frontier that were never seen.
+    #[inline]
     fn note(
         &mut self,
         shared: &mut Shared<L::Message, P>,
@@ -100,6 +99,12 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         (from, to): (SeqNum, SeqNum),
     ) {
         let message = self.tcpsn - self.walker.offset();
+        if self.tcpsn.at_or_after(self.newest) {
+            let range = (message.distance_to(from), message.distance_to(to));
+            let at = shared.packet.distance_to(from);
+            self.observer.note(&mut shared.noted, mark, range, at);
+            return;
+        }
         let parts = self.unseen(from, to);
         let noted: u32 = parts.iter().map(|(from, to)| from.distance_to(*to)).sum();
         shared.noted_less |= noted < from.distance_to(to);

@@ -3,6 +3,7 @@
 mod figure8;
 mod hostile;
 mod pdus;
+mod placed_shares;
 mod properties;
 mod shares;
 

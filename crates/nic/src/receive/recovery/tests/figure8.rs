@@ -174,6 +174,28 @@ fn late_packets_of_an_open_message_are_offloaded_when_they_come() {
 }
 
 #[test]
+fn a_message_with_more_holes_than_are_kept_is_given_up_for_good() {
+    let stream = Stream::new(SeqNum(u32::MAX - 500), &[vec![7; 2000], vec![8; 500]]);
+    let mut context = stream.context(Order::Any);
+    let at = |n: usize| (100 * n, 100 * n + 100);
+    let mut receive = |(from, to)| stream.receive(&mut context, from, to);
+    // Every other packet is lost.
+    for n in [0, 2, 4, 6, 8] {
+        assert_eq!(receive(at(n)), Verdict::Offloaded, "packet {n}");
+    }
+    for n in [10, 12, 14] {
+        assert_eq!(receive(at(n)), bypassed(Bypass::Gap), "packet {n}");
+    }
+    // Nobody knows any more whether the message is whole: no late packet of it is vouched for.
+    for n in [1, 3, 9, 11, 13] {
+        assert_ne!(receive(at(n)), Verdict::Offloaded, "packet {n}");
+    }
+    let (next, end) = (stream.starts[1], stream.starts[2]);
+    assert_eq!(receive((next, end)), Verdict::Offloaded);
+    assert_eq!(context.shared.counts.leaps, 5);
+}
+
+#[test]
 fn a_message_completed_late_with_a_wrong_byte_is_passed_up_raw() {
     let mut stream = stream(30);
     stream.wire[150] ^= 1;

@@ -31,6 +31,8 @@ struct Host<'s> {
     written: Vec<bool>,
     /// By byte of the stream: it was placed.
     placed: Vec<bool>,
+    /// What comes may be anything.
+    forged: bool,
 }
 
 /// The buffer of a tag: two slices, in descending order of memory.
@@ -57,6 +59,7 @@ impl<'s> Host<'s> {
             seen: vec![false; stream.wire.len()],
             written: vec![false; memory],
             placed: vec![false; stream.wire.len()],
+            forged: false,
         }
     }
 
@@ -100,17 +103,24 @@ impl<'s> Host<'s> {
             for n in 0..part.slice.len {
                 let (at, place) = (part.at + n, part.slice.offset + u64::from(n));
                 let stream_at = from + at as usize;
-                // It is what the stream says, where the host said.
-                let (tag, offset) = self.stream.belongs(stream_at).expect("data");
-                assert_eq!(part.tag, tag);
-                assert_eq!(self.place(tag, offset), Some(place), "byte {stream_at}");
-                assert!(!self.seen[stream_at], "byte {stream_at} had been passed up");
-                assert!(!self.placed[stream_at], "byte {stream_at} is placed again");
+                if self.forged {
+                    let mapped = self.mapped.get(&part.tag).expect("a mapped tag");
+                    assert!(mapped.iter().any(|slice| {
+                        (slice.offset..slice.offset + u64::from(slice.len)).contains(&place)
+                    }));
+                } else {
+                    // It is what the stream says, where the host said.
+                    let (tag, offset) = self.stream.belongs(stream_at).expect("data");
+                    assert_eq!(part.tag, tag);
+                    assert_eq!(self.place(tag, offset), Some(place), "byte {stream_at}");
+                    assert!(!self.seen[stream_at], "byte {stream_at} had been passed up");
+                    assert!(!self.placed[stream_at], "byte {stream_at} is placed again");
+                    self.placed[stream_at] = true;
+                }
                 assert!(
                     !self.written[place as usize],
                     "memory {place} is written again"
                 );
-                self.placed[stream_at] = true;
                 self.written[place as usize] = true;
                 self.memory[place as usize] = payload[at as usize];
                 bytes += 1;
@@ -580,5 +590,102 @@ proptest! {
         let (verdict, bytes) = host.receive(last, longer.wire.len());
         placed += bytes;
         prop_assert_eq!((verdict, placed), (OFFLOADED, 500), "{:?}", host.recovery);
+    }
+}
+
+/// A packet that someone on the path has made, or any other one.
+#[derive(Clone, Debug)]
+struct Seen {
+    /// Where it begins; else where the one before it ended.
+    from: Option<usize>,
+    len: usize,
+    /// A header of a data PDU that was put into it, and where: tag, offset, bytes.
+    planted: Option<(usize, u16, u32, u32)>,
+    /// A byte that was changed.
+    changed: Option<(usize, u8)>,
+    shift: u32,
+    /// The host answers so, if it was asked.
+    answer: Option<bool>,
+    /// It maps or unmaps a tag before.
+    remap: Option<u16>,
+}
+
+fn seen() -> impl Strategy<Value = Seen> {
+    let planted = (any::<usize>(), 0u16..40, 0u32..7000, 1u32..9000);
+    (
+        prop::option::weighted(0.4, any::<usize>()),
+        1usize..2000,
+        prop::option::weighted(0.3, planted),
+        prop::option::weighted(0.2, any::<(usize, u8)>()),
+        prop_oneof![40 => Just(0u32), 1 => 1 << 28..1u32 << 31],
+        prop::option::of(prop::bool::weighted(0.8)),
+        prop::option::weighted(0.1, 0u16..32),
+    )
+        .prop_map(|(from, len, planted, changed, shift, answer, remap)| Seen {
+            from,
+            len,
+            planted,
+            changed,
+            shift,
+            answer,
+            remap,
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Whatever comes, and whatever the host answers: memory is written only inside of mapped slices, each byte of them once per
+    /// mapping, and nothing after it was unmapped.
+    #[test]
+    fn forged_packets_write_nothing_outside_of_mapped_slices_and_nothing_twice(
+        any_order in any::<bool>(),
+        (host_sends, header_digest, data_digest) in any::<(bool, bool, bool)>(),
+        kinds in kinds(),
+        packets in prop::collection::vec(seen(), 1..60),
+    ) {
+        let sender = if host_sends { Role::Host } else { Role::Controller };
+        let parameters = parameters(sender, header_digest, data_digest);
+        let stream = PduStream::new(&parameters, &kinds);
+        let order = if any_order { Order::Any } else { Order::Sequence };
+        let mut host = Host::new(&stream, &parameters, order);
+        host.forged = true;
+        host.map_all();
+        let mut next = 0;
+        for packet in packets {
+            if let Some(tag) = packet.remap {
+                if host.mapped.contains_key(&tag) {
+                    host.unmap(tag);
+                } else {
+                    host.map(tag);
+                }
+            }
+            let from = packet.from.unwrap_or(next) % stream.wire.len();
+            let to = (from + packet.len).min(stream.wire.len());
+            next = to;
+            let mut payload = stream.wire[from..to].to_vec();
+            if let Some((at, tag, offset, len)) = packet.planted {
+                let forged = PduStream::new(&parameters, &[Kind::Data { tag, at: offset, len }]);
+                let at = at % payload.len();
+                let len = forged.wire.len().min(payload.len() - at);
+                payload[at..at + len].copy_from_slice(&forged.wire[..len]);
+            }
+            if let Some((at, bits)) = packet.changed {
+                let at = at % payload.len();
+                payload[at] ^= bits;
+            }
+            host.receive_as(from + packet.shift as usize, &payload);
+            if let Some(truthful) = packet.answer {
+                if truthful {
+                    host.answer();
+                } else if let Some(guess) = host.recovery.due_request(0) {
+                    host.recovery.request_sent(0);
+                    host.recovery.answer(&mut host.shared, guess, true, 0);
+                }
+            }
+        }
+        for (byte, written) in host.memory.iter().zip(&host.written) {
+            prop_assert!(*written || *byte == GUARD);
+        }
     }
 }

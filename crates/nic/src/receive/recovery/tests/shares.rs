@@ -7,17 +7,17 @@ const RECORD: usize = 16 << 10;
 const SEGMENT: usize = 1448;
 
 /// A generator of repeatable pseudo-random numbers (xorshift64*).
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    fn chance(&mut self, percent: f64) -> bool {
+    pub(super) fn chance(&mut self, percent: f64) -> bool {
         ((self.next() >> 11) as f64) < percent / 100.0 * (1u64 << 53) as f64
     }
 }
