@@ -75,6 +75,11 @@ impl Congestion {
         self.cwnd
     }
 
+    /// The window that the connection began with.
+    pub(crate) fn initial(&self) -> u32 {
+        self.initial
+    }
+
     pub(crate) fn ssthresh(&self) -> u32 {
         self.ssthresh
     }

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use wire::tcp::{Header, Options, SackBlocks, Timestamps};
+use wire::tcp::{Header, Options};
 use wire::{FlowKey, SeqNum};
 
 use crate::isn::hash_flow;
@@ -101,21 +101,5 @@ impl Baker {
 
     fn period(&self, now: Instant) -> u64 {
         now.saturating_duration_since(self.origin).as_secs() / PERIOD.as_secs()
-    }
-}
-
-impl Cookie {
-    /// The options that the SYN had.
-    pub(crate) fn options(&self, ack: &Header) -> Options {
-        Options {
-            mss: Some(self.mss),
-            window_scale: self.window_scale,
-            sack_permitted: self.sack,
-            timestamps: ack.options.timestamps.map(|t| Timestamps {
-                val: t.val,
-                echo: 0,
-            }),
-            sack: SackBlocks::EMPTY,
-        }
     }
 }

@@ -21,9 +21,11 @@
 
 mod ack;
 mod arrival;
+mod closing;
 mod config;
 mod congestion;
 mod cookie;
+mod handshake;
 mod info;
 pub mod isn;
 mod listen;
@@ -49,7 +51,9 @@ mod time_wait;
 mod timeout;
 mod timer;
 
+pub use closing::Closing;
 pub use config::{Algorithm, Config, KeepAlive};
+pub use handshake::Handshake;
 pub use info::ConnectionInfo;
 pub use isn::Initial;
 pub use listen::{AckAction, Cookies, ListenConfig, Listener, SynAction};

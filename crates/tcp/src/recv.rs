@@ -92,6 +92,11 @@ impl Receiver {
         self.read.distance_to(self.nxt) - u32::from(self.fin_taken)
     }
 
+    /// Something came beyond what is in order.
+    pub(crate) fn has_gaps(&self) -> bool {
+        !self.ranges.is_empty() || (self.fin.is_some() && !self.fin_taken)
+    }
+
     pub(crate) fn buffer(&self) -> u32 {
         self.buffer
     }

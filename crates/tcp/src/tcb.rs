@@ -17,7 +17,7 @@ use crate::send::Sender;
 use crate::settings::Settings;
 use crate::time::{MILLISECOND, Nanos, Time, nanos};
 use crate::timer::{Timer, Timers};
-use crate::{CloseReason, Config, Event, Initial, State, TimeWaitEntry};
+use crate::{CloseReason, Config, Event, Handshake, Initial, State, TimeWaitEntry};
 
 /// One TCP connection: plain data, to be kept anywhere and moved (a TCB). See the crate's root for how to drive it.
 #[derive(Clone, Debug)]
@@ -114,28 +114,22 @@ impl Connection {
         cookie: &Cookie,
         timestamp: u32,
     ) -> Self {
-        let isn = Initial {
-            seq: ack.ack - 1,
+        let handshake = Handshake {
+            mss: cookie.mss,
+            window_scale: cookie.window_scale,
+            sack: cookie.sack,
             timestamp,
         };
-        let mut connection = Self::new(now, config, ack.dst_port, ack.src_port, isn);
-        connection.passive = true;
-        let mut syn = *ack;
-        syn.seq = ack.seq - 1;
-        syn.options = cookie.options(ack);
-        connection.take_syn(Time(0), &syn);
-        connection.snd.nxt = connection.snd.iss + 1;
-        connection.snd.note_window(
-            ack.seq,
-            ack.ack,
-            u32::from(ack.window) << connection.options.snd_shift,
-        );
-        connection.establish(Time(0), None);
-        connection.acknowledge_syn();
-        connection
+        Self::from_handshake(now, config, ack, &handshake)
     }
 
-    fn new(now: Instant, config: &Config, src_port: u16, dst_port: u16, isn: Initial) -> Self {
+    pub(crate) fn new(
+        now: Instant,
+        config: &Config,
+        src_port: u16,
+        dst_port: u16,
+        isn: Initial,
+    ) -> Self {
         let settings = Settings::new(config);
         let mss = u32::from(settings.mss);
         Self {

@@ -4,6 +4,7 @@ mod blind_attacks;
 mod close;
 mod corpus;
 mod flow_control;
+mod handover;
 mod handshake;
 mod link;
 mod listener;
