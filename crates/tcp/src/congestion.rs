@@ -99,6 +99,17 @@ impl Congestion {
         self.cwnd = self.cwnd.max(mss);
     }
 
+    /// Nothing is known of what the path has carried meanwhile (RFC 5681 §4.1): the window is the restart window, the threshold
+    /// remembers where it once led.
+    pub(crate) fn restart(&mut self, ssthresh: u32) {
+        self.ssthresh = ssthresh.max(2 * self.mss);
+        self.cwnd = self.cwnd.min(self.initial);
+        self.hystart.reset();
+        if let State::Cubic(cubic) = &mut self.algorithm {
+            cubic.restart();
+        }
+    }
+
     /// The handshake needed a retransmission: start with one segment (RFC 5681 §3.1).
     pub(crate) fn syn_was_lost(&mut self) {
         self.cwnd = self.mss;

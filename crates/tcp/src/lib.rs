@@ -24,6 +24,7 @@ mod arrival;
 mod closing;
 mod config;
 mod congestion;
+mod control_block;
 mod cookie;
 mod handshake;
 mod info;
@@ -53,6 +54,7 @@ mod timer;
 
 pub use closing::Closing;
 pub use config::{Algorithm, Config, KeepAlive};
+pub use control_block::{Tcb, TcbTimestamps};
 pub use handshake::Handshake;
 pub use info::ConnectionInfo;
 pub use isn::Initial;

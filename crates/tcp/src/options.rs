@@ -3,8 +3,10 @@
 use wire::SeqNum;
 use wire::tcp::{Header, MAX_WINDOW_SCALE, Options, SackBlocks, Timestamps};
 
-use crate::Config;
-use crate::time::{MILLISECOND, Time};
+use crate::{Config, TcbTimestamps};
+use std::time::Duration;
+
+use crate::time::{MILLISECOND, Time, nanos};
 
 /// Smallest MSS that we honour: a peer that announces less would make us send headers only.
 const MIN_MSS: u16 = 64;
@@ -99,6 +101,25 @@ impl TimestampClock {
             origin,
             recent: 0,
             recent_at: Time(0),
+        }
+    }
+
+    /// For another owner.
+    pub(crate) fn take_out(&self, now: Time) -> TcbTimestamps {
+        TcbTimestamps {
+            recent: self.recent,
+            recent_age: Duration::from_nanos(now.since(self.recent_at)),
+            val: self.value(now),
+        }
+    }
+
+    /// Goes on where another owner has stopped.
+    pub(crate) fn put_back(now: Time, timestamps: &TcbTimestamps) -> Self {
+        let age = nanos(timestamps.recent_age);
+        Self {
+            origin: timestamps.val.wrapping_sub((now.0 / MILLISECOND) as u32),
+            recent: timestamps.recent,
+            recent_at: Time(now.0.saturating_sub(age)),
         }
     }
 

@@ -75,6 +75,26 @@ impl Ranges {
     }
 }
 
+impl Ranges {
+    /// The ranges in ascending order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SeqNum, SeqNum)> + '_ {
+        self.0.iter().flat_map(|held| held.sorted.iter().copied())
+    }
+}
+
+impl FromIterator<(SeqNum, SeqNum)> for Ranges {
+    /// Ranges that lie in ascending order and apart, as [`iter`](Ranges::iter) gives them.
+    fn from_iter<I: IntoIterator<Item = (SeqNum, SeqNum)>>(ranges: I) -> Self {
+        let mut all = Self::default();
+        for (start, end) in ranges {
+            if start.before(end) {
+                all.insert(start, end);
+            }
+        }
+        all
+    }
+}
+
 impl Held {
     fn insert(&mut self, start: SeqNum, end: SeqNum) -> Insertion {
         debug_assert!(start.before(end));

@@ -10,7 +10,7 @@ use crate::options::shift_for;
 use crate::ranges::{Insertion, Ranges};
 use crate::time::{Nanos, Time};
 use crate::timer::Timer;
-use crate::{Accepted, Config, Connection, Received};
+use crate::{Accepted, Config, Connection, Received, Tcb};
 
 /// Segments acknowledged at once at the start of a connection and after a gap, so that the peer's window grows.
 const QUICK_ACKS: u8 = 16;
@@ -35,7 +35,7 @@ pub(crate) struct Receiver {
     /// The peer's FIN was taken: `nxt` counts it.
     pub(crate) fin_taken: bool,
     /// Where the peer's FIN is, when it came before all data.
-    fin: Option<SeqNum>,
+    pub(crate) fin: Option<SeqNum>,
     pub(crate) ranges: Ranges,
     pub(crate) ack: Acks,
     pub(crate) tuning: Tuning,
@@ -85,6 +85,28 @@ impl Receiver {
         self.last_ack_sent = self.nxt;
         self.share = self.buffer;
         self.edge = self.nxt + self.buffer.min(u32::from(u16::MAX));
+    }
+
+    /// Goes on where another owner has stopped.
+    pub(crate) fn put_back(&mut self, tcb: &Tcb) {
+        self.nxt = tcb.rcv_nxt;
+        self.read = tcb.rcv_nxt - u32::from(tcb.fin_taken) - tcb.unread;
+        self.fin_taken = tcb.fin_taken;
+        self.fin = if tcb.fin_taken {
+            Some(tcb.rcv_nxt - 1)
+        } else {
+            tcb.fin_at
+        };
+        self.edge = tcb.rcv_edge.max(tcb.rcv_nxt);
+        self.last_ack_sent = tcb.rcv_nxt;
+        self.buffer = tcb.rcv_buffer.max(self.buffer).min(self.buffer_max);
+        self.share = self.buffer;
+        self.ranges = tcb.held.iter().copied().collect();
+        self.ack = Acks {
+            now: tcb.owes_ack,
+            packets: u16::from(tcb.owes_ack),
+            quick: QUICK_ACKS,
+        };
     }
 
     /// Bytes in order that the application has not consumed.

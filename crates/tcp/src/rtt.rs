@@ -91,6 +91,14 @@ impl Rtt {
         }
     }
 
+    /// Goes on where another owner has stopped.
+    pub(crate) fn put_back(&mut self, smoothed: Nanos, variation: Nanos) {
+        self.smoothed = micros(smoothed).min(micros(MAX_RTO));
+        self.variation = micros(variation).min(micros(MAX_RTO));
+        let margin = (4 * self.variation).max(self.min_rto);
+        self.base_rto = self.smoothed.saturating_add(margin).min(micros(MAX_RTO));
+    }
+
     pub(crate) fn smoothed(&self) -> Option<Nanos> {
         (self.smoothed > 0).then_some(span(self.smoothed))
     }

@@ -10,7 +10,7 @@ use crate::recovery::Phase;
 use crate::tcb::CORK_LIMIT;
 use crate::time::Time;
 use crate::timer::Timer;
-use crate::{Connection, State, Transmit};
+use crate::{Connection, State, Tcb, Transmit};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
@@ -86,6 +86,25 @@ impl Sender {
             sent_at: Time(0),
             progress_at: Time(0),
         }
+    }
+
+    /// Goes on where another owner has stopped.
+    pub(crate) fn put_back(&mut self, tcb: &Tcb) {
+        *self = Self {
+            una: tcb.snd_una,
+            nxt: tcb.snd_nxt,
+            write_seq: tcb.write_seq,
+            wnd: tcb.snd_wnd,
+            max_wnd: tcb.snd_wnd_max.max(tcb.snd_wnd).max(1),
+            wl1: tcb.rcv_nxt,
+            wl2: tcb.snd_una,
+            // Whether what is in flight ends in a short segment is not known.
+            short_end: tcb.snd_nxt,
+            fin_queued: tcb.fin_queued,
+            cork: self.cork,
+            round_end: tcb.snd_una,
+            ..Self::new(tcb.snd_una - 1, self.mss)
+        };
     }
 
     /// Takes the window of a segment unless a newer one came before (RFC 9293 §3.10.7.4).

@@ -1,6 +1,6 @@
 //! The timers of a connection.
 
-use crate::time::Time;
+use crate::time::{Nanos, Time};
 
 /// What may be due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,12 @@ impl Timers {
 
     pub(crate) fn is_set(&self, timer: Timer) -> bool {
         self.0[timer as usize] != Time::NEVER
+    }
+
+    /// The time until it is due, if it is set.
+    pub(crate) fn left(&self, timer: Timer, now: Time) -> Option<Nanos> {
+        self.is_set(timer)
+            .then(|| self.0[timer as usize].since(now))
     }
 
     /// Takes the timer if it is due.

@@ -9,6 +9,7 @@ mod handshake;
 mod link;
 mod listener;
 mod loss;
+mod moving;
 mod pair;
 mod payload;
 mod peer;

@@ -1,0 +1,189 @@
+//! A connection changes its owner in the middle of everything: its control block is taken out and put back.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tcp::{Config, Connection, State};
+
+use crate::pair::{App, Link, Pair, Reader, Setup};
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Takes the control block of a side out, and puts it into a connection that knows nothing, or into the one that it was in.
+fn change_owner(pair: &mut Pair, side: usize, config: &Config, anew: bool) {
+    let connection = &mut pair.sides[side].connection;
+    let Some(tcb) = connection.tcb(pair.now) else {
+        return;
+    };
+    if anew {
+        *connection = Connection::resume(pair.now, config, &tcb);
+    } else {
+        connection.put_back(pair.now, &tcb);
+    }
+    connection.assert_invariants();
+    let after = connection.tcb(pair.now).expect("it is synchronized");
+    assert_eq!(after.snd_una..after.snd_nxt, tcb.snd_una..tcb.snd_nxt);
+    assert_eq!(
+        (after.rcv_nxt, after.unread, &after.held),
+        (tcb.rcv_nxt, tcb.unread, &tcb.held)
+    );
+    assert_eq!((after.state, after.linger), (tcb.state, tcb.linger));
+}
+
+fn config(timestamps: bool, sack: bool, window_scale: bool) -> Config {
+    Config {
+        timestamps,
+        sack,
+        window_scale,
+        rcv_buf: 64 << 10,
+        ..Config::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(crate::cases(24))]
+
+    /// Whatever is lost, late or doubled: no byte is lost by the move, and both ends close in order.
+    #[test]
+    fn a_move_loses_nothing(
+        moves in prop::collection::vec((1u64..60, 0usize..2, any::<bool>()), 1..24),
+        totals in (0u64..400_000, 0u64..400_000),
+        (loss, reorder, duplicate) in (0.0f64..0.05, 0.0f64..0.1, 0.0f64..0.05),
+        (timestamps, sack, window_scale) in any::<(bool, bool, bool)>(),
+        (paced, closes_first, seed) in any::<(bool, bool, u64)>(),
+    ) {
+        let config = config(timestamps, sack, window_scale);
+        let link = Link { rate: 20_000_000, loss, reorder, duplicate, delay: ms(2), ..Link::default() };
+        let reader = if paced {
+            Reader::Paced { bytes: 20_000, every: ms(5) }
+        } else {
+            Reader::Eager
+        };
+        let mut pair = Pair::new(Setup {
+            configs: [config.clone(), config.clone()],
+            apps: [
+                App { total: totals.0, reader, ..App::default() },
+                App { total: totals.1, closes_first, ..App::default() },
+            ],
+            links: [link; 2],
+            seed,
+            ..Setup::default()
+        });
+        for (wait, side, anew) in moves {
+            pair.run(ms(wait));
+            change_owner(&mut pair, side, &config, anew);
+        }
+        pair.run_to_end(Duration::from_secs(600));
+    }
+}
+
+/// In each state that the move can meet, the close goes on to its end.
+#[test]
+fn every_synchronized_state_can_move() {
+    let config = Config::default();
+    let states = [
+        State::Established,
+        State::FinWait1,
+        State::FinWait2,
+        State::CloseWait,
+        State::Closing,
+        State::LastAck,
+        State::TimeWait,
+    ];
+    for state in states {
+        let together = state == State::Closing;
+        let short = Config {
+            snd_buf: 20_000,
+            ..Config::default()
+        };
+        let mut pair = Pair::new(Setup {
+            configs: [config.clone(), short],
+            apps: [
+                App {
+                    total: 9000,
+                    ..App::default()
+                },
+                // LAST-ACK and CLOSE-WAIT are of the side that closes second.
+                App {
+                    total: if together { 9000 } else { 200_000 },
+                    closes_first: together,
+                    ..App::default()
+                },
+            ],
+            links: [Link {
+                delay: ms(10),
+                rate: 10_000_000,
+                ..Link::default()
+            }; 2],
+            ..Setup::default()
+        });
+        pair.run_until(Duration::from_secs(9), |pair| {
+            pair.sides.iter().any(|side| side.state() == state)
+        });
+        let side = usize::from(pair.sides[0].state() != state);
+        assert_eq!(pair.sides[side].state(), state);
+        for _ in 0..3 {
+            change_owner(&mut pair, side, &config, true);
+            pair.run(ms(1));
+        }
+        pair.run_to_end(Duration::from_secs(120));
+    }
+}
+
+/// RFC 5681 §4.1: after the move at most an initial window goes out at once.
+#[test]
+fn the_congestion_window_starts_anew() {
+    let config = Config::default();
+    let mut pair = Pair::new(Setup {
+        apps: [
+            App {
+                total: 8 << 20,
+                ..App::default()
+            },
+            App::default(),
+        ],
+        ..Setup::default()
+    });
+    pair.run_until(Duration::from_secs(5), |pair| pair.sides[1].read > 4 << 20);
+    let before = pair.sides[0].connection.info(pair.now).cwnd;
+    change_owner(&mut pair, 0, &config, true);
+    let after = pair.sides[0].connection.info(pair.now).cwnd;
+    assert!(before > 20 * 1448, "it had grown: {before}");
+    assert_eq!(after, 10 * 1448);
+    pair.run_to_end(Duration::from_secs(30));
+}
+
+/// What is settled between the peers, and what is not.
+#[test]
+fn drained_is_when_nothing_is_due() {
+    let mut pair = Pair::new(Setup {
+        apps: [
+            App {
+                total: 5000,
+                closes_first: false,
+                ..App::default()
+            },
+            App {
+                closes_first: false,
+                ..App::default()
+            },
+        ],
+        ..Setup::default()
+    });
+    pair.run_until(ms(100), |pair| pair.sides[0].written == 5000);
+    assert!(
+        !pair.sides[0].connection.is_drained(),
+        "sent and not acknowledged"
+    );
+    pair.run(ms(500));
+    for side in &pair.sides {
+        assert_eq!(side.state(), State::Established);
+        assert!(
+            side.connection.is_drained(),
+            "{:?}",
+            side.connection.tcb(pair.now)
+        );
+    }
+}
