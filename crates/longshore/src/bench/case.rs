@@ -70,7 +70,7 @@ impl Mode {
     }
 }
 
-/// Host cycles per byte of payload, by component.
+/// Host cycles per byte of payload, or per transaction, by component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct HostCycles {
     /// The application itself.
@@ -87,7 +87,7 @@ pub struct HostCycles {
     pub total: f64,
 }
 
-/// NIC cycles per byte of payload. They include the link's: a frame is written in the link's memory and read from there.
+/// NIC cycles per byte of payload, or per transaction. They include the link's: a frame is written in the link's memory and read from there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct NicCycles {
     /// From the send rings to the wire.

@@ -9,6 +9,7 @@ mod printed;
 mod rounds;
 mod row;
 mod settings;
+mod short;
 mod source;
 mod transfer;
 mod world;
@@ -53,6 +54,14 @@ pub enum What {
   longshore bench nvme --read --loss 0.003 --json
   longshore bench nvme --latency --report bench.html")]
     Nvme(nvme::Settings),
+
+    /// Short connections: what each transaction takes the server's host
+    #[command(after_help = "Examples:
+  longshore bench short
+  longshore bench short --transactions-per-connection 10
+  longshore bench short --response-bytes 4096 --connections 1 --json
+  longshore bench short --report bench.html")]
+    Short(short::Settings),
 }
 
 /// Measures, and prints what came of it.
@@ -67,6 +76,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             report.bytes_verified
         }
         What::Nvme(settings) => nvme::run(settings)?,
+        What::Short(settings) => short::run(settings)?,
     };
     anyhow::ensure!(verified, "bytes that arrived are not those that were sent");
     Ok(())

@@ -99,29 +99,29 @@ pub fn resyncs(counters: &nic::Counters) -> Resyncs {
     }
 }
 
-/// Cycles of a host and of its NIC over the bytes.
-pub fn cycles_per_byte(taken: &Taken, bytes: u64) -> (HostCycles, NicCycles) {
-    let per_byte = |cycles: u64| cycles as f64 / bytes as f64;
+/// Cycles of a host and of its NIC over so many bytes, or whatever else is counted.
+pub fn cycles_per(taken: &Taken, count: u64) -> (HostCycles, NicCycles) {
+    let per = |cycles: u64| cycles as f64 / count as f64;
     let stack = taken.copy + taken.l5 + taken.tcp + taken.driver;
     let host = HostCycles {
-        app: per_byte(taken.host.saturating_sub(stack)),
-        copy: per_byte(taken.copy),
-        l5: per_byte(taken.l5),
-        tcp: per_byte(taken.tcp),
-        driver: per_byte(taken.driver),
-        total: per_byte(taken.host),
+        app: per(taken.host.saturating_sub(stack)),
+        copy: per(taken.copy),
+        l5: per(taken.l5),
+        tcp: per(taken.tcp),
+        driver: per(taken.driver),
+        total: per(taken.host),
     };
     let nic = NicCycles {
-        transmit: per_byte(taken.nic_transmit),
-        receive: per_byte(taken.nic_receive),
-        total: per_byte(taken.nic_transmit + taken.nic_receive),
+        transmit: per(taken.nic_transmit),
+        receive: per(taken.nic_receive),
+        total: per(taken.nic_transmit + taken.nic_receive),
     };
     (host, nic)
 }
 
 /// The row of a host: its cycles over the bytes.
 pub fn row(direction: Direction, mode: Mode, bytes: u64, node: &Node) -> Case {
-    let (host, nic) = cycles_per_byte(&node.taken, bytes);
+    let (host, nic) = cycles_per(&node.taken, bytes);
     Case {
         direction,
         mode,
@@ -139,8 +139,13 @@ pub fn row(direction: Direction, mode: Mode, bytes: u64, node: &Node) -> Case {
 
 /// What a core of the host could carry that does nothing else.
 pub fn gbit_per_host_core(cycles_per_byte: f64) -> f64 {
-    if cycles_per_byte > 0.0 {
-        cycles_per_second() / cycles_per_byte * 8.0 / 1e9
+    per_host_core(cycles_per_byte) * 8.0 / 1e9
+}
+
+/// How many in a second a core of the host could do that does nothing else.
+pub fn per_host_core(cycles: f64) -> f64 {
+    if cycles > 0.0 {
+        cycles_per_second() / cycles
     } else {
         0.0
     }

@@ -10,7 +10,7 @@ use super::memory::{Memory, Order};
 use super::settings::Settings;
 use super::world::{HOST, NvmeWorld, TICK};
 use crate::bench::cycles_per_second;
-use crate::bench::row::{cycles_per_byte, gbit_per_host_core};
+use crate::bench::row::{cycles_per, gbit_per_host_core};
 
 /// Measures as the settings say.
 ///
@@ -189,8 +189,8 @@ fn case(mode: Mode, rounds: &[Round]) -> Case {
     let mut sorted: Vec<&Round> = rounds.iter().collect();
     sorted.sort_by(|a, b| per_byte(a).total_cmp(&per_byte(b)));
     let median = sorted[sorted.len() / 2];
-    let (host, nic) = cycles_per_byte(&median.taken[0], median.bytes);
-    let (controller, _) = cycles_per_byte(&median.taken[1], median.bytes);
+    let (host, nic) = cycles_per(&median.taken[0], median.bytes);
+    let (controller, _) = cycles_per(&median.taken[1], median.bytes);
     Case {
         mode,
         bytes: median.bytes,

@@ -1,0 +1,218 @@
+//! The client: opens connections, sends requests one after the other, checks the responses. Its cycles do not count.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use hdrhistogram::Histogram;
+use host::{Event, SocketError, SocketId, Stack};
+
+use super::messages::Messages;
+
+/// A client on our stack.
+pub struct Client {
+    server: SocketAddr,
+    transactions_per_connection: u32,
+    at_once: u64,
+    /// By the index of its socket.
+    connections: Vec<Option<Connection>>,
+    opened: u64,
+    finished: u64,
+    until: u64,
+    verified: bool,
+    latency: Histogram<u64>,
+    request: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+struct Connection {
+    socket: SocketId,
+    /// Among all connections.
+    number: u64,
+    /// Transactions done.
+    transactions: u32,
+    /// Bytes of the request that are written.
+    written: u32,
+    /// Bytes of the response that came.
+    received: u32,
+    /// When the transaction began.
+    began: Instant,
+}
+
+impl Client {
+    /// A client of that server, which has so many connections at once.
+    ///
+    /// # Errors
+    /// Never in practice: when there is no such histogram.
+    pub fn new(
+        server: SocketAddr,
+        at_once: u32,
+        transactions_per_connection: u32,
+        messages: &Messages,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            server,
+            transactions_per_connection,
+            at_once: at_once.into(),
+            connections: Vec::new(),
+            opened: 0,
+            finished: 0,
+            until: 0,
+            verified: true,
+            latency: Histogram::new(3)?,
+            request: Vec::new(),
+            buffer: vec![0; messages.response_len()],
+        })
+    }
+
+    /// Has so many connections more to open.
+    pub fn ask_for(&mut self, connections: u64) {
+        self.until += connections;
+    }
+
+    /// Whether all connections have ended.
+    pub fn is_done(&self) -> bool {
+        self.finished == self.until
+    }
+
+    /// Whether every response was the right one.
+    pub fn verified(&self) -> bool {
+        self.verified
+    }
+
+    /// Nanoseconds from a request to the end of its response; for the first one of a connection from the connection's
+    /// beginning.
+    pub fn latency(&mut self) -> &mut Histogram<u64> {
+        &mut self.latency
+    }
+
+    /// Does what there is to do.
+    ///
+    /// # Errors
+    /// When a connection fails.
+    pub fn run(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        messages: &Messages,
+    ) -> anyhow::Result<()> {
+        while let Some(event) = stack.poll_event() {
+            match event {
+                Event::Connected(socket) | Event::Writable(socket) => {
+                    self.write(now, stack, messages, socket)?;
+                }
+                Event::Readable(socket) => self.read(now, stack, messages, socket)?,
+                Event::Closed(socket, reason) => {
+                    let known = self.connections.get(socket.index()).copied().flatten();
+                    if known.is_some_and(|connection| connection.socket == socket) {
+                        anyhow::bail!("a connection of the client ended early: {reason}");
+                    }
+                }
+                _ => {}
+            }
+        }
+        while self.opened < self.until && self.opened - self.finished < self.at_once {
+            self.open(now, stack)?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, now: Instant, stack: &mut Stack) -> anyhow::Result<()> {
+        let socket = stack
+            .connect(now, self.server)
+            .context("the client can't connect")?;
+        let at = socket.index();
+        if self.connections.len() <= at {
+            self.connections.resize(at + 1, None);
+        }
+        self.connections[at] = Some(Connection {
+            socket,
+            number: self.opened,
+            transactions: 0,
+            written: 0,
+            received: 0,
+            began: now,
+        });
+        self.opened += 1;
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        messages: &Messages,
+        socket: SocketId,
+    ) -> anyhow::Result<()> {
+        let Some(connection) = &mut self.connections[socket.index()] else {
+            return Ok(());
+        };
+        if connection.transactions == self.transactions_per_connection {
+            return Ok(());
+        }
+        self.request.clear();
+        let key = messages.key(connection.transaction(self.transactions_per_connection));
+        messages.write_request(key, &mut self.request);
+        while (connection.written as usize) < self.request.len() {
+            match stack.write(now, socket, &self.request[connection.written as usize..]) {
+                Ok(len) => connection.written += len as u32,
+                Err(SocketError::WouldBlock) => break,
+                Err(error) => return Err(error).context("a write of the client failed"),
+            }
+        }
+        Ok(())
+    }
+
+    fn read(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        messages: &Messages,
+        socket: SocketId,
+    ) -> anyhow::Result<()> {
+        loop {
+            let Some(connection) = &mut self.connections[socket.index()] else {
+                return Ok(());
+            };
+            let place = connection.received as usize;
+            let over = connection.transactions == self.transactions_per_connection;
+            let len = match stack.read(now, socket, &mut self.buffer[place..]) {
+                Ok(0) if over => {
+                    stack.close(now, socket).context("the client can't close")?;
+                    self.connections[socket.index()] = None;
+                    self.finished += 1;
+                    return Ok(());
+                }
+                Ok(0) => anyhow::bail!("the server closed before its last response"),
+                Ok(_) if over => anyhow::bail!("the server sent more than it was asked for"),
+                Ok(len) => len,
+                Err(SocketError::WouldBlock) => return Ok(()),
+                Err(error) => return Err(error).context("a read of the client failed"),
+            };
+            let key = messages.key(connection.transaction(self.transactions_per_connection));
+            let piece = &self.buffer[place..place + len];
+            self.verified &= messages.check_response(key, place, piece);
+            connection.received += len as u32;
+            if connection.received as usize == messages.response_len() {
+                self.latency.record(nanos(now - connection.began))?;
+                connection.transactions += 1;
+                connection.written = 0;
+                connection.received = 0;
+                connection.began = now;
+                self.write(now, stack, messages, socket)?;
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// The number of the transaction that goes on, among all.
+    fn transaction(&self, of_a_connection: u32) -> u64 {
+        self.number * u64::from(of_a_connection) + u64::from(self.transactions)
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,57 @@
+//! What `longshore bench short` may be asked.
+
+use clap::Args;
+
+use super::super::Layout;
+
+/// Settings of `bench short`.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Bytes of a request, 1 to 1 MiB
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub request_bytes: u32,
+
+    /// Bytes of a response, 1 to 1 MiB
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub response_bytes: u32,
+
+    /// Requests on a connection, each after the response to the one before; then the server closes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub transactions_per_connection: u32,
+
+    /// Connections at the same time, up to 16384; a new one is opened when one has ended
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    pub connections: u32,
+
+    /// Transactions in each measured round, over all connections
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    pub transactions: u64,
+
+    /// Seed of all that is random
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Rounds of which each figure is the median
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+
+    /// How hosts and NICs share the machine
+    #[arg(long, value_enum, default_value_t = Layout::OneThread)]
+    pub layout: Layout,
+
+    /// Prints JSON and nothing else
+    #[arg(long)]
+    pub json: bool,
+
+    /// Writes a page with tables and plots
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<std::path::PathBuf>,
+}
+
+impl Settings {
+    /// Connections of a round.
+    pub fn connections_of_a_round(&self) -> u64 {
+        self.transactions
+            .div_ceil(u64::from(self.transactions_per_connection))
+    }
+}

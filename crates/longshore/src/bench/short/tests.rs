@@ -1,0 +1,65 @@
+use super::case::Mode;
+use super::rounds::measure;
+use super::*;
+use crate::bench::Layout;
+
+fn settings() -> Settings {
+    Settings {
+        request_bytes: 64,
+        response_bytes: 64,
+        transactions_per_connection: 1,
+        connections: 20,
+        transactions: 400,
+        seed: 3,
+        rounds: 1,
+        layout: Layout::OneThread,
+        json: true,
+        report: None,
+    }
+}
+
+#[test]
+fn every_mode_has_a_row_and_every_byte_is_verified() {
+    let report = measure(&settings()).expect("the benchmark runs");
+    assert!(report.bytes_verified);
+    let modes: Vec<Mode> = report.cases.iter().map(|case| case.mode).collect();
+    assert_eq!(modes, Mode::OURS);
+    for case in &report.cases {
+        assert_eq!(case.transactions, 400);
+        assert!(case.transactions_per_host_core > 0.0, "{case:?}");
+        assert!(case.latency_us.p50 > 0.0 && case.latency_us.p50 <= case.latency_us.max);
+    }
+}
+
+#[test]
+fn messages_of_one_byte_and_of_many_segments_arrive_over_one_connection() {
+    for (request_bytes, response_bytes) in [(1, 200_000), (200_000, 1), (2, 3)] {
+        let report = measure(&Settings {
+            request_bytes,
+            response_bytes,
+            transactions_per_connection: 7,
+            connections: 3,
+            transactions: 60,
+            ..settings()
+        })
+        .expect("the benchmark runs");
+        assert!(report.bytes_verified);
+        assert_eq!(report.cases[0].transactions, 63);
+    }
+}
+
+#[test]
+fn a_byte_of_another_transaction_is_found() {
+    let messages = messages::Messages::new(1, 64, 64);
+    let (one, other) = (messages.key(1), messages.key(2));
+    let mut request = Vec::new();
+    messages.write_request(one, &mut request);
+    let mut key = 0;
+    assert!(messages.take_request(&mut key, 0, &request[..1]));
+    assert!(messages.take_request(&mut key, 1, &request[1..]));
+    assert_eq!(key, one);
+    request[40] ^= 1;
+    assert!(!messages.take_request(&mut 0, 0, &request));
+    assert!(messages.check_response(one, 3, &messages.response(one)[3..]));
+    assert!(!messages.check_response(other, 3, &messages.response(one)[3..]));
+}

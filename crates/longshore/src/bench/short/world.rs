@@ -1,0 +1,168 @@
+//! The world of one mode: the client's host, the server's host, a link in memory.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use host::memory::ArenaLayout;
+use host::{ListenOptions, read_cycles};
+use port::impair::Impairment;
+use sim::{NodeConfig, World, WorldConfig};
+
+use super::case::Mode;
+use super::client::Client;
+use super::messages::Messages;
+use super::server::Server;
+use super::settings::Settings;
+use crate::bench::Layout;
+use crate::bench::cycle_sum::CycleSum;
+use crate::bench::row::Taken;
+
+/// The host of the client.
+const CLIENT: usize = 0;
+/// The host that is measured.
+pub const SERVER: usize = 1;
+
+/// Virtual time of a batch.
+pub const TICK: Duration = Duration::from_micros(20);
+const PORT: u16 = 80;
+/// Payload memory of a host.
+const ARENA: u64 = 256 << 20;
+
+/// A world, its applications, and who opens and closes.
+pub struct ShortWorld {
+    /// Of the server's host.
+    pub mode: Mode,
+    /// Hosts, NICs, link.
+    pub world: World,
+    client: Client,
+    server: Server,
+    messages: Messages,
+}
+
+/// What a round came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    /// Requests that were answered.
+    pub transactions: u64,
+    /// Cycles of the server's host and its NIC.
+    pub taken: Taken,
+    /// Whether every byte until now was the right one.
+    pub verified: bool,
+}
+
+impl ShortWorld {
+    /// A world at rest. Its clock goes on by `granularity` at least.
+    ///
+    /// # Errors
+    /// When the server can't listen.
+    pub fn new(settings: &Settings, mode: Mode, granularity: Duration) -> anyhow::Result<Self> {
+        let node = node(settings);
+        let mut world = World::new(WorldConfig {
+            seed: settings.seed,
+            nodes: [node.clone(), node],
+            granularity,
+            nic_thread: settings.layout == Layout::TwoThreads,
+            cycle_counter: Some(read_cycles),
+            ..WorldConfig::default()
+        });
+        let address = SocketAddr::new(World::address(SERVER, false), PORT);
+        let options = ListenOptions {
+            backlog: 2 * settings.connections as usize + 1024,
+            ..ListenOptions::default()
+        };
+        let listener = world
+            .stack(SERVER)
+            .listen(address, options)
+            .context("the server can't listen")?;
+        let messages = Messages::new(
+            settings.seed,
+            settings.request_bytes as usize,
+            settings.response_bytes as usize,
+        );
+        let each = settings.transactions_per_connection;
+        Ok(Self {
+            mode,
+            world,
+            client: Client::new(address, settings.connections, each, &messages)?,
+            server: Server::new(listener, &messages, each),
+            messages,
+        })
+    }
+
+    /// Gives the link a rate and a delay.
+    pub fn impair(&mut self, link: Impairment) {
+        for node in [CLIENT, SERVER] {
+            self.world.impair(node, link);
+        }
+    }
+
+    /// The client.
+    pub fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
+    /// Lets the applications do what they can. Answers the cycles of the server's.
+    ///
+    /// # Errors
+    /// When a connection fails.
+    pub fn run_applications(&mut self) -> anyhow::Result<u64> {
+        let now = self.world.now();
+        self.client
+            .run(now, self.world.stack(CLIENT), &self.messages)?;
+        let start = read_cycles();
+        let aside = self
+            .server
+            .run(now, self.world.stack(SERVER), &self.messages)?;
+        Ok(read_cycles() - start - aside)
+    }
+
+    /// Opens connections and has their transactions done.
+    ///
+    /// # Errors
+    /// When a connection fails, or nothing moves any more.
+    pub fn round(&mut self, connections: u64, transactions: u64) -> anyhow::Result<Round> {
+        self.client.ask_for(connections);
+        let mut cycles = CycleSum::start(&self.world);
+        while !self.client.is_done() {
+            let app = self.run_applications()?;
+            anyhow::ensure!(self.step(), "nothing is under way any more");
+            cycles.step(&self.world, [0, app]);
+        }
+        // The last acknowledgements belong to the round.
+        while self.world.step() {
+            self.world.advance_to(self.world.now() + TICK);
+        }
+        cycles.step(&self.world, [0; 2]);
+        Ok(Round {
+            transactions,
+            taken: cycles.sum()[SERVER],
+            verified: self.verified(),
+        })
+    }
+
+    /// Whether every byte until now was the right one.
+    pub fn verified(&self) -> bool {
+        self.client.verified() && self.server.verified()
+    }
+
+    /// One batch, and one tick of the clock. False when nothing is under way any more.
+    fn step(&mut self) -> bool {
+        if self.world.step() {
+            self.world.advance_to(self.world.now() + TICK);
+            true
+        } else {
+            self.world.advance()
+        }
+    }
+}
+
+/// Both hosts.
+fn node(settings: &Settings) -> NodeConfig {
+    let mut node = NodeConfig::default();
+    node.stack.meter = true;
+    // Connections that end are beside those that go on.
+    node.stack.max_sockets = 4 * settings.connections + 1024;
+    node.stack.arena = ArenaLayout::within(ARENA);
+    node
+}
