@@ -389,6 +389,10 @@ impl World {
                     assert!(self.lied, "{error}");
                 }
                 RecvDescriptor::Placed { .. } => panic!("placed without a packet"),
+                RecvDescriptor::AccelRoom(_) => {}
+                RecvDescriptor::Established(_)
+                | RecvDescriptor::SpliceEnded(_)
+                | RecvDescriptor::SpliceState(_) => panic!("nothing was installed"),
             }
         }
         self.batch.clear();

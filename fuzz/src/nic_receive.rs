@@ -230,7 +230,12 @@ impl World {
                     let index = self.starts.binary_search(&at).ok();
                     self.answer(tcpsn, index.is_some(), index.unwrap_or(0) as u64);
                 }
-                RecvDescriptor::Placed { .. } | RecvDescriptor::Completion { .. } => {}
+                RecvDescriptor::Placed { .. }
+                | RecvDescriptor::Completion { .. }
+                | RecvDescriptor::AccelRoom(_) => {}
+                RecvDescriptor::Established(_)
+                | RecvDescriptor::SpliceEnded(_)
+                | RecvDescriptor::SpliceState(_) => panic!("nothing was installed"),
             }
         }
         self.batch.clear();

@@ -183,6 +183,36 @@ counters! {
     rx_nvmeotcp_resync_res_retry,
     /// Answers that came too late to be of use.
     rx_nvmeotcp_resync_res_skip,
+    /// Frames that the NIC made by itself; `tx_packets` has them too.
+    accel_tx_packets,
+    /// Frames lost because the memory for them was full.
+    accel_egress_full,
+    /// Listening rules installed.
+    accel_listeners,
+    /// SYNs to a listening rule.
+    accel_syns,
+    /// Of these, those answered with a cookie.
+    accel_syn_acks,
+    /// Those passed to the host because a cookie can't serve them.
+    accel_syns_to_host,
+    /// Those passed to the host because there were too many in a second.
+    accel_syns_over_budget,
+    /// Those dropped because too many connections wait to be accepted.
+    accel_syns_backlog,
+    /// Packets passed up with a good cookie.
+    accel_established,
+    /// Pure ACKs with a good cookie that were kept back until data comes.
+    accel_acks_deferred,
+    /// Packets that looked as if they brought a cookie, and did not.
+    accel_cookies_failed,
+    /// Connections taken over for their teardown.
+    accel_closing,
+    /// Connections that were not.
+    accel_closing_refused,
+    /// Splices made.
+    accel_splices,
+    /// Splices that were not.
+    accel_splices_refused,
     /// Descriptors and packets that found their context in NIC memory.
     context_hits,
     /// Those whose context had to be fetched.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use wire::ethernet::{self, MacAddr};
 
+use crate::accel::{self, Accel, AccelConfig};
 use crate::cache::ContextCache;
 use crate::context::Contexts;
 use crate::counters::{Counters, QueueCounters};
@@ -38,6 +39,8 @@ pub struct NicConfig {
     pub wire: WireCapabilities,
     /// Secret key of the flow hash: unpredictable to peers.
     pub secret: [u8; 16],
+    /// Connections that the NIC sets up, finishes or joins by itself.
+    pub accel: AccelConfig,
 }
 
 impl NicConfig {
@@ -49,6 +52,7 @@ impl NicConfig {
             mtu: 1500,
             wire: WireCapabilities::default(),
             secret,
+            accel: AccelConfig::default(),
         }
     }
 }
@@ -77,6 +81,7 @@ pub(crate) struct Offloads {
     pub(crate) contexts: Contexts,
     pub(crate) flows: FlowTable,
     pub(crate) hasher: FlowHasher,
+    pub(crate) accel: Accel,
     recoveries: u64,
 }
 
@@ -85,6 +90,16 @@ impl Offloads {
     pub(crate) fn next_recovery(&mut self) -> RecoveryId {
         self.recoveries += 1;
         RecoveryId::new(self.recoveries)
+    }
+
+    /// The acceleration, and what of the device it works with.
+    pub(crate) fn accel(&mut self, now: Instant) -> (&mut Accel, accel::Device<'_>) {
+        let device = accel::Device {
+            now,
+            nic: &self.config,
+            hasher: &self.hasher,
+        };
+        (&mut self.accel, device)
     }
 }
 
@@ -95,6 +110,8 @@ pub struct Nic {
     functions: Vec<Function>,
     switch: Switch,
     scheduler: Scheduler,
+    /// The last frame was one that the NIC made: it is the functions' turn.
+    functions_turn: bool,
     /// Frames for no function.
     device: Counters,
     /// Set when work was left over: when to go on.
@@ -121,11 +138,13 @@ impl Nic {
                 )),
                 flows: FlowTable::new(),
                 hasher: FlowHasher::new(&config.secret),
+                accel: Accel::new(&config.accel),
                 recoveries: 0,
             },
             functions: Vec::new(),
             switch: Switch::default(),
             scheduler: Scheduler::default(),
+            functions_turn: false,
             device: Counters::default(),
             again: None,
             retry: None,
@@ -174,6 +193,8 @@ impl Nic {
     pub fn flush(&mut self, now: Instant) {
         self.scheduler.end_turn(&mut self.functions);
         self.retry = None;
+        let (accel, device) = self.offloads.accel(now);
+        accel.flush(&device, &mut self.functions);
         for function in &mut self.functions {
             function.regions.refresh();
             if !receive::flush(function) {
@@ -186,10 +207,10 @@ impl Nic {
     /// header, or for 64 KiB when the wire segments. Gives its length, or `None` when nothing is to be sent.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<(usize, FrameMeta)> {
         self.again = None;
+        let (accel, device) = self.offloads.accel(now);
+        accel.handle_time(&device, &mut self.functions);
         for _ in 0..Self::STEPS {
-            let step = self
-                .scheduler
-                .step(&mut self.offloads, &mut self.functions, out);
+            let step = self.step(now, out);
             let (sender, len, meta) = match step {
                 transmit::Step::Frame {
                     function,
@@ -221,13 +242,14 @@ impl Nic {
 
     /// When to call [`poll_transmit`](Self::poll_transmit) and [`flush`](Self::flush) again, without any new input.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.again, self.retry].into_iter().flatten().min()
+        let accel = self.offloads.accel.poll_timeout();
+        [self.again, self.retry, accel].into_iter().flatten().min()
     }
 
     /// Announces that the device is about to sleep until a host or the wire wakes it. False when
     /// a host has posted something meanwhile: then it must not.
     pub fn prepare_sleep(&mut self) -> bool {
-        if self.again.is_some() {
+        if self.again.is_some() || self.offloads.accel.has_frames() {
             return false;
         }
         let mut queues = self.functions.iter_mut().flat_map(|f| &mut f.queues);
@@ -282,6 +304,40 @@ impl Nic {
             .into_iter()
             .flat_map(|f| &f.queues)
             .map(|queue| &queue.counters)
+    }
+
+    /// The next frame, from the functions' rings and from the NIC itself by turns.
+    fn step(&mut self, now: Instant, out: &mut [u8]) -> transmit::Step {
+        if !std::mem::take(&mut self.functions_turn)
+            && let Some(step) = self.made(now, out)
+        {
+            return step;
+        }
+        let functions = &mut self.functions;
+        let step = self.scheduler.step(&mut self.offloads, functions, now, out);
+        match step {
+            transmit::Step::Idle => self.made(now, out).unwrap_or(step),
+            _ => step,
+        }
+    }
+
+    /// The next frame that the NIC has made.
+    fn made(&mut self, now: Instant, out: &mut [u8]) -> Option<transmit::Step> {
+        let (accel, device) = self.offloads.accel(now);
+        if !accel.has_frames() {
+            return None;
+        }
+        let made = accel.poll_transmit(&device, &mut self.functions, out)?;
+        let counters = &mut self.functions[usize::from(made.function.0)].counters;
+        counters.tx_packets += 1;
+        counters.tx_bytes += made.len as u64;
+        counters.accel_tx_packets += 1;
+        self.functions_turn = true;
+        Some(transmit::Step::Frame {
+            function: made.function,
+            len: made.len,
+            meta: made.meta,
+        })
     }
 
     fn deliver(&mut self, now: Instant, id: FunctionId, frame: &[u8], meta: FrameMeta) {

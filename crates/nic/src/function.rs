@@ -59,6 +59,19 @@ impl Function {
             counters: Counters::default(),
         }
     }
+
+    /// Writes a descriptor to a queue's receive ring, where room for packets and completions stays. False when there is none.
+    #[must_use]
+    pub(crate) fn tell(&mut self, queue: usize, descriptor: RecvDescriptor) -> bool {
+        let Some(queue) = self.queues.get_mut(queue) else {
+            return false;
+        };
+        let reserved = queue.receive.reserved() + 1;
+        let told =
+            queue.rings.recv.free(reserved + 1) > reserved && queue.rings.recv.push(descriptor);
+        self.counters.pcie_descriptors += if told { 64 } else { 0 };
+        told
+    }
 }
 
 /// Error completions that wait for room in the receive ring.

@@ -32,6 +32,7 @@
 
 pub mod ring;
 
+mod accel;
 mod cache;
 mod context;
 mod counters;
@@ -45,6 +46,7 @@ mod rss;
 mod switch;
 mod transmit;
 
+pub use accel::AccelConfig;
 pub use counters::{Counters, QueueCounters};
 pub use device::{AttachError, Nic, NicConfig, WireCapabilities};
 pub use frame::FrameMeta;

@@ -261,7 +261,7 @@ impl Receiver {
                     };
                     self.host.queues[0].send.post(&answer).unwrap();
                 }
-                RecvDescriptor::Completion { error, .. } => panic!("{error}"),
+                other => panic!("{other:?}"),
             }
         }
         self.work();

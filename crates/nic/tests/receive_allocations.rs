@@ -155,8 +155,7 @@ impl Receiver {
                     };
                     self.host.queues[0].send.post(&answer).unwrap();
                 }
-                RecvDescriptor::Placed { .. } => panic!("nothing is mapped"),
-                RecvDescriptor::Completion { error, .. } => panic!("{error}"),
+                other => panic!("{other:?}"),
             }
         }
         self.work();

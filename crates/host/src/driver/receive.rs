@@ -127,6 +127,14 @@ impl Driver {
                 counters.driver_errors += 1;
                 return None;
             }
+            RecvDescriptor::AccelRoom(_) => return None,
+            // The host has neither listeners nor splices on the device.
+            RecvDescriptor::Established(_)
+            | RecvDescriptor::SpliceEnded(_)
+            | RecvDescriptor::SpliceState(_) => {
+                counters.driver_errors += 1;
+                return None;
+            }
             RecvDescriptor::ResyncRequest {
                 context,
                 tcpsn,

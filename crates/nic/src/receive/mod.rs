@@ -48,10 +48,12 @@ pub(crate) use placing::{MAX_PLACED, Placed, PlacedList, Placer};
 pub(crate) use queue::QueueState;
 pub(crate) use recovery::{Order, Shared};
 
+use crate::accel::{Handled, Segment};
 use crate::counters::Counters;
 use crate::device::Offloads;
 use crate::frame::FrameMeta;
 use crate::function::Function;
+use crate::ring::{ErrorCode, Slice};
 use queue::{Arrival, Host};
 
 /// Takes a frame for `function`: from the wire, or from another function.
@@ -74,6 +76,42 @@ pub(crate) fn handle_frame(
         }
     }
 }
+
+/// Takes a frame from memory of the host's that the function had passed up before, as if it came just now.
+pub(crate) fn reinject(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    now: Instant,
+    frame: Slice,
+    gso_size: u16,
+) -> Result<(), ErrorCode> {
+    if frame.len as usize > MAX_REINJECTED {
+        return Err(ErrorCode::TooLarge);
+    }
+    let region = function.regions.get(frame.region);
+    let mut bytes = std::mem::take(offloads.accel.scratch());
+    bytes.resize(frame.len as usize, 0);
+    let read = region.is_some_and(|region| region.read(frame.offset, &mut bytes));
+    let result = match classify(&bytes) {
+        _ if !read => Err(ErrorCode::BadMemory),
+        Class::Tcp(parsed) => {
+            // What the device has written there itself has no checksums that hold, if it is of several packets.
+            let meta = FrameMeta {
+                gso_size,
+                needs_checksum: None,
+                checksum_valid: true,
+            };
+            handle_tcp(offloads, function, now, &bytes, &parsed, meta);
+            Ok(())
+        }
+        _ => Err(ErrorCode::BadHeader),
+    };
+    *offloads.accel.scratch() = bytes;
+    result
+}
+
+/// Most bytes of a frame that is put back.
+const MAX_REINJECTED: usize = (64 << 10) + 256;
 
 /// Ends a batch of frames: ends LRO sessions and publishes rings. False when completions wait for room in a ring.
 pub(crate) fn flush(function: &mut Function) -> bool {
@@ -102,6 +140,19 @@ fn handle_tcp(
     }
     function.counters.rx_csum_ok += 1;
     let hash = offloads.hasher.hash(&parsed.flow);
+    if !offloads.accel.is_idle() {
+        let (accel, device) = offloads.accel(now);
+        let segment = Segment {
+            frame,
+            parsed,
+            meta,
+            hash,
+            segments: segments(parsed, meta),
+        };
+        if accel.receive(&device, function, &segment) == Handled::Taken {
+            return;
+        }
+    }
     let slot = offloads.flows.find(hash, function.id.0, &parsed.flow);
     let queue = usize::from(function.rss.queue(hash));
     let arrival = Arrival {

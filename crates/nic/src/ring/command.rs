@@ -6,6 +6,7 @@ use l5p::nvme;
 use l5p::tls::{CryptoInfo, Direction};
 use wire::{FlowKey, SeqNum};
 
+use super::accel::{self, AccelCommand, TEARDOWN_SLICES, TEARDOWN_SLICES_AT};
 use super::block::Block;
 use super::error::ErrorCode;
 use super::gather::{
@@ -88,6 +89,7 @@ pub(crate) enum Command {
     Resync(ResyncResponse),
     AddRr(RrState),
     DelRr(RrState),
+    Accel(AccelCommand),
 }
 
 /// A descriptor that was refused.
@@ -150,7 +152,7 @@ impl SendConsumer {
                     gather.push(Slice::from_words([pair[0], pair[1]]));
                 }
                 slots += self.continuations(head, gather, &mut bytes)?;
-                check_lengths(command, gather)
+                check_lengths(command, &words, gather)
             })
             .map_err(|error| BadDescriptor { context, error });
         self.ring.advance(slots);
@@ -249,6 +251,20 @@ impl SendConsumer {
                     _ => Command::DelRr(state),
                 }
             }
+            Some(
+                opcode @ (Opcode::InstallListener
+                | Opcode::RemoveListener
+                | Opcode::ListenerCredit
+                | Opcode::Teardown
+                | Opcode::Splice
+                | Opcode::Unsplice
+                | Opcode::Reinject),
+            ) => {
+                if matches!(opcode, Opcode::Teardown | Opcode::Splice) {
+                    rest(words, 16);
+                }
+                Command::Accel(accel::decode(opcode, head, words)?)
+            }
             // A continuation with nothing that it continues is as wrong as no opcode at all.
             Some(Opcode::Continuation) | None => return Err(ErrorCode::BadOpcode),
         })
@@ -321,6 +337,8 @@ fn inline_slices(head: Head, words: &[u64; SLOT_WORDS]) -> Result<&[u64], ErrorC
         Some(Opcode::Send) => (2, SEND_SLICES),
         Some(Opcode::RecoverContext) => (4, RECOVER_SLICES),
         Some(Opcode::AddRrState) => (2, RR_SLICES),
+        Some(Opcode::Teardown) => (TEARDOWN_SLICES_AT, TEARDOWN_SLICES),
+        Some(Opcode::Reinject) => (2, 1),
         _ => (0, 0),
     };
     let slices = usize::from(head.slices);
@@ -331,7 +349,11 @@ fn inline_slices(head: Head, words: &[u64; SLOT_WORDS]) -> Result<&[u64], ErrorC
 }
 
 /// What a descriptor says of its slices' length must be what they add up to.
-fn check_lengths(command: Command, gather: &Gather) -> Result<Command, ErrorCode> {
+fn check_lengths(
+    command: Command,
+    words: &[u64; SLOT_WORDS],
+    gather: &Gather,
+) -> Result<Command, ErrorCode> {
     let right = match &command {
         Command::Send(send) => gather.len() == u64::from(send.payload_len),
         Command::Recover(recover) => {
@@ -351,6 +373,7 @@ fn check_lengths(command: Command, gather: &Gather) -> Result<Command, ErrorCode
             let slices = gather.slices().len();
             (1..=MAX_RR_SLICES).contains(&slices) && gather.len() <= u64::from(u32::MAX)
         }
+        Command::Accel(command) => accel::slices_fit(command, words, gather),
         _ => gather.slices().is_empty(),
     };
     if right {

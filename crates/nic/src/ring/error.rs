@@ -64,6 +64,36 @@ pub enum ErrorCode {
     /// The tag is mapped to nothing.
     #[error("the tag is mapped to no buffer")]
     TagNotMapped = 20,
+    /// The number is in use.
+    #[error("a listening rule of this number, or for this address and port, exists already")]
+    ListenerExists = 21,
+    /// The number is not in use.
+    #[error("there is no listening rule of this number")]
+    NoListener = 22,
+    /// The table of closing connections, of splices, or of listeners is full, or the function's share of it.
+    #[error("the table has no room for more")]
+    TableFull = 23,
+    /// What is to be sent does not fit in the packet memory, or the function's share of it.
+    #[error("the packet memory has no room for more")]
+    NoPacketMemory = 24,
+    /// The device owns this flow already.
+    #[error("the device owns this flow already")]
+    FlowExists = 25,
+    /// The splice's number is in use.
+    #[error("a splice of this number exists already")]
+    SpliceExists = 26,
+    /// The splice's number is not in use.
+    #[error("there is no splice of this number")]
+    NoSplice = 27,
+    /// One leg's packets may be too large for the other.
+    #[error("one connection's packets may be too large for the other")]
+    SpliceMss = 28,
+    /// One leg has timestamps or SACK, the other has not.
+    #[error("one connection has timestamps, or SACK, and the other has not")]
+    SpliceOptions = 29,
+    /// One leg is IPv4, the other IPv6.
+    #[error("one connection is IPv4, the other IPv6")]
+    SpliceFamilies = 30,
 }
 
 impl ErrorCode {
@@ -91,6 +121,16 @@ impl ErrorCode {
             Unverified,
             TagMapped,
             TagNotMapped,
+            ListenerExists,
+            NoListener,
+            TableFull,
+            NoPacketMemory,
+            FlowExists,
+            SpliceExists,
+            NoSplice,
+            SpliceMss,
+            SpliceOptions,
+            SpliceFamilies,
         ]
         .get(usize::from(byte).checked_sub(1)?)
         .copied()

@@ -30,6 +30,13 @@ pub(super) enum Opcode {
     AddRrState = 6,
     DelRrState = 7,
     ResyncResponse = 8,
+    InstallListener = 9,
+    RemoveListener = 10,
+    ListenerCredit = 11,
+    Teardown = 12,
+    Splice = 13,
+    Unsplice = 14,
+    Reinject = 15,
 }
 
 impl Opcode {
@@ -43,6 +50,13 @@ impl Opcode {
             6 => Opcode::AddRrState,
             7 => Opcode::DelRrState,
             8 => Opcode::ResyncResponse,
+            9 => Opcode::InstallListener,
+            10 => Opcode::RemoveListener,
+            11 => Opcode::ListenerCredit,
+            12 => Opcode::Teardown,
+            13 => Opcode::Splice,
+            14 => Opcode::Unsplice,
+            15 => Opcode::Reinject,
             _ => return None,
         })
     }
@@ -89,40 +103,64 @@ impl Head {
     }
 }
 
+/// Two numbers in a word.
+pub(super) fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// The two numbers in a word.
+pub(super) fn unpair(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
 /// Writes a flow to words 2 to 6. True for IPv6.
 pub(super) fn encode_flow(flow: &FlowKey, words: &mut [u64; SLOT_WORDS]) -> bool {
-    let mut put = |at: usize, bytes: [u8; 16]| {
-        let (low, high) = bytes.split_at(8);
-        words[at] = u64::from_le_bytes(low.try_into().expect("8 bytes"));
-        words[at + 1] = u64::from_le_bytes(high.try_into().expect("8 bytes"));
-    };
-    let octets = |address: IpAddr| match address {
+    encode_flow_at(flow, &mut words[2..7])
+}
+
+/// Writes a flow to five words; the upper half of the last one stays as it is. True for IPv6.
+pub(super) fn encode_flow_at(flow: &FlowKey, words: &mut [u64]) -> bool {
+    encode_address(flow.src.0, &mut words[0..2]);
+    encode_address(flow.dst.0, &mut words[2..4]);
+    words[4] |= u64::from(flow.src.1) | u64::from(flow.dst.1) << 16;
+    flow.src.0.is_ipv6()
+}
+
+/// Writes an address to two words.
+pub(super) fn encode_address(address: IpAddr, words: &mut [u64]) {
+    let octets = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),
     };
-    put(2, octets(flow.src.0));
-    put(4, octets(flow.dst.0));
-    words[6] = u64::from(flow.src.1) | u64::from(flow.dst.1) << 16;
-    flow.src.0.is_ipv6()
+    let (low, high) = octets.split_at(8);
+    words[0] = u64::from_le_bytes(low.try_into().expect("8 bytes"));
+    words[1] = u64::from_le_bytes(high.try_into().expect("8 bytes"));
 }
 
 /// Reads a flow from words 2 to 6. `None` when an IPv4 flow's address is not one.
 pub(super) fn decode_flow(words: &[u64; SLOT_WORDS], v6: bool) -> Option<FlowKey> {
-    let address = |at: usize| {
-        let mut octets = [0; 16];
-        octets[..8].copy_from_slice(&words[at].to_le_bytes());
-        octets[8..].copy_from_slice(&words[at + 1].to_le_bytes());
-        let address = Ipv6Addr::from(octets);
-        if v6 {
-            Some(IpAddr::V6(address))
-        } else {
-            address.to_ipv4_mapped().map(|v4: Ipv4Addr| IpAddr::V4(v4))
-        }
-    };
+    decode_flow_at(&words[2..7], v6)
+}
+
+/// Reads a flow from five words. `None` when an IPv4 flow's address is not one.
+pub(super) fn decode_flow_at(words: &[u64], v6: bool) -> Option<FlowKey> {
     Some(FlowKey {
-        src: (address(2)?, words[6] as u16),
-        dst: (address(4)?, (words[6] >> 16) as u16),
+        src: (decode_address(&words[0..2], v6)?, words[4] as u16),
+        dst: (decode_address(&words[2..4], v6)?, (words[4] >> 16) as u16),
     })
+}
+
+/// Reads an address from two words. `None` when an IPv4 address is not one.
+pub(super) fn decode_address(words: &[u64], v6: bool) -> Option<IpAddr> {
+    let mut octets = [0; 16];
+    octets[..8].copy_from_slice(&words[0].to_le_bytes());
+    octets[8..].copy_from_slice(&words[1].to_le_bytes());
+    let address = Ipv6Addr::from(octets);
+    if v6 {
+        Some(IpAddr::V6(address))
+    } else {
+        address.to_ipv4_mapped().map(|v4: Ipv4Addr| IpAddr::V4(v4))
+    }
 }
 
 /// Where the parameters of the inner, or only, NVMe/TCP engine are.

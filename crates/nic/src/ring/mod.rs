@@ -21,6 +21,8 @@
 
 #![allow(unsafe_code)]
 
+pub mod accel;
+
 mod block;
 mod command;
 mod error;
@@ -48,6 +50,7 @@ pub use send::{
     SendFlags, SendProducer, Verify,
 };
 
+pub(crate) use accel::AccelCommand;
 pub(crate) use command::{
     BadDescriptor, Command, CreateContext, Protocols, Recover, ResyncResponse, RrState, Send,
 };

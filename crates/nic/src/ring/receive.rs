@@ -8,11 +8,14 @@
 //! 2–3   buffer                                   inner offset     send ring index   slice
 //! 4     hash
 //! ```
+//!
+//! What is told of connections that the device sets up, finishes or joins is laid out in [`accel`](super::accel).
 
 use std::sync::Arc;
 
 use wire::SeqNum;
 
+use super::accel::{AccelRoom, Established, SpliceEnded, SpliceState};
 use super::block::Block;
 use super::error::ErrorCode;
 use super::layout::ContextId;
@@ -28,6 +31,10 @@ const PACKET: u8 = 1;
 const RESYNC_REQUEST: u8 = 2;
 const COMPLETION: u8 = 3;
 const PLACED: u8 = 4;
+const ESTABLISHED: u8 = 5;
+const ACCEL_ROOM: u8 = 6;
+const SPLICE_ENDED: u8 = 7;
+const SPLICE_STATE: u8 = 8;
 
 /// What the device tells the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +70,14 @@ pub enum RecvDescriptor {
         /// What was wrong.
         error: ErrorCode,
     },
+    /// The [`Packet`] that comes next opens a connection.
+    Established(Established),
+    /// How much room is left for connections that the device owns.
+    AccelRoom(AccelRoom),
+    /// A splice has ended.
+    SpliceEnded(SpliceEnded),
+    /// Where a leg of the splice named by the [`SpliceEnded`] before it stands: first A, then B.
+    SpliceState(SpliceState),
 }
 
 /// A received packet.
@@ -133,6 +148,22 @@ impl RecvDescriptor {
                 words[1] = context_word(context) | u64::from(tcpsn.0) << 32;
                 words[2] = send_index;
             }
+            RecvDescriptor::Established(established) => {
+                words[0] = u64::from(ESTABLISHED);
+                established.encode(&mut words);
+            }
+            RecvDescriptor::AccelRoom(room) => {
+                words[0] = u64::from(ACCEL_ROOM);
+                room.encode(&mut words);
+            }
+            RecvDescriptor::SpliceEnded(ended) => {
+                words[0] = u64::from(SPLICE_ENDED);
+                ended.encode(&mut words);
+            }
+            RecvDescriptor::SpliceState(state) => {
+                words[0] = u64::from(SPLICE_STATE);
+                state.encode(&mut words);
+            }
         }
         words
     }
@@ -171,6 +202,10 @@ impl RecvDescriptor {
                 tcpsn: SeqNum(high),
                 error: ErrorCode::from_byte((words[0] >> 8) as u8)?,
             },
+            ESTABLISHED => RecvDescriptor::Established(Established::decode(words)),
+            ACCEL_ROOM => RecvDescriptor::AccelRoom(AccelRoom::decode(words)),
+            SPLICE_ENDED => RecvDescriptor::SpliceEnded(SpliceEnded::decode(words)?),
+            SPLICE_STATE => RecvDescriptor::SpliceState(SpliceState::decode(words)),
             _ => return None,
         })
     }

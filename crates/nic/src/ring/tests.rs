@@ -1,5 +1,6 @@
 //! Run them under miri as well: `cargo +nightly miri test -p longshore-nic ring::`.
 
+mod accel;
 mod descriptors;
 mod memory;
 mod spsc;

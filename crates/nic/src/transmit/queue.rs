@@ -1,5 +1,7 @@
 //! One queue's work: the descriptor at hand, and the next one off its send ring.
 
+use std::time::Instant;
+
 use wire::SeqNum;
 
 use crate::context::Context;
@@ -8,8 +10,8 @@ use crate::frame::FrameMeta;
 use crate::function::{Function, Queue};
 use crate::receive;
 use crate::ring::{
-    BadDescriptor, Command, ContextId, CreateContext, Direction, ErrorCode, Gather, MAX_RR_SLICES,
-    Recover, Send, Slice,
+    AccelCommand, BadDescriptor, Command, ContextId, CreateContext, Direction, ErrorCode, Gather,
+    MAX_RR_SLICES, Recover, Send, Slice,
 };
 
 use super::context::TransmitContext;
@@ -72,6 +74,7 @@ pub(super) fn step(
     offloads: &mut Offloads,
     function: &mut Function,
     queue: usize,
+    now: Instant,
     out: &mut [u8],
 ) -> Progress {
     if !has_work(function, queue) {
@@ -79,7 +82,7 @@ pub(super) fn step(
     }
     let result = match function.queues[queue].transmit.job.take() {
         Some(job) => frame(offloads, function, queue, job, out).map(Some),
-        None => descriptor(offloads, function, queue, out),
+        None => descriptor(offloads, function, queue, now, out),
     };
     match result {
         Ok(Some(progress)) => progress,
@@ -118,6 +121,7 @@ fn descriptor(
     offloads: &mut Offloads,
     function: &mut Function,
     queue: usize,
+    now: Instant,
     out: &mut [u8],
 ) -> Result<Option<Progress>, Refused> {
     let Queue {
@@ -162,6 +166,8 @@ fn descriptor(
                 .map(|()| COMMAND_COST)
                 .map_err(|error| refuse(Some(state.context), SeqNum(state.tag.into()), error))
         }
+        Command::Accel(command) => accelerate(offloads, function, queue, &command, now)
+            .map_err(|error| refuse(None, SeqNum(command.name()), error)),
         Command::DelRr(state) => receive::del_rr_state(offloads, function, state)
             .map(|()| COMMAND_COST)
             .map_err(|error| refuse(Some(state.context), SeqNum(state.tag.into()), error)),
@@ -260,6 +266,27 @@ fn create(
         Direction::Receive => receive::create_context(offloads, function, command)?,
     }
     Ok(COMMAND_COST)
+}
+
+/// Carries out a command to the acceleration.
+fn accelerate(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    queue: usize,
+    command: &AccelCommand,
+    now: Instant,
+) -> Result<u64, ErrorCode> {
+    if let AccelCommand::Reinject { gso_size } = command {
+        let frame = function.queues[queue].transmit.gather.slices()[0];
+        return receive::reinject(offloads, function, now, frame, *gso_size).map(|()| COMMAND_COST);
+    }
+    // The command needs the whole function, and its slices.
+    let transmit = &mut function.queues[queue].transmit;
+    let gather = std::mem::replace(&mut transmit.gather, Gather::EMPTY);
+    let (accel, device) = offloads.accel(now);
+    let done = accel.command(&device, function, command, &gather);
+    function.queues[queue].transmit.gather = gather;
+    done.map(|()| COMMAND_COST)
 }
 
 fn destroy(

@@ -1,5 +1,7 @@
 //! Whose turn it is.
 
+use std::time::Instant;
+
 use crate::device::Offloads;
 use crate::frame::FrameMeta;
 use crate::function::{Function, FunctionId};
@@ -48,6 +50,7 @@ impl Scheduler {
         &mut self,
         offloads: &mut Offloads,
         functions: &mut [Function],
+        now: Instant,
         out: &mut [u8],
     ) -> Step {
         loop {
@@ -55,7 +58,7 @@ impl Scheduler {
                 return Step::Idle;
             };
             let function = &mut functions[turn.function];
-            let (cost, step) = match queue::step(offloads, function, turn.queue, out) {
+            let (cost, step) = match queue::step(offloads, function, turn.queue, now, out) {
                 Progress::Frame { len, meta } => {
                     let step = Step::Frame {
                         function: function.id,

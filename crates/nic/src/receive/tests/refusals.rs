@@ -242,9 +242,7 @@ fn a_context_is_of_its_function_alone() {
         match descriptor {
             RecvDescriptor::Completion { .. } => error = true,
             RecvDescriptor::Packet(packet) => raw = !packet.offloaded && packet.context.is_none(),
-            RecvDescriptor::Placed { .. } | RecvDescriptor::ResyncRequest { .. } => {
-                panic!("not its context")
-            }
+            other => panic!("not its own: {other:?}"),
         }
     }
     assert!(error && raw);

@@ -23,11 +23,11 @@ fn config() -> FunctionConfig {
     }
 }
 
-fn pair() -> (HostFunction, DeviceFunction) {
+pub(super) fn pair() -> (HostFunction, DeviceFunction) {
     function(config())
 }
 
-fn slices(count: usize) -> Vec<Slice> {
+pub(super) fn slices(count: usize) -> Vec<Slice> {
     (0..count as u64)
         .map(|n| Slice {
             offset: n << 40,
@@ -48,7 +48,7 @@ fn crypto() -> CryptoInfo {
 }
 
 /// Posts one descriptor and takes it on the other side.
-fn pass(descriptor: &SendDescriptor<'_>) -> (Command, Vec<Slice>) {
+pub(super) fn pass(descriptor: &SendDescriptor<'_>) -> (Command, Vec<Slice>) {
     let (mut host, mut device) = pair();
     let send = &mut host.queues[0].send;
     assert_eq!(send.post(descriptor), Ok(0));
@@ -414,6 +414,9 @@ fn every_error_code_survives_its_number() {
         ErrorCode::from_byte(ErrorCode::TagNotMapped as u8),
         Some(ErrorCode::TagNotMapped)
     );
+    let last = ErrorCode::SpliceFamilies;
+    assert_eq!(ErrorCode::from_byte(last as u8), Some(last));
+    assert_eq!(ErrorCode::from_byte(last as u8 + 1), None);
 }
 
 proptest! {
@@ -427,7 +430,7 @@ proptest! {
     #[test]
     fn any_slots_decode_or_are_refused(
         slots in proptest::collection::vec(
-            (0u8..10, any::<[u8; 7]>(), proptest::collection::vec(any::<u64>(), SLOT_WORDS - 1)),
+            (0u8..18, any::<[u8; 7]>(), proptest::collection::vec(any::<u64>(), SLOT_WORDS - 1)),
             1..16,
         )
     ) {

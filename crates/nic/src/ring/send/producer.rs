@@ -1,222 +1,20 @@
-//! The send ring: packets and commands to the device, in one order (seed 000 §4.1).
-//!
-//! A slot is 192 bytes: 64 of descriptor, and 128 in which the host writes the packet's headers, or
-//! what a command carries. Slices that do not fit follow in continuation slots.
-//!
-//! ```text
-//! word  Send                         RecoverContext           CreateContext          ResyncResponse   AddRrState
-//! 0     opcode|flags|header|slices   the same in all: see `Head`
-//! 1     context | payload bytes      context | message bytes  context | tcpsn        context | tcpsn  context | tag
-//! 2     slices (3 × 2 words)         message index            source address         message index    slices (11 × 2 words)
-//! 3                                  message tcpsn | resume   …                      inner offset
-//! 4                                  slices (9 × 2 words)     destination address
-//! 6                                                           ports
-//! 7                                                           TLS (64 bytes)
-//! 8–23  packet headers
-//! 15                                                          NVMe/TCP
-//! 22                                 inner index
-//! 23                                 inner len | offset
-//! ```
+//! The host's side of a send ring.
 
 use std::sync::Arc;
 
-use l5p::nvme;
-use l5p::tls::{CryptoInfo, Direction};
-use wire::{FlowKey, SeqNum};
+use l5p::tls::Direction;
 
-use super::block::Block;
-use super::gather::{
+use super::super::accel::{self, TEARDOWN_SLICES};
+use super::super::block::Block;
+use super::super::gather::{
     CONTINUATION_SLICES, MAX_CONTINUATIONS, MAX_RR_SLICES, RECOVER_SLICES, RR_SLICES, SEND_SLICES,
 };
-use super::layout::{ContextId, Head, Opcode, SLOT_WORDS, encode_flow, encode_nvme, encode_tls};
-use super::region::Slice;
-use super::spsc::{Producer, Ring};
-
-/// Most bytes of packet headers in a `Send`.
-pub const MAX_HEADER_LEN: usize = 128;
-/// Most payload bytes of one `Send`.
-pub const MAX_SEND_PAYLOAD: u32 = 1 << 18;
-
-/// How a [`SendDescriptor::Send`] is to be treated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SendFlags(pub(super) u8);
-
-impl SendFlags {
-    /// Nothing special.
-    pub const NONE: SendFlags = SendFlags(0);
-    /// The device fills in the TCP checksum (and for IPv4 the header's).
-    pub const CHECKSUM: SendFlags = SendFlags(1);
-    /// The payload's memory may change under the device (a mapped file). It writes each message's
-    /// integrity value back into the host's dummy field when it first sends it, and refuses to send bytes a second time
-    /// unless a [`SendDescriptor::RecoverContext`] has verified them.
-    pub const MUTABLE_SOURCE: SendFlags = SendFlags(2);
-
-    /// Both.
-    pub const fn union(self, other: SendFlags) -> SendFlags {
-        SendFlags(self.0 | other.0)
-    }
-
-    /// Whether all of `other` is set.
-    pub const fn contains(self, other: SendFlags) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-/// How a [`SendDescriptor::RecoverContext`] proves that the source is what was sent first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Verify {
-    /// Not at all: the source is memory that only this host writes, and it has not.
-    #[default]
-    None,
-    /// The prefix is the whole message, whose integrity value the device has written to its end when it first sent it.
-    WholeMessage,
-    /// The prefix is as much of the message as was ever sent; the device has kept its digest.
-    Frontier,
-}
-
-/// The layer-5 protocols of a context.
-#[derive(Debug, Clone, Copy)]
-pub enum L5Parameters<'a> {
-    /// TLS records; the next one's index is [`CryptoInfo::sequence`].
-    Tls(&'a CryptoInfo),
-    /// NVMe/TCP PDUs, the next one with index 0.
-    Nvme(&'a nvme::Parameters),
-    /// NVMe/TCP PDUs as the content of TLS records: the next record begins with a PDU (seed 000 §5.3).
-    NvmeInTls(&'a CryptoInfo, &'a nvme::Parameters),
-}
-
-/// Where the inner layer of a stacked transmit context is to be brought to: the PDU that holds the first plaintext byte of
-/// the record that the outer layer is brought to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InnerRecover {
-    /// The PDU's index.
-    pub index: u64,
-    /// The PDU's length, header and digests included.
-    pub len: u32,
-    /// Which byte of the PDU the record's first plaintext byte is: below `len`.
-    pub offset: u32,
-}
-
-/// What a host posts on its send ring.
-#[derive(Debug, Clone)]
-pub enum SendDescriptor<'a> {
-    /// A packet, or one large TCP segment to be cut.
-    Send {
-        /// Ethernet, IP and TCP headers, as of the first packet. At most [`MAX_HEADER_LEN`] bytes. For other
-        /// packets any first part of the frame.
-        header: &'a [u8],
-        /// Payload bytes per packet on the wire; 0 for no segmentation.
-        mss: u16,
-        /// The transmit context that transforms the payload.
-        context: Option<ContextId>,
-        /// How to treat it.
-        flags: SendFlags,
-        /// The payload, in order; at most [`MAX_SEND_PAYLOAD`] bytes.
-        payload: &'a [Slice],
-    },
-    /// `l5o_create` (seed 000, Listing 1).
-    CreateContext {
-        /// An id below the function's quota that is not in use.
-        context: ContextId,
-        /// Which way the packets go.
-        direction: Direction,
-        /// Source and destination as packets of this direction carry them.
-        flow: FlowKey,
-        /// Sequence number of the first byte of the next message.
-        tcpsn: SeqNum,
-        /// The protocols, and what their engines need to know.
-        l5: L5Parameters<'a>,
-    },
-    /// `l5o_destroy`.
-    DestroyContext {
-        /// The context.
-        context: ContextId,
-    },
-    /// Brings a transmit context to where the next `Send` of it begins (seed 000 §4.2).
-    RecoverContext {
-        /// The context.
-        context: ContextId,
-        /// First byte of the message that contains `resume`.
-        start: SeqNum,
-        /// The message's index.
-        index: u64,
-        /// The message's length, header and trailer included.
-        len: u32,
-        /// Where the next `Send` begins: `start <= resume < start + len`.
-        resume: SeqNum,
-        /// The message from `start` up to `resume`, or further as `verify` says. With `inner`, the first
-        /// [`offset`](InnerRecover::offset) bytes of the PDU come before it.
-        prefix: &'a [Slice],
-        /// What to prove before anything is sent again.
-        verify: Verify,
-        /// For a stack of two protocols, the inner one's place.
-        inner: Option<InnerRecover>,
-    },
-    /// `l5o_add_rr_state` (seed 000, Listing 1): data of messages that name `tag` go into this buffer. An error
-    /// completion when the tag is mapped already, is not below the context's number of commands, or the memory is not
-    /// registered for writing.
-    ///
-    /// Each byte of the buffer is written at most once; what comes for it again stays in the packet.
-    AddRrState {
-        /// A receive context that places.
-        context: ContextId,
-        /// The protocol's name for the request: a CID towards an NVMe/TCP host, a TTAG towards a controller.
-        tag: u16,
-        /// The buffer, in order; 1 to [`MAX_RR_SLICES`] slices, less than 4 GiB in all.
-        slices: &'a [Slice],
-    },
-    /// `l5o_del_rr_state`: unmaps a tag, which is then free for another buffer. Once the device has
-    /// [completed](SendProducer::completed) this descriptor, it writes no byte into the buffer any more, and all that it
-    /// has written is named by [`Placed`](super::RecvDescriptor::Placed) descriptors that are on the receive rings.
-    DelRrState {
-        /// The context.
-        context: ContextId,
-        /// The tag.
-        tag: u16,
-    },
-    /// `l5o_resync_rx_resp`: the answer to a `ResyncRequest`.
-    ResyncResponse {
-        /// The context.
-        context: ContextId,
-        /// The position asked about.
-        tcpsn: SeqNum,
-        /// As it was asked: `Some` when the question was about the inner protocol of a stack.
-        inner: Option<u32>,
-        /// Whether a message begins there.
-        confirmed: bool,
-        /// That message's index, when confirmed.
-        index: u64,
-    },
-}
-
-/// Why a descriptor was not posted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum PostError {
-    /// Wait until the device has completed some.
-    #[error(
-        "the send ring has {free} free slots, the descriptor takes {needed}: try again when the device has completed some"
-    )]
-    Full {
-        /// Slots that it takes.
-        needed: u32,
-        /// Slots that are free.
-        free: u32,
-    },
-    /// Send it in parts.
-    #[error("a descriptor takes at most {max} slices, not {slices}: send it in parts")]
-    TooManySlices {
-        /// Slices given.
-        slices: usize,
-        /// Most for this descriptor.
-        max: usize,
-    },
-    /// The headers belong into the payload.
-    #[error("{len} bytes of packet headers, a slot has room for {MAX_HEADER_LEN}")]
-    HeaderTooLong {
-        /// Bytes given.
-        len: usize,
-    },
-}
+use super::super::layout::{
+    ContextId, Head, Opcode, SLOT_WORDS, encode_flow, encode_nvme, encode_tls, pair,
+};
+use super::super::region::Slice;
+use super::super::spsc::{Producer, Ring};
+use super::{L5Parameters, MAX_HEADER_LEN, PostError, SendDescriptor, SendFlags, Verify};
 
 /// The host's side of a send ring.
 #[derive(Debug)]
@@ -225,7 +23,7 @@ pub struct SendProducer {
 }
 
 impl SendProducer {
-    pub(super) fn new(block: &Arc<Block>, at: usize, entries: u32) -> Self {
+    pub(in crate::ring) fn new(block: &Arc<Block>, at: usize, entries: u32) -> Self {
         SendProducer {
             ring: Producer::new(Ring::new(Arc::clone(block), at, entries)),
         }
@@ -249,6 +47,11 @@ impl SendProducer {
     /// Slots taken by an `AddRrState` of so many slices.
     pub const fn slots_for_rr(slices: usize) -> u32 {
         slots(slices, RR_SLICES)
+    }
+
+    /// Slots taken by a `Teardown` of so many slices.
+    pub const fn slots_for_teardown(slices: usize) -> u32 {
+        slots(slices, TEARDOWN_SLICES)
     }
 
     /// Slots taken by a `RecoverContext` of so many slices.
@@ -387,6 +190,42 @@ impl SendProducer {
                 words[1] = u64::from(context.0);
                 Ok(self.write(Opcode::DestroyContext, 0, words, 0, 0, &[]))
             }
+            SendDescriptor::InstallListener(install) => {
+                self.check(0, 0)?;
+                let flags = install.encode(&mut words);
+                Ok(self.write(Opcode::InstallListener, flags, words, 0, 0, &[]))
+            }
+            SendDescriptor::RemoveListener { rule } => {
+                self.check(0, 0)?;
+                words[1] = u64::from(rule.0);
+                Ok(self.write(Opcode::RemoveListener, 0, words, 0, 0, &[]))
+            }
+            SendDescriptor::ListenerCredit { rule, credits } => {
+                self.check(0, 0)?;
+                words[1] = pair(rule.0.into(), credits);
+                Ok(self.write(Opcode::ListenerCredit, 0, words, 0, 0, &[]))
+            }
+            SendDescriptor::Teardown { teardown, payload } => {
+                self.check(payload.len(), TEARDOWN_SLICES)?;
+                let flags = teardown.encode(payload, &mut words);
+                let at = accel::TEARDOWN_SLICES_AT;
+                Ok(self.write(Opcode::Teardown, flags, words, at, TEARDOWN_SLICES, payload))
+            }
+            SendDescriptor::Splice(splice) => {
+                self.check(0, 0)?;
+                let flags = splice.encode(&mut words);
+                Ok(self.write(Opcode::Splice, flags, words, 0, 0, &[]))
+            }
+            SendDescriptor::Unsplice { splice } => {
+                self.check(0, 0)?;
+                words[1] = u64::from(splice.0);
+                Ok(self.write(Opcode::Unsplice, 0, words, 0, 0, &[]))
+            }
+            SendDescriptor::Reinject { frame, gso_size } => {
+                self.check(1, 1)?;
+                words[1] = gso_size.into();
+                Ok(self.write(Opcode::Reinject, 0, words, 2, 1, &[frame]))
+            }
         }
     }
 
@@ -450,7 +289,7 @@ impl SendProducer {
         Ok(index)
     }
 
-    pub(super) fn take_wakeup(&self) -> bool {
+    pub(in crate::ring) fn take_wakeup(&self) -> bool {
         self.ring.take_wakeup()
     }
 
@@ -512,14 +351,10 @@ impl SendProducer {
 }
 
 /// Flag of a `RecoverContext` that places the inner protocol too.
-pub(super) const HAS_INNER: u8 = 4;
+pub(in crate::ring) const HAS_INNER: u8 = 4;
 
 const fn slots(slices: usize, inline: usize) -> u32 {
     1 + slices.saturating_sub(inline).div_ceil(CONTINUATION_SLICES) as u32
-}
-
-fn pair(low: u32, high: u32) -> u64 {
-    u64::from(low) | u64::from(high) << 32
 }
 
 fn put_slices(words: &mut [u64], slices: &[Slice]) {

@@ -1,0 +1,259 @@
+//! Connections of which the device does the mechanical part (seed 002): it answers SYNs, finishes closes, and relays between
+//! two connections that were spliced.
+//!
+//! ```text
+//! frame ─▶ classify, checksum ─▶ flows ─┬─▶ closing: FIN-WAIT … TIME-WAIT ─┐
+//!                                       ├─▶ splices: the other leg ────────┼─▶ egress ─▶ poll_transmit
+//!                                       └─▶ listeners ─▶ setup: SYN-ACK ───┘
+//!                                                 └─▶ Established + packet ─▶ host
+//! ```
+//!
+//! A connection has one owner at any time, host or device. The device never has half-open connections: what it must remember
+//! of a SYN comes back in a cookie. With nothing installed a received frame costs one branch.
+
+// What the parts that are still to be built will call.
+#![allow(dead_code)]
+
+mod closing;
+mod config;
+mod egress;
+mod flows;
+mod packet;
+mod room;
+mod splice;
+
+use std::time::Instant;
+
+use wire::packet::Parsed;
+
+pub use config::AccelConfig;
+
+use crate::device::NicConfig;
+use crate::frame::FrameMeta;
+use crate::function::{Function, FunctionId};
+use crate::ring::accel::Established;
+use crate::ring::{AccelCommand, ErrorCode, Gather};
+use crate::rss::FlowHasher;
+use closing::Closing;
+use egress::Egress;
+use flows::{Flows, Owned};
+use room::Rooms;
+use splice::Splices;
+
+/// All of it, for all functions.
+#[derive(Debug)]
+pub(crate) struct Accel {
+    flows: Flows,
+    egress: Egress,
+    closing: Closing,
+    splices: Splices,
+    rooms: Rooms,
+    /// A frame that a host has put back.
+    scratch: Vec<u8>,
+}
+
+/// A received TCP segment whose checksums are right.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Segment<'a> {
+    pub(crate) frame: &'a [u8],
+    pub(crate) parsed: &'a Parsed,
+    pub(crate) meta: FrameMeta,
+    /// Of its flow, from the peer to us.
+    pub(crate) hash: u64,
+    /// Packets on the wire that it stands for.
+    pub(crate) segments: u32,
+}
+
+/// What became of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handled {
+    /// The device has done with it.
+    Taken,
+    /// It goes the way of all others; with `Some` it opens a connection, and the host is told directly before it.
+    Pass(Option<Established>),
+}
+
+/// What the device has besides a part of the acceleration, for one function's packet or command.
+pub(crate) struct Around<'a> {
+    pub(crate) now: Instant,
+    pub(crate) nic: &'a NicConfig,
+    pub(crate) hasher: &'a FlowHasher,
+    pub(crate) flows: &'a mut Flows,
+    pub(crate) egress: &'a mut Egress,
+    pub(crate) function: &'a mut Function,
+}
+
+/// What the device has besides a part of the acceleration, for what is not of one function.
+pub(crate) struct Everywhere<'a> {
+    pub(crate) now: Instant,
+    pub(crate) nic: &'a NicConfig,
+    pub(crate) hasher: &'a FlowHasher,
+    pub(crate) flows: &'a mut Flows,
+    pub(crate) egress: &'a mut Egress,
+    pub(crate) functions: &'a mut [Function],
+}
+
+/// A frame that the device made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Made {
+    /// Whose.
+    pub(crate) function: FunctionId,
+    pub(crate) len: usize,
+    pub(crate) meta: FrameMeta,
+}
+
+/// The parts of the device that all of this needs and does not own.
+pub(crate) struct Device<'a> {
+    pub(crate) now: Instant,
+    pub(crate) nic: &'a NicConfig,
+    pub(crate) hasher: &'a FlowHasher,
+}
+
+impl Accel {
+    pub(crate) fn new(config: &AccelConfig) -> Accel {
+        Accel {
+            flows: Flows::default(),
+            egress: Egress::new(config.egress_bytes),
+            closing: Closing::new(config),
+            splices: Splices::new(config),
+            rooms: Rooms::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Whether there is nothing for [`receive`](Self::receive) to find.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    /// Memory for a frame that a host puts back.
+    pub(crate) fn scratch(&mut self) -> &mut Vec<u8> {
+        &mut self.scratch
+    }
+
+    /// Takes a segment for `function`.
+    pub(crate) fn receive(
+        &mut self,
+        device: &Device<'_>,
+        function: &mut Function,
+        segment: &Segment<'_>,
+    ) -> Handled {
+        let (id, flow) = (function.id, &segment.parsed.flow);
+        let owner = self.flows.find(segment.hash, |owned| match owned {
+            Owned::Closing(at) => self.closing.owns(at, id, flow),
+            Owned::Spliced(at, side) => self.splices.owns(at, side, id, flow),
+        });
+        let mut around = Around {
+            now: device.now,
+            nic: device.nic,
+            hasher: device.hasher,
+            flows: &mut self.flows,
+            egress: &mut self.egress,
+            function,
+        };
+        let handled = match owner {
+            Some(Owned::Closing(at)) => self.closing.handle_segment(&mut around, at, segment),
+            Some(Owned::Spliced(at, side)) => {
+                self.splices
+                    .handle_segment(&mut around, (at, side), segment)
+            }
+            None => Handled::Pass(None),
+        };
+        if handled == Handled::Taken {
+            return handled;
+        }
+        Handled::Pass(None)
+    }
+
+    /// Carries a host's command out; `gather` has its slices.
+    ///
+    /// # Errors
+    /// When it was not. The host owns then what it owned before.
+    pub(crate) fn command(
+        &mut self,
+        device: &Device<'_>,
+        function: &mut Function,
+        command: &AccelCommand,
+        gather: &Gather,
+    ) -> Result<(), ErrorCode> {
+        let mut around = Around {
+            now: device.now,
+            nic: device.nic,
+            hasher: device.hasher,
+            flows: &mut self.flows,
+            egress: &mut self.egress,
+            function,
+        };
+        match command {
+            AccelCommand::Install(_) | AccelCommand::Remove(_) | AccelCommand::Credit { .. } => {
+                Err(ErrorCode::Unsupported)
+            }
+            AccelCommand::Teardown(teardown) => {
+                self.closing.take_over(&mut around, teardown, gather)
+            }
+            AccelCommand::Splice(splice) => self.splices.install(&mut around, splice),
+            AccelCommand::Unsplice(splice) => self.splices.take_back(&mut around, *splice),
+            // That is the receive side's.
+            AccelCommand::Reinject { .. } => Err(ErrorCode::Unsupported),
+        }
+    }
+
+    /// Does what is due.
+    pub(crate) fn handle_time(&mut self, device: &Device<'_>, functions: &mut [Function]) {
+        let mut everywhere = Everywhere {
+            now: device.now,
+            nic: device.nic,
+            hasher: device.hasher,
+            flows: &mut self.flows,
+            egress: &mut self.egress,
+            functions,
+        };
+        self.closing.handle_time(&mut everywhere);
+        self.splices.handle_time(&mut everywhere);
+    }
+
+    /// When [`handle_time`](Self::handle_time) and [`poll_transmit`](Self::poll_transmit) are to be called without new input.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let timeouts = [self.closing.poll_timeout(), self.splices.poll_timeout()];
+        timeouts.into_iter().flatten().min()
+    }
+
+    /// Whether a frame waits for [`poll_transmit`](Self::poll_transmit).
+    pub(crate) fn has_frames(&self) -> bool {
+        !self.egress.is_empty() || self.closing.has_frames() || self.splices.has_frames()
+    }
+
+    /// Writes the next frame that the device has made into `out`.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        device: &Device<'_>,
+        functions: &mut [Function],
+        out: &mut [u8],
+    ) -> Option<Made> {
+        if let Some(made) = self.egress.pop(out) {
+            return Some(made);
+        }
+        let mut everywhere = Everywhere {
+            now: device.now,
+            nic: device.nic,
+            hasher: device.hasher,
+            flows: &mut self.flows,
+            egress: &mut self.egress,
+            functions,
+        };
+        self.closing
+            .poll_transmit(&mut everywhere, out)
+            .or_else(|| self.splices.poll_transmit(&mut everywhere, out))
+    }
+
+    /// Ends a batch: tells the hosts what they are to know, as far as their receive rings have room.
+    pub(crate) fn flush(&mut self, _device: &Device<'_>, functions: &mut [Function]) {
+        for function in functions {
+            self.splices.tell(function);
+            let room = self
+                .closing
+                .room(function.id, self.splices.room(function.id));
+            self.rooms.tell(function, room);
+        }
+    }
+}

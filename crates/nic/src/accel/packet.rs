@@ -1,0 +1,78 @@
+//! TCP packets that the device makes from numbers.
+
+use wire::FlowKey;
+use wire::checksum::Sum;
+use wire::ethernet::{self, MacAddr};
+use wire::ipv4::{self, protocol};
+use wire::packet::{MAX_TCP_HEADERS_LEN, emit_tcp_headers};
+use wire::tcp::Header;
+
+use crate::device::NicConfig;
+use crate::frame::FrameMeta;
+
+/// Offset of the checksum in a TCP header.
+const TCP_CHECKSUM: usize = 16;
+
+/// The addresses of a packet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Addresses<'a> {
+    /// The function's own.
+    pub(super) source: MacAddr,
+    /// The next hop's.
+    pub(super) hop: MacAddr,
+    /// From us to the peer.
+    pub(super) flow: &'a FlowKey,
+    pub(super) hop_limit: u8,
+}
+
+/// The most bytes of a frame with so many payload bytes.
+pub(super) const fn room_for(payload: usize) -> usize {
+    MAX_TCP_HEADERS_LEN + payload
+}
+
+/// Writes a packet into `out`, with checksums made or left to the port as it likes. With a `gso_size` that is below
+/// `payload_len` it is a super-frame, for a port that cuts. `fill` writes the payload; the packet is not made when it can't.
+///
+/// `None` when `out` is too short.
+pub(super) fn write(
+    out: &mut [u8],
+    nic: &NicConfig,
+    addresses: &Addresses<'_>,
+    header: &Header,
+    (payload_len, gso_size): (u32, u16),
+    fill: impl FnOnce(&mut [u8]) -> Option<()>,
+) -> Option<(usize, FrameMeta)> {
+    if out.len() < room_for(payload_len as usize) {
+        return None;
+    }
+    let Addresses {
+        source,
+        hop,
+        flow,
+        hop_limit,
+    } = *addresses;
+    let at = emit_tcp_headers(out, source, hop, flow, header, payload_len, hop_limit);
+    let len = at + payload_len as usize;
+    fill(&mut out[at..len])?;
+    let l4 = at - header.len();
+    let frame = &mut out[..len];
+    if flow.src.0.is_ipv4() {
+        ipv4::fill_checksum(&mut frame[ethernet::HEADER_LEN..l4]);
+    }
+    let l4_len = (len - l4) as u32;
+    let pseudo = Sum::of_pseudo_header(flow.src.0, flow.dst.0, protocol::TCP, l4_len);
+    let cut = gso_size > 0 && u32::from(gso_size) < payload_len;
+    let leave = nic.wire.checksum && (cut || payload_len > 0);
+    let (sum, needs_checksum) = if leave {
+        (pseudo.fold(), Some((l4 as u16, TCP_CHECKSUM as u16)))
+    } else {
+        (pseudo.then(0, Sum::of(&frame[l4..])).finish(), None)
+    };
+    frame[l4 + TCP_CHECKSUM..l4 + TCP_CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
+    let meta = FrameMeta {
+        gso_size: if cut { gso_size } else { 0 },
+        needs_checksum,
+        checksum_valid: false,
+    };
+    Some((len, meta))
+}

@@ -1,0 +1,36 @@
+//! Telling the hosts how much room is left, so that they stop asking before it is gone.
+
+use crate::function::Function;
+use crate::ring::RecvDescriptor;
+use crate::ring::accel::AccelRoom;
+
+/// What each function was told last.
+#[derive(Debug, Default)]
+pub(super) struct Rooms {
+    told: Vec<AccelRoom>,
+}
+
+impl Rooms {
+    /// Tells a function's host if it has to know. When its receive ring is full, later.
+    pub(super) fn tell(&mut self, function: &mut Function, room: AccelRoom) {
+        let at = usize::from(function.id.0);
+        if at >= self.told.len() {
+            self.told.resize(at + 1, AccelRoom::default());
+        }
+        if differs(&self.told[at], &room) && function.tell(0, RecvDescriptor::AccelRoom(room)) {
+            self.told[at] = room;
+        }
+    }
+}
+
+/// Whether any of it has changed by more than an eighth, or from or to nothing.
+fn differs(told: &AccelRoom, now: &AccelRoom) -> bool {
+    let pairs = [
+        (u64::from(told.closing), u64::from(now.closing)),
+        (u64::from(told.splices), u64::from(now.splices)),
+        (told.packet_memory, now.packet_memory),
+    ];
+    pairs
+        .into_iter()
+        .any(|(told, now)| now.abs_diff(told) > told.max(now) / 8 || (told == 0) != (now == 0))
+}

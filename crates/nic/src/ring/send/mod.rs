@@ -1,0 +1,261 @@
+//! The send ring: packets and commands to the device, in one order (seed 000 §4.1).
+//!
+//! A slot is 192 bytes: 64 of descriptor, and 128 in which the host writes the packet's headers, or
+//! what a command carries. Slices that do not fit follow in continuation slots.
+//!
+//! ```text
+//! word  Send                         RecoverContext           CreateContext          ResyncResponse   AddRrState
+//! 0     opcode|flags|header|slices   the same in all: see `Head`
+//! 1     context | payload bytes      context | message bytes  context | tcpsn        context | tcpsn  context | tag
+//! 2     slices (3 × 2 words)         message index            source address         message index    slices (11 × 2 words)
+//! 3                                  message tcpsn | resume   …                      inner offset
+//! 4                                  slices (9 × 2 words)     destination address
+//! 6                                                           ports
+//! 7                                                           TLS (64 bytes)
+//! 8–23  packet headers
+//! 15                                                          NVMe/TCP
+//! 22                                 inner index
+//! 23                                 inner len | offset
+//! ```
+
+mod producer;
+
+use l5p::nvme;
+use l5p::tls::{CryptoInfo, Direction};
+use wire::{FlowKey, SeqNum};
+
+use super::accel::{InstallListener, ListenRuleId, Splice, SpliceId, Teardown};
+use super::layout::ContextId;
+use super::region::Slice;
+
+pub(super) use producer::HAS_INNER;
+pub use producer::SendProducer;
+
+/// Most bytes of packet headers in a `Send`.
+pub const MAX_HEADER_LEN: usize = 128;
+/// Most payload bytes of one `Send`.
+pub const MAX_SEND_PAYLOAD: u32 = 1 << 18;
+
+/// How a [`SendDescriptor::Send`] is to be treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SendFlags(pub(super) u8);
+
+impl SendFlags {
+    /// Nothing special.
+    pub const NONE: SendFlags = SendFlags(0);
+    /// The device fills in the TCP checksum (and for IPv4 the header's).
+    pub const CHECKSUM: SendFlags = SendFlags(1);
+    /// The payload's memory may change under the device (a mapped file). It writes each message's
+    /// integrity value back into the host's dummy field when it first sends it, and refuses to send bytes a second time
+    /// unless a [`SendDescriptor::RecoverContext`] has verified them.
+    pub const MUTABLE_SOURCE: SendFlags = SendFlags(2);
+
+    /// Both.
+    pub const fn union(self, other: SendFlags) -> SendFlags {
+        SendFlags(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is set.
+    pub const fn contains(self, other: SendFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// How a [`SendDescriptor::RecoverContext`] proves that the source is what was sent first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verify {
+    /// Not at all: the source is memory that only this host writes, and it has not.
+    #[default]
+    None,
+    /// The prefix is the whole message, whose integrity value the device has written to its end when it first sent it.
+    WholeMessage,
+    /// The prefix is as much of the message as was ever sent; the device has kept its digest.
+    Frontier,
+}
+
+/// The layer-5 protocols of a context.
+#[derive(Debug, Clone, Copy)]
+pub enum L5Parameters<'a> {
+    /// TLS records; the next one's index is [`CryptoInfo::sequence`].
+    Tls(&'a CryptoInfo),
+    /// NVMe/TCP PDUs, the next one with index 0.
+    Nvme(&'a nvme::Parameters),
+    /// NVMe/TCP PDUs as the content of TLS records: the next record begins with a PDU (seed 000 §5.3).
+    NvmeInTls(&'a CryptoInfo, &'a nvme::Parameters),
+}
+
+/// Where the inner layer of a stacked transmit context is to be brought to: the PDU that holds the first plaintext byte of
+/// the record that the outer layer is brought to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InnerRecover {
+    /// The PDU's index.
+    pub index: u64,
+    /// The PDU's length, header and digests included.
+    pub len: u32,
+    /// Which byte of the PDU the record's first plaintext byte is: below `len`.
+    pub offset: u32,
+}
+
+/// What a host posts on its send ring.
+#[derive(Debug, Clone)]
+pub enum SendDescriptor<'a> {
+    /// A packet, or one large TCP segment to be cut.
+    Send {
+        /// Ethernet, IP and TCP headers, as of the first packet. At most [`MAX_HEADER_LEN`] bytes. For other
+        /// packets any first part of the frame.
+        header: &'a [u8],
+        /// Payload bytes per packet on the wire; 0 for no segmentation.
+        mss: u16,
+        /// The transmit context that transforms the payload.
+        context: Option<ContextId>,
+        /// How to treat it.
+        flags: SendFlags,
+        /// The payload, in order; at most [`MAX_SEND_PAYLOAD`] bytes.
+        payload: &'a [Slice],
+    },
+    /// `l5o_create` (seed 000, Listing 1).
+    CreateContext {
+        /// An id below the function's quota that is not in use.
+        context: ContextId,
+        /// Which way the packets go.
+        direction: Direction,
+        /// Source and destination as packets of this direction carry them.
+        flow: FlowKey,
+        /// Sequence number of the first byte of the next message.
+        tcpsn: SeqNum,
+        /// The protocols, and what their engines need to know.
+        l5: L5Parameters<'a>,
+    },
+    /// `l5o_destroy`.
+    DestroyContext {
+        /// The context.
+        context: ContextId,
+    },
+    /// Brings a transmit context to where the next `Send` of it begins (seed 000 §4.2).
+    RecoverContext {
+        /// The context.
+        context: ContextId,
+        /// First byte of the message that contains `resume`.
+        start: SeqNum,
+        /// The message's index.
+        index: u64,
+        /// The message's length, header and trailer included.
+        len: u32,
+        /// Where the next `Send` begins: `start <= resume < start + len`.
+        resume: SeqNum,
+        /// The message from `start` up to `resume`, or further as `verify` says. With `inner`, the first
+        /// [`offset`](InnerRecover::offset) bytes of the PDU come before it.
+        prefix: &'a [Slice],
+        /// What to prove before anything is sent again.
+        verify: Verify,
+        /// For a stack of two protocols, the inner one's place.
+        inner: Option<InnerRecover>,
+    },
+    /// `l5o_add_rr_state` (seed 000, Listing 1): data of messages that name `tag` go into this buffer. An error
+    /// completion when the tag is mapped already, is not below the context's number of commands, or the memory is not
+    /// registered for writing.
+    ///
+    /// Each byte of the buffer is written at most once; what comes for it again stays in the packet.
+    AddRrState {
+        /// A receive context that places.
+        context: ContextId,
+        /// The protocol's name for the request: a CID towards an NVMe/TCP host, a TTAG towards a controller.
+        tag: u16,
+        /// The buffer, in order; 1 to [`MAX_RR_SLICES`] slices, less than 4 GiB in all.
+        slices: &'a [Slice],
+    },
+    /// `l5o_del_rr_state`: unmaps a tag, which is then free for another buffer. Once the device has
+    /// [completed](SendProducer::completed) this descriptor, it writes no byte into the buffer any more, and all that it
+    /// has written is named by [`Placed`](super::RecvDescriptor::Placed) descriptors that are on the receive rings.
+    DelRrState {
+        /// The context.
+        context: ContextId,
+        /// The tag.
+        tag: u16,
+    },
+    /// `l5o_resync_rx_resp`: the answer to a `ResyncRequest`.
+    ResyncResponse {
+        /// The context.
+        context: ContextId,
+        /// The position asked about.
+        tcpsn: SeqNum,
+        /// As it was asked: `Some` when the question was about the inner protocol of a stack.
+        inner: Option<u32>,
+        /// Whether a message begins there.
+        confirmed: bool,
+        /// That message's index, when confirmed.
+        index: u64,
+    },
+    /// From now on the device answers SYNs to this listener with cookies, and hands up the connections of which one comes
+    /// back ([`RecvDescriptor::Established`](super::RecvDescriptor::Established)). A refusal's `tcpsn` is the rule's number.
+    InstallListener(&'a InstallListener),
+    /// From now on it does not; cookies that are still about are not recognised.
+    RemoveListener {
+        /// The rule.
+        rule: ListenRuleId,
+    },
+    /// Connections that were handed up wait no longer: accepted, ended, or nothing new.
+    ListenerCredit {
+        /// The rule that they came by.
+        rule: ListenRuleId,
+        /// How many.
+        credits: u32,
+    },
+    /// Hands a connection that its application has closed over to the device, with all that is still to be sent; FIN
+    /// follows it. Its memory has been copied once this descriptor is [completed](SendProducer::completed). The flow is the
+    /// device's then, unless an error completion says otherwise, which is on the receive ring by then. A refusal's
+    /// `tcpsn` is the [ticket](Teardown::ticket).
+    Teardown {
+        /// The connection.
+        teardown: &'a Teardown,
+        /// What is neither acknowledged nor else gone, from [`snd_una`](Teardown::snd_una) on:
+        /// [`payload_limit`](Teardown::payload_limit) bytes at most.
+        payload: &'a [Slice],
+    },
+    /// Joins two connections whose buffers are drained: what comes on one goes out on the other. A refusal's `tcpsn` is the
+    /// splice's number.
+    Splice(&'a Splice),
+    /// Takes a splice back: no new data is forwarded, and once all that was is acknowledged on both sides,
+    /// [`SpliceEnded`](super::RecvDescriptor::SpliceEnded) and both legs' [state](super::RecvDescriptor::SpliceState) come up.
+    Unsplice {
+        /// The splice.
+        splice: SpliceId,
+    },
+    /// A received frame that reached the host after it had given the frame's flow away. The device takes it as if it came
+    /// from the wire just now.
+    Reinject {
+        /// The frame, from its Ethernet header on.
+        frame: Slice,
+        /// Payload bytes of each packet on the wire, when it stands for several; else 0.
+        gso_size: u16,
+    },
+}
+
+/// Why a descriptor was not posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PostError {
+    /// Wait until the device has completed some.
+    #[error(
+        "the send ring has {free} free slots, the descriptor takes {needed}: try again when the device has completed some"
+    )]
+    Full {
+        /// Slots that it takes.
+        needed: u32,
+        /// Slots that are free.
+        free: u32,
+    },
+    /// Send it in parts.
+    #[error("a descriptor takes at most {max} slices, not {slices}: send it in parts")]
+    TooManySlices {
+        /// Slices given.
+        slices: usize,
+        /// Most for this descriptor.
+        max: usize,
+    },
+    /// The headers belong into the payload.
+    #[error("{len} bytes of packet headers, a slot has room for {MAX_HEADER_LEN}")]
+    HeaderTooLong {
+        /// Bytes given.
+        len: usize,
+    },
+}
