@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use l5p::nvme::initiator::Access;
+use l5p::nvme::psk::{ConfiguredPsk, Derivation, Hash, IdentityVersion, Keys};
 use l5p::nvme::target::{Config, Hosts, Limits, Namespace, Portal, StoreId, Subsystem};
+use l5p::tls::{OpenSslError, PskClientConfig, PskServerConfig};
 use nic::ring::{Region, RegionId, Slice};
 use wire::nvme::command::{Blocks, Io, Status};
 use wire::nvme::identify::NamespaceIds;
@@ -18,6 +20,7 @@ use crate::nvme::initiator::{self, CommandId, Initiator};
 use crate::nvme::store::{Method, Stores};
 use crate::nvme::target::{Options, Target};
 use crate::runtime::Doorbell;
+use crate::{CloseReason, Event, Offload, TlsRole};
 
 const PORT: u16 = 4420;
 const BLOCK: u32 = 4096;
@@ -32,6 +35,37 @@ fn host() -> Nqn {
     Nqn::new("nqn.2014-08.org.nvmexpress:uuid:host").unwrap()
 }
 
+/// A pre-shared key of the host for the subsystem.
+pub(super) struct SharedKey {
+    client: Arc<PskClientConfig>,
+    server: Arc<PskServerConfig>,
+}
+
+impl SharedKey {
+    /// `None`, said on standard error, where OpenSSL's library is not installed.
+    pub(super) fn new() -> Option<SharedKey> {
+        let key = ConfiguredPsk::generate(Hash::Sha256);
+        let keys: Keys = format!("{} {}", host(), key.to_interchange())
+            .parse()
+            .unwrap();
+        let derivation = Derivation::default();
+        let server = match keys.into_server_config(derivation, |name| *name == subsystem(), None) {
+            Ok(server) => server,
+            Err(error @ OpenSslError::Missing(_)) => {
+                eprintln!("skipped: {error}");
+                return None;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let version = IdentityVersion::default();
+        let psk = key
+            .tls_psk(version, &host(), &subsystem(), derivation)
+            .unwrap();
+        let client = PskClientConfig::new(psk, None).unwrap();
+        Some(SharedKey { client, server })
+    }
+}
+
 pub(super) struct World {
     pub(super) pair: Pair,
     pub(super) target: Target,
@@ -40,6 +74,8 @@ pub(super) struct World {
     pub(super) region: RegionId,
     pub(super) events: Vec<initiator::Event>,
     pub(super) completions: Vec<initiator::Completion>,
+    /// Ends of connections of the initiator's host that are not the initiator's.
+    pub(super) others: Vec<Event>,
 }
 
 pub(super) struct Setup {
@@ -50,6 +86,8 @@ pub(super) struct Setup {
     pub(super) limits: Limits,
     pub(super) memory: u64,
     pub(super) queues: u16,
+    /// Inside TLS, and what the NICs do of it.
+    pub(super) tls: Option<(SharedKey, Offload)>,
     pub(super) adjust: fn(&mut initiator::Config),
 }
 
@@ -63,6 +101,7 @@ impl Default for Setup {
             limits: Limits::default(),
             memory: 64 << 20,
             queues: 2,
+            tls: None,
             adjust: |_| {},
         }
     }
@@ -102,15 +141,21 @@ impl World {
             portals: vec![Portal {
                 address: v4(SERVER),
                 port: PORT,
-                tls: false,
+                tls: setup.tls.is_some(),
             }],
             required_digests: Digests::NONE,
             limits: setup.limits,
             firmware: "1".into(),
         };
+        let (key, tls_offload) = match setup.tls {
+            Some((key, offload)) => (Some(key), offload),
+            None => (None, Offload::None),
+        };
         let options = Options {
             offload: setup.offload,
             memory: setup.memory,
+            tls: key.as_ref().map(|key| Arc::clone(&key.server)),
+            tls_offload,
             ..Options::default()
         };
         let mut target = Target::new(now, pair.stack(SERVER), config, options, stores).unwrap();
@@ -130,6 +175,8 @@ impl World {
         (setup.adjust)(&mut config);
         let options = initiator::Options {
             offload: setup.offload,
+            tls: key.map(|key| TlsRole::PskClient { config: key.client }),
+            tls_offload,
             ..initiator::Options::new(address)
         };
         World {
@@ -140,6 +187,7 @@ impl World {
             region,
             events: Vec::new(),
             completions: Vec::new(),
+            others: Vec::new(),
         }
     }
 
@@ -152,10 +200,13 @@ impl World {
             events.extend(std::iter::from_fn(|| stack.poll_event()));
             for event in events {
                 progress = true;
-                match at {
+                let is_ours = match at {
                     CLIENT => self.initiator.handle_event(now, stack, &event),
                     _ => self.target.handle_event(now, stack, &event),
                 };
+                if let (CLIENT, false, Event::Closed(..)) = (at, is_ours, &event) {
+                    self.others.push(event);
+                }
             }
         }
         progress |= self.initiator.poll(now, self.pair.stack(CLIENT));
@@ -304,6 +355,78 @@ fn what_was_written_is_read_in_every_mode() {
             "memory is free"
         );
     }
+}
+
+#[test]
+fn memory_is_free_again_whoever_encrypts_what_is_in_it() {
+    for offload in [Offload::None, Offload::Tx, Offload::Both] {
+        let Some(key) = SharedKey::new() else { return };
+        let mut world = World::new(Setup {
+            tls: Some((key, offload)),
+            ..Setup::default()
+        });
+        world.ready();
+        for len in [4096, 100 << 12, 1 << 20] {
+            let data = pattern(len);
+            assert_eq!(world.write(5, &data, false), Status::SUCCESS);
+            let (status, back) = world.read(5, len);
+            assert_eq!(status, Status::SUCCESS);
+            assert!(back == data, "{len} bytes, {offload:?}");
+            let is_free = |world: &mut World| world.target.memory().0 == 0;
+            let free = world.run_until(Duration::from_secs(5), is_free);
+            assert!(
+                free,
+                "{len} bytes, {offload:?}: {:?}",
+                world.target.memory()
+            );
+        }
+    }
+}
+
+#[test]
+fn hosts_that_are_silent_in_the_handshake_are_not_waited_for() {
+    let Some(key) = SharedKey::new() else { return };
+    let mut world = World::new(Setup {
+        tls: Some((key, Offload::Both)),
+        ..Setup::default()
+    });
+    world.ready();
+    let address = SocketAddr::new(v4(SERVER), PORT);
+    let now = world.pair.now;
+    let silent = [(); 3].map(|()| world.pair.stack(CLIENT).connect(now, address).unwrap());
+    let mut closed = Vec::new();
+    let ended = world.run_until(Duration::from_secs(20), |world| {
+        closed.append(&mut world.others);
+        closed.len() == 3
+    });
+    assert!(ended, "{closed:?}");
+    for socket in silent {
+        assert!(closed.contains(&Event::Closed(socket, CloseReason::Reset)));
+    }
+    let counters = world.target.link_counters();
+    assert_eq!(
+        (counters.handshakes_timed_out, counters.handshakes_failed),
+        (3, 0)
+    );
+    assert_eq!(world.write(5, &pattern(4096), false), Status::SUCCESS);
+}
+
+#[test]
+fn a_connection_too_many_is_no_failed_handshake() {
+    let Some(key) = SharedKey::new() else { return };
+    let mut world = World::new(Setup {
+        tls: Some((key, Offload::Both)),
+        limits: Limits {
+            connections: 2,
+            ..Limits::default()
+        },
+        ..Setup::default()
+    });
+    // The admin queue and one I/O queue have room, the second I/O queue has none.
+    let refused = |world: &mut World| world.target.link_counters().refused > 0;
+    assert!(world.run_until(Duration::from_secs(20), refused));
+    world.run_until(Duration::from_secs(1), |_| false);
+    assert_eq!(world.target.link_counters().handshakes_failed, 0);
 }
 
 #[test]

@@ -243,6 +243,47 @@ fn a_shutdown_is_complete_when_everything_is_flushed() {
 }
 
 #[test]
+fn a_shutdown_that_could_not_flush_is_never_told_complete() {
+    use wire::nvme::command::ControllerStatus;
+    let mut rig = Rig::new();
+    let (id, _) = rig.admin(subsystem(), 0);
+    rig.at_once = false;
+    let status = |rig: &mut Rig| {
+        rig.command(id, Fabrics::PropertyGet(Property::CSTS).entry(1), &[]);
+        ControllerStatus(rig.reply(id).0.dword0())
+    };
+    let set = |rig: &mut Rig, value: Configuration| {
+        let set = Fabrics::PropertySet(Property::CC, value.0.into());
+        assert_eq!(rig.simple(id, set.entry(1)), Status::SUCCESS);
+    };
+    let down = Configuration::ENABLED.with_normal_shutdown();
+    set(&mut rig, down);
+    let [good, bad] = [rig.asked.pop().unwrap(), rig.asked.pop().unwrap()];
+    rig.target
+        .handle_stored(bad.owner, Err(Status::WRITE_FAULT));
+    rig.store(good);
+    let failed = status(&mut rig);
+    assert_eq!(
+        (failed.fatal(), failed.shutdown()),
+        (true, ShutdownStatus::Occurring)
+    );
+    assert_eq!(rig.target.counters().failed_shutdown_flushes, 1);
+    // It is as good as new after a reset.
+    set(&mut rig, Configuration(0));
+    set(&mut rig, Configuration::ENABLED);
+    let reset = status(&mut rig);
+    assert_eq!(
+        (reset.fatal(), reset.shutdown()),
+        (false, ShutdownStatus::None)
+    );
+    set(&mut rig, down);
+    while let Some(request) = rig.asked.pop() {
+        rig.store(request);
+    }
+    assert_eq!(status(&mut rig).shutdown(), ShutdownStatus::Complete);
+}
+
+#[test]
 fn shutdowns_that_are_asked_for_again_and_again_make_no_more_work() {
     let mut rig = Rig::new();
     let (id, _) = rig.admin(subsystem(), 0);

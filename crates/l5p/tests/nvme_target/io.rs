@@ -137,6 +137,38 @@ fn without_flow_control_success_needs_no_response() {
 }
 
 #[test]
+fn reads_and_compares_with_fua_are_of_what_is_durable() {
+    let blocks = blocks(0, 1);
+    for (fua, volatile_cache) in [(false, true), (true, true), (true, false)] {
+        let mut config = config();
+        for namespace in &mut config.subsystems[0].namespaces {
+            namespace.volatile_cache = volatile_cache;
+        }
+        let mut rig = Rig::with(config);
+        let (id, _) = rig.queue();
+        rig.at_once = false;
+        for (cid, io) in [
+            (1, Io::Read { blocks, fua }),
+            (2, Io::Compare { blocks, fua }),
+        ] {
+            let data = DataPointer::Transport { len: 512 };
+            rig.command(id, io.entry(cid, 1).with_data(data), &[]);
+            if let Io::Compare { .. } = io {
+                let r2t = rig.r2t(id);
+                rig.answer(id, r2t, &[0; 512]);
+            }
+            let asked = rig.asked.pop().expect("work for the store");
+            let (Operation::Read { fua: asked, .. } | Operation::Compare { fua: asked, .. }) =
+                asked.operation
+            else {
+                panic!("{asked:?}");
+            };
+            assert_eq!(asked, fua && volatile_cache);
+        }
+    }
+}
+
+#[test]
 fn the_queue_head_counts_entries() {
     let mut rig = Rig::new();
     let (id, _) = rig.queue();

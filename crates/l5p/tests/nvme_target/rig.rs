@@ -379,7 +379,7 @@ impl Rig {
             Memory::Buffer => self.buffers[&command].clone(),
         };
         match request.operation {
-            Operation::Read { offset, len } => {
+            Operation::Read { offset, len, .. } => {
                 let from = &store[range(offset, len.into())];
                 self.buffers.get_mut(&command).unwrap()[..len as usize].copy_from_slice(from);
             }
@@ -393,6 +393,7 @@ impl Rig {
                 offset,
                 len,
                 memory,
+                ..
             } => {
                 let room = self.buffers[&command].len();
                 let needed = match memory {

@@ -66,6 +66,14 @@ pub(super) struct FileStore {
     writes_zeroes: bool,
 }
 
+/// Whether the work of a task may go on.
+enum Commit {
+    /// Not before this.
+    Next(Next),
+    /// Its last step had this result.
+    Done(Option<Result<u32, Errno>>),
+}
+
 /// A page-aligned run of zeroes.
 struct Zeroes(Vec<u8>);
 
@@ -210,8 +218,12 @@ impl FileStore {
             Some((_, Ok(len))) => Some(Ok(len)),
             Some((error, Err(_))) => Some(Err(Errno::from_raw_os_error(-error))),
         };
+        let result = match self.commit(task, result) {
+            Commit::Next(next) => return next,
+            Commit::Done(result) => result,
+        };
         match operation {
-            Operation::Read { offset, len } => {
+            Operation::Read { offset, len, .. } => {
                 let data = data(task).at();
                 self.transfer(task, result, len, |done, left| Call::Read {
                     to: data(done),
@@ -257,6 +269,29 @@ impl FileStore {
                 None => self.step_of(Call::Sync),
                 Some(result) => Next::Done(self.outcome(task, result)),
             },
+        }
+    }
+
+    /// Makes durable what was written, if the task is to read nothing else, before its work begins.
+    fn commit(&self, task: &mut Task, result: Option<Result<u32, Errno>>) -> Commit {
+        let (Operation::Read { fua: true, .. } | Operation::Compare { fua: true, .. }) =
+            task.request.operation
+        else {
+            return Commit::Done(result);
+        };
+        match (task.stage, result) {
+            (Stage::Begun, _) if !self.info.read_only => {
+                task.stage = Stage::Committing;
+                Commit::Next(self.step_of(Call::Sync))
+            }
+            (Stage::Committing, Some(Err(error))) => {
+                Commit::Next(Next::Done(Err(status(&Operation::Flush, error))))
+            }
+            (Stage::Committing, _) => {
+                task.stage = Stage::Working;
+                Commit::Done(None)
+            }
+            (_, result) => Commit::Done(result),
         }
     }
 

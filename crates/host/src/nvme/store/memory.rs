@@ -65,7 +65,7 @@ impl MemoryStore {
             return Next::Done(Err(Status::WRITE_PROTECTED.do_not_retry()));
         }
         match operation {
-            Operation::Read { offset, len } => {
+            Operation::Read { offset, len, .. } => {
                 let from = self.bytes(offset, len.into());
                 data(task).write(from);
             }

@@ -23,6 +23,8 @@ pub(super) struct Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Begun,
+    /// What was written is made durable, before it is read.
+    Committing,
     /// The step that does the work.
     Working,
     /// The file system cannot make zeroes by itself: they are written.

@@ -8,6 +8,7 @@ use l5p::nvme::target::{CommandRef, Memory};
 use proptest::prelude::*;
 use wire::nvme::command::Range;
 
+use super::engine::Call;
 use super::*;
 
 /// A file that goes away with the test.
@@ -140,7 +141,14 @@ impl Rig {
     }
 
     fn read(&mut self, offset: u64, len: u32) -> Result<Vec<u8>, Status> {
-        self.run(Operation::Read { offset, len }, len)?;
+        self.run(
+            Operation::Read {
+                offset,
+                len,
+                fua: offset.is_multiple_of(8192),
+            },
+            len,
+        )?;
         let mut data = vec![0; len as usize];
         assert!(self.region.read(self.extent(0, 0).offset, &mut data));
         Ok(data)
@@ -153,6 +161,7 @@ impl Rig {
         let operation = Operation::Compare {
             offset,
             len,
+            fua: offset.is_multiple_of(8192),
             memory: Memory::Buffer,
         };
         self.run(operation, len)
@@ -316,13 +325,74 @@ fn many_operations_are_under_way_at_once() {
 }
 
 #[test]
+fn reads_with_fua_make_durable_what_they_read() {
+    let scratch = Scratch::new("commit", 1 << 20);
+    let rig = Rig::file(Method::Threads, &Scratch::new("unused", 1 << 20));
+    let mut store = FileStore::open(&scratch.0, None, false).unwrap();
+    let len = 4096;
+    let read = |fua| Operation::Read {
+        offset: 0,
+        len,
+        fua,
+    };
+    let compare = |fua| Operation::Compare {
+        offset: 0,
+        len,
+        fua,
+        memory: Memory::Buffer,
+    };
+    let mut calls = |operation, results: &[i32]| {
+        let request = StoreRequest {
+            owner: owner(),
+            store: rig.store,
+            operation,
+        };
+        let span = |at| rig.stores.memory_at(Some(rig.extent(at, len)));
+        let mut task = Task::new(request, span(0), span(1));
+        let mut calls = String::new();
+        let results = results.iter().map(|result| Some(*result));
+        for result in std::iter::once(None).chain(results) {
+            match store.step(&mut task, result) {
+                Next::Step(step) => {
+                    calls += if matches!(step.call, Call::Sync) {
+                        "sync "
+                    } else {
+                        "read "
+                    }
+                }
+                Next::Turn => panic!("a turn"),
+                Next::Done(result) => return (calls, Some(result)),
+            }
+        }
+        (calls, None)
+    };
+    let full = len as i32;
+    for operation in [read(false), compare(false)] {
+        assert_eq!(calls(operation, &[full]), ("read ".into(), Some(Ok(()))));
+    }
+    for operation in [read(true), compare(true)] {
+        let steps = calls(operation, &[0, 512, full - 512]);
+        assert_eq!(steps, ("sync read read ".into(), Some(Ok(()))));
+        let failed = calls(operation, &[-libc::EIO]);
+        assert_eq!(failed, ("sync ".into(), Some(Err(Status::WRITE_FAULT))));
+    }
+}
+
+#[test]
 fn an_end_waits_for_what_is_under_way() {
     for method in METHODS {
         let scratch = Scratch::new(&format!("end{method:?}"), 4 << 20);
         let mut rig = Rig::file(method, &scratch);
         for _ in 0..700 {
             let len = 4096;
-            rig.submit(Operation::Read { offset: 0, len }, len);
+            rig.submit(
+                Operation::Read {
+                    offset: 0,
+                    len,
+                    fua: false,
+                },
+                len,
+            );
         }
         rig.stores.poll();
     }

@@ -37,7 +37,11 @@ impl Target {
                 config: tls.clone(),
             };
             match stack.start_tls(now, socket, role, self.options.tls_offload) {
-                Ok(()) => self.sockets[socket.index()] = Some(Client::Securing(socket)),
+                Ok(()) => {
+                    let deadline = now + self.machine.config().limits.handshake;
+                    self.sockets[socket.index()] = Some(Client::Securing(socket));
+                    self.securing.push_back((deadline, socket));
+                }
                 Err(error) => {
                     tracing::info!(%error, "no TLS");
                     let _ = stack.abort(now, socket);
@@ -48,6 +52,8 @@ impl Target {
 
     /// The TLS handshake is done: the key says who the host is.
     pub(super) fn secured(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) {
+        // Whatever becomes of it now, its handshake has not failed.
+        self.sockets[socket.index()] = None;
         let identity = stack.psk_identity(socket).and_then(Identity::parse);
         match identity {
             Some(Identity {
@@ -58,6 +64,27 @@ impl Target {
                 self.forget(now, stack, socket);
             }
         }
+    }
+
+    /// Ends the connections of hosts that were silent in the handshake. Whether there were any.
+    pub(super) fn end_slow_handshakes(&mut self, now: Instant, stack: &mut Stack) -> bool {
+        let mut progress = false;
+        while let Some(&(deadline, socket)) = self.securing.front() {
+            let client = self.sockets[socket.index()];
+            let is_under_way = matches!(client, Some(Client::Securing(id)) if id == socket);
+            if is_under_way && deadline > now {
+                break;
+            }
+            self.securing.pop_front();
+            if is_under_way {
+                self.counters.handshakes_timed_out += 1;
+                tracing::info!("a connection is closed: its TLS handshake was not done in time");
+                self.sockets[socket.index()] = None;
+                let _ = stack.abort(now, socket);
+                progress = true;
+            }
+        }
+        progress
     }
 
     fn open(

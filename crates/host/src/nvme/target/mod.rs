@@ -20,6 +20,7 @@ mod memory;
 mod pool;
 mod sink;
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,6 +84,8 @@ pub struct LinkCounters {
     pub refused: u64,
     /// TLS handshakes that failed.
     pub handshakes_failed: u64,
+    /// TLS handshakes that were not done in time.
+    pub handshakes_timed_out: u64,
     /// Buffers that were mapped for the NIC.
     pub mapped: u64,
     /// Commands that failed since someone on the path had the NIC write what the stream did not bring.
@@ -104,6 +107,8 @@ pub struct Target {
     links: Vec<Option<Link>>,
     /// By [`SocketId::index`]: whose socket it is.
     sockets: Vec<Option<Client>>,
+    /// TLS handshakes, and by when they are to be done, in this order. Some have ended meanwhile.
+    securing: VecDeque<(Instant, SocketId)>,
     counters: LinkCounters,
     last_poll: Instant,
 }
@@ -140,6 +145,7 @@ impl Target {
             listeners: Vec::new(),
             links: (0..limits.connections).map(|_| None).collect(),
             sockets: Vec::new(),
+            securing: VecDeque::new(),
             counters: LinkCounters::default(),
             last_poll: now,
         })
@@ -287,9 +293,13 @@ impl Target {
             self.machine.handle_timeout(now);
             progress = true;
         }
+        progress |= self.end_slow_handshakes(now, stack);
         progress |= self.settle(stack);
         progress |= self.stores.poll();
         while let Some((owner, result)) = self.stores.poll_done() {
+            if let (Owner::Controller(_), Err(status)) = (owner, result) {
+                tracing::error!("what was written is not durable: {status}; a shutdown fails");
+            }
             self.machine.handle_stored(owner, result);
             progress = true;
         }
@@ -308,7 +318,8 @@ impl Target {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let settling = self.memories.is_settling().then(|| self.last_poll + SETTLE);
         let working = self.stores.has_work().then_some(self.last_poll);
-        [settling, working, self.machine.poll_timeout()]
+        let handshake = self.securing.front().map(|(deadline, _)| *deadline);
+        [settling, working, handshake, self.machine.poll_timeout()]
             .into_iter()
             .flatten()
             .min()

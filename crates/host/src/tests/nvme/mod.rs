@@ -1,6 +1,7 @@
 //! PDUs in every mode.
 
 mod contexts;
+mod forged;
 mod refusals;
 mod rig;
 mod transfers;

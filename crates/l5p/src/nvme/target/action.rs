@@ -70,6 +70,8 @@ pub enum Operation {
         offset: u64,
         /// Bytes.
         len: u32,
+        /// What is read must survive a loss of power: what was written there is made durable first.
+        fua: bool,
     },
     /// Write from the command's memory.
     Write {
@@ -89,6 +91,8 @@ pub enum Operation {
         offset: u64,
         /// Bytes.
         len: u32,
+        /// What it is compared with must survive a loss of power, as for `Read`.
+        fua: bool,
         /// Where the data is.
         memory: Memory,
     },

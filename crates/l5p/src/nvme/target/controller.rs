@@ -27,7 +27,7 @@ pub(super) struct Controller {
     configuration: Configuration,
     /// How far a shutdown is.
     shutdown: ShutdownStatus,
-    /// The host enabled it with values that it cannot have.
+    /// The host enabled it with values that it cannot have, or what was written could not be made durable for a shutdown.
     failed: bool,
     /// Flushes of the shutdown that have not come back.
     pub flushes: u32,
@@ -149,11 +149,17 @@ impl Controller {
         Configured::Done
     }
 
-    /// All that a shutdown had to do is done.
+    /// All that a shutdown had to do is done, or has failed.
     pub(super) fn shut_down(&mut self) {
-        if self.shutdown == ShutdownStatus::Occurring {
+        if self.shutdown == ShutdownStatus::Occurring && !self.failed {
             self.shutdown = ShutdownStatus::Complete;
         }
+    }
+
+    /// A shutdown could not make durable what was written: nothing but CSTS can tell. It is never complete, and CFS is set, until the
+    /// host resets the controller (Base 2.0c §3.1.3.6).
+    pub(super) fn fail_to_shut_down(&mut self) {
+        self.failed |= self.shutdown == ShutdownStatus::Occurring;
     }
 }
 

@@ -316,10 +316,16 @@ impl Target {
     }
 
     /// A flush of a controller's shutdown is done, or cannot be.
-    pub(super) fn flushed(&mut self, id: ControllerRef) {
+    pub(super) fn flushed(&mut self, id: ControllerRef, result: Result<(), Status>) {
+        self.counters.failed_shutdown_flushes += u64::from(result.is_err());
         let Some(controller) = self.controller_mut(id) else {
             return;
         };
+        if let Err(status) = result {
+            controller.fail_to_shut_down();
+            // Of no command, on the admin queue, for all namespaces.
+            controller.errors.record(0, 0xffff, status, 0xffff_ffff);
+        }
         controller.flushes = controller.flushes.saturating_sub(1);
         if controller.flushes > 0 {
             return;

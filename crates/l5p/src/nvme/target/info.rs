@@ -39,6 +39,8 @@ pub struct Counters {
     pub digest_errors: u64,
     /// Connections that a PDU ended which no host may send.
     pub fatal_errors: u64,
+    /// Flushes for shutdowns that failed: what was written may not be durable.
+    pub failed_shutdown_flushes: u64,
     /// Controllers whose host was silent for too long.
     pub keep_alive_expired: u64,
 }

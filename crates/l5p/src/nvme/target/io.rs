@@ -33,16 +33,25 @@ pub(super) fn plan(
         return Err(Status::WRITE_PROTECTED.do_not_retry());
     }
     let durable = |fua| fua || !write_cache;
+    // Reads commit what they read, and only then read it (NVM Command Set 1.0c §3.2.4).
+    let committed = |fua| fua && namespace.volatile_cache;
     let planner = Planner {
         entry,
         namespace,
         limits,
     };
     match io {
-        Io::Read { blocks, .. } => {
+        Io::Read { blocks, fua } => {
             let (offset, len) = planner.data(blocks)?;
             planner.to_host(len)?;
-            planner.work(len, Operation::Read { offset, len })
+            planner.work(
+                len,
+                Operation::Read {
+                    offset,
+                    len,
+                    fua: committed(fua),
+                },
+            )
         }
         Io::Write { blocks, fua } => {
             let (offset, len) = planner.data(blocks)?;
@@ -56,12 +65,13 @@ pub(super) fn plan(
             };
             planner.work(len, operation)
         }
-        Io::Compare { blocks, .. } => {
+        Io::Compare { blocks, fua } => {
             let (offset, len) = planner.data(blocks)?;
             let memory = planner.host_data(len)?;
             let operation = Operation::Compare {
                 offset,
                 len,
+                fua: committed(fua),
                 memory,
             };
             planner.work(len, operation)

@@ -144,7 +144,7 @@ impl Target {
     pub fn handle_stored(&mut self, owner: Owner, result: Result<(), Status>) {
         match owner {
             Owner::Command(command) => self.command_stored(command, result),
-            Owner::Controller(controller) => self.flushed(controller),
+            Owner::Controller(controller) => self.flushed(controller, result),
         }
     }
 

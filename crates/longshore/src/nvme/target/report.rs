@@ -38,7 +38,7 @@ fn sockets(target: &Target, attached: &mut Attached) -> Vec<Socket> {
     sockets.map(show).collect()
 }
 
-fn counters(target: &Target) -> [(&'static str, u64); 21] {
+fn counters(target: &Target) -> [(&'static str, u64); 23] {
     let (machine, links) = (target.counters(), target.link_counters());
     let (used, all) = target.memory();
     let stores = target.stores();
@@ -46,6 +46,7 @@ fn counters(target: &Target) -> [(&'static str, u64); 21] {
         ("connections", machine.connections),
         ("connections_refused", links.refused),
         ("tls_handshakes_failed", links.handshakes_failed),
+        ("tls_handshakes_timed_out", links.handshakes_timed_out),
         ("controllers", machine.controllers),
         ("connects_refused", machine.refused_connects),
         ("commands", machine.commands),
@@ -57,6 +58,7 @@ fn counters(target: &Target) -> [(&'static str, u64); 21] {
         ("flushes", machine.flushes),
         ("data_digest_errors", machine.digest_errors),
         ("fatal_errors", machine.fatal_errors),
+        ("shutdown_flushes_failed", machine.failed_shutdown_flushes),
         ("keep_alive_timeouts", machine.keep_alive_expired),
         ("buffers_mapped", links.mapped),
         ("buffers_tainted", links.tainted),
