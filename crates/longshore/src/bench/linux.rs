@@ -6,7 +6,6 @@
 //! work on them is done there too; what of it is done while the thread sleeps is not in its time, to Linux's favour.
 
 mod client;
-mod namespace;
 mod peer;
 
 use std::sync::mpsc;
@@ -15,6 +14,7 @@ use anyhow::Context as _;
 use indicatif::ProgressBar;
 
 use super::source::Source;
+use super::tap::namespace;
 use super::{
     Case, Direction, HostCycles, Mode, NicCycles, PcieBytes, Settings, cycles_per_second, row,
 };

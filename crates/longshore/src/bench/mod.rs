@@ -11,6 +11,7 @@ mod row;
 mod settings;
 mod short;
 mod source;
+mod tap;
 mod transfer;
 mod world;
 
@@ -55,12 +56,12 @@ pub enum What {
   longshore bench nvme --latency --report bench.html")]
     Nvme(nvme::Settings),
 
-    /// Short connections: what each transaction takes the server's host
+    /// Short connections: the host stack alone, and with setup and teardown by the NIC, in one run
     #[command(after_help = "Examples:
   longshore bench short
   longshore bench short --transactions-per-connection 10
   longshore bench short --response-bytes 4096 --connections 1 --json
-  longshore bench short --report bench.html")]
+  sudo longshore bench short --linux --report bench.html")]
     Short(short::Settings),
 }
 

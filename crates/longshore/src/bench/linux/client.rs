@@ -10,10 +10,10 @@ use host::{TlsRole, read_cycles};
 use rustls::{ClientConnection, StreamOwned};
 use sim::{Identity, Suite};
 
-use super::namespace::OURS;
 use super::peer::{PORT, RECEIVE, SEND};
 use super::{Settings, Source, Time};
 use crate::bench::cycles_per_second;
+use crate::bench::tap::namespace::OURS;
 
 /// Times of each round.
 pub struct Rounds {

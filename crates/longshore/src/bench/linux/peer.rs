@@ -5,19 +5,15 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use host::{
-    Cidr, CloseReason, Event, ListenOptions, Offload, SocketError, SocketId, Stack, StackConfig,
-};
-use nic::ring::{FunctionConfig, RegionId};
-use nic::{FrameMeta, Nic, NicConfig, WireCapabilities};
+use host::{CloseReason, Event, ListenOptions, Offload, SocketError, SocketId, Stack, StackConfig};
+use nic::ring::RegionId;
 use port::impair::{Impair, Impairment, Impairments};
 use port::tap::Tap;
-use port::{Meta, Port};
 use sim::{Identity, Suite};
-use wire::ethernet::MacAddr;
 
-use super::namespace::{OURS, PREFIX};
 use super::{Settings, Source};
+use crate::bench::tap::TapHost;
+use crate::bench::tap::namespace::OURS;
 
 /// Where our host listens.
 pub const PORT: u16 = 443;
@@ -38,7 +34,7 @@ pub fn run(
     ready: &SyncSender<()>,
     finished: impl Fn() -> bool,
 ) -> anyhow::Result<bool> {
-    let mut peer = Peer::new(settings, tap)?;
+    let mut peer = peer(settings, tap)?;
     let region = peer
         .stack
         .register(source.region(), "the benchmark's payload")?;
@@ -98,58 +94,15 @@ pub fn run(
     Ok(verified)
 }
 
-struct Peer {
-    stack: Stack,
-    nic: Nic,
-    port: Impair<Tap>,
-}
-
-impl Peer {
-    fn new(settings: &Settings, tap: Tap) -> anyhow::Result<Self> {
-        let capabilities = tap.capabilities();
-        let mut nic = Nic::new(NicConfig {
-            mtu: capabilities.mtu,
-            wire: WireCapabilities {
-                tso: capabilities.tso,
-                checksum: capabilities.checksum,
-            },
-            ..NicConfig::new([7; 16])
-        });
-        let (function, device) =
-            nic::ring::function(FunctionConfig::new(MacAddr([2, 0, 0, 0, 0, 2])));
-        nic.attach(device)?;
-        let stack = Stack::new(
-            Instant::now(),
-            StackConfig {
-                addresses: vec![Cidr::new(IpAddr::V4(OURS), PREFIX)],
-                mtu: capabilities.mtu,
-                secret: [9; 16],
-                ..StackConfig::default()
-            },
-            function,
-        );
-        let impairment = Impairment {
-            loss: settings.loss,
-            reorder: settings.reorder,
-            ..Impairment::default()
-        };
-        let port = Impair::new(tap, Impairments::both(impairment), settings.seed);
-        Ok(Self { stack, nic, port })
-    }
-
-    fn poll(&mut self, now: Instant) -> anyhow::Result<bool> {
-        let Self { stack, nic, port } = self;
-        let received = port.receive(now, &mut |frame, meta| {
-            nic.handle_frame(now, frame, from_port(meta))
-        })?;
-        nic.flush(now);
-        let worked = stack.poll(now);
-        let sent = port.transmit(now, &mut |buffer| {
-            let (len, meta) = nic.poll_transmit(now, buffer)?;
-            Some((len, to_port(meta)))
-        })?;
-        Ok(received > 0 || worked || sent > 0)
-    }
+/// Our host, behind a TAP that loses and delays as the settings say.
+fn peer(settings: &Settings, tap: Tap) -> anyhow::Result<TapHost<Impair<Tap>>> {
+    let impairment = Impairment {
+        loss: settings.loss,
+        reorder: settings.reorder,
+        ..Impairment::default()
+    };
+    let port = Impair::new(tap, Impairments::both(impairment), settings.seed);
+    TapHost::new(Instant::now(), port, StackConfig::default())
 }
 
 /// One connection from Linux.
@@ -234,21 +187,5 @@ fn would_block(result: Result<usize, SocketError>) -> anyhow::Result<Option<usiz
             CloseReason::Graceful | CloseReason::Reset | CloseReason::Truncated,
         )) => Ok(None),
         Err(error) => Err(error.into()),
-    }
-}
-
-fn from_port(meta: Meta) -> FrameMeta {
-    FrameMeta {
-        gso_size: meta.gso_size,
-        needs_checksum: meta.needs_checksum,
-        checksum_valid: meta.checksum_valid,
-    }
-}
-
-fn to_port(meta: FrameMeta) -> Meta {
-    Meta {
-        gso_size: meta.gso_size,
-        needs_checksum: meta.needs_checksum,
-        checksum_valid: meta.checksum_valid,
     }
 }

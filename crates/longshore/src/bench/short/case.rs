@@ -1,5 +1,6 @@
 //! What is measured: rows, and ratios between them.
 
+use host::Accel;
 use serde::Serialize;
 
 use super::super::{HostCycles, Layout, NicCycles};
@@ -10,16 +11,47 @@ use super::super::{HostCycles, Layout, NicCycles};
 pub enum Mode {
     /// Our host stack alone.
     Host,
+    /// The NIC opens.
+    Setup,
+    /// The NIC closes.
+    Teardown,
+    /// The NIC opens and closes.
+    Both,
+    /// The NIC opens and closes, and the host has no control block until it needs one.
+    LazyTcb,
+    /// Linux's TCP and an epoll server.
+    Linux,
 }
 
 impl Mode {
     /// The modes of our own stack, in the order in which a round goes through them.
-    pub const OURS: [Self; 1] = [Self::Host];
+    pub const OURS: [Self; 5] = [
+        Self::Host,
+        Self::Setup,
+        Self::Teardown,
+        Self::Both,
+        Self::LazyTcb,
+    ];
+
+    /// What the server's NIC is asked for.
+    pub fn accel(self) -> Accel {
+        Accel {
+            setup: matches!(self, Self::Setup | Self::Both | Self::LazyTcb),
+            teardown: matches!(self, Self::Teardown | Self::Both | Self::LazyTcb),
+            lazy_tcb: self == Self::LazyTcb,
+            splice: false,
+        }
+    }
 
     /// For tables and plots.
     pub fn label(self) -> &'static str {
         match self {
             Self::Host => "host stack alone",
+            Self::Setup => "setup by the NIC",
+            Self::Teardown => "teardown by the NIC",
+            Self::Both => "setup and teardown",
+            Self::LazyTcb => "both, lazy TCB",
+            Self::Linux => "Linux, epoll",
         }
     }
 }
@@ -39,8 +71,35 @@ pub struct Case {
     pub transactions_per_host_core: f64,
     /// Host cycles per transaction of each round, to judge the spread.
     pub rounds: Vec<f64>,
+    /// What the NIC did, in one round.
+    pub by_nic: ByNic,
     /// From request to response.
     pub latency_us: Latency,
+}
+
+/// Connections by what the NIC did for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ByNic {
+    /// Connections in all.
+    pub connections: u64,
+    /// Connections that the NIC opened.
+    pub set_up: u64,
+    /// Connections that the NIC closed.
+    pub torn_down: u64,
+    /// Connections that came without a control block and were given one.
+    pub promoted: u64,
+}
+
+impl ByNic {
+    /// What was done since then.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            connections: self.connections - before.connections,
+            set_up: self.set_up - before.set_up,
+            torn_down: self.torn_down.saturating_sub(before.torn_down),
+            promoted: self.promoted - before.promoted,
+        }
+    }
 }
 
 /// Microseconds from a request to the end of its response, with as many connections at once as were asked for; for the
@@ -61,12 +120,43 @@ pub struct Latency {
 
 /// Transactions per host core, first over second.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Ratios {}
+pub struct Ratios {
+    /// Setup, teardown and lazy control blocks over the host stack alone.
+    pub accel_vs_host: f64,
+    /// Setup alone.
+    pub setup_vs_host: f64,
+    /// Teardown alone.
+    pub teardown_vs_host: f64,
+    /// Setup and teardown, with full control blocks.
+    pub both_vs_host: f64,
+    /// Setup, teardown and lazy control blocks over Linux.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accel_vs_linux: Option<f64>,
+    /// The host stack alone over Linux.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_vs_linux: Option<f64>,
+}
 
 impl Ratios {
-    /// The ratios between these cases.
-    pub fn of(_cases: &[Case]) -> Self {
-        Self {}
+    /// The ratios between these cases; 0 where one is missing.
+    pub fn of(cases: &[Case]) -> Self {
+        let of = |mode| {
+            let found = cases.iter().find(|case| case.mode == mode);
+            found.map(|case| case.transactions_per_host_core)
+        };
+        let maybe = |first, second| {
+            let (first, second) = (of(first)?, of(second)?);
+            (second > 0.0).then_some(first / second)
+        };
+        let over_host = |mode| maybe(mode, Mode::Host).unwrap_or(0.0);
+        Self {
+            accel_vs_host: over_host(Mode::LazyTcb),
+            setup_vs_host: over_host(Mode::Setup),
+            teardown_vs_host: over_host(Mode::Teardown),
+            both_vs_host: over_host(Mode::Both),
+            accel_vs_linux: maybe(Mode::LazyTcb, Mode::Linux),
+            host_vs_linux: maybe(Mode::Host, Mode::Linux),
+        }
     }
 }
 

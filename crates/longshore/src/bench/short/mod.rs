@@ -3,6 +3,7 @@
 mod case;
 mod client;
 mod latency;
+mod linux;
 mod messages;
 mod printed;
 mod rounds;

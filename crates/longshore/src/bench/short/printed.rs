@@ -146,6 +146,8 @@ fn cycles_table(cases: &[Case]) -> Table {
         "driver",
         "NIC",
         "transactions/s per host core",
+        "opened by NIC, %",
+        "closed by NIC, %",
     ]);
     for case in cases {
         let host = case.host_cycles_per_transaction;
@@ -160,7 +162,14 @@ fn cycles_table(cases: &[Case]) -> Table {
             case.transactions_per_host_core,
         ]
         .map(|cycles| format!("{cycles:.0}"));
-        table.row(std::iter::once(case.mode.label().to_owned()).chain(cells));
+        let by_nic = case.by_nic;
+        let shares = [by_nic.set_up, by_nic.torn_down]
+            .map(|count| figure(100.0 * count as f64 / by_nic.connections.max(1) as f64));
+        table.row(
+            std::iter::once(case.mode.label().to_owned())
+                .chain(cells)
+                .chain(shares),
+        );
     }
     table
 }

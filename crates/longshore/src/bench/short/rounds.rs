@@ -5,6 +5,7 @@ use indicatif::ProgressBar;
 
 use super::case::{Asked, Case, Latency, Mode, Ratios, Report};
 use super::latency;
+use super::linux::Linux;
 use super::settings::Settings;
 use super::world::{Round, ShortWorld, TICK};
 use crate::bench::cycles_per_second;
@@ -21,10 +22,21 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     } else {
         ProgressBar::new(turns * Mode::OURS.len() as u64)
     };
-    let mut rounds = run(settings, &progress)?;
+    let mut notes = Vec::new();
+    let mut linux = None;
+    if settings.linux {
+        match Linux::start(settings) {
+            Ok(started) => {
+                progress.inc_length(turns);
+                linux = Some(started);
+            }
+            Err(error) => notes.push(format!("Linux was left out: {error:#}")),
+        }
+    }
+    let mut all = run(settings, linux.as_mut(), &progress)?;
     let mut cases = Vec::new();
     let mut bytes_verified = true;
-    for (mode, rounds) in Mode::OURS.into_iter().zip(&mut rounds) {
+    for (mode, rounds) in Mode::OURS.into_iter().zip(&mut all.ours) {
         progress.set_message(format!("latency, {}", mode.label()));
         let (latency, verified) = latency::measure(settings, mode)
             .with_context(|| format!("latency, {}", mode.label()))?;
@@ -32,13 +44,18 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
         bytes_verified &= verified && rounds.iter().all(|round| round.verified);
         cases.push(case(mode, rounds, latency));
     }
+    if let Some(linux) = &mut linux {
+        bytes_verified &= all.linux.iter().all(|round| round.verified);
+        cases.push(case(Mode::Linux, &mut all.linux, linux.latency()?));
+        progress.inc(1);
+    }
     progress.finish_and_clear();
     Ok(Report {
         settings: asked(settings),
         ratios: Ratios::of(&cases),
         cases,
         bytes_verified,
-        notes: Vec::new(),
+        notes,
     })
 }
 
@@ -60,29 +77,56 @@ fn transactions(settings: &Settings) -> u64 {
     settings.connections_of_a_round() * u64::from(settings.transactions_per_connection)
 }
 
+/// Rounds by mode.
+struct Rounds {
+    ours: Vec<Vec<Round>>,
+    linux: Vec<Round>,
+}
+
 /// For each mode its rounds. One more round than asked for goes first, to warm up; it is verified, but not counted.
-fn run(settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Vec<Vec<Round>>> {
+fn run(
+    settings: &Settings,
+    mut linux: Option<&mut Linux>,
+    progress: &ProgressBar,
+) -> anyhow::Result<Rounds> {
     let mut worlds = Mode::OURS
         .into_iter()
         .map(|mode| ShortWorld::new(settings, mode, TICK))
         .collect::<Result<Vec<_>, _>>()?;
-    let mut rounds = vec![Vec::new(); worlds.len()];
+    let mut all = Rounds {
+        ours: vec![Vec::new(); worlds.len()],
+        linux: Vec::new(),
+    };
+    let (connections, transactions) = (settings.connections_of_a_round(), transactions(settings));
     for number in 0..=settings.rounds {
-        for (world, rounds) in worlds.iter_mut().zip(&mut rounds) {
-            let label = world.mode.label();
-            progress.set_message(label);
-            let round = world
-                .round(settings.connections_of_a_round(), transactions(settings))
-                .with_context(|| format!("round {number}, {label}"))?;
+        let keep = |round: Round, mode: Mode, rounds: &mut Vec<Round>| {
             if number > 0 {
                 rounds.push(round);
             } else {
-                anyhow::ensure!(round.verified, "{label}: bytes arrived wrong");
+                anyhow::ensure!(round.verified, "{}: bytes arrived wrong", mode.label());
             }
             progress.inc(1);
+            Ok(())
+        };
+        let context = |mode: Mode| format!("round {number}, {}", mode.label());
+        for (world, rounds) in worlds.iter_mut().zip(&mut all.ours) {
+            progress.set_message(world.mode.label());
+            let round = world.round(connections, transactions);
+            let round = round.with_context(|| context(world.mode))?;
+            keep(round, world.mode, rounds)?;
+        }
+        if let Some(linux) = &mut linux {
+            progress.set_message(Mode::Linux.label());
+            let round = linux.round(connections, transactions);
+            let round = round.with_context(|| context(Mode::Linux))?;
+            keep(round, Mode::Linux, &mut all.linux)?;
+            if number == 0 {
+                // What it took to warm up is left out.
+                linux.latency()?;
+            }
         }
     }
-    Ok(rounds)
+    Ok(all)
 }
 
 /// The round with the median of host cycles stands for all.
@@ -99,6 +143,7 @@ fn case(mode: Mode, rounds: &mut [Round], latency_us: Latency) -> Case {
         nic_cycles_per_transaction: nic,
         transactions_per_host_core: per_host_core(host.total),
         rounds: each,
+        by_nic: median.by_nic,
         latency_us,
     }
 }

@@ -39,6 +39,11 @@ pub struct Settings {
     #[arg(long, value_enum, default_value_t = Layout::OneThread)]
     pub layout: Layout,
 
+    /// Adds an epoll server on Linux's TCP, over a TAP in a network namespace of its own (needs CAP_NET_ADMIN and
+    /// CAP_SYS_ADMIN)
+    #[arg(long)]
+    pub linux: bool,
+
     /// Prints JSON and nothing else
     #[arg(long)]
     pub json: bool,

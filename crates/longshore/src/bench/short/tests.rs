@@ -13,6 +13,7 @@ fn settings() -> Settings {
         seed: 3,
         rounds: 1,
         layout: Layout::OneThread,
+        linux: false,
         json: true,
         report: None,
     }
@@ -62,4 +63,38 @@ fn a_byte_of_another_transaction_is_found() {
     assert!(!messages.take_request(&mut 0, 0, &request));
     assert!(messages.check_response(one, 3, &messages.response(one)[3..]));
     assert!(!messages.check_response(other, 3, &messages.response(one)[3..]));
+}
+
+#[test]
+fn linux_serves_the_same_client_where_there_are_privileges_for_it() {
+    let report = measure(&Settings {
+        linux: true,
+        transactions_per_connection: 3,
+        request_bytes: 3000,
+        response_bytes: 100_000,
+        transactions: 90,
+        connections: 5,
+        ..settings()
+    })
+    .expect("the benchmark runs");
+    assert!(report.bytes_verified);
+    let row = report.cases.iter().find(|case| case.mode == Mode::Linux);
+    match row {
+        Some(row) => {
+            assert_eq!(row.transactions, 90);
+            assert!(row.transactions_per_host_core > 0.0 && row.latency_us.p50 > 0.0);
+            assert!(
+                report
+                    .ratios
+                    .accel_vs_linux
+                    .is_some_and(|ratio| ratio > 0.0)
+            );
+        }
+        // Where there are none, the report says what to do.
+        None => assert!(
+            report.notes[0].contains("CAP_NET_ADMIN"),
+            "{:?}",
+            report.notes
+        ),
+    }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use host::memory::ArenaLayout;
-use host::{ListenOptions, read_cycles};
+use host::{ListenOptions, StackConfig, read_cycles};
 use port::impair::Impairment;
 use sim::{NodeConfig, World, WorldConfig};
 
-use super::case::Mode;
+use super::case::{ByNic, Mode};
 use super::client::Client;
 use super::messages::Messages;
 use super::server::Server;
@@ -47,6 +47,8 @@ pub struct Round {
     pub transactions: u64,
     /// Cycles of the server's host and its NIC.
     pub taken: Taken,
+    /// What the NIC did for connections.
+    pub by_nic: ByNic,
     /// Whether every byte until now was the right one.
     pub verified: bool,
 }
@@ -57,10 +59,11 @@ impl ShortWorld {
     /// # Errors
     /// When the server can't listen.
     pub fn new(settings: &Settings, mode: Mode, granularity: Duration) -> anyhow::Result<Self> {
-        let node = node(settings);
+        let [client, mut server] = [node(settings), node(settings)];
+        server.stack.accel = mode.accel();
         let mut world = World::new(WorldConfig {
             seed: settings.seed,
-            nodes: [node.clone(), node],
+            nodes: [client, server],
             granularity,
             nic_thread: settings.layout == Layout::TwoThreads,
             cycle_counter: Some(read_cycles),
@@ -69,6 +72,8 @@ impl ShortWorld {
         let address = SocketAddr::new(World::address(SERVER, false), PORT);
         let options = ListenOptions {
             backlog: 2 * settings.connections as usize + 1024,
+            // The client speaks first.
+            defer: mode.accel().setup,
             ..ListenOptions::default()
         };
         let listener = world
@@ -123,6 +128,7 @@ impl ShortWorld {
     /// When a connection fails, or nothing moves any more.
     pub fn round(&mut self, connections: u64, transactions: u64) -> anyhow::Result<Round> {
         self.client.ask_for(connections);
+        let before = self.by_nic();
         let mut cycles = CycleSum::start(&self.world);
         while !self.client.is_done() {
             let app = self.run_applications()?;
@@ -137,6 +143,10 @@ impl ShortWorld {
         Ok(Round {
             transactions,
             taken: cycles.sum()[SERVER],
+            by_nic: ByNic {
+                connections,
+                ..self.by_nic().since(&before)
+            },
             verified: self.verified(),
         })
     }
@@ -144,6 +154,23 @@ impl ShortWorld {
     /// Whether every byte until now was the right one.
     pub fn verified(&self) -> bool {
         self.client.verified() && self.server.verified()
+    }
+
+    /// As counted until now.
+    fn by_nic(&self) -> ByNic {
+        let of = |name| {
+            let counters = self.world.stack_ref(SERVER).counters();
+            counters
+                .filter(|(n, _)| *n == name)
+                .map(|(_, count)| count)
+                .sum::<u64>()
+        };
+        ByNic {
+            connections: 0,
+            set_up: of("AccelSetups"),
+            torn_down: of("AccelTeardowns") - of("AccelTeardownsRefused"),
+            promoted: of("AccelQuasiPromoted"),
+        }
     }
 
     /// One batch, and one tick of the clock. False when nothing is under way any more.
@@ -157,12 +184,20 @@ impl ShortWorld {
     }
 }
 
-/// Both hosts.
+/// A host's stack, the client's or the server's.
+pub fn stack_config(settings: &Settings) -> StackConfig {
+    StackConfig {
+        meter: true,
+        // Connections that end are beside those that go on.
+        max_sockets: 4 * settings.connections + 1024,
+        arena: ArenaLayout::within(ARENA),
+        ..StackConfig::default()
+    }
+}
+
 fn node(settings: &Settings) -> NodeConfig {
-    let mut node = NodeConfig::default();
-    node.stack.meter = true;
-    // Connections that end are beside those that go on.
-    node.stack.max_sockets = 4 * settings.connections + 1024;
-    node.stack.arena = ArenaLayout::within(ARENA);
-    node
+    NodeConfig {
+        stack: stack_config(settings),
+        ..NodeConfig::default()
+    }
 }
