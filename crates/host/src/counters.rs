@@ -152,6 +152,14 @@ counters! {
     accel_teardowns_refused = "AccelTeardownsRefused",
     /// Closes that the host has finished since the NIC had little room left.
     accel_teardowns_withheld = "AccelTeardownsWithheld",
+    /// Splices that the NIC has taken over.
+    accel_splices = "AccelSplices",
+    /// Splices that the NIC has at the moment.
+    accel_curr_splices = "AccelCurrSplices",
+    /// Splices that did not come about.
+    accel_splices_refused = "AccelSplicesRefused",
+    /// Splices of which the host goes on with both connections.
+    accel_splices_taken_back = "AccelSplicesTakenBack",
     /// Frames given to the NIC since they came after their flow had been handed over.
     accel_reinjected = "AccelReinjected",
 

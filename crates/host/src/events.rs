@@ -91,6 +91,7 @@ pub(crate) struct EventQueue {
 pub(crate) enum Source {
     Listener(ListenerId),
     Socket(SocketId),
+    Splice,
 }
 
 impl EventQueue {

@@ -153,6 +153,12 @@ impl Stack {
 
     /// A link on the way takes only smaller packets (RFC 1191, RFC 8201).
     fn path_shrank(&mut self, now: Instant, quoted: Quoted, mtu: u32, headers: u32) {
+        let mss = mtu.saturating_sub(headers).max(u32::from(MIN_MSS));
+        let mss = u16::try_from(mss).unwrap_or(u16::MAX);
+        if self.spliced_path_shrank(&quoted, mss) {
+            self.core.counters.icmp_in_too_big += 1;
+            return;
+        }
         let Some(id) = self.find_quoted(&quoted) else {
             return;
         };
@@ -161,7 +167,6 @@ impl Stack {
         };
         self.core.counters.icmp_in_too_big += 1;
         if mtu < u32::from(self.core.interface.mtu) {
-            let mss = mtu.saturating_sub(headers).max(u32::from(MIN_MSS)) as u16;
             socket.tcp.handle_path_mss(now, mss);
             self.core.mark_ready(id, socket);
         }

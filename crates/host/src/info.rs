@@ -52,6 +52,8 @@ pub struct SocketInfo {
     pub state: &'static str,
     /// Who holds it: the host or the NIC.
     pub holder: Holder,
+    /// The other socket of its splice, if it is, or is about to be, part of one.
+    pub spliced: Option<SocketId>,
     /// This side's address.
     pub local: SocketAddr,
     /// The peer's address; unspecified for a listener.
@@ -85,7 +87,12 @@ impl Stack {
         SocketInfo {
             id: Some(id),
             state: socket.tcp.state().name(),
-            holder: Holder::Host,
+            holder: if socket.is_given_away() {
+                Holder::Nic
+            } else {
+                Holder::Host
+            },
+            spliced: self.spliced_with(socket),
             local: socket.flow.src_addr(),
             remote: socket.flow.dst_addr(),
             receive_queue: socket.stream.len() as usize,

@@ -10,6 +10,7 @@ use wire::ethernet::MacAddr;
 use wire::packet::{self, Class, IpPacket, Parsed};
 use wire::tcp::{Flags, Header};
 
+use crate::accel::is_of_splice;
 use crate::driver::{Frame, FrameInfo, Protocols, Received, Supply};
 use crate::memory::Buffer;
 use crate::meter::Component;
@@ -48,7 +49,12 @@ impl Stack {
                 context,
                 tcpsn,
                 error,
-            } => self.take_refusal(context, tcpsn, error),
+            } => match context {
+                None if is_of_splice(tcpsn.0) => self.take_splice_refusal(now, tcpsn.0, error),
+                _ => self.take_refusal(context, tcpsn, error),
+            },
+            Received::SpliceEnded(ended) => self.take_splice_ended(now, ended),
+            Received::SpliceState(state) => self.take_splice_state(now, state),
         }
     }
 
@@ -74,7 +80,7 @@ impl Stack {
     }
 
     /// Gives a segment to its connection.
-    fn deliver(
+    pub(crate) fn deliver(
         &mut self,
         now: Instant,
         id: SocketId,
@@ -86,6 +92,9 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
+        if socket.splice.is_some() {
+            return self.take_spliced(now, id, frame, parsed, info);
+        }
         let (payload_len, segments) = (parsed.payload_len, info.segments);
         core.meter.switch(Component::Tcp);
         if info.is_placed && !is_of_pdus(core, id, socket, &info) {

@@ -115,6 +115,7 @@ impl Listeners {
             id: None,
             state: "LISTEN",
             holder: Holder::Host,
+            spliced: None,
             local: listening.address,
             remote: match listening.address {
                 SocketAddr::V4(_) => SocketAddr::from(([0; 4], 0)),

@@ -26,14 +26,21 @@ impl Stack {
             return false;
         };
         socket.is_ready = false;
+        if socket.is_given_away() {
+            return false;
+        }
         self.drain_events(now, id);
         self.drive_tls(now, id);
         let sent = self.transmit(now, id);
         // Sending may have ended it (an abort's reset is out).
         self.drain_events(now, id);
+        self.advance_splice(now, id);
         let Some(socket) = self.sockets.get_mut(id) else {
             return true;
         };
+        if socket.is_given_away() {
+            return true;
+        }
         self.core.tell_readiness(id, socket);
         let deadline = socket.tcp.poll_timeout();
         self.core.timers.arm(id, &mut socket.armed, deadline);
@@ -344,7 +351,7 @@ impl Stack {
     }
 
     /// Takes a socket out of every table.
-    fn remove(&mut self, id: SocketId) {
+    pub(crate) fn remove(&mut self, id: SocketId) {
         let Some(mut socket) = self.sockets.remove(id) else {
             return;
         };
@@ -484,7 +491,12 @@ impl Core {
 
     /// Makes sure that the next hop's address is known. If it is not, the socket waits for it.
     #[inline]
-    fn find_next_hop(&mut self, now: Instant, id: SocketId, socket: &mut Socket) -> bool {
+    pub(crate) fn find_next_hop(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        socket: &mut Socket,
+    ) -> bool {
         if let Some(hop) = socket.hop
             && self.neighbours.mac(hop, now).is_some()
         {
@@ -527,7 +539,8 @@ impl Core {
 
     /// Tells the application that it can read or write again, if it waits for that.
     fn tell_readiness(&mut self, id: SocketId, socket: &mut Socket) {
-        if socket.owner != Owner::Application || matches!(socket.tls, Tls::Handshake(_)) {
+        let is_held = socket.splice.is_some() || matches!(socket.tls, Tls::Handshake(_));
+        if socket.owner != Owner::Application || is_held {
             return;
         }
         if socket.wants_read && socket.is_readable() {

@@ -8,6 +8,7 @@ use nic::ring::{HostFunction, Region, RegionId};
 use tcp::TimeWait;
 use tcp::isn::Generator;
 
+use crate::accel::Splices;
 use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::driver::{Driver, Supply, Unsent};
@@ -25,6 +26,7 @@ use crate::{Event, SocketError, SocketId, StackConfig};
 pub struct Stack {
     pub(crate) sockets: Sockets,
     pub(crate) listeners: Listeners,
+    pub(crate) splices: Splices,
     pub(crate) core: Core,
 }
 
@@ -117,6 +119,7 @@ impl Stack {
         Self {
             sockets: Sockets::default(),
             listeners: Listeners::default(),
+            splices: Splices::default(),
             core,
         }
     }
@@ -126,6 +129,7 @@ impl Stack {
         let before = self.core.meter.switch(Component::Driver);
         self.core.last_poll = now;
         let mut progress = self.receive(now);
+        progress |= self.poll_splices(now);
         progress |= self.run_timers(now);
         progress |= self.reap(now);
         progress |= self.serve(now);
@@ -147,6 +151,7 @@ impl Stack {
             core.timers.next(),
             core.neighbours.poll_timeout(),
             core.time_wait.poll_timeout(),
+            self.splices.poll_timeout(),
             (core.router_solicitations > 0).then_some(core.solicit_at),
             has_work.then_some(if core.is_stalled {
                 core.last_poll + STALL
@@ -168,6 +173,11 @@ impl Stack {
                 Source::Listener(id) => {
                     if self.listeners.take_notification(id) {
                         return Some(Event::Accepted(id));
+                    }
+                }
+                Source::Splice => {
+                    if let Some(event) = self.poll_splice_event() {
+                        return Some(event);
                     }
                 }
                 Source::Socket(id) => {

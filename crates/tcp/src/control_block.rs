@@ -237,6 +237,13 @@ impl Connection {
         };
     }
 
+    /// Another owner has brought the connection to its end: nothing is sent, and no event tells of it.
+    pub fn conclude(&mut self) {
+        self.finish(crate::CloseReason::Graceful);
+        self.snd.reset_at = None;
+        self.events = Pending::default();
+    }
+
     /// A connection that another owner has had so far. Settings that the SYNs agreed on come from `tcb`, all others from `config`.
     pub fn resume(now: Instant, config: &Config, tcb: &Tcb) -> Self {
         let isn = tcb.snd_una - 1;

@@ -7,4 +7,5 @@ mod settings;
 mod splice;
 
 pub use settings::{Accel, AccelError, Holder};
+pub(crate) use splice::{Part, Splices, is_of_splice};
 pub use splice::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport};

@@ -4,6 +4,7 @@
 //! names it. What does not fit waits: commands in [`Driver::commands`], a segment with its socket, frames of the
 //! stack's own in a bounded queue.
 
+mod accel;
 mod layers;
 mod payload;
 mod receive;
@@ -17,6 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use l5p::tls::ContextTag;
+use nic::ring::accel::{Splice, SpliceId};
 use nic::ring::{ContextId, Direction, HostFunction, HostQueue, Region, SendDescriptor, Slice};
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
@@ -31,7 +33,7 @@ pub(crate) use receive::{FrameInfo, PlacedPart, Received, Supply};
 pub(crate) use recovery::MessageSource;
 pub(crate) use regions::InUse;
 pub(crate) use rr_state::Ticket;
-pub(crate) use send::{Frame, Link, Stopped, Unsent};
+pub(crate) use send::{Frame, HOP_LIMIT, Link, Stopped, Unsent};
 pub(crate) use shadow::Contexts;
 use shadow::Shadow;
 
@@ -86,6 +88,12 @@ enum Command {
     DelRr {
         context: ContextId,
         tag: u16,
+    },
+    Splice(Box<Splice>),
+    Unsplice(SpliceId),
+    Reinject {
+        frame: Buffer,
+        gso_size: u16,
     },
     /// Nothing for the NIC: when it has come here, it writes to this memory no more.
     Unhold(Box<[Slice]>),
@@ -232,6 +240,12 @@ impl Driver {
                     context: *context,
                     tag: *tag,
                 },
+                Command::Splice(splice) => SendDescriptor::Splice(splice),
+                Command::Unsplice(splice) => SendDescriptor::Unsplice { splice: *splice },
+                Command::Reinject { frame, gso_size } => SendDescriptor::Reinject {
+                    frame: frame.slice(),
+                    gso_size: *gso_size,
+                },
                 Command::Unhold(_) => {
                     if let Some(Command::Unhold(slices)) = self.commands.pop_front() {
                         let posted = self.queues[0].send.posted();
@@ -251,7 +265,9 @@ impl Driver {
                 let posted = self.want_settled();
                 self.contexts.release(context, posted);
             }
-            self.commands.pop_front();
+            if let Some(Command::Reinject { frame, .. }) = self.commands.pop_front() {
+                self.retire(Payload::plain(frame));
+            }
         }
         self.flush_frames(counters)
     }

@@ -1,5 +1,6 @@
 //! Taking packets off the receive rings, and keeping the NIC in buffers.
 
+use nic::ring::accel::{SpliceEnded, SpliceState};
 use nic::ring::{ContextId, ErrorCode, FillProducer, Packet, RecvDescriptor};
 use wire::SeqNum;
 
@@ -25,6 +26,10 @@ pub(crate) enum Received {
         tcpsn: SeqNum,
         error: ErrorCode,
     },
+    /// A splice has ended.
+    SpliceEnded(SpliceEnded),
+    /// Where one connection of a splice stands that is the host's again.
+    SpliceState(SpliceState),
 }
 
 /// What the NIC says of a frame.
@@ -128,10 +133,10 @@ impl Driver {
                 return None;
             }
             RecvDescriptor::AccelRoom(_) => return None,
-            // The host has neither listeners nor splices on the device.
-            RecvDescriptor::Established(_)
-            | RecvDescriptor::SpliceEnded(_)
-            | RecvDescriptor::SpliceState(_) => {
+            RecvDescriptor::SpliceEnded(ended) => Received::SpliceEnded(ended),
+            RecvDescriptor::SpliceState(state) => Received::SpliceState(state),
+            // The host has no listeners on the device.
+            RecvDescriptor::Established(_) => {
                 counters.driver_errors += 1;
                 return None;
             }

@@ -18,7 +18,7 @@ use crate::counters::Counters;
 use crate::memory::Buffer;
 
 /// Hop limit of everything that the stack sends.
-const HOP_LIMIT: u8 = 64;
+pub(crate) const HOP_LIMIT: u8 = 64;
 /// Frames of the stack's own that wait for room; beyond that they are dropped, as the wire may drop them.
 const MAX_FRAMES: usize = 1024;
 

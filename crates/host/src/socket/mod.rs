@@ -11,6 +11,7 @@ use std::time::Instant;
 use tcp::{Connection, SendQueue};
 use wire::FlowKey;
 
+use crate::accel::Part;
 use crate::driver::Payload;
 use crate::events::Pending;
 use crate::neighbour::Hop;
@@ -66,6 +67,8 @@ pub(crate) struct Socket {
     pub awaits_hop: bool,
     /// Waits for memory.
     pub is_starved: bool,
+    /// The splice that it is a part of.
+    pub splice: Option<Part>,
     /// The application protocol that the TLS handshake agreed on.
     pub alpn: Option<Vec<u8>>,
 }
@@ -109,8 +112,15 @@ impl Socket {
             lingers: false,
             awaits_hop: false,
             is_starved: false,
+            splice: None,
             alpn: None,
         }
+    }
+
+    /// The NIC has the connection, or is about to: nothing is sent for it, and no timer runs.
+    #[inline]
+    pub fn is_given_away(&self) -> bool {
+        self.splice.is_some_and(|part| part.is_given_away)
     }
 }
 

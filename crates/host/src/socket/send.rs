@@ -139,6 +139,9 @@ impl Stack {
     /// Gives the socket up: what is queued is still sent, then the connection is closed; the id is invalid at once. If the
     /// peer has sent what was not read, it gets a reset (RFC 1122 §4.2.2.13).
     pub fn close(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
+        if self.leave_splice(now, id, false) {
+            return Ok(());
+        }
         self.shutdown(now, id)?;
         let socket = owned(&mut self.sockets, id)?;
         socket.owner = Owner::Nobody;
@@ -176,7 +179,10 @@ impl Stack {
     }
 
     /// Resets the connection; the id is invalid at once.
-    pub fn abort(&mut self, _now: Instant, id: SocketId) -> Result<(), SocketError> {
+    pub fn abort(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
+        if self.leave_splice(now, id, true) {
+            return Ok(());
+        }
         let socket = owned(&mut self.sockets, id)?;
         socket.owner = Owner::Nobody;
         socket.deaf = true;
@@ -263,7 +269,11 @@ pub(super) fn owned(
     let socket = sockets
         .get_mut(id)
         .filter(|socket| socket.owner == Owner::Application);
-    socket.ok_or(SocketError::NotFound)
+    let socket = socket.ok_or(SocketError::NotFound)?;
+    if socket.splice.is_some() {
+        return Err(SocketError::Spliced);
+    }
+    Ok(socket)
 }
 
 fn write_plain(

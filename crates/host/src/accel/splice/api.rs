@@ -102,6 +102,9 @@ pub enum SpliceEnd {
     /// The host has taken it back: because it was asked to, or because the path of one connection has changed. Both connections
     /// live, and are the host's again.
     TakenBack,
+    /// A peer did not acknowledge in time what was forwarded to it, while the splice was being taken back. Both connections
+    /// were reset.
+    TimedOut,
 }
 
 /// What a splice has done.

@@ -1,13 +1,41 @@
 //! Two connections whose relaying the NIC takes over (seed 002, "Connection splicing").
+//!
+//! ```text
+//!               all acknowledged              settled, no refusal            unsplice, idle
+//!  splice ─▶ Draining ────────────▶ Posted ────────────────────▶ Relaying ──────────────▶ both sockets live again
+//!               │                     │                             │ FINs, RST
+//!               └─ refused ◀──────────┘ the NIC refuses             └──────────────────▶ both connections are over
+//! ```
+//!
+//! A connection has one owner. Until the descriptor is posted that is the host; from then on the host touches neither
+//! connection: no timer, no segment. A frame of theirs that still comes up was received before the NIC had them, and goes back
+//! to the NIC behind the descriptor. When the NIC has refused, that frame comes up once more, after the refusal.
 
 mod api;
+mod back;
+mod drain;
+mod report;
+mod table;
+mod watch;
 
-use std::time::Instant;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 pub use api::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport};
+use tcp::State;
 
+use wire::ethernet::MacAddr;
+
+use crate::socket::Socket;
 use crate::stack::Stack;
-use crate::{SocketError, SocketId};
+use crate::tls::Tls;
+use crate::{Event, SocketError, SocketId};
+pub(crate) use report::is_of_splice;
+use table::{Leaving, Phase, Spliced};
+pub(crate) use table::{Part, Splices};
+
+/// How long acknowledgments are waited for.
+const DRAIN: Duration = Duration::from_secs(1);
 
 impl Stack {
     /// Gives two established connections to the NIC, which from then on relays between them: what the peer of `a` sends goes to
@@ -31,23 +59,162 @@ impl Stack {
         b: SocketId,
         options: SpliceOptions,
     ) -> Result<SpliceHandle, SpliceRefused> {
-        let _ = (now, options);
-        for id in [a, b] {
-            self.owned(id).map_err(|_| SpliceRefused::NotFound(id))?;
-        }
         if !self.core.config.accel.splice {
             return Err(SpliceRefused::Off);
         }
-        Err(SpliceRefused::Unsupported)
+        if a == b {
+            return Err(SpliceRefused::Same);
+        }
+        let (first, second) = (self.splicable(a)?, self.splicable(b)?);
+        agree(first, second, now)?;
+        let handle = self.splices.insert(Spliced {
+            sockets: [a, b],
+            idle: options.idle,
+            hops: [MacAddr([0; 6]); 2],
+            phase: Phase::Draining(VecDeque::new()),
+            is_called_back: false,
+            leaving: [None; 2],
+            path_mss: [None; 2],
+            ended: None,
+            states: [None; 2],
+        });
+        let handle = handle.ok_or(SpliceRefused::TableFull)?;
+        self.splices.draining.push_back((now + DRAIN, handle));
+        for (side, id) in [a, b].into_iter().enumerate() {
+            let Some(socket) = self.sockets.get_mut(id) else {
+                continue;
+            };
+            socket.splice = Some(Part {
+                splice: handle,
+                side,
+                is_given_away: false,
+            });
+            socket.tcp.acknowledge_now();
+            self.core.mark_ready(id, socket);
+        }
+        Ok(handle)
     }
 
     /// Takes a splice back: [`Event::SpliceEnded`](crate::Event::SpliceEnded) follows when all that the NIC has forwarded is
-    /// acknowledged, or when the splice ends by itself before that.
+    /// acknowledged, or when the splice ends by itself before that. One that the NIC does not have yet is given up at
+    /// once, and [`Event::SpliceRefused`](crate::Event::SpliceRefused) says so.
     ///
     /// # Errors
     /// [`SocketError::NotFound`](crate::SocketError::NotFound) when it has ended already.
     pub fn unsplice(&mut self, now: Instant, splice: SpliceHandle) -> Result<(), SocketError> {
-        let _ = (now, splice);
-        Err(SocketError::NotFound)
+        let spliced = self.splices.get(splice).ok_or(SocketError::NotFound)?;
+        if matches!(spliced.phase, Phase::Draining(_)) {
+            self.refuse_splice(now, splice, SpliceRefused::TakenBack);
+        } else {
+            self.call_back(splice);
+        }
+        Ok(())
     }
+
+    /// Asks the NIC to give a splice back, once.
+    fn call_back(&mut self, handle: SpliceHandle) {
+        let Some(spliced) = self.splices.get_mut(handle) else {
+            return;
+        };
+        if !std::mem::replace(&mut spliced.is_called_back, true) {
+            self.core.driver.unsplice(Splices::number(handle));
+            self.core.driver.flush(&mut self.core.counters);
+        }
+    }
+
+    /// The application closes or aborts a socket that is part of a splice. False when the socket is none any more, or the host's again:
+    /// then that is to be done at once.
+    pub(crate) fn leave_splice(&mut self, now: Instant, id: SocketId, abort: bool) -> bool {
+        let part = self.sockets.get(id).and_then(|socket| socket.splice);
+        let Some(part) = part else {
+            return false;
+        };
+        if !part.is_given_away {
+            self.refuse_splice(now, part.splice, SpliceRefused::TakenBack);
+            return false;
+        }
+        let Some(spliced) = self.splices.get_mut(part.splice) else {
+            return false;
+        };
+        let leaving = if abort {
+            Leaving::Abort
+        } else {
+            Leaving::Close
+        };
+        spliced.leaving[part.side] = Some(leaving);
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.owner = crate::socket::Owner::Nobody;
+        }
+        self.call_back(part.splice);
+        true
+    }
+
+    /// A socket, if it may be spliced as far as can be told of it alone.
+    fn splicable(&self, id: SocketId) -> Result<&Socket, SpliceRefused> {
+        let socket = self.sockets.get(id);
+        let socket = socket.filter(|socket| socket.owner == crate::socket::Owner::Application);
+        let socket = socket.ok_or(SpliceRefused::NotFound(id))?;
+        if socket.splice.is_some() {
+            return Err(SpliceRefused::Spliced(id));
+        }
+        if !matches!(socket.tls, Tls::None) {
+            return Err(SpliceRefused::Secured(id));
+        }
+        if socket.pdus.is_some() {
+            return Err(SpliceRefused::Pdus(id));
+        }
+        let is_open = socket.tcp.state() == State::Established
+            && socket.ended.is_none()
+            && !socket.shut
+            && !socket.peer_fin
+            && !socket.deaf;
+        if !is_open {
+            return Err(SpliceRefused::NotEstablished(id));
+        }
+        if socket.stream.segments() > 0 || socket.tcp.unread() > 0 {
+            return Err(SpliceRefused::Unread(id));
+        }
+        Ok(socket)
+    }
+
+    /// The other socket of a socket's splice.
+    pub(crate) fn spliced_with(&self, socket: &Socket) -> Option<SocketId> {
+        let part = socket.splice?;
+        let spliced = self.splices.get(part.splice)?;
+        Some(spliced.sockets[1 - part.side])
+    }
+
+    /// The next event of a splice.
+    pub(crate) fn poll_splice_event(&mut self) -> Option<Event> {
+        self.splices.told.pop_front()
+    }
+
+    /// Tells the application something about a splice.
+    fn tell_of_splice(&mut self, event: Event) {
+        self.splices.told.push_back(event);
+        self.core.events.push(crate::events::Source::Splice);
+    }
+}
+
+/// Whether the numbers of one connection can be translated into the other's.
+fn agree(a: &Socket, b: &Socket, now: Instant) -> Result<(), SpliceRefused> {
+    if a.flow.src.0.is_ipv4() != b.flow.src.0.is_ipv4() {
+        return Err(SpliceRefused::Family);
+    }
+    let (Some(a), Some(b)) = (a.tcp.tcb(now), b.tcp.tcb(now)) else {
+        // Both were found to be established.
+        return Err(SpliceRefused::Unsupported);
+    };
+    if a.timestamps.is_some() != b.timestamps.is_some() {
+        return Err(SpliceRefused::Timestamps);
+    }
+    if a.sack != b.sack {
+        return Err(SpliceRefused::Sack);
+    }
+    for (from, to) in [(&a, &b), (&b, &a)] {
+        if from.adv_mss > to.mss {
+            return Err(SpliceRefused::Mss(from.adv_mss, to.mss));
+        }
+    }
+    Ok(())
 }

@@ -1,0 +1,128 @@
+//! Both connections are the host's again.
+
+use std::time::{Duration, Instant};
+
+use nic::ring::accel;
+use nic::ring::accel::{LegState, SpliceEnded};
+use tcp::{SendQueue, State, Tcb, TcbTimestamps};
+
+use super::table::Leaving;
+use super::{SpliceEnd, SpliceHandle};
+use crate::socket::Owner;
+use crate::stack::Stack;
+use crate::{CloseReason, SocketId};
+
+impl Stack {
+    /// Goes on with both connections where the NIC has stopped.
+    pub(super) fn take_back(
+        &mut self,
+        now: Instant,
+        handle: SpliceHandle,
+        ended: &SpliceEnded,
+        states: [LegState; 2],
+    ) {
+        let Some(spliced) = self.splices.remove(handle) else {
+            return;
+        };
+        self.core.counters.accel_curr_splices -= 1;
+        self.core.counters.accel_splices_taken_back += 1;
+        // What the NIC has forwarded and nobody has acknowledged was never here: it can't be sent again.
+        let is_lost = states.iter().any(|state| state.snd_una != state.snd_nxt);
+        let time_wait = self.core.config.tcp.time_wait;
+        for ((id, state), mss) in spliced
+            .sockets
+            .into_iter()
+            .zip(&states)
+            .zip(spliced.path_mss)
+        {
+            let Some(socket) = self.sockets.get_mut(id) else {
+                continue;
+            };
+            let Some(left) = socket.tcp.tcb(now) else {
+                continue;
+            };
+            let tcb = brought_back(left, state, time_wait);
+            socket.tcp.put_back(now, &tcb);
+            socket.send = SendQueue::new(tcb.write_seq);
+            socket
+                .stream
+                .restart(tcb.rcv_nxt - u32::from(tcb.fin_taken));
+            socket.shut |= state.fin_sent;
+            socket.splice = None;
+            socket.wants_read = true;
+            socket.wants_write = true;
+            if let Some(mss) = mss {
+                socket.tcp.handle_path_mss(now, mss);
+            }
+            // The window is the host's again, and may be another one.
+            socket.tcp.consumed(now, 0);
+            self.core.mark_ready(id, socket);
+        }
+        let reason = match ended.reason {
+            _ if is_lost => SpliceEnd::TimedOut,
+            accel::SpliceEnd::Idle => SpliceEnd::Idle,
+            _ => SpliceEnd::TakenBack,
+        };
+        self.report(handle, spliced.sockets, ended, reason);
+        if is_lost {
+            for id in spliced.sockets {
+                self.reset(id, CloseReason::TimedOut);
+            }
+        }
+        self.leave_as_asked(now, spliced.sockets, spliced.leaving);
+    }
+
+    /// Closes what the application has closed meanwhile.
+    pub(super) fn leave_as_asked(
+        &mut self,
+        now: Instant,
+        sockets: [SocketId; 2],
+        leaving: [Option<Leaving>; 2],
+    ) {
+        for (id, leaving) in sockets.into_iter().zip(leaving) {
+            let (Some(leaving), Some(socket)) = (leaving, self.sockets.get_mut(id)) else {
+                continue;
+            };
+            socket.owner = Owner::Application;
+            let left = match leaving {
+                Leaving::Close => self.close(now, id),
+                Leaving::Abort => self.abort(now, id),
+            };
+            debug_assert!(left.is_ok(), "{left:?}");
+        }
+    }
+}
+
+/// The control block of a connection that was `left` to the NIC, as that has brought it back.
+fn brought_back(left: Tcb, state: &LegState, time_wait: Duration) -> Tcb {
+    let fin = u32::from(state.fin_sent);
+    let stands = match (state.fin_sent, state.fin_received) {
+        (false, false) => State::Established,
+        (true, false) => State::FinWait2,
+        (false, true) => State::CloseWait,
+        (true, true) => State::TimeWait,
+    };
+    Tcb {
+        state: stands,
+        snd_una: state.snd_una,
+        snd_nxt: state.snd_nxt,
+        write_seq: state.snd_nxt - fin,
+        fin_queued: state.fin_sent,
+        snd_wnd: state.peer_window,
+        snd_wnd_max: left.snd_wnd_max.max(state.peer_window),
+        rcv_nxt: state.rcv_nxt,
+        unread: 0,
+        rcv_edge: state.rcv_nxt + left.rcv_window(),
+        fin_taken: state.fin_received,
+        fin_at: None,
+        held: Vec::new(),
+        owes_ack: false,
+        timestamps: state.timestamps.map(|brought| TcbTimestamps {
+            recent: brought.recent,
+            recent_age: Duration::ZERO,
+            val: brought.value,
+        }),
+        linger: (stands == State::TimeWait).then_some(time_wait),
+        ..left
+    }
+}
