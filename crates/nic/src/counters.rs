@@ -213,6 +213,22 @@ counters! {
     accel_splices,
     /// Splices that were not.
     accel_splices_refused,
+    /// Splices ended by both FINs.
+    accel_splices_finished,
+    /// Splices ended by a RST.
+    accel_splices_reset,
+    /// Splices ended because nothing came.
+    accel_splices_idle,
+    /// Splices given back to their host.
+    accel_splices_taken_back,
+    /// Packets forwarded from one connection of a splice to the other.
+    accel_splice_packets,
+    /// Payload bytes of these.
+    accel_splice_bytes,
+    /// Segments of spliced flows that were not forwarded: not acceptable, or out of hops.
+    accel_splice_dropped,
+    /// Challenge ACKs sent for some of these (RFC 5961).
+    accel_splice_challenges,
     /// Descriptors and packets that found their context in NIC memory.
     context_hits,
     /// Those whose context had to be fetched.

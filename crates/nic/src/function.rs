@@ -63,14 +63,25 @@ impl Function {
     /// Writes a descriptor to a queue's receive ring, where room for packets and completions stays. False when there is none.
     #[must_use]
     pub(crate) fn tell(&mut self, queue: usize, descriptor: RecvDescriptor) -> bool {
+        self.tell_all(queue, &[descriptor])
+    }
+
+    /// As [`tell`](Self::tell), for several: all or none.
+    #[must_use]
+    pub(crate) fn tell_all(&mut self, queue: usize, descriptors: &[RecvDescriptor]) -> bool {
         let Some(queue) = self.queues.get_mut(queue) else {
             return false;
         };
-        let reserved = queue.receive.reserved() + 1;
-        let told =
-            queue.rings.recv.free(reserved + 1) > reserved && queue.rings.recv.push(descriptor);
-        self.counters.pcie_descriptors += if told { 64 } else { 0 };
-        told
+        let needed = queue.receive.reserved() + 1 + descriptors.len() as u32;
+        if queue.rings.recv.free(needed) < needed {
+            return false;
+        }
+        for descriptor in descriptors {
+            let pushed = queue.rings.recv.push(*descriptor);
+            debug_assert!(pushed, "there is room");
+        }
+        self.counters.pcie_descriptors += 64 * descriptors.len() as u64;
+        true
     }
 }
 

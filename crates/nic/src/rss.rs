@@ -31,6 +31,14 @@ impl FlowHasher {
         }
     }
 
+    /// Hash of a number that hosts choose.
+    pub fn hash_number(&self, number: u64) -> u64 {
+        // Not the keys that flows are hashed with.
+        let mut hasher = SipHasher13::new_with_keys(!self.keys.0, self.keys.1);
+        hasher.write_u64(number);
+        hasher.finish()
+    }
+
     /// Hash of a flow (SipHash-1-3; about 50 cycles for IPv4, 90 for IPv6).
     pub fn hash(&self, flow: &FlowKey) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);

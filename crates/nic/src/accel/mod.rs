@@ -21,9 +21,11 @@ mod flows;
 mod packet;
 mod room;
 mod splice;
+mod wheel;
 
 use std::time::Instant;
 
+use wire::FlowKey;
 use wire::packet::Parsed;
 
 pub use config::AccelConfig;
@@ -31,7 +33,7 @@ pub use config::AccelConfig;
 use crate::device::NicConfig;
 use crate::frame::FrameMeta;
 use crate::function::{Function, FunctionId};
-use crate::ring::accel::Established;
+use crate::ring::accel::{Established, Splice};
 use crate::ring::{AccelCommand, ErrorCode, Gather};
 use crate::rss::FlowHasher;
 use closing::Closing;
@@ -138,11 +140,7 @@ impl Accel {
         function: &mut Function,
         segment: &Segment<'_>,
     ) -> Handled {
-        let (id, flow) = (function.id, &segment.parsed.flow);
-        let owner = self.flows.find(segment.hash, |owned| match owned {
-            Owned::Closing(at) => self.closing.owns(at, id, flow),
-            Owned::Spliced(at, side) => self.splices.owns(at, side, id, flow),
-        });
+        let owner = self.owner(segment.hash, function.id, &segment.parsed.flow);
         let mut around = Around {
             now: device.now,
             nic: device.nic,
@@ -165,6 +163,14 @@ impl Accel {
         Handled::Pass(None)
     }
 
+    /// Who owns a flow; it is from the peer to us.
+    fn owner(&self, hash: u64, function: FunctionId, flow: &FlowKey) -> Option<Owned> {
+        self.flows.find(hash, |owned| match owned {
+            Owned::Closing(at) => self.closing.owns(at, function, flow),
+            Owned::Spliced(at, side) => self.splices.owns(at, side, function, flow),
+        })
+    }
+
     /// Carries a host's command out; `gather` has its slices.
     ///
     /// # Errors
@@ -176,6 +182,14 @@ impl Accel {
         command: &AccelCommand,
         gather: &Gather,
     ) -> Result<(), ErrorCode> {
+        let owned = match command {
+            AccelCommand::Splice(Splice { a, b, .. }) => [a, b].into_iter().any(|leg| {
+                let flow = leg.flow.reversed();
+                let hash = device.hasher.hash(&flow);
+                self.owner(hash, function.id, &flow).is_some()
+            }),
+            _ => false,
+        };
         let mut around = Around {
             now: device.now,
             nic: device.nic,
@@ -191,7 +205,14 @@ impl Accel {
             AccelCommand::Teardown(teardown) => {
                 self.closing.take_over(&mut around, teardown, gather)
             }
-            AccelCommand::Splice(splice) => self.splices.install(&mut around, splice),
+            AccelCommand::Splice(splice) => {
+                let done = match owned {
+                    true => Err(ErrorCode::FlowExists),
+                    false => self.splices.install(&mut around, splice),
+                };
+                around.function.counters.accel_splices_refused += u64::from(done.is_err());
+                done
+            }
             AccelCommand::Unsplice(splice) => self.splices.take_back(&mut around, *splice),
             // That is the receive side's.
             AccelCommand::Reinject { .. } => Err(ErrorCode::Unsupported),
@@ -220,7 +241,7 @@ impl Accel {
 
     /// Whether a frame waits for [`poll_transmit`](Self::poll_transmit).
     pub(crate) fn has_frames(&self) -> bool {
-        !self.egress.is_empty() || self.closing.has_frames() || self.splices.has_frames()
+        !self.egress.is_empty() || self.closing.has_frames()
     }
 
     /// Writes the next frame that the device has made into `out`.
@@ -241,18 +262,14 @@ impl Accel {
             egress: &mut self.egress,
             functions,
         };
-        self.closing
-            .poll_transmit(&mut everywhere, out)
-            .or_else(|| self.splices.poll_transmit(&mut everywhere, out))
+        self.closing.poll_transmit(&mut everywhere, out)
     }
 
     /// Ends a batch: tells the hosts what they are to know, as far as their receive rings have room.
-    pub(crate) fn flush(&mut self, _device: &Device<'_>, functions: &mut [Function]) {
+    pub(crate) fn flush(&mut self, device: &Device<'_>, functions: &mut [Function]) {
         for function in functions {
-            self.splices.tell(function);
-            let room = self
-                .closing
-                .room(function.id, self.splices.room(function.id));
+            self.splices.tell(&mut self.flows, device.hasher, function);
+            let room = self.closing.room(function.id, self.splices.room());
             self.rooms.tell(function, room);
         }
     }

@@ -88,8 +88,8 @@ pub enum ErrorCode {
     /// One leg's packets may be too large for the other.
     #[error("one connection's packets may be too large for the other")]
     SpliceMss = 28,
-    /// One leg has timestamps or SACK, the other has not.
-    #[error("one connection has timestamps, or SACK, and the other has not")]
+    /// One leg has timestamps, the other has not.
+    #[error("one connection has timestamps, and the other has not")]
     SpliceOptions = 29,
     /// One leg is IPv4, the other IPv6.
     #[error("one connection is IPv4, the other IPv6")]

@@ -229,6 +229,8 @@ pub struct LegState {
     pub rcv_nxt: SeqNum,
     /// The peer's window from `snd_una` on, in bytes.
     pub peer_window: u32,
+    /// The window that the peer was last told, from `rcv_nxt` on, in bytes.
+    pub our_window: u32,
     /// Our FIN was sent.
     pub fin_sent: bool,
     /// The peer's FIN was received.
@@ -286,7 +288,7 @@ impl SpliceState {
             | flag(state.timestamps.is_some(), HAS_TIMESTAMPS);
         words[1] = pair(self.splice.0, state.peer_window);
         words[2] = pair(state.snd_una.0, state.snd_nxt.0);
-        words[3] = u64::from(state.rcv_nxt.0);
+        words[3] = pair(state.rcv_nxt.0, state.our_window);
         if let Some(TimestampState { recent, value }) = state.timestamps {
             words[4] = pair(recent, value);
         }
@@ -296,6 +298,7 @@ impl SpliceState {
         let set = |flag: u64| words[0] & flag != 0;
         let (splice, peer_window) = unpair(words[1]);
         let (snd_una, snd_nxt) = unpair(words[2]);
+        let (rcv_nxt, our_window) = unpair(words[3]);
         let (recent, value) = unpair(words[4]);
         SpliceState {
             splice: SpliceId(splice),
@@ -303,7 +306,8 @@ impl SpliceState {
             state: LegState {
                 snd_una: SeqNum(snd_una),
                 snd_nxt: SeqNum(snd_nxt),
-                rcv_nxt: SeqNum(words[3] as u32),
+                rcv_nxt: SeqNum(rcv_nxt),
+                our_window,
                 peer_window,
                 fin_sent: set(FIN_SENT),
                 fin_received: set(FIN_RECEIVED),

@@ -360,7 +360,7 @@ proptest! {
 
     #[test]
     fn notices_arrive_as_they_were_pushed(
-        (numbers, longs, flags) in any::<([u32; 8], [u64; 4], [bool; 3])>(),
+        (numbers, longs, flags) in any::<([u32; 9], [u64; 4], [bool; 3])>(),
         scale in proptest::option::of(any::<u8>()),
         timestamps in timestamps(),
         reason in prop_oneof![
@@ -399,6 +399,7 @@ proptest! {
                     snd_nxt: SeqNum(numbers[5]),
                     rcv_nxt: SeqNum(numbers[6]),
                     peer_window: numbers[7],
+                    our_window: numbers[8],
                     fin_sent: flags[1],
                     fin_received: flags[2],
                     timestamps,

@@ -1,0 +1,90 @@
+//! Splices that are over and whose host is to be told, and how it is.
+
+use super::pair::{NIL, Pair, Phase};
+use super::table::{Slot, Table};
+use crate::function::Function;
+use crate::ring::RecvDescriptor;
+use crate::ring::accel::{Side, SpliceEnd, SpliceEnded, SpliceState};
+
+/// The queue whose receive ring hosts are told on.
+const QUEUE: usize = 0;
+
+/// For each function, those that wait for room in its receive ring: the oldest and the youngest of a list.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    waiting: Vec<Option<(Slot, Slot)>>,
+}
+
+impl Ended {
+    /// Appends a pair to its function's list.
+    pub(super) fn push(&mut self, table: &mut Table, slot: Slot, reason: SpliceEnd) {
+        let Some(pair) = table.get_mut(slot) else {
+            return;
+        };
+        pair.phase = Phase::Ended { reason, next: NIL };
+        let function = usize::from(pair.function);
+        if self.waiting.len() <= function {
+            self.waiting.resize(function + 1, None);
+        }
+        let list = &mut self.waiting[function];
+        match list {
+            None => *list = Some((slot, slot)),
+            Some((_, last)) => {
+                let before = std::mem::replace(last, slot);
+                if let Some(Pair {
+                    phase: Phase::Ended { next, .. },
+                    ..
+                }) = table.get_mut(before)
+                {
+                    *next = slot;
+                }
+            }
+        }
+    }
+
+    /// Tells a host of the oldest of its pairs, if there is room for that. Gives the pair's slot, which is in no list then.
+    pub(super) fn tell_first(&mut self, table: &Table, function: &mut Function) -> Option<Slot> {
+        let list = self.waiting.get_mut(usize::from(function.id.0))?;
+        let (first, last) = (*list)?;
+        let pair = table.get(first)?;
+        let Phase::Ended { reason, next } = pair.phase else {
+            return None;
+        };
+        if !tell(pair, reason, function) {
+            return None;
+        }
+        *list = (first != last).then_some((next, last));
+        Some(first)
+    }
+
+    /// Whether pairs of this function wait.
+    pub(super) fn has(&self, function: &Function) -> bool {
+        let list = self.waiting.get(usize::from(function.id.0));
+        list.is_some_and(|list| list.is_some())
+    }
+}
+
+/// Tells a host that a pair has ended. False when its receive ring has no room for all of it.
+pub(super) fn tell(pair: &Pair, reason: SpliceEnd, function: &mut Function) -> bool {
+    let state = |side: Side| {
+        RecvDescriptor::SpliceState(SpliceState {
+            splice: pair.id,
+            side,
+            state: pair.state(side),
+        })
+    };
+    let of_both = |of: fn(&super::pair::Half) -> u64| [of(&pair.halves[0]), of(&pair.halves[1])];
+    let told = [
+        RecvDescriptor::SpliceEnded(SpliceEnded {
+            splice: pair.id,
+            reason,
+            bytes: of_both(super::pair::Half::bytes),
+            packets: of_both(super::pair::Half::packets),
+        }),
+        state(Side::A),
+        state(Side::B),
+    ];
+    let with_state = matches!(reason, SpliceEnd::Idle | SpliceEnd::TakenBack);
+    let told = &told[..if with_state { 3 } else { 1 }];
+    function.tell_all(QUEUE, told)
+}

@@ -1,0 +1,244 @@
+//! Connection splicing (seed 002): two connections of a host joined, so that the device carries segments from one peer to
+//! the other and the host sees none of them.
+//!
+//! ```text
+//! segment ─▶ judge ─┬─ forward ──▶ translate ──▶ egress ──▶ the other peer
+//!                   ├─ challenge, acknowledge ─▶ egress ──▶ its sender (RFC 5961)
+//!                   └─ drop
+//! note what it says: sequence, acknowledgement, window, FIN ──▶ the end of the splice ──▶ host
+//! ```
+//!
+//! The device is no end of either connection. It keeps no data and sends nothing again: retransmission, flow control and
+//! congestion control are between the two peers. What is forwarded and lost is lost as on a wire.
+//!
+//! Cost target: ≤ 800 cycles for a segment of 64 bytes, with parsing and its checksum. Nothing is allocated per segment.
+
+mod ended;
+mod forward;
+mod ids;
+mod judge;
+mod linger;
+mod options;
+mod pair;
+mod refusal;
+mod reply;
+mod table;
+#[cfg(test)]
+mod tests;
+mod time;
+mod translate;
+
+use std::time::Instant;
+
+use wire::FlowKey;
+
+use super::flows::Owned;
+use super::wheel::{Scan, Wheel};
+use super::{AccelConfig, Around, Handled, Segment};
+use crate::function::FunctionId;
+use crate::ring::ErrorCode;
+use crate::ring::accel::{Side, Splice, SpliceEnd, SpliceId};
+use ended::Ended;
+use judge::Verdict;
+use linger::Lingering;
+use pair::{Pair, Phase};
+use table::{Slot, Table};
+use time::Hosts;
+
+/// How long retransmitted FINs of a finished splice are still forwarded: a few retransmissions. The peer that closed first
+/// rests in TIME-WAIT by itself.
+const LINGER_MS: u32 = 2_000;
+/// How long a splice that is taken back may wait for what was forwarded to be acknowledged.
+const DRAIN_MS: u32 = 10_000;
+/// Milliseconds of a tick of the wheel.
+const TICK_MS: u32 = 128;
+/// Splices that share a timer: it says which to look at, the times are with them.
+const GROUP: u32 = 4;
+
+/// All splices.
+#[derive(Debug)]
+pub(super) struct Splices {
+    table: Table,
+    /// Made when the first splice comes.
+    wheel: Option<Wheel>,
+    scan: Scan,
+    lingering: Lingering,
+    ended: Ended,
+    /// What times count from.
+    epoch: Option<Instant>,
+    /// Milliseconds since then, at the last look.
+    clock: u64,
+    /// Nothing is due before this.
+    due: Option<Instant>,
+}
+
+impl Splices {
+    pub(super) fn new(config: &AccelConfig) -> Splices {
+        Splices {
+            table: Table::new(config.splices),
+            wheel: None,
+            scan: Scan::default(),
+            lingering: Lingering::default(),
+            ended: Ended::default(),
+            epoch: None,
+            clock: 0,
+            due: None,
+        }
+    }
+
+    /// Bytes that so many splices take, the flows' index not counted.
+    #[cfg(test)]
+    pub(super) const fn bytes(splices: u32) -> usize {
+        Table::bytes(splices) + Wheel::bytes(splices.div_ceil(GROUP) as usize)
+    }
+
+    /// Whether the splice at `slot` is this function's, and the peer of this side sends this flow.
+    #[inline]
+    pub(super) fn owns(
+        &self,
+        slot: Slot,
+        side: Side,
+        function: FunctionId,
+        flow: &FlowKey,
+    ) -> bool {
+        self.table.get(slot).is_some_and(|pair| {
+            let (half, _) = pair.legs(side);
+            pair.function == function.0 && half.comes_by(flow)
+        })
+    }
+
+    /// Takes a segment of the peer of one side of the splice at `slot`. [`Handled::Pass`] when it is the host's.
+    pub(super) fn handle_segment(
+        &mut self,
+        around: &mut Around<'_>,
+        (slot, side): (Slot, Side),
+        segment: &Segment<'_>,
+    ) -> Handled {
+        let now = self.milliseconds(around.now);
+        let Some(pair) = self.table.get_mut(slot) else {
+            return Handled::Pass(None);
+        };
+        if matches!(pair.phase, Phase::Ended { .. }) {
+            // The host does not know yet.
+            around.function.counters.accel_splice_dropped += 1;
+            return Handled::Taken;
+        }
+        let parsed = segment.parsed;
+        let whole = parsed.tcp.seq + parsed.tcp.sequence_len(parsed.payload_len);
+        let verdict = pair.judge(side, parsed);
+        match verdict {
+            Verdict::Forward | Verdict::Reset => {
+                pair.note(side, parsed, whole, segment.segments, now);
+                forward::segment(pair, side, around, segment);
+            }
+            Verdict::ForwardUpTo(end) => {
+                pair.note(side, parsed, end, segment.segments, now);
+                forward::up_to(pair, side, end, around, segment);
+            }
+            Verdict::Challenge => forward::challenge(pair, side, around, now),
+            Verdict::Acknowledge => forward::acknowledge(pair, side, around),
+            Verdict::Drop => around.function.counters.accel_splice_dropped += 1,
+            Verdict::Reopens => {
+                return match self.end(slot, SpliceEnd::Finished, &mut Hosts::of(around)) {
+                    true => Handled::Pass(None),
+                    false => Handled::Taken,
+                };
+            }
+        }
+        let ends = match (verdict, pair.phase) {
+            (Verdict::Reset, Phase::Lingering { .. }) => Some(SpliceEnd::Finished),
+            (Verdict::Reset, _) => Some(SpliceEnd::Reset { by: side }),
+            (_, Phase::Draining { .. }) if pair.is_drained() => Some(SpliceEnd::TakenBack),
+            (_, Phase::Open { .. }) if pair.is_finished() => {
+                self.linger(slot, now);
+                None
+            }
+            _ => None,
+        };
+        if let Some(reason) = ends {
+            self.end(slot, reason, &mut Hosts::of(around));
+        }
+        Handled::Taken
+    }
+
+    /// Joins two connections of a host's, whose flows have no owner yet.
+    ///
+    /// # Errors
+    /// When it does not: the host owns them still.
+    pub(super) fn install(
+        &mut self,
+        around: &mut Around<'_>,
+        splice: &Splice,
+    ) -> Result<(), ErrorCode> {
+        refusal::check(splice, around)?;
+        let function = around.function.id.0;
+        if self
+            .table
+            .find(around.hasher, function, splice.splice)
+            .is_some()
+        {
+            return Err(ErrorCode::SpliceExists);
+        }
+        if self.table.room() == 0 {
+            // One that lingers may go.
+            let oldest = self.lingering.first().ok_or(ErrorCode::TableFull)?;
+            let owner = self.table.get(oldest).map(|pair| pair.function);
+            if owner != Some(function)
+                || !self.end(oldest, SpliceEnd::Finished, &mut Hosts::of(around))
+            {
+                return Err(ErrorCode::TableFull);
+            }
+        }
+        let now = self.milliseconds(around.now);
+        let pair = Pair::new(splice, function, around.nic.mtu, now);
+        let slot = self
+            .table
+            .insert(around.hasher, pair)
+            .ok_or(ErrorCode::TableFull)?;
+        for side in [Side::A, Side::B] {
+            let (half, _) = pair.legs(side);
+            let hash = around.hasher.hash(&half.flow().reversed());
+            around.flows.insert(hash, Owned::Spliced(slot, side));
+        }
+        around.function.counters.accel_splices += 1;
+        if splice.idle_ms != 0 {
+            self.arm(slot, splice.idle_ms);
+        }
+        if let Some(pair) = self.table.get_mut(slot) {
+            forward::open_windows(pair, around);
+        }
+        Ok(())
+    }
+
+    /// Begins to give them back.
+    ///
+    /// # Errors
+    /// When there is no such splice.
+    pub(super) fn take_back(
+        &mut self,
+        around: &mut Around<'_>,
+        splice: SpliceId,
+    ) -> Result<(), ErrorCode> {
+        let slot = self.table.find(around.hasher, around.function.id.0, splice);
+        let slot = slot.ok_or(ErrorCode::NoSplice)?;
+        let now = self.milliseconds(around.now);
+        let Some(pair) = self.table.get_mut(slot) else {
+            return Err(ErrorCode::NoSplice);
+        };
+        match pair.phase {
+            Phase::Open { .. } if pair.is_drained() => {
+                self.end(slot, SpliceEnd::TakenBack, &mut Hosts::of(around));
+            }
+            Phase::Open { .. } => {
+                let until = now.wrapping_add(DRAIN_MS);
+                pair.phase = Phase::Draining { until };
+                self.arm(slot, DRAIN_MS);
+            }
+            Phase::Lingering { .. } => {
+                self.end(slot, SpliceEnd::Finished, &mut Hosts::of(around));
+            }
+            Phase::Draining { .. } | Phase::Ended { .. } | Phase::Free { .. } => {}
+        }
+        Ok(())
+    }
+}

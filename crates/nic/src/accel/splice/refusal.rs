@@ -1,0 +1,40 @@
+//! Which splices can be made.
+
+use wire::ethernet::MacAddr;
+
+use crate::accel::Around;
+use crate::ring::ErrorCode;
+use crate::ring::accel::{Leg, Splice};
+
+/// The longest idle time: further ahead than this times can't be told from past ones.
+const MAX_IDLE_MS: u32 = 1 << 30;
+
+/// Whether what the two connections have agreed to can be translated.
+///
+/// That one takes selective acknowledgements and the other does not is no matter: they are left out.
+pub(super) fn check(splice: &Splice, around: &Around<'_>) -> Result<(), ErrorCode> {
+    let (a, b) = (&splice.a, &splice.b);
+    let family = |leg: &Leg| {
+        let (src, dst) = (leg.flow.src.0.is_ipv6(), leg.flow.dst.0.is_ipv6());
+        (src == dst).then_some(src)
+    };
+    let (Some(a_v6), Some(b_v6)) = (family(a), family(b)) else {
+        return Err(ErrorCode::BadParameters);
+    };
+    // A next hop that is the function itself would have the device chase its own frames.
+    let own = around.function.config.mac;
+    let is_hop = |mac: MacAddr| mac.is_unicast() && mac != MacAddr::ZERO && mac != own;
+    if a.flow == b.flow || !is_hop(a.hop) || !is_hop(b.hop) || splice.idle_ms > MAX_IDLE_MS {
+        return Err(ErrorCode::BadParameters);
+    }
+    if a_v6 != b_v6 {
+        return Err(ErrorCode::SpliceFamilies);
+    }
+    if a.timestamps.is_some() != b.timestamps.is_some() {
+        return Err(ErrorCode::SpliceOptions);
+    }
+    if a.our_mss > b.mss || b.our_mss > a.mss {
+        return Err(ErrorCode::SpliceMss);
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! What becomes of splices with time, and how they end.
+
+use std::time::{Duration, Instant};
+
+use super::pair::Phase;
+use super::table::Slot;
+use super::{GROUP, LINGER_MS, Splices, TICK_MS, ended};
+use crate::accel::flows::{Flows, Owned};
+use crate::accel::wheel::Wheel;
+use crate::accel::{Around, Everywhere};
+use crate::function::Function;
+use crate::ring::accel::{Side, SpliceEnd};
+use crate::rss::FlowHasher;
+
+/// Whom the end of a splice concerns: the flows' index, and the hosts.
+pub(super) struct Hosts<'a> {
+    flows: &'a mut Flows,
+    hasher: &'a FlowHasher,
+    /// One, or all by their numbers.
+    functions: &'a mut [Function],
+}
+
+impl<'a> Hosts<'a> {
+    pub(super) fn of(around: &'a mut Around<'_>) -> Hosts<'a> {
+        Hosts {
+            flows: around.flows,
+            hasher: around.hasher,
+            functions: std::slice::from_mut(around.function),
+        }
+    }
+
+    fn of_all(everywhere: &'a mut Everywhere<'_>) -> Hosts<'a> {
+        Hosts {
+            flows: everywhere.flows,
+            hasher: everywhere.hasher,
+            functions: everywhere.functions,
+        }
+    }
+
+    fn function(&mut self, id: u16) -> Option<&mut Function> {
+        let is_it = |function: &&mut Function| function.id.0 == id;
+        match &mut *self.functions {
+            [one] => Some(one).filter(is_it),
+            all => all.get_mut(usize::from(id)).filter(is_it),
+        }
+    }
+}
+
+impl Splices {
+    /// Ends a splice. It is gone when this is true; else its host's receive ring is full, and it is told later.
+    pub(super) fn end(&mut self, slot: Slot, reason: SpliceEnd, hosts: &mut Hosts<'_>) -> bool {
+        self.lingering.remove(&mut self.table, slot);
+        let Some(pair) = self.table.get(slot).copied() else {
+            return true;
+        };
+        let Some(function) = hosts.function(pair.function) else {
+            return false;
+        };
+        let counters = &mut function.counters;
+        *match reason {
+            SpliceEnd::Finished => &mut counters.accel_splices_finished,
+            SpliceEnd::Reset { .. } => &mut counters.accel_splices_reset,
+            SpliceEnd::Idle => &mut counters.accel_splices_idle,
+            SpliceEnd::TakenBack => &mut counters.accel_splices_taken_back,
+        } += 1;
+        // In turn behind those that wait already.
+        if !self.ended.has(function) && ended::tell(&pair, reason, function) {
+            self.forget(slot, hosts);
+            return true;
+        }
+        self.ended.push(&mut self.table, slot, reason);
+        false
+    }
+
+    /// Both FINs are acknowledged.
+    pub(super) fn linger(&mut self, slot: Slot, now: u32) {
+        let until = now.wrapping_add(LINGER_MS);
+        self.lingering.push(&mut self.table, slot, until);
+        self.expect(LINGER_MS);
+    }
+
+    /// Tells a host of splices that have ended, as far as its receive ring has room.
+    pub(in crate::accel) fn tell(
+        &mut self,
+        flows: &mut Flows,
+        hasher: &FlowHasher,
+        function: &mut Function,
+    ) {
+        while self.ended.has(function) {
+            let Some(slot) = self.ended.tell_first(&self.table, function) else {
+                return;
+            };
+            let mut hosts = Hosts {
+                flows,
+                hasher,
+                functions: &mut [],
+            };
+            self.forget(slot, &mut hosts);
+        }
+    }
+
+    /// Does what is due.
+    pub(in crate::accel) fn handle_time(&mut self, everywhere: &mut Everywhere<'_>) {
+        if self.due.is_none_or(|due| everywhere.now < due) {
+            return;
+        }
+        let now = self.milliseconds(everywhere.now);
+        let hosts = &mut Hosts::of_all(everywhere);
+        while let Some(slot) = self.lingering.first()
+            && let Some(Phase::Lingering { until, .. }) =
+                self.table.get(slot).map(|pair| pair.phase)
+            && is_past(until, now)
+        {
+            self.end(slot, SpliceEnd::Finished, hosts);
+        }
+        while let Some(wheel) = &self.wheel
+            && let Some(due) = wheel.take_due(&mut self.scan, self.clock / u64::from(TICK_MS))
+        {
+            for slot in due.flat_map(|group| group * GROUP..(group + 1) * GROUP) {
+                self.look_at(slot, now, hosts);
+            }
+        }
+        self.due = self.next();
+    }
+
+    /// When [`handle_time`](Self::handle_time) has something to do.
+    pub(in crate::accel) fn poll_timeout(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Splices that may still be made. One that lingers makes room.
+    pub(in crate::accel) fn room(&self) -> u32 {
+        self.table.room() + self.lingering.len()
+    }
+
+    /// Has a splice looked at when `delay` milliseconds are over.
+    pub(super) fn arm(&mut self, slot: Slot, delay: u32) {
+        let capacity = self.table.capacity();
+        let wheel = self
+            .wheel
+            .get_or_insert_with(|| Wheel::new(capacity.div_ceil(GROUP)));
+        let tick = (self.clock + u64::from(delay)) / u64::from(TICK_MS) + 1;
+        let armed = wheel.arm(slot / GROUP, tick);
+        let at = armed.saturating_mul(TICK_MS.into());
+        self.expect(at.saturating_sub(self.clock).min(u32::MAX.into()) as u32);
+    }
+
+    /// Milliseconds since the first splice, which wrap.
+    pub(super) fn milliseconds(&mut self, now: Instant) -> u32 {
+        let epoch = *self.epoch.get_or_insert(now);
+        let passed = now.saturating_duration_since(epoch).as_millis() as u64;
+        self.clock = self.clock.max(passed);
+        self.clock as u32
+    }
+
+    fn look_at(&mut self, slot: Slot, now: u32, hosts: &mut Hosts<'_>) {
+        let (until, reason) = match self.table.get(slot).map(|pair| pair.phase) {
+            Some(Phase::Open { idle, heard }) if idle != 0 => {
+                (heard.wrapping_add(idle), SpliceEnd::Idle)
+            }
+            Some(Phase::Draining { until }) => (until, SpliceEnd::TakenBack),
+            _ => return,
+        };
+        if is_past(until, now) {
+            self.end(slot, reason, hosts);
+        } else {
+            self.arm(slot, until.wrapping_sub(now));
+        }
+    }
+
+    /// Takes a splice out of everything.
+    fn forget(&mut self, slot: Slot, hosts: &mut Hosts<'_>) {
+        let Some(pair) = self.table.remove(hosts.hasher, slot) else {
+            return;
+        };
+        for side in [Side::A, Side::B] {
+            let (half, _) = pair.legs(side);
+            let hash = hosts.hasher.hash(&half.flow().reversed());
+            hosts.flows.remove(hash, Owned::Spliced(slot, side));
+        }
+    }
+
+    /// Something may be due in `delay` milliseconds.
+    fn expect(&mut self, delay: u32) {
+        let at = self.instant(self.clock + u64::from(delay));
+        self.due = [self.due, at].into_iter().flatten().min();
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let lingering = self.lingering.first().and_then(|slot| {
+            let Phase::Lingering { until, .. } = self.table.get(slot)?.phase else {
+                return None;
+            };
+            let wait = until.wrapping_sub(self.clock as u32);
+            self.instant(self.clock + u64::from(wait))
+        });
+        let wheel = self.wheel.as_ref().and_then(|wheel| {
+            let tick = wheel.next(&self.scan)?;
+            self.instant(tick.saturating_mul(TICK_MS.into()))
+        });
+        [lingering, wheel].into_iter().flatten().min()
+    }
+
+    fn instant(&self, milliseconds: u64) -> Option<Instant> {
+        self.epoch?.checked_add(Duration::from_millis(milliseconds))
+    }
+}
+
+/// Whether a time that is less than 2^31 ms away has come.
+fn is_past(time: u32, now: u32) -> bool {
+    now.wrapping_sub(time) as i32 >= 0
+}
