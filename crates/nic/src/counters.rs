@@ -209,6 +209,24 @@ counters! {
     accel_closing,
     /// Connections that were not.
     accel_closing_refused,
+    /// Packets received for connections in teardown or TIME-WAIT.
+    accel_closing_rx_packets,
+    /// Packets sent for them.
+    accel_closing_tx_packets,
+    /// Of these, those that were sent before.
+    accel_closing_retrans,
+    /// Their retransmission and window-probe timers that fired.
+    accel_closing_timeouts,
+    /// Those that ended in good order, or by the peer's RST.
+    accel_closing_ended,
+    /// Those that were reset: the peer sent data, or did not answer.
+    accel_closing_aborted,
+    /// Those that have entered TIME-WAIT.
+    accel_time_wait,
+    /// Those whose TIME-WAIT was cut short by a new connection of the same flow (RFC 6191).
+    accel_time_wait_reused,
+    /// Those whose TIME-WAIT was cut short because the table was full.
+    accel_time_wait_overflow,
     /// Splices made.
     accel_splices,
     /// Splices that were not.

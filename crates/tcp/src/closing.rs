@@ -27,6 +27,8 @@ pub struct Closing {
     pub peer_window: u32,
     /// Shift of the windows that the peer announces.
     pub peer_shift: u8,
+    /// Shift of the windows that we announce.
+    pub our_shift: u8,
     /// The window field of the segments that we send.
     pub window: u16,
     /// Payload bytes per packet.
@@ -68,6 +70,7 @@ impl Connection {
             rcv_nxt: self.rcv.nxt,
             peer_window: snd.wnd,
             peer_shift: self.options.snd_shift,
+            our_shift: self.options.rcv_shift,
             window: self.rcv.window_field(self.options.rcv_shift),
             mss: snd.mss,
             timestamps: self

@@ -8,7 +8,7 @@ use siphasher::sip::SipHasher13;
 use wire::tcp::{Flags, Header, Options, Timestamps};
 use wire::{FlowKey, SeqNum};
 
-use crate::time::{MILLISECOND, Nanos, SECOND, Time, nanos};
+use crate::time::{Nanos, SECOND, Time, nanos};
 
 /// What a connection in TIME-WAIT must remember.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,33 +117,24 @@ impl TimeWait {
             self.flows.remove(&flow);
             return Verdict::Unknown;
         }
-        // RFC 1337: a RST does not cut TIME-WAIT short.
-        if segment.flags.contains(Flags::RST) {
-            return Verdict::Drop;
-        }
-        if segment.flags.contains(Flags::SYN)
-            && !segment.flags.contains(Flags::ACK)
-            && resting.may_reopen(segment)
-        {
-            self.flows.remove(&flow);
-            return Verdict::Reopen;
-        }
-        let entry = &resting.entry;
-        let occupies = segment.sequence_len(payload_len) > 0;
-        if !occupies && segment.seq == entry.rcv_nxt {
-            return Verdict::Drop;
-        }
-        let reply = resting.reply(now, segment);
-        if segment.flags.contains(Flags::FIN) {
-            // RFC 9293 §3.10.7.4: the peer's FIN again restarts the rest.
-            let until = now.after(self.duration);
-            if until > resting.until {
-                resting.until = until;
-                self.order.push_back((until, flow));
-                self.forget_void();
+        let rested = Duration::from_nanos(now.since(resting.since));
+        let verdict = resting.entry.judge(rested, segment, payload_len);
+        match verdict {
+            Verdict::Reopen => {
+                self.flows.remove(&flow);
             }
+            Verdict::Reply(_) if segment.flags.contains(Flags::FIN) => {
+                // RFC 9293 §3.10.7.4: the peer's FIN again restarts the rest.
+                let until = now.after(self.duration);
+                if until > resting.until {
+                    resting.until = until;
+                    self.order.push_back((until, flow));
+                    self.forget_void();
+                }
+            }
+            _ => {}
         }
-        Verdict::Reply(reply)
+        verdict
     }
 
     /// Whether a flow, from us to the peer, rests here; a port for a new connection to the same peer should be another.
@@ -212,29 +203,47 @@ impl TimeWait {
     }
 }
 
-impl Resting {
+impl TimeWaitEntry {
+    /// What is to be done about a segment, so long after the entry was made. Whoever keeps the entry removes it for
+    /// [`Verdict::Reopen`], and lets it rest for the whole time again when it replies to a FIN (RFC 9293 §3.10.7.4).
+    pub fn judge(&self, rested: Duration, segment: &Header, payload_len: u32) -> Verdict {
+        // RFC 1337: a RST does not cut TIME-WAIT short.
+        if segment.flags.contains(Flags::RST) {
+            return Verdict::Drop;
+        }
+        let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
+        if opens && self.may_reopen(segment) {
+            return Verdict::Reopen;
+        }
+        let occupies = segment.sequence_len(payload_len) > 0;
+        if !occupies && segment.seq == self.rcv_nxt {
+            return Verdict::Drop;
+        }
+        Verdict::Reply(self.reply(rested, segment))
+    }
+
     /// The SYN can't be an old duplicate (RFC 6191 §2).
     fn may_reopen(&self, syn: &Header) -> bool {
-        match (self.entry.timestamps, syn.options.timestamps) {
+        match (self.timestamps, syn.options.timestamps) {
             (Some((recent, _)), Some(timestamps)) => {
                 let (recent, new) = (SeqNum(recent), SeqNum(timestamps.val));
-                new.after(recent) || (new == recent && syn.seq.after(self.entry.rcv_nxt))
+                new.after(recent) || (new == recent && syn.seq.after(self.rcv_nxt))
             }
-            _ => syn.seq.after(self.entry.rcv_nxt),
+            _ => syn.seq.after(self.rcv_nxt),
         }
     }
 
-    fn reply(&self, now: Time, segment: &Header) -> Header {
-        let elapsed = (now.since(self.since) / MILLISECOND) as u32;
+    fn reply(&self, rested: Duration, segment: &Header) -> Header {
+        let elapsed = rested.as_millis() as u32;
         Header {
             src_port: segment.dst_port,
             dst_port: segment.src_port,
-            seq: self.entry.snd_nxt,
-            ack: self.entry.rcv_nxt,
+            seq: self.snd_nxt,
+            ack: self.rcv_nxt,
             flags: Flags::ACK,
-            window: self.entry.window,
+            window: self.window,
             options: Options {
-                timestamps: self.entry.timestamps.map(|(recent, val)| Timestamps {
+                timestamps: self.timestamps.map(|(recent, val)| Timestamps {
                     val: val.wrapping_add(elapsed),
                     echo: recent,
                 }),

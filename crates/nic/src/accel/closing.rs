@@ -1,79 +1,424 @@
-//! Connections that their applications have closed.
+//! Connections that their applications have closed (seed 002): the device sends what is left, retransmits it, and finishes them
+//! through FIN-WAIT, CLOSING, LAST-ACK and TIME-WAIT.
+//!
+//! ```text
+//!             Teardown                                    Teardown of a connection
+//!                │                                        whose peer has closed
+//!                ▼            FIN                                  │
+//!           FIN-WAIT-1 ─────────────────▶ CLOSING                  ▼
+//!                │ ACK of our FIN            │ ACK of our FIN   LAST-ACK
+//!                ▼            FIN            ▼                     │ ACK of our FIN
+//!           FIN-WAIT-2 ─────────────────▶ TIME-WAIT                ▼
+//!                │ 60 s                      │ 2 MSL, SYN        (gone)
+//!                ▼                           ▼
+//!             (gone)                      (gone)
+//!
+//!   new data from the peer, or no answer for too long: RST, gone. Its RST: gone, but not out of TIME-WAIT.
+//! ```
+//!
+//! From the descriptor on, until it is gone, a connection is the device's alone. What it does on the wire is what a
+//! [`tcp::Connection`] does that was closed and let go of.
+//!
+//! What is left to send is copied into [packet memory](super::packet_memory) when the descriptor is worked off, and a block
+//! is free as soon as it is acknowledged. Frames are written from there into the port's buffer when their turn comes, so
+//! none is lost on the way. One timer per connection is enough, on the [bitmap wheel](super::wheel).
+//!
+//! Connections in TIME-WAIT give way to new ones, the oldest first, as in the host's own table.
+
+mod arrival;
+mod entry;
+mod frame;
+mod output;
+mod quota;
+mod table;
+#[cfg(test)]
+mod tests;
+mod timeout;
+mod timers;
 
 use std::time::Instant;
 
+use tcp::State;
 use wire::FlowKey;
 
-use super::{AccelConfig, Around, Everywhere, Handled, Made, Segment};
-use crate::function::FunctionId;
+use super::flows::Owned;
+use super::packet_memory::{BLOCK, Chain, PacketMemory, blocks_for};
+use super::{AccelConfig, Around, Everywhere, Flows, Handled, Made, Segment};
+use crate::counters::Counters;
+use crate::function::{Function, FunctionId};
 use crate::ring::accel::{AccelRoom, Teardown};
 use crate::ring::{ErrorCode, Gather};
+use crate::transmit::{Cursor, copy};
+use arrival::Next;
+use entry::{Entry, NEVER};
+use quota::Quotas;
+use table::Table;
+use timers::Timers;
+
+/// Nanoseconds, since the first connection came.
+type Nanos = u64;
 
 /// All closing connections.
 #[derive(Debug)]
-pub(super) struct Closing {}
+pub(super) struct Closing {
+    /// Most connections, and most blocks of packet memory.
+    capacity: u32,
+    blocks: u32,
+    quotas: Quotas,
+    /// There is none before it is needed.
+    store: Option<Box<Store>>,
+}
+
+/// What takes memory.
+#[derive(Debug)]
+struct Store {
+    table: Table,
+    memory: PacketMemory,
+    timers: Timers,
+}
 
 impl Closing {
-    pub(super) fn new(_config: &AccelConfig) -> Closing {
-        Closing {}
+    pub(super) fn new(config: &AccelConfig) -> Closing {
+        let blocks = config.packet_memory / u64::from(BLOCK);
+        Closing {
+            capacity: config.closing.min(Owned::MAX_CLOSING),
+            blocks: u32::try_from(blocks).unwrap_or(u32::MAX - 1),
+            quotas: Quotas::default(),
+            store: None,
+        }
     }
 
     /// Whether the connection at `at` is this function's, and has this flow; the flow is from the peer to us.
-    pub(super) fn owns(&self, _at: u32, _function: FunctionId, _flow: &FlowKey) -> bool {
-        false
+    pub(super) fn owns(&self, at: u32, function: FunctionId, flow: &FlowKey) -> bool {
+        let entry = self.store.as_ref().and_then(|store| store.table.get(at));
+        entry.is_some_and(|entry| entry.is_of(function.0, flow))
     }
 
     /// Takes a segment of the connection at `at`. [`Handled::Pass`] when it is nothing of the connection's, which is
     /// over then, as with a SYN that ends TIME-WAIT.
     pub(super) fn handle_segment(
         &mut self,
-        _around: &mut Around<'_>,
-        _at: u32,
-        _segment: &Segment<'_>,
+        around: &mut Around<'_>,
+        at: u32,
+        segment: &Segment<'_>,
     ) -> Handled {
-        Handled::Pass(None)
+        let Some(store) = self.store.as_deref_mut() else {
+            return Handled::Pass(None);
+        };
+        let now = store.timers.at(around.now);
+        let Some(entry) = store.table.get_mut(at) else {
+            return Handled::Pass(None);
+        };
+        let counters = &mut around.function.counters;
+        counters.accel_closing_rx_packets += u64::from(segment.segments);
+        let (was_resting, una) = (entry.state == State::TimeWait, entry.una);
+        let next = entry.handle_segment(now, &segment.parsed.tcp, segment.parsed.payload_len);
+        if entry.una != una {
+            let freed = store
+                .memory
+                .trim(&mut entry.data, una.distance_to(entry.una));
+            self.quotas.give_back(entry.function, freed);
+        }
+        if entry.state == State::TimeWait && next == Next::Stay && !was_resting {
+            store.table.rest(at);
+            self.quotas.rest(around.function.id);
+            counters.accel_time_wait += 1;
+        }
+        match next {
+            Next::Stay => store.settle(at),
+            Next::End => {
+                counters.accel_closing_ended += 1;
+                self.remove(at, around.flows);
+            }
+            Next::Abort => {
+                counters.accel_closing_aborted += 1;
+                self.abort(at, around.flows);
+            }
+            Next::Reopen => {
+                counters.accel_time_wait_reused += 1;
+                self.remove(at, around.flows);
+                return Handled::Pass(None);
+            }
+        }
+        Handled::Taken
     }
 
-    /// Takes a connection over from its host.
+    /// Takes a connection over from its host. Its flow has no owner on the device.
     ///
     /// # Errors
     /// When it does not: the host owns it still.
     pub(super) fn take_over(
         &mut self,
-        _around: &mut Around<'_>,
-        _teardown: &Teardown,
-        _gather: &Gather,
+        around: &mut Around<'_>,
+        teardown: &Teardown,
+        gather: &Gather,
     ) -> Result<(), ErrorCode> {
-        Err(ErrorCode::Unsupported)
+        let bytes = gather.len() as u32;
+        let function = around.function.id;
+        self.make_room(around, blocks_for(bytes))?;
+        let (capacity, blocks) = (self.capacity, self.blocks);
+        let store = self
+            .store
+            .get_or_insert_with(|| Box::new(Store::new(around.now, capacity, blocks)));
+        let now = store.timers.at(around.now);
+        if !store.table.has_room() {
+            // Of those that are gone, some have still to send their RST.
+            return Err(ErrorCode::TableFull);
+        }
+        let data = store.copy(around.function, gather, bytes)?;
+        let hash = around.hasher.hash(&teardown.flow.reversed());
+        let mut entry = Entry::new(now, function.0, hash, teardown, bytes, data);
+        entry.fit(around.nic.mtu);
+        let at = store.table.insert(entry).ok_or(ErrorCode::TableFull)?;
+        self.quotas.take(function, blocks_for(bytes));
+        around.flows.insert(hash, Owned::Closing(at));
+        around.function.counters.accel_closing += 1;
+        store.settle(at);
+        Ok(())
+    }
+
+    /// Frees the flow, from us to the peer, of a connection that rests here, for a new one that its host opens
+    /// (RFC 6191).
+    ///
+    /// # Errors
+    /// When it does not rest: then the device owns it still.
+    pub(super) fn reopen(
+        &mut self,
+        flows: &mut Flows,
+        function: &mut Function,
+        at: u32,
+    ) -> Result<(), ErrorCode> {
+        let store = self.store.as_ref().ok_or(ErrorCode::FlowExists)?;
+        match store.table.get(at) {
+            Some(entry) if entry.state == State::TimeWait => {}
+            _ => return Err(ErrorCode::FlowExists),
+        }
+        function.counters.accel_time_wait_reused += 1;
+        self.remove(at, flows);
+        Ok(())
     }
 
     /// Does what is due.
-    pub(super) fn handle_time(&mut self, _everywhere: &mut Everywhere<'_>) {}
+    pub(super) fn handle_time(&mut self, everywhere: &mut Everywhere<'_>) {
+        let Some(store) = self.store.as_deref_mut() else {
+            return;
+        };
+        let now = store.timers.at(everywhere.now);
+        let mut due = store.timers.take_due(now);
+        while let Some(at) = due.next(&mut store.timers) {
+            let Some(entry) = store.timers.expired(now, at, &mut store.table) else {
+                continue;
+            };
+            let function = entry.function;
+            let next = entry.handle_timeout(now);
+            let counters = everywhere
+                .functions
+                .get_mut(usize::from(function))
+                .map(|function| &mut function.counters);
+            count_timeout(counters, next);
+            match next {
+                Next::Stay => store.settle(at),
+                Next::Abort => store.abort(&mut self.quotas, at, everywhere.flows),
+                Next::End | Next::Reopen => store.remove(&mut self.quotas, at, everywhere.flows),
+            }
+        }
+    }
 
     /// When something is due.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        None
+        let store = self.store.as_ref()?;
+        store.timers.next(store.table.len() > 0)
     }
 
     /// Whether [`poll_transmit`](Self::poll_transmit) has something.
     pub(super) fn has_frames(&self) -> bool {
-        false
+        let ready = |store: &Store| store.table.is_anything_ready();
+        self.store.as_deref().is_some_and(ready)
     }
 
     /// Writes the next frame into `out`.
     pub(super) fn poll_transmit(
         &mut self,
-        _everywhere: &mut Everywhere<'_>,
-        _out: &mut [u8],
+        everywhere: &mut Everywhere<'_>,
+        out: &mut [u8],
     ) -> Option<Made> {
+        let store = self.store.as_deref_mut()?;
+        let now = store.timers.at(everywhere.now);
+        while let Some(at) = store.table.pop_ready() {
+            let made = frame::next(store, now, at, everywhere, out);
+            if store.table.get(at).is_none_or(Entry::is_gone) {
+                store.drop_gone(at);
+            } else {
+                store.arm(at);
+            }
+            if made.is_some() {
+                store.push_ready(at);
+                return made;
+            }
+        }
         None
     }
 
     /// The room that a function has, which has so much for splices.
-    pub(super) fn room(&self, _function: FunctionId, splices: u32) -> AccelRoom {
+    pub(super) fn room(&self, function: &Function, splices: u32) -> AccelRoom {
+        let (used, free_blocks) = self.store.as_ref().map_or((0, self.blocks), |store| {
+            let table = &store.table;
+            (table.len() - table.resting(), store.memory.free_blocks())
+        });
+        let (closing, blocks) = self.quotas.left(function);
+        let blocks = blocks.min(free_blocks);
         AccelRoom {
+            closing: closing.min(self.capacity - used),
             splices,
-            ..AccelRoom::default()
+            packet_memory: u64::from(blocks) * u64::from(BLOCK),
+        }
+    }
+
+    /// Connections of all functions.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> u32 {
+        self.store.as_ref().map_or(0, |store| store.table.len())
+    }
+
+    /// Sees to it that one connection more fits, with so many blocks.
+    fn make_room(&mut self, around: &mut Around<'_>, blocks: u32) -> Result<(), ErrorCode> {
+        let function = &*around.function;
+        let (used, free_blocks) = self.store.as_ref().map_or((0, self.blocks), |store| {
+            (store.table.len(), store.memory.free_blocks())
+        });
+        let (left, blocks_left) = self.quotas.left(function);
+        if left == 0 {
+            return Err(ErrorCode::TableFull);
+        }
+        if blocks > blocks_left.min(free_blocks) {
+            return Err(ErrorCode::NoPacketMemory);
+        }
+        let own = self.quotas.is_full(function).then_some(function.id.0);
+        if own.is_none() && used < self.capacity {
+            return Ok(());
+        }
+        let store = self.store.as_deref().ok_or(ErrorCode::TableFull)?;
+        let oldest = store
+            .table
+            .oldest_resting(own)
+            .ok_or(ErrorCode::TableFull)?;
+        around.function.counters.accel_time_wait_overflow += 1;
+        self.remove(oldest, around.flows);
+        Ok(())
+    }
+
+    fn remove(&mut self, at: u32, flows: &mut Flows) {
+        if let Some(store) = &mut self.store {
+            store.remove(&mut self.quotas, at, flows);
+        }
+    }
+
+    fn abort(&mut self, at: u32, flows: &mut Flows) {
+        if let Some(store) = &mut self.store {
+            store.abort(&mut self.quotas, at, flows);
+        }
+    }
+}
+
+impl Store {
+    fn new(now: Instant, capacity: u32, blocks: u32) -> Store {
+        Store {
+            table: Table::new(capacity),
+            memory: PacketMemory::new(blocks),
+            timers: Timers::new(now, capacity),
+        }
+    }
+
+    /// Copies what a descriptor names.
+    fn copy(
+        &mut self,
+        function: &mut Function,
+        gather: &Gather,
+        bytes: u32,
+    ) -> Result<Chain, ErrorCode> {
+        let mut cursor = Cursor::default();
+        let regions = &function.regions;
+        let stored = self
+            .memory
+            .store(bytes, |part| copy(&mut cursor, gather, regions, part))?;
+        function.counters.pcie_payload_tx += u64::from(bytes);
+        stored.ok_or(ErrorCode::NoPacketMemory)
+    }
+
+    /// Has its timer and its turn to send agree with its state.
+    fn settle(&mut self, at: u32) {
+        self.arm(at);
+        self.push_ready(at);
+    }
+
+    fn arm(&mut self, at: u32) {
+        if let Some(entry) = self.table.get_mut(at)
+            && entry.deadline != NEVER
+        {
+            self.timers.arm(at, entry);
+        }
+    }
+
+    fn push_ready(&mut self, at: u32) {
+        if self.table.get(at).is_some_and(Entry::may_send) {
+            self.table.push_ready(at);
+        }
+    }
+
+    /// Ends a connection without a word.
+    fn remove(&mut self, quotas: &mut Quotas, at: u32, flows: &mut Flows) {
+        self.let_go(quotas, at, flows);
+        if let Some(entry) = self.table.get_mut(at) {
+            entry.state = State::Closed;
+            entry.owes = entry::Owes::default();
+        }
+        self.drop_gone(at);
+    }
+
+    /// Ends a connection with a RST, for which its slot waits.
+    fn abort(&mut self, quotas: &mut Quotas, at: u32, flows: &mut Flows) {
+        self.let_go(quotas, at, flows);
+        if let Some(entry) = self.table.get_mut(at) {
+            entry.reset();
+            self.table.push_ready(at);
+        }
+    }
+
+    /// Lets go of all that a connection has but its slot. Its flow is no longer the device's.
+    fn let_go(&mut self, quotas: &mut Quotas, at: u32, flows: &mut Flows) {
+        let Some(entry) = self.table.get_mut(at) else {
+            return;
+        };
+        let data = std::mem::replace(&mut entry.data, Chain::EMPTY);
+        let (function, hash, rested) = (entry.function, entry.hash, entry.state == State::TimeWait);
+        self.timers.disarm(at, entry);
+        let freed = self.memory.release(data);
+        quotas.leave(function, freed, rested);
+        if rested {
+            self.table.wake(at);
+        }
+        flows.remove(hash, Owned::Closing(at));
+    }
+
+    /// Gives the slot of a connection that is gone back, unless it is still in the list of those that send.
+    fn drop_gone(&mut self, at: u32) {
+        let is_listed = |entry: &Entry| entry.links.is_ready;
+        if !self.table.get(at).is_some_and(is_listed) {
+            self.table.remove(at);
+        }
+    }
+}
+
+fn count_timeout(counters: Option<&mut Counters>, next: Next) {
+    let Some(counters) = counters else { return };
+    match next {
+        Next::Stay => counters.accel_closing_timeouts += 1,
+        Next::Abort => {
+            counters.accel_closing_timeouts += 1;
+            counters.accel_closing_aborted += 1;
+        }
+        Next::End | Next::Reopen => {
+            counters.accel_closing_ended += 1;
         }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) enum Owned {
 impl Owned {
     const SPLICED: u32 = 1 << 30;
     const USED: u32 = 1 << 31;
+    /// Closing connections that have places.
+    pub(crate) const MAX_CLOSING: u32 = 1 << 30;
 
     fn to_bits(self) -> u32 {
         match self {

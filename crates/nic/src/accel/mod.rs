@@ -19,6 +19,7 @@ mod config;
 mod egress;
 mod flows;
 mod packet;
+mod packet_memory;
 mod room;
 mod splice;
 mod wheel;
@@ -171,6 +172,24 @@ impl Accel {
         })
     }
 
+    /// A host opens a connection of its own with this flow, from us to the peer: one that rests in TIME-WAIT gives way to it.
+    ///
+    /// # Errors
+    /// When the device owns the flow, and it does not rest.
+    pub(crate) fn open(
+        &mut self,
+        device: &Device<'_>,
+        function: &mut Function,
+        flow: &FlowKey,
+    ) -> Result<(), ErrorCode> {
+        let flow = flow.reversed();
+        match self.owner(device.hasher.hash(&flow), function.id, &flow) {
+            None => Ok(()),
+            Some(Owned::Spliced(..)) => Err(ErrorCode::FlowExists),
+            Some(Owned::Closing(at)) => self.closing.reopen(&mut self.flows, function, at),
+        }
+    }
+
     /// Carries a host's command out; `gather` has its slices.
     ///
     /// # Errors
@@ -182,12 +201,14 @@ impl Accel {
         command: &AccelCommand,
         gather: &Gather,
     ) -> Result<(), ErrorCode> {
+        let is_owned = |flow: &FlowKey| {
+            let flow = flow.reversed();
+            let hash = device.hasher.hash(&flow);
+            self.owner(hash, function.id, &flow).is_some()
+        };
         let owned = match command {
-            AccelCommand::Splice(Splice { a, b, .. }) => [a, b].into_iter().any(|leg| {
-                let flow = leg.flow.reversed();
-                let hash = device.hasher.hash(&flow);
-                self.owner(hash, function.id, &flow).is_some()
-            }),
+            AccelCommand::Splice(Splice { a, b, .. }) => is_owned(&a.flow) || is_owned(&b.flow),
+            AccelCommand::Teardown(teardown) => is_owned(&teardown.flow),
             _ => false,
         };
         let mut around = Around {
@@ -203,7 +224,12 @@ impl Accel {
                 Err(ErrorCode::Unsupported)
             }
             AccelCommand::Teardown(teardown) => {
-                self.closing.take_over(&mut around, teardown, gather)
+                let done = match owned {
+                    true => Err(ErrorCode::FlowExists),
+                    false => self.closing.take_over(&mut around, teardown, gather),
+                };
+                around.function.counters.accel_closing_refused += u64::from(done.is_err());
+                done
             }
             AccelCommand::Splice(splice) => {
                 let done = match owned {
@@ -269,7 +295,7 @@ impl Accel {
     pub(crate) fn flush(&mut self, device: &Device<'_>, functions: &mut [Function]) {
         for function in functions {
             self.splices.tell(&mut self.flows, device.hasher, function);
-            let room = self.closing.room(function.id, self.splices.room());
+            let room = self.closing.room(function, self.splices.room());
             self.rooms.tell(function, room);
         }
     }

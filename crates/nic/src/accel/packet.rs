@@ -4,6 +4,7 @@ use wire::FlowKey;
 use wire::checksum::Sum;
 use wire::ethernet::{self, MacAddr};
 use wire::ipv4::{self, protocol};
+use wire::ipv6;
 use wire::packet::{MAX_TCP_HEADERS_LEN, emit_tcp_headers};
 use wire::tcp::Header;
 
@@ -42,15 +43,20 @@ pub(super) fn write(
     (payload_len, gso_size): (u32, u16),
     fill: impl FnOnce(&mut [u8]) -> Option<()>,
 ) -> Option<(usize, FrameMeta)> {
-    if out.len() < room_for(payload_len as usize) {
-        return None;
-    }
     let Addresses {
         source,
         hop,
         flow,
         hop_limit,
     } = *addresses;
+    let ip = if flow.src.0.is_ipv4() {
+        ipv4::HEADER_LEN
+    } else {
+        ipv6::HEADER_LEN
+    };
+    if out.len() < ethernet::HEADER_LEN + ip + header.len() + payload_len as usize {
+        return None;
+    }
     let at = emit_tcp_headers(out, source, hop, flow, header, payload_len, hop_limit);
     let len = at + payload_len as usize;
     fill(&mut out[at..len])?;

@@ -38,6 +38,10 @@ pub struct FunctionConfig {
     /// Tags of all receive contexts that place data, together: each counts as many as it has commands. The device has 4 bytes
     /// for each, and 272 while one is mapped.
     pub tags: u32,
+    /// Connections in teardown or TIME-WAIT.
+    pub closing: u32,
+    /// Bytes of packet memory that these may have.
+    pub packet_memory: u64,
 }
 
 impl FunctionConfig {
@@ -54,6 +58,8 @@ impl FunctionConfig {
             large_bytes: 65_536 + 2048,
             contexts: 1 << 18,
             tags: 1 << 16,
+            closing: 1 << 18,
+            packet_memory: 64 << 20,
         }
     }
 }

@@ -88,6 +88,11 @@ impl TcpHeaders {
         })
     }
 
+    /// Whether a packet with these flags opens a connection.
+    pub(super) fn opens(&self) -> bool {
+        self.flags.contains(Flags::SYN) && !self.flags.contains(Flags::ACK)
+    }
+
     /// Whether a packet with these flags may be cut.
     pub(super) fn can_be_cut(&self) -> bool {
         !self

@@ -1,7 +1,7 @@
 //! One `Send`: checked when it is taken, then made into frames one by one.
 
 use wire::SeqNum;
-use wire::ethernet;
+use wire::{FlowKey, ethernet};
 
 use crate::counters::Counters;
 use crate::device::{NicConfig, Offloads};
@@ -64,6 +64,12 @@ impl Job {
             index,
             send,
         }
+    }
+
+    /// The flow that it opens, if it is a SYN.
+    pub(super) fn opens(&self) -> Option<FlowKey> {
+        let tcp = self.tcp.as_ref().filter(|tcp| tcp.opens())?;
+        Some(tcp.flow)
     }
 
     /// Looks up all that it names.

@@ -21,3 +21,4 @@ mod tests;
 pub(crate) use context::{RecoveryId, TransmitContext};
 pub(crate) use queue::QueueState;
 pub(crate) use schedule::{Scheduler, Step};
+pub(crate) use source::{Cursor, copy};

@@ -145,7 +145,7 @@ fn descriptor(
         .map_err(|BadDescriptor { context, error }| refuse(context, SeqNum(0), error))?;
     let done = match command {
         Command::Send(send) => {
-            return self::send(offloads, function, queue, index, send, out).map(Some);
+            return self::send(offloads, function, queue, index, send, now, out).map(Some);
         }
         Command::Create(command) => create(offloads, function, &command)
             .map_err(|error| refuse(Some(command.context), command.tcpsn, error)),
@@ -181,19 +181,26 @@ fn send(
     queue: usize,
     index: u64,
     send: Send,
+    now: Instant,
     out: &mut [u8],
 ) -> Result<Progress, Refused> {
     let context = send.context;
     let large = send.mss != 0 && send.payload_len > u32::from(send.mss);
     let bytes = u64::from(send.payload_len);
-    let (mut around, _) = surroundings(function, queue);
     let mut job = Job::new(send, index);
-    job.check(&mut around, offloads).map_err(|error| Refused {
+    let tcpsn = job.tcpsn();
+    let refuse = |error| Refused {
         index,
         context,
-        tcpsn: job.tcpsn(),
+        tcpsn,
         error,
-    })?;
+    };
+    if let Some(flow) = job.opens().filter(|_| !offloads.accel.is_idle()) {
+        let (accel, device) = offloads.accel(now);
+        accel.open(&device, function, &flow).map_err(refuse)?;
+    }
+    let (mut around, _) = surroundings(function, queue);
+    job.check(&mut around, offloads).map_err(refuse)?;
     if large {
         around.counters.tx_tso_packets += 1;
         around.counters.tx_tso_bytes += bytes;

@@ -4,7 +4,7 @@ use crate::ring::{DeviceRegions, ErrorCode, Gather, Region, Slice};
 
 /// A position in a list of slices.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Cursor {
+pub(crate) struct Cursor {
     slice: usize,
     offset: u32,
 }
@@ -93,7 +93,7 @@ pub(super) fn check(gather: &Gather, regions: &DeviceRegions) -> Result<(), Erro
 ///
 /// # Errors
 /// When they are not in registered memory, or could not be read.
-pub(super) fn copy(
+pub(crate) fn copy(
     cursor: &mut Cursor,
     gather: &Gather,
     regions: &DeviceRegions,

@@ -37,6 +37,8 @@ pub struct Teardown {
     pub peer_window: u32,
     /// Shift of the windows that the peer announces.
     pub peer_shift: u8,
+    /// Shift of the windows that we announce.
+    pub our_shift: u8,
     /// Our window, as the header's field has it.
     pub window: u16,
     /// Payload bytes per packet, options taken off.
@@ -99,7 +101,10 @@ impl Teardown {
         }
         words[11] = pair(self.rto_us, self.srtt_us);
         words[12] = pair(self.rttvar_us, self.time_wait_ms);
-        words[13] = pair(self.fin_wait2_ms, u32::from(self.mss));
+        words[13] = pair(
+            self.fin_wait2_ms,
+            u32::from(self.mss) | u32::from(self.our_shift) << 16,
+        );
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         flag(v6, V6)
             | flag(self.peer_closed, PEER_CLOSED)
@@ -113,7 +118,7 @@ impl Teardown {
         let (recent, value) = unpair(words[10]);
         let (rto_us, srtt_us) = unpair(words[11]);
         let (rttvar_us, time_wait_ms) = unpair(words[12]);
-        let (fin_wait2_ms, mss) = unpair(words[13]);
+        let (fin_wait2_ms, mss_shift) = unpair(words[13]);
         let (hop, hop_limit) = hop_of(words[7]);
         let teardown = Teardown {
             ticket: unpair(words[1]).0,
@@ -127,7 +132,8 @@ impl Teardown {
             peer_window,
             peer_shift: (words[6] >> 48) as u8,
             window: (words[6] >> 32) as u16,
-            mss: u16::try_from(mss).ok()?,
+            our_shift: u8::try_from(mss_shift >> 16).ok()?,
+            mss: mss_shift as u16,
             timestamps: set(TIMESTAMPS).then_some(TimestampState { recent, value }),
             rto_us,
             srtt_us,
@@ -137,7 +143,7 @@ impl Teardown {
             fin_wait2_ms,
         };
         let right = teardown.mss != 0
-            && teardown.peer_shift <= MAX_WINDOW_SCALE
+            && teardown.peer_shift.max(teardown.our_shift) <= MAX_WINDOW_SCALE
             && teardown.hop.is_unicast()
             && head.flags & !(V6 | PEER_CLOSED | TIMESTAMPS) == 0;
         right.then_some(teardown)

@@ -104,6 +104,7 @@ fn teardown() -> impl Strategy<Value = Teardown> {
                     rcv_nxt: SeqNum(numbers[2]),
                     peer_window: numbers[3],
                     peer_shift,
+                    our_shift: 14 - peer_shift,
                     window,
                     mss,
                     timestamps,
@@ -158,6 +159,7 @@ fn a_teardown() -> Teardown {
         rcv_nxt: SeqNum(7),
         peer_window: 65_535,
         peer_shift: 0,
+        our_shift: 0,
         window: 100,
         mss: 1448,
         timestamps: None,
@@ -269,6 +271,7 @@ fn numbers_without_a_meaning_are_refused() {
     assert_eq!(teardown(|_| ()), None);
     assert_eq!(teardown(|teardown| teardown.mss = 0), bad);
     assert_eq!(teardown(|teardown| teardown.peer_shift = 15), bad);
+    assert_eq!(teardown(|teardown| teardown.our_shift = 15), bad);
     assert_eq!(teardown(|teardown| teardown.hop = MacAddr::BROADCAST), bad);
 
     // A rule's number has 16 bits, and so has the size of a packet; a flag that nobody knows is one too many.

@@ -1,0 +1,290 @@
+//! One connection in teardown: its numbers, and how it is made.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use tcp::State;
+use wire::ethernet::MacAddr;
+use wire::{FlowKey, SeqNum};
+
+use super::Nanos;
+use crate::accel::packet_memory::Chain;
+use crate::ring::accel::Teardown;
+
+/// No slot, or the end of a list.
+pub(super) const NONE: u32 = u32::MAX;
+/// No deadline.
+pub(super) const NEVER: Nanos = Nanos::MAX;
+/// A congestion window that limits nothing: a connection is handed over with no more than the initial window.
+pub(super) const OPEN: u8 = u8::MAX;
+
+/// What the device remembers of a connection. The five-tuple names it; the rest is a [`tcp::Connection`] without whatever is not
+/// needed when the application is gone and an initial window at most is left to send.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// When the one timer of its state fires: retransmission or window probe, end of FIN-WAIT-2, end of TIME-WAIT.
+    pub(super) deadline: Nanos,
+    local: [u8; 16],
+    remote: [u8; 16],
+    local_port: u16,
+    remote_port: u16,
+    pub(super) function: u16,
+    pub(super) hop: MacAddr,
+    pub(super) hop_limit: u8,
+    is_ipv6: bool,
+    /// Of the flow from the peer to us: leads to it in the index of flows.
+    pub(super) hash: u64,
+    pub(super) state: State,
+
+    /// SND.UNA, and SND.NXT, which never goes back.
+    pub(super) una: SeqNum,
+    pub(super) nxt: SeqNum,
+    /// What is sent next: behind `nxt` after a time-out.
+    pub(super) send: SeqNum,
+    /// End of the data; the FIN is here.
+    pub(super) fin: SeqNum,
+    /// End of what was sent more than once (Karn); fast recovery goes up to here (RFC 6582).
+    pub(super) recover: SeqNum,
+    pub(super) wnd: u32,
+    pub(super) max_wnd: u32,
+    wl1: SeqNum,
+    wl2: SeqNum,
+    /// Payload bytes per packet.
+    pub(super) mss: u16,
+    /// Segments that may be under way after a time-out.
+    pub(super) cwnd: u8,
+    pub(super) duplicates: u8,
+    pub(super) snd_shift: u8,
+
+    pub(super) rcv_nxt: SeqNum,
+    /// Right edge of the window that we have offered.
+    pub(super) rcv_edge: SeqNum,
+    pub(super) window: u16,
+    pub(super) has_timestamps: bool,
+    /// TS.Recent.
+    pub(super) recent: u32,
+    /// TSval less the device's milliseconds.
+    pub(super) clock: u32,
+
+    /// Retransmission timeout in microseconds, its doublings, and time-outs since the peer acknowledged something new.
+    pub(super) rto: u32,
+    pub(super) backoff: u8,
+    pub(super) tries: u8,
+    pub(super) time_wait_ms: u32,
+    pub(super) fin_wait2_ms: u32,
+    /// No challenge ACK before this, in milliseconds (RFC 5961 §7).
+    pub(super) next_challenge: u32,
+
+    pub(super) owes: Owes,
+    /// A retransmission recovers what duplicate ACKs have told of.
+    pub(super) in_fast_recovery: bool,
+    /// The peer's FIN was taken and is not acknowledged yet.
+    pub(super) fin_unacknowledged: bool,
+
+    /// Not acknowledged: the bytes from `una` on.
+    pub(super) data: Chain,
+    /// The tick for which the wheel is armed; 0 for none.
+    pub(super) armed: u64,
+    pub(super) links: Links,
+}
+
+/// What is to be sent beside data and FIN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Owes {
+    pub(super) ack: bool,
+    /// A segment that the peer must answer (RFC 9293 §3.8.6.1).
+    pub(super) probe: bool,
+    /// The oldest segment again (RFC 5681 §3.2).
+    pub(super) oldest: bool,
+    /// The peer's small window may be filled (RFC 9293 §3.8.6.2.1, the override).
+    pub(super) fill: bool,
+    /// The end: everything else is void.
+    pub(super) reset: bool,
+}
+
+/// Places in the lists of the table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Links {
+    /// It waits for its turn to send.
+    pub(super) is_ready: bool,
+    pub(super) next_ready: u32,
+    /// Neighbours among those that rest in TIME-WAIT.
+    pub(super) older: u32,
+    pub(super) younger: u32,
+}
+
+impl Links {
+    const NOWHERE: Links = Links {
+        is_ready: false,
+        next_ready: NONE,
+        older: NONE,
+        younger: NONE,
+    };
+}
+
+impl Entry {
+    /// A connection as its host leaves it, with `bytes` of data.
+    pub(super) fn new(
+        now: Nanos,
+        function: u16,
+        hash: u64,
+        teardown: &Teardown,
+        bytes: u32,
+        data: Chain,
+    ) -> Entry {
+        let Teardown {
+            flow,
+            snd_una: una,
+            snd_nxt: nxt,
+            rcv_nxt,
+            ..
+        } = *teardown;
+        let again = teardown.retransmits > 0;
+        let timestamps = teardown.timestamps;
+        let mut entry = Entry {
+            deadline: NEVER,
+            local: wide(flow.src.0),
+            remote: wide(flow.dst.0),
+            local_port: flow.src.1,
+            remote_port: flow.dst.1,
+            function,
+            hop: teardown.hop,
+            hop_limit: teardown.hop_limit,
+            is_ipv6: flow.is_ipv6(),
+            hash,
+            state: if teardown.peer_closed {
+                State::LastAck
+            } else {
+                State::FinWait1
+            },
+            una,
+            nxt,
+            send: nxt,
+            fin: una + bytes,
+            recover: if again { nxt } else { una },
+            wnd: teardown.peer_window,
+            max_wnd: teardown.peer_window.max(1),
+            wl1: rcv_nxt,
+            wl2: una,
+            mss: teardown.mss,
+            cwnd: OPEN,
+            duplicates: 0,
+            snd_shift: teardown.peer_shift,
+            rcv_nxt,
+            rcv_edge: rcv_nxt + (u32::from(teardown.window) << teardown.our_shift),
+            window: teardown.window,
+            has_timestamps: timestamps.is_some(),
+            recent: timestamps.map_or(0, |timestamps| timestamps.recent),
+            clock: timestamps.map_or(0, |timestamps| timestamps.value.wrapping_sub(millis(now))),
+            rto: teardown.rto_us,
+            backoff: teardown.retransmits,
+            tries: teardown.retransmits,
+            time_wait_ms: teardown.time_wait_ms,
+            fin_wait2_ms: teardown.fin_wait2_ms,
+            next_challenge: millis(now),
+            // What the host owes goes with the data, or by itself if none may go.
+            owes: Owes {
+                ack: true,
+                ..Owes::default()
+            },
+            in_fast_recovery: false,
+            fin_unacknowledged: false,
+            data,
+            armed: 0,
+            links: Links::NOWHERE,
+        };
+        if una != nxt {
+            entry.deadline = now + entry.rto();
+        }
+        entry
+    }
+
+    /// Sees to it that its packets are not larger than this.
+    pub(super) fn fit(&mut self, mtu: u16) {
+        let ip = if self.is_ipv6 { 40 } else { 20 };
+        let headers = ip + 20 + if self.has_timestamps { 12 } else { 0 };
+        self.mss = self.mss.min(mtu.saturating_sub(headers)).max(1);
+    }
+
+    /// From us to the peer.
+    pub(super) fn flow(&self) -> FlowKey {
+        FlowKey {
+            src: (narrow(self.local, self.is_ipv6), self.local_port),
+            dst: (narrow(self.remote, self.is_ipv6), self.remote_port),
+        }
+    }
+
+    /// Whether `flow`, from the peer to us, is this one's.
+    pub(super) fn is_of(&self, function: u16, flow: &FlowKey) -> bool {
+        self.local_port == flow.dst.1
+            && self.remote_port == flow.src.1
+            && self.function == function
+            && self.is_ipv6 == flow.is_ipv6()
+            && self.remote == wide(flow.src.0)
+            && self.local == wide(flow.dst.0)
+    }
+
+    /// The retransmission timeout with its back-off (RFC 6298 §5.5).
+    pub(super) fn rto(&self) -> Nanos {
+        const LEAST: Nanos = 1_000_000;
+        const MOST: Nanos = 120_000_000_000;
+        let base = (Nanos::from(self.rto) * 1000).clamp(LEAST, MOST);
+        (base << self.backoff.min(16)).min(MOST)
+    }
+
+    /// Takes the window of a segment unless a newer one came before (RFC 9293 §3.10.7.4).
+    pub(super) fn note_window(&mut self, seq: SeqNum, ack: SeqNum, field: u16) {
+        if self.wl1.before(seq) || (self.wl1 == seq && self.wl2.at_or_before(ack)) {
+            self.wnd = u32::from(field) << self.snd_shift;
+            self.max_wnd = self.max_wnd.max(self.wnd);
+            self.wl1 = seq;
+            self.wl2 = ack;
+        }
+    }
+
+    /// Bytes in flight, FIN included.
+    pub(super) fn is_anything_outstanding(&self) -> bool {
+        self.una != self.nxt
+    }
+
+    /// It has ended, and has nothing more to say.
+    pub(super) fn is_gone(&self) -> bool {
+        self.state == State::Closed && !self.owes.reset
+    }
+
+    /// Our FIN is acknowledged.
+    pub(super) fn is_fin_acknowledged(&self) -> bool {
+        self.una.after(self.fin)
+    }
+
+    pub(super) fn enter_time_wait(&mut self, now: Nanos) {
+        self.state = State::TimeWait;
+        self.rest(now);
+    }
+
+    /// TIME-WAIT begins, or begins anew.
+    pub(super) fn rest(&mut self, now: Nanos) {
+        self.deadline = now + Nanos::from(self.time_wait_ms) * MILLISECOND;
+    }
+}
+
+pub(super) const MILLISECOND: Nanos = 1_000_000;
+
+/// The device's milliseconds, of which TSvals and such are made: they wrap.
+pub(super) fn millis(now: Nanos) -> u32 {
+    (now / MILLISECOND) as u32
+}
+
+fn wide(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+fn narrow(octets: [u8; 16], is_ipv6: bool) -> IpAddr {
+    let address = Ipv6Addr::from(octets);
+    match address.to_ipv4_mapped() {
+        Some(address) if !is_ipv6 => IpAddr::V4(address),
+        _ => IpAddr::V6(address),
+    }
+}

@@ -1,0 +1,5 @@
+mod loss;
+mod refusals;
+mod rig;
+mod states;
+mod windows;
