@@ -2,62 +2,123 @@
 //!
 //! ```text
 //! sequence number   parity of the period (1) | class of the peer's MSS (3) | keyed hash (28)
+//!   filtered        parity of the period (1) | class of the peer's MSS (3) | keyed hash (20) | filter (8)
 //! TSval, low bits   SACK permitted (1)       | window shift, 15 for none (4)
 //! ```
-//! The hash covers the flow, the peer's ISN, the period and the class. A cookie is good in the period (64 s) in which it
-//! was made and in the next. Without timestamps the peer gets neither SACK nor window scaling.
+//! The hash (SipHash-2-4) covers the flow, the peer's ISN and the class, under a key that is the period's own. A cookie is good
+//! in the period (64 s) in which it was made and in the next. Without timestamps the peer gets neither SACK nor window
+//! scaling.
+//!
+//! # The secret
+//! Each period has a key of its own, derived from a master key by SipHash-2-4. It is derived rather than drawn because nothing
+//! here has a source of randomness, and because time may jump: no state has to be brought forward step by step. What
+//! rotation is for it does all the same: a cookie of an old period is as good as a guess, and what can be learnt of a
+//! period's key from its cookies is worth nothing after 128 s. Whoever has the master key can make all cookies.
+//!
+//! # Filtered cookies
+//! A NIC sees all segments of a port, and can't tell by a table of connections which of them bring a cookie back. So a few
+//! bits of its cookies are a keyed multiplication of the peer's ISN only, which [`might_open`](Baker::might_open) checks in a
+//! few cycles: of other segments it lets one in 256 through. These bits are not to be relied on against forgers. In their
+//! place such a cookie is good only together with a TSecr that is one of the last 128 s of this flow's keyed clock, which
+//! is worth 15 bits: a forger has to guess 2^35, whatever he learns.
 
 use std::time::{Duration, Instant};
 
+use siphasher::sip::SipHasher24;
+use wire::SeqNum;
 use wire::tcp::{Header, Options};
-use wire::{FlowKey, SeqNum};
-
-use crate::isn::hash_flow;
 
 const MSS_CLASSES: [u16; 8] = [536, 1220, 1300, 1360, 1440, 1460, 4312, 8960];
 const PERIOD: Duration = Duration::from_secs(64);
 /// How long a cookie can be good.
-pub(crate) const LIFETIME: Duration = Duration::from_secs(128);
+pub const LIFETIME: Duration = Duration::from_secs(128);
 const HASH_BITS: u32 = 28;
+const FILTER_BITS: u32 = 8;
 const OPTION_BITS: u32 = 5;
 const NO_SHIFT: u32 = 15;
 
-/// Makes and checks cookies.
-#[derive(Clone, Debug)]
-pub(crate) struct Baker {
-    key: [u8; 16],
+/// Makes and checks cookies. A flow is a keyed hash of its addresses and ports, as the peer's segments have them.
+#[derive(Clone)]
+pub struct Baker {
+    master: [u8; 16],
     origin: Instant,
+    is_filtered: bool,
+    /// The newest period that there are keys for.
+    newest: u64,
+    /// Its keys and those of the period before, each at the parity of its number.
+    periods: [Period; 2],
 }
 
 /// What a good cookie says about the SYN that it answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cookie {
-    pub(crate) mss: u16,
-    pub(crate) window_scale: Option<u8>,
-    pub(crate) sack: bool,
+pub struct Cookie {
+    /// The MSS, rounded down to one of eight.
+    pub mss: u16,
+    /// The window shift.
+    pub window_scale: Option<u8>,
+    /// Whether SACK was permitted.
+    pub sack: bool,
+}
+
+/// The keys of one period.
+#[derive(Clone, Copy)]
+struct Period {
+    hash: [u64; 2],
+    filter: [u64; 2],
 }
 
 impl Baker {
-    pub(crate) fn new(now: Instant, key: [u8; 16]) -> Self {
+    /// Cookies whose hash is as long as can be. `key` is secret.
+    pub fn new(now: Instant, key: [u8; 16]) -> Self {
+        Self::with(now, key, false)
+    }
+
+    /// Cookies that [`might_open`](Self::might_open) knows quickly. `key` is secret.
+    pub fn filtered(now: Instant, key: [u8; 16]) -> Self {
+        Self::with(now, key, true)
+    }
+
+    fn with(now: Instant, key: [u8; 16], is_filtered: bool) -> Self {
         // Not the key of the initial sequence numbers.
+        let master = key.map(|byte| byte ^ 0x5c);
         Self {
-            key: key.map(|byte| byte ^ 0x5c),
             origin: now,
+            is_filtered,
+            newest: 0,
+            periods: [Period::new(&master, 0), Period::new(&master, u64::MAX)],
+            master,
         }
     }
 
-    /// The sequence number of the SYN-ACK. `flow` goes from the peer to us.
-    pub(crate) fn sequence(&self, now: Instant, flow: &FlowKey, syn: &Header) -> SeqNum {
+    /// Brings the keys up to `now`. Call it before anything is made or checked.
+    #[inline]
+    pub fn advance(&mut self, now: Instant) {
+        let period = now.saturating_duration_since(self.origin).as_secs() / PERIOD.as_secs();
+        if period > self.newest {
+            self.enter(period);
+        }
+    }
+
+    #[cold]
+    fn enter(&mut self, period: u64) {
+        self.newest = period;
+        for number in [period - 1, period] {
+            self.periods[(number & 1) as usize] = Period::new(&self.master, number);
+        }
+    }
+
+    /// The sequence number of the SYN-ACK.
+    pub fn sequence(&self, flow: u64, syn: &Header) -> SeqNum {
         let announced = syn.options.mss.unwrap_or(MSS_CLASSES[0]);
         let class = MSS_CLASSES
             .iter()
             .rposition(|&mss| mss <= announced)
             .unwrap_or(0) as u32;
-        self.sequence_of(self.period(now), flow, syn.seq, class)
+        self.sequence_of((self.newest & 1) as u32, flow, syn.seq, class)
     }
 
     /// The TSval of the SYN-ACK: the latest not after `clock` that holds the peer's options.
-    pub(crate) fn timestamp(&self, clock: u32, syn: &Options) -> u32 {
+    pub fn timestamp(&self, clock: u32, syn: &Options) -> u32 {
         let shift = syn
             .window_scale
             .map_or(NO_SHIFT, |shift| u32::from(shift.min(14)));
@@ -71,35 +132,82 @@ impl Baker {
         }
     }
 
-    /// Checks the cookie that the first ACK of a connection brings back.
-    pub(crate) fn open(&self, now: Instant, flow: &FlowKey, ack: &Header) -> Option<Cookie> {
+    /// Whether a segment can be one that brings a filtered cookie: all that do, and one in 256 of others.
+    #[inline]
+    pub fn might_open(&self, ack: &Header) -> bool {
+        let sequence = (ack.ack - 1).0;
+        let period = &self.periods[(sequence >> 31) as usize];
+        let filter = (1 << FILTER_BITS) - 1;
+        sequence & filter == period.filter_of(ack.seq - 1)
+    }
+
+    /// Checks the cookie that the first segments of a connection bring back. `clock` is the TSval of this flow now;
+    /// filtered cookies are good with timestamps only.
+    pub fn open(&self, flow: u64, clock: u32, ack: &Header) -> Option<Cookie> {
         let sequence = ack.ack - 1;
         let class = sequence.0 >> HASH_BITS & 7;
-        let current = self.period(now);
-        let period = if current & 1 == u64::from(sequence.0 >> 31) {
-            current
-        } else {
-            current.checked_sub(1)?
-        };
-        if self.sequence_of(period, flow, ack.seq - 1, class) != sequence {
+        if self.sequence_of(sequence.0 >> 31, flow, ack.seq - 1, class) != sequence {
             return None;
         }
-        let bits = ack.options.timestamps.map(|timestamps| timestamps.echo);
-        let shift = bits.map_or(NO_SHIFT, |bits| bits & 15);
+        let echo = ack.options.timestamps.map(|timestamps| timestamps.echo);
+        if self.is_filtered {
+            let age = clock.wrapping_sub(echo?);
+            if age >= LIFETIME.as_millis() as u32 + (1 << OPTION_BITS) {
+                return None;
+            }
+        }
+        let shift = echo.map_or(NO_SHIFT, |bits| bits & 15);
         Some(Cookie {
             mss: MSS_CLASSES[class as usize],
             window_scale: (shift != NO_SHIFT).then_some(shift as u8),
-            sack: bits.is_some_and(|bits| bits & 16 != 0),
+            sack: echo.is_some_and(|bits| bits & 16 != 0),
         })
     }
 
-    fn sequence_of(&self, period: u64, flow: &FlowKey, isn: SeqNum, class: u32) -> SeqNum {
-        let more = u64::from(isn.0) << 32 | (period & 0xff_ffff) << 3 | u64::from(class);
-        let hash = hash_flow(&self.key, flow, more) as u32 & ((1 << HASH_BITS) - 1);
-        SeqNum((period as u32 & 1) << 31 | class << HASH_BITS | hash)
-    }
-
-    fn period(&self, now: Instant) -> u64 {
-        now.saturating_duration_since(self.origin).as_secs() / PERIOD.as_secs()
+    fn sequence_of(&self, parity: u32, flow: u64, isn: SeqNum, class: u32) -> SeqNum {
+        let period = &self.periods[parity as usize];
+        let mut hash = period.hash_of(flow, isn, class) & ((1 << HASH_BITS) - 1);
+        if self.is_filtered {
+            hash = hash & !((1 << FILTER_BITS) - 1) | period.filter_of(isn);
+        }
+        SeqNum(parity << 31 | class << HASH_BITS | hash)
     }
 }
+
+impl std::fmt::Debug for Baker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Baker(secret)")
+    }
+}
+
+impl Period {
+    fn new(master: &[u8; 16], number: u64) -> Self {
+        let hasher = SipHasher24::new_with_key(master);
+        let key = |purpose: u8| {
+            let mut input = [purpose; 9];
+            input[..8].copy_from_slice(&number.to_le_bytes());
+            hasher.hash(&input)
+        };
+        Self {
+            hash: [key(0), key(1)],
+            filter: [key(2), key(3) | 1],
+        }
+    }
+
+    fn hash_of(&self, flow: u64, isn: SeqNum, class: u32) -> u32 {
+        let mut input = [0; 16];
+        input[..8].copy_from_slice(&flow.to_le_bytes());
+        input[8..12].copy_from_slice(&isn.0.to_le_bytes());
+        input[12..].copy_from_slice(&class.to_le_bytes());
+        SipHasher24::new_with_keys(self.hash[0], self.hash[1]).hash(&input) as u32
+    }
+
+    #[inline]
+    fn filter_of(&self, isn: SeqNum) -> u32 {
+        let mixed = (u64::from(isn.0) ^ self.filter[0]).wrapping_mul(self.filter[1]);
+        (mixed >> (64 - FILTER_BITS)) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,7 @@ mod closing;
 mod config;
 mod congestion;
 mod control_block;
-mod cookie;
+pub mod cookie;
 mod handshake;
 mod info;
 pub mod isn;

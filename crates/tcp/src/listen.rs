@@ -6,7 +6,7 @@ use wire::FlowKey;
 use wire::tcp::{Flags, Header, Timestamps};
 
 use crate::cookie::{Baker, LIFETIME};
-use crate::isn::Generator;
+use crate::isn::{Generator, hash_flow};
 use crate::options::Negotiated;
 use crate::{Config, Connection, reset_for};
 
@@ -73,6 +73,8 @@ pub struct Listener {
     config: ListenConfig,
     isns: Generator,
     baker: Baker,
+    /// Of the flows' hashes.
+    key: [u8; 16],
     half_open: u32,
     waiting: u32,
     last_cookie: Option<Instant>,
@@ -85,6 +87,7 @@ impl Listener {
             config,
             isns: Generator::new(now, key),
             baker: Baker::new(now, key),
+            key,
             half_open: 0,
             waiting: 0,
             last_cookie: None,
@@ -139,14 +142,16 @@ impl Listener {
         if !plain || !expected {
             return AckAction::Refuse;
         }
-        let Some(cookie) = self.baker.open(now, flow, ack) else {
+        self.baker.advance(now);
+        let timestamp = self.isns.timestamp(now, &flow.reversed());
+        let hash = hash_flow(&self.key, flow, 0);
+        let Some(cookie) = self.baker.open(hash, timestamp, ack) else {
             return AckAction::Refuse;
         };
         if !has_room || self.waiting >= self.config.backlog {
             return AckAction::Drop;
         }
         self.waiting += 1;
-        let timestamp = self.isns.timestamp(now, &flow.reversed());
         AckAction::Open(Connection::from_cookie(
             now,
             &self.config.connection,
@@ -174,6 +179,7 @@ impl Listener {
 
     fn bake(&mut self, now: Instant, flow: &FlowKey, syn: &Header) -> SynAction {
         self.last_cookie = Some(now);
+        self.baker.advance(now);
         let config = &self.config.connection;
         let mut offer = Negotiated::offer(config);
         offer.settle(&syn.options);
@@ -198,7 +204,7 @@ impl Listener {
         SynAction::Reply(Header {
             src_port: syn.dst_port,
             dst_port: syn.src_port,
-            seq: self.baker.sequence(now, flow, syn),
+            seq: self.baker.sequence(hash_flow(&self.key, flow, 0), syn),
             ack: syn.seq + 1,
             flags: Flags::SYN | Flags::ACK,
             window: config
