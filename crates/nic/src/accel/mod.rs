@@ -14,13 +14,16 @@
 // What the parts that are still to be built will call.
 #![allow(dead_code)]
 
+mod budget;
 mod closing;
 mod config;
 mod egress;
 mod flows;
+mod listener;
 mod packet;
 mod packet_memory;
 mod room;
+mod setup;
 mod splice;
 mod wheel;
 
@@ -41,6 +44,7 @@ use closing::Closing;
 use egress::Egress;
 use flows::{Flows, Owned};
 use room::Rooms;
+use setup::Setup;
 use splice::Splices;
 
 /// All of it, for all functions.
@@ -48,6 +52,7 @@ use splice::Splices;
 pub(crate) struct Accel {
     flows: Flows,
     egress: Egress,
+    setup: Setup,
     closing: Closing,
     splices: Splices,
     rooms: Rooms,
@@ -117,6 +122,7 @@ impl Accel {
         Accel {
             flows: Flows::default(),
             egress: Egress::new(config.egress_bytes),
+            setup: Setup::new(config),
             closing: Closing::new(config),
             splices: Splices::new(config),
             rooms: Rooms::default(),
@@ -126,7 +132,7 @@ impl Accel {
 
     /// Whether there is nothing for [`receive`](Self::receive) to find.
     pub(crate) fn is_idle(&self) -> bool {
-        self.flows.is_empty()
+        self.flows.is_empty() && self.setup.listeners.is_empty()
     }
 
     /// Memory for a frame that a host puts back.
@@ -158,10 +164,19 @@ impl Accel {
             }
             None => Handled::Pass(None),
         };
-        if handled == Handled::Taken {
-            return handled;
+        match owner {
+            // A SYN that ends TIME-WAIT is one as any other.
+            None | Some(Owned::Closing(_)) if handled != Handled::Taken => {
+                self.setup.handle_segment(&mut around, segment)
+            }
+            _ => handled,
         }
-        Handled::Pass(None)
+    }
+
+    /// The host was not told that a connection was [set up](Handled::Pass), because it had no room: the peer sends again.
+    pub(crate) fn not_told(&mut self, function: FunctionId, established: &Established) {
+        // The rule is still there.
+        let _ = self.setup.listeners.credit(function, established.rule, 1);
     }
 
     /// Who owns a flow; it is from the peer to us.
@@ -211,6 +226,7 @@ impl Accel {
             AccelCommand::Teardown(teardown) => is_owned(&teardown.flow),
             _ => false,
         };
+        let id = function.id;
         let mut around = Around {
             now: device.now,
             nic: device.nic,
@@ -220,8 +236,10 @@ impl Accel {
             function,
         };
         match command {
-            AccelCommand::Install(_) | AccelCommand::Remove(_) | AccelCommand::Credit { .. } => {
-                Err(ErrorCode::Unsupported)
+            AccelCommand::Install(install) => self.setup.install(&mut around, install),
+            AccelCommand::Remove(rule) => self.setup.listeners.remove(id, *rule),
+            AccelCommand::Credit { rule, credits } => {
+                self.setup.listeners.credit(id, *rule, *credits)
             }
             AccelCommand::Teardown(teardown) => {
                 let done = match owned {

@@ -19,6 +19,7 @@ mod command;
 mod contents;
 mod context;
 mod delivery;
+mod established;
 mod observer;
 mod open;
 #[cfg(test)]
@@ -140,6 +141,7 @@ fn handle_tcp(
     }
     function.counters.rx_csum_ok += 1;
     let hash = offloads.hasher.hash(&parsed.flow);
+    let mut established = None;
     if !offloads.accel.is_idle() {
         let (accel, device) = offloads.accel(now);
         let segment = Segment {
@@ -149,8 +151,9 @@ fn handle_tcp(
             hash,
             segments: segments(parsed, meta),
         };
-        if accel.receive(&device, function, &segment) == Handled::Taken {
-            return;
+        match accel.receive(&device, function, &segment) {
+            Handled::Taken => return,
+            Handled::Pass(opened) => established = opened,
         }
     }
     let slot = offloads.flows.find(hash, function.id.0, &parsed.flow);
@@ -161,7 +164,14 @@ fn handle_tcp(
         hash,
         segments: segments(parsed, meta),
     };
+    let id = function.id;
     if let Some(mut host) = Host::of(function, queue) {
+        if let Some(established) = established {
+            if !host.deliver_established(&arrival, established) {
+                offloads.accel.not_told(id, &established);
+            }
+            return;
+        }
         host.deliver_tcp(now, &arrival, slot, &mut offloads.contexts);
     }
 }

@@ -191,7 +191,12 @@ impl<'a> Host<'a> {
 
     /// Whether the ring takes a packet, a request, and all that is open.
     fn has_room(&mut self) -> bool {
-        let needed = self.queue.receive.reserved() + 2;
+        self.has_room_for(2)
+    }
+
+    /// Whether the ring takes so many descriptors, and all that is open.
+    pub(super) fn has_room_for(&mut self, descriptors: u32) -> bool {
+        let needed = self.queue.receive.reserved() + descriptors;
         if self.queue.rings.recv.free(needed) < needed {
             self.counters.rx_ring_full += 1;
             return false;
@@ -456,7 +461,7 @@ impl<'a> Host<'a> {
         self.queue.counters.rx_bytes += u64::from(arrival.len());
     }
 
-    fn count_delivered(&mut self, len: u32) {
+    pub(super) fn count_delivered(&mut self, len: u32) {
         self.counters.pcie_payload_rx += u64::from(len);
         self.queue.counters.rx_packets += 1;
         self.queue.counters.rx_bytes += u64::from(len);

@@ -1,0 +1,147 @@
+//! The listening rules of all functions: which SYNs and cookies are whose.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::function::FunctionId;
+use crate::ring::ErrorCode;
+use crate::ring::accel::{InstallListener, ListenRuleId, ListenerOptions};
+
+/// All rules, sorted by function, port and address. A lookup is two binary searches at most: peers choose ports, but no
+/// entries.
+#[derive(Debug)]
+pub(super) struct Listeners {
+    rules: Vec<Rule>,
+    /// Rules that a function may have.
+    limit: u16,
+}
+
+/// One rule.
+#[derive(Debug)]
+pub(super) struct Rule {
+    function: FunctionId,
+    pub(super) id: ListenRuleId,
+    port: u16,
+    address: IpAddr,
+    pub(super) options: ListenerOptions,
+    /// Connections that may still be handed up before SYNs are dropped. Cookies that are about may take it below 0.
+    pub(super) credits: i64,
+}
+
+type Key = (FunctionId, u16, IpAddr);
+
+impl Rule {
+    fn key(&self) -> Key {
+        (self.function, self.port, self.address)
+    }
+}
+
+impl Listeners {
+    pub(super) fn new(limit: u16) -> Listeners {
+        Listeners {
+            rules: Vec::new(),
+            limit,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Adds a rule of a function.
+    ///
+    /// # Errors
+    /// When its number or its address is in use, or the number is not below the limit.
+    pub(super) fn install(
+        &mut self,
+        function: FunctionId,
+        install: &InstallListener,
+    ) -> Result<(), ErrorCode> {
+        if install.rule.0 >= self.limit {
+            return Err(ErrorCode::TableFull);
+        }
+        let key = (function, install.port, install.address);
+        let place = match self.rules.binary_search_by_key(&key, Rule::key) {
+            Err(place) if self.place_of(function, install.rule).is_none() => place,
+            _ => return Err(ErrorCode::ListenerExists),
+        };
+        let rule = Rule {
+            function,
+            id: install.rule,
+            port: install.port,
+            address: install.address,
+            options: install.options,
+            credits: install.options.backlog.into(),
+        };
+        self.rules.insert(place, rule);
+        Ok(())
+    }
+
+    /// Removes a function's rule.
+    ///
+    /// # Errors
+    /// When there is none of this number.
+    pub(super) fn remove(
+        &mut self,
+        function: FunctionId,
+        id: ListenRuleId,
+    ) -> Result<(), ErrorCode> {
+        let place = self.place_of(function, id).ok_or(ErrorCode::NoListener)?;
+        self.rules.remove(place);
+        Ok(())
+    }
+
+    /// Gives credits back. A host that gives more than it had has all of its backlog again.
+    ///
+    /// # Errors
+    /// When there is no rule of this number.
+    pub(super) fn credit(
+        &mut self,
+        function: FunctionId,
+        id: ListenRuleId,
+        credits: u32,
+    ) -> Result<(), ErrorCode> {
+        let place = self.place_of(function, id).ok_or(ErrorCode::NoListener)?;
+        let rule = &mut self.rules[place];
+        let most = i64::from(rule.options.backlog);
+        rule.credits = (rule.credits + i64::from(credits)).min(most);
+        Ok(())
+    }
+
+    /// The rule for what comes to this address and port of a function: that of the address before that of all addresses.
+    pub(super) fn find(
+        &mut self,
+        function: FunctionId,
+        (address, port): (IpAddr, u16),
+    ) -> Option<&mut Rule> {
+        let first = self
+            .rules
+            .partition_point(|rule| rule.key() < (function, port, address));
+        let exact = self.rules.get(first);
+        let at = match exact {
+            Some(rule) if rule.key() == (function, port, address) => first,
+            _ => {
+                let all = match address {
+                    IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+                    IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+                };
+                let key = (function, port, all);
+                self.rules.binary_search_by_key(&key, Rule::key).ok()?
+            }
+        };
+        self.rules.get_mut(at)
+    }
+
+    /// For commands, which are few.
+    fn place_of(&self, function: FunctionId, id: ListenRuleId) -> Option<usize> {
+        let first = self.rules.partition_point(|rule| rule.function < function);
+        let its = self.rules[first..]
+            .iter()
+            .take_while(|rule| rule.function == function);
+        its.map(|rule| rule.id)
+            .position(|rule| rule == id)
+            .map(|at| first + at)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! Setup as peers and hosts see it, over a whole NIC.
+
+mod bad_input;
+mod handshake;
+mod limits;
+mod rig;

@@ -1,0 +1,162 @@
+//! Handshakes that go well.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use wire::SeqNum;
+use wire::tcp::{Flags, Options, Timestamps};
+
+use super::rig::{Rig, Told, ack, flow, frame, mac, options, parse, syn};
+use crate::FrameMeta;
+use crate::ring::accel::{Established, ListenRuleId, ListenerOptions};
+
+#[test]
+fn a_connection_is_handed_up_with_its_first_data() {
+    for v6 in [false, true] {
+        let mut rig = Rig::listening(options());
+        let flow = flow(v6, 5000);
+        let syn = syn(&flow);
+        let answer = rig.answer(&frame(mac(0), &flow, &syn, &[]));
+        assert_eq!(rig.told(0), [], "nobody hears of a half-open connection");
+        rig.wait(Duration::from_millis(30));
+        let mut data = ack(&syn, &answer);
+        data.flags |= Flags::PSH;
+        let request = frame(mac(0), &flow, &data, b"GET / HTTP/1.1");
+        rig.receive(&request);
+        let told = rig.told(0);
+        let [Told::Established(established), Told::Packet(packet)] = &told[..] else {
+            panic!("{told:?}")
+        };
+        let expected = Established {
+            rule: ListenRuleId(u16::from(v6)),
+            mss: 1460,
+            window_scale: Some(7),
+            sack: true,
+            timestamp: established.timestamp,
+        };
+        assert_eq!((*established, packet), (expected, &request));
+        let sent = answer.options.timestamps.unwrap().val;
+        assert!((30..62).contains(&established.timestamp.wrapping_sub(sent)));
+        assert_eq!(rig.sent(), Vec::<Vec<u8>>::new(), "the host answers");
+        assert_eq!(rig.nic.counters().accel_established, 1);
+    }
+}
+
+#[test]
+fn a_pure_ack_opens_a_connection_unless_its_listener_waits_for_data() {
+    for defer in [false, true] {
+        let mut rig = Rig::listening(ListenerOptions { defer, ..options() });
+        let flow = flow(false, 5000);
+        let syn = syn(&flow);
+        let answer = rig.answer(&frame(mac(0), &flow, &syn, &[]));
+        let pure = ack(&syn, &answer);
+        rig.receive(&frame(mac(0), &flow, &pure, &[]));
+        assert_eq!(rig.told(0).len(), if defer { 0 } else { 2 });
+        assert_eq!(rig.nic.counters().accel_acks_deferred, u64::from(defer));
+        // The first data, or FIN, brings the cookie too; and again if it is sent again.
+        for _ in 0..2 {
+            rig.receive(&frame(mac(0), &flow, &pure, b"x"));
+            let told = rig.told(0);
+            assert!(matches!(told[..], [Told::Established(_), Told::Packet(_)]));
+        }
+        let mut fin = pure;
+        fin.flags |= Flags::FIN;
+        rig.receive(&frame(mac(0), &flow, &fin, &[]));
+        assert_eq!(rig.told(0).len(), 2);
+        // What comes later does not, and is passed up as ever.
+        let mut later = pure;
+        later.seq += 1;
+        rig.receive(&frame(mac(0), &flow, &later, b"y"));
+        assert!(matches!(rig.told(0)[..], [Told::Packet(_)]));
+    }
+}
+
+#[test]
+fn packets_keep_their_order_around_one_that_opens_a_connection() {
+    let mut rig = Rig::listening(options());
+    let flow = flow(false, 5000);
+    let syn = syn(&flow);
+    let answer = rig.answer(&frame(mac(0), &flow, &syn, &[]));
+    let first = ack(&syn, &answer);
+    let mut second = first;
+    second.seq += 100;
+    // All in one batch. The second segment opens nothing, and waits for more of its kind to be coalesced with.
+    for header in [&first, &second, &first] {
+        let frame = frame(mac(0), &flow, header, &[1; 100]);
+        rig.nic.handle_frame(rig.now, &frame, FrameMeta::default());
+    }
+    rig.nic.flush(rig.now);
+    let told = rig.told(0);
+    let [
+        Told::Established(_),
+        Told::Packet(a),
+        Told::Packet(b),
+        Told::Established(_),
+        Told::Packet(c),
+    ] = &told[..]
+    else {
+        panic!("{told:?}")
+    };
+    let seqs = [a, b, c].map(|frame| parse(frame).tcp.seq);
+    assert_eq!(seqs, [first.seq, second.seq, first.seq]);
+}
+
+#[test]
+fn a_wire_that_makes_checksums_gets_syn_acks_with_them() {
+    let mut rig = Rig::with(1, |config| config.wire.checksum = true);
+    rig.listen(0, 0, Ipv4Addr::UNSPECIFIED.into(), options());
+    let flow = flow(false, 5000);
+    rig.answer(&frame(mac(0), &flow, &syn(&flow), &[]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Any SYN with timestamps is answered with what both sides offer, and its ACK brings all of it back.
+    #[test]
+    fn what_both_sides_offer_is_agreed_on(
+        v6: bool,
+        (isn, val, port, window) in any::<(u32, u32, u16, u16)>(),
+        mss in proptest::option::of(1u16..),
+        scale in proptest::option::of(0u8..15),
+        sack: bool,
+        (our_mss, our_scale, our_sack) in (1u16.., proptest::option::of(0u8..15), any::<bool>()),
+        later in 0u64..64_000,
+    ) {
+        let offer = ListenerOptions {
+            mss: our_mss,
+            window_scale: our_scale,
+            sack: our_sack,
+            ..options()
+        };
+        let mut rig = Rig::listening(offer);
+        let flow = flow(v6, port.max(1));
+        let mut syn = syn(&flow);
+        syn.seq = SeqNum(isn);
+        syn.window = window;
+        syn.options = Options {
+            mss,
+            window_scale: scale,
+            sack_permitted: sack,
+            timestamps: Some(Timestamps { val, echo: 0 }),
+            ..Options::default()
+        };
+        let answer = rig.answer(&frame(mac(0), &flow, &syn, &[]));
+        prop_assert_eq!((answer.ack, answer.window), (syn.seq + 1, offer.window));
+        let both = (scale.is_some() && our_scale.is_some(), sack && our_sack);
+        prop_assert_eq!(answer.options.mss, Some(our_mss));
+        prop_assert_eq!(answer.options.window_scale, our_scale.filter(|_| both.0));
+        prop_assert_eq!(answer.options.sack_permitted, both.1);
+        prop_assert_eq!(answer.options.timestamps.unwrap().echo, val);
+        rig.wait(Duration::from_millis(later));
+        rig.receive(&frame(mac(0), &flow, &ack(&syn, &answer), b"data"));
+        let told = rig.told(0);
+        let Told::Established(established) = &told[0] else {
+            panic!("{told:?}")
+        };
+        prop_assert!(established.mss <= mss.unwrap_or(536).max(536));
+        prop_assert_eq!(established.window_scale, scale.filter(|_| both.0));
+        prop_assert_eq!(established.sack, both.1);
+    }
+}

@@ -1,0 +1,53 @@
+//! Packets that open a connection: the host is told of it directly before.
+
+use super::queue::{Arrival, Host};
+use crate::ring::accel::Established;
+use crate::ring::{Packet, RecvDescriptor, Slice};
+
+impl Host<'_> {
+    /// Delivers a segment in a buffer of its own, behind what is known of the connection. False when there is no room for
+    /// both.
+    pub(super) fn deliver_established(
+        &mut self,
+        arrival: &Arrival<'_>,
+        established: Established,
+    ) -> bool {
+        let session = self
+            .queue
+            .receive
+            .sessions
+            .find(arrival.hash, &arrival.parsed.flow);
+        if let Some(session) = session {
+            self.end_session(session);
+        }
+        if !self.has_room_for(3) {
+            return false;
+        }
+        let Some(buffer) = self.take_buffer(arrival.len()) else {
+            return false;
+        };
+        let len = arrival.len();
+        let written = self.write(buffer, 0, len, |bytes| {
+            wire::bulk::copy(&arrival.frame[..len as usize], bytes);
+        });
+        if written.is_none() {
+            return false;
+        }
+        self.count_delivered(len);
+        self.counters.accel_established += 1;
+        self.emit(RecvDescriptor::Established(established));
+        self.emit(RecvDescriptor::Packet(Packet {
+            buffer: Slice { len, ..buffer },
+            header_len: arrival.parsed.payload_offset as u16,
+            payload_len: arrival.parsed.payload_len,
+            segments: arrival.segments.min(u32::from(u16::MAX)) as u16,
+            context: None,
+            offloaded: false,
+            digest_ok: false,
+            placed: 0,
+            checksum_ok: true,
+            hash: arrival.hash as u32,
+        }));
+        true
+    }
+}
