@@ -87,6 +87,7 @@ pub fn attach(wire: &Wire) -> Result<Attached> {
             gateway_v6: wire.gateway6,
             mtu: capabilities.mtu,
             secret: secret()?,
+            accel: wire.accel,
             ..StackConfig::default()
         },
         ours,

@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use host::{Cidr, Offload};
+use host::{Accel, Cidr, Offload};
 use url::Url;
 
-use crate::{bench, demo, nvme};
+use crate::{bench, demo, lb, nvme};
 
 /// A network card made of software, and the host stack that goes with it.
 #[derive(Debug, Parser)]
@@ -25,6 +25,7 @@ Examples:
   longshore get https://10.9.0.1/file --tap ls0 --ip 10.9.0.2/24 --insecure -o file
   longshore nvme attach 10.9.0.1 --nqn nqn.2024-01.org.example:disk --nbd /tmp/disk.sock \
             --tap ls0 --ip 10.9.0.2/24
+  longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24
   longshore bench tls --loss 0.01 --json
 
 RUST_LOG=debug shows what happens inside.";
@@ -40,6 +41,9 @@ pub enum Command {
     /// Download a URL over HTTPS, with the records decrypted by the NIC
     #[command(after_help = GET_EXAMPLES)]
     Get(Get),
+    /// Balance HTTP/1.1 and TCP over several backends
+    #[command(after_help = lb::options::EXAMPLES)]
+    Lb(lb::Options),
     /// Show the counters of a running server, as `ethtool -S` does
     #[command(after_help = "Example:\n  longshore stat /run/longshore.sock")]
     Stat(Stat),
@@ -96,6 +100,9 @@ pub struct Wire {
     /// Which directions of TLS and NVMe/TCP the NIC does; the rest is done in software
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Which::Both)]
     pub offload: Which,
+    /// What the NIC does for whole connections: some of setup,teardown,splice,lazy-tcb; or all, or none
+    #[arg(long, value_name = "WHAT", default_value_t = Accel::NONE)]
+    pub accel: Accel,
     /// Write every frame of the wire to this file, in pcapng, with the TLS secrets inside
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,

@@ -7,6 +7,7 @@ mod control;
 mod demo;
 mod get;
 mod http;
+mod lb;
 mod nvme;
 mod psk_file;
 mod report;
@@ -41,6 +42,7 @@ fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Demo(options) => demo::run(options)?,
         Command::Serve(options) => serve::run(options)?,
+        Command::Lb(options) => lb::run(options)?,
         Command::Get(options) => {
             if let get::Ending::Refused(_) = get::run(options)? {
                 return Ok(ExitCode::from(3));

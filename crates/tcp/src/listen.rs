@@ -161,16 +161,6 @@ impl Listener {
         ))
     }
 
-    /// Settings of the connections.
-    pub fn connection(&self) -> &Config {
-        &self.config.connection
-    }
-
-    /// A connection that somebody else has set up waits to be accepted.
-    pub fn admitted(&mut self) {
-        self.waiting += 1;
-    }
-
     /// A connection from [`SynAction::Accept`] became established: it now waits to be accepted.
     pub fn established(&mut self) {
         self.half_open = self.half_open.saturating_sub(1);
@@ -217,7 +207,10 @@ impl Listener {
             seq: self.baker.sequence(hash_flow(&self.key, flow, 0), syn),
             ack: syn.seq + 1,
             flags: Flags::SYN | Flags::ACK,
-            window: config.syn_window(),
+            window: config
+                .rcv_buf
+                .min(config.rcv_buf_max)
+                .min(u32::from(u16::MAX)) as u16,
             options: offer.syn_options(config.mss, timestamps),
         })
     }

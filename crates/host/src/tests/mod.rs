@@ -2,7 +2,6 @@
 
 mod pair;
 
-mod accel;
 mod hostile;
 mod memory;
 mod neighbours;

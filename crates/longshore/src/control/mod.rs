@@ -1,7 +1,8 @@
 //! The control socket: a running `serve` tells its counters and its sockets.
 //!
 //! A Unix stream socket that takes one request per line and answers each with one line, both JSON:
-//! `{"command":"stat"}` and `{"command":"sockets"}`.
+//! `{"command":"stat"}`, `{"command":"sockets"}`, and of a load balancer
+//! `{"command":"drain","pool":"app","backend":"10.9.0.1:8081","drains":true}`.
 
 mod client;
 mod protocol;

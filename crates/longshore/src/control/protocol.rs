@@ -1,18 +1,28 @@
 //! What is said on the control socket.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use host::{OffloadState, SocketInfo};
 use serde::{Deserialize, Serialize};
 
 /// A question, one line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Request {
     /// Every counter.
     Stat,
     /// Every socket.
     Sockets,
+    /// A load balancer's backend is to get nothing new, or may again.
+    Drain {
+        /// Its pool.
+        pool: String,
+        /// Its address.
+        backend: SocketAddr,
+        /// Nothing new.
+        drains: bool,
+    },
 }
 
 /// An answer, one line.
@@ -23,7 +33,9 @@ pub enum Answer {
     Stat(Vec<CounterGroup>),
     /// To [`Request::Sockets`].
     Sockets(Vec<Socket>),
-    /// To a line that is no request.
+    /// To [`Request::Drain`]: it is done.
+    Done,
+    /// To a line that is no request, or one that can't be granted.
     Error(String),
 }
 

@@ -66,7 +66,9 @@ impl Status {
     pub const FIELDS_TOO_LARGE: Status = Status(431);
     pub const INTERNAL_ERROR: Status = Status(500);
     pub const NOT_IMPLEMENTED: Status = Status(501);
+    pub const BAD_GATEWAY: Status = Status(502);
     pub const UNAVAILABLE: Status = Status(503);
+    pub const GATEWAY_TIMEOUT: Status = Status(504);
     pub const VERSION_NOT_SUPPORTED: Status = Status(505);
 
     /// The reason phrase (RFC 9110 §15).
@@ -89,7 +91,9 @@ impl Status {
             431 => "Request Header Fields Too Large",
             500 => "Internal Server Error",
             501 => "Not Implemented",
+            502 => "Bad Gateway",
             503 => "Service Unavailable",
+            504 => "Gateway Timeout",
             505 => "HTTP Version Not Supported",
             _ => "Unknown",
         }

@@ -115,6 +115,7 @@ fn answer(driver: &mut Driver, request: Request) -> Answer {
             Ok(groups) => Answer::Stat(groups),
             Err(error) => Answer::Error(format!("{error:#}")),
         },
+        Request::Drain { .. } => Answer::Error("it is no load balancer".to_owned()),
         Request::Sockets => {
             let stack = driver.attached.runtime.stack();
             Answer::Sockets(stack.sockets().map(|info| Socket::from(&info)).collect())

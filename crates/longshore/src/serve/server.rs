@@ -115,6 +115,7 @@ impl Server {
                 }
                 Err(error) => Answer::Error(error.to_string()),
             },
+            Request::Drain { .. } => Answer::Error("it is no load balancer".to_owned()),
         }
     }
 

@@ -1,3 +1,0 @@
-//! Connections that the NIC sets up and finishes (seed 002).
-
-mod alone;

@@ -1,0 +1,244 @@
+//! Health checks under way.
+
+use std::io::Write;
+use std::time::Instant;
+
+use host::{SocketId, Stack};
+
+use super::config::{Backend, Probe};
+use super::health::Change;
+use super::http::{Asked, Head, MAX_FIELDS, Response, Upgrading, find_head};
+use super::keys::{Role, Roles, ServerKey, SessionKey};
+use super::leg::{Filled, Leg};
+use super::pool::{Pool, server};
+use super::proxy_protocol;
+
+/// Bytes of the head of a check's response.
+const MOST_HEAD: usize = 16 * 1024;
+
+/// What checks need.
+pub struct Ground<'a> {
+    /// The time.
+    pub now: Instant,
+    /// The host.
+    pub stack: &'a mut Stack,
+    /// Every pool.
+    pub pools: &'a mut [Pool],
+    /// Whose each socket is.
+    pub roles: &'a mut Roles,
+    /// Sessions that waited for a server and may try again.
+    pub woken: &'a mut std::collections::VecDeque<SessionKey>,
+}
+
+/// The checks of all servers.
+#[derive(Debug, Default)]
+pub struct Checker {
+    running: Vec<Check>,
+    /// When something is due.
+    due: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Check {
+    key: ServerKey,
+    leg: Leg,
+    deadline: Instant,
+    is_connected: bool,
+    scanned: usize,
+}
+
+impl Checker {
+    /// When to call [`Self::handle_timeout`] at the latest.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Begins the checks that are due, and gives up those that take too long.
+    pub fn handle_timeout(&mut self, ground: &mut Ground<'_>) {
+        let now = ground.now;
+        let mut at = 0;
+        while at < self.running.len() {
+            if self.running[at].deadline <= now {
+                let check = self.running.swap_remove(at);
+                conclude(check, false, ground);
+            } else {
+                at += 1;
+            }
+        }
+        for pool in 0..ground.pools.len() {
+            for index in 0..ground.pools[pool].servers.len() {
+                let key = ServerKey {
+                    pool,
+                    server: index,
+                };
+                let due = server(ground.pools, key).health.due();
+                if due.is_some_and(|due| due <= now) {
+                    self.begin(key, ground);
+                }
+            }
+        }
+        self.plan(ground.pools);
+    }
+
+    /// A check's socket has something to tell.
+    pub fn handle_socket(&mut self, id: SocketId, news: News, ground: &mut Ground<'_>) {
+        let Some(at) = self.running.iter().position(|check| check.leg.id == id) else {
+            return;
+        };
+        let check = &mut self.running[at];
+        let verdict = match news {
+            News::Connected => {
+                check.is_connected = true;
+                check.go_on(ground)
+            }
+            News::Ready => {
+                check.leg.is_readable = true;
+                check.go_on(ground)
+            }
+            News::Closed if check.is_connected => {
+                check.leg.is_readable = true;
+                check.go_on(ground).or(Some(false))
+            }
+            News::Closed => Some(false),
+        };
+        if let Some(is_good) = verdict {
+            let check = self.running.swap_remove(at);
+            conclude(check, is_good, ground);
+            self.plan(ground.pools);
+        }
+    }
+
+    fn begin(&mut self, key: ServerKey, ground: &mut Ground<'_>) {
+        let now = ground.now;
+        let server = server(ground.pools, key);
+        server.health.checking(now);
+        if self.running.iter().any(|check| check.key == key) {
+            return;
+        }
+        server.counters.checks += 1;
+        match server.connect(now, ground.stack, ground.roles, Role::Check(key)) {
+            Ok(id) => self.running.push(Check {
+                key,
+                deadline: now + server.health.config().time_out,
+                leg: check_leg(id, &server.config, server.health.config().probe.as_ref()),
+                is_connected: false,
+                scanned: 0,
+            }),
+            Err(error) => {
+                tracing::debug!(%error, "a check could not begin");
+                judge(key, false, ground);
+            }
+        }
+    }
+
+    fn plan(&mut self, pools: &[Pool]) {
+        let servers = pools.iter().flat_map(|pool| &pool.servers);
+        let begins = servers.filter_map(|server| server.health.due());
+        let ends = self.running.iter().map(|check| check.deadline);
+        self.due = begins.chain(ends).min();
+    }
+}
+
+/// What came of a check's socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It is connected.
+    Connected,
+    /// It can be read or written.
+    Ready,
+    /// It is over.
+    Closed,
+}
+
+fn check_leg(id: SocketId, backend: &Backend, probe: Option<&Probe>) -> Leg {
+    let mut leg = Leg::new(id);
+    if let Some(version) = backend.proxy {
+        proxy_protocol::encode(leg.outbox(), version, None);
+    }
+    if let Some(Probe::Http { path, host, .. }) = probe {
+        let address = backend.address.to_string();
+        let host = host.as_deref().unwrap_or(&address);
+        let _ = write!(
+            leg.outbox(),
+            "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: longshore-health\r\nConnection: close\r\n\r\n"
+        );
+    }
+    leg
+}
+
+impl Check {
+    /// Its verdict, if there is one by now.
+    fn go_on(&mut self, ground: &mut Ground<'_>) -> Option<bool> {
+        let health = &server(ground.pools, self.key).health;
+        match health.config().probe.as_ref() {
+            None => Some(true),
+            Some(Probe::Tcp) => {
+                let _ = self.leg.flush(ground.now, ground.stack);
+                Some(true)
+            }
+            Some(Probe::Http { status, .. }) => {
+                if self.leg.flush(ground.now, ground.stack).is_err() {
+                    return Some(false);
+                }
+                loop {
+                    let input = self.leg.inbox.bytes();
+                    match find_head(input, &mut self.scanned, MOST_HEAD) {
+                        Head::Complete { start, end } => {
+                            return Some(is_wanted(&input[start..end], status));
+                        }
+                        Head::Refused(_) => return Some(false),
+                        Head::Partial => {}
+                    }
+                    match self.leg.fill(ground.now, ground.stack) {
+                        Ok(Filled::Bytes) => {}
+                        Ok(Filled::Nothing) => return None,
+                        Ok(Filled::End) | Err(_) => return Some(false),
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn is_wanted(head: &[u8], wanted: &[u16]) -> bool {
+    let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let asked = Asked {
+        head: false,
+        upgrading: Upgrading::No,
+    };
+    Response::parse(head, &mut storage, asked)
+        .is_ok_and(|response| wanted.contains(&response.status))
+}
+
+fn conclude(check: Check, is_good: bool, ground: &mut Ground<'_>) {
+    let id = check.leg.id;
+    ground.roles.clear(id);
+    let _ = match is_good {
+        true => ground.stack.close(ground.now, id),
+        false => ground.stack.abort(ground.now, id),
+    };
+    judge(check.key, is_good, ground);
+}
+
+fn judge(key: ServerKey, is_good: bool, ground: &mut Ground<'_>) {
+    let server = server(ground.pools, key);
+    if !is_good {
+        server.counters.check_failures += 1;
+    }
+    match server.health.result(is_good) {
+        None => {}
+        Some(Change::Down) => {
+            tracing::warn!(server = %server.config.address, "is down: its health check failed");
+            server.counters.went_down += 1;
+            server.close_idle(ground.now, ground.now, ground.stack, ground.roles);
+        }
+        Some(Change::Up) => {
+            tracing::warn!(server = %server.config.address, "is up again");
+            server.counters.went_up += 1;
+            let pool = &mut ground.pools[key.pool];
+            for _ in 0..pool.waiting() {
+                pool.wake(ground.woken);
+            }
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! From the file's values to settings: defaults, bounds, and names that must belong together.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::file::{self, Check, File, Forwarded};
+use super::{
+    Backend, Balance, Config, ConfigError, Forwarding, Frontend, Health, Mode, Pool, Probe, Reuse,
+    Splice,
+};
+use crate::lb::http::is_token;
+use crate::lb::route::{HostPattern, Routes};
+
+/// Heads up to this size.
+const MAX_HEAD: u32 = 16 * 1024;
+
+/// Where in the file something stands.
+struct Place<'a> {
+    file: &'a str,
+    key: String,
+}
+
+impl Place<'_> {
+    fn at(&self, key: impl Display) -> Self {
+        Place {
+            file: self.file,
+            key: match self.key.as_str() {
+                "" => key.to_string(),
+                table => format!("{table}.{key}"),
+            },
+        }
+    }
+
+    fn nth(&self, index: usize) -> Self {
+        Place {
+            file: self.file,
+            key: format!("{}[{index}]", self.key),
+        }
+    }
+
+    fn wrong(&self, value: impl Display, remedy: impl Into<String>) -> ConfigError {
+        ConfigError::Wrong {
+            file: self.file.to_owned(),
+            key: self.key.clone(),
+            value: value.to_string(),
+            remedy: remedy.into(),
+        }
+    }
+
+    fn number(
+        &self,
+        value: Option<u32>,
+        default: u32,
+        least: u32,
+        most: u32,
+    ) -> Result<u32, ConfigError> {
+        match value {
+            None => Ok(default),
+            Some(value) if (least..=most).contains(&value) => Ok(value),
+            Some(value) => Err(self.wrong(value, format!("a number from {least} to {most}"))),
+        }
+    }
+}
+
+pub(super) fn check(file: &str, parsed: File) -> Result<Config, ConfigError> {
+    let root = Place {
+        file,
+        key: String::new(),
+    };
+    if parsed.frontends.is_empty() {
+        return Err(root
+            .at("frontends")
+            .wrong("{}", "at least one table [frontends.NAME]"));
+    }
+    let names: Vec<&str> = parsed.pools.keys().map(String::as_str).collect();
+    let frontends = parsed
+        .frontends
+        .iter()
+        .map(|(name, frontend)| {
+            let place = root.at("frontends").at(name);
+            check_frontend(&place, name, frontend, &names)
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    listens_once(&root, &parsed.frontends)?;
+    let pools = parsed
+        .pools
+        .iter()
+        .map(|(name, pool)| check_pool(&root.at("pools").at(name), name, pool))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Config {
+        frontends,
+        pools,
+        shutdown_time: span(parsed.shutdown_time, Duration::from_secs(30)),
+    })
+}
+
+fn check_frontend(
+    place: &Place<'_>,
+    name: &str,
+    from: &file::Frontend,
+    pools: &[&str],
+) -> Result<Frontend, ConfigError> {
+    let mode = from.mode.unwrap_or(Mode::Http);
+    if from.listen.is_empty() {
+        return Err(place.at("listen").wrong(
+            "[]",
+            "at least one address like \"10.9.0.2:80\" or \"[fd09::2]:80\"",
+        ));
+    }
+    let listen = from
+        .listen
+        .iter()
+        .enumerate()
+        .map(|(index, text)| address(&place.at("listen").nth(index), text))
+        .collect::<Result<Vec<_>, _>>()?;
+    let routes = check_routes(place, from, mode, pools)?;
+    let splice = from.splice.unwrap_or(Splice::Tunnels);
+    if mode == Mode::Tcp {
+        http_only(place, from)?;
+    }
+    let max_head = place
+        .at("max-head")
+        .number(from.max_head, MAX_HEAD, 1024, 256 * 1024)?;
+    Ok(Frontend {
+        name: name.to_owned(),
+        mode,
+        listen,
+        routes,
+        accept_proxy: from.accept_proxy,
+        max_connections: place.at("max-connections").number(
+            from.max_connections,
+            100_000,
+            1,
+            1_000_000,
+        )?,
+        forwarding: check_forwarding(place, from)?,
+        splice,
+        max_head: max_head as usize,
+        request_head_time: span(from.request_head_time, Duration::from_secs(10)),
+        idle_time: span(from.idle_time, Duration::from_secs(60)),
+        tunnel_time: span(from.tunnel_time, Duration::from_secs(3600)),
+    })
+}
+
+/// Keys that mean nothing for a frontend that does not look into the bytes.
+fn http_only(place: &Place<'_>, from: &file::Frontend) -> Result<(), ConfigError> {
+    let remedy =
+        "leave it out, or set mode = \"http\": a TCP frontend does not look into the bytes";
+    if from.splice == Some(Splice::AfterFirstRequest) {
+        return Err(place.at("splice").wrong("\"after-first-request\"", remedy));
+    }
+    for (key, is_there) in [
+        ("x-forwarded", from.x_forwarded.is_some()),
+        ("trust-forwarded", from.trust_forwarded),
+        ("via", from.via.is_some()),
+        ("max-head", from.max_head.is_some()),
+    ] {
+        if is_there {
+            return Err(place.at(key).wrong("…", remedy));
+        }
+    }
+    Ok(())
+}
+
+fn check_forwarding(place: &Place<'_>, from: &file::Frontend) -> Result<Forwarding, ConfigError> {
+    let has = |which| {
+        from.x_forwarded
+            .as_ref()
+            .is_none_or(|list| list.contains(&which))
+    };
+    let via = from.via.as_deref().unwrap_or("longshore");
+    if !via.is_empty() && !is_token(via.as_bytes()) {
+        let remedy = "a name without spaces, like \"lb1\"; \"\" for no Via";
+        return Err(place.at("via").wrong(quoted(via), remedy));
+    }
+    Ok(Forwarding {
+        address: has(Forwarded::For),
+        proto: has(Forwarded::Proto),
+        host: has(Forwarded::Host),
+        trusted: from.trust_forwarded,
+        via: (!via.is_empty()).then(|| via.to_owned()),
+    })
+}
+
+fn check_routes(
+    place: &Place<'_>,
+    from: &file::Frontend,
+    mode: Mode,
+    pools: &[&str],
+) -> Result<Routes, ConfigError> {
+    let find = |place: &Place<'_>, name: &str| {
+        pools.iter().position(|pool| *pool == name).ok_or_else(|| {
+            let known = if pools.is_empty() {
+                "there is none".to_owned()
+            } else {
+                format!("there are {}", pools.join(", "))
+            };
+            place.wrong(
+                quoted(name),
+                format!("a table [pools.{name}] is missing; {known}"),
+            )
+        })
+    };
+    let default = match &from.pool {
+        Some(name) => Some(find(&place.at("pool"), name)?),
+        None => None,
+    };
+    if mode == Mode::Tcp && !from.routes.is_empty() {
+        return Err(place.at("routes").wrong(
+            "[…]",
+            "leave it out and set `pool`: a TCP frontend knows no hosts and paths",
+        ));
+    }
+    if default.is_none() && from.routes.is_empty() {
+        return Err(place
+            .at("pool")
+            .wrong("(nothing)", "the name of a pool, as in pool = \"app\""));
+    }
+    let mut routes = Routes::new(default);
+    for (index, route) in from.routes.iter().enumerate() {
+        let place = place.at("routes").nth(index);
+        let host = match &route.host {
+            None => HostPattern::Any,
+            Some(text) => HostPattern::parse(text).ok_or_else(|| {
+                let remedy = "a host like \"www.example.org\" or \"*.example.org\", without a port";
+                place.at("host").wrong(quoted(text), remedy)
+            })?,
+        };
+        let path = route.path.as_deref().unwrap_or("/");
+        if !path.starts_with('/') || path.bytes().any(|b| b <= b' ' || b == b'?' || b == b'#') {
+            let remedy = "the beginning of a path, as in \"/static/\"";
+            return Err(place.at("path").wrong(quoted(path), remedy));
+        }
+        let pool = find(&place.at("pool"), &route.pool)?;
+        if !routes.add(host, path, pool) {
+            let remedy = "another route has the same host and path already; take one of them out";
+            return Err(place.at("path").wrong(quoted(path), remedy));
+        }
+    }
+    Ok(routes)
+}
+
+fn listens_once(
+    root: &Place<'_>,
+    frontends: &BTreeMap<String, file::Frontend>,
+) -> Result<(), ConfigError> {
+    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    for (name, frontend) in frontends {
+        for (index, listen) in frontend.listen.iter().enumerate() {
+            if let Some(other) = seen.insert(listen, name) {
+                let place = root.at("frontends").at(name).at("listen").nth(index);
+                let remedy = format!("frontend {other} listens there already; use another port");
+                return Err(place.wrong(quoted(listen), remedy));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_pool(place: &Place<'_>, name: &str, from: &file::Pool) -> Result<Pool, ConfigError> {
+    if from.backends.is_empty() {
+        return Err(place
+            .at("backends")
+            .wrong("[]", "at least one address like \"10.9.0.1:8081\""));
+    }
+    let mut backends: Vec<Backend> = Vec::new();
+    for (index, backend) in from.backends.iter().enumerate() {
+        let place = place.at("backends").nth(index);
+        let backend = check_backend(&place, backend)?;
+        if backends
+            .iter()
+            .any(|other| other.address == backend.address)
+        {
+            let remedy = "the pool has this address already; give one of them more weight instead";
+            return Err(place.at("address").wrong(backend.address, remedy));
+        }
+        backends.push(backend);
+    }
+    let balance = from.balance.unwrap_or(Balance::RoundRobin);
+    if let Some(header) = &from.hash_header {
+        let place = place.at("hash-header");
+        if balance != Balance::ConsistentHash {
+            let remedy = "leave it out, or set balance = \"consistent-hash\"";
+            return Err(place.wrong(quoted(header), remedy));
+        }
+        if !is_token(header.as_bytes()) {
+            return Err(place.wrong(
+                quoted(header),
+                "the name of a header field, like \"X-User\"",
+            ));
+        }
+    }
+    Ok(Pool {
+        name: name.to_owned(),
+        backends,
+        balance,
+        hash_header: from.hash_header.clone(),
+        retries: place.at("retries").number(from.retries, 2, 0, 10)?,
+        connect_time: span(from.connect_time, Duration::from_secs(2)),
+        response_time: span(from.response_time, Duration::from_secs(30)),
+        reuse: from.reuse.unwrap_or(Reuse::Safe),
+        idle_connections: place.at("idle-connections").number(
+            from.idle_connections,
+            256,
+            0,
+            65_536,
+        )? as usize,
+        idle_time: span(from.idle_time, Duration::from_secs(30)),
+        queue: place.at("queue").number(from.queue, 1024, 0, 1_000_000)? as usize,
+        queue_time: span(from.queue_time, Duration::from_secs(5)),
+        health: check_health(&place.at("health"), from.health.as_ref())?,
+    })
+}
+
+fn check_backend(place: &Place<'_>, from: &file::Backend) -> Result<Backend, ConfigError> {
+    let at = place.at("address");
+    let address = address(&at, &from.address)?;
+    if address.ip().is_unspecified() || address.ip().is_multicast() {
+        return Err(at.wrong(address, "the address of one server"));
+    }
+    Ok(Backend {
+        address,
+        weight: place.at("weight").number(from.weight, 1, 1, 1000)?,
+        proxy: from.proxy,
+        max_connections: place.at("max-connections").number(
+            from.max_connections,
+            u32::MAX,
+            1,
+            1_000_000,
+        )?,
+    })
+}
+
+fn check_health(place: &Place<'_>, from: Option<&file::Health>) -> Result<Health, ConfigError> {
+    let none = file::Health {
+        check: None,
+        path: None,
+        host: None,
+        status: None,
+        interval: None,
+        time_out: None,
+        rise: None,
+        fall: None,
+    };
+    let from = from.unwrap_or(&none);
+    let asks = from.path.is_some() || from.host.is_some() || from.status.is_some();
+    let check = from
+        .check
+        .unwrap_or(if asks { Check::Http } else { Check::Tcp });
+    if asks && check != Check::Http {
+        let remedy = "check = \"http\", or leave out path, host and status";
+        return Err(place.at("check").wrong("…", remedy));
+    }
+    let probe = match check {
+        Check::None => None,
+        Check::Tcp => Some(Probe::Tcp),
+        Check::Http => Some(http_probe(place, from)?),
+    };
+    let interval = span(from.interval, Duration::from_secs(2));
+    Ok(Health {
+        probe,
+        interval,
+        time_out: span(from.time_out, interval.min(Duration::from_secs(2))),
+        rise: place.at("rise").number(from.rise, 2, 1, 100)?,
+        fall: place.at("fall").number(from.fall, 3, 1, 100)?,
+    })
+}
+
+fn http_probe(place: &Place<'_>, from: &file::Health) -> Result<Probe, ConfigError> {
+    let path = from.path.as_deref().unwrap_or("/");
+    if !path.starts_with('/') || path.bytes().any(|b| b <= b' ' || b >= 0x7f) {
+        let remedy = "a path like \"/health\", percent-encoded where needed";
+        return Err(place.at("path").wrong(quoted(path), remedy));
+    }
+    if let Some(host) = &from.host
+        && (host.is_empty() || host.bytes().any(|b| b <= b' ' || b >= 0x7f))
+    {
+        let remedy = "a host like \"www.example.org\"";
+        return Err(place.at("host").wrong(quoted(host), remedy));
+    }
+    let status = from.status.clone().unwrap_or_else(|| vec![200]);
+    if let Some(wrong) = status.iter().find(|status| !(200..=599).contains(*status)) {
+        let remedy = "statuses from 200 to 599, as in status = [200, 204]";
+        return Err(place.at("status").wrong(wrong, remedy));
+    }
+    Ok(Probe::Http {
+        path: path.to_owned(),
+        host: from.host.clone(),
+        status,
+    })
+}
+
+fn address(place: &Place<'_>, text: &str) -> Result<SocketAddr, ConfigError> {
+    let remedy = "an address with a port, like \"10.9.0.1:8081\" or \"[fd09::1]:8081\"; names are not looked up";
+    match text.parse::<SocketAddr>() {
+        Ok(address) if address.port() != 0 => Ok(address),
+        _ => Err(place.wrong(quoted(text), remedy)),
+    }
+}
+
+fn span(from: Option<super::span::Span>, default: Duration) -> Duration {
+    from.map_or(default, |span| span.0)
+}
+
+fn quoted(text: &str) -> String {
+    format!("{text:?}")
+}

@@ -1,0 +1,206 @@
+//! The configuration: read from TOML, and checked whole before anything starts.
+
+mod check;
+mod file;
+mod span;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+pub use file::{Balance, Mode, Proxy, Reuse, Splice};
+
+use super::route::Routes;
+
+/// A load balancer's settings, all checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where clients come in.
+    pub frontends: Vec<Frontend>,
+    /// Where they go.
+    pub pools: Vec<Pool>,
+    /// How long connections may go on after SIGTERM.
+    pub shutdown_time: Duration,
+}
+
+/// Where clients come in.
+#[derive(Clone, Debug)]
+pub struct Frontend {
+    /// Its name in the file.
+    pub name: String,
+    /// What it understands of the bytes.
+    pub mode: Mode,
+    /// Where it listens.
+    pub listen: Vec<SocketAddr>,
+    /// Which pool serves what.
+    pub routes: Routes,
+    /// Clients begin with a header of the PROXY protocol, of either version.
+    pub accept_proxy: bool,
+    /// Connections at a time; more wait to be accepted.
+    pub max_connections: u32,
+    /// What is added to requests.
+    pub forwarding: Forwarding,
+    /// When connections are handed to the NIC.
+    pub splice: Splice,
+    /// Bytes of a head, of requests and of responses.
+    pub max_head: usize,
+    /// From the first byte of a request to the end of its head; and for a PROXY header.
+    pub request_head_time: Duration,
+    /// Without a request; and without a byte while a request's content or a response is under way.
+    pub idle_time: Duration,
+    /// Without a byte in a tunnel or a TCP connection.
+    pub tunnel_time: Duration,
+}
+
+/// Header fields that tell the backend about the client (RFC 9110 §7.6.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forwarding {
+    /// `X-Forwarded-For`.
+    pub address: bool,
+    /// `X-Forwarded-Proto`.
+    pub proto: bool,
+    /// `X-Forwarded-Host`.
+    pub host: bool,
+    /// The client is a proxy itself: what it says is kept and added to. Else it is removed.
+    pub trusted: bool,
+    /// Our name in `Via`.
+    pub via: Option<String>,
+}
+
+/// Backends that serve the same.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    /// Its name in the file.
+    pub name: String,
+    /// The servers.
+    pub backends: Vec<Backend>,
+    /// Who is next.
+    pub balance: Balance,
+    /// The header field that consistent hashing goes by, instead of the source address.
+    pub hash_header: Option<String>,
+    /// Attempts beyond the first.
+    pub retries: u32,
+    /// From SYN to established.
+    pub connect_time: Duration,
+    /// From the end of a request to the end of the response's head.
+    pub response_time: Duration,
+    /// Which requests go over idle connections.
+    pub reuse: Reuse,
+    /// Idle connections kept to each backend.
+    pub idle_connections: usize,
+    /// How long they are kept.
+    pub idle_time: Duration,
+    /// Requests that may wait for a backend that has as many connections as it may have.
+    pub queue: usize,
+    /// How long they wait.
+    pub queue_time: Duration,
+    /// How backends are checked.
+    pub health: Health,
+}
+
+/// A server.
+#[derive(Clone, Debug)]
+pub struct Backend {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its share, relative to others.
+    pub weight: u32,
+    /// Connections begin with a header of the PROXY protocol.
+    pub proxy: Option<Proxy>,
+    /// Connections in use at a time.
+    pub max_connections: u32,
+}
+
+/// How a pool's backends are checked.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// What is tried; `None`: nothing, they count as healthy.
+    pub probe: Option<Probe>,
+    /// From one check to the next.
+    pub interval: Duration,
+    /// For a check's answer.
+    pub time_out: Duration,
+    /// Successes in a row that make a backend healthy.
+    pub rise: u32,
+    /// Failures in a row that make it unhealthy.
+    pub fall: u32,
+}
+
+/// What a check tries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// To connect.
+    Tcp,
+    /// A GET.
+    Http {
+        /// Its path.
+        path: String,
+        /// Its host; the backend's address if there is none.
+        host: Option<String>,
+        /// Statuses that are good.
+        status: Vec<u16>,
+    },
+}
+
+/// What is wrong with a configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file can't be read.
+    #[error(
+        "the configuration {file} can't be read: {source}; give --config a file that you may read"
+    )]
+    Unreadable {
+        /// Its name.
+        file: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is not TOML, or has a key that does not exist, or a value of another type.
+    #[error("{file}: {what}")]
+    Malformed {
+        /// Its name.
+        file: String,
+        /// Line, column, the line itself, and what was expected.
+        what: String,
+    },
+    /// A value that can't be.
+    #[error("{file}: {key} = {value}: {remedy}")]
+    Wrong {
+        /// The file's name.
+        file: String,
+        /// The key with its tables, as in `pools.app.retries`.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What to write instead.
+        remedy: String,
+    },
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with what to do about it.
+    pub fn read(path: &Path) -> Result<Config, ConfigError> {
+        let name = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Config::parse(&name, &text),
+            Err(source) => Err(ConfigError::Unreadable { file: name, source }),
+        }
+    }
+
+    /// Understands the text of a file of this name.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
+        let parsed: file::File = toml::from_str(text).map_err(|error| ConfigError::Malformed {
+            file: file.to_owned(),
+            what: error.to_string().trim_end().to_owned(),
+        })?;
+        check::check(file, parsed)
+    }
+}

@@ -1,0 +1,158 @@
+use super::*;
+
+const SMALL: &str = r#"
+[frontends.web]
+listen = ["10.9.0.2:80", "[fd09::2]:80"]
+pool = "app"
+
+[[frontends.web.routes]]
+host = "*.example"
+path = "/static/"
+pool = "files"
+
+[pools.app]
+balance = "least-connections"
+backends = ["10.9.0.1:8081", { address = "10.9.0.1:8082", weight = 2, proxy = "v2" }]
+health = { path = "/health", status = [200, 204], interval = "500ms", rise = 1, fall = 2 }
+
+[pools.files]
+backends = ["10.9.0.1:8083"]
+"#;
+
+fn wrong(text: &str) -> String {
+    Config::parse("lb.toml", text).unwrap_err().to_string()
+}
+
+/// The small file with one thing replaced.
+fn with(from: &str, to: &str) -> String {
+    assert!(SMALL.contains(from), "{from}");
+    SMALL.replace(from, to)
+}
+
+#[test]
+fn a_file_is_understood_with_its_defaults() {
+    let config = Config::parse("lb.toml", SMALL).unwrap();
+    let [web] = &config.frontends[..] else {
+        panic!("one frontend")
+    };
+    assert_eq!(web.mode, Mode::Http);
+    assert_eq!(web.listen.len(), 2);
+    assert_eq!(web.splice, Splice::Tunnels);
+    assert_eq!(web.forwarding.via.as_deref(), Some("longshore"));
+    let [app, files] = &config.pools[..] else {
+        panic!("two pools")
+    };
+    assert_eq!(app.balance, Balance::LeastConnections);
+    assert_eq!((app.backends[0].weight, app.backends[1].weight), (1, 2));
+    assert_eq!(app.backends[1].proxy, Some(Proxy::V2));
+    assert_eq!(app.health.interval, Duration::from_millis(500));
+    assert_eq!(
+        app.health.probe,
+        Some(Probe::Http {
+            path: "/health".to_owned(),
+            host: None,
+            status: vec![200, 204]
+        })
+    );
+    assert_eq!(files.health.probe, Some(Probe::Tcp));
+    assert_eq!(web.routes.find(b"a.example", b"/static/x"), Some(1));
+    assert_eq!(web.routes.find(b"a.example", b"/"), Some(0));
+}
+
+#[test]
+fn errors_name_file_key_value_and_remedy() {
+    for (from, to, parts) in [
+        (
+            "\"10.9.0.2:80\"",
+            "\"10.9.0.2\"",
+            &["frontends.web.listen[0]", "\"10.9.0.2\"", "port"][..],
+        ),
+        (
+            "pool = \"app\"",
+            "pool = \"ap\"",
+            &["frontends.web.pool", "\"ap\"", "app, files"],
+        ),
+        (
+            "pool = \"files\"",
+            "pool = \"file\"",
+            &["frontends.web.routes[0].pool", "file"],
+        ),
+        (
+            "\"*.example\"",
+            "\"a.*.example\"",
+            &["frontends.web.routes[0].host", "a.*.example"],
+        ),
+        (
+            "\"/static/\"",
+            "\"static\"",
+            &["frontends.web.routes[0].path", "\"static\""],
+        ),
+        (
+            "weight = 2",
+            "weight = 0",
+            &["pools.app.backends[1].weight", "0", "1 to 1000"],
+        ),
+        (
+            "10.9.0.1:8082",
+            "10.9.0.1:8081",
+            &["pools.app.backends[1].address", "already"],
+        ),
+        (
+            "10.9.0.1:8082",
+            "localhost:8081",
+            &["pools.app.backends[1].address", "localhost"],
+        ),
+        ("rise = 1", "rise = 0", &["pools.app.health.rise", "0"]),
+        ("[200, 204]", "[99]", &["pools.app.health.status", "99"]),
+        (
+            "\"/health\"",
+            "\"health\"",
+            &["pools.app.health.path", "health"],
+        ),
+        (
+            "\"[fd09::2]:80\"",
+            "\"10.9.0.2:80\"",
+            &["frontends.web.listen[1]", "already"],
+        ),
+        (
+            "pool = \"app\"",
+            "pool = \"app\"\nmode = \"tcp\"",
+            &["frontends.web.routes", "TCP"],
+        ),
+    ] {
+        let error = wrong(&with(from, to));
+        for part in ["lb.toml"].iter().chain(parts) {
+            assert!(error.contains(part), "{part} is missing in: {error}");
+        }
+    }
+}
+
+#[test]
+fn unknown_keys_and_wrong_types_are_told_with_their_line() {
+    for (from, to, parts) in [
+        (
+            "interval",
+            "intervall",
+            &["unknown field `intervall`", "`interval`", "14"][..],
+        ),
+        ("\"500ms\"", "\"500\"", &["\"500\"", "250ms", "14"]),
+        ("\"500ms\"", "500", &["500", "250ms", "14"]),
+        (
+            "least-connections",
+            "least",
+            &["`least`", "`least-connections`", "12"],
+        ),
+        ("weight = 2", "wait = 2", &["unknown field `wait`", "13"]),
+        ("[pools.app]", "[pools.app", &["11"]),
+    ] {
+        let error = wrong(&with(from, to));
+        for part in ["lb.toml"].iter().chain(parts) {
+            assert!(error.contains(part), "{part} is missing in: {error}");
+        }
+    }
+}
+
+#[test]
+fn the_example_of_the_help_is_right() {
+    Config::parse("example", crate::lb::options::EXAMPLE_FILE).unwrap();
+}

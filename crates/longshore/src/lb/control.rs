@@ -1,0 +1,78 @@
+//! What the control socket is told of a load balancer.
+
+use std::time::Instant;
+
+use super::balancer::Balancer;
+use crate::attach::Attached;
+use crate::control::{Answer, CounterGroup, Request, Socket};
+
+/// Answers a request.
+pub fn answer(
+    now: Instant,
+    balancer: &mut Balancer,
+    attached: &mut Attached,
+    request: Request,
+) -> Answer {
+    match request {
+        Request::Sockets => {
+            let sockets = attached.runtime.stack().sockets();
+            Answer::Sockets(sockets.map(|info| Socket::from(&info)).collect())
+        }
+        Request::Stat => match attached.counters() {
+            Ok(mut groups) => {
+                groups.extend(counters(balancer));
+                Answer::Stat(groups)
+            }
+            Err(error) => Answer::Error(error.to_string()),
+        },
+        Request::Drain {
+            pool,
+            backend,
+            drains,
+        } => {
+            let stack = attached.runtime.stack();
+            if balancer.drain(now, stack, &pool, backend, drains) {
+                Answer::Done
+            } else {
+                let known = balancer.pools().iter().flat_map(|pool| {
+                    let name = &pool.config.name;
+                    let servers = pool.servers.iter();
+                    servers.map(move |server| format!("{name} {}", server.config.address))
+                });
+                let known = known.collect::<Vec<_>>().join(", ");
+                Answer::Error(format!(
+                    "no backend {backend} in pool {pool}; there are: {known}"
+                ))
+            }
+        }
+    }
+}
+
+/// The counters of every frontend, pool and backend.
+pub fn counters(balancer: &Balancer) -> impl Iterator<Item = CounterGroup> + '_ {
+    let frontends = balancer.frontends().map(|(config, counters)| {
+        CounterGroup::new(&format!("frontend {}", config.name), counters.iter())
+    });
+    let pools = balancer.pools().iter().flat_map(|pool| {
+        let name = &pool.config.name;
+        let waiting = [("waiting", pool.waiting() as u64)];
+        let whole = CounterGroup::new(
+            &format!("pool {name}"),
+            waiting.into_iter().chain(pool.counters.iter()),
+        );
+        let servers = pool.servers.iter().map(move |server| {
+            let state = [
+                ("up", u64::from(server.health.is_up())),
+                ("draining", u64::from(server.is_draining)),
+                ("active", u64::from(server.active)),
+                ("idle", server.idle() as u64),
+            ];
+            CounterGroup::new(
+                &format!("backend {name}/{}", server.config.address),
+                state.into_iter().chain(server.counters.iter()),
+            )
+        });
+        std::iter::once(whole).chain(servers)
+    });
+    frontends.chain(pools)
+}

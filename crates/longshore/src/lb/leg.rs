@@ -1,0 +1,140 @@
+//! One connection of a session: what came and was not used yet, what is to be sent and found no room.
+
+use std::time::Instant;
+
+use host::{SocketError, SocketId, Stack};
+
+use super::inbox::Inbox;
+
+/// One connection.
+#[derive(Debug)]
+pub struct Leg {
+    /// Its socket.
+    pub id: SocketId,
+    /// What came.
+    pub inbox: Inbox,
+    /// A read may give something: edge-triggered, until one would block.
+    pub is_readable: bool,
+    /// The peer sends no more.
+    pub at_end: bool,
+    /// We send no more.
+    pub is_shut: bool,
+    outbox: Vec<u8>,
+    sent: usize,
+}
+
+/// What a read gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// Bytes.
+    Bytes,
+    /// The end.
+    End,
+    /// Nothing before the next event.
+    Nothing,
+}
+
+impl Leg {
+    /// A connection of which nothing was read yet.
+    pub fn new(id: SocketId) -> Self {
+        Leg {
+            id,
+            inbox: Inbox::default(),
+            is_readable: true,
+            at_end: false,
+            is_shut: false,
+            outbox: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// Reads once.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn fill(&mut self, now: Instant, stack: &mut Stack) -> Result<Filled, SocketError> {
+        if self.at_end {
+            return Ok(Filled::End);
+        }
+        if !self.is_readable {
+            return Ok(Filled::Nothing);
+        }
+        match stack.read_chunk(now, self.id) {
+            Ok(Some(chunk)) => {
+                self.inbox.put(chunk);
+                Ok(Filled::Bytes)
+            }
+            Ok(None) => {
+                self.at_end = true;
+                Ok(Filled::End)
+            }
+            Err(SocketError::WouldBlock) => {
+                self.is_readable = false;
+                Ok(Filled::Nothing)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Memory for what is to be sent before all else.
+    pub fn outbox(&mut self) -> &mut Vec<u8> {
+        &mut self.outbox
+    }
+
+    /// Whether all that was put in the outbox is sent.
+    pub fn is_flushed(&self) -> bool {
+        self.sent == self.outbox.len()
+    }
+
+    /// Sends what is in the outbox; whether that is all of it.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn flush(&mut self, now: Instant, stack: &mut Stack) -> Result<bool, SocketError> {
+        if self.outbox.is_empty() {
+            return Ok(true);
+        }
+        self.sent += send(now, stack, self.id, &self.outbox[self.sent..])?;
+        let done = self.is_flushed();
+        if done {
+            self.outbox.clear();
+            self.sent = 0;
+        }
+        Ok(done)
+    }
+
+    /// Sends bytes, as many as there is room for.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        bytes: &[u8],
+    ) -> Result<usize, SocketError> {
+        send(now, stack, self.id, bytes)
+    }
+
+    /// Ends our direction.
+    pub fn shutdown(&mut self, now: Instant, stack: &mut Stack) {
+        if !self.is_shut {
+            self.is_shut = true;
+            // A connection that is gone needs no end.
+            let _ = stack.shutdown(now, self.id);
+        }
+    }
+}
+
+/// Writes until there is no room left, so that the stack tells when there is again.
+fn send(now: Instant, stack: &mut Stack, id: SocketId, bytes: &[u8]) -> Result<usize, SocketError> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match stack.write(now, id, &bytes[sent..]) {
+            Ok(len) => sent += len,
+            Err(SocketError::WouldBlock) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sent)
+}

@@ -1,0 +1,163 @@
+//! `longshore lb`: a load balancer of layer 7 on our stack.
+
+mod balance;
+mod balancer;
+mod checker;
+mod control;
+mod counters;
+mod deadlines;
+mod health;
+mod http;
+mod inbox;
+mod keys;
+mod leg;
+mod pool;
+mod proxy_protocol;
+mod relay;
+mod route;
+mod session;
+
+pub mod config;
+pub mod options;
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+pub use balancer::Balancer;
+pub use options::Options;
+
+use crate::attach::{Attached, attach};
+use crate::cli::Wire;
+use crate::control::{Answer, Request, Server as ControlServer, ask};
+use crate::signals::Signals;
+use config::Config;
+use options::{Command, Run, Target};
+
+/// How often signals and the control socket are looked at when it never sleeps.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Runs a load balancer, or asks one that runs for something.
+///
+/// # Errors
+/// When the configuration is wrong, something is missing to begin with, or the interface goes away.
+pub fn run(options: &Options) -> Result<()> {
+    match options {
+        Options::Run(run) => balance(run),
+        Options::Check(file) => {
+            Config::read(file)?;
+            println!("{}: right", file.display());
+            Ok(())
+        }
+        Options::Ask(Command::Drain(target)) => drain(target, true),
+        Options::Ask(Command::Resume(target)) => drain(target, false),
+    }
+}
+
+fn drain(target: &Target, drains: bool) -> Result<()> {
+    let request = Request::Drain {
+        pool: target.pool.clone(),
+        backend: target.backend,
+        drains,
+    };
+    match ask(&target.socket, request)? {
+        Answer::Done => Ok(()),
+        _ => bail!("the server answered another question"),
+    }
+}
+
+fn balance(run: &Run) -> Result<()> {
+    let config = Config::read(&run.config)?;
+    listens_on_ours(&config, &run.config, &run.wire)?;
+    let signals = Signals::block()?;
+    let mut control = run
+        .control
+        .as_deref()
+        .map(ControlServer::bind)
+        .transpose()?;
+    let mut attached = attach(&run.wire)?;
+    announce(&config, &attached);
+    let can_splice = run.wire.accel.splice;
+    let mut balancer =
+        Balancer::start(Instant::now(), config, attached.runtime.stack(), can_splice)?;
+    serve(&mut balancer, &mut attached, control.as_mut(), &signals)?;
+    drop(control);
+    attached.runtime.shutdown(Instant::now())?;
+    Ok(())
+}
+
+fn serve(
+    balancer: &mut Balancer,
+    attached: &mut Attached,
+    mut control: Option<&mut ControlServer>,
+    signals: &Signals,
+) -> Result<()> {
+    let mut looked = Instant::now();
+    let mut slept = false;
+    let mut was_told = false;
+    loop {
+        let now = Instant::now();
+        let mut progress = attached.runtime.poll(now)?;
+        progress |= balancer.poll(now, attached.runtime.stack());
+        if balancer.is_done() {
+            return Ok(());
+        }
+        if slept || now.duration_since(looked) >= LOOK {
+            looked = now;
+            if signals.received() {
+                if std::mem::replace(&mut was_told, true) {
+                    return Ok(());
+                }
+                balancer.stop(now, attached.runtime.stack());
+                progress = true;
+            }
+            if let Some(control) = control.as_deref_mut() {
+                control.poll(|request| control::answer(now, balancer, attached, request));
+            }
+        }
+        slept = false;
+        if !progress {
+            let mut fds: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
+            fds.extend(control.iter().flat_map(|control| control.fds()));
+            slept = attached.runtime.wait(now, balancer.poll_timeout(), &fds)?;
+        }
+    }
+}
+
+/// Finds an address that is not ours before anything starts.
+fn listens_on_ours(config: &Config, file: &Path, wire: &Wire) -> Result<()> {
+    for frontend in &config.frontends {
+        for listen in &frontend.listen {
+            let is_ours = |ip| wire.addresses.iter().any(|cidr| cidr.address == ip);
+            if !listen.ip().is_unspecified() && !is_ours(listen.ip()) {
+                bail!(
+                    "{}: frontends.{}.listen = \"{listen}\": {} is not an address of this host; give it with --ip {}/24",
+                    file.display(),
+                    frontend.name,
+                    listen.ip(),
+                    listen.ip(),
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Says where it listens, and what is missing on the Linux side to reach it.
+fn announce(config: &Config, attached: &Attached) {
+    for frontend in &config.frontends {
+        let listens = frontend.listen.iter().map(SocketAddr::to_string);
+        let listens = listens.collect::<Vec<_>>().join(" and ");
+        println!("frontend {} listens on {listens}", frontend.name);
+    }
+    for cidr in &attached.addresses {
+        let peer = crate::serve::neighbour_of(cidr);
+        println!(
+            "to reach it from this machine: ip addr add {peer} dev {}",
+            attached.tap
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! The command line of `lb`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
+
+use crate::cli::Wire;
+
+/// `longshore lb`.
+#[derive(Clone, Debug)]
+pub enum Options {
+    /// To run.
+    Run(Box<Run>),
+    /// To check this configuration and do nothing else.
+    Check(PathBuf),
+    /// To ask one that runs.
+    Ask(Command),
+}
+
+/// Runs a load balancer.
+#[derive(Clone, Debug, Args)]
+pub struct Run {
+    /// What to balance: frontends, routes, pools; see below
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Check the configuration and do nothing else
+    #[arg(long)]
+    pub check: bool,
+    /// How to reach the wire.
+    #[command(flatten)]
+    pub wire: Wire,
+    /// Answer `longshore stat`, `longshore ss` and `longshore lb drain` at this path
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+}
+
+impl Args for Options {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let command = Command::augment_subcommands(Run::augment_args(command))
+            .subcommand_required(false)
+            .arg_required_else_help(false)
+            .subcommand_negates_reqs(true)
+            .args_conflicts_with_subcommands(true);
+        // A configuration is checked without a wire.
+        ["tap", "addresses"]
+            .into_iter()
+            .fold(command, |command, name| {
+                command.mut_arg(name, |arg| {
+                    arg.required(false).required_unless_present("check")
+                })
+            })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Options {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        if matches.subcommand_name().is_some() {
+            return Command::from_arg_matches(matches).map(Options::Ask);
+        }
+        match matches.get_one::<PathBuf>("config") {
+            Some(config) if matches.get_flag("check") => Ok(Options::Check(config.clone())),
+            _ => Run::from_arg_matches(matches).map(|run| Options::Run(Box::new(run))),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// What can be asked of a load balancer that runs.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Give a backend nothing new; what it is serving goes on
+    Drain(Target),
+    /// Take a backend that was drained back
+    Resume(Target),
+}
+
+/// A backend of a load balancer that runs.
+#[derive(Clone, Debug, Args)]
+pub struct Target {
+    /// Where the load balancer was told to listen with --control
+    pub socket: PathBuf,
+    /// The pool's name
+    pub pool: String,
+    /// The backend's address
+    pub backend: SocketAddr,
+}
+
+/// The configuration of `--help`.
+#[cfg(test)]
+pub const EXAMPLE_FILE: &str = r#"[frontends.web]
+listen = ["10.9.0.2:80"]
+pool = "app"
+
+[pools.app]
+balance = "least-connections"
+backends = ["10.9.0.1:8081", { address = "10.9.0.1:8082", weight = 2 }]
+health = { path = "/", interval = "1s" }
+"#;
+
+/// What `--help` ends with.
+pub const EXAMPLES: &str = r#"Example:
+  cat >lb.toml <<'END'
+  [frontends.web]
+  listen = ["10.9.0.2:80"]
+  pool = "app"
+
+  [pools.app]
+  balance = "least-connections"
+  backends = ["10.9.0.1:8081", { address = "10.9.0.1:8082", weight = 2 }]
+  health = { path = "/", interval = "1s" }
+  END
+  longshore lb --config lb.toml --check
+  sudo longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24 --control /tmp/lb.sock &
+  sudo ip addr add 10.9.0.1/24 dev ls0
+  curl http://10.9.0.2/
+  longshore stat /tmp/lb.sock
+  longshore lb drain /tmp/lb.sock app 10.9.0.1:8081
+
+SIGTERM lets what is under way come to its end; a second one does not.
+docs/load-balancer.md lists every key of the configuration."#;

@@ -1,0 +1,234 @@
+//! A pool: its servers, who of them is next, their idle connections, and who waits for them.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use host::{SocketError, SocketId, Stack};
+
+use super::balance::{Candidate, Chooser, hash_of};
+use super::config;
+use super::counters::{PoolCounters, ServerCounters};
+use super::health::Health;
+use super::keys::{Role, Roles, ServerKey, SessionKey};
+
+/// Backends that serve the same.
+#[derive(Debug)]
+pub struct Pool {
+    /// Its settings.
+    pub config: config::Pool,
+    /// Its backends, in the order of the settings.
+    pub servers: Vec<Server>,
+    /// What it has counted.
+    pub counters: PoolCounters,
+    chooser: Chooser,
+    queue: VecDeque<SessionKey>,
+}
+
+/// One backend.
+#[derive(Debug)]
+pub struct Server {
+    /// Its settings.
+    pub config: config::Backend,
+    /// Whether it is well.
+    pub health: Health,
+    /// It gets nothing new.
+    pub is_draining: bool,
+    /// Sessions that use it.
+    pub active: u32,
+    /// What it has counted.
+    pub counters: ServerCounters,
+    /// The one used last at the end.
+    idle: VecDeque<(SocketId, Instant)>,
+    identity: u64,
+}
+
+/// Who is to serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// This one.
+    Server(usize),
+    /// All that could have as much to do as they may.
+    Busy,
+    /// Nobody could.
+    Nobody,
+}
+
+impl Pool {
+    /// A pool at rest.
+    pub fn new(now: Instant, config: config::Pool) -> Self {
+        let servers = config.backends.iter().enumerate();
+        Pool {
+            servers: servers
+                .map(|(index, backend)| Server {
+                    config: backend.clone(),
+                    health: Health::new(now, config.health.clone(), index as u32),
+                    is_draining: false,
+                    active: 0,
+                    counters: ServerCounters::default(),
+                    idle: VecDeque::new(),
+                    identity: hash_of(backend.address.to_string().as_bytes()),
+                })
+                .collect(),
+            counters: PoolCounters::default(),
+            chooser: Chooser::new(config.balance, config.backends.len()),
+            queue: VecDeque::new(),
+            config,
+        }
+    }
+
+    /// Chooses a server, one that was not tried before if there is one. The choice counts as active from here on.
+    pub fn choose(&mut self, key: u64, tried: &[usize]) -> Choice {
+        let mut usable = self
+            .servers
+            .iter()
+            .filter(|server| server.is_usable())
+            .peekable();
+        if usable.peek().is_none() {
+            return Choice::Nobody;
+        }
+        if usable.all(|server| server.active >= server.config.max_connections) {
+            return Choice::Busy;
+        }
+        let candidates = self
+            .servers
+            .iter()
+            .enumerate()
+            .filter(|(_, server)| {
+                server.is_usable() && server.active < server.config.max_connections
+            })
+            .map(|(index, server)| Candidate {
+                index,
+                weight: server.config.weight,
+                active: server.active,
+                identity: server.identity,
+            });
+        let fresh = candidates
+            .clone()
+            .filter(|candidate| !tried.contains(&candidate.index));
+        let chosen = self
+            .chooser
+            .choose(fresh, key)
+            .or_else(|| self.chooser.choose(candidates, key));
+        match chosen {
+            Some(index) => {
+                self.servers[index].active += 1;
+                Choice::Server(index)
+            }
+            None => Choice::Nobody,
+        }
+    }
+
+    /// A session uses the server no more. Who waits may be told.
+    pub fn release(&mut self, server: usize, woken: &mut VecDeque<SessionKey>) {
+        self.servers[server].active -= 1;
+        self.wake(woken);
+    }
+
+    /// Lets the first one who waits try again.
+    pub fn wake(&mut self, woken: &mut VecDeque<SessionKey>) {
+        if let Some(key) = self.queue.pop_front() {
+            woken.push_back(key);
+        }
+    }
+
+    /// Lets a session wait; false if too many do. One that was woken in vain waits in front.
+    pub fn wait(&mut self, key: SessionKey, again: bool) -> bool {
+        if self.queue.len() >= self.config.queue && !again {
+            self.counters.queue_overflows += 1;
+            return false;
+        }
+        if again {
+            self.queue.push_front(key);
+        } else {
+            self.counters.queued += 1;
+            self.queue.push_back(key);
+        }
+        true
+    }
+
+    /// A session waits no more.
+    pub fn forget(&mut self, key: SessionKey) {
+        self.queue.retain(|waiting| *waiting != key);
+    }
+
+    /// Sessions that wait.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Keeps a connection that nothing is under way on; false if it may not be kept.
+    pub fn keep(&mut self, now: Instant, server: usize, id: SocketId) -> bool {
+        let most = self.config.idle_connections;
+        let server = &mut self.servers[server];
+        let has_room = server.idle.len() < most && server.is_usable();
+        if has_room {
+            server.idle.push_back((id, now));
+        }
+        has_room
+    }
+
+    /// The server of this address.
+    pub fn find(&self, address: std::net::SocketAddr) -> Option<usize> {
+        self.servers
+            .iter()
+            .position(|server| server.config.address == address)
+    }
+}
+
+impl Server {
+    /// It may get something new.
+    pub fn is_usable(&self) -> bool {
+        self.health.is_up() && !self.is_draining
+    }
+
+    /// An idle connection to use again: the one used last, which the server will keep the longest.
+    pub fn take_idle(&mut self) -> Option<SocketId> {
+        self.idle.pop_back().map(|(id, _)| id)
+    }
+
+    /// Idle connections.
+    pub fn idle(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// An idle connection ended, or has something to say that nobody asked for.
+    pub fn drop_idle(&mut self, now: Instant, id: SocketId, stack: &mut Stack, roles: &mut Roles) {
+        self.idle.retain(|(idle, _)| *idle != id);
+        roles.clear(id);
+        let _ = stack.close(now, id);
+    }
+
+    /// Closes the idle connections that were not used since.
+    pub fn close_idle(
+        &mut self,
+        now: Instant,
+        unused_since: Instant,
+        stack: &mut Stack,
+        roles: &mut Roles,
+    ) {
+        while let Some((id, since)) = self.idle.front().copied()
+            && since <= unused_since
+        {
+            self.drop_idle(now, id, stack, roles);
+        }
+    }
+
+    /// Begins a connection to it.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        roles: &mut Roles,
+        role: Role,
+    ) -> Result<SocketId, SocketError> {
+        let id = stack.connect(now, self.config.address)?;
+        let _ = stack.set_nodelay(id, true);
+        roles.set(id, role);
+        Ok(id)
+    }
+}
+
+/// The server of a key.
+pub fn server(pools: &mut [Pool], key: ServerKey) -> &mut Server {
+    &mut pools[key.pool].servers[key.server]
+}

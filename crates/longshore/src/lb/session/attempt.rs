@@ -1,0 +1,277 @@
+//! Attempts: a server is chosen and connected to; when it fails, another one.
+
+use crate::http::Status;
+use crate::lb::config::{Mode, Reuse};
+use crate::lb::counters::ServerCounters;
+use crate::lb::health::Change;
+use crate::lb::keys::{Role, ServerKey};
+use crate::lb::leg::{Filled, Leg};
+use crate::lb::pool::{Choice, server};
+use crate::lb::proxy_protocol;
+
+use super::{Session, Shared, Stage, Step, Upstream};
+
+/// How a server failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It could not be connected to.
+    Connect,
+    /// Not in time.
+    ConnectTimeout,
+    /// The connection ended before the response began.
+    Response,
+    /// The response did not begin in time.
+    ResponseTimeout,
+    /// The response makes no sense.
+    Malformed,
+}
+
+impl Session {
+    /// Finds a server for the request: the one that this session has, an idle connection, or a new one.
+    pub(super) fn choose(&mut self, sh: &mut Shared<'_>) -> Step {
+        let pool = self.exchange.pool;
+        if let Some(kept) = &mut self.server {
+            let is_usable = sh.pools[kept.key.pool].servers[kept.key.server].is_usable();
+            if kept.key.pool == pool && is_usable && !self.exchange.wants_fresh {
+                kept.is_reused = true;
+                self.count_server(sh, |counters| {
+                    counters.requests += 1;
+                    counters.connections_reused += 1;
+                });
+                self.begin_exchange(sh);
+                return Step::Again;
+            }
+            self.drop_server(true, sh);
+        }
+        match sh.pools[pool].choose(self.exchange.hash, &self.exchange.tried) {
+            Choice::Nobody => {
+                sh.pools[pool].counters.no_server += 1;
+                self.give_up(Status::UNAVAILABLE, sh)
+            }
+            Choice::Busy => self.wait(false, sh),
+            Choice::Server(index) => self.attempt(
+                ServerKey {
+                    pool,
+                    server: index,
+                },
+                sh,
+            ),
+        }
+    }
+
+    /// A server may have room now.
+    pub fn handle_room(&mut self, sh: &mut Shared<'_>) -> super::Fate {
+        if self.stage != Stage::Waiting {
+            // It has left the queue meanwhile: whoever is next has the room.
+            sh.pools[self.exchange.pool].wake(sh.woken);
+            return super::Fate::Waits;
+        }
+        let pool = self.exchange.pool;
+        let step = match sh.pools[pool].choose(self.exchange.hash, &self.exchange.tried) {
+            Choice::Server(index) => {
+                let key = ServerKey {
+                    pool,
+                    server: index,
+                };
+                self.attempt(key, sh)
+            }
+            Choice::Busy => self.wait(true, sh),
+            Choice::Nobody => {
+                sh.pools[pool].counters.no_server += 1;
+                self.give_up(Status::UNAVAILABLE, sh)
+            }
+        };
+        self.go_on(step, sh)
+    }
+
+    fn wait(&mut self, again: bool, sh: &mut Shared<'_>) -> Step {
+        let pool = &mut sh.pools[self.exchange.pool];
+        if !pool.wait(self.key, again) {
+            return self.give_up(Status::UNAVAILABLE, sh);
+        }
+        if !again {
+            self.deadline = sh.now + pool.config.queue_time;
+        }
+        self.stage = Stage::Waiting;
+        Step::Wait
+    }
+
+    /// The server counts this session as active already.
+    fn attempt(&mut self, key: ServerKey, sh: &mut Shared<'_>) -> Step {
+        let pool = &mut sh.pools[key.pool];
+        let may_reuse = sh.frontend.mode == Mode::Http
+            && !self.exchange.wants_fresh
+            && match pool.config.reuse {
+                Reuse::Never => false,
+                Reuse::Safe => self.exchange.is_idempotent,
+                Reuse::Always => true,
+            };
+        let connect_time = pool.config.connect_time;
+        let server = &mut pool.servers[key.server];
+        let is_exclusive = server.config.proxy.is_some();
+        server.counters.requests += 1;
+        let idle = (may_reuse && !is_exclusive).then(|| server.take_idle());
+        if let Some(id) = idle.flatten() {
+            server.counters.connections_reused += 1;
+            sh.roles.set(id, Role::Server(self.key));
+            let mut leg = Leg::new(id);
+            // It was read until nothing was left: the stack tells when there is more.
+            leg.is_readable = false;
+            self.server = Some(Upstream {
+                leg,
+                key,
+                is_reused: true,
+                is_exclusive,
+            });
+            self.begin_exchange(sh);
+            return Step::Again;
+        }
+        let role = Role::Server(self.key);
+        match server.connect(sh.now, sh.stack, sh.roles, role) {
+            Ok(id) => {
+                server.counters.connections += 1;
+                let mut leg = Leg::new(id);
+                if let Some(version) = server.config.proxy {
+                    proxy_protocol::encode(leg.outbox(), version, Some(self.endpoints));
+                }
+                self.server = Some(Upstream {
+                    leg,
+                    key,
+                    is_reused: false,
+                    is_exclusive,
+                });
+                self.stage = Stage::Connecting;
+                self.deadline = sh.now + connect_time;
+                Step::Wait
+            }
+            Err(error) => {
+                tracing::warn!(server = %server.config.address, %error, "no connection");
+                server.counters.connect_failures += 1;
+                sh.pools[key.pool].release(key.server, sh.woken);
+                self.again_or(Status::UNAVAILABLE, key, sh)
+            }
+        }
+    }
+
+    /// The connection stands.
+    pub(super) fn connected(&mut self, sh: &mut Shared<'_>) {
+        match sh.frontend.mode {
+            Mode::Http => self.begin_exchange(sh),
+            Mode::Tcp => self.begin_tunnel(sh),
+        }
+    }
+
+    fn begin_exchange(&mut self, sh: &mut Shared<'_>) {
+        self.stage = Stage::Exchange;
+        self.deadline = sh.now + sh.frontend.idle_time;
+    }
+
+    /// The server failed before its response began: another one is tried if nothing of the request is lost, and it may be
+    /// sent again (RFC 9110 §9.2.2).
+    pub(super) fn server_failed(&mut self, failure: Failure, sh: &mut Shared<'_>) -> Step {
+        let Some(key) = self.server.as_ref().map(|server| server.key) else {
+            return Step::Abort;
+        };
+        self.count_server(sh, |counters| match failure {
+            Failure::Connect => counters.connect_failures += 1,
+            Failure::ConnectTimeout => counters.connect_timeouts += 1,
+            Failure::Response | Failure::Malformed => counters.response_failures += 1,
+            Failure::ResponseTimeout => counters.response_timeouts += 1,
+        });
+        if matches!(failure, Failure::Connect | Failure::ConnectTimeout) {
+            let server = server(sh.pools, key);
+            if server.health.result(false) == Some(Change::Down) {
+                tracing::warn!(server = %server.config.address, "is down: it can't be connected to");
+                server.counters.went_down += 1;
+                server.close_idle(sh.now, sh.now, sh.stack, sh.roles);
+            }
+        }
+        self.drop_server(false, sh);
+        let exchange = &self.exchange;
+        let may_try_again = match failure {
+            Failure::Connect | Failure::ConnectTimeout => true,
+            Failure::Response => exchange.is_idempotent && exchange.is_replayable,
+            Failure::ResponseTimeout | Failure::Malformed => false,
+        };
+        let status = match failure {
+            Failure::ConnectTimeout | Failure::ResponseTimeout => Status::GATEWAY_TIMEOUT,
+            Failure::Connect | Failure::Response | Failure::Malformed => Status::BAD_GATEWAY,
+        };
+        match may_try_again {
+            true => self.again_or(status, key, sh),
+            false => self.give_up_late(status, sh),
+        }
+    }
+
+    /// Tries another server, unless it was tried often enough.
+    fn again_or(&mut self, status: Status, failed: ServerKey, sh: &mut Shared<'_>) -> Step {
+        let exchange = &mut self.exchange;
+        let pool = &mut sh.pools[failed.pool];
+        exchange.tried.push(failed.server);
+        if exchange.tried.len() > pool.config.retries as usize {
+            return self.give_up_late(status, sh);
+        }
+        pool.counters.retries += 1;
+        exchange.wants_fresh = true;
+        exchange.replay_sent = 0;
+        exchange.is_sent = false;
+        exchange.is_cut = false;
+        exchange.response_scanned = 0;
+        self.stage = Stage::Choosing;
+        Step::Again
+    }
+
+    fn give_up_late(&mut self, status: Status, sh: &mut Shared<'_>) -> Step {
+        if self.exchange.has_response {
+            return Step::Abort;
+        }
+        self.give_up(status, sh)
+    }
+
+    /// Lets go of the connection to the server: in order, or by a reset that spares the server the rest.
+    pub(super) fn drop_server(&mut self, in_order: bool, sh: &mut Shared<'_>) {
+        let Some(upstream) = self.server.take() else {
+            return;
+        };
+        let id = upstream.leg.id;
+        sh.roles.clear(id);
+        let _ = match in_order {
+            true => sh.stack.close(sh.now, id),
+            false => sh.stack.abort(sh.now, id),
+        };
+        sh.pools[upstream.key.pool].release(upstream.key.server, sh.woken);
+    }
+
+    /// The connection to the server may serve again: this session, or others.
+    pub(super) fn keep_server(&mut self, client_keeps: bool, sh: &mut Shared<'_>) {
+        let Some(upstream) = &mut self.server else {
+            return;
+        };
+        // Only a read that finds nothing makes the stack tell when the server closes.
+        let is_quiet = matches!(upstream.leg.fill(sh.now, sh.stack), Ok(Filled::Nothing));
+        if !is_quiet || (upstream.is_exclusive && !client_keeps) {
+            return self.drop_server(true, sh);
+        }
+        if upstream.is_exclusive {
+            return;
+        }
+        let (id, key) = (upstream.leg.id, upstream.key);
+        if !sh.pools[key.pool].keep(sh.now, key.server, id) {
+            return self.drop_server(true, sh);
+        }
+        sh.roles.set(id, Role::Idle(key));
+        self.server = None;
+        sh.pools[key.pool].release(key.server, sh.woken);
+    }
+
+    /// Counts something of the server that serves this session.
+    pub(super) fn count_server(
+        &mut self,
+        sh: &mut Shared<'_>,
+        count: impl FnOnce(&mut ServerCounters),
+    ) {
+        if let Some(upstream) = &self.server {
+            count(&mut server(sh.pools, upstream.key).counters);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! A request and its response under way.
+
+use crate::http::Status;
+use crate::lb::http::{Body, Framing, Upgrading};
+use crate::lb::leg::Filled;
+
+use super::attempt::Failure;
+use super::response::Pulled;
+use super::{Session, Shared, Step};
+
+/// Bytes of a request that are kept until its response begins, so that it can be sent again.
+pub(super) const REPLAY_BYTES: usize = 64 * 1024;
+/// Of that, memory that is kept from one request to the next.
+const KEPT_BYTES: usize = 4096;
+
+/// A request, from its head to the end of its response.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub pool: usize,
+    /// What consistent hashing goes by.
+    pub hash: u64,
+    /// Servers that were tried, in this request.
+    pub tried: Vec<usize>,
+    /// A server has failed this request: no idle connection is trusted with it any more.
+    pub wants_fresh: bool,
+
+    /// The head as it goes on, and the content behind it, as long as they may be sent again.
+    pub replay: Vec<u8>,
+    pub replay_sent: usize,
+    /// Nothing of the request is missing in `replay`.
+    pub is_replayable: bool,
+    /// It may be sent twice.
+    pub is_idempotent: bool,
+    pub is_head: bool,
+    pub is_newer: bool,
+    pub upgrading: Upgrading,
+    /// The client goes on after the response, as far as it depends on the client.
+    pub client_keeps: bool,
+    /// Lines of the client's head that were looked at.
+    pub scanned: usize,
+    pub content: Body,
+    /// Bytes in the client's inbox that are of this request, and go to the server as they are.
+    pub pending: usize,
+    /// All of it is with the server.
+    pub is_sent: bool,
+    /// The server takes no more of it.
+    pub is_cut: bool,
+
+    /// The client has got something of the final response.
+    pub has_response: bool,
+    /// The client was told to continue.
+    pub told_to_continue: bool,
+    /// Lines of the server's head that were looked at.
+    pub response_scanned: usize,
+    pub response: Body,
+    pub response_pending: usize,
+    /// The client gets the content of chunks alone.
+    pub strips_chunks: bool,
+    pub server_keeps: bool,
+}
+
+impl Default for Exchange {
+    fn default() -> Self {
+        Exchange {
+            pool: 0,
+            hash: 0,
+            tried: Vec::new(),
+            wants_fresh: false,
+            replay: Vec::new(),
+            replay_sent: 0,
+            is_replayable: true,
+            is_idempotent: true,
+            is_head: false,
+            is_newer: true,
+            upgrading: Upgrading::No,
+            client_keeps: false,
+            scanned: 0,
+            content: Body::new(Framing::None),
+            pending: 0,
+            is_sent: false,
+            is_cut: false,
+            has_response: false,
+            told_to_continue: false,
+            response_scanned: 0,
+            response: Body::new(Framing::None),
+            response_pending: 0,
+            strips_chunks: false,
+            server_keeps: false,
+        }
+    }
+}
+
+impl Exchange {
+    /// Ready for the next request; what memory there is stays.
+    pub fn reset(&mut self) {
+        let (mut replay, mut tried) = (
+            std::mem::take(&mut self.replay),
+            std::mem::take(&mut self.tried),
+        );
+        replay.clear();
+        replay.shrink_to(KEPT_BYTES);
+        tried.clear();
+        *self = Exchange {
+            replay,
+            tried,
+            ..Exchange::default()
+        };
+    }
+
+    /// The client has nothing more to say of this request.
+    pub fn is_request_read(&self) -> bool {
+        self.content.is_done() && self.pending == 0
+    }
+}
+
+impl Session {
+    /// Moves the request and the response on, each as far as it goes.
+    pub(super) fn converse(&mut self, sh: &mut Shared<'_>) -> Step {
+        if let Some(step) = self.push_request(sh) {
+            return step;
+        }
+        match self.pull_response(sh) {
+            Pulled::Waits => Step::Wait,
+            Pulled::Turn => Step::Yield,
+            Pulled::Tunnel => {
+                self.begin_tunnel(sh);
+                Step::Again
+            }
+            Pulled::Done => self.responded(sh),
+            Pulled::ClientGone => {
+                sh.counters.client_aborts += 1;
+                Step::Abort
+            }
+            Pulled::ServerGone if !self.exchange.has_response => {
+                self.server_failed(Failure::Response, sh)
+            }
+            Pulled::Malformed => self.server_failed(Failure::Malformed, sh),
+            Pulled::ServerGone => {
+                self.count_server(sh, |counters| counters.aborts += 1);
+                Step::Abort
+            }
+        }
+    }
+
+    /// Moves the request on. A step, if that ends the exchange.
+    fn push_request(&mut self, sh: &mut Shared<'_>) -> Option<Step> {
+        let exchange = &mut self.exchange;
+        if exchange.is_sent || exchange.is_cut {
+            return None;
+        }
+        let server = &mut self.server.as_mut()?.leg;
+        loop {
+            match server.flush(sh.now, sh.stack) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(_) => {
+                    exchange.is_cut = true;
+                    return None;
+                }
+            }
+            let (bytes, is_replay) = match exchange.replay_sent < exchange.replay.len() {
+                true => (&exchange.replay[exchange.replay_sent..], true),
+                false => (&self.client.inbox.bytes()[..exchange.pending], false),
+            };
+            if !bytes.is_empty() {
+                let wanted = bytes.len();
+                let Ok(sent) = server.send(sh.now, sh.stack, bytes) else {
+                    // There may be a response all the same: to a request that the server wants no more of.
+                    exchange.is_cut = true;
+                    return None;
+                };
+                if is_replay {
+                    exchange.replay_sent += sent;
+                } else {
+                    self.client.inbox.consume(sent);
+                    exchange.pending -= sent;
+                }
+                sh.counters.bytes_in += sent as u64;
+                if sent < wanted {
+                    return None;
+                }
+                self.deadline = sh.now + sh.frontend.idle_time;
+                continue;
+            }
+            if exchange.content.is_done() {
+                exchange.is_sent = true;
+                self.deadline = sh.now + sh.pools[exchange.pool].config.response_time;
+                return None;
+            }
+            if self.client.inbox.is_empty() {
+                match self.client.fill(sh.now, sh.stack) {
+                    Ok(Filled::Bytes) => {}
+                    Ok(Filled::Nothing) => return None,
+                    Ok(Filled::End) | Err(_) => {
+                        sh.counters.client_aborts += 1;
+                        return Some(Step::Abort);
+                    }
+                }
+            }
+            let bytes = self.client.inbox.bytes();
+            let Ok(len) = exchange.content.take(bytes) else {
+                return Some(self.malformed_content(sh));
+            };
+            if exchange.is_replayable && exchange.replay.len() + len <= REPLAY_BYTES {
+                exchange.replay.extend_from_slice(&bytes[..len]);
+                self.client.inbox.consume(len);
+            } else {
+                exchange.is_replayable = false;
+                exchange.replay.clear();
+                exchange.replay_sent = 0;
+                exchange.pending = len;
+            }
+        }
+    }
+
+    /// The client's chunks are none: where its next request begins is not known either.
+    fn malformed_content(&mut self, sh: &mut Shared<'_>) -> Step {
+        self.drop_server(false, sh);
+        if self.exchange.has_response {
+            return Step::Abort;
+        }
+        self.refuse(Status::BAD_REQUEST, false, sh)
+    }
+
+    /// The exchange took too long.
+    pub(super) fn converse_expired(&mut self, sh: &mut Shared<'_>) -> Step {
+        let exchange = &self.exchange;
+        if exchange.has_response {
+            sh.counters.client_timeouts += 1;
+            return Step::Abort;
+        }
+        let server_is_slow = exchange.pending > 0 || exchange.replay_sent < exchange.replay.len();
+        if exchange.is_sent || exchange.is_cut || server_is_slow {
+            return self.server_failed(Failure::ResponseTimeout, sh);
+        }
+        sh.counters.client_timeouts += 1;
+        self.drop_server(false, sh);
+        self.refuse(Status::REQUEST_TIMEOUT, false, sh)
+    }
+
+    /// The response is with the client: what becomes of both connections.
+    fn responded(&mut self, sh: &mut Shared<'_>) -> Step {
+        let exchange = &self.exchange;
+        let is_whole = exchange.is_sent;
+        let client_keeps = exchange.client_keeps && is_whole && !sh.is_stopping;
+        let server_keeps = exchange.server_keeps
+            && is_whole
+            && self
+                .server
+                .as_ref()
+                .is_some_and(|server| server.leg.inbox.is_empty());
+        if client_keeps && server_keeps && self.may_splice_after_first(sh) {
+            self.begin_tunnel(sh);
+            return Step::Again;
+        }
+        if server_keeps {
+            self.keep_server(client_keeps, sh);
+        } else {
+            self.drop_server(true, sh);
+        }
+        if client_keeps {
+            self.await_request(sh);
+            Step::Again
+        } else {
+            self.finish(sh)
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! One client: its connection, and the one to a server that serves it.
+//!
+//! ```text
+//!  Introduction ─▶ Request ─▶ (choose) ─▶ Connecting ─▶ Exchange ──┬─▶ Request, or Lingering
+//!   PROXY header    ▲  head      │ ▲          │ failed    │ failed  ├─▶ Tunnel ◀─▶ Spliced
+//!                   │            ▼ │          ▼           ▼         │
+//!                   │          Waiting      (choose)    (choose)    │
+//!                   └──────────────────────────────────────────────┘
+//!  Refusing: a response of our own.   A TCP frontend goes from Introduction to (choose), and on to Tunnel.
+//! ```
+
+mod attempt;
+mod exchange;
+mod request;
+mod response;
+mod tunnel;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use host::{CloseReason, SocketId, SpliceHandle, SpliceRefused, SpliceReport, Stack};
+
+use super::config::{self, Mode};
+use super::counters::FrontendCounters;
+use super::http::refusal;
+use super::keys::{Role, Roles, ServerKey, SessionKey};
+use super::leg::{Filled, Leg};
+use super::pool::Pool;
+use super::proxy_protocol::{self, Endpoints, Parsed};
+use crate::http::Status;
+
+use attempt::Failure;
+use exchange::Exchange;
+
+/// For the client to close after our last response.
+const LINGER_TIME: Duration = Duration::from_secs(2);
+/// Bytes that one session relays before others have their turn.
+const TURN_BYTES: u64 = 1 << 20;
+
+/// What all sessions share.
+pub struct Shared<'a> {
+    /// The time.
+    pub now: Instant,
+    /// The host.
+    pub stack: &'a mut Stack,
+    /// Every pool.
+    pub pools: &'a mut [Pool],
+    /// The session's frontend.
+    pub frontend: &'a config::Frontend,
+    /// What the frontend counts.
+    pub counters: &'a mut FrontendCounters,
+    /// Whose each socket is.
+    pub roles: &'a mut Roles,
+    /// Sessions that waited for a server and may try again.
+    pub woken: &'a mut VecDeque<SessionKey>,
+    /// Splices that sessions have asked for.
+    pub splices: &'a mut Vec<Option<(SpliceHandle, SessionKey)>>,
+    /// The stack splices.
+    pub can_splice: bool,
+    /// No new requests: the process is to end.
+    pub is_stopping: bool,
+}
+
+/// What becomes of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes on; nothing can be done before the next event.
+    Waits,
+    /// It has had its turn and can do more.
+    Ready,
+    /// It is over.
+    Over,
+}
+
+/// What a stage came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Look again, perhaps at another stage.
+    Again,
+    /// Nothing before the next event.
+    Wait,
+    /// Its turn is over.
+    Yield,
+    /// The session is over: close both connections after what is queued.
+    Over,
+    /// The session is broken: reset both.
+    Abort,
+}
+
+/// Where a session is; see the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Introduction,
+    Request,
+    Choosing,
+    Waiting,
+    Connecting,
+    Exchange,
+    Tunnel,
+    /// The splice is asked for, or there.
+    Spliced(SpliceHandle),
+    Refusing {
+        keep_alive: bool,
+    },
+    Lingering,
+}
+
+/// One client.
+#[derive(Debug)]
+pub struct Session {
+    key: SessionKey,
+    /// Its frontend.
+    pub frontend: usize,
+    /// When to look at it although nothing came.
+    pub deadline: Instant,
+    /// Its earliest entry among the [`Deadlines`](super::deadlines::Deadlines).
+    pub armed: Option<Instant>,
+    stage: Stage,
+    client: Leg,
+    server: Option<Upstream>,
+    endpoints: Endpoints,
+    exchange: Exchange,
+    splicing: tunnel::Splicing,
+}
+
+/// The connection to a server.
+#[derive(Debug)]
+struct Upstream {
+    leg: Leg,
+    key: ServerKey,
+    /// It served requests before.
+    is_reused: bool,
+    /// It bears the client's name: only this session's requests may go over it.
+    is_exclusive: bool,
+}
+
+impl Session {
+    /// A client whose connection stands.
+    pub fn new(
+        key: SessionKey,
+        frontend: usize,
+        client: SocketId,
+        endpoints: Endpoints,
+        sh: &mut Shared<'_>,
+    ) -> Self {
+        sh.counters.connections += 1;
+        sh.counters.connections_open += 1;
+        sh.roles.set(client, Role::Client(key));
+        let _ = sh.stack.set_nodelay(client, true);
+        let mut session = Session {
+            key,
+            frontend,
+            deadline: sh.now + sh.frontend.request_head_time,
+            armed: None,
+            stage: Stage::Introduction,
+            client: Leg::new(client),
+            server: None,
+            endpoints,
+            exchange: Exchange::default(),
+            splicing: tunnel::Splicing::default(),
+        };
+        if !sh.frontend.accept_proxy {
+            session.introduced(sh);
+        }
+        session
+    }
+
+    /// A socket of this session's may have something to read, or room.
+    pub fn handle_ready(&mut self, id: SocketId) {
+        if id == self.client.id {
+            self.client.is_readable = true;
+        } else if let Some(server) = self.server.as_mut().filter(|server| server.leg.id == id) {
+            server.leg.is_readable = true;
+        }
+    }
+
+    /// The connection to the server stands.
+    pub fn handle_connected(&mut self, id: SocketId, sh: &mut Shared<'_>) {
+        if self.stage == Stage::Connecting && self.server.as_ref().is_some_and(|s| s.leg.id == id) {
+            self.connected(sh);
+        }
+    }
+
+    /// A connection of this session's is over.
+    pub fn handle_closed(
+        &mut self,
+        id: SocketId,
+        reason: &CloseReason,
+        sh: &mut Shared<'_>,
+    ) -> Fate {
+        if matches!(self.stage, Stage::Spliced(_)) {
+            return Fate::Waits;
+        }
+        self.handle_ready(id);
+        if id == self.client.id && *reason != CloseReason::Graceful {
+            tracing::debug!(%reason, "a client is gone");
+            sh.counters.client_aborts += 1;
+            return self.end(Step::Abort, sh);
+        }
+        if id != self.client.id && self.stage == Stage::Connecting {
+            let step = self.server_failed(Failure::Connect, sh);
+            return self.go_on(step, sh);
+        }
+        self.drive(sh)
+    }
+
+    /// The NIC relays.
+    pub fn handle_spliced(&mut self, sh: &mut Shared<'_>) {
+        sh.counters.splices += 1;
+    }
+
+    /// The NIC does not.
+    pub fn handle_splice_refused(&mut self, why: SpliceRefused, sh: &mut Shared<'_>) -> Fate {
+        let step = self.splice_refused(why, sh);
+        self.go_on(step, sh)
+    }
+
+    /// The NIC relays no more.
+    pub fn handle_splice_ended(&mut self, report: &SpliceReport, sh: &mut Shared<'_>) -> Fate {
+        let step = self.splice_ended(report, sh);
+        self.go_on(step, sh)
+    }
+
+    /// Does all that can be done now, within one turn.
+    pub fn drive(&mut self, sh: &mut Shared<'_>) -> Fate {
+        self.go_on(Step::Again, sh)
+    }
+
+    /// Looks whether it takes too long.
+    pub fn handle_timeout(&mut self, sh: &mut Shared<'_>) -> Fate {
+        if sh.now < self.deadline {
+            return Fate::Waits;
+        }
+        let step = self.expire(sh);
+        self.go_on(step, sh)
+    }
+
+    /// The process is to end: a client that is between two requests is let go.
+    pub fn handle_stop(&mut self, sh: &mut Shared<'_>) -> Fate {
+        let is_between = self.stage == Stage::Request && self.client.inbox.is_empty();
+        match self.stage {
+            _ if is_between => self.end(Step::Over, sh),
+            Stage::Introduction | Stage::Lingering => self.end(Step::Over, sh),
+            _ => Fate::Waits,
+        }
+    }
+
+    /// Ends it whatever it is doing.
+    pub fn abort(&mut self, sh: &mut Shared<'_>) {
+        self.end(Step::Abort, sh);
+    }
+
+    fn go_on(&mut self, mut step: Step, sh: &mut Shared<'_>) -> Fate {
+        loop {
+            match step {
+                Step::Again => {}
+                Step::Wait => return Fate::Waits,
+                Step::Yield => return Fate::Ready,
+                Step::Over | Step::Abort => return self.end(step, sh),
+            }
+            step = match self.stage {
+                Stage::Introduction => self.read_introduction(sh),
+                Stage::Request => self.read_request(sh),
+                Stage::Choosing => self.choose(sh),
+                Stage::Waiting | Stage::Connecting | Stage::Spliced(_) => Step::Wait,
+                Stage::Exchange => self.converse(sh),
+                Stage::Tunnel => self.relay(sh),
+                Stage::Refusing { keep_alive } => self.send_refusal(keep_alive, sh),
+                Stage::Lingering => self.linger(sh),
+            };
+        }
+    }
+
+    fn end(&mut self, step: Step, sh: &mut Shared<'_>) -> Fate {
+        if self.stage == Stage::Waiting {
+            sh.pools[self.exchange.pool].forget(self.key);
+        }
+        if let Stage::Spliced(handle) = self.stage {
+            sh.splices[handle.index()] = None;
+        }
+        self.drop_server(step == Step::Over, sh);
+        let id = self.client.id;
+        sh.roles.clear(id);
+        let _ = match step {
+            Step::Over => sh.stack.close(sh.now, id),
+            _ => sh.stack.abort(sh.now, id),
+        };
+        sh.counters.connections_open -= 1;
+        Fate::Over
+    }
+
+    /// Whom the client speaks for, by the PROXY protocol.
+    fn read_introduction(&mut self, sh: &mut Shared<'_>) -> Step {
+        match proxy_protocol::parse(self.client.inbox.bytes()) {
+            Parsed::Complete { len, endpoints } => {
+                self.client.inbox.consume(len);
+                self.endpoints = endpoints.unwrap_or(self.endpoints);
+                self.introduced(sh);
+                Step::Again
+            }
+            Parsed::Malformed => {
+                sh.counters.proxy_headers_refused += 1;
+                Step::Abort
+            }
+            Parsed::Partial => match self.client.fill(sh.now, sh.stack) {
+                Ok(Filled::Bytes) => Step::Again,
+                Ok(Filled::Nothing) => Step::Wait,
+                Ok(Filled::End) | Err(_) => Step::Over,
+            },
+        }
+    }
+
+    fn introduced(&mut self, sh: &mut Shared<'_>) {
+        match sh.frontend.mode {
+            Mode::Http => self.await_request(sh),
+            Mode::Tcp => {
+                let pool = sh.frontend.routes.default_pool();
+                self.exchange.pool = pool.unwrap_or_default();
+                self.exchange.hash = self.source_hash();
+                sh.pools[self.exchange.pool].counters.requests += 1;
+                self.stage = Stage::Choosing;
+            }
+        }
+    }
+
+    /// What is too late is ended, with a word to the client where there is room for one.
+    fn expire(&mut self, sh: &mut Shared<'_>) -> Step {
+        match self.stage {
+            Stage::Request if self.client.inbox.is_empty() => Step::Over,
+            Stage::Request => {
+                sh.counters.client_timeouts += 1;
+                self.refuse(Status::REQUEST_TIMEOUT, false, sh)
+            }
+            Stage::Waiting => {
+                let pool = &mut sh.pools[self.exchange.pool];
+                pool.counters.queue_timeouts += 1;
+                pool.forget(self.key);
+                self.give_up(Status::UNAVAILABLE, sh)
+            }
+            Stage::Connecting => self.server_failed(Failure::ConnectTimeout, sh),
+            Stage::Exchange => self.converse_expired(sh),
+            Stage::Tunnel | Stage::Lingering => Step::Over,
+            Stage::Introduction | Stage::Refusing { .. } => {
+                sh.counters.client_timeouts += 1;
+                Step::Abort
+            }
+            Stage::Choosing | Stage::Spliced(_) => {
+                self.deadline = sh.now + sh.frontend.tunnel_time;
+                Step::Wait
+            }
+        }
+    }
+
+    /// No server serves this: says so in HTTP, or ends the connection.
+    fn give_up(&mut self, status: Status, sh: &mut Shared<'_>) -> Step {
+        match sh.frontend.mode {
+            Mode::Http => {
+                let keep_alive = self.exchange.client_keeps && self.exchange.is_request_read();
+                self.refuse(status, keep_alive, sh)
+            }
+            Mode::Tcp => Step::Abort,
+        }
+    }
+
+    /// Answers the request ourselves.
+    fn refuse(&mut self, status: Status, keep_alive: bool, sh: &mut Shared<'_>) -> Step {
+        let keep_alive = keep_alive && !sh.is_stopping;
+        sh.counters.requests_refused += 1;
+        sh.counters.responded(status.0);
+        let is_head = self.exchange.is_head;
+        refusal(self.client.outbox(), status, keep_alive, is_head);
+        self.deadline = sh.now + sh.frontend.idle_time;
+        self.stage = Stage::Refusing { keep_alive };
+        Step::Again
+    }
+
+    fn send_refusal(&mut self, keep_alive: bool, sh: &mut Shared<'_>) -> Step {
+        match self.client.flush(sh.now, sh.stack) {
+            Err(_) => Step::Abort,
+            Ok(false) => Step::Wait,
+            Ok(true) if keep_alive => {
+                self.await_request(sh);
+                Step::Again
+            }
+            Ok(true) => self.finish(sh),
+        }
+    }
+
+    /// No more responses: ends our direction, and waits for the client to end its own, so that a reset does not take
+    /// away what it has not read yet (RFC 9112 §9.6).
+    fn finish(&mut self, sh: &mut Shared<'_>) -> Step {
+        self.client.shutdown(sh.now, sh.stack);
+        self.stage = Stage::Lingering;
+        self.deadline = sh.now + LINGER_TIME;
+        Step::Again
+    }
+
+    fn linger(&mut self, sh: &mut Shared<'_>) -> Step {
+        loop {
+            let len = self.client.inbox.bytes().len();
+            self.client.inbox.consume(len);
+            match self.client.fill(sh.now, sh.stack) {
+                Ok(Filled::Bytes) => {}
+                Ok(Filled::Nothing) => return Step::Wait,
+                Ok(Filled::End) | Err(_) => return Step::Over,
+            }
+        }
+    }
+}

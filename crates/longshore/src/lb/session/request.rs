@@ -1,0 +1,129 @@
+//! A request's head: read, understood, routed, rewritten.
+
+use crate::http::Status;
+use crate::lb::balance::hash_of;
+use crate::lb::config::Splice;
+use crate::lb::http::{
+    Body, Client, Framing, Head, MAX_FIELDS, Request, RequestRewrite, Upgrading, find_head,
+    rewrite_request,
+};
+use crate::lb::leg::Filled;
+
+use super::{Session, Shared, Stage, Step};
+
+impl Session {
+    /// Waits for the next request.
+    pub(super) fn await_request(&mut self, sh: &mut Shared<'_>) {
+        self.exchange.reset();
+        self.stage = Stage::Request;
+        let patience = match self.client.inbox.is_empty() {
+            true => sh.frontend.idle_time,
+            false => sh.frontend.request_head_time,
+        };
+        self.deadline = sh.now + patience;
+    }
+
+    /// Reads until there is a head.
+    pub(super) fn read_request(&mut self, sh: &mut Shared<'_>) -> Step {
+        if self
+            .server
+            .as_ref()
+            .is_some_and(|kept| kept.leg.is_readable)
+        {
+            // The server that was kept for the next request has closed, or talks out of turn.
+            self.keep_server(true, sh);
+        }
+        loop {
+            let was_empty = self.client.inbox.is_empty();
+            let input = self.client.inbox.bytes();
+            match find_head(input, &mut self.exchange.scanned, sh.frontend.max_head) {
+                Head::Complete { start, end } => return self.handle_request(start, end, sh),
+                Head::Refused(status) => return self.refuse(status, false, sh),
+                Head::Partial => {}
+            }
+            match self.client.fill(sh.now, sh.stack) {
+                Ok(Filled::Bytes) if was_empty => {
+                    self.deadline = sh.now + sh.frontend.request_head_time;
+                }
+                Ok(Filled::Bytes) => {}
+                Ok(Filled::Nothing) => return Step::Wait,
+                Ok(Filled::End) | Err(_) => return Step::Over,
+            }
+        }
+    }
+
+    fn handle_request(&mut self, start: usize, end: usize, sh: &mut Shared<'_>) -> Step {
+        sh.counters.requests += 1;
+        match self.understand(start, end, sh) {
+            Ok(()) => {
+                self.client.inbox.consume(end);
+                sh.pools[self.exchange.pool].counters.requests += 1;
+                self.stage = Stage::Choosing;
+                Step::Again
+            }
+            Err((status, keep_alive)) => {
+                self.client.inbox.consume(end);
+                self.refuse(status, keep_alive, sh)
+            }
+        }
+    }
+
+    /// Fills the exchange in; else the status that refuses it, and whether the client may go on.
+    fn understand(
+        &mut self,
+        start: usize,
+        end: usize,
+        sh: &mut Shared<'_>,
+    ) -> Result<(), (Status, bool)> {
+        let exchange = &mut self.exchange;
+        let head = &self.client.inbox.bytes()[start..end];
+        let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let request = Request::parse(head, &mut storage).map_err(|status| (status, false))?;
+        exchange.is_head = request.method == "HEAD";
+        exchange.is_newer = request.is_newer;
+        exchange.is_idempotent = request.is_idempotent();
+        exchange.client_keeps = request.keep_alive;
+        exchange.upgrading = request.upgrading;
+        exchange.content = Body::new(request.framing);
+        let has_no_content = matches!(request.framing, Framing::None | Framing::Length(0));
+        let Some(pool) = sh
+            .frontend
+            .routes
+            .find(request.host, request.target.as_bytes())
+        else {
+            return Err((Status::NOT_FOUND, request.keep_alive && has_no_content));
+        };
+        exchange.pool = pool;
+        exchange.hash = match &sh.pools[pool].config.hash_header {
+            Some(name) => request.field(name).map(hash_of),
+            None => None,
+        }
+        .unwrap_or_else(|| source_hash(self.endpoints.source.ip()));
+        let how = RequestRewrite {
+            forwarding: &sh.frontend.forwarding,
+            client: Client {
+                address: self.endpoints.source.ip(),
+            },
+            local: self.endpoints.destination.ip(),
+            // A response that is spliced ends with both connections.
+            close: !request.keep_alive
+                && sh.can_splice
+                && sh.frontend.splice != Splice::Never
+                && request.upgrading == Upgrading::No,
+        };
+        rewrite_request(&mut exchange.replay, &request, how);
+        Ok(())
+    }
+
+    /// What consistent hashing goes by if there is no header field for it.
+    pub(super) fn source_hash(&self) -> u64 {
+        source_hash(self.endpoints.source.ip())
+    }
+}
+
+fn source_hash(source: std::net::IpAddr) -> u64 {
+    match source {
+        std::net::IpAddr::V4(ip) => hash_of(&ip.octets()),
+        std::net::IpAddr::V6(ip) => hash_of(&ip.octets()),
+    }
+}

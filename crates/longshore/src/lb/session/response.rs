@@ -1,0 +1,209 @@
+//! A response on its way from the server to the client.
+
+use crate::lb::config::Splice;
+use crate::lb::http::{
+    Asked, Body, Framing, Head, MAX_FIELDS, Response, ResponseRewrite, Upgrading, find_head,
+    rewrite_response,
+};
+use crate::lb::leg::Filled;
+
+use super::{Session, Shared, TURN_BYTES};
+
+/// A response of at least this length that ends both connections is spliced.
+const LONG: u64 = 256 * 1024;
+
+/// What moving a response came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pulled {
+    /// Nothing before the next event.
+    Waits,
+    /// Its turn is over.
+    Turn,
+    /// The client has it all, or as good as.
+    Done,
+    /// From here on all bytes are relayed as they are.
+    Tunnel,
+    /// The client can't be written to.
+    ClientGone,
+    /// The server ended too early.
+    ServerGone,
+    /// The server's bytes make no sense.
+    Malformed,
+}
+
+impl Session {
+    /// Moves the response on.
+    pub(super) fn pull_response(&mut self, sh: &mut Shared<'_>) -> Pulled {
+        let mut turn = TURN_BYTES;
+        loop {
+            match self.client.flush(sh.now, sh.stack) {
+                Ok(true) => {}
+                Ok(false) => return Pulled::Waits,
+                Err(_) => return Pulled::ClientGone,
+            }
+            if let Some(pulled) = self.push_response(&mut turn, sh) {
+                return pulled;
+            }
+            let pulled = match self.exchange.has_response {
+                false => self.pull_head(sh),
+                true => self.pull_content(sh),
+            };
+            if let Some(pulled) = pulled {
+                return pulled;
+            }
+        }
+    }
+
+    /// Sends what is known to be of the response.
+    fn push_response(&mut self, turn: &mut u64, sh: &mut Shared<'_>) -> Option<Pulled> {
+        let exchange = &mut self.exchange;
+        let Some(upstream) = &mut self.server else {
+            return Some(Pulled::ServerGone);
+        };
+        if exchange.response_pending == 0 {
+            return None;
+        }
+        let bytes = &upstream.leg.inbox.bytes()[..exchange.response_pending];
+        let Ok(sent) = self.client.send(sh.now, sh.stack, bytes) else {
+            return Some(Pulled::ClientGone);
+        };
+        upstream.leg.inbox.consume(sent);
+        exchange.response_pending -= sent;
+        sh.counters.bytes_out += sent as u64;
+        if sent > 0 {
+            self.deadline = sh.now + sh.frontend.idle_time;
+        }
+        *turn = turn.saturating_sub(sent as u64);
+        match exchange.response_pending {
+            0 if *turn == 0 => Some(Pulled::Turn),
+            0 => None,
+            _ => Some(Pulled::Waits),
+        }
+    }
+
+    fn pull_content(&mut self, sh: &mut Shared<'_>) -> Option<Pulled> {
+        let exchange = &mut self.exchange;
+        let Some(upstream) = &mut self.server else {
+            return Some(Pulled::ServerGone);
+        };
+        if exchange.response.is_done() {
+            return Some(Pulled::Done);
+        }
+        let leg = &mut upstream.leg;
+        if leg.inbox.is_empty() {
+            match leg.fill(sh.now, sh.stack) {
+                Ok(Filled::Bytes) => {}
+                Ok(Filled::Nothing) => return Some(Pulled::Waits),
+                Ok(Filled::End) if exchange.response.ends_with_connection() => {
+                    return Some(Pulled::Done);
+                }
+                Ok(Filled::End) | Err(_) => return Some(Pulled::ServerGone),
+            }
+        }
+        let input = leg.inbox.bytes();
+        if !exchange.strips_chunks {
+            match exchange.response.take(input) {
+                Ok(len) => exchange.response_pending = len,
+                Err(_) => return Some(Pulled::ServerGone),
+            }
+            return None;
+        }
+        match exchange.response.take_piece(input) {
+            Ok(piece) if piece.is_content => exchange.response_pending = piece.len,
+            Ok(piece) => leg.inbox.consume(piece.len),
+            Err(_) => return Some(Pulled::ServerGone),
+        }
+        None
+    }
+
+    fn pull_head(&mut self, sh: &mut Shared<'_>) -> Option<Pulled> {
+        let exchange = &mut self.exchange;
+        let Some(upstream) = &mut self.server else {
+            return Some(Pulled::ServerGone);
+        };
+        let leg = &mut upstream.leg;
+        let input = leg.inbox.bytes();
+        match find_head(input, &mut exchange.response_scanned, sh.frontend.max_head) {
+            Head::Complete { start, end } => {
+                exchange.response_scanned = 0;
+                let pulled = self.handle_head(start, end, sh);
+                if let Some(upstream) = &mut self.server {
+                    upstream.leg.inbox.consume(end);
+                }
+                pulled
+            }
+            Head::Refused(_) => Some(Pulled::Malformed),
+            Head::Partial => match leg.fill(sh.now, sh.stack) {
+                Ok(Filled::Bytes) => None,
+                Ok(Filled::Nothing) => Some(Pulled::Waits),
+                Ok(Filled::End) | Err(_) => Some(Pulled::ServerGone),
+            },
+        }
+    }
+
+    /// A complete head, at the front of the server's inbox.
+    fn handle_head(&mut self, start: usize, end: usize, sh: &mut Shared<'_>) -> Option<Pulled> {
+        let exchange = &mut self.exchange;
+        let upstream = self.server.as_mut()?;
+        let head = &upstream.leg.inbox.bytes()[start..end];
+        let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let asked = Asked {
+            head: exchange.is_head,
+            upgrading: exchange.upgrading,
+        };
+        let Ok(response) = Response::parse(head, &mut storage, asked) else {
+            return Some(Pulled::Malformed);
+        };
+        if response.is_interim() {
+            // HTTP/1.0 has none (RFC 9110 §15.2), and nobody is told twice to continue.
+            let is_again =
+                response.status == 100 && std::mem::replace(&mut exchange.told_to_continue, true);
+            if exchange.is_newer && !is_again {
+                let how = ResponseRewrite {
+                    to_newer: true,
+                    keep_alive: true,
+                };
+                rewrite_response(self.client.outbox(), &response, how);
+            }
+            return None;
+        }
+        exchange.has_response = true;
+        exchange.server_keeps = response.keep_alive && !response.is_tunnel;
+        exchange.strips_chunks = !exchange.is_newer && response.framing == Framing::Chunked;
+        // What ends with the connection for the server does so for the client.
+        exchange.client_keeps = exchange.client_keeps
+            && !sh.is_stopping
+            && response.framing != Framing::UntilClose
+            && !exchange.strips_chunks
+            && !exchange.is_cut;
+        exchange.response = Body::new(response.framing);
+        let how = ResponseRewrite {
+            to_newer: exchange.is_newer,
+            keep_alive: exchange.client_keeps,
+        };
+        rewrite_response(self.client.outbox(), &response, how);
+        sh.counters.responded(response.status);
+        let (status, is_tunnel) = (response.status, response.is_tunnel);
+        let is_last = is_last_and_long(&response) && !exchange.strips_chunks;
+        let is_raw = is_last
+            && sh.can_splice
+            && sh.frontend.splice != Splice::Never
+            && exchange.upgrading == Upgrading::No
+            && !exchange.client_keeps
+            && !exchange.server_keeps
+            && exchange.is_sent
+            && self.client.inbox.is_empty();
+        self.count_server(sh, |counters| counters.responded(status));
+        self.deadline = sh.now + sh.frontend.idle_time;
+        (is_tunnel || is_raw).then_some(Pulled::Tunnel)
+    }
+}
+
+/// A response after which both connections end, and for which the NIC is worth asking.
+fn is_last_and_long(response: &Response<'_, '_>) -> bool {
+    match response.framing {
+        Framing::UntilClose => true,
+        Framing::Length(len) => len >= LONG && !response.keep_alive,
+        Framing::None | Framing::Chunked => false,
+    }
+}

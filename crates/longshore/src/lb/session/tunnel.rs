@@ -1,0 +1,207 @@
+//! A session whose bytes are relayed as they are: by the host, and by the NIC where it takes that over.
+
+use host::{SpliceEnd, SpliceOptions, SpliceRefused, SpliceReport};
+
+use crate::lb::config::{Mode, Splice};
+use crate::lb::relay::relay;
+
+use super::{Session, Shared, Stage, Step, TURN_BYTES};
+
+/// Bytes after which a connection is worth a splice, whatever it carries.
+const WORTH_BYTES: u64 = 64 * 1024;
+
+/// Whether and when to ask the NIC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Splicing {
+    /// The NIC did not want this one, or has given it back.
+    was_refused: bool,
+    /// An HTTP connection that nothing is under way on: back to requests if the NIC does not want it.
+    is_between_requests: bool,
+    /// Reads from the client: a connection that has a second message may have many.
+    client_reads: u32,
+    bytes: u64,
+}
+
+impl Session {
+    /// From here on bytes are relayed as they are.
+    pub(super) fn begin_tunnel(&mut self, sh: &mut Shared<'_>) {
+        sh.counters.tunnels += 1;
+        self.splicing.client_reads = 0;
+        self.splicing.bytes = 0;
+        self.stage = Stage::Tunnel;
+        self.deadline = sh.now + sh.frontend.tunnel_time;
+        if sh.frontend.mode == Mode::Http {
+            self.exchange.replay = Vec::new();
+        }
+    }
+
+    /// Whether a persistent connection becomes a splice after this response.
+    pub(super) fn may_splice_after_first(&mut self, sh: &mut Shared<'_>) -> bool {
+        let may = sh.can_splice
+            && sh.frontend.splice == Splice::AfterFirstRequest
+            && !self.splicing.was_refused
+            && self.client.inbox.is_empty()
+            && !self.client.at_end;
+        self.splicing.is_between_requests = may;
+        may
+    }
+
+    /// Relays both ways.
+    pub(super) fn relay(&mut self, sh: &mut Shared<'_>) -> Step {
+        let Some(upstream) = &mut self.server else {
+            return Step::Abort;
+        };
+        if self.splicing.is_between_requests {
+            return self.splice_between_requests(sh);
+        }
+        let (client, server) = (&mut self.client, &mut upstream.leg);
+        let there = relay(sh.now, sh.stack, client, server, TURN_BYTES);
+        let back = relay(sh.now, sh.stack, server, client, TURN_BYTES);
+        let (Ok(there), Ok(back)) = (there, back) else {
+            return Step::Abort;
+        };
+        sh.counters.bytes_in += there.bytes;
+        sh.counters.bytes_out += back.bytes;
+        let key = upstream.key;
+        let counters = &mut sh.pools[key.pool].servers[key.server].counters;
+        counters.bytes_out += there.bytes;
+        counters.bytes_in += back.bytes;
+        self.splicing.client_reads = self.splicing.client_reads.saturating_add(there.reads);
+        self.splicing.bytes += there.bytes + back.bytes;
+        if there.bytes + back.bytes > 0 {
+            self.deadline = sh.now + sh.frontend.tunnel_time;
+        }
+        if self.client.is_shut && upstream.leg.is_shut {
+            return Step::Over;
+        }
+        if there.has_more || back.has_more {
+            return Step::Yield;
+        }
+        self.splice_if_worth(sh)
+    }
+
+    /// Asks the NIC, once the connection has shown that it lives longer than asking costs.
+    fn splice_if_worth(&mut self, sh: &mut Shared<'_>) -> Step {
+        let Some(upstream) = &self.server else {
+            return Step::Abort;
+        };
+        let splicing = &self.splicing;
+        let is_worth = splicing.client_reads >= 2 || splicing.bytes >= WORTH_BYTES;
+        let legs = [&self.client, &upstream.leg];
+        let may = sh.can_splice
+            && sh.frontend.splice != Splice::Never
+            && !splicing.was_refused
+            && is_worth
+            && legs
+                .iter()
+                .all(|leg| leg.inbox.is_empty() && leg.is_flushed() && !leg.at_end && !leg.is_shut);
+        match may {
+            true => self.ask(sh),
+            false => Step::Wait,
+        }
+    }
+
+    fn splice_between_requests(&mut self, sh: &mut Shared<'_>) -> Step {
+        let Some(upstream) = &self.server else {
+            return Step::Abort;
+        };
+        // A client that was quick is served as before; the next response is the next occasion.
+        match self.client.inbox.is_empty() && upstream.leg.inbox.is_empty() {
+            true => self.ask(sh),
+            false => self.back_to_requests(sh),
+        }
+    }
+
+    fn ask(&mut self, sh: &mut Shared<'_>) -> Step {
+        let Some(upstream) = &mut self.server else {
+            return Step::Abort;
+        };
+        let options = SpliceOptions {
+            idle: Some(sh.frontend.tunnel_time),
+        };
+        let (client, server) = (self.client.id, upstream.leg.id);
+        match sh.stack.splice(sh.now, client, server, options) {
+            Ok(handle) => {
+                if sh.splices.len() <= handle.index() {
+                    sh.splices.resize(handle.index() + 1, None);
+                }
+                sh.splices[handle.index()] = Some((handle, self.key));
+                self.stage = Stage::Spliced(handle);
+                Step::Wait
+            }
+            Err(why) => {
+                // What has come just now is told by an event, and then it is asked again.
+                if !matches!(why, SpliceRefused::Unread(_)) {
+                    tracing::debug!(%why, "not spliced");
+                    sh.counters.splices_refused += 1;
+                    self.splicing.was_refused = true;
+                }
+                match self.splicing.is_between_requests {
+                    true => self.back_to_requests(sh),
+                    false => Step::Wait,
+                }
+            }
+        }
+    }
+
+    /// The host relays again: what came meanwhile is looked at.
+    fn relay_on(&mut self, sh: &mut Shared<'_>) -> Step {
+        self.splicing.was_refused = true;
+        if self.splicing.is_between_requests {
+            return self.back_to_requests(sh);
+        }
+        self.client.is_readable = true;
+        if let Some(upstream) = &mut self.server {
+            upstream.leg.is_readable = true;
+        }
+        self.stage = Stage::Tunnel;
+        self.deadline = sh.now + sh.frontend.tunnel_time;
+        Step::Again
+    }
+
+    fn back_to_requests(&mut self, sh: &mut Shared<'_>) -> Step {
+        self.splicing.is_between_requests = false;
+        self.client.is_readable = true;
+        if let Some(upstream) = &mut self.server {
+            upstream.leg.is_readable = true;
+        }
+        self.keep_server(true, sh);
+        self.await_request(sh);
+        Step::Again
+    }
+
+    /// The NIC did not take it.
+    pub(super) fn splice_refused(&mut self, why: SpliceRefused, sh: &mut Shared<'_>) -> Step {
+        tracing::debug!(%why, "not spliced");
+        self.forget_splice(sh);
+        sh.counters.splices_refused += 1;
+        self.relay_on(sh)
+    }
+
+    /// The NIC has given it back, or it is over.
+    pub(super) fn splice_ended(&mut self, report: &SpliceReport, sh: &mut Shared<'_>) -> Step {
+        self.forget_splice(sh);
+        let counters = &mut *sh.counters;
+        counters.splices_ended += 1;
+        counters.spliced_bytes_in += report.bytes[0];
+        counters.spliced_bytes_out += report.bytes[1];
+        counters.spliced_packets_in += report.packets[0];
+        counters.spliced_packets_out += report.packets[1];
+        match report.reason {
+            SpliceEnd::Finished | SpliceEnd::Idle => Step::Over,
+            SpliceEnd::Reset { .. } | SpliceEnd::TimedOut => Step::Abort,
+            SpliceEnd::TakenBack => {
+                // Requests may have passed unseen: there is no way back to them.
+                self.splicing.is_between_requests = false;
+                self.relay_on(sh)
+            }
+        }
+    }
+
+    fn forget_splice(&mut self, sh: &mut Shared<'_>) {
+        if let Stage::Spliced(handle) = self.stage {
+            sh.splices[handle.index()] = None;
+            self.stage = Stage::Tunnel;
+        }
+    }
+}
