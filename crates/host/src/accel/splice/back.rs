@@ -12,6 +12,9 @@ use crate::socket::Owner;
 use crate::stack::Stack;
 use crate::{CloseReason, SocketId};
 
+/// The largest window that there is (RFC 7323 §2.3).
+const MAX_WINDOW: u32 = 1 << 30;
+
 impl Stack {
     /// Goes on with both connections where the NIC has stopped.
     pub(super) fn take_back(
@@ -112,7 +115,7 @@ fn brought_back(left: Tcb, state: &LegState, time_wait: Duration) -> Tcb {
         snd_wnd_max: left.snd_wnd_max.max(state.peer_window),
         rcv_nxt: state.rcv_nxt,
         unread: 0,
-        rcv_edge: state.rcv_nxt + left.rcv_window(),
+        rcv_edge: state.rcv_nxt + state.our_window.min(MAX_WINDOW),
         fin_taken: state.fin_received,
         fin_at: None,
         held: Vec::new(),

@@ -1,0 +1,260 @@
+//! The host takes connections back, and goes on with them.
+
+use std::time::Duration;
+
+use host::{Event, Holder, SpliceEnd, SpliceOptions};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use wire::icmp::v4;
+use wire::ipv4::{self, protocol};
+
+use crate::flows::{Flows, Plan};
+use crate::rig::{BACKEND, CLIENT, Fate, PROXY, Rig, mac};
+
+const LIMIT: Duration = Duration::from_secs(600);
+
+const PLAN: Plan = Plan {
+    bytes: 1_000_000,
+    piece: 20_000,
+    shuts: true,
+};
+
+/// Under load, on a lossy link, again and again: the host relays for a while, splices, takes back, and no byte is lost.
+fn back_and_forth(bytes: usize, loss: f64, seed: u64) -> u64 {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let mut chances = Pcg64Mcg::seed_from_u64(!seed);
+    let mut rig = Rig::new();
+    let joined = rig.join();
+    rig.wire = Box::new(move |_, _, _| {
+        if chances.random_bool(loss) {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
+    let plan = Plan { bytes, ..PLAN };
+    let mut flows = Flows::new(joined, [plan; 2]);
+    let mut current = None;
+    let mut next = 30_000;
+    flows.run_with(&mut rig, LIMIT, |rig, flows| {
+        let done: usize = flows.ends.iter().map(|end| end.received.len()).sum();
+        let now = rig.now;
+        if let Some(splice) = current {
+            if rig.refused(splice).is_some() || rig.ended(splice).is_some() {
+                current = None;
+                next = done + rng.random_range(1_000..60_000);
+            } else if done > next && rig.is_spliced(splice) {
+                let _ = rig.stack(PROXY).unsplice(now, splice);
+            }
+        } else if done > next && flows.has_relayed_all() {
+            let (a, b) = (joined.front, joined.back);
+            current = rig.stack(PROXY).splice(now, a, b, Default::default()).ok();
+            next = done + rng.random_range(1_000..60_000);
+        }
+    });
+    for node in [CLIENT, BACKEND] {
+        let closed = rig.nodes[node].events.iter();
+        let wrong = closed.filter(|event| matches!(event, Event::Closed(_, reason) if *reason != host::CloseReason::Graceful));
+        assert_eq!(wrong.count(), 0);
+    }
+    rig.counter(PROXY, "AccelSplicesTakenBack")
+}
+
+#[test]
+fn no_byte_is_lost_on_the_way_back() {
+    assert!(back_and_forth(8_000_000, 0.0, 1) > 3);
+}
+
+#[test]
+fn no_byte_is_lost_on_the_way_back_over_a_bad_link() {
+    let taken: u64 = (0..4)
+        .map(|seed| back_and_forth(1_000_000, 0.01, seed))
+        .sum();
+    assert!(taken > 3, "{taken}");
+}
+
+#[test]
+fn an_idle_splice_comes_back_alive() {
+    let mut rig = Rig::new();
+    let joined = rig.join();
+    let now = rig.now;
+    let (a, b) = (joined.front, joined.back);
+    let options = SpliceOptions {
+        idle: Some(Duration::from_secs(10)),
+    };
+    let splice = rig
+        .stack(PROXY)
+        .splice(now, a, b, options)
+        .expect("drained");
+    rig.run_for(Duration::from_secs(9));
+    rig.write(CLIENT, joined.client, b"not idle yet");
+    rig.run_for(Duration::from_secs(9));
+    assert_eq!(rig.ended(splice), None);
+    rig.run_for(Duration::from_secs(3));
+    let report = rig.ended(splice).expect("it was idle");
+    assert_eq!(report.reason, SpliceEnd::Idle);
+    assert_eq!((report.bytes, report.packets[0]), ([12, 0], 1));
+    let mut got = Vec::new();
+    rig.read(BACKEND, joined.server, &mut got);
+    assert_eq!(got, b"not idle yet");
+    let mut flows = Flows::new(joined, [PLAN; 2]);
+    flows.run(&mut rig, LIMIT);
+}
+
+/// The client has closed its direction when the splice comes back: the host goes on with the other one.
+#[test]
+fn a_half_closed_splice_comes_back() {
+    let mut rig = Rig::new();
+    let joined = rig.join();
+    let splice = rig.splice(&joined).expect("the NIC splices");
+    let now = rig.now;
+    rig.stack(CLIENT)
+        .shutdown(now, joined.client)
+        .expect("open");
+    rig.run_for(Duration::from_millis(50));
+    let now = rig.now;
+    rig.stack(PROXY).unsplice(now, splice).expect("it runs");
+    rig.run_for(Duration::from_millis(50));
+    let report = rig.ended(splice).expect("taken back");
+    assert_eq!(report.reason, SpliceEnd::TakenBack);
+    let states = [joined.front, joined.back].map(|id| {
+        let info = rig.stack(PROXY).info(id).expect("it lives");
+        (info.state, info.holder)
+    });
+    assert_eq!(
+        states,
+        [("CLOSE-WAIT", Holder::Host), ("FIN-WAIT-2", Holder::Host)]
+    );
+    let nothing = Plan {
+        bytes: 0,
+        shuts: false,
+        ..PLAN
+    };
+    let mut flows = Flows::new(joined, [nothing, PLAN]);
+    flows.run(&mut rig, LIMIT);
+    let mut rest = Vec::new();
+    assert_eq!(
+        rig.read(BACKEND, joined.server, &mut rest),
+        None,
+        "the client's end"
+    );
+}
+
+#[test]
+fn closing_a_spliced_socket_takes_the_splice_back_first() {
+    for abort in [false, true] {
+        let mut rig = Rig::new();
+        let joined = rig.join();
+        let splice = rig.splice(&joined).expect("the NIC splices");
+        rig.write(CLIENT, joined.client, &[7; 5_000]);
+        let now = rig.now;
+        let stack = rig.stack(PROXY);
+        if abort {
+            stack.abort(now, joined.front).expect("held");
+            stack.abort(now, joined.back).expect("held");
+        } else {
+            stack.close(now, joined.back).expect("held");
+        }
+        rig.run_for(Duration::from_secs(1));
+        let report = rig.ended(splice).expect("taken back");
+        assert_eq!(report.reason, SpliceEnd::TakenBack);
+        let now = rig.now;
+        if !abort {
+            let mut got = Vec::new();
+            rig.read(BACKEND, joined.server, &mut got);
+            rig.stack(BACKEND).close(now, joined.server).expect("held");
+            rig.stack(PROXY).close(now, joined.front).expect("held");
+            rig.stack(CLIENT).close(now, joined.client).expect("held");
+        }
+        rig.run_for(Duration::from_secs(130));
+        assert_eq!(rig.stack(PROXY).sockets().count(), 0);
+        assert_eq!(rig.counter(PROXY, "AccelCurrSplices"), 0);
+    }
+}
+
+/// Nothing is left of many splices: neither sockets nor memory.
+#[test]
+fn memory_comes_back() {
+    let mut rig = Rig::new();
+    rig.run_for(Duration::from_secs(1));
+    let before = rig.stack(PROXY).memory();
+    for round in 0..8 {
+        let joined = rig.join();
+        let splice = rig.splice(&joined).expect("the NIC splices");
+        let plan = Plan {
+            bytes: 100_000,
+            ..PLAN
+        };
+        let mut flows = Flows::new(joined, [plan; 2]);
+        if round % 2 == 0 {
+            let now = rig.now;
+            rig.stack(PROXY).unsplice(now, splice).expect("it runs");
+        }
+        flows.run(&mut rig, LIMIT);
+        rig.run_for(Duration::from_secs(5));
+        let now = rig.now;
+        for (node, socket) in [
+            (PROXY, joined.front),
+            (PROXY, joined.back),
+            (CLIENT, joined.client),
+            (BACKEND, joined.server),
+        ] {
+            let _ = rig.stack(node).close(now, socket);
+        }
+        rig.run_for(Duration::from_secs(130));
+    }
+    assert_eq!(rig.stack(PROXY).sockets().count(), 0);
+    let after = rig.stack(PROXY).memory();
+    for (after, before) in after.pools.iter().zip(&before.pools) {
+        // Fewer when the NIC's rings are not filled up yet.
+        assert!(after.in_use <= before.in_use, "{after:?} {before:?}");
+    }
+}
+
+/// A router says that the path to the backend takes only small packets: the host takes the splice back and sends small ones.
+#[test]
+fn a_path_that_shrinks_brings_the_splice_back() {
+    let mut rig = Rig::new();
+    let joined = rig.join();
+    let splice = rig.splice(&joined).expect("the NIC splices");
+    let mut quoted = Vec::new();
+    let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let packets = std::rc::Rc::clone(&seen);
+    rig.wire = Box::new(move |from, to, frame| {
+        if (from, to) == (PROXY, BACKEND) && frame.len() > 600 {
+            *packets.borrow_mut() = frame.clone();
+        }
+        Fate::Pass
+    });
+    rig.write(CLIENT, joined.client, &[9; 1400]);
+    rig.run_for(Duration::from_millis(20));
+    quoted.extend_from_slice(&seen.borrow()[14..14 + 28]);
+    let message = v4::Message::Unreachable {
+        reason: v4::Unreachable::FragmentationNeeded { mtu: 1000 },
+        original: &quoted,
+    };
+    let mut frame = vec![0; 14 + 20 + message.len()];
+    frame[..6].copy_from_slice(&mac(PROXY).0);
+    frame[6..12].copy_from_slice(&mac(BACKEND).0);
+    frame[12..14].copy_from_slice(&[8, 0]);
+    let at = ipv4::Header {
+        src: [10, 0, 0, 3].into(),
+        dst: [10, 0, 0, 2].into(),
+        protocol: protocol::ICMP,
+        ttl: 64,
+        traffic_class: 0,
+        identification: 0,
+        dont_fragment: true,
+        payload_len: message.len() as u16,
+        fragment: None,
+    }
+    .emit(&mut frame[14..]);
+    ipv4::fill_checksum(&mut frame[14..14 + at]);
+    message.emit(&mut frame[14 + at..]);
+    rig.inject(PROXY, frame);
+    rig.run_for(Duration::from_millis(50));
+    let report = rig.ended(splice).expect("taken back");
+    assert_eq!(report.reason, SpliceEnd::TakenBack);
+    let info = rig.stack(PROXY).info(joined.back).expect("it lives");
+    assert_eq!(info.tcp.expect("a connection").snd_mss, 960 - 12);
+}
