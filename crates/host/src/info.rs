@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use crate::accel::quasi::Flag;
 use crate::socket::Socket;
 use crate::{Holder, Offload, SocketId, Stack};
 
@@ -71,16 +72,16 @@ pub struct SocketInfo {
 impl Stack {
     /// Every listener and socket, listeners first, in the order of their tables.
     pub fn sockets(&self) -> impl Iterator<Item = SocketInfo> + '_ {
-        self.listeners.infos().chain(
-            self.sockets
-                .iter()
-                .map(|(id, socket)| self.describe(id, socket)),
-        )
+        let listeners = self.listeners.infos(&self.core.accel.rules);
+        listeners.chain(self.sockets.ids().filter_map(|id| self.info(id)))
     }
 
     /// One socket.
     pub fn info(&self, id: SocketId) -> Option<SocketInfo> {
-        self.sockets.get(id).map(|socket| self.describe(id, socket))
+        match self.sockets.get(id) {
+            Some(socket) => Some(self.describe(id, socket)),
+            None => self.describe_quasi(id),
+        }
     }
 
     fn describe(&self, id: SocketId, socket: &Socket) -> SocketInfo {
@@ -100,5 +101,31 @@ impl Stack {
             tcp: Some(socket.tcp.info(self.core.last_poll)),
             tls: socket.tls.session().map(crate::tls::Session::info),
         }
+    }
+
+    /// A socket with a quasi control block, as the full one would be that it stands for.
+    fn describe_quasi(&self, id: SocketId) -> Option<SocketInfo> {
+        let (quasi, held) = self.sockets.quasi(id)?;
+        let flow = self.sockets.quasis.flow(quasi);
+        let (mut connection, segment) = self.revive(self.core.last_poll, id)?;
+        if held.taken > 0 || quasi.is(Flag::PeerFin) {
+            connection.handle_segment(self.core.last_poll, &segment, held.taken, 1);
+        }
+        Some(SocketInfo {
+            id: Some(id),
+            state: connection.state().name(),
+            holder: if quasi.is(Flag::Handed) {
+                Holder::Nic
+            } else {
+                Holder::HostQuasi
+            },
+            spliced: None,
+            local: flow.src_addr(),
+            remote: flow.dst_addr(),
+            receive_queue: held.received.as_ref().map_or(0, |it| it.len()),
+            send_queue: held.written.as_ref().map_or(0, |it| it.len()),
+            tcp: Some(connection.info(self.core.last_poll)),
+            tls: None,
+        })
     }
 }

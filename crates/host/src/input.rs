@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
+use nic::ring::accel::Established;
 use nic::ring::{ContextId, ErrorCode};
 use tcp::{Accepted, AckAction, Chunk, SynAction, Verdict};
 use wire::SeqNum;
@@ -27,19 +28,24 @@ impl Stack {
     /// Takes what the NIC has to say.
     pub(crate) fn take_in(&mut self, now: Instant, received: Received) {
         match received {
-            Received::Frame { frame, info } if info.is_placed => {
+            Received::Frame { frame, info, .. } if info.is_placed => {
                 match packet::parse_headers(&frame) {
                     Ok(parsed) if parsed.payload_len == info.payload_len && info.checksum_ok => {
-                        self.take_segment(now, frame, &parsed, info);
+                        self.take_segment(now, frame, &parsed, info, None);
                     }
                     // No device of ours takes the payload of such a packet away.
                     _ => self.core.counters.driver_errors += 1,
                 }
             }
-            Received::Frame { frame, info } => match packet::classify(&frame) {
-                Class::Tcp(parsed) => self.take_segment(now, frame, &parsed, info),
+            Received::Frame {
+                frame,
+                info,
+                opening,
+            } => match packet::classify(&frame) {
+                Class::Tcp(parsed) => self.take_segment(now, frame, &parsed, info, opening),
                 class => self.take_other(now, &frame, class),
             },
+            Received::Room(room) => self.core.take_room(room),
             Received::ResyncRequest {
                 context,
                 tcpsn,
@@ -49,7 +55,9 @@ impl Stack {
                 context,
                 tcpsn,
                 error,
+                index,
             } => match context {
+                None if self.accel_refused(now, index, error) => {}
                 None if is_of_splice(tcpsn.0) => self.take_splice_refusal(now, tcpsn.0, error),
                 _ => self.take_refusal(context, tcpsn, error),
             },
@@ -58,7 +66,14 @@ impl Stack {
         }
     }
 
-    fn take_segment(&mut self, now: Instant, frame: Buffer, parsed: &Parsed, info: FrameInfo) {
+    fn take_segment(
+        &mut self,
+        now: Instant,
+        frame: Buffer,
+        parsed: &Parsed,
+        info: FrameInfo,
+        opening: Option<Established>,
+    ) {
         let core = &mut self.core;
         core.counters.tcp_in_segs += 1;
         if !info.checksum_ok && !parsed.verify_checksums(&frame) {
@@ -66,16 +81,28 @@ impl Stack {
             return;
         }
         let flow = parsed.flow.reversed();
-        let found = core
+        let mut found = core
             .demux
             .find(&flow)
             .and_then(|index| self.sockets.id_at(index));
-        match found {
-            Some(id) => self.deliver(now, id, frame, parsed, info),
-            None if core.interface.is_local(flow.src.0) => {
+        if let (Some(id), Some(established)) = (found, opening) {
+            if self.forget_former(now, id, &flow, &parsed.tcp) {
+                found = None;
+            } else {
+                // The first packet brought the same cookie.
+                self.core.accel.rules.give_back(established.rule, None);
+            }
+        }
+        match (found, opening) {
+            (Some(id), _) if self.sockets.is_quasi(id) => {
+                self.deliver_to_quasi(now, id, frame, parsed, info)
+            }
+            (Some(id), _) => self.deliver(now, id, frame, parsed, info),
+            (None, Some(established)) => self.take_opening(now, established, frame, parsed, info),
+            (None, None) if self.core.interface.is_local(flow.src.0) => {
                 self.take_strangers(now, frame, parsed, info.segments)
             }
-            None => core.counters.ip_in_addr_errors += 1,
+            (None, None) => self.core.counters.ip_in_addr_errors += 1,
         }
     }
 
@@ -88,6 +115,10 @@ impl Stack {
         parsed: &Parsed,
         info: FrameInfo,
     ) {
+        if !self.host_takes(now, id, parsed) {
+            // It came after its flow was handed over.
+            return self.core.put_back(frame, &info);
+        }
         let core = &mut self.core;
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
@@ -238,7 +269,12 @@ impl Stack {
         {
             AckAction::Open(connection) => {
                 self.core.counters.tcp_syncookies_recv += 1;
+                let mut connection = connection;
+                // That it is established is told here.
+                let connected = connection.poll_event();
+                debug_assert_eq!(connected, Some(tcp::Event::Connected));
                 let id = self.add_passive(listener, connection, parsed, next_hop);
+                self.connection_admitted(listener, id, None);
                 let info = FrameInfo::plain(segments, payload_len);
                 self.deliver(now, id, frame, parsed, info);
             }
@@ -248,7 +284,7 @@ impl Stack {
     }
 
     /// RFC 9293 §3.10.7.1: a segment of no connection is answered by a reset.
-    fn refuse(&mut self, frame: &Buffer, parsed: &Parsed) {
+    pub(crate) fn refuse(&mut self, frame: &Buffer, parsed: &Parsed) {
         if let Some(reset) = tcp::reset_for(&parsed.tcp, parsed.payload_len) {
             self.core.counters.tcp_out_rsts += 1;
             self.reply(frame, parsed, &reset);
@@ -503,7 +539,7 @@ fn insert_parts(
 }
 
 /// Short payload moves to a short buffer, so that the packet's goes back to the NIC.
-fn shrink(arena: &crate::memory::Arena, buffer: Buffer) -> Buffer {
+pub(crate) fn shrink(arena: &crate::memory::Arena, buffer: Buffer) -> Buffer {
     let len = buffer.len() as u32;
     match arena.allocate(len) {
         Some(mut small) if small.class() < buffer.class() => {

@@ -45,6 +45,11 @@ impl Interface {
         }
     }
 
+    /// The host's own addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.addresses.iter().map(|cidr| cidr.address)
+    }
+
     /// Whether packets for the address are for this host.
     #[inline]
     pub fn is_local(&self, address: IpAddr) -> bool {

@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
+use nic::ring::accel::ListenRuleId;
 use tcp::{AckAction, Connection, Cookies, ListenConfig, SynAction};
 use wire::FlowKey;
 use wire::packet::Parsed;
 use wire::tcp::Header;
 
+use crate::accel::Rules;
 use crate::events::{Pending, Source};
 use crate::socket::{Owner, Socket};
 use crate::stack::{Stack, derive};
@@ -27,12 +29,15 @@ struct Slot {
 }
 
 #[derive(Debug)]
-struct Listening {
-    address: SocketAddr,
-    tcp: tcp::Listener,
-    backlog: usize,
-    /// Established and not accepted, oldest first.
-    waiting: VecDeque<SocketId>,
+pub(crate) struct Listening {
+    pub address: SocketAddr,
+    pub tcp: tcp::Listener,
+    pub backlog: usize,
+    /// The NIC may answer for it, and hands connections up with their first bytes only.
+    pub accel: bool,
+    pub defer: bool,
+    /// Established and not accepted, oldest first; with the rule by which the NIC has handed them up.
+    waiting: VecDeque<(SocketId, Option<ListenRuleId>)>,
     /// The application has an event in store.
     notified: bool,
 }
@@ -84,21 +89,41 @@ impl Listeners {
             return false;
         };
         listening.tcp.established();
-        listening.waiting.push_back(socket);
+        listening.waiting.push_back((socket, None));
         !std::mem::replace(&mut listening.notified, true)
     }
 
-    /// A connection ended before it was accepted.
-    pub fn ended(&mut self, id: ListenerId, socket: SocketId) {
+    /// A connection was established at a listener by somebody else: by the NIC for the rule, or by the peer that has brought the
+    /// listener's own cookie back, which the listener counts itself. Answers whether the application must be told.
+    pub fn admit(&mut self, id: ListenerId, socket: SocketId, rule: Option<ListenRuleId>) -> bool {
         let Some(listening) = self.get_mut(id) else {
-            return;
+            return false;
         };
-        let before = listening.waiting.len();
-        listening.waiting.retain(|waiting| *waiting != socket);
-        if listening.waiting.len() < before {
-            listening.tcp.accepted();
-        } else {
-            listening.tcp.failed();
+        if rule.is_some() {
+            listening.tcp.admitted();
+        }
+        listening.waiting.push_back((socket, rule));
+        !std::mem::replace(&mut listening.notified, true)
+    }
+
+    /// Settings of a listener's connections.
+    pub fn connection_config(&self, id: ListenerId) -> Option<&tcp::Config> {
+        self.get(id).map(|listening| listening.tcp.connection())
+    }
+
+    /// A connection ended before it was accepted. Gives the rule by which the NIC has handed it up.
+    pub fn ended(&mut self, id: ListenerId, socket: SocketId) -> Option<ListenRuleId> {
+        let listening = self.get_mut(id)?;
+        let mut waiting = listening.waiting.iter();
+        match waiting.position(|(waiting, _)| *waiting == socket) {
+            Some(at) => {
+                listening.tcp.accepted();
+                listening.waiting.remove(at)?.1
+            }
+            None => {
+                listening.tcp.failed();
+                None
+            }
         }
     }
 
@@ -110,11 +135,15 @@ impl Listeners {
         std::mem::replace(&mut listening.notified, false) && !listening.waiting.is_empty()
     }
 
-    pub fn infos(&self) -> impl Iterator<Item = SocketInfo> + '_ {
-        self.iter().map(|(_, listening)| SocketInfo {
+    pub fn infos(&self, rules: &Rules) -> impl Iterator<Item = SocketInfo> {
+        self.iter().map(|(id, listening)| SocketInfo {
             id: None,
             state: "LISTEN",
-            holder: Holder::Host,
+            holder: if rules.answers_for(id) {
+                Holder::Nic
+            } else {
+                Holder::Host
+            },
             spliced: None,
             local: listening.address,
             remote: match listening.address {
@@ -128,7 +157,7 @@ impl Listeners {
         })
     }
 
-    fn iter(&self) -> impl Iterator<Item = (ListenerId, &Listening)> {
+    pub fn iter(&self) -> impl Iterator<Item = (ListenerId, &Listening)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
             let id = ListenerId {
                 index: index as u32,
@@ -209,7 +238,7 @@ impl Stack {
                 Cookies::OnOverflow
             },
         };
-        Ok(self.listeners.insert(Listening {
+        let id = self.listeners.insert(Listening {
             address,
             tcp: tcp::Listener::new(
                 self.core.last_poll,
@@ -217,9 +246,13 @@ impl Stack {
                 derive(&self.core.config.secret, 3),
             ),
             backlog: options.backlog,
+            accel: options.accel,
+            defer: options.defer,
             waiting: VecDeque::new(),
             notified: false,
-        }))
+        });
+        self.sync_rules();
+        Ok(id)
     }
 
     /// Where it listens.
@@ -230,8 +263,15 @@ impl Stack {
     /// The next established connection of a listener.
     pub fn accept(&mut self, id: ListenerId) -> Option<SocketId> {
         let listening = self.listeners.get_mut(id)?;
-        let accepted = listening.waiting.pop_front()?;
+        let (accepted, rule) = listening.waiting.pop_front()?;
         listening.tcp.accepted();
+        if let Some(rule) = rule {
+            self.core.accel.rules.give_back(rule, Some(id));
+        }
+        if self.sockets.is_quasi(accepted) {
+            self.accept_quasi(accepted);
+            return Some(accepted);
+        }
         if let Some(socket) = self.sockets.get_mut(accepted) {
             socket.owner = Owner::Application;
             socket.listener = None;
@@ -246,7 +286,11 @@ impl Stack {
 
     /// Stops listening; connections not yet accepted are reset.
     pub fn close_listener(&mut self, id: ListenerId) -> Result<(), SocketError> {
-        self.listeners.remove(id).ok_or(SocketError::NotFound)?;
+        let listening = self.listeners.remove(id).ok_or(SocketError::NotFound)?;
+        self.sync_rules();
+        for (waiting, _) in listening.waiting {
+            self.promote(self.core.last_poll, waiting);
+        }
         let orphans: Vec<SocketId> = self
             .sockets
             .iter()
@@ -288,6 +332,19 @@ impl Stack {
     pub(crate) fn connection_waits(&mut self, listener: ListenerId, id: SocketId) {
         self.core.counters.tcp_passive_opens += 1;
         if self.listeners.established(listener, id) {
+            self.core.events.push(Source::Listener(listener));
+        }
+    }
+
+    /// A connection was established at a listener by somebody else, as [`Listeners::admit`] has it.
+    pub(crate) fn connection_admitted(
+        &mut self,
+        listener: ListenerId,
+        id: SocketId,
+        rule: Option<ListenRuleId>,
+    ) {
+        self.core.counters.tcp_passive_opens += 1;
+        if self.listeners.admit(listener, id, rule) {
             self.core.events.push(Source::Listener(listener));
         }
     }

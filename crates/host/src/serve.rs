@@ -308,8 +308,10 @@ impl Stack {
         }
         if let Some(listener) = socket.listener.take() {
             // Not accepted: nobody will ask for it any more.
-            self.listeners.ended(listener, id);
             socket.owner = Owner::Nobody;
+            if let Some(rule) = self.listeners.ended(listener, id) {
+                self.core.accel.rules.give_back(rule, Some(listener));
+            }
         }
         match reason {
             CloseReason::Refused => self.core.counters.tcp_attempt_fails += 1,

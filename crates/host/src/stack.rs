@@ -8,7 +8,7 @@ use nic::ring::{HostFunction, Region, RegionId};
 use tcp::TimeWait;
 use tcp::isn::Generator;
 
-use crate::accel::Splices;
+use crate::accel::{AccelState, Splices};
 use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::driver::{Driver, Supply, Unsent};
@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub neighbours: Neighbours,
     pub demux: Demux,
     pub time_wait: TimeWait,
+    /// Connections that the NIC has a part in.
+    pub accel: AccelState,
     pub isn: Generator,
     pub timers: Timers,
     pub events: EventQueue,
@@ -96,6 +98,7 @@ impl Stack {
                 config.tcp.time_wait,
                 derive(secret, 1),
             ),
+            accel: AccelState::new(now),
             isn: Generator::new(now, derive(secret, 2)),
             timers: Timers::default(),
             events: EventQueue::default(),
@@ -132,6 +135,7 @@ impl Stack {
         progress |= self.poll_splices(now);
         progress |= self.run_timers(now);
         progress |= self.reap(now);
+        progress |= self.poll_accel(now);
         progress |= self.serve(now);
         self.core.meter.switch(Component::Driver);
         self.core.supply = self.core.driver.refill();
@@ -152,6 +156,7 @@ impl Stack {
             core.neighbours.poll_timeout(),
             core.time_wait.poll_timeout(),
             self.splices.poll_timeout(),
+            core.accel.poll_timeout(core.last_poll),
             (core.router_solicitations > 0).then_some(core.solicit_at),
             has_work.then_some(if core.is_stalled {
                 core.last_poll + STALL
@@ -182,7 +187,10 @@ impl Stack {
                 }
                 Source::Socket(id) => {
                     let Some(socket) = self.sockets.get_mut(id) else {
-                        continue;
+                        match self.quasi_event(id) {
+                            Some(event) => return Some(event),
+                            None => continue,
+                        }
                     };
                     let Some(kind) = socket.pending.take() else {
                         continue;
@@ -285,6 +293,9 @@ impl Stack {
                 continue;
             }
             socket.armed = None;
+            if socket.is_given_away() {
+                continue;
+            }
             if socket
                 .tcp
                 .poll_timeout()

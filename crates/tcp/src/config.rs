@@ -72,6 +72,19 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// The window shift that our SYNs offer; `None` for no window scaling (RFC 7323 §2).
+    pub fn window_shift(&self) -> Option<u8> {
+        self.window_scale
+            .then(|| crate::options::shift_for(self.rcv_buf_max.clamp(4, 1 << 30)))
+    }
+
+    /// The window field of our SYNs and SYN-ACKs with cookies, which is never scaled (RFC 7323 §2.2).
+    pub fn syn_window(&self) -> u16 {
+        self.rcv_buf.min(self.rcv_buf_max).min(u32::from(u16::MAX)) as u16
+    }
+}
+
 /// Congestion control algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use wire::tcp::{Header, Options, SackBlocks, Timestamps};
 
-use crate::options::{Negotiated, TIMESTAMPS_LEN, agreed_mss};
+use crate::options::{Negotiated, TIMESTAMPS_LEN, agreed_mss, shift_for};
 use crate::time::Time;
 use crate::{Config, Connection, Initial};
 
@@ -36,29 +36,31 @@ impl Handshake {
         }
     }
 
-    /// Shift of the windows that the peer announces, where we would offer `config`.
+    /// Shift of the windows that the peer announces, where we offer `config`.
     pub fn peer_shift(&self, config: &Config) -> u8 {
         self.settled(config).snd_shift
     }
 
-    /// The window field of a segment that we send when `unread` bytes wait for the application, on a connection that
-    /// [`Connection::from_handshake`] would make.
-    pub fn window_field(&self, config: &Config, unread: u32) -> u16 {
-        let free = config
-            .rcv_buf
-            .min(config.rcv_buf_max)
-            .saturating_sub(unread);
-        (free >> self.settled(config).rcv_shift).min(u32::from(u16::MAX)) as u16
+    /// Shift of the windows that we announce, where we offer `config`.
+    pub fn our_shift(&self, config: &Config) -> u8 {
+        self.settled(config).rcv_shift
     }
 
-    /// Payload bytes per packet that we send, with timestamps or without.
-    pub fn payload_mss(&self, config: &Config, timestamps: bool) -> u16 {
+    /// The window field of the segments that we send while nothing waits for the application, on a connection that
+    /// [`Connection::from_handshake`] would make.
+    pub fn window_field(&self, config: &Config) -> u16 {
+        let most = config.rcv_buf_max.clamp(4, 1 << 30);
+        let buffer = config.rcv_buf.max(4 << shift_for(most)).min(most);
+        (buffer >> self.settled(config).rcv_shift).min(u32::from(u16::MAX)) as u16
+    }
+
+    /// Payload bytes per packet that we send with timestamps, when we announce `ours`.
+    pub fn payload_mss(&self, ours: u16) -> u16 {
         let options = Options {
             mss: Some(self.mss),
             ..Options::default()
         };
-        let agreed = agreed_mss(config.mss.max(64), &options);
-        agreed - if timestamps { TIMESTAMPS_LEN } else { 0 }
+        agreed_mss(ours.max(64), &options) - TIMESTAMPS_LEN
     }
 
     fn settled(&self, config: &Config) -> Negotiated {

@@ -161,6 +161,16 @@ impl Listener {
         ))
     }
 
+    /// Settings of the connections.
+    pub fn connection(&self) -> &Config {
+        &self.config.connection
+    }
+
+    /// A connection that somebody else has set up waits to be accepted.
+    pub fn admitted(&mut self) {
+        self.waiting += 1;
+    }
+
     /// A connection from [`SynAction::Accept`] became established: it now waits to be accepted.
     pub fn established(&mut self) {
         self.half_open = self.half_open.saturating_sub(1);
@@ -207,10 +217,7 @@ impl Listener {
             seq: self.baker.sequence(hash_flow(&self.key, flow, 0), syn),
             ack: syn.seq + 1,
             flags: Flags::SYN | Flags::ACK,
-            window: config
-                .rcv_buf
-                .min(config.rcv_buf_max)
-                .min(u32::from(u16::MAX)) as u16,
+            window: config.syn_window(),
             options: offer.syn_options(config.mss, timestamps),
         })
     }

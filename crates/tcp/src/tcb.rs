@@ -347,6 +347,11 @@ impl Connection {
         self.dst_port
     }
 
+    /// The peer has opened it.
+    pub fn is_passive(&self) -> bool {
+        self.passive
+    }
+
     /// Oldest position not acknowledged.
     pub fn snd_una(&self) -> SeqNum {
         self.snd.una

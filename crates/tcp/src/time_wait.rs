@@ -142,6 +142,11 @@ impl TimeWait {
         self.flows.contains_key(flow)
     }
 
+    /// Frees a flow, from us to the peer, since the peer has completed another handshake on it.
+    pub fn remove(&mut self, flow: &FlowKey) {
+        self.flows.remove(flow);
+    }
+
     /// Frees a flow, from us to the peer, for a new connection of ours, if timestamps make that safe (RFC 6191).
     pub fn reuse(&mut self, now: Instant, flow: &FlowKey) -> bool {
         let now = Time::at(self.epoch, now);

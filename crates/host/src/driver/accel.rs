@@ -1,11 +1,74 @@
-//! Connections given to the NIC, and frames of theirs that came too late.
+//! Posting what concerns whole connections (seed 002), and frames of theirs that came too late.
 
-use nic::ring::accel::{Splice, SpliceId};
+use nic::ring::accel::{Splice, SpliceId, Teardown};
+use nic::ring::{SendDescriptor, Slice};
+use tcp::SendQueue;
+use wire::SeqNum;
 
-use super::{Command, Driver};
+use super::{Command, Driver, Payload};
+use crate::counters::Counters;
 use crate::memory::Buffer;
 
+/// Hop limit of everything that the stack sends, or has sent by the NIC.
+pub(crate) const HOP_LIMIT: u8 = 64;
+
 impl Driver {
+    /// Posts a descriptor that waits for nobody: gives the index of its first slot and the send ring's position behind it,
+    /// or `None` when there is no room.
+    pub fn post_now(
+        &mut self,
+        descriptor: &SendDescriptor<'_>,
+        counters: &mut Counters,
+    ) -> Option<(u64, u64)> {
+        if self.is_blocked() && !self.flush(counters) {
+            return None;
+        }
+        let send = &mut self.queues[0].send;
+        match send.post(descriptor) {
+            Ok(first) => {
+                counters.driver_tx_posted += 1;
+                Some((first, send.posted()))
+            }
+            Err(_) => {
+                counters.driver_tx_ring_full += 1;
+                None
+            }
+        }
+    }
+
+    /// Hands a connection over. Gives where the descriptor is, as [`post_now`](Self::post_now).
+    pub fn post_teardown(
+        &mut self,
+        teardown: &Teardown,
+        payload: &[Slice],
+        counters: &mut Counters,
+    ) -> Option<(u64, u64)> {
+        let posted = self.post_now(&SendDescriptor::Teardown { teardown, payload }, counters);
+        if posted.is_some() {
+            self.settling.care(self.queues[0].send.posted());
+        }
+        posted
+    }
+
+    /// Gathers `len` bytes of a stream from `seq` on for [`post_gathered`](Self::post_gathered). False when they are not all there, are
+    /// in too many places, or are not as the wire wants them.
+    pub fn gather_plain(&mut self, queue: &SendQueue<Payload>, seq: SeqNum, len: u32) -> bool {
+        let run = self.gather(queue, seq, len, false);
+        run.len == len && run.context.is_none()
+    }
+
+    /// Hands a connection over whose payload was [gathered](Self::gather_plain) just now.
+    pub fn post_gathered(
+        &mut self,
+        teardown: &Teardown,
+        counters: &mut Counters,
+    ) -> Option<(u64, u64)> {
+        let payload = std::mem::take(&mut self.gather);
+        let posted = self.post_teardown(teardown, &payload, counters);
+        self.gather = payload;
+        posted
+    }
+
     /// Joins two connections. From here on they are the NIC's, unless it refuses; packets of theirs that were posted before go out
     /// before.
     pub fn splice(&mut self, splice: Splice) {
@@ -21,5 +84,11 @@ impl Driver {
     /// wire, if it stands for several.
     pub fn reinject(&mut self, frame: Buffer, gso_size: u16) {
         self.command(Command::Reinject { frame, gso_size });
+    }
+
+    /// Up to here the NIC has worked off what was posted, and all that it had put on the receive rings by then has been looked at.
+    #[inline]
+    pub fn settled(&self) -> u64 {
+        self.settling.settled()
     }
 }

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use l5p::tls::ContextTag;
-use nic::ring::accel::{Splice, SpliceId};
+use nic::ring::accel::{Established, Splice, SpliceId};
 use nic::ring::{ContextId, Direction, HostFunction, HostQueue, Region, SendDescriptor, Slice};
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
@@ -27,13 +27,14 @@ use crate::SocketId;
 use crate::counters::Counters;
 use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
 
+pub(crate) use accel::HOP_LIMIT;
 pub(crate) use layers::{Layers, Protocols};
 pub(crate) use payload::Payload;
 pub(crate) use receive::{FrameInfo, PlacedPart, Received, Supply};
 pub(crate) use recovery::MessageSource;
 pub(crate) use regions::InUse;
 pub(crate) use rr_state::Ticket;
-pub(crate) use send::{Frame, HOP_LIMIT, Link, Stopped, Unsent};
+pub(crate) use send::{Frame, Link, Stopped, Unsent};
 pub(crate) use shadow::Contexts;
 use shadow::Shadow;
 
@@ -60,6 +61,8 @@ pub(crate) struct Driver {
     tail: Option<Buffer>,
     /// Parts of the frame received last.
     placed: Vec<PlacedPart>,
+    /// What the NIC has said of the packet that comes next, with the queue that it comes on.
+    opening: Option<(usize, Established)>,
     gather: Vec<Slice>,
     prefix: Vec<Slice>,
     wakeup_due: bool,
@@ -91,6 +94,7 @@ enum Command {
     },
     Splice(Box<Splice>),
     Unsplice(SpliceId),
+    /// A frame that came after its flow had been given away.
     Reinject {
         frame: Buffer,
         gso_size: u16,
@@ -119,6 +123,7 @@ impl Driver {
             held: VecDeque::new(),
             tail: None,
             placed: Vec::with_capacity(64),
+            opening: None,
             gather: Vec::with_capacity(64),
             prefix: Vec::with_capacity(64),
             wakeup_due: false,

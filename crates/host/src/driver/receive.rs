@@ -1,6 +1,6 @@
 //! Taking packets off the receive rings, and keeping the NIC in buffers.
 
-use nic::ring::accel::{SpliceEnded, SpliceState};
+use nic::ring::accel::{AccelRoom, Established, SpliceEnded, SpliceState};
 use nic::ring::{ContextId, ErrorCode, FillProducer, Packet, RecvDescriptor};
 use wire::SeqNum;
 
@@ -12,19 +12,26 @@ use crate::socket::Placed;
 /// What the NIC has to say.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// A frame, from its Ethernet header on.
-    Frame { frame: Buffer, info: FrameInfo },
+    /// A frame, from its Ethernet header on. With `opening` it opens a connection that the NIC has set up.
+    Frame {
+        frame: Buffer,
+        info: FrameInfo,
+        opening: Option<Established>,
+    },
+    /// How much room the NIC has for connections.
+    Room(AccelRoom),
     /// `l5o_resync_rx_req` (seed 000, Listing 2).
     ResyncRequest {
         context: ContextId,
         tcpsn: SeqNum,
         inner: Option<u32>,
     },
-    /// A descriptor was refused.
+    /// A descriptor was refused, whose first slot had this index.
     Refused {
         context: Option<ContextId>,
         tcpsn: SeqNum,
         error: ErrorCode,
+        index: u64,
     },
     /// A splice has ended.
     SpliceEnded(SpliceEnded),
@@ -63,6 +70,17 @@ impl FrameInfo {
             is_placed: false,
             payload_len,
         }
+    }
+}
+
+impl FrameInfo {
+    /// Payload bytes of each packet that it was on the wire, if it was several; else 0.
+    pub fn gso_size(&self) -> u16 {
+        if self.segments < 2 {
+            return 0;
+        }
+        let size = self.payload_len.div_ceil(self.segments.into());
+        u16::try_from(size).unwrap_or(u16::MAX)
     }
 }
 
@@ -114,8 +132,10 @@ impl Driver {
                     counters.driver_errors += 1;
                     return None;
                 }
+                let opening = self.opening.take().filter(|(queue, _)| *queue == at);
                 Received::Frame {
                     frame,
+                    opening: opening.map(|(_, established)| established),
                     info: FrameInfo {
                         segments: packet.segments.max(1),
                         checksum_ok: packet.checksum_ok,
@@ -132,12 +152,11 @@ impl Driver {
                 counters.driver_errors += 1;
                 return None;
             }
-            RecvDescriptor::AccelRoom(_) => return None,
+            RecvDescriptor::AccelRoom(room) => Received::Room(room),
             RecvDescriptor::SpliceEnded(ended) => Received::SpliceEnded(ended),
             RecvDescriptor::SpliceState(state) => Received::SpliceState(state),
-            // The host has no listeners on the device.
-            RecvDescriptor::Established(_) => {
-                counters.driver_errors += 1;
+            RecvDescriptor::Established(established) => {
+                self.opening = Some((at, established));
                 return None;
             }
             RecvDescriptor::ResyncRequest {
@@ -153,13 +172,14 @@ impl Driver {
                 context,
                 tcpsn,
                 error,
-                ..
+                send_index,
             } => {
                 counters.driver_errors += 1;
                 Received::Refused {
                     context,
                     tcpsn,
                     error,
+                    index: send_index,
                 }
             }
         })

@@ -19,11 +19,26 @@ pub(crate) enum Ticket {
 pub(super) struct Settling {
     /// Up to here it has.
     settled: u64,
-    /// Up to here it matters to somebody.
+    /// Up to here it matters to somebody who waits.
     wanted: u64,
+    /// Up to here it matters to somebody who has time.
+    cared: u64,
     /// The send ring's completions at the time that is awaited, and what then was on each receive ring.
     completed: u64,
     awaited: Vec<u64>,
+}
+
+impl Settling {
+    /// What is posted up to here matters to somebody who has time: nobody is woken for it.
+    #[inline]
+    pub(super) fn care(&mut self, posted: u64) {
+        self.cared = posted;
+    }
+
+    #[inline]
+    pub(super) fn settled(&self) -> u64 {
+        self.settled
+    }
 }
 
 impl Driver {
@@ -101,7 +116,7 @@ impl Driver {
     #[inline]
     pub fn settle(&mut self) -> bool {
         let before = self.settling.settled;
-        if self.is_settling() {
+        if self.settling.settled < self.settling.wanted.max(self.settling.cared) {
             self.settle_wanted();
         }
         self.settling.settled != before

@@ -13,12 +13,10 @@ use wire::{FlowKey, SeqNum, packet};
 use super::layers::Protocols;
 use super::recovery::{MessageSource, Recovery};
 use super::shadow::Shadow;
-use super::{Driver, Payload};
+use super::{Driver, HOP_LIMIT, Payload};
 use crate::counters::Counters;
 use crate::memory::Buffer;
 
-/// Hop limit of everything that the stack sends.
-pub(crate) const HOP_LIMIT: u8 = 64;
 /// Frames of the stack's own that wait for room; beyond that they are dropped, as the wire may drop them.
 const MAX_FRAMES: usize = 1024;
 
@@ -95,9 +93,9 @@ impl Frame {
 
 /// Bytes that one descriptor can take: of one context, and no more slices than fit.
 #[derive(Clone, Copy, Debug)]
-struct Run {
-    len: u32,
-    context: Option<ContextId>,
+pub(super) struct Run {
+    pub len: u32,
+    pub context: Option<ContextId>,
     /// Whether the first byte's message is of memory that others may change.
     begins_mutable: bool,
     /// Whether any byte's message is.
@@ -441,7 +439,13 @@ impl Driver {
     /// Collects the slices of bytes from `seq` on, up to `len`: those of the first byte's context, and if `alike` also
     /// of its mutability.
     #[inline]
-    fn gather(&mut self, queue: &SendQueue<Payload>, seq: SeqNum, len: u32, alike: bool) -> Run {
+    pub(super) fn gather(
+        &mut self,
+        queue: &SendQueue<Payload>,
+        seq: SeqNum,
+        len: u32,
+        alike: bool,
+    ) -> Run {
         let slices = &mut self.gather;
         slices.clear();
         let mut run: Option<Run> = None;

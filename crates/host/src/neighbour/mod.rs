@@ -175,6 +175,38 @@ impl Neighbours {
         }
     }
 
+    /// What was sent to `mac` has reached `address`, or what is behind it: it has answered (RFC 4861 §7.3.1). With `learn` an
+    /// address that nothing is known of is remembered.
+    pub fn reached(
+        &mut self,
+        now: Instant,
+        address: IpAddr,
+        mac: MacAddr,
+        learn: bool,
+    ) -> Option<Hop> {
+        let index = match self.by_address.get(&address) {
+            Some(&index) => index,
+            None if learn => {
+                let index = self.insert(now, address)?;
+                let entry = &mut self.entries[index as usize];
+                entry.mac = mac;
+                entry.state = State::Stale;
+                index
+            }
+            None => return None,
+        };
+        let entry = &self.entries[index as usize];
+        if entry.state == State::Incomplete || entry.mac != mac {
+            return None;
+        }
+        let hop = Hop {
+            index,
+            generation: entry.generation,
+        };
+        self.confirm(hop, now);
+        Some(hop)
+    }
+
     /// Wakes the socket, which must not be waiting already, when the address is known or given up, or when it may be
     /// asked for at last.
     pub fn wait(&mut self, address: IpAddr, id: SocketId) {

@@ -1,9 +1,10 @@
-//! Sockets, and the table that they live in.
+//! Sockets: full control blocks, and the table that they and the quasi ones live in.
 
 mod recv;
 mod segment;
 mod send;
 mod stream;
+mod table;
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -11,17 +12,19 @@ use std::time::Instant;
 use tcp::{Connection, SendQueue};
 use wire::FlowKey;
 
-use crate::accel::Part;
+use crate::accel::{Handover, Part};
 use crate::driver::Payload;
 use crate::events::Pending;
 use crate::neighbour::Hop;
 use crate::nvme::PduStream;
 use crate::tls::Tls;
-use crate::{CloseReason, ListenerId, SocketId};
+use crate::{CloseReason, ListenerId};
 
 pub use recv::ReadChunk;
 pub(crate) use segment::{Marks, Placed, Segment};
+pub(crate) use send::LEAST_SEND_BUFFER;
 pub(crate) use stream::Stream;
+pub(crate) use table::Sockets;
 
 /// One connection and what the application has of it.
 #[derive(Debug)]
@@ -69,6 +72,8 @@ pub(crate) struct Socket {
     pub is_starved: bool,
     /// The splice that it is a part of.
     pub splice: Option<Part>,
+    /// How far its close is given to the NIC.
+    pub handover: Handover,
     /// The application protocol that the TLS handshake agreed on.
     pub alpn: Option<Vec<u8>>,
 }
@@ -113,6 +118,7 @@ impl Socket {
             awaits_hop: false,
             is_starved: false,
             splice: None,
+            handover: Handover::None,
             alpn: None,
         }
     }
@@ -120,92 +126,6 @@ impl Socket {
     /// The NIC has the connection, or is about to: nothing is sent for it, and no timer runs.
     #[inline]
     pub fn is_given_away(&self) -> bool {
-        self.splice.is_some_and(|part| part.is_given_away)
-    }
-}
-
-/// Every socket of the stack, by id.
-#[derive(Debug, Default)]
-pub(crate) struct Sockets {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    len: u32,
-}
-
-#[derive(Debug)]
-struct Slot {
-    generation: u32,
-    socket: Option<Box<Socket>>,
-}
-
-impl Sockets {
-    pub fn len(&self) -> u32 {
-        self.len
-    }
-
-    pub fn insert(&mut self, socket: Socket) -> SocketId {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot {
-                generation: 0,
-                socket: None,
-            });
-            self.slots.len() as u32 - 1
-        });
-        let slot = &mut self.slots[index as usize];
-        slot.socket = Some(Box::new(socket));
-        self.len += 1;
-        SocketId {
-            index,
-            generation: slot.generation,
-        }
-    }
-
-    #[inline]
-    pub fn get(&self, id: SocketId) -> Option<&Socket> {
-        let slot = self.slots.get(id.index as usize)?;
-        slot.socket
-            .as_deref()
-            .filter(|_| slot.generation == id.generation)
-    }
-
-    #[inline]
-    pub fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
-        let slot = self.slots.get_mut(id.index as usize)?;
-        slot.socket
-            .as_deref_mut()
-            .filter(|_| slot.generation == id.generation)
-    }
-
-    /// The id of the socket at a place, which must be taken.
-    #[inline]
-    pub fn id_at(&self, index: u32) -> Option<SocketId> {
-        let slot = self.slots.get(index as usize)?;
-        slot.socket.is_some().then_some(SocketId {
-            index,
-            generation: slot.generation,
-        })
-    }
-
-    pub fn remove(&mut self, id: SocketId) -> Option<Box<Socket>> {
-        let slot = self.slots.get_mut(id.index as usize)?;
-        if slot.generation != id.generation {
-            return None;
-        }
-        let socket = slot.socket.take()?;
-        slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(id.index);
-        self.len -= 1;
-        Some(socket)
-    }
-
-    /// Every socket with its id, in the order of the table.
-    pub fn iter(&self) -> impl Iterator<Item = (SocketId, &Socket)> {
-        self.slots.iter().enumerate().filter_map(|(index, slot)| {
-            let id = SocketId {
-                index: index as u32,
-                generation: slot.generation,
-            };
-            slot.socket.as_deref().map(|socket| (id, socket))
-        })
+        self.handover == Handover::Posted || self.splice.is_some_and(|part| part.is_given_away)
     }
 }

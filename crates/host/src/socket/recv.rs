@@ -16,6 +16,12 @@ use crate::{CloseReason, SocketError, SocketId};
 #[derive(Debug)]
 pub struct ReadChunk(Buffer);
 
+impl ReadChunk {
+    pub(crate) fn new(buffer: Buffer) -> Self {
+        Self(buffer)
+    }
+}
+
 impl Deref for ReadChunk {
     type Target = [u8];
 
@@ -51,6 +57,9 @@ impl Stack {
         id: SocketId,
         buffer: &mut [u8],
     ) -> Result<usize, SocketError> {
+        if let Some(read) = self.read_quasi(id, buffer) {
+            return read;
+        }
         let socket = owned(&mut self.sockets, id)?;
         let core = &mut self.core;
         if socket.pdus.is_some() {
@@ -115,6 +124,9 @@ impl Stack {
         now: Instant,
         id: SocketId,
     ) -> Result<Option<ReadChunk>, SocketError> {
+        if let Some(chunk) = self.read_chunk_quasi(id) {
+            return chunk;
+        }
         let socket = owned(&mut self.sockets, id)?;
         if socket.pdus.is_some() {
             return Err(ONLY_PDUS);

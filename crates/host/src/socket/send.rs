@@ -16,8 +16,12 @@ impl Stack {
     /// Copies bytes into the send queue; answers how many. Under TLS a call makes at least one record: larger writes
     /// make better ones.
     pub fn write(&mut self, now: Instant, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
-        self.no_pdus_on(id)?;
         let before = self.core.meter.switch(Component::Tcp);
+        if let Some(written) = self.write_quasi(now, id, data) {
+            self.core.meter.switch(before);
+            return written;
+        }
+        self.no_pdus_on(id)?;
         let written = self.write_with(id, data.is_empty(), |socket, core, room| {
             match &socket.tls {
                 Tls::Open(_) => {
@@ -45,6 +49,7 @@ impl Stack {
         id: SocketId,
         slices: &[Slice],
     ) -> Result<usize, SocketError> {
+        self.make_whole(id);
         self.no_pdus_on(id)?;
         let before = self.core.meter.switch(Component::Tcp);
         let checked = slices
@@ -123,6 +128,7 @@ impl Stack {
 
     /// Ends this side's direction after what is queued (with close_notify under TLS); reading goes on.
     pub fn shutdown(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
+        self.make_whole(id);
         let socket = owned(&mut self.sockets, id)?;
         if socket.ended.is_some() || std::mem::replace(&mut socket.shut, true) {
             return Ok(());
@@ -139,7 +145,14 @@ impl Stack {
     /// Gives the socket up: what is queued is still sent, then the connection is closed; the id is invalid at once. If the
     /// peer has sent what was not read, it gets a reset (RFC 1122 §4.2.2.13).
     pub fn close(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
+        if let Some(closed) = self.close_quasi(now, id) {
+            return closed;
+        }
         if self.leave_splice(now, id, false) {
+            return Ok(());
+        }
+        owned(&mut self.sockets, id)?;
+        if self.close_on_nic(now, id) {
             return Ok(());
         }
         self.shutdown(now, id)?;
@@ -180,6 +193,7 @@ impl Stack {
 
     /// Resets the connection; the id is invalid at once.
     pub fn abort(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
+        self.make_whole(id);
         if self.leave_splice(now, id, true) {
             return Ok(());
         }
@@ -202,12 +216,18 @@ impl Stack {
 
     /// Turns Nagle's algorithm off, or on again.
     pub fn set_nodelay(&mut self, id: SocketId, nodelay: bool) -> Result<(), SocketError> {
+        if let Some(set) = self.set_nodelay_quasi(id, nodelay) {
+            return set;
+        }
         owned(&mut self.sockets, id)?.tcp.set_nagle(!nodelay);
         Ok(())
     }
 
     /// Bytes that [`write`](Self::write) has room for now.
     pub fn send_space(&self, id: SocketId) -> usize {
+        if let Some(space) = self.quasi_space(id) {
+            return space;
+        }
         let socket = self
             .sockets
             .get(id)
@@ -255,8 +275,9 @@ impl Socket {
 }
 
 impl Stack {
-    /// The application's socket of this id.
+    /// The application's socket of this id, which has a full control block from here on.
     pub(crate) fn owned(&mut self, id: SocketId) -> Result<&mut Socket, SocketError> {
+        self.make_whole(id);
         owned(&mut self.sockets, id)
     }
 }
@@ -309,7 +330,7 @@ fn write_plain(
 const MAX_COPY: usize = 65_536;
 
 /// Payload that a send queue holds however slow the path is.
-const LEAST_SEND_BUFFER: u32 = 256 << 10;
+pub(crate) const LEAST_SEND_BUFFER: u32 = 256 << 10;
 
 fn queue_slices(
     now: Instant,

@@ -2,6 +2,7 @@
 
 mod pair;
 
+mod accel;
 mod hostile;
 mod memory;
 mod neighbours;

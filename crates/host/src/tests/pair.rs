@@ -55,6 +55,14 @@ impl Pair {
 
     /// A pair whose settings `adjust` has changed.
     pub fn with(adjust: impl Fn(usize, (&mut StackConfig, &mut FunctionConfig))) -> Self {
+        Self::with_nics(adjust, |_, _| {})
+    }
+
+    /// A pair whose settings `adjust` has changed, and `nic` those of the NICs.
+    pub fn with_nics(
+        adjust: impl Fn(usize, (&mut StackConfig, &mut FunctionConfig)),
+        nic: impl Fn(usize, &mut NicConfig),
+    ) -> Self {
         let now = Instant::now();
         let hosts = [CLIENT, SERVER].map(|at| {
             let mac = MacAddr([2, 0, 0, 0, 0, at as u8 + 1]);
@@ -74,7 +82,9 @@ impl Pair {
                 ..FunctionConfig::new(mac)
             };
             adjust(at, (&mut config, &mut function));
-            let mut nic = Nic::new(NicConfig::new([at as u8; 16]));
+            let mut device = NicConfig::new([at as u8; 16]);
+            nic(at, &mut device);
+            let mut nic = Nic::new(device);
             let (host, device) = nic::ring::function(function);
             nic.attach(device).expect("a first function");
             Host {

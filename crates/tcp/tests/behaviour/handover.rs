@@ -70,9 +70,9 @@ fn what_is_offered_without_a_connection_is_what_a_connection_offers() {
         let mut connection = Connection::from_handshake(now, &config, &ack(), &handshake);
         connection.handle_segment(now, &ack(), 0, 1);
         let closing = connection.closing(now).expect("nothing is open");
-        assert_eq!(closing.window, handshake.window_field(&config, 0));
+        assert_eq!(closing.window, handshake.window_field(&config));
         assert_eq!(closing.peer_shift, handshake.peer_shift(&config));
-        assert_eq!(closing.mss, handshake.payload_mss(&config, true));
+        assert_eq!(closing.mss, handshake.payload_mss(config.mss));
     }
 }
 

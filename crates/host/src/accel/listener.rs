@@ -1,0 +1,262 @@
+//! Listeners that the NIC answers for: one rule for each local address and port, and the credits of their backlogs.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use nic::ring::accel::{InstallListener, ListenRuleId, ListenerOptions};
+use nic::ring::{ErrorCode, SendDescriptor};
+
+use super::teardown::STALL;
+use crate::ListenerId;
+use crate::driver::HOP_LIMIT;
+use crate::stack::{Core, Stack};
+
+/// Every rule, by its number on the NIC.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    rules: Vec<Rule>,
+    /// Something is to be posted.
+    dirty: bool,
+}
+
+/// SYNs to one address and port.
+#[derive(Debug)]
+struct Rule {
+    listener: ListenerId,
+    address: (IpAddr, u16),
+    options: ListenerOptions,
+    state: State,
+    /// Credits to be returned.
+    owed: u32,
+    /// Times that the NIC has refused it.
+    refusals: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The number is not in use.
+    Free,
+    /// To be posted.
+    Wanted,
+    /// Posted, by the descriptor of this index: the NIC answers, unless it refuses.
+    Installed(u64),
+    /// Refused; to be tried again then.
+    Refused(Instant),
+    /// Refused for good.
+    Impossible,
+    /// To be removed.
+    Unwanted,
+}
+
+/// Credits are returned when this part of the backlog has come together.
+const BATCHES: u32 = 8;
+/// When to ask again a NIC that has refused; twice as long after each refusal.
+const RETRY: Duration = Duration::from_secs(1);
+const MAX_DOUBLINGS: u8 = 6;
+
+impl Rules {
+    /// The listener of a rule, if it has the address that a packet was sent to.
+    pub fn listener(&self, rule: ListenRuleId, local: (IpAddr, u16)) -> Option<ListenerId> {
+        let rule = self.rules.get(usize::from(rule.0))?;
+        (rule.address == local && rule.state != State::Free).then_some(rule.listener)
+    }
+
+    /// A connection that the NIC has handed up by this rule waits no longer at the listener; with `None` it never has.
+    #[inline]
+    pub fn give_back(&mut self, rule: ListenRuleId, listener: Option<ListenerId>) {
+        if let Some(rule) = self.rules.get_mut(usize::from(rule.0))
+            && matches!(rule.state, State::Installed(_))
+            && listener.is_none_or(|listener| rule.listener == listener)
+        {
+            rule.owed += 1;
+            self.dirty |= rule.owed >= batch(rule.options.backlog);
+        }
+    }
+
+    /// Whether the NIC answers for a listener at any of its addresses.
+    pub fn answers_for(&self, listener: ListenerId) -> bool {
+        let mut of_it = self.rules.iter().filter(|rule| rule.listener == listener);
+        of_it.any(|rule| matches!(rule.state, State::Installed(_)))
+    }
+
+    pub fn poll_timeout(&self, last_poll: Instant) -> Option<Instant> {
+        let retries = self.rules.iter().filter_map(|rule| match rule.state {
+            State::Refused(until) => Some(until),
+            _ => None,
+        });
+        retries.chain(self.dirty.then_some(last_poll + STALL)).min()
+    }
+
+    /// Makes the rules those that are wanted.
+    fn want(&mut self, wanted: &[(ListenerId, (IpAddr, u16), ListenerOptions)]) {
+        for rule in &mut self.rules {
+            let is_wanted = wanted
+                .iter()
+                .any(|(id, address, _)| *id == rule.listener && *address == rule.address);
+            if is_wanted {
+                continue;
+            }
+            rule.state = match rule.state {
+                State::Installed(_) | State::Unwanted => State::Unwanted,
+                _ => State::Free,
+            };
+            self.dirty |= rule.state == State::Unwanted;
+        }
+        for &(listener, address, options) in wanted {
+            let is_there = |rule: &Rule| {
+                rule.listener == listener
+                    && rule.address == address
+                    && !matches!(rule.state, State::Free | State::Unwanted)
+            };
+            if self.rules.iter().any(is_there) {
+                continue;
+            }
+            let rule = Rule {
+                listener,
+                address,
+                options,
+                state: State::Wanted,
+                owed: 0,
+                refusals: 0,
+            };
+            self.dirty = true;
+            let free = self.rules.iter().position(|it| it.state == State::Free);
+            match free {
+                Some(at) => self.rules[at] = rule,
+                None if self.rules.len() < usize::from(u16::MAX) => self.rules.push(rule),
+                None => {}
+            }
+        }
+    }
+}
+
+fn batch(backlog: u32) -> u32 {
+    (backlog / BATCHES).max(1)
+}
+
+impl Stack {
+    /// Brings the rules in line with the listeners and the local addresses.
+    pub(crate) fn sync_rules(&mut self) {
+        if !self.core.config.accel.setup || !self.core.config.tcp.timestamps {
+            return;
+        }
+        let interface = &self.core.interface;
+        let mut wanted = Vec::new();
+        for (id, listening) in self.listeners.iter().filter(|(_, it)| it.accel) {
+            let port = listening.address.port();
+            for address in interface.addresses() {
+                if self.listeners.find((address, port)) == Some(id) {
+                    let config = listening.tcp.connection();
+                    let options = ListenerOptions {
+                        mss: config.mss,
+                        window: config.syn_window(),
+                        window_scale: config.window_shift(),
+                        sack: config.sack,
+                        backlog: u32::try_from(listening.backlog)
+                            .unwrap_or(u32::MAX)
+                            .min(i32::MAX as u32),
+                        defer: listening.defer,
+                        hop_limit: HOP_LIMIT,
+                    };
+                    wanted.push((id, (address, port), options));
+                }
+            }
+        }
+        self.core.accel.rules.want(&wanted);
+    }
+}
+
+impl Core {
+    /// Posts what is to be posted for rules. Answers whether that was anything.
+    pub(super) fn post_rules(&mut self, now: Instant) -> bool {
+        let rules = &mut self.accel.rules;
+        for rule in &mut rules.rules {
+            if matches!(rule.state, State::Refused(until) if until <= now) {
+                rule.state = State::Wanted;
+                rules.dirty = true;
+            }
+        }
+        if !rules.dirty {
+            return false;
+        }
+        // Those that go make room for those that come.
+        let done = self.remove_rules() && self.install_rules();
+        self.accel.rules.dirty = !done;
+        done
+    }
+
+    fn remove_rules(&mut self) -> bool {
+        for (number, rule) in self.accel.rules.rules.iter_mut().enumerate() {
+            if rule.state != State::Unwanted {
+                continue;
+            }
+            let descriptor = SendDescriptor::RemoveListener {
+                rule: ListenRuleId(number as u16),
+            };
+            if self
+                .driver
+                .post_now(&descriptor, &mut self.counters)
+                .is_none()
+            {
+                return false;
+            }
+            rule.state = State::Free;
+            self.counters.accel_curr_listeners -= 1;
+        }
+        true
+    }
+
+    fn install_rules(&mut self) -> bool {
+        for (number, rule) in self.accel.rules.rules.iter_mut().enumerate() {
+            let id = ListenRuleId(number as u16);
+            if rule.state == State::Wanted {
+                let install = InstallListener {
+                    rule: id,
+                    address: rule.address.0,
+                    port: rule.address.1,
+                    options: rule.options,
+                };
+                let descriptor = SendDescriptor::InstallListener(&install);
+                let Some((index, _)) = self.driver.post_now(&descriptor, &mut self.counters) else {
+                    return false;
+                };
+                rule.state = State::Installed(index);
+                rule.owed = 0;
+                self.counters.accel_curr_listeners += 1;
+            }
+            if matches!(rule.state, State::Installed(_)) && rule.owed >= batch(rule.options.backlog)
+            {
+                let descriptor = SendDescriptor::ListenerCredit {
+                    rule: id,
+                    credits: rule.owed,
+                };
+                if self
+                    .driver
+                    .post_now(&descriptor, &mut self.counters)
+                    .is_none()
+                {
+                    return false;
+                }
+                rule.owed = 0;
+            }
+        }
+        true
+    }
+
+    /// The NIC has refused the descriptor of this index. Answers whether it was a rule's: the host then answers for it.
+    pub(crate) fn rule_refused(&mut self, now: Instant, index: u64, error: ErrorCode) -> bool {
+        let mut rules = self.accel.rules.rules.iter_mut();
+        let Some(rule) = rules.find(|rule| rule.state == State::Installed(index)) else {
+            return false;
+        };
+        let wait = RETRY * (1 << rule.refusals.min(MAX_DOUBLINGS));
+        rule.refusals = rule.refusals.saturating_add(1);
+        rule.state = match error {
+            ErrorCode::TableFull | ErrorCode::ListenerExists => State::Refused(now + wait),
+            _ => State::Impossible,
+        };
+        self.counters.accel_curr_listeners -= 1;
+        self.counters.accel_listeners_refused += 1;
+        true
+    }
+}

@@ -1,0 +1,148 @@
+//! Quasi control blocks that become full ones.
+
+use std::time::Instant;
+
+use tcp::{Accepted, Chunk, Connection};
+use wire::tcp::{Flags, Header, Options, Timestamps};
+
+use super::quasi::Flag;
+use crate::SocketId;
+use crate::driver::Payload;
+use crate::events::Pending;
+use crate::socket::{Marks, Owner, Segment, Socket, Stream};
+use crate::stack::Stack;
+
+/// What the NIC did to bytes of connections that it has set up: nothing.
+const UNTOUCHED: Marks = Marks {
+    decrypted: None,
+    digest_ok: false,
+};
+
+impl Stack {
+    /// Gives a socket a full control block, if it has a quasi one: from here on it is a socket as all others are.
+    pub(crate) fn promote(&mut self, now: Instant, id: SocketId) {
+        let Some((mut connection, segment)) = self.revive(now, id) else {
+            return;
+        };
+        let Some((quasi, held)) = self.sockets.quasi_mut(id) else {
+            return;
+        };
+        let quasi = *quasi;
+        let held = std::mem::take(held);
+        let flow = self.sockets.quasis.flow(&quasi);
+        let owner = match () {
+            () if quasi.is(Flag::Closed) => Owner::Nobody,
+            () if quasi.is(Flag::Accepted) => Owner::Application,
+            () => Owner::Listener,
+        };
+        connection.set_nagle(self.core.config.tcp.nagle && !quasi.is(Flag::NoDelay));
+        // It is one that it was for the peer before: a route was there then.
+        let next_hop = self.core.interface.next_hop(flow.dst.0);
+        let next_hop = next_hop.unwrap_or(flow.dst.0);
+        let mut socket = Box::new(Socket::new(connection, flow, next_hop, owner));
+        socket.listener = held.listener.filter(|_| owner == Owner::Listener);
+        socket.is_anchored = true;
+        socket.wants_read = quasi.is(Flag::WantsRead);
+        if quasi.is(Flag::Told) {
+            socket.pending.add(Pending::READABLE);
+        }
+        if held.taken > 0 || quasi.is(Flag::PeerFin) {
+            socket.tcp.handle_segment(now, &segment, held.taken, 1);
+        }
+        let unread = held.received.as_ref().map_or(0, |it| it.len() as u32);
+        let read = held.taken - unread;
+        socket.stream = Stream::new(quasi.start + read);
+        if let Some(buffer) = held.received {
+            let data = Accepted {
+                seq: quasi.start + read,
+                len: unread,
+                skip: 0,
+            };
+            let next = socket.tcp.rcv_nxt();
+            socket
+                .stream
+                .insert(data, next, Segment::new(buffer, UNTOUCHED));
+        }
+        socket.tcp.consumed(now, read);
+        if let Some(buffer) = held.written {
+            let payload = Payload::plain(buffer);
+            socket.tcp.queue(now, payload.len());
+            socket.send.push(payload);
+        }
+        while let Some(event) = socket.tcp.poll_event() {
+            socket.peer_fin |= event == tcp::Event::PeerFin;
+        }
+        self.core.counters.accel_curr_quasi -= 1;
+        self.core.counters.accel_quasi_promoted += 1;
+        self.core.mark_ready(id, &mut socket);
+        self.sockets.promote(id, socket);
+        if quasi.is(Flag::Closed) {
+            self.close_on_host(now, id);
+        }
+    }
+
+    /// The connection that a quasi control block stands for, as it was before the peer's first segment, and that segment.
+    pub(crate) fn revive(&self, now: Instant, id: SocketId) -> Option<(Connection, Header)> {
+        let (quasi, _) = self.sockets.quasi(id)?;
+        let flow = self.sockets.quasis.flow(quasi);
+        let mut segment = Header {
+            src_port: flow.dst.1,
+            dst_port: flow.src.1,
+            seq: quasi.start,
+            ack: quasi.first,
+            flags: Flags::ACK,
+            window: quasi.window,
+            options: Options {
+                timestamps: Some(Timestamps {
+                    val: quasi.recent,
+                    echo: 0,
+                }),
+                ..Options::default()
+            },
+        };
+        let mut config = self.core.config.tcp.clone();
+        config.mss = self.core.interface.mss(!flow.is_ipv6());
+        let handshake = self
+            .sockets
+            .quasis
+            .handshake(quasi, self.core.accel.clock(now));
+        let mut connection = Connection::from_handshake(now, &config, &segment, &handshake);
+        // That it is established was told.
+        let connected = connection.poll_event();
+        debug_assert_eq!(connected, Some(tcp::Event::Connected));
+        if quasi.is(Flag::PeerFin) {
+            segment.flags |= Flags::FIN;
+        }
+        Some((connection, segment))
+    }
+
+    /// Promotes what can wait no longer: something was written and the connection not closed, or the peer waits for an
+    /// acknowledgement. Answers whether there was any.
+    pub(super) fn promote_due(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        let mut answered = std::mem::take(&mut self.core.accel.answered);
+        for id in answered.drain(..) {
+            let quasi = self.sockets.quasi(id);
+            if quasi.is_some_and(|(quasi, _)| !quasi.is(Flag::Closed)) {
+                self.promote(now, id);
+                any = true;
+            }
+        }
+        self.core.accel.answered = answered;
+        while let Some(&(at, id)) = self.core.accel.unacknowledged.front() {
+            let waits = self
+                .sockets
+                .quasi(id)
+                .is_some_and(|(quasi, _)| !quasi.is(Flag::Closed));
+            if waits && at > now {
+                break;
+            }
+            self.core.accel.unacknowledged.pop_front();
+            if waits {
+                self.promote(now, id);
+                any = true;
+            }
+        }
+        any
+    }
+}

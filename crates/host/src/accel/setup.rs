@@ -1,0 +1,278 @@
+//! Connections that the NIC has set up (seed 002, "Connection Setup Offload").
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use nic::ring::accel::Established;
+use tcp::{Connection, Handshake};
+use wire::packet::Parsed;
+use wire::tcp::{Flags, Header};
+use wire::{FlowKey, SeqNum};
+
+use super::quasi::{Flag, Held, Opening};
+use crate::driver::FrameInfo;
+use crate::input::{shrink, source_mac};
+use crate::memory::Buffer;
+use crate::stack::{Core, Stack};
+use crate::{CloseReason, ListenerId, SocketId};
+
+/// Payload so short that a block of its own class is taken for it, rather than the packet's kept.
+const SHRINK_BELOW: u32 = 256;
+
+impl Stack {
+    /// Takes the packet that opens a connection which the NIC has set up; the host has none of this flow.
+    pub(crate) fn take_opening(
+        &mut self,
+        now: Instant,
+        established: Established,
+        frame: Buffer,
+        parsed: &Parsed,
+        info: FrameInfo,
+    ) {
+        let flow = parsed.flow.reversed();
+        let rules = &mut self.core.accel.rules;
+        let listener = rules.listener(established.rule, flow.src);
+        let Some(listener) = listener.or_else(|| self.listeners.find(flow.src)) else {
+            rules.give_back(established.rule, None);
+            return self.refuse(&frame, parsed);
+        };
+        let Some(next_hop) = self.core.interface.next_hop(flow.dst.0) else {
+            self.core.counters.ip_out_no_routes += 1;
+            return rules.give_back(established.rule, None);
+        };
+        if self.sockets.len() >= self.core.config.max_sockets {
+            // The peer sends again, and by then there may be room.
+            self.core.counters.tcp_listen_drops += 1;
+            return rules.give_back(established.rule, None);
+        }
+        self.core.counters.accel_setups += 1;
+        if !self.core.time_wait.is_empty() {
+            self.core.time_wait.remove(&flow);
+        }
+        if let Some(mac) = source_mac(&frame) {
+            self.core.hop_answered(now, next_hop, mac, flow.dst.0);
+        }
+        let handshake = Handshake {
+            mss: established.mss,
+            window_scale: established.window_scale,
+            sack: established.sack,
+            timestamp: established.timestamp,
+        };
+        let is_lazy = self.core.config.accel.lazy_tcb && self.core.config.tcp.keep_alive.is_none();
+        let waiting = if is_lazy {
+            self.open_quasi(now, listener, &handshake, frame, parsed, info)
+        } else {
+            self.open_whole(now, listener, &handshake, next_hop, frame, parsed, info)
+        };
+        if let Some(id) = waiting {
+            self.connection_admitted(listener, id, Some(established.rule));
+        }
+    }
+
+    /// Opens a connection with a quasi control block, and gives it the packet.
+    fn open_quasi(
+        &mut self,
+        now: Instant,
+        listener: ListenerId,
+        handshake: &Handshake,
+        frame: Buffer,
+        parsed: &Parsed,
+        info: FrameInfo,
+    ) -> Option<SocketId> {
+        let header = &parsed.tcp;
+        let opening = Opening {
+            flow: parsed.flow.reversed(),
+            start: header.seq,
+            first: header.ack,
+            recent: header.options.timestamps.map_or(0, |it| it.val),
+            clock: handshake.timestamp.wrapping_sub(self.core.accel.clock(now)),
+            window: header.window,
+            handshake: *handshake,
+        };
+        let held = Held {
+            listener: Some(listener),
+            ..Held::default()
+        };
+        let Some(id) = self.sockets.insert_quasi(&opening, held) else {
+            let next_hop = self.core.interface.next_hop(opening.flow.dst.0)?;
+            return self.open_whole(now, listener, handshake, next_hop, frame, parsed, info);
+        };
+        self.core.counters.accel_curr_quasi += 1;
+        self.core.demux.insert(&opening.flow, id.index);
+        if let Some((quasi, _)) = self.sockets.quasi_mut(id) {
+            quasi.set(Flag::WantsRead, true);
+        }
+        self.deliver_to_quasi(now, id, frame, parsed, info);
+        Some(id)
+    }
+
+    /// Opens a connection with a full control block, and gives it the packet.
+    #[allow(clippy::too_many_arguments)]
+    fn open_whole(
+        &mut self,
+        now: Instant,
+        listener: ListenerId,
+        handshake: &Handshake,
+        next_hop: IpAddr,
+        frame: Buffer,
+        parsed: &Parsed,
+        info: FrameInfo,
+    ) -> Option<SocketId> {
+        let config = self.listeners.connection_config(listener)?;
+        let mut connection = Connection::from_handshake(now, config, &parsed.tcp, handshake);
+        // That it is established is told here.
+        let connected = connection.poll_event();
+        debug_assert_eq!(connected, Some(tcp::Event::Connected));
+        let id = self.add_passive(listener, connection, parsed, next_hop);
+        self.deliver(now, id, frame, parsed, info);
+        Some(id)
+    }
+
+    /// Gives a segment to a connection with a quasi control block, which becomes a full one unless that can say it.
+    pub(crate) fn deliver_to_quasi(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        mut frame: Buffer,
+        parsed: &Parsed,
+        info: FrameInfo,
+    ) {
+        let core = &mut self.core;
+        let Some((quasi, held)) = self.sockets.quasi_mut(id) else {
+            return;
+        };
+        if quasi.is(Flag::Handed) {
+            return core.put_back(frame, &info);
+        }
+        let header = &parsed.tcp;
+        let has_fin = header.flags.contains(Flags::FIN);
+        let next = quasi.start + held.taken + u32::from(quasi.is(Flag::PeerFin));
+        let is_plain = header.flags.contains(Flags::ACK)
+            && !header.flags.intersects(Flags::SYN | Flags::RST)
+            && (header.seq, header.ack) == (next, quasi.first)
+            && !quasi.is(Flag::Closed)
+            && !info.is_placed
+            && is_recent(header, quasi.recent);
+        let brings = parsed.payload_len > 0 || has_fin;
+        let was_heard = held.taken > 0 || quasi.is(Flag::PeerFin);
+        let fits = parsed.payload_len <= u32::from(core.config.tcp.syn_window());
+        if !is_plain || (brings && (was_heard || !fits)) {
+            self.promote(now, id);
+            return self.deliver(now, id, frame, parsed, info);
+        }
+        quasi.window = header.window;
+        if !brings {
+            if let Some(timestamps) = header.options.timestamps {
+                quasi.recent = timestamps.val;
+            }
+            return;
+        }
+        if parsed.payload_len > 0 {
+            if !core.supply.allows(0, true) {
+                // As if it were lost.
+                core.counters.driver_rx_no_memory += 1;
+                return;
+            }
+            core.counters.driver_rx_bytes += u64::from(parsed.payload_len);
+            frame.advance(parsed.payload_offset as u32);
+            frame.truncate(parsed.payload_len);
+            let is_wasteful =
+                core.supply != crate::driver::Supply::Plenty && parsed.payload_len <= SHRINK_BELOW;
+            if is_wasteful {
+                frame = shrink(core.driver.arena(), frame);
+            }
+            core.supply.keep();
+            held.received = Some(frame);
+            held.taken = parsed.payload_len;
+        }
+        if let Some(timestamps) = header.options.timestamps {
+            quasi.recent = timestamps.val;
+        }
+        quasi.set(Flag::PeerFin, has_fin);
+        let delay = core.config.tcp.delayed_ack.unwrap_or_default();
+        core.accel.unacknowledged.push_back((now + delay, id));
+        self.tell_quasi(id);
+    }
+
+    /// Whether a packet with a good cookie belongs to another incarnation than the connection that the host has of its flow: the
+    /// peer has forgotten that one, and has just opened another.
+    fn is_other_incarnation(&self, now: Instant, id: SocketId, header: &Header) -> bool {
+        if let Some((quasi, _)) = self.sockets.quasi(id) {
+            return header.ack != quasi.first && !quasi.is(Flag::Handed);
+        }
+        let Some(socket) = self.sockets.get(id) else {
+            return false;
+        };
+        if socket.is_given_away() || socket.splice.is_some() {
+            return false;
+        }
+        let tcp = &socket.tcp;
+        let in_step = header.seq == tcp.rcv_nxt() && is_between(tcp, header.ack);
+        if in_step || !tcp.state().is_synchronized() {
+            return false;
+        }
+        // A packet of this connection that comes late is older than what it has sent since.
+        let recent = tcp.tcb(now).and_then(|tcb| tcb.timestamps);
+        let is_newer = recent.is_none_or(|recent| is_recent(header, recent.recent));
+        let is_late = header.seq.before(tcp.rcv_nxt() + 1) && header.ack.before(tcp.snd_nxt() + 1);
+        is_newer && !is_late
+    }
+
+    /// Takes a packet with a good cookie whose flow the host has already. Answers whether the host has it no longer.
+    pub(crate) fn forget_former(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        flow: &FlowKey,
+        header: &Header,
+    ) -> bool {
+        if !self.is_other_incarnation(now, id, header) {
+            return false;
+        }
+        self.promote(now, id);
+        self.end(id, CloseReason::Reset);
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.tcp.abort();
+            // The peer knows nothing of it any more: a reset would be about the new connection.
+            while socket.tcp.poll_transmit(now).is_some() {}
+            socket.is_unhooked = true;
+            self.core.demux.remove(flow);
+            self.core.mark_ready(id, socket);
+        }
+        true
+    }
+}
+
+impl Core {
+    /// The peer has answered what the NIC has sent to this MAC address: the host's packets go there too, if its own table says
+    /// nothing else.
+    fn hop_answered(
+        &mut self,
+        now: Instant,
+        next_hop: IpAddr,
+        mac: wire::ethernet::MacAddr,
+        peer: IpAddr,
+    ) {
+        if let Some((address, hop)) = self.accel.last_hop
+            && address == next_hop
+            && self.neighbours.mac_now(hop) == Some(mac)
+        {
+            return self.neighbours.confirm(hop, now);
+        }
+        // What others forward says nothing of who is to be asked to forward.
+        let is_neighbour = next_hop == peer;
+        if let Some(hop) = self.neighbours.reached(now, next_hop, mac, is_neighbour) {
+            self.accel.last_hop = Some((next_hop, hop));
+        }
+    }
+}
+
+/// PAWS (RFC 7323 §5.3).
+fn is_recent(header: &Header, recent: u32) -> bool {
+    let timestamps = header.options.timestamps;
+    timestamps.is_some_and(|it| SeqNum(it.val).at_or_after(SeqNum(recent)))
+}
+
+fn is_between(tcp: &Connection, ack: SeqNum) -> bool {
+    ack.at_or_after(tcp.snd_una()) && ack.at_or_before(tcp.snd_nxt())
+}

@@ -1,0 +1,3 @@
+//! Connections that the NIC sets up and finishes (seed 002).
+
+mod alone;
