@@ -1,0 +1,10 @@
+//! Connection splicing on the device, by its rings and its wire.
+
+mod endings;
+mod forged;
+mod frames;
+mod refusals;
+mod relay;
+mod rig;
+mod taking_back;
+mod world;

@@ -1,0 +1,149 @@
+//! Splices that are not made: the host is told why, and owns both connections still.
+
+use nic::ring::accel::{Splice, SpliceId};
+use nic::ring::{ErrorCode, FunctionConfig, RecvDescriptor, SendDescriptor, function};
+use nic::{FrameMeta, NicConfig};
+use wire::SeqNum;
+use wire::ethernet::MacAddr;
+
+use crate::rig::{A, ACK, B, OWN, Rig, SPLICE, splice};
+
+#[track_caller]
+fn refused(rig: &mut Rig, splice: &Splice, why: ErrorCode) {
+    assert_eq!(
+        rig.post(&SendDescriptor::Splice(splice)),
+        Vec::<Vec<u8>>::new()
+    );
+    let told = rig.told();
+    let [RecvDescriptor::Completion { tcpsn, error, .. }] = told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!((tcpsn, error), (SeqNum(splice.splice.0), why));
+}
+
+fn other(number: u32) -> Splice {
+    let mut other = splice();
+    other.splice = SpliceId(number);
+    other.a.flow.dst.1 += 1;
+    other.b.flow.src.1 += 1;
+    other
+}
+
+#[test]
+fn connections_that_differ_in_what_cannot_be_translated() {
+    let mut rig = Rig::empty(NicConfig::new([7; 16]), splice());
+    let mut one = splice();
+    one.b.timestamps = None;
+    refused(&mut rig, &one, ErrorCode::SpliceOptions);
+    let mut one = splice();
+    one.a.our_mss = one.b.mss + 1;
+    refused(&mut rig, &one, ErrorCode::SpliceMss);
+    let mut one = splice();
+    one.a.mss = one.b.our_mss - 1;
+    refused(&mut rig, &one, ErrorCode::SpliceMss);
+    let mut one = splice();
+    one.b.flow.src.0 = [0xfd00, 0, 0, 0, 0, 0, 0, 1].into();
+    one.b.flow.dst.0 = [0xfd00, 0, 0, 0, 0, 0, 0, 2].into();
+    refused(&mut rig, &one, ErrorCode::SpliceFamilies);
+    assert_eq!(rig.counters().accel_splices_refused, 4);
+    // SACK on one side only is left out.
+    let mut one = splice();
+    one.b.sack = false;
+    rig.post(&SendDescriptor::Splice(&one));
+    assert_eq!(rig.told(), []);
+}
+
+#[test]
+fn a_next_hop_that_is_nobody_else() {
+    let mut rig = Rig::empty(NicConfig::new([7; 16]), splice());
+    let mut one = splice();
+    one.b.hop = OWN;
+    refused(&mut rig, &one, ErrorCode::BadParameters);
+    let mut one = splice();
+    one.b.flow = one.a.flow;
+    refused(&mut rig, &one, ErrorCode::BadParameters);
+}
+
+#[test]
+fn numbers_and_flows_that_are_in_use() {
+    let mut rig = Rig::new();
+    let mut same_number = other(SPLICE.0);
+    refused(&mut rig, &same_number, ErrorCode::SpliceExists);
+    same_number.splice = SpliceId(SPLICE.0 + 1);
+    let mut same_flow = same_number;
+    same_flow.a.flow = splice().b.flow;
+    refused(&mut rig, &same_flow, ErrorCode::FlowExists);
+    rig.post(&SendDescriptor::Splice(&same_number));
+    assert_eq!(rig.told(), []);
+}
+
+#[test]
+fn a_full_table() {
+    let mut config = NicConfig::new([7; 16]);
+    config.accel.splices = 1;
+    let mut rig = Rig::empty(config, splice());
+    rig.post(&SendDescriptor::Splice(&splice()));
+    refused(&mut rig, &other(1), ErrorCode::TableFull);
+    let data = rig.segment(A, 0, 0, ACK, b"x");
+    let left = rig.frame(&data);
+    rig.one(B, &left).is(0, 0, ACK, b"x");
+}
+
+#[test]
+fn taking_back_what_is_not_there() {
+    let mut rig = Rig::new();
+    rig.post(&SendDescriptor::Unsplice {
+        splice: SpliceId(6),
+    });
+    let told = rig.told();
+    assert!(matches!(
+        told[..],
+        [RecvDescriptor::Completion {
+            error: ErrorCode::NoSplice,
+            tcpsn: SeqNum(6),
+            ..
+        }]
+    ));
+}
+
+/// A function has its own connections only, though another one's have the same addresses.
+#[test]
+fn a_function_splices_no_other_ones_connections() {
+    let mut rig = Rig::new();
+    let mac = MacAddr([2, 0, 0, 0, 0, 7]);
+    let (mut neighbour, device) = function(FunctionConfig {
+        receive_entries: 64,
+        ..FunctionConfig::new(mac)
+    });
+    rig.nic.attach(device).expect("a free address");
+    let unsplice = SendDescriptor::Unsplice { splice: SPLICE };
+    neighbour.queues[0].send.post(&unsplice).expect("room");
+    let _ = neighbour.queues[0].publish();
+    assert!(rig.transmitted().is_empty());
+    rig.nic.flush(rig.now);
+    let told = neighbour.queues[0].recv.pop();
+    assert!(matches!(
+        told,
+        Some(RecvDescriptor::Completion {
+            error: ErrorCode::NoSplice,
+            ..
+        })
+    ));
+    // The same addresses to the other function's MAC are not the splice's.
+    let mut data = rig.segment(A, 0, 0, ACK, b"x");
+    data[..6].copy_from_slice(&mac.0);
+    rig.nic.handle_frame(rig.now, &data, FrameMeta::default());
+    assert!(rig.transmitted().is_empty());
+    // It may have a splice of the same number, and of the same flows.
+    let same = splice();
+    neighbour.queues[0]
+        .send
+        .post(&SendDescriptor::Splice(&same))
+        .expect("room");
+    let _ = neighbour.queues[0].publish();
+    assert!(rig.transmitted().is_empty());
+    rig.nic.handle_frame(rig.now, &data, FrameMeta::default());
+    let left = rig.transmitted();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].0[6..12], mac.0);
+}
