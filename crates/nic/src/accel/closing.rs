@@ -58,6 +58,13 @@ use timers::Timers;
 /// Nanoseconds, since the first connection came.
 type Nanos = u64;
 
+/// With the index of flows, 4 MiB, as many connections as the device takes by default fit in 64 MiB.
+const _: () = {
+    let most = 256 << 10;
+    let index = 4 << 20;
+    assert!(Table::bytes(most) + Timers::bytes(most) + index <= 64 << 20);
+};
+
 /// All closing connections.
 #[derive(Debug)]
 pub(super) struct Closing {

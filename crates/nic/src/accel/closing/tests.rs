@@ -1,3 +1,6 @@
+mod hostile;
+mod like_the_host;
+mod link;
 mod loss;
 mod refusals;
 mod rig;

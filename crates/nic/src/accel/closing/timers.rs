@@ -36,6 +36,11 @@ impl Timers {
         }
     }
 
+    /// Bytes that the timers of so many entries take.
+    pub(super) const fn bytes(entries: u32) -> usize {
+        Wheel::bytes(entries as usize)
+    }
+
     pub(super) fn at(&self, now: Instant) -> Nanos {
         now.saturating_duration_since(self.epoch).as_nanos() as Nanos
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wire::tcp::Flags;
 
-use super::rig::{Peer, Rig, UNA, bytes, flow, teardown};
+use super::rig::{CAPACITY, Peer, Rig, UNA, bytes, flow, teardown};
 use crate::accel::Handled;
 use crate::device::NicConfig;
 use crate::ring::{ErrorCode, Gather, RegionId, Slice};
@@ -32,7 +32,7 @@ fn a_flow_is_taken_over_once() {
     other.flow = flow(1, true);
     assert_eq!(rig.close(&other, &[]), Ok(()));
     assert_eq!(rig.counters().accel_closing_refused, 1);
-    assert_eq!((rig.closing(), rig.room().closing), (3, (1 << 18) - 3));
+    assert_eq!((rig.closing(), rig.room().closing), (3, CAPACITY - 3));
     assert_eq!(rig.sent().len(), 3);
 }
 

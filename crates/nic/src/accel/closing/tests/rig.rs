@@ -29,6 +29,8 @@ pub(super) const MSS: u16 = 1448;
 pub(super) const RTO: Duration = Duration::from_millis(200);
 /// How much later than its deadline a timer may fire.
 pub(super) const TICK: Duration = Duration::from_millis(16);
+/// Connections, unless a test wants another limit.
+pub(super) const CAPACITY: u32 = 1024;
 /// Memory that the host has registered.
 const MEMORY: usize = 1 << 16;
 
@@ -113,7 +115,7 @@ pub(super) fn bytes(len: usize) -> Vec<u8> {
 
 impl Rig {
     pub(super) fn new() -> Rig {
-        Rig::with(NicConfig::new([7; 16]), |_| {})
+        Rig::limited(CAPACITY, 1 << 20)
     }
 
     /// With a limit on connections and on packet memory.
