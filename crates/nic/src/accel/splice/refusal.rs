@@ -11,7 +11,8 @@ const MAX_IDLE_MS: u32 = 1 << 30;
 
 /// Whether what the two connections have agreed to can be translated.
 ///
-/// That one takes selective acknowledgements and the other does not is no matter: they are left out.
+/// That one takes selective acknowledgements and the other does not can be: they are left out. But then a peer that counts on
+/// them finds losses by time-outs only, so that a host may like to relay instead.
 pub(super) fn check(splice: &Splice, around: &Around<'_>) -> Result<(), ErrorCode> {
     let (a, b) = (&splice.a, &splice.b);
     let family = |leg: &Leg| {
