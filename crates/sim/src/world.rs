@@ -63,6 +63,8 @@ pub struct NodeConfig {
     pub nic: NicConfig,
     /// The function's settings; the world fills in the MAC address.
     pub function: FunctionConfig,
+    /// Time that the NIC takes for a frame; in each direction it does one after the other. Zero for a NIC that takes none.
+    pub nic_frame_time: Duration,
 }
 
 impl Default for NodeConfig {
@@ -71,6 +73,7 @@ impl Default for NodeConfig {
             stack: StackConfig::default(),
             nic: NicConfig::new([0; 16]),
             function: FunctionConfig::new(MacAddr([0; 6])),
+            nic_frame_time: Duration::ZERO,
         }
     }
 }
@@ -115,10 +118,11 @@ impl World {
         let (near, far) = port::memory::link(link);
         let [first, second] = config.nodes;
         let [out, back] = config.links;
+        let paces = [&first, &second].map(|node| node.nic_frame_time);
         let (stack, nic, port) = node(origin, 0, first, near, out, config.seed, config.mtu);
         let (other_stack, other_nic, other_port) =
             node(origin, 1, second, far, back, config.seed, config.mtu);
-        let wires = Wires::new([nic, other_nic], [port, other_port], cycle_counter);
+        let wires = Wires::new([nic, other_nic], [port, other_port], paces, cycle_counter);
         Self {
             origin,
             now: origin,
@@ -184,6 +188,16 @@ impl World {
         match &mut self.wires {
             Place::Here(wires, _) => wires.impair(node, impairment),
             Place::OnAThread(turns) => turns.with(|wires| wires.impair(node, impairment)),
+        }
+    }
+
+    /// Puts a frame of somebody else's on the link, on the side of `node`: it shares the link, and what that does to frames,
+    /// with the node's own.
+    pub fn inject(&mut self, node: usize, frame: &[u8]) {
+        let now = self.now;
+        match &mut self.wires {
+            Place::Here(wires, _) => wires.inject(now, node, frame),
+            Place::OnAThread(turns) => turns.with(|wires| wires.inject(now, node, frame)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The NICs and the link between them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nic::Nic;
 use port::Port;
@@ -16,16 +16,24 @@ type Link = Impair<port::memory::End>;
 pub(super) struct Wires {
     nics: [Nic; 2],
     ports: [Link; 2],
+    /// Of each node's NIC, for what it sends and what it receives.
+    paces: [[Pace; 2]; 2],
     cycle_counter: fn() -> u64,
     transmit_cycles: [u64; 2],
     receive_cycles: [u64; 2],
 }
 
 impl Wires {
-    pub(super) fn new(nics: [Nic; 2], ports: [Link; 2], cycle_counter: fn() -> u64) -> Self {
+    pub(super) fn new(
+        nics: [Nic; 2],
+        ports: [Link; 2],
+        paces: [Duration; 2],
+        cycle_counter: fn() -> u64,
+    ) -> Self {
         Self {
             nics,
             ports,
+            paces: paces.map(|time| [Pace::new(time), Pace::new(time)]),
             cycle_counter,
             transmit_cycles: [0; 2],
             receive_cycles: [0; 2],
@@ -50,9 +58,13 @@ impl Wires {
     }
 
     fn transmit(&mut self, now: Instant, node: usize, observer: &mut Option<Observer>) -> bool {
-        let nic = &mut self.nics[node];
+        let (nic, pace) = (&mut self.nics[node], &mut self.paces[node][0]);
         let sent = self.ports[node].transmit(now, &mut |buffer| {
+            if pace.is_busy(now) {
+                return None;
+            }
             let (len, meta) = nic.poll_transmit(now, buffer)?;
+            pace.work(now);
             if let Some(observer) = observer {
                 observer(node, &mut buffer[..len]);
             }
@@ -62,10 +74,14 @@ impl Wires {
     }
 
     fn receive(&mut self, now: Instant, node: usize) -> bool {
-        let nic = &mut self.nics[node];
+        let (nic, pace) = (&mut self.nics[node], &mut self.paces[node][1]);
         let mut moved = false;
         loop {
+            if pace.is_busy(now) {
+                return moved;
+            }
             let received = self.ports[node].receive(now, &mut |frame, meta| {
+                pace.work(now);
                 nic.handle_frame(now, frame, from_port(meta))
             });
             if received.expect("a link in memory does not fail") == 0 {
@@ -77,6 +93,16 @@ impl Wires {
 
     pub(super) fn impair(&mut self, node: usize, impairment: Impairment) {
         self.ports[node].set_impairments(Impairments::on_transmit(impairment));
+    }
+
+    pub(super) fn inject(&mut self, now: Instant, node: usize, frame: &[u8]) {
+        let mut frame = Some(frame);
+        let sent = self.ports[node].transmit(now, &mut |buffer| {
+            let frame = frame.take()?;
+            buffer[..frame.len()].copy_from_slice(frame);
+            Some((frame.len(), port::Meta::default()))
+        });
+        sent.expect("a link in memory does not fail");
     }
 
     pub(super) fn counters(&self, node: usize) -> nic::Counters {
@@ -91,7 +117,41 @@ impl Wires {
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let nics = self.nics.iter().filter_map(Nic::poll_timeout);
         nics.chain(self.ports.iter().filter_map(Port::poll_timeout))
+            .chain(self.paces.iter().flatten().filter_map(|pace| pace.free_at))
             .min()
+    }
+}
+
+/// How fast one direction of a NIC is: one frame after the other, each for a time.
+struct Pace {
+    frame_time: Duration,
+    /// When it has done with what it was last given, if it was asked before that.
+    free_at: Option<Instant>,
+    busy_until: Option<Instant>,
+}
+
+impl Pace {
+    /// The clock moves in steps: a NIC that was idle before a step does in the next what it could have done since.
+    const SLACK: Duration = Duration::from_micros(2);
+
+    fn new(frame_time: Duration) -> Self {
+        Self {
+            frame_time,
+            free_at: None,
+            busy_until: None,
+        }
+    }
+
+    fn is_busy(&mut self, now: Instant) -> bool {
+        self.free_at = self.busy_until.filter(|until| *until > now);
+        self.free_at.is_some()
+    }
+
+    fn work(&mut self, now: Instant) {
+        if !self.frame_time.is_zero() {
+            let from = self.busy_until.unwrap_or(now).max(now - Self::SLACK);
+            self.busy_until = Some(from + self.frame_time);
+        }
     }
 }
 
