@@ -27,6 +27,8 @@ pub struct Undisturbed {
     counter: u64,
     all: Duration,
     clean: Duration,
+    /// Seconds that went by.
+    passed: f64,
 }
 
 /// Longer away than that: another thread ran. An interrupt takes less.
@@ -40,6 +42,7 @@ impl Undisturbed {
             counter: read_cycles(),
             all: Duration::ZERO,
             clean: Duration::ZERO,
+            passed: 0.0,
         }
     }
 
@@ -50,6 +53,7 @@ impl Undisturbed {
         let passed = (counter - self.counter) as f64 / cycles_per_second();
         (self.processor, self.counter) = (processor, counter);
         self.all += took;
+        self.passed += passed;
         let clean = passed < (took + INTERRUPT).as_secs_f64();
         if clean {
             self.clean += took;
@@ -57,11 +61,17 @@ impl Undisturbed {
         clean
     }
 
-    /// What the undisturbed steps' cycles are to be multiplied with. `None` when there were too few of them to speak
-    /// for all.
-    pub fn scale(&self) -> Option<f64> {
-        let enough = self.clean * 10 > self.all;
-        enough.then(|| self.all.as_secs_f64() / self.clean.as_secs_f64())
+    /// What all steps took, from the cycles of all and those of the undisturbed ones. When there were too few of these to
+    /// speak for all, the share of the time that the thread had the processor does.
+    pub fn estimate(&self, all: f64, clean: f64) -> f64 {
+        let (processor, undisturbed) = (self.all.as_secs_f64(), self.clean.as_secs_f64());
+        if undisturbed * 10.0 > processor {
+            clean * processor / undisturbed
+        } else if self.passed > 0.0 {
+            all * (processor / self.passed).min(1.0)
+        } else {
+            all
+        }
     }
 }
 

@@ -41,9 +41,10 @@ impl CycleSum {
 
     /// The cycles of both nodes.
     pub fn sum(&self) -> [Taken; 2] {
-        match self.undisturbed.scale() {
-            Some(scale) => self.clean.map(|taken| taken.times(scale)),
-            None => self.all,
-        }
+        [0, 1].map(|node| {
+            self.all[node].with(&self.clean[node], |all, clean| {
+                self.undisturbed.estimate(all as f64, clean as f64) as u64
+            })
+        })
     }
 }

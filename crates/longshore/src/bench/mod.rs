@@ -3,9 +3,11 @@
 mod case;
 mod clock;
 mod cycle_sum;
+mod exchange;
 mod linux;
 mod nvme;
 mod printed;
+mod proxy;
 mod rounds;
 mod row;
 mod settings;
@@ -63,6 +65,14 @@ pub enum What {
   longshore bench short --response-bytes 4096 --connections 1 --json
   sudo longshore bench short --linux --report bench.html")]
     Short(short::Settings),
+
+    /// A load balancer that relays on the host, and one whose NIC splices, in one run
+    #[command(after_help = "Examples:
+  longshore bench proxy
+  longshore bench proxy --message-bytes 1 --messages-per-connection 1
+  longshore bench proxy --message-bytes 16384 --json
+  sudo longshore bench proxy --linux --report bench.html")]
+    Proxy(proxy::Settings),
 }
 
 /// Measures, and prints what came of it.
@@ -78,6 +88,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         }
         What::Nvme(settings) => nvme::run(settings)?,
         What::Short(settings) => short::run(settings)?,
+        What::Proxy(settings) => proxy::run(settings)?,
     };
     anyhow::ensure!(verified, "bytes that arrived are not those that were sent");
     Ok(())

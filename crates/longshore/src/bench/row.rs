@@ -44,12 +44,8 @@ impl Taken {
         self.with(before, |now, before| now - before)
     }
 
-    /// So many times as much.
-    pub fn times(&self, factor: f64) -> Self {
-        self.with(self, |cycles, _| (cycles as f64 * factor) as u64)
-    }
-
-    fn with(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
+    /// Each of these with each of those.
+    pub fn with(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             host: f(self.host, other.host),
             copy: f(self.copy, other.copy),

@@ -1,13 +1,10 @@
 //! `longshore bench short`: what short connections cost the host, with setup and teardown done by the NIC and without.
 
 mod case;
-mod client;
 mod latency;
 mod linux;
-mod messages;
 mod printed;
 mod rounds;
-mod server;
 mod settings;
 mod world;
 

@@ -3,13 +3,14 @@
 use anyhow::Context as _;
 use indicatif::ProgressBar;
 
-use super::case::{Asked, Case, Latency, Mode, Ratios, Report};
+use super::case::{Asked, ByNic, Case, Latency, Mode, Ratios, Report};
 use super::latency;
-use super::linux::Linux;
+use super::linux::ShortRig;
 use super::settings::Settings;
 use super::world::{Round, ShortWorld, TICK};
 use crate::bench::cycles_per_second;
-use crate::bench::row::{cycles_per, per_host_core};
+use crate::bench::row::{Taken, cycles_per, per_host_core};
+use crate::bench::tap::Linux;
 
 /// Measures as the settings say.
 ///
@@ -25,7 +26,8 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     let mut notes = Vec::new();
     let mut linux = None;
     if settings.linux {
-        match Linux::start(settings) {
+        let settings = settings.clone();
+        match Linux::start(move |tap| ShortRig::new(&settings, tap)) {
             Ok(started) => {
                 progress.inc_length(turns);
                 linux = Some(started);
@@ -46,7 +48,8 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     }
     if let Some(linux) = &mut linux {
         bytes_verified &= all.linux.iter().all(|round| round.verified);
-        cases.push(case(Mode::Linux, &mut all.linux, linux.latency()?));
+        let latency = Latency::of(&linux.take_latency()?);
+        cases.push(case(Mode::Linux, &mut all.linux, latency));
         progress.inc(1);
     }
     progress.finish_and_clear();
@@ -117,12 +120,26 @@ fn run(
         }
         if let Some(linux) = &mut linux {
             progress.set_message(Mode::Linux.label());
-            let round = linux.round(connections, transactions);
-            let round = round.with_context(|| context(Mode::Linux))?;
+            let measured = linux.round(connections);
+            let measured = measured.with_context(|| context(Mode::Linux))?;
+            let host = measured.cycles as u64;
+            let round = Round {
+                transactions,
+                taken: Taken {
+                    host,
+                    tcp: host,
+                    ..Taken::default()
+                },
+                by_nic: ByNic {
+                    connections,
+                    ..ByNic::default()
+                },
+                verified: measured.verified,
+            };
             keep(round, Mode::Linux, &mut all.linux)?;
             if number == 0 {
                 // What it took to warm up is left out.
-                linux.latency()?;
+                linux.take_latency()?;
             }
         }
     }

@@ -2,6 +2,7 @@ use super::case::Mode;
 use super::rounds::measure;
 use super::*;
 use crate::bench::Layout;
+use crate::bench::exchange::Messages;
 
 fn settings() -> Settings {
     Settings {
@@ -51,7 +52,7 @@ fn messages_of_one_byte_and_of_many_segments_arrive_over_one_connection() {
 
 #[test]
 fn a_byte_of_another_transaction_is_found() {
-    let messages = messages::Messages::new(1, 64, 64);
+    let messages = Messages::new(1, 64, 64);
     let (one, other) = (messages.key(1), messages.key(2));
     let mut request = Vec::new();
     messages.write_request(one, &mut request);

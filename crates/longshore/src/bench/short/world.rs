@@ -10,12 +10,10 @@ use port::impair::Impairment;
 use sim::{NodeConfig, World, WorldConfig};
 
 use super::case::{ByNic, Mode};
-use super::client::Client;
-use super::messages::Messages;
-use super::server::Server;
 use super::settings::Settings;
 use crate::bench::Layout;
 use crate::bench::cycle_sum::CycleSum;
+use crate::bench::exchange::{Client, Messages, Server};
 use crate::bench::row::Taken;
 
 /// The host of the client.

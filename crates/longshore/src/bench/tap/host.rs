@@ -1,6 +1,7 @@
 //! Our side of a TAP: a stack, its NIC, and the device.
 
 use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use host::{Cidr, Stack, StackConfig, read_cycles};
@@ -76,6 +77,11 @@ impl<P: Port> TapHost<P> {
             port,
             writes: Writes::default(),
         })
+    }
+
+    /// What becomes readable when the device has something.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.port.fd()
     }
 
     /// What was given to the device until now.

@@ -2,5 +2,9 @@
 
 mod host;
 pub mod namespace;
+mod thread;
+mod turns;
 
 pub use host::TapHost;
+pub use thread::{Linux, Measured, Rig};
+pub use turns::{Applications, Turns};

@@ -10,7 +10,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 
-use super::super::messages::Messages;
+use crate::bench::exchange::Messages;
 
 /// Events of a turn at most.
 const EVENTS: usize = 256;

@@ -1,4 +1,4 @@
-//! The application that is measured: answers requests, and closes after the last one of a connection.
+//! The server: answers requests, and closes after the last one of a connection.
 
 use std::time::Instant;
 
@@ -54,7 +54,7 @@ impl Server {
         self.verified
     }
 
-    /// Does what there is to do. Answers the cycles that the check of the bytes took.
+    /// Does what there is to do on a stack of its own. Answers the cycles that the check of the bytes took.
     ///
     /// # Errors
     /// When a connection fails.
@@ -66,17 +66,34 @@ impl Server {
     ) -> anyhow::Result<u64> {
         self.aside = 0;
         while let Some(event) = stack.poll_event() {
-            match event {
-                Event::Accepted(_) => self.accept(stack),
-                Event::Readable(socket) => self.read(now, stack, messages, socket)?,
-                Event::Writable(socket) => self.answer(now, stack, messages, socket)?,
-                Event::Closed(_, reason) => {
-                    anyhow::bail!("a connection of the server ended early: {reason}")
-                }
-                _ => {}
-            }
+            self.handle(now, stack, messages, &event)?;
         }
         Ok(self.aside)
+    }
+
+    /// Does what an event asks for.
+    ///
+    /// # Errors
+    /// When a connection fails.
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        messages: &Messages,
+        event: &Event,
+    ) -> anyhow::Result<()> {
+        match *event {
+            Event::Accepted(_) => {
+                self.accept(stack);
+                Ok(())
+            }
+            Event::Readable(socket) => self.read(now, stack, messages, socket),
+            Event::Writable(socket) => self.answer(now, stack, messages, socket),
+            Event::Closed(_, ref reason) => {
+                anyhow::bail!("a connection of the server ended early: {reason}")
+            }
+            _ => Ok(()),
+        }
     }
 
     fn accept(&mut self, stack: &mut Stack) {

@@ -87,7 +87,7 @@ impl Client {
         &mut self.latency
     }
 
-    /// Does what there is to do.
+    /// Does what there is to do on a stack of its own.
     ///
     /// # Errors
     /// When a connection fails.
@@ -98,27 +98,65 @@ impl Client {
         messages: &Messages,
     ) -> anyhow::Result<()> {
         while let Some(event) = stack.poll_event() {
-            match event {
-                Event::Connected(socket) | Event::Writable(socket) => {
-                    self.write(now, stack, messages, socket)?;
-                }
-                Event::Readable(socket) => self.read(now, stack, messages, socket)?,
-                Event::Closed(socket, reason) => {
-                    let known = self.connections.get(socket.index()).copied().flatten();
-                    if known.is_some_and(|connection| connection.socket == socket) {
-                        anyhow::bail!("a connection of the client ended early: {reason}");
-                    }
-                }
-                _ => {}
-            }
+            self.handle(now, stack, messages, &event)?;
         }
+        self.open(now, stack)
+    }
+
+    /// Whether an event is about a connection of the client's.
+    pub fn is_about(&self, event: &Event) -> bool {
+        let (Event::Connected(socket)
+        | Event::Readable(socket)
+        | Event::Writable(socket)
+        | Event::Closed(socket, _)) = event
+        else {
+            return false;
+        };
+        self.connection(*socket).is_some()
+    }
+
+    fn connection(&self, socket: SocketId) -> Option<Connection> {
+        let known = self.connections.get(socket.index()).copied().flatten();
+        known.filter(|connection| connection.socket == socket)
+    }
+
+    /// Does what an event asks for.
+    ///
+    /// # Errors
+    /// When a connection fails.
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        messages: &Messages,
+        event: &Event,
+    ) -> anyhow::Result<()> {
+        match *event {
+            Event::Connected(socket) | Event::Writable(socket) => {
+                self.write(now, stack, messages, socket)
+            }
+            Event::Readable(socket) => self.read(now, stack, messages, socket),
+            Event::Closed(socket, ref reason) => {
+                let is_over = self.connection(socket).is_none();
+                anyhow::ensure!(is_over, "a connection of the client ended early: {reason}");
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens connections as long as there are less than there may be.
+    ///
+    /// # Errors
+    /// When there is no port to connect from.
+    pub fn open(&mut self, now: Instant, stack: &mut Stack) -> anyhow::Result<()> {
         while self.opened < self.until && self.opened - self.finished < self.at_once {
-            self.open(now, stack)?;
+            self.open_one(now, stack)?;
         }
         Ok(())
     }
 
-    fn open(&mut self, now: Instant, stack: &mut Stack) -> anyhow::Result<()> {
+    fn open_one(&mut self, now: Instant, stack: &mut Stack) -> anyhow::Result<()> {
         let socket = stack
             .connect(now, self.server)
             .context("the client can't connect")?;

@@ -1,0 +1,182 @@
+//! The report for people and for programs.
+
+use anyhow::Context as _;
+
+use super::case::{Asked, Case, Ratios, Report};
+use super::settings::Settings;
+use crate::bench::Layout;
+use crate::report::{Bar, Bars, Page, Table, figure};
+
+/// Prints the report as the settings say, and writes the page if one is wanted.
+///
+/// # Errors
+/// When the page can't be written.
+pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
+    if settings.json {
+        println!("{}", serde_json::to_string_pretty(report)?);
+    } else {
+        text(report);
+    }
+    if let Some(path) = &settings.report {
+        std::fs::write(path, page(report).to_string())
+            .with_context(|| format!("the report can't be written to {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn text(report: &Report) {
+    let asked = &report.settings;
+    println!("{}\n", summary(asked));
+    println!(
+        "The load balancer's host, cycles per message and its answer, medians of {} rounds:",
+        asked.rounds
+    );
+    println!("{}", cycles_table(&report.cases).text());
+    println!("Messages per host core, first over second:");
+    println!("{}", ratios_table(&report.ratios).text());
+    println!(
+        "Every byte compared with what was sent: {}",
+        if report.bytes_verified {
+            "the same"
+        } else {
+            "DIFFERENT"
+        }
+    );
+    for note in &report.notes {
+        println!("{note}");
+    }
+}
+
+fn summary(asked: &Asked) -> String {
+    format!(
+        "Messages of {} bytes, {} on each connection, {} clients at once, {} messages per round, seed {}",
+        asked.message_bytes,
+        asked.messages_per_connection,
+        asked.connections,
+        asked.messages,
+        asked.seed
+    )
+}
+
+fn page(report: &Report) -> Page {
+    let asked = &report.settings;
+    let mut page = Page::new("longshore bench proxy");
+    page.command(&format!(
+        "longshore bench proxy --message-bytes {} --messages-per-connection {} --connections {} --messages {} --seed {} \
+         --rounds {} --layout {}",
+        asked.message_bytes,
+        asked.messages_per_connection,
+        asked.connections,
+        asked.messages,
+        asked.seed,
+        asked.rounds,
+        match asked.layout {
+            Layout::OneThread => "one-thread",
+            Layout::TwoThreads => "two-threads",
+        }
+    ));
+    page.paragraph(&format!(
+        "A figure is the median of {} rounds, the modes taking turns. Cycles are those of the time-stamp counter, {:.2} GHz; the host's \
+         are those in which the load balancer's own code ran.",
+        asked.rounds,
+        asked.cycles_per_second / 1e9
+    ));
+    page.heading("The load balancer's host")
+        .bars(&host_bars(&report.cases))
+        .bars(&nic_bars(&report.cases))
+        .table(&cycles_table(&report.cases));
+    page.heading("Ratios").table(&ratios_table(&report.ratios));
+    for note in &report.notes {
+        page.paragraph(note);
+    }
+    page
+}
+
+fn host_bars(cases: &[Case]) -> Bars {
+    Bars {
+        title: "Host cycles per message and its answer".into(),
+        unit: "cycles".into(),
+        legend: ["load balancer", "copy", "TCP", "driver"]
+            .map(Into::into)
+            .into(),
+        bars: cases
+            .iter()
+            .map(|case| {
+                let cycles = case.host_cycles_per_message;
+                Bar {
+                    label: case.mode.label().into(),
+                    parts: vec![cycles.app, cycles.copy, cycles.tcp, cycles.driver],
+                }
+            })
+            .collect(),
+    }
+}
+
+fn nic_bars(cases: &[Case]) -> Bars {
+    Bars {
+        title: "NIC cycles per message and its answer".into(),
+        unit: "cycles".into(),
+        legend: ["transmit", "receive"].map(Into::into).into(),
+        bars: cases
+            .iter()
+            .map(|case| {
+                let cycles = case.nic_cycles_per_message;
+                Bar {
+                    label: case.mode.label().into(),
+                    parts: vec![cycles.transmit, cycles.receive],
+                }
+            })
+            .collect(),
+    }
+}
+
+fn cycles_table(cases: &[Case]) -> Table {
+    let mut table = Table::new([
+        "mode",
+        "host",
+        "balancer",
+        "copy",
+        "TCP",
+        "driver",
+        "NIC",
+        "host, per connection",
+        "messages/s per host core",
+        "spliced, %",
+        "packets by the NIC",
+    ]);
+    for case in cases {
+        let host = case.host_cycles_per_message;
+        let nic = case.nic_cycles_per_message;
+        let cells = [
+            host.total,
+            host.app,
+            host.copy,
+            host.tcp,
+            host.driver,
+            nic.total,
+            case.host_cycles_per_connection,
+            case.messages_per_host_core,
+        ]
+        .map(|cycles| format!("{cycles:.0}"));
+        let spliced = case.spliced;
+        let share = 100.0 * spliced.connections as f64 / case.connections.max(1) as f64;
+        table.row(
+            std::iter::once(case.mode.label().to_owned())
+                .chain(cells)
+                .chain([figure(share), spliced.packets.to_string()]),
+        );
+    }
+    table
+}
+
+fn ratios_table(ratios: &Ratios) -> Table {
+    let mut table = Table::new(["ratio", ""]);
+    let serde_json::Value::Object(all) = serde_json::to_value(ratios).expect("numbers by name")
+    else {
+        return table;
+    };
+    for (name, value) in all {
+        table.row([name, format!("{:.2}", value.as_f64().unwrap_or(0.0))]);
+    }
+    table
+}

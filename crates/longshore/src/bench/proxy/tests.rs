@@ -1,0 +1,67 @@
+use super::case::Mode;
+use super::rounds::measure;
+use super::*;
+use crate::bench::Layout;
+
+fn settings() -> Settings {
+    Settings {
+        message_bytes: 64,
+        messages_per_connection: 10,
+        connections: 8,
+        messages: 400,
+        seed: 3,
+        rounds: 1,
+        layout: Layout::OneThread,
+        linux: false,
+        json: true,
+        report: None,
+    }
+}
+
+#[test]
+fn every_mode_has_a_row_and_every_byte_is_verified() {
+    let report = measure(&settings()).expect("the benchmark runs");
+    assert!(report.bytes_verified);
+    let modes: Vec<Mode> = report.cases.iter().map(|case| case.mode).collect();
+    assert_eq!(modes, Mode::OURS);
+    for case in &report.cases {
+        assert_eq!((case.messages, case.connections), (400, 40));
+        assert!(case.messages_per_host_core > 0.0, "{case:?}");
+    }
+    assert!(report.ratios.splice_vs_host > 0.0);
+}
+
+#[test]
+fn one_message_of_one_byte_and_messages_of_many_segments_arrive() {
+    for (message_bytes, messages_per_connection) in [(1, 1), (100_000, 4)] {
+        let report = measure(&Settings {
+            message_bytes,
+            messages_per_connection,
+            messages: 24,
+            connections: 3,
+            ..settings()
+        })
+        .expect("the benchmark runs");
+        assert!(report.bytes_verified);
+    }
+}
+
+#[test]
+fn haproxy_relays_the_same_messages_where_it_can_run() {
+    let report = measure(&Settings {
+        linux: true,
+        ..settings()
+    })
+    .expect("the benchmark runs");
+    assert!(report.bytes_verified);
+    let row = report.cases.iter().find(|case| case.mode == Mode::Haproxy);
+    match row {
+        Some(row) => assert!(row.messages_per_host_core > 0.0),
+        // Where it can't, the report says what to do.
+        None => assert!(
+            report.notes[0].contains("install it") || report.notes[0].contains("CAP_NET_ADMIN"),
+            "{:?}",
+            report.notes
+        ),
+    }
+}

@@ -1,0 +1,206 @@
+//! The world of one mode: clients and a server on one host, the load balancer on the other, a link in memory.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use host::memory::ArenaLayout;
+use host::{ListenOptions, Stack, StackConfig, read_cycles};
+use sim::{NodeConfig, World, WorldConfig};
+
+use super::case::{Mode, Spliced};
+use super::settings::Settings;
+use crate::bench::Layout;
+use crate::bench::cycle_sum::CycleSum;
+use crate::bench::exchange::{Client, Ends, Messages, Server};
+use crate::bench::row::Taken;
+use crate::lb::Balancer;
+use crate::lb::config::Config;
+
+/// The host of clients and server.
+const ENDS: usize = 0;
+/// The host that is measured.
+const BALANCER: usize = 1;
+
+/// Virtual time of a batch.
+const TICK: Duration = Duration::from_micros(20);
+/// Where the load balancer listens.
+pub const FRONT_PORT: u16 = 80;
+/// Where the server listens.
+pub const BACK_PORT: u16 = 8080;
+/// Payload memory of a host.
+const ARENA: u64 = 256 << 20;
+/// Longest time without a step forward.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// What belongs to a round after its last answer: ends of connections, and what lingers of them.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// A world, its applications, and who relays.
+pub struct ProxyWorld {
+    /// Of the load balancer.
+    pub mode: Mode,
+    world: World,
+    ends: Ends,
+    balancer: Balancer,
+}
+
+/// What a round came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    /// Messages that were answered.
+    pub messages: u64,
+    /// Clients.
+    pub connections: u64,
+    /// Cycles of the load balancer's host and its NIC.
+    pub taken: Taken,
+    /// What its NIC was asked.
+    pub spliced: Spliced,
+    /// Whether every byte until now was the right one.
+    pub verified: bool,
+}
+
+impl ProxyWorld {
+    /// A world at rest.
+    ///
+    /// # Errors
+    /// When the server or the load balancer can't listen.
+    pub fn new(settings: &Settings, mode: Mode) -> anyhow::Result<Self> {
+        let node = NodeConfig {
+            stack: stack_config(),
+            ..NodeConfig::default()
+        };
+        let mut nodes = [node.clone(), node];
+        nodes[BALANCER].stack.accel = mode.accel();
+        let mut world = World::new(WorldConfig {
+            seed: settings.seed,
+            nodes,
+            granularity: TICK,
+            nic_thread: settings.layout == Layout::TwoThreads,
+            cycle_counter: Some(read_cycles),
+            ..WorldConfig::default()
+        });
+        let front = SocketAddr::new(World::address(BALANCER, false), FRONT_PORT);
+        let back = SocketAddr::new(World::address(ENDS, false), BACK_PORT);
+        let ends = ends(settings, world.stack(ENDS), front, back)?;
+        let config = Config::parse("the benchmark's load balancer", &config(front, back))?;
+        let now = world.now();
+        let can_splice = mode.accel().splice;
+        let balancer = Balancer::start(now, config, world.stack(BALANCER), can_splice)?;
+        Ok(Self {
+            mode,
+            world,
+            ends,
+            balancer,
+        })
+    }
+
+    /// Lets clients come, exchange their messages, and go.
+    ///
+    /// # Errors
+    /// When a connection fails, or nothing moves any more.
+    pub fn round(&mut self, connections: u64, messages: u64) -> anyhow::Result<Round> {
+        self.ends.client.ask_for(connections);
+        let before = self.spliced();
+        let mut cycles = CycleSum::start(&self.world);
+        let mut moved_at = self.world.now();
+        while !self.ends.client.is_done() {
+            if self.turn(&mut cycles)? {
+                moved_at = self.world.now();
+            }
+            let stands_still = self.world.now() - moved_at;
+            anyhow::ensure!(stands_still < PATIENCE, "nothing is under way any more");
+        }
+        let until = self.world.now() + LINGER;
+        while self.world.now() < until {
+            self.turn(&mut cycles)?;
+        }
+        Ok(Round {
+            messages,
+            connections,
+            taken: cycles.sum()[BALANCER],
+            spliced: self.spliced().since(&before),
+            verified: self.ends.verified(),
+        })
+    }
+
+    /// Everybody once, and one tick of the clock, or more where nobody has anything to do. Answers whether anything moved.
+    fn turn(&mut self, cycles: &mut CycleSum) -> anyhow::Result<bool> {
+        let now = self.world.now();
+        self.ends.run(now, self.world.stack(ENDS))?;
+        let start = read_cycles();
+        let mut moved = self.balancer.poll(now, self.world.stack(BALANCER));
+        let app = read_cycles() - start;
+        moved |= self.world.step();
+        cycles.step(&self.world, [0, app]);
+        if moved {
+            self.world.advance_to(now + TICK);
+        } else {
+            let due = self.balancer.poll_timeout();
+            let due = due.map_or(now + LINGER, |due| due.max(now + TICK));
+            self.world.advance_to(due.min(now + LINGER));
+        }
+        Ok(moved)
+    }
+
+    /// As counted until now.
+    fn spliced(&self) -> Spliced {
+        let mut sum = Spliced::default();
+        for (_, counters) in self.balancer.frontends() {
+            sum.connections += counters.splices;
+            sum.refused += counters.splices_refused;
+            sum.packets += counters.spliced_packets_in + counters.spliced_packets_out;
+        }
+        sum
+    }
+}
+
+/// Clients of `front` and a server at `back`, on one stack.
+///
+/// # Errors
+/// When the server can't listen.
+pub fn ends(
+    settings: &Settings,
+    stack: &mut Stack,
+    front: SocketAddr,
+    back: SocketAddr,
+) -> anyhow::Result<Ends> {
+    let bytes = settings.message_bytes as usize;
+    let messages = Messages::new(settings.seed, bytes, bytes);
+    let options = ListenOptions {
+        backlog: 2 * settings.connections as usize + 1024,
+        ..ListenOptions::default()
+    };
+    let listener = stack
+        .listen(back, options)
+        .context("the server can't listen")?;
+    let each = settings.messages_per_connection;
+    Ok(Ends {
+        client: Client::new(front, settings.connections, each, &messages)?,
+        server: Server::new(listener, &messages, each),
+        messages,
+    })
+}
+
+/// A host's stack.
+pub fn stack_config() -> StackConfig {
+    StackConfig {
+        meter: true,
+        arena: ArenaLayout::within(ARENA),
+        ..StackConfig::default()
+    }
+}
+
+/// The load balancer's configuration file.
+fn config(front: SocketAddr, back: SocketAddr) -> String {
+    format!(
+        "[frontends.bench]
+listen = [\"{front}\"]
+mode = \"tcp\"
+pool = \"bench\"
+
+[pools.bench]
+backends = [\"{back}\"]
+health = {{ check = \"none\" }}
+"
+    )
+}
