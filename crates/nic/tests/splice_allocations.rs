@@ -1,0 +1,31 @@
+//! Nothing is allocated per segment that a splice forwards.
+
+mod counting;
+
+#[path = "../examples/accel_speed/splices.rs"]
+#[allow(dead_code)]
+mod splices;
+#[path = "../examples/accel_speed/timing.rs"]
+#[allow(dead_code)]
+mod timing;
+
+use counting::allocations;
+use splices::{Kind, Splices};
+use timing::Timing;
+
+#[test]
+fn forwarding_does_not_allocate() {
+    for kind in [Kind::Frame64, Kind::Payload(64), Kind::Payload(1448)] {
+        let mut splices = Splices::new(300, kind);
+        let mut timing = Timing::default();
+        // Makes room for times, too.
+        splices.run(70, &mut timing);
+        let before = allocations();
+        splices.run(50, &mut timing);
+        assert_eq!(allocations() - before, 0, "{kind:?}");
+        assert_eq!(
+            splices.nic.counters().accel_splice_packets,
+            120 * splices::BATCH as u64
+        );
+    }
+}
