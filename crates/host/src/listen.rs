@@ -106,6 +106,13 @@ impl Listeners {
         !std::mem::replace(&mut listening.notified, true)
     }
 
+    /// Whether another connection that the NIC has set up may wait at a listener. It has answered SYNs before it heard that the
+    /// backlog is full; so as many more are taken, rather than peers left waiting that believe to be connected.
+    pub fn has_room(&self, id: ListenerId) -> bool {
+        self.get(id)
+            .is_some_and(|listening| listening.waiting.len() < 2 * listening.backlog.max(1))
+    }
+
     /// Settings of a listener's connections.
     pub fn connection_config(&self, id: ListenerId) -> Option<&tcp::Config> {
         self.get(id).map(|listening| listening.tcp.connection())

@@ -40,7 +40,8 @@ impl Stack {
             self.core.counters.ip_out_no_routes += 1;
             return rules.give_back(established.rule, None);
         };
-        if self.sockets.len() >= self.core.config.max_sockets {
+        let has_room = self.sockets.len() < self.core.config.max_sockets;
+        if !has_room || !self.listeners.has_room(listener) {
             // The peer sends again, and by then there may be room.
             self.core.counters.tcp_listen_drops += 1;
             return rules.give_back(established.rule, None);

@@ -379,6 +379,14 @@ impl Stack {
     }
 }
 
+#[cfg(test)]
+impl Stack {
+    /// Connections on their way to the NIC.
+    pub fn handed_over(&self) -> usize {
+        self.core.accel.teardowns.len()
+    }
+}
+
 /// What became of asking.
 enum Asked {
     Posted {

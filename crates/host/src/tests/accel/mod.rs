@@ -1,3 +1,7 @@
 //! Connections that the NIC sets up and finishes (seed 002).
 
 mod alone;
+mod closing;
+mod lazy;
+mod rig;
+mod subsets;

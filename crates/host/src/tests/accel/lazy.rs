@@ -1,0 +1,334 @@
+//! Connections that the NIC has set up, and what makes a quasi control block a full one.
+
+use std::time::Duration;
+
+use super::rig::{accept, assert_nothing_left, listen, open, pair, read, request};
+use crate::tests::pair::{CLIENT, Pair, SERVER, pattern, region, v4, v6};
+use crate::{Accel, CloseReason, Event, Holder, ListenOptions, SocketError, SocketId};
+
+fn holder(pair: &mut Pair, socket: SocketId) -> Holder {
+    pair.stack(SERVER).info(socket).expect("a socket").holder
+}
+
+/// A connection whose request waits to be read, in a quasi control block.
+fn quasi(pair: &mut Pair, data: &[u8]) -> (SocketId, SocketId) {
+    let listener = listen(pair, v4, ListenOptions::default());
+    let client = open(pair, v4);
+    request(pair, client, data);
+    let server = accept(pair, listener);
+    pair.run_until(Duration::from_millis(20), |pair| {
+        pair.hosts[SERVER].events.contains(&Event::Readable(server))
+    });
+    assert_eq!(holder(pair, server), Holder::HostQuasi);
+    (client, server)
+}
+
+/// The whole of a short connection, and never a full control block.
+#[test]
+fn a_request_and_its_response_need_forty_bytes() {
+    for (ip, defer) in [
+        (v4 as fn(usize) -> _, false),
+        (v4, true),
+        (v6, false),
+        (v6, true),
+    ] {
+        let mut pair = pair(Accel::ALL);
+        let listener = listen(
+            &mut pair,
+            ip,
+            ListenOptions {
+                defer,
+                ..ListenOptions::default()
+            },
+        );
+        let client = open(&mut pair, ip);
+        request(&mut pair, client, &pattern(64));
+        let server = accept(&mut pair, listener);
+        assert!(pair.run_until(Duration::from_millis(20), |pair| {
+            pair.hosts[SERVER].events.contains(&Event::Readable(server))
+        }));
+        let info = pair.stack(SERVER).info(server).expect("a socket");
+        assert_eq!(
+            (info.state, info.holder, info.receive_queue),
+            ("ESTAB", Holder::HostQuasi, 64)
+        );
+        assert_eq!(info.local.ip(), ip(SERVER));
+        assert_eq!(info.remote.ip(), ip(CLIENT));
+        let now = pair.now;
+        let chunk = pair
+            .stack(SERVER)
+            .read_chunk(now, server)
+            .expect("data")
+            .expect("not the end");
+        assert_eq!(&chunk[..], &pattern(64)[..]);
+        let again = pair.stack(SERVER).read_chunk(now, server);
+        assert!(matches!(again, Err(SocketError::WouldBlock)));
+        let response = pattern(1000);
+        assert_eq!(pair.stack(SERVER).write(now, server, &response), Ok(1000));
+        pair.stack(SERVER).close(now, server).expect("closes");
+        assert_eq!(
+            pair.stack(SERVER).close(now, server),
+            Err(SocketError::NotFound)
+        );
+        drop(chunk);
+        assert_eq!(read(&mut pair, CLIENT, client, None), response);
+        let now = pair.now;
+        pair.stack(CLIENT).close(now, client).expect("closes");
+        pair.run_for(Duration::from_millis(50));
+        let closed = pair.hosts[CLIENT]
+            .events
+            .iter()
+            .find_map(|event| match event {
+                Event::Closed(id, reason) if *id == client => Some(reason.clone()),
+                _ => None,
+            });
+        assert!(matches!(closed, None | Some(CloseReason::Graceful)));
+        assert_eq!(pair.counter(SERVER, "AccelSetups"), 1);
+        assert_eq!(pair.counter(SERVER, "AccelQuasiPromoted"), 0);
+        assert_eq!(pair.counter(SERVER, "AccelTeardowns"), 1);
+        assert_eq!(pair.counter(SERVER, "AccelTeardownsRefused"), 0);
+        assert_eq!(
+            pair.counter(SERVER, "TcpOutSegs"),
+            0,
+            "the NIC has sent it all"
+        );
+        assert_nothing_left(&mut pair);
+    }
+}
+
+/// Whatever the application does, the id stays and the connection goes on.
+#[test]
+fn what_forty_bytes_cannot_say_makes_a_full_control_block() {
+    type Act = fn(&mut Pair, SocketId, SocketId);
+    let acts: [(&str, Act); 6] = [
+        ("a second segment", |pair, client, _| {
+            let now = pair.now;
+            pair.stack(CLIENT)
+                .write(now, client, b"more")
+                .expect("room");
+            pair.run_for(Duration::from_millis(5));
+        }),
+        ("a response and no close", |pair, _, server| {
+            let now = pair.now;
+            pair.stack(SERVER)
+                .write(now, server, b"answer")
+                .expect("room");
+            pair.run_for(Duration::from_millis(1));
+        }),
+        ("two writes", |pair, _, server| {
+            let now = pair.now;
+            pair.stack(SERVER).write(now, server, b"ans").expect("room");
+            pair.stack(SERVER).write(now, server, b"wer").expect("room");
+        }),
+        ("a long write", |pair, _, server| {
+            let now = pair.now;
+            let written = pair.stack(SERVER).write(now, server, &pattern(100_000));
+            assert_eq!(written, Ok(100_000));
+        }),
+        ("registered memory", |pair, _, server| {
+            let now = pair.now;
+            let region = pair
+                .stack(SERVER)
+                .register(region(&pattern(100)), "file")
+                .expect("room");
+            let slice = nic::ring::Slice {
+                region,
+                offset: 0,
+                len: 100,
+            };
+            assert_eq!(
+                pair.stack(SERVER).send_slices(now, server, &[slice]),
+                Ok(100)
+            );
+        }),
+        ("the delayed acknowledgement", |pair, _, _| {
+            pair.run_for(Duration::from_millis(45));
+        }),
+    ];
+    for (what, act) in acts {
+        let mut pair = pair(Accel::ALL);
+        let (client, server) = quasi(&mut pair, b"request");
+        act(&mut pair, client, server);
+        assert_eq!(holder(&mut pair, server), Holder::Host, "{what}");
+        assert_eq!(pair.counter(SERVER, "AccelQuasiPromoted"), 1, "{what}");
+        let len = if what == "a second segment" { 11 } else { 7 };
+        let first = read(&mut pair, SERVER, server, Some(len));
+        assert!(first.starts_with(b"request"), "{what}");
+        // It goes on as any other.
+        let data = pattern(200_000);
+        assert!(
+            pair.transfer(CLIENT, client, server, &data) == data,
+            "{what}"
+        );
+        let now = pair.now;
+        pair.stack(SERVER).write(now, server, b"bye").expect("room");
+        pair.stack(SERVER).close(now, server).expect("closes");
+        assert!(
+            read(&mut pair, CLIENT, client, None).ends_with(b"bye"),
+            "{what}"
+        );
+        let now = pair.now;
+        pair.stack(CLIENT).close(now, client).expect("closes");
+        assert_nothing_left(&mut pair);
+    }
+}
+
+#[test]
+fn a_part_that_was_read_is_not_read_again_from_a_full_control_block() {
+    let mut pair = pair(Accel::ALL);
+    let (client, server) = quasi(&mut pair, &pattern(300));
+    let mut part = [0; 100];
+    let now = pair.now;
+    assert_eq!(pair.stack(SERVER).read(now, server, &mut part), Ok(100));
+    pair.stack(SERVER).shutdown(now, server).expect("open");
+    assert_eq!(holder(&mut pair, server), Holder::Host);
+    assert_eq!(
+        read(&mut pair, SERVER, server, Some(200)),
+        &pattern(300)[100..]
+    );
+    assert_eq!(read(&mut pair, CLIENT, client, None), b"");
+    // The other direction is still open.
+    let data = pattern(50_000);
+    assert!(pair.transfer(CLIENT, client, server, &data) == data);
+}
+
+#[test]
+fn a_peer_that_closes_with_its_request_is_answered_all_the_same() {
+    for lazy_tcb in [true, false] {
+        let mut pair = pair(Accel {
+            lazy_tcb,
+            ..Accel::ALL
+        });
+        let listener = listen(
+            &mut pair,
+            v6,
+            ListenOptions {
+                defer: true,
+                ..ListenOptions::default()
+            },
+        );
+        let client = open(&mut pair, v6);
+        request(&mut pair, client, &pattern(64));
+        let now = pair.now;
+        pair.stack(CLIENT).shutdown(now, client).expect("open");
+        let server = accept(&mut pair, listener);
+        assert_eq!(read(&mut pair, SERVER, server, None), pattern(64));
+        assert_eq!(
+            pair.stack(SERVER).info(server).expect("a socket").state,
+            "CLOSE-WAIT"
+        );
+        let now = pair.now;
+        pair.stack(SERVER)
+            .write(now, server, b"answer")
+            .expect("room");
+        pair.stack(SERVER).close(now, server).expect("closes");
+        assert_eq!(read(&mut pair, CLIENT, client, None), b"answer");
+        let now = pair.now;
+        pair.stack(CLIENT).close(now, client).expect("closes");
+        assert_eq!(pair.counter(SERVER, "AccelTeardowns"), 1);
+        assert_nothing_left(&mut pair);
+    }
+}
+
+#[test]
+fn an_abort_a_close_with_data_unread_and_a_lost_listener_reset_the_peer() {
+    type End = fn(&mut Pair, SocketId);
+    let ends: [End; 2] = [
+        |pair, server| {
+            let now = pair.now;
+            pair.stack(SERVER).abort(now, server).expect("aborts");
+        },
+        |pair, server| {
+            let now = pair.now;
+            pair.stack(SERVER).close(now, server).expect("closes");
+        },
+    ];
+    for end in ends {
+        let mut pair = pair(Accel::ALL);
+        let (client, server) = quasi(&mut pair, b"request");
+        end(&mut pair, server);
+        let reset = Event::Closed(client, CloseReason::Reset);
+        assert!(pair.run_until(Duration::from_secs(2), |pair| {
+            pair.hosts[CLIENT].events.contains(&reset)
+        }));
+        let now = pair.now;
+        pair.stack(CLIENT).close(now, client).expect("closes");
+        assert_nothing_left(&mut pair);
+    }
+    let mut pair = pair(Accel::ALL);
+    let listener = listen(&mut pair, v4, ListenOptions::default());
+    let client = open(&mut pair, v4);
+    request(&mut pair, client, b"request");
+    let waits = |pair: &mut Pair| pair.counter(SERVER, "AccelCurrQuasi") == 1;
+    assert!(pair.run_until(Duration::from_millis(5), waits));
+    pair.stack(SERVER)
+        .close_listener(listener)
+        .expect("listens");
+    let reset = Event::Closed(client, CloseReason::Reset);
+    assert!(pair.run_until(Duration::from_secs(2), |pair| {
+        pair.hosts[CLIENT].events.contains(&reset)
+    }));
+    assert_eq!(pair.counter(SERVER, "AccelCurrListeners"), 0);
+    // Nobody answers any more.
+    let late = open(&mut pair, v4);
+    let refused = Event::Closed(late, CloseReason::Refused);
+    assert!(pair.run_until(Duration::from_secs(2), |pair| {
+        pair.hosts[CLIENT].events.contains(&refused)
+    }));
+}
+
+/// The NIC hands up what the backlog allows; when the application accepts, it may hand up more.
+#[test]
+fn credits_follow_the_application() {
+    let mut pair = pair(Accel::ALL);
+    let listener = listen(
+        &mut pair,
+        v4,
+        ListenOptions {
+            backlog: 3,
+            ..ListenOptions::default()
+        },
+    );
+    let clients: Vec<SocketId> = (0..12).map(|_| open(&mut pair, v4)).collect();
+    for client in &clients {
+        request(&mut pair, *client, b"request");
+    }
+    pair.run_for(Duration::from_millis(100));
+    // SYNs cross with hand-ups: a few more than the backlog may be under way.
+    let set_up = pair.counter(SERVER, "AccelSetups");
+    assert!((3..=6).contains(&set_up), "{set_up} wait");
+    for _ in 0..12 {
+        let server = accept(&mut pair, listener);
+        assert_eq!(read(&mut pair, SERVER, server, Some(7)), b"request");
+    }
+}
+
+/// Listeners of one address come before those of all, on the NIC as on the host, in whatever order they come and go.
+#[test]
+fn rules_follow_the_listeners() {
+    let mut pair = pair(Accel::ALL);
+    let everywhere = |at: usize| match v4(at) {
+        std::net::IpAddr::V4(_) => std::net::IpAddr::from([0, 0, 0, 0]),
+        other => other,
+    };
+    let all = listen(&mut pair, everywhere, ListenOptions::default());
+    assert_eq!(pair.counter(SERVER, "AccelCurrListeners"), 1);
+    open(&mut pair, v4);
+    accept(&mut pair, all);
+    let one = listen(&mut pair, v4, ListenOptions::default());
+    open(&mut pair, v4);
+    accept(&mut pair, one);
+    pair.stack(SERVER).close_listener(one).expect("listens");
+    pair.run_for(Duration::from_millis(1));
+    open(&mut pair, v4);
+    accept(&mut pair, all);
+    assert_eq!(pair.counter(SERVER, "AccelSetups"), 3);
+    assert_eq!(pair.counter(SERVER, "AccelListenersRefused"), 0);
+    let listeners: Vec<Holder> = pair
+        .stack(SERVER)
+        .sockets()
+        .filter(|it| it.id.is_none())
+        .map(|it| it.holder)
+        .collect();
+    assert_eq!(listeners, [Holder::Nic]);
+}
