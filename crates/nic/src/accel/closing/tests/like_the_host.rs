@@ -214,10 +214,8 @@ proptest! {
         let mut rig = Rig::new();
         let mut host = both(&mut rig, timestamps, peer_closed, len);
         let end = UNA + len + 1;
-        let mut clock = 1000u32;
-        for segment in segments {
+        for (clock, segment) in (1001u32..).zip(segments) {
             rig.now += Duration::from_millis(segment.after);
-            clock += 1;
             let Some(before) = entry(&rig) else { break };
             let was_resting = before.state == State::TimeWait;
             if segment.flags.contains(Flags::FIN) && segment.seq > 0 {

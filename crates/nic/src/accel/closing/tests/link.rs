@@ -87,14 +87,16 @@ fn setup() -> impl Strategy<Value = Setup> {
         })
 }
 
+/// A frame in flight: when it arrives, its number, whether it is for the peer, and its bytes.
+type Flying = (Instant, u64, bool, Vec<u8>);
+
 struct World {
     setup: Setup,
     rig: Rig,
     peer: Connection,
     /// From us to the peer.
     flow: FlowKey,
-    /// In flight: when it arrives, a number, to the peer, and the frame.
-    frames: BinaryHeap<Reverse<(Instant, u64, bool, Vec<u8>)>>,
+    frames: BinaryHeap<Reverse<Flying>>,
     count: u64,
     /// First byte that the device answers for, and what of the stream the peer has.
     start: SeqNum,
