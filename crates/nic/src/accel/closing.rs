@@ -29,6 +29,7 @@ mod arrival;
 mod entry;
 mod frame;
 mod output;
+mod path;
 mod quota;
 mod table;
 #[cfg(test)]
@@ -39,7 +40,7 @@ mod timers;
 use std::time::Instant;
 
 use tcp::State;
-use wire::FlowKey;
+use wire::{FlowKey, SeqNum};
 
 use super::flows::Owned;
 use super::packet_memory::{BLOCK, Chain, PacketMemory, blocks_for};
@@ -203,6 +204,20 @@ impl Closing {
         function.counters.accel_time_wait_reused += 1;
         self.remove(at, flows);
         Ok(())
+    }
+
+    /// The path of a segment of the connection at `at` takes only IP packets of `mtu` bytes.
+    pub(super) fn path_shrank(&mut self, at: u32, seq: SeqNum, mtu: u32) {
+        let Some(store) = self.store.as_deref_mut() else {
+            return;
+        };
+        if store
+            .table
+            .get_mut(at)
+            .is_some_and(|entry| entry.handle_path_mtu(seq, mtu))
+        {
+            store.settle(at);
+        }
     }
 
     /// Does what is due.

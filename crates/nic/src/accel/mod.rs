@@ -22,6 +22,7 @@ mod flows;
 mod listener;
 mod packet;
 mod packet_memory;
+mod path;
 mod room;
 mod setup;
 mod splice;
@@ -30,7 +31,7 @@ mod wheel;
 use std::time::Instant;
 
 use wire::FlowKey;
-use wire::packet::Parsed;
+use wire::packet::{Class, Parsed};
 
 pub use config::AccelConfig;
 
@@ -170,6 +171,24 @@ impl Accel {
                 self.setup.handle_segment(&mut around, segment)
             }
             _ => handled,
+        }
+    }
+
+    /// Takes notice of a frame for `function` that reports a segment of ours as too big for its path. The host gets it too.
+    pub(crate) fn heed(
+        &mut self,
+        device: &Device<'_>,
+        function: FunctionId,
+        frame: &[u8],
+        class: &Class,
+    ) {
+        let Some((quoted, mtu)) = path::too_big(frame, class) else {
+            return;
+        };
+        let flow = quoted.flow.reversed();
+        let owner = self.owner(device.hasher.hash(&flow), function, &flow);
+        if let Some(Owned::Closing(at)) = owner {
+            self.closing.path_shrank(at, quoted.seq, mtu);
         }
     }
 

@@ -70,7 +70,11 @@ pub(crate) fn handle_frame(
     match classify(frame) {
         Class::Tcp(parsed) => handle_tcp(offloads, function, now, frame, &parsed, meta),
         Class::Malformed(error) => count_malformed(&mut function.counters, error),
-        _ => {
+        class => {
+            if !offloads.accel.is_idle() {
+                let (accel, device) = offloads.accel(now);
+                accel.heed(&device, function.id, frame, &class);
+            }
             if let Some(mut host) = Host::of(function, 0) {
                 host.deliver_other(frame, meta);
             }

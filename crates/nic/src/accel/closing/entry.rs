@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use tcp::State;
 use wire::ethernet::MacAddr;
-use wire::{FlowKey, SeqNum};
+use wire::tcp::HEADER_LEN;
+use wire::{FlowKey, SeqNum, ipv4, ipv6};
 
 use super::Nanos;
 use crate::accel::packet_memory::Chain;
@@ -200,9 +201,23 @@ impl Entry {
 
     /// Sees to it that its packets are not larger than this.
     pub(super) fn fit(&mut self, mtu: u16) {
-        let ip = if self.is_ipv6 { 40 } else { 20 };
-        let headers = ip + 20 + if self.has_timestamps { 12 } else { 0 };
-        self.mss = self.mss.min(mtu.saturating_sub(headers)).max(1);
+        let most = mtu.saturating_sub(self.headers_len());
+        self.mss = self.mss.min(most).max(1);
+    }
+
+    /// Bytes of IP and TCP headers of a packet with data.
+    pub(super) fn headers_len(&self) -> u16 {
+        let ip = if self.is_ipv6 {
+            ipv6::HEADER_LEN
+        } else {
+            ipv4::HEADER_LEN
+        };
+        (ip + HEADER_LEN) as u16 + self.options_len() as u16
+    }
+
+    /// Of these, the options.
+    pub(super) fn options_len(&self) -> u32 {
+        if self.has_timestamps { 12 } else { 0 }
     }
 
     /// From us to the peer.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wire::tcp::Flags;
 
-use super::rig::{MSS, Peer, RTO, Rig, Sent, TICK, UNA, bytes, teardown};
+use super::rig::{MSS, Peer, RTO, Rig, Sent, TICK, UNA, bytes, flow, teardown};
 use crate::device::{NicConfig, WireCapabilities};
 
 const M: usize = MSS as usize;
@@ -176,6 +176,29 @@ fn acknowledgments_free_memory_and_restart_the_timer() {
     }
     peer.acknowledge(&mut rig, UNA + 1280);
     assert_eq!(rig.room().packet_memory, all);
+}
+
+/// RFC 1191, RFC 8201: what was too big for the path is sent again at once, in smaller packets.
+#[test]
+fn a_path_that_takes_smaller_packets_gets_them() {
+    for (v6, mtu, payload) in [(false, 1000, 948), (true, 1400, 1328), (false, 68, 500)] {
+        let (mut rig, mut teardown) = (Rig::new(), teardown(1));
+        teardown.flow = flow(1, v6);
+        rig.close(&teardown, &bytes(3000)).expect("room");
+        assert_eq!(rig.sent().len(), 3);
+        // RFC 5927 §4.1: what is not in flight was not seen by any router.
+        rig.report_too_big(&teardown.flow, UNA - 1, mtu);
+        rig.report_too_big(&teardown.flow, UNA + 3001, mtu);
+        assert!(rig.sent().is_empty());
+        rig.report_too_big(&teardown.flow, UNA, mtu);
+        let again = rig.sent();
+        assert_eq!(again[0].payload.len(), payload);
+        let together: Vec<u8> = again.iter().flat_map(|sent| sent.payload.clone()).collect();
+        assert_eq!(together, bytes(3000));
+        // The same report again, or a larger one, changes nothing.
+        rig.report_too_big(&teardown.flow, UNA, mtu + 1);
+        assert!(rig.sent().is_empty());
+    }
 }
 
 /// Time-outs that the host had count.

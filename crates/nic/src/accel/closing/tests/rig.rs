@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wire::ethernet::MacAddr;
-use wire::packet::{Class, MAX_TCP_HEADERS_LEN, classify, emit_tcp_headers};
+use wire::icmp::{v4, v6};
+use wire::packet::{
+    Class, IpFields, MAX_TCP_HEADERS_LEN, classify, emit_ip_headers, emit_tcp_headers,
+};
 use wire::tcp::{Flags, Header, Options, Timestamps};
 use wire::{FlowKey, SeqNum};
 
@@ -217,6 +220,42 @@ impl Rig {
         let handled = accel.receive(&device, &mut functions[function], &segment);
         self.check();
         handled
+    }
+
+    /// A router reports the segment at `seq` as too big.
+    pub(super) fn report_too_big(&mut self, flow: &FlowKey, seq: SeqNum, mtu: u16) {
+        let header = Header {
+            src_port: flow.src.1,
+            dst_port: flow.dst.1,
+            seq,
+            ..Header::default()
+        };
+        let quoted = frame_of(flow, &header, &[]);
+        let original = &quoted[14..];
+        let mut frame = vec![0; 256];
+        let ip = IpFields {
+            src: flow.dst.0,
+            dst: flow.src.0,
+            protocol: if flow.is_ipv6() { 58 } else { 1 },
+            hop_limit: 64,
+        };
+        let len = match (ip.src, ip.dst) {
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let mtu = mtu.into();
+                let message = v6::Message::PacketTooBig { mtu, original };
+                let at = emit_ip_headers(&mut frame, HOP, mac(0), &ip, message.len() as u32);
+                at + message.emit(src, dst, &mut frame[at..])
+            }
+            _ => {
+                let reason = v4::Unreachable::FragmentationNeeded { mtu };
+                let message = v4::Message::Unreachable { reason, original };
+                let at = emit_ip_headers(&mut frame, HOP, mac(0), &ip, message.len() as u32);
+                at + message.emit(&mut frame[at..])
+            }
+        };
+        let class = classify(&frame[..len]);
+        let (accel, device, _) = self.parts();
+        accel.heed(&device, FunctionId(0), &frame[..len], &class);
     }
 
     /// The host opens a connection with this flow.

@@ -1,0 +1,27 @@
+//! A path that takes smaller packets only.
+
+use wire::SeqNum;
+
+use super::entry::Entry;
+
+impl Entry {
+    /// The segment at `seq` was too big: its path takes IP packets of `mtu` bytes. What is in flight is sent again, in smaller
+    /// ones. Returns whether anything has changed.
+    pub(super) fn handle_path_mtu(&mut self, seq: SeqNum, mtu: u32) -> bool {
+        /// Payload and options: as for a [`tcp::Connection`], a forged report can't shrink packets to nothing.
+        const FLOOR: u32 = 512;
+        // RFC 5927 §4.1: who can't tell what is in flight has not seen it.
+        let in_flight = self.una.at_or_before(seq) && seq.before(self.nxt);
+        let mss = mtu
+            .saturating_sub(self.headers_len().into())
+            .max(FLOOR - self.options_len());
+        if !in_flight || mss >= u32::from(self.mss) {
+            return false;
+        }
+        self.mss = mss as u16;
+        // It is not lost to congestion (RFC 1191 §6.4).
+        self.send = self.una;
+        self.recover = self.nxt;
+        true
+    }
+}
