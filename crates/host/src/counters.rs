@@ -142,6 +142,8 @@ counters! {
     accel_listeners_refused = "AccelListenersRefused",
     /// Connections that the NIC has set up.
     accel_setups = "AccelSetups",
+    /// Handshakes of the NIC's that have opened a connection before and are over: answered by resets.
+    accel_replays = "AccelReplays",
     /// Connections that have a quasi control block at the moment.
     accel_curr_quasi = "AccelCurrQuasi",
     /// Quasi control blocks that became full ones.

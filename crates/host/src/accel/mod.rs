@@ -24,6 +24,7 @@ mod calls;
 mod listener;
 mod promote;
 pub(crate) mod quasi;
+mod replays;
 mod room;
 mod settings;
 mod setup;
@@ -44,12 +45,14 @@ use crate::SocketId;
 use crate::neighbour::Hop;
 use crate::stack::Stack;
 pub(crate) use listener::Rules;
+use replays::Replays;
 pub(crate) use teardown::{Handover, Teardowns};
 
 /// What the stack keeps of connections that the NIC has a part in.
 #[derive(Debug)]
 pub(crate) struct AccelState {
     pub rules: Rules,
+    replays: Replays,
     pub teardowns: Teardowns,
     /// Quasi control blocks to which something was written since the last poll.
     answered: Vec<SocketId>,
@@ -65,6 +68,7 @@ impl AccelState {
     pub fn new(now: Instant) -> Self {
         Self {
             rules: Rules::default(),
+            replays: Replays::default(),
             teardowns: Teardowns::default(),
             answered: Vec::new(),
             unacknowledged: VecDeque::new(),

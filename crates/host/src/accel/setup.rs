@@ -46,6 +46,13 @@ impl Stack {
             self.core.counters.tcp_listen_drops += 1;
             return rules.give_back(established.rule, None);
         }
+        let header = &parsed.tcp;
+        if !self.core.accel.replays.spend(header.seq, header.ack) {
+            // Its connection was here, and is over.
+            self.core.counters.accel_replays += 1;
+            self.core.accel.rules.give_back(established.rule, None);
+            return self.refuse(&frame, parsed);
+        }
         self.core.counters.accel_setups += 1;
         if !self.core.time_wait.is_empty() {
             self.core.time_wait.remove(&flow);

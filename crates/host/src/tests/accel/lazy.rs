@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::rig::{accept, assert_nothing_left, listen, open, pair, read, request};
-use crate::tests::pair::{CLIENT, Pair, SERVER, pattern, region, v4, v6};
+use crate::tests::pair::{CLIENT, Fate, Pair, SERVER, pattern, region, v4, v6};
 use crate::{Accel, CloseReason, Event, Holder, ListenOptions, SocketError, SocketId};
 
 fn holder(pair: &mut Pair, socket: SocketId) -> Holder {
@@ -300,6 +300,40 @@ fn credits_follow_the_application() {
     for _ in 0..12 {
         let server = accept(&mut pair, listener);
         assert_eq!(read(&mut pair, SERVER, server, Some(7)), b"request");
+    }
+}
+
+/// The first data come once more after the connection is over: nobody is served twice.
+#[test]
+fn a_handshake_opens_one_connection_only() {
+    for lazy_tcb in [true, false] {
+        let mut pair = pair(Accel {
+            lazy_tcb,
+            ..Accel::ALL
+        });
+        let listener = listen(&mut pair, v4, ListenOptions::default());
+        let client = open(&mut pair, v4);
+        let sent = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let kept = std::rc::Rc::clone(&sent);
+        pair.wire = Box::new(move |from, frame| {
+            if from == CLIENT {
+                kept.borrow_mut().push(frame.clone());
+            }
+            Fate::Pass
+        });
+        request(&mut pair, client, b"request");
+        let server = accept(&mut pair, listener);
+        assert_eq!(read(&mut pair, SERVER, server, Some(7)), b"request");
+        let now = pair.now;
+        pair.stack(SERVER).abort(now, server).expect("open");
+        pair.run_for(Duration::from_millis(50));
+        for frame in sent.take() {
+            pair.inject(SERVER, frame);
+        }
+        pair.run_for(Duration::from_millis(50));
+        assert_eq!(pair.stack(SERVER).accept(listener), None);
+        assert!(pair.counter(SERVER, "AccelReplays") > 0);
+        assert_eq!(pair.counter(SERVER, "AccelSetups"), 1);
     }
 }
 

@@ -1,0 +1,34 @@
+//! Handshakes that have been used up.
+//!
+//! A NIC without state per handshake takes a cookie as often as it comes: also on a copy of the first data that comes after the
+//! connection is over, or that somebody has kept. The host remembers the numbers of the handshakes that have opened
+//! connections, as many as fit.
+
+/// Positions of both sides' first bytes, of the handshakes used last.
+///
+/// Direct-mapped: a newer handshake takes the place of an older one. Ours is a keyed hash, which nobody can choose. Nothing expires:
+/// the numbers of another handshake are the same once in 2⁶⁰.
+#[derive(Debug, Default)]
+pub(crate) struct Replays {
+    /// None before the first.
+    used: Box<[u64]>,
+}
+
+/// Handshakes remembered at most: 512 KiB.
+const PLACES: usize = 1 << 16;
+
+impl Replays {
+    /// Notes that a handshake opens a connection. False when it has done so before.
+    #[inline]
+    pub fn spend(&mut self, peers: wire::SeqNum, ours: wire::SeqNum) -> bool {
+        if self.used.is_empty() {
+            self.used = vec![0; PLACES].into_boxed_slice();
+        }
+        let key = u64::from(peers.0) << 32 | u64::from(ours.0);
+        let at = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize;
+        std::mem::replace(&mut self.used[at], key) != key
+    }
+}
+
+#[cfg(test)]
+mod tests;
