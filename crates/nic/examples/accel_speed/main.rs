@@ -1,7 +1,7 @@
 //! Speed and memory of connection setup, teardown and splicing on the NIC:
 //! `cargo run --release -p longshore-nic --example accel_speed`.
 //!
-//! `-- splices` or `-- connections` for one of them. Only the NIC's calls are timed, in batches, and the median batch counts, so that other load on the machine matters little.
+//! `-- splices [batches]` or `-- connections [how many]` for one of them. Only the NIC's calls are timed, in batches, and the median batch counts, so that other load on the machine matters little.
 //! Segments come with headers to parse and checksums to check.
 
 mod connections;
@@ -14,16 +14,17 @@ use timing::{Timing, resident};
 
 fn main() {
     let only = std::env::args().nth(1);
+    let many: Option<u32> = std::env::args().nth(2).and_then(|many| many.parse().ok());
     let wanted = |part: &str| only.as_deref().is_none_or(|only| only == part);
     if wanted("splices") {
-        splicing();
+        splicing(many.unwrap_or(4000));
     }
     if wanted("connections") {
-        connecting();
+        connecting(many.unwrap_or(400 << 10));
     }
 }
 
-fn splicing() {
+fn splicing(batches: u32) {
     println!("splices  segments of              ns/packet  M packets/s  cycles at 2.45 GHz");
     for (pairs, kind) in [
         (64, Kind::Frame64),
@@ -36,9 +37,9 @@ fn splicing() {
         let before = resident();
         let mut splices = Splices::new(pairs, kind);
         let memory = resident().saturating_sub(before);
-        splices.run(200, &mut Timing::default());
+        splices.run(batches / 20, &mut Timing::default());
         let mut timing = Timing::default();
-        splices.run(4000, &mut timing);
+        splices.run(batches, &mut timing);
         let ns = timing.median_per(splices::BATCH);
         println!(
             "{pairs:>7}  {:<23} {ns:>10.0}  {:>11.2}  {:>18.0}",
@@ -55,12 +56,11 @@ fn splicing() {
     }
 }
 
-fn connecting() {
-    const CONNECTIONS: u32 = 400 << 10;
+fn connecting(many: u32) {
     let before = resident();
     let mut connections = Connections::new();
     let mut timings = connections::Timings::default();
-    connections.run(CONNECTIONS, &mut timings);
+    connections.run(many, &mut timings);
     let memory = resident().saturating_sub(before);
     let per = |timing: &Timing| timing.median_per(connections::BATCH);
     let parts = [

@@ -80,7 +80,7 @@ impl Splices {
     }
 
     /// So many batches.
-    pub fn run(&mut self, batches: usize, timing: &mut Timing) {
+    pub fn run(&mut self, batches: u32, timing: &mut Timing) {
         for _ in 0..batches {
             self.prepare();
             let (nic, frames, out, now) = (&mut self.nic, &self.frames, &mut self.out, self.now);

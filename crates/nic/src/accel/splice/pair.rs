@@ -242,12 +242,21 @@ impl Half {
     }
 
     /// Whether packets from the peer are those of `flow`.
+    #[inline]
     pub(super) fn comes_by(&self, flow: &FlowKey) -> bool {
-        self.peer_port == flow.src.1
-            && self.our_port == flow.dst.1
-            && self.is_ipv6() == flow.is_ipv6()
-            && self.peers == octets(flow.src.0)
-            && self.ours == octets(flow.dst.0)
+        let ports = self.peer_port == flow.src.1 && self.our_port == flow.dst.1;
+        ports
+            && match (flow.src.0, flow.dst.0) {
+                (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                    !self.is_ipv6()
+                        && self.peers.first_chunk() == Some(&src.octets())
+                        && self.ours.first_chunk() == Some(&dst.octets())
+                }
+                (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                    self.is_ipv6() && self.peers == src.octets() && self.ours == dst.octets()
+                }
+                _ => false,
+            }
     }
 
     /// Our address and the peer's, one behind the other as in a packet to it.
