@@ -1,6 +1,10 @@
 # `longshore lb` in front of two nginx: HTTP as clients use it, the PROXY protocol, a backend that dies under load.
+# lb_accel.sh does the same with the NIC's help.
 . "$(dirname "$0")/harness.sh"
 needs nginx curl ip
+accel=${accel:-none} load_time=${load_time:-10}
+lb=lb
+[[ $accel == none ]] || lb="lb --accel $accel"
 
 make_tap
 make_file large 1048576
@@ -71,6 +75,11 @@ listen = ["$ours4:84"]
 mode = "tcp"
 pool = "app"
 
+[frontends.persistent]
+listen = ["$ours4:85"]
+pool = "app"
+splice = "after-first-request"
+
 [pools.app]
 backends = ["$linux4:8081", "$linux4:8082"]
 health = { path = "/health", status = [204], interval = "250ms", rise = 1, fall = 2 }
@@ -96,7 +105,7 @@ backends = ["$linux4:8086"]
 health = { check = "none" }
 END
 
-name='lb --check takes a configuration, and says what is wrong with another one'
+name="$lb --check takes a configuration, and says what is wrong with another one"
 sed 's/pool = "app"/pool = "ap"/' "$scratch/lb.toml" >"$scratch/wrong.toml"
 told=$("$LONGSHORE" lb --config "$scratch/wrong.toml" --check 2>&1)
 if "$LONGSHORE" lb --config "$scratch/lb.toml" --check >/dev/null && [[ $told == *wrong.toml*pool*'"ap"'* ]]; then
@@ -110,8 +119,8 @@ if ! start_nginx 1 || ! start_nginx 2; then
     exit
 fi
 start lb.log "$LONGSHORE" lb --config "$scratch/lb.toml" "${our_addresses[@]}" --control "$scratch/control" \
-    --accel "${LONGSHORE_ACCEL:-none}"
-lb=$started
+    --accel "$accel"
+balancer=$started
 if ! eventually 10 listens "$ours4" 80; then
     not_ok lb "it did not start: $(last_words lb.log)"
     exit
@@ -126,29 +135,29 @@ counter() { # GROUP NAME
 }
 
 # ---- HTTP ----------------------------------------------------------------------------------------------------
-is 'lb: GET' hello "$(get "http://$ours4/small")"
-is 'lb: GET over IPv6' hello "$(get "http://[$ours6]/small")"
-is 'lb: a backend over IPv6 for a client over IPv4' hello "$(get --resolve "a.six.test:80:$ours4" http://a.six.test/small)"
+is "$lb: GET" hello "$(get "http://$ours4/small")"
+is "$lb: GET over IPv6" hello "$(get "http://[$ours6]/small")"
+is "$lb: a backend over IPv6 for a client over IPv4" hello "$(get --resolve "a.six.test:80:$ours4" http://a.six.test/small)"
 get -o "$scratch/got" "http://$ours4/large"
-name='lb: GET of 1 MiB'
+name="$lb: GET of 1 MiB"
 if cmp -s "$scratch/got" "$scratch/root/large"; then ok "$name"; else not_ok "$name" 'the bytes differ'; fi
-is 'lb: HEAD' '200 1048576 0' "$(get -I -o /dev/null -w '%{http_code} %header{content-length} %{size_download}' "http://$ours4/large")"
-is 'lb: both backends serve in turn' 'backend 1 backend 2 ' \
+is "$lb: HEAD" '200 1048576 0' "$(get -I -o /dev/null -w '%{http_code} %header{content-length} %{size_download}' "http://$ours4/large")"
+is "$lb: both backends serve in turn" 'backend 1 backend 2 ' \
     "$(for _ in 1 2 3 4; do get "http://$ours4/name"; done | sort -u | tr '\n' ' ')"
-is 'lb: the backend is told of the client' "GET $ours4 $linux4 http 1.1 lb1" "$(get "http://$ours4/tell")"
-is 'lb: what a client claims to be is not passed on' "GET $ours4 $linux4 http 1.1 lb1" \
+is "$lb: the backend is told of the client" "GET $ours4 $linux4 http 1.1 lb1" "$(get "http://$ours4/tell")"
+is "$lb: what a client claims to be is not passed on" "GET $ours4 $linux4 http 1.1 lb1" \
     "$(get -H 'X-Forwarded-For: 1.2.3.4' -H 'X-Forwarded-Proto: https' "http://$ours4/tell")"
-is 'lb: routed by host' 'backend 1 backend 1' \
+is "$lb: routed by host" 'backend 1 backend 1' \
     "$(get --resolve "one.test:80:$ours4" http://one.test/name http://one.test/name | paste -sd' ')"
-is 'lb: keep-alive' '200:1 200:0 200:0 ' \
+is "$lb: keep-alive" '200:1 200:0 200:0 ' \
     "$(get -w '%{http_code}:%{num_connects} ' -o /dev/null "http://$ours4/small" -o /dev/null "http://$ours4/large" -o /dev/null "http://$ours4/name")"
-is 'lb: HTTP/1.0' 'hello' "$(get -0 "http://$ours4/small")"
-is 'lb: POST of 1 MiB in chunks' 1048576 \
+is "$lb: HTTP/1.0" 'hello' "$(get -0 "http://$ours4/small")"
+is "$lb: POST of 1 MiB in chunks" 1048576 \
     "$(get -H 'Transfer-Encoding: chunked' -H 'Expect:' --data-binary "@$scratch/root/large" "http://$ours4/sink")"
 continued() { curl -sv --max-time 20 -H 'Expect: 100-continue' --data-binary "@$scratch/root/large" "$1" 2>&1 | tr -d '\r'; }
-is 'lb: POST of 1 MiB with its length, after 100 Continue' '1048576 1' \
+is "$lb: POST of 1 MiB with its length, after 100 Continue" '1048576 1' \
     "$(continued "http://$ours4/sink" | awk '/^< HTTP\/1.1 100/ { n++ } /^1048576$/ { got = $0 } END { print got, n }')"
-is 'lb: nobody serves: 502' 502 "$(get -o /dev/null -w '%{http_code}' --resolve "nobody.test:80:$ours4" http://nobody.test/)"
+is "$lb: nobody serves: 502" 502 "$(get -o /dev/null -w '%{http_code}' --resolve "nobody.test:80:$ours4" http://nobody.test/)"
 
 # raw REQUEST…: one after the other on one connection; the status lines that come back.
 raw() {
@@ -158,16 +167,16 @@ raw() {
 }
 host='Host: a.test\r\n'
 close='Connection: close\r\n'
-is 'lb: three requests at once are answered in order' '200 404 200 ' \
+is "$lb: three requests at once are answered in order" '200 404 200 ' \
     "$(raw "GET /small HTTP/1.1\r\n$host\r\nGET /none HTTP/1.1\r\n$host\r\nGET /small HTTP/1.1\r\n$host$close\r\n")"
-is 'lb: length and chunks at once: 400' '400 ' \
+is "$lb: length and chunks at once: 400" '400 ' \
     "$(raw "POST / HTTP/1.1\r\n${host}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")"
-is 'lb: two lengths: 400' '400 ' "$(raw "POST / HTTP/1.1\r\n${host}Content-Length: 5\r\nContent-Length: 6\r\n\r\n")"
-is 'lb: a bare line feed: 400' '400 ' "$(raw "GET / HTTP/1.1\n${host}\r\n")"
-is 'lb: a folded field: 400' '400 ' "$(raw "GET / HTTP/1.1\r\n${host}A: b\r\n c\r\n\r\n")"
-is 'lb: a head that is too large: 431' '431 ' "$(raw "GET / HTTP/1.1\r\n${host}A: $(head -c 20000 /dev/zero | tr '\0' x)\r\n\r\n")"
+is "$lb: two lengths: 400" '400 ' "$(raw "POST / HTTP/1.1\r\n${host}Content-Length: 5\r\nContent-Length: 6\r\n\r\n")"
+is "$lb: a bare line feed: 400" '400 ' "$(raw "GET / HTTP/1.1\n${host}\r\n")"
+is "$lb: a folded field: 400" '400 ' "$(raw "GET / HTTP/1.1\r\n${host}A: b\r\n c\r\n\r\n")"
+is "$lb: a head that is too large: 431" '431 ' "$(raw "GET / HTTP/1.1\r\n${host}A: $(head -c 20000 /dev/zero | tr '\0' x)\r\n\r\n")"
 
-name='lb: an upgrade becomes a tunnel'
+name="$lb: an upgrade becomes a tunnel"
 if command -v python3 >/dev/null; then
     cat >"$scratch/upgrade.py" <<'END'
 import socket, sys
@@ -175,10 +184,10 @@ server = socket.create_server((sys.argv[1], 8085))
 while True:
     peer, _ = server.accept()
     head = b""
-    while b"\r\n\r\n" not in head:
-        head += peer.recv(4096)
+    while b"\r\n\r\n" not in head and (data := peer.recv(4096)):
+        head += data
     if b"upgrade: echo" not in head.lower():
-        peer.sendall(b"HTTP/1.1 400 No\r\nContent-Length: 0\r\n\r\n")
+        peer.close()
         continue
     peer.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhere ")
     while data := peer.recv(65536):
@@ -187,9 +196,6 @@ while True:
 END
     start upgrade.log python3 "$scratch/upgrade.py" "$linux4"
     eventually 10 listens "$linux4" 8085
-    stop "$started"
-    start upgrade.log python3 "$scratch/upgrade.py" "$linux4"
-    sleep 0.5
     # shellcheck disable=SC2016
     got=$(timeout 10 bash -c 'exec 3<>"/dev/tcp/$0/80"
         printf "GET /tunnel HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n" >&3
@@ -202,26 +208,39 @@ else
 fi
 
 # ---- the PROXY protocol --------------------------------------------------------------------------------------
-is 'lb: PROXY version 1 to nginx' "$linux4 82" "$(get "http://$ours4:82/")"
-is 'lb: PROXY version 2 to nginx, in TCP mode' "$linux4 83" "$(get "http://$ours4:83/")"
-is 'lb: PROXY from a client' "GET $ours4:81 198.51.100.7 http 1.1 longshore" \
+is "$lb: PROXY version 1 to nginx" "$linux4 82" "$(get "http://$ours4:82/")"
+is "$lb: PROXY version 2 to nginx, in TCP mode" "$linux4 83" "$(get "http://$ours4:83/")"
+is "$lb: PROXY from a client" "GET $ours4:81 198.51.100.7 http 1.1 longshore" \
     "$(timeout 10 bash -c 'exec 3<>"/dev/tcp/$0/81"
         printf "PROXY TCP4 198.51.100.7 198.51.100.1 4000 80\r\nGET /tell HTTP/1.1\r\nHost: $0:81\r\nConnection: close\r\n\r\n" >&3
         cat <&3' "$ours4" | tail -n 1 | sed "s/^GET $ours4 /GET $ours4:81 /")"
 get -o "$scratch/got" "http://$ours4:84/large"
-name='lb: TCP mode'
+name="$lb: TCP mode"
 if cmp -s "$scratch/got" "$scratch/root/large"; then ok "$name"; else not_ok "$name" 'the bytes differ'; fi
+
+if [[ $accel == *splice* ]]; then
+    # Several requests on one connection: the NIC has it from the second on.
+    get -o "$scratch/got" "http://$ours4:84/name" "http://$ours4:84/small" "http://$ours4:84/name" "http://$ours4:84/large" >/dev/null
+    get --http1.1 -o /dev/null "http://$ours4:85/large" -o /dev/null "http://$ours4:85/name" -o "$scratch/got" "http://$ours4:85/large"
+    name="$lb: a persistent connection is forwarded after its first request"
+    if cmp -s "$scratch/got" "$scratch/root/large"; then ok "$name"; else not_ok "$name" 'the bytes differ'; fi
+    for frontend in bytes web persistent; do
+        name="$lb: the NIC relays for frontend $frontend"
+        splices=$(counter "frontend $frontend" splices)
+        if [[ ${splices:-0} -ge 1 ]]; then ok "$name"; else not_ok "$name" "splices is '${splices:-absent}'"; fi
+    done
+fi
 
 # ---- draining ------------------------------------------------------------------------------------------------
 "$LONGSHORE" lb drain "$scratch/control" app "$linux4:8081"
-is 'lb: a drained backend gets nothing new' 'backend 2' "$(for _ in 1 2 3 4; do get "http://$ours4/name"; done | sort -u)"
+is "$lb: a drained backend gets nothing new" 'backend 2' "$(for _ in 1 2 3 4; do get "http://$ours4/name"; done | sort -u)"
 "$LONGSHORE" lb resume "$scratch/control" app "$linux4:8081"
-is 'lb: and is taken back' 2 "$(for _ in 1 2 3 4; do get "http://$ours4/name"; done | sort -u | wc -l)"
+is "$lb: and is taken back" 2 "$(for _ in 1 2 3 4; do get "http://$ours4/name"; done | sort -u | wc -l)"
 
 # ---- a backend dies under load -------------------------------------------------------------------------------
-name='lb: a backend dies under load, and nobody notices'
+name="$lb: a backend dies under load, and nobody notices"
 if command -v wrk >/dev/null; then
-    wrk -t 1 -c 32 -d 10 --timeout 10 "http://$ours4/name" >"$scratch/wrk.log" 2>&1 &
+    wrk -t 1 -c 32 -d "$load_time" --timeout 10 "http://$ours4/name" >"$scratch/wrk.log" 2>&1 &
     load=$!
     pids+=("$load")
     sleep 3
@@ -242,24 +261,24 @@ if command -v wrk >/dev/null; then
     else
         not_ok "$name" "${done_:-no} requests; $failed"
     fi
-    is 'lb: the dead backend was found to be down' 0 "$down"
+    is "$lb: the dead backend was found to be down" 0 "$down"
     sleep 0.6
-    is 'lb: it is up again' 1 "$(counter "backend app/$linux4:8082" up)"
+    is "$lb: it is up again" 1 "$(counter "backend app/$linux4:8082" up)"
     for _ in 1 2 3 4; do get "http://$ours4/name"; done >/dev/null
-    name='lb: and serves again'
+    name="$lb: and serves again"
     if [[ $(counter "backend app/$linux4:8082" requests) -gt $served ]]; then ok "$name"; else not_ok "$name" 'no request'; fi
 else
     skip "$name" 'no wrk'
 fi
 
 # ---- the end -------------------------------------------------------------------------------------------------
-name='lb: SIGTERM lets a download come to its end'
+name="$lb: SIGTERM lets a download come to its end"
 get --limit-rate 400k -o "$scratch/got" "http://$ours4/large" &
 slow=$!
 sleep 0.5
-kill -TERM "$lb"
+kill -TERM "$balancer"
 wait "$slow"
-if cmp -s "$scratch/got" "$scratch/root/large" && eventually 5 bash -c "! kill -0 $lb"; then
+if cmp -s "$scratch/got" "$scratch/root/large" && eventually 5 bash -c "! kill -0 $balancer"; then
     ok "$name"
 else
     not_ok "$name" "the bytes differ, or it stayed: $(last_words lb.log)"

@@ -9,7 +9,7 @@ use host::{
 };
 
 use super::checker::{Checker, Ground, News};
-use super::config::{self, Config};
+use super::config::{self, Config, Mode};
 use super::counters::FrontendCounters;
 use super::deadlines::Deadlines;
 use super::keys::{Role, Roles, SessionKey};
@@ -77,6 +77,8 @@ impl Balancer {
             for &address in &frontend.listen {
                 let options = ListenOptions {
                     backlog: 4096,
+                    // In HTTP the client speaks first.
+                    defer: frontend.mode == Mode::Http,
                     ..ListenOptions::default()
                 };
                 let listener = stack
@@ -173,9 +175,16 @@ impl Balancer {
         }
     }
 
-    /// Whether it was told to stop and nobody is left.
-    pub fn is_done(&self) -> bool {
-        self.ends.is_some() && self.sessions.open == 0
+    /// Whether it was told to stop, nobody is left, and all that was to be sent is with whom it was for.
+    pub fn is_done(&self, now: Instant, stack: &Stack) -> bool {
+        let Some(ends) = self.ends else {
+            return false;
+        };
+        let has_unsent = || {
+            let mut sockets = stack.sockets().filter(|socket| socket.id.is_some());
+            sockets.any(|socket| socket.send_queue > 0)
+        };
+        self.sessions.open == 0 && (ends <= now || !has_unsent())
     }
 
     /// Lets a server go, or takes it back: while it drains it gets nothing new. False if there is no such server.

@@ -16,6 +16,8 @@ mod proxy_protocol;
 mod relay;
 mod route;
 mod session;
+#[cfg(test)]
+mod tests;
 
 pub mod config;
 pub mod options;
@@ -102,7 +104,7 @@ fn serve(
         let now = Instant::now();
         let mut progress = attached.runtime.poll(now)?;
         progress |= balancer.poll(now, attached.runtime.stack());
-        if balancer.is_done() {
+        if balancer.is_done(now, attached.runtime.stack()) {
             return Ok(());
         }
         if slept || now.duration_since(looked) >= LOOK {

@@ -148,7 +148,9 @@ impl Session {
         if exchange.is_sent || exchange.is_cut {
             return None;
         }
-        let server = &mut self.server.as_mut()?.leg;
+        let upstream = self.server.as_mut()?;
+        let key = upstream.key;
+        let server = &mut upstream.leg;
         loop {
             match server.flush(sh.now, sh.stack) {
                 Ok(true) => {}
@@ -176,6 +178,7 @@ impl Session {
                     exchange.pending -= sent;
                 }
                 sh.counters.bytes_in += sent as u64;
+                sh.pools[key.pool].servers[key.server].counters.bytes_out += sent as u64;
                 if sent < wanted {
                     return None;
                 }

@@ -121,6 +121,8 @@ pub struct Session {
     endpoints: Endpoints,
     exchange: Exchange,
     splicing: tunnel::Splicing,
+    /// Bytes that the client had not acknowledged when lingering was looked at last.
+    unacknowledged: usize,
 }
 
 /// The connection to a server.
@@ -158,6 +160,7 @@ impl Session {
             endpoints,
             exchange: Exchange::default(),
             splicing: tunnel::Splicing::default(),
+            unacknowledged: usize::MAX,
         };
         if !sh.frontend.accept_proxy {
             session.introduced(sh);
@@ -339,7 +342,8 @@ impl Session {
             }
             Stage::Connecting => self.server_failed(Failure::ConnectTimeout, sh),
             Stage::Exchange => self.converse_expired(sh),
-            Stage::Tunnel | Stage::Lingering => Step::Over,
+            Stage::Tunnel => Step::Over,
+            Stage::Lingering => self.linger_on(sh),
             Stage::Introduction | Stage::Refusing { .. } => {
                 sh.counters.client_timeouts += 1;
                 Step::Abort
@@ -393,6 +397,18 @@ impl Session {
         self.stage = Stage::Lingering;
         self.deadline = sh.now + LINGER_TIME;
         Step::Again
+    }
+
+    /// A client that is slow to take what it was sent is waited for as long as it takes some.
+    fn linger_on(&mut self, sh: &mut Shared<'_>) -> Step {
+        let info = sh.stack.info(self.client.id);
+        let left = info.map_or(0, |info| info.send_queue);
+        if left == 0 || left >= self.unacknowledged {
+            return Step::Over;
+        }
+        self.unacknowledged = left;
+        self.deadline = sh.now + LINGER_TIME;
+        Step::Wait
     }
 
     fn linger(&mut self, sh: &mut Shared<'_>) -> Step {

@@ -70,6 +70,8 @@ impl Session {
         upstream.leg.inbox.consume(sent);
         exchange.response_pending -= sent;
         sh.counters.bytes_out += sent as u64;
+        let key = upstream.key;
+        sh.pools[key.pool].servers[key.server].counters.bytes_in += sent as u64;
         if sent > 0 {
             self.deadline = sh.now + sh.frontend.idle_time;
         }

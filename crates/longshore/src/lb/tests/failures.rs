@@ -1,0 +1,216 @@
+//! Servers and clients that misbehave.
+
+use std::time::Duration;
+
+use super::rig::{Manner, Rig, content};
+
+/// A frontend and a pool with more settings in them.
+fn config(frontend: &str, pool: &str, backends: &[u16]) -> String {
+    let backends: Vec<_> = backends
+        .iter()
+        .map(|port| format!("\"10.0.0.2:{port}\""))
+        .collect();
+    let backends = backends.join(", ");
+    let backends = if pool.contains("backends") {
+        String::new()
+    } else {
+        format!("backends = [{backends}]")
+    };
+    let health = if pool.contains("health") {
+        ""
+    } else {
+        "health = { check = \"none\" }"
+    };
+    format!(
+        "[frontends.web]\nlisten = [\"10.0.0.1:80\"]\npool = \"app\"\n{frontend}\n[pools.app]\n{backends}\n{health}\n{pool}\n"
+    )
+}
+
+const GET: &str = "GET /n/10 HTTP/1.1\r\nHost: h\r\n\r\n";
+const POST: &str = "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";
+
+fn status(rig: &mut Rig, request: &str) -> u16 {
+    let client = rig.client(80, request);
+    rig.answers(client, 1)
+        .first()
+        .map_or(0, |answer| answer.status)
+}
+
+#[test]
+fn who_refuses_connections_is_passed_over_even_for_what_must_not_be_sent_twice() {
+    let mut rig = Rig::new(&config("", "", &[8080, 8081]), &[(8081, Manner::Serves)]);
+    for request in [GET, POST, GET, POST] {
+        assert_eq!(status(&mut rig, request), 200);
+    }
+    assert!(rig.balancer.pools()[0].counters.retries >= 2);
+}
+
+#[test]
+fn who_dies_before_the_response_is_passed_over_if_the_request_may_be_sent_twice() {
+    let servers = [(8081, Manner::Dies), (8082, Manner::Serves)];
+    let mut rig = Rig::new(&config("", "", &[8081, 8082]), &servers);
+    for _ in 0..4 {
+        assert_eq!(status(&mut rig, GET), 200);
+    }
+    let statuses = [status(&mut rig, POST), status(&mut rig, POST)];
+    assert!(
+        statuses.contains(&502) && statuses.contains(&200),
+        "{statuses:?}"
+    );
+}
+
+#[test]
+fn a_large_request_is_not_sent_twice_when_a_part_of_it_is_gone() {
+    let servers = [(8081, Manner::Dies), (8082, Manner::Dies)];
+    let mut rig = Rig::new(&config("", "", &[8081, 8082]), &servers);
+    let mut request = b"PUT /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n".to_vec();
+    request.extend_from_slice(&content(1_000_000));
+    let client = rig.client(80, request);
+    assert_eq!(rig.answers(client, 1)[0].status, 502);
+}
+
+#[test]
+fn a_response_that_breaks_off_breaks_the_clients_connection() {
+    let mut rig = Rig::new(&config("", "", &[8081]), &[(8081, Manner::DiesMidway)]);
+    let client = rig.client(80, "GET /n/5000000 HTTP/1.1\r\nHost: h\r\n\r\n");
+    rig.run(|rig| rig.clients[client].is_over());
+    assert!(rig.clients[client].is_broken);
+    assert!(super::rig::answers(&rig.clients[client].input).is_empty());
+}
+
+#[test]
+fn who_is_silent_for_too_long_gets_504() {
+    let mut rig = Rig::new(
+        &config("", "response-time = \"1s\"", &[8081]),
+        &[(8081, Manner::Silent)],
+    );
+    let began = rig.world.now();
+    assert_eq!(status(&mut rig, GET), 504);
+    let took = rig.world.now() - began;
+    assert!(
+        (Duration::from_secs(1)..Duration::from_secs(2)).contains(&took),
+        "{took:?}"
+    );
+}
+
+#[test]
+fn nobody_at_that_address_is_504_or_502_after_the_retries() {
+    let pool = "backends = [\"10.0.0.77:80\"]\nconnect-time = \"500ms\"\nretries = 1";
+    let mut rig = Rig::new(&config("", pool, &[]), &[]);
+    let status = status(&mut rig, GET);
+    assert!(matches!(status, 502 | 504), "{status}");
+    assert_eq!(rig.balancer.pools()[0].counters.retries, 1);
+}
+
+#[test]
+fn a_slow_client_gets_408_and_an_idle_one_is_let_go() {
+    let times = "request-head-time = \"1s\"\nidle-time = \"3s\"";
+    let mut rig = Rig::new(&config(times, "", &[8081]), &[(8081, Manner::Serves)]);
+    assert_eq!(status(&mut rig, "GET / HT"), 408);
+    let idle = rig.client(80, "");
+    rig.run(|rig| rig.clients[idle].is_over());
+    assert!(rig.clients[idle].input.is_empty());
+}
+
+#[test]
+fn requests_wait_for_a_server_that_has_enough_to_do_and_not_for_ever() {
+    let pool = "backends = [{ address = \"10.0.0.2:8081\", max-connections = 1 }]\nqueue = 2\nqueue-time = \"1s\"\n\
+        response-time = \"20s\"";
+    let mut rig = Rig::new(&config("", pool, &[]), &[(8081, Manner::Serves)]);
+    let first = rig.client(80, "GET /n/20000000 HTTP/1.1\r\nHost: h\r\n\r\n");
+    rig.run(|rig| rig.clients[first].input.len() > 1000);
+    let others: Vec<_> = (0..4).map(|_| rig.client(80, GET)).collect();
+    for client in &others {
+        rig.answers(*client, 1);
+    }
+    assert_eq!(rig.answers(first, 1)[0].content.len(), 20_000_000);
+    let got = |rig: &mut Rig| -> Vec<u16> {
+        others
+            .iter()
+            .map(|client| rig.answers(*client, 1)[0].status)
+            .collect()
+    };
+    let statuses = got(&mut rig);
+    let refused = statuses.iter().filter(|status| **status == 503).count();
+    assert!(refused >= 2, "{statuses:?}");
+    assert_eq!(rig.balancer.pools()[0].counters.queue_overflows, 2);
+    assert_eq!(rig.balancer.pools()[0].servers[0].active, 0);
+}
+
+#[test]
+fn more_clients_than_may_be_wait_to_be_accepted() {
+    let mut rig = Rig::new(
+        &config("max-connections = 1", "", &[8081]),
+        &[(8081, Manner::Serves)],
+    );
+    let first = rig.client(80, GET);
+    rig.answers(first, 1);
+    let second = rig.client(80, GET);
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.clients[second].input.is_empty());
+    rig.clients[first].ends = true;
+    assert_eq!(rig.answers(second, 1)[0].status, 200);
+}
+
+#[test]
+fn health_checks_find_who_is_down_and_who_is_up() {
+    let pool = "health = { path = \"/n/1\", interval = \"100ms\", fall = 2, rise = 2 }";
+    let servers = [
+        (8081, Manner::Serves),
+        (8082, Manner::Dies),
+        (8083, Manner::Silent),
+    ];
+    let mut rig = Rig::new(&config("", pool, &[8080, 8081, 8082, 8083]), &servers);
+    rig.run_for(Duration::from_secs(3));
+    let up: Vec<bool> = rig.balancer.pools()[0]
+        .servers
+        .iter()
+        .map(|server| server.health.is_up())
+        .collect();
+    assert_eq!(up, [false, true, false, false]);
+    for _ in 0..4 {
+        assert_eq!(status(&mut rig, GET), 200);
+    }
+    assert_eq!(rig.balancer.pools()[0].counters.retries, 0);
+}
+
+#[test]
+fn a_drained_server_gets_nothing_new() {
+    let servers = [(8081, Manner::Serves), (8082, Manner::Serves)];
+    let mut rig = Rig::new(&config("", "", &[8081, 8082]), &servers);
+    for _ in 0..2 {
+        status(&mut rig, GET);
+    }
+    let now = rig.world.now();
+    let address = "10.0.0.2:8081".parse().unwrap();
+    assert!(
+        rig.balancer
+            .drain(now, rig.world.stack(0), "app", address, true)
+    );
+    assert!(
+        !rig.balancer
+            .drain(now, rig.world.stack(0), "no", address, true)
+    );
+    for _ in 0..4 {
+        let client = rig.client(80, GET);
+        assert_eq!(rig.answers(client, 1)[0].port, 8082);
+    }
+    assert_eq!(rig.balancer.pools()[0].servers[0].idle(), 0);
+}
+
+#[test]
+fn refused_requests_end_the_connection_and_nothing_of_them_reaches_a_server() {
+    let mut rig = Rig::new(&config("", "", &[8081]), &[(8081, Manner::Serves)]);
+    for request in [
+        "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "GET / HTTP/1.1\nHost: h\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\nabc",
+    ] {
+        let smuggled = format!("{request}GET /n/10 HTTP/1.1\r\nHost: h\r\n\r\n");
+        let client = rig.client(80, smuggled);
+        rig.run(|rig| rig.clients[client].is_over());
+        let answers = super::rig::answers(&rig.clients[client].input);
+        assert_eq!(answers.len(), 1, "{request:?}");
+        assert_eq!((answers[0].status, answers[0].keep_alive), (400, false));
+    }
+}

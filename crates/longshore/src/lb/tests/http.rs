@@ -1,0 +1,229 @@
+//! HTTP as it should go.
+
+use std::time::Duration;
+
+use host::Accel;
+use port::impair::Impairment;
+use proptest::prelude::*;
+
+use super::rig::{Manner, Rig, content};
+
+const CONFIG: &str = r#"
+[frontends.web]
+listen = ["10.0.0.1:80"]
+pool = "app"
+
+[pools.app]
+backends = ["10.0.0.2:8081", "10.0.0.2:8082"]
+health = { check = "none" }
+"#;
+const SERVERS: [(u16, Manner); 2] = [(8081, Manner::Serves), (8082, Manner::Serves)];
+
+#[derive(Clone, Debug)]
+enum Asked {
+    Length(usize),
+    Chunked(usize),
+    Echo(usize),
+    EchoChunks(usize),
+}
+
+impl Asked {
+    fn request(&self) -> Vec<u8> {
+        let host = "Host: h\r\n";
+        match self {
+            Asked::Length(len) => format!("GET /n/{len} HTTP/1.1\r\n{host}\r\n").into_bytes(),
+            Asked::Chunked(len) => {
+                format!("GET /chunked/{len} HTTP/1.1\r\n{host}\r\n").into_bytes()
+            }
+            Asked::Echo(len) => {
+                let head = format!("POST /echo HTTP/1.1\r\n{host}Content-Length: {len}\r\n\r\n");
+                [head.as_bytes(), &content(*len)].concat()
+            }
+            Asked::EchoChunks(len) => {
+                let head =
+                    format!("PUT /echo HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n");
+                let mut request = head.into_bytes();
+                for part in content(*len).chunks(100) {
+                    request.extend_from_slice(format!("{:X};x=y\r\n", part.len()).as_bytes());
+                    request.extend_from_slice(part);
+                    request.extend_from_slice(b"\r\n");
+                }
+                request.extend_from_slice(b"0\r\nT: x\r\n\r\n");
+                request
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Asked::Length(len)
+            | Asked::Chunked(len)
+            | Asked::Echo(len)
+            | Asked::EchoChunks(len) => *len,
+        }
+    }
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let len = prop_oneof![0usize..3000, 0usize..150_000];
+    (0..4, len).prop_map(|(kind, len)| match kind {
+        0 => Asked::Length(len),
+        1 => Asked::Chunked(len),
+        2 => Asked::Echo(len),
+        _ => Asked::EchoChunks(len),
+    })
+}
+
+fn cases(default: u32) -> ProptestConfig {
+    let cases = std::env::var("LONGSHORE_CASES").ok();
+    ProptestConfig::with_cases(
+        cases
+            .and_then(|cases| cases.parse().ok())
+            .unwrap_or(default),
+    )
+}
+
+proptest! {
+    #![proptest_config(cases(24))]
+
+    /// Requests that come all at once are answered in order and whole, whatever the links do and however they are cut.
+    #[test]
+    fn pipelined_requests_are_answered_in_order_and_whole(
+        asked in prop::collection::vec(asked(), 1..6),
+        segment in prop_oneof![1usize..50, Just(1 << 20)],
+        loss in prop_oneof![Just(0.0), Just(0.02)],
+        splice in any::<bool>(),
+    ) {
+        let segment = segment.max(asked.iter().map(Asked::len).sum::<usize>() / 2000);
+        let links = Impairment { loss, reorder: loss, ..Impairment::default() };
+        let accel = Accel { splice, ..Accel::NONE };
+        let mut rig = Rig::on(CONFIG, &SERVERS, links, segment, accel);
+        let out: Vec<u8> = asked.iter().flat_map(Asked::request).collect();
+        let client = rig.client(80, out);
+        let answers = rig.answers(client, asked.len());
+        prop_assert_eq!(answers.len(), asked.len());
+        for (asked, answer) in asked.iter().zip(&answers) {
+            prop_assert_eq!(answer.status, 200);
+            prop_assert_eq!(&answer.content, &content(asked.len()));
+            prop_assert!(answer.keep_alive);
+        }
+    }
+}
+
+fn counter(rig: &Rig, name: &str) -> u64 {
+    let pools = rig.balancer.pools().iter().flat_map(|pool| &pool.servers);
+    let all = pools.flat_map(|server| server.counters.iter());
+    all.filter(|(other, _)| *other == name)
+        .map(|(_, value)| value)
+        .sum()
+}
+
+#[test]
+fn connections_to_servers_are_used_again() {
+    let mut rig = Rig::new(CONFIG, &SERVERS);
+    for _ in 0..10 {
+        let client = rig.client(80, Asked::Length(10).request());
+        assert_eq!(rig.answers(client, 1)[0].status, 200);
+    }
+    assert_eq!(counter(&rig, "connections"), 2);
+    assert_eq!(counter(&rig, "connections_reused"), 8);
+    rig.run_for(Duration::from_secs(40));
+    let client = rig.client(80, Asked::Length(10).request());
+    assert_eq!(rig.answers(client, 1)[0].status, 200);
+    assert_eq!(counter(&rig, "connections"), 3, "idle ones were closed");
+}
+
+#[test]
+fn what_must_not_be_sent_twice_gets_a_connection_of_its_own() {
+    let mut rig = Rig::new(CONFIG, &SERVERS);
+    for _ in 0..4 {
+        let client = rig.client(80, Asked::Echo(10).request());
+        assert_eq!(rig.answers(client, 1)[0].status, 200);
+    }
+    assert_eq!(counter(&rig, "connections"), 4);
+}
+
+#[test]
+fn a_response_without_a_length_ends_with_the_connection() {
+    for splice in [false, true] {
+        let accel = Accel {
+            splice,
+            ..Accel::NONE
+        };
+        let mut rig = Rig::on(CONFIG, &SERVERS, Impairment::default(), 1 << 20, accel);
+        let client = rig.client(80, "GET /close/100000 HTTP/1.1\r\nHost: h\r\n\r\n");
+        rig.run(|rig| rig.clients[client].is_over());
+        let answers = super::rig::answers(&rig.clients[client].input);
+        assert!(!rig.clients[client].is_broken);
+        assert_eq!(answers[0].content, content(100_000));
+        assert!(!answers[0].keep_alive);
+    }
+}
+
+#[test]
+fn http_1_0_gets_no_chunks() {
+    let mut rig = Rig::new(CONFIG, &SERVERS);
+    let client = rig.client(80, "GET /chunked/1000 HTTP/1.0\r\n\r\n");
+    rig.run(|rig| rig.clients[client].is_over());
+    assert!(rig.clients[client].input.ends_with(&content(1000)));
+    assert!(
+        rig.clients[client]
+            .input
+            .windows(4)
+            .filter(|w| w == b"\r\n\r\n")
+            .count()
+            == 1
+    );
+}
+
+#[test]
+fn a_persistent_connection_is_spliced_after_its_first_request_if_that_is_wished() {
+    let config = CONFIG.replace(
+        "pool = \"app\"",
+        "pool = \"app\"\nsplice = \"after-first-request\"",
+    );
+    let accel = Accel {
+        splice: true,
+        ..Accel::NONE
+    };
+    let mut rig = Rig::on(&config, &SERVERS, Impairment::default(), 1 << 20, accel);
+    let client = rig.client(80, Asked::Length(10).request());
+    for round in 1..10 {
+        let answers = rig.answers(client, round);
+        assert_eq!(answers[round - 1].content, content(round * 10));
+        rig.run_for(Duration::from_millis(20));
+        let next = Asked::Length((round + 1) * 10).request();
+        rig.clients[client].out.extend_from_slice(&next);
+    }
+    let (_, counters) = rig.balancer.frontends().next().unwrap();
+    assert_eq!((counters.requests, counters.splices), (1, 1));
+    rig.clients[client].ends = true;
+    rig.run(|rig| rig.clients[client].is_over());
+    rig.run_for(Duration::from_secs(10));
+    let (_, counters) = rig.balancer.frontends().next().unwrap();
+    assert_eq!((counters.splices_ended, counters.connections_open), (1, 0));
+}
+
+#[test]
+fn when_it_is_told_to_stop_it_lets_what_is_under_way_come_to_its_end() {
+    let mut rig = Rig::new(CONFIG, &SERVERS);
+    let idle = rig.client(80, Asked::Length(10).request());
+    rig.answers(idle, 1);
+    let busy = rig.client(80, Asked::Length(3_000_000).request());
+    rig.run(|rig| rig.clients[busy].input.len() > 1000);
+    let now = rig.world.now();
+    rig.balancer.stop(now, rig.world.stack(0));
+    rig.run(|rig| rig.clients[idle].is_over());
+    rig.run(|rig| rig.clients[busy].is_over());
+    assert_eq!(
+        super::rig::answers(&rig.clients[busy].input)[0].content,
+        content(3_000_000)
+    );
+    let late = rig.client(80, Asked::Length(10).request());
+    rig.run(|rig| rig.clients[late].is_over());
+    rig.clients[busy].ends = true;
+    rig.run(|rig| {
+        rig.balancer
+            .is_done(rig.world.now(), rig.world.stack_ref(0))
+    });
+}

@@ -1,0 +1,6 @@
+//! The load balancer on a stack in virtual time, between clients and servers that are made to misbehave.
+
+mod failures;
+mod http;
+mod rig;
+mod tcp;

@@ -1,0 +1,382 @@
+//! A world: the load balancer is host 0; clients and servers share host 1.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use host::{Accel, ListenOptions, ListenerId, SocketError, SocketId, Stack};
+use port::impair::Impairment;
+use sim::{World, WorldConfig};
+
+use crate::lb::Balancer;
+use crate::lb::config::Config;
+use crate::lb::http::{
+    Asked, Body, Framing, Head, MAX_FIELDS, Request, Response, Upgrading, find_head,
+};
+
+/// How a server behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// As it is asked to.
+    Serves,
+    /// It resets the connection when a request comes.
+    Dies,
+    /// And when a part of the response has gone.
+    DiesMidway,
+    /// It says nothing.
+    Silent,
+    /// No HTTP: what comes goes back.
+    Echoes,
+}
+
+/// One end of a connection of host 1.
+#[derive(Debug)]
+pub struct Peer {
+    id: SocketId,
+    /// What it sends, and how much of it is gone.
+    pub out: Vec<u8>,
+    sent: usize,
+    /// Bytes that it sends at a time.
+    segment: usize,
+    /// What came.
+    pub input: Vec<u8>,
+    /// The other side ended its direction.
+    pub at_end: bool,
+    /// The connection broke.
+    pub is_broken: bool,
+    /// It ends its direction when all is sent.
+    pub ends: bool,
+    has_ended: bool,
+}
+
+impl Peer {
+    fn new(id: SocketId, segment: usize) -> Self {
+        Peer {
+            id,
+            out: Vec::new(),
+            sent: 0,
+            segment,
+            input: Vec::new(),
+            at_end: false,
+            is_broken: false,
+            ends: false,
+            has_ended: false,
+        }
+    }
+
+    /// It and the other side have ended.
+    pub fn is_over(&self) -> bool {
+        self.is_broken || self.at_end
+    }
+
+    fn turn(&mut self, now: Instant, stack: &mut Stack) -> bool {
+        let mut moved = false;
+        if self.is_broken {
+            return false;
+        }
+        let end = self.out.len().min(self.sent + self.segment);
+        if self.sent < end {
+            match stack.write(now, self.id, &self.out[self.sent..end]) {
+                Ok(len) => {
+                    self.sent += len;
+                    moved = true;
+                }
+                Err(SocketError::WouldBlock | SocketError::NotConnected) => {}
+                Err(_) => self.is_broken = true,
+            }
+        }
+        if self.ends && !self.has_ended && self.sent == self.out.len() {
+            self.has_ended = true;
+            moved = true;
+            let _ = stack.shutdown(now, self.id);
+        }
+        let mut buffer = [0; 4096];
+        while !self.at_end && !self.is_broken {
+            match stack.read(now, self.id, &mut buffer) {
+                Ok(0) => self.at_end = true,
+                Ok(len) => self.input.extend_from_slice(&buffer[..len]),
+                Err(SocketError::WouldBlock | SocketError::NotConnected) => break,
+                Err(_) => self.is_broken = true,
+            }
+            moved = true;
+        }
+        moved
+    }
+}
+
+struct Server {
+    peer: Peer,
+    port: u16,
+    manner: Manner,
+}
+
+/// Everything.
+pub struct Rig {
+    pub world: World,
+    pub balancer: Balancer,
+    pub clients: Vec<Peer>,
+    listeners: Vec<(ListenerId, u16, Manner)>,
+    servers: Vec<Server>,
+    segment: usize,
+}
+
+/// Where the load balancer is, and where the servers are.
+pub const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const THEIRS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+
+impl Rig {
+    pub fn new(config: &str, servers: &[(u16, Manner)]) -> Rig {
+        Rig::on(config, servers, Impairment::default(), 1 << 20, Accel::NONE)
+    }
+
+    /// On links that do this to frames, with peers that send so many bytes at a time.
+    pub fn on(
+        config: &str,
+        servers: &[(u16, Manner)],
+        impairment: Impairment,
+        segment: usize,
+        accel: Accel,
+    ) -> Rig {
+        let mut settings = WorldConfig {
+            links: [impairment, impairment],
+            ..WorldConfig::default()
+        };
+        settings.nodes[0].stack.accel = accel;
+        let mut world = World::new(settings);
+        let config = Config::parse("test", config).unwrap();
+        let now = world.now();
+        let balancer = Balancer::start(now, config, world.stack(0), accel.splice).unwrap();
+        let listeners = servers.iter().map(|(port, manner)| {
+            let address = SocketAddr::new(THEIRS, *port);
+            let listener = world.stack(1).listen(address, ListenOptions::default());
+            (listener.unwrap(), *port, *manner)
+        });
+        let listeners = listeners.collect();
+        Rig {
+            world,
+            balancer,
+            clients: Vec::new(),
+            listeners,
+            servers: Vec::new(),
+            segment,
+        }
+    }
+
+    /// A client that connects to this port and sends this.
+    pub fn client(&mut self, port: u16, out: impl Into<Vec<u8>>) -> usize {
+        let now = self.world.now();
+        let id = self
+            .world
+            .stack(1)
+            .connect(now, SocketAddr::new(OURS, port));
+        let mut peer = Peer::new(id.unwrap(), self.segment);
+        peer.out = out.into();
+        self.clients.push(peer);
+        self.clients.len() - 1
+    }
+
+    /// Runs until it is so.
+    pub fn run(&mut self, mut until: impl FnMut(&Rig) -> bool) {
+        let end = self.world.now() + Duration::from_secs(300);
+        loop {
+            let moved = self.step();
+            if until(self) {
+                return;
+            }
+            assert!(self.world.now() < end, "it does not come to an end");
+            if !moved {
+                match self.balancer.poll_timeout() {
+                    Some(due) => self.world.advance_to(due),
+                    None => drop(self.world.advance()),
+                }
+            }
+        }
+    }
+
+    /// Runs for so long.
+    pub fn run_for(&mut self, time: Duration) {
+        let end = self.world.now() + time;
+        self.run(|rig| rig.world.now() >= end);
+    }
+
+    /// Runs until this client has so many responses, or its connection is over.
+    pub fn answers(&mut self, client: usize, count: usize) -> Vec<Answer> {
+        self.run(|rig| {
+            let peer = &rig.clients[client];
+            peer.is_over() || answers(&peer.input).len() >= count
+        });
+        answers(&self.clients[client].input)
+    }
+
+    fn step(&mut self) -> bool {
+        let mut moved = self.world.step();
+        let now = self.world.now();
+        moved |= self.balancer.poll(now, self.world.stack(0));
+        let stack = self.world.stack(1);
+        while stack.poll_event().is_some() {}
+        for (listener, port, manner) in &self.listeners {
+            while let Some(id) = stack.accept(*listener) {
+                self.servers.push(Server {
+                    peer: Peer::new(id, self.segment),
+                    port: *port,
+                    manner: *manner,
+                });
+            }
+        }
+        for server in &mut self.servers {
+            moved |= server.peer.turn(now, stack);
+            server.serve(now, stack);
+        }
+        for client in &mut self.clients {
+            moved |= client.turn(now, stack);
+        }
+        moved
+    }
+}
+
+impl Server {
+    fn serve(&mut self, now: Instant, stack: &mut Stack) {
+        let peer = &mut self.peer;
+        if peer.is_broken {
+            return;
+        }
+        match self.manner {
+            Manner::Silent => {}
+            Manner::Echoes => {
+                peer.out.append(&mut peer.input);
+                peer.ends |= peer.at_end;
+            }
+            Manner::Dies if peer.input.is_empty() => {}
+            Manner::Dies => {
+                let _ = stack.abort(now, peer.id);
+                peer.is_broken = true;
+            }
+            Manner::DiesMidway if peer.sent > 600_000 => {
+                let _ = stack.abort(now, peer.id);
+                peer.is_broken = true;
+            }
+            Manner::Serves | Manner::DiesMidway => {
+                while !peer.ends
+                    && respond(&mut peer.input, &mut peer.out, &mut peer.ends, self.port)
+                {
+                }
+                peer.ends |= peer.at_end;
+            }
+        }
+    }
+}
+
+/// The bytes of a content of this length.
+pub fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|at| b'a' + (at % 23) as u8).collect()
+}
+
+/// Answers the first request of the input, if it is whole: `/n/LEN`, `/chunked/LEN`, `/close/LEN`, and `/echo`.
+fn respond(input: &mut Vec<u8>, out: &mut Vec<u8>, ends: &mut bool, port: u16) -> bool {
+    let Head::Complete { start, end } = find_head(input, &mut 0, 1 << 20) else {
+        return false;
+    };
+    let (path, framing, closes, is_head) = {
+        let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let request = Request::parse(&input[start..end], &mut storage).unwrap();
+        assert!(
+            request
+                .field("connection")
+                .is_none_or(|value| value == b"close")
+        );
+        let is_head = request.method == "HEAD";
+        (
+            request.target.to_owned(),
+            request.framing,
+            !request.keep_alive,
+            is_head,
+        )
+    };
+    let Some((len, brought)) = read_content(framing, &input[end..]) else {
+        return false;
+    };
+    input.drain(..end + len);
+    let mut words = path.split('/').skip(1);
+    let kind = words.next().unwrap_or_default();
+    let content = match words.next() {
+        Some(len) => content(len.parse().unwrap()),
+        None => brought,
+    };
+    let head = format!("HTTP/1.1 200 OK\r\nX-Port: {port}\r\n");
+    out.extend_from_slice(head.as_bytes());
+    match kind {
+        "chunked" => {
+            out.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
+            for part in content.chunks(333) {
+                out.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+                out.extend_from_slice(part);
+                out.extend_from_slice(b"\r\n");
+            }
+            out.extend_from_slice(b"0\r\n\r\n");
+        }
+        "close" => {
+            out.extend_from_slice(b"\r\n");
+            out.extend_from_slice(&content);
+            *ends = true;
+        }
+        _ => {
+            out.extend_from_slice(format!("Content-Length: {}\r\n\r\n", content.len()).as_bytes());
+            if !is_head {
+                out.extend_from_slice(&content);
+            }
+        }
+    }
+    *ends |= closes;
+    true
+}
+
+/// The content at the front of the input, and how many bytes it takes there, if it is whole.
+fn read_content(framing: Framing, input: &[u8]) -> Option<(usize, Vec<u8>)> {
+    let mut body = Body::new(framing);
+    let (mut at, mut content) = (0, Vec::new());
+    while at < input.len() && !body.is_done() {
+        let piece = body.take_piece(&input[at..]).unwrap();
+        if piece.is_content {
+            content.extend_from_slice(&input[at..at + piece.len]);
+        }
+        at += piece.len;
+    }
+    (body.is_done() || body.ends_with_connection()).then_some((at, content))
+}
+
+/// A response that a client got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    /// The server that gave it; 0 if none did.
+    pub port: u16,
+    pub content: Vec<u8>,
+    pub keep_alive: bool,
+}
+
+/// The whole responses in what a client got.
+pub fn answers(mut input: &[u8]) -> Vec<Answer> {
+    let mut answers = Vec::new();
+    while let Head::Complete { start, end } = find_head(input, &mut 0, 1 << 20) {
+        let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let asked = Asked {
+            head: false,
+            upgrading: Upgrading::No,
+        };
+        let response = Response::parse(&input[start..end], &mut storage, asked).unwrap();
+        let port = response.headers.iter().find(|field| field.name == "X-Port");
+        let port = port.map_or(0, |field| {
+            std::str::from_utf8(field.value).unwrap().parse().unwrap()
+        });
+        let Some((len, content)) = read_content(response.framing, &input[end..]) else {
+            break;
+        };
+        answers.push(Answer {
+            status: response.status,
+            port,
+            content,
+            keep_alive: response.keep_alive,
+        });
+        input = &input[end + len..];
+    }
+    answers
+}
