@@ -151,7 +151,7 @@ impl Closing {
         Handled::Taken
     }
 
-    /// Takes a connection over from its host. Its flow has no owner on the device.
+    /// Takes a connection over from its host. Its flow, of which `hash` is that from the peer to us, has no owner on the device.
     ///
     /// # Errors
     /// When it does not: the host owns it still.
@@ -159,6 +159,7 @@ impl Closing {
         &mut self,
         around: &mut Around<'_>,
         teardown: &Teardown,
+        hash: u64,
         gather: &Gather,
     ) -> Result<(), ErrorCode> {
         let bytes = gather.len() as u32;
@@ -174,7 +175,6 @@ impl Closing {
             return Err(ErrorCode::TableFull);
         }
         let data = store.copy(around.function, gather, bytes)?;
-        let hash = around.hasher.hash(&teardown.flow.reversed());
         let mut entry = Entry::new(now, function.0, hash, teardown, bytes, data);
         entry.fit(around.nic.mtu);
         let at = store.table.insert(entry).ok_or(ErrorCode::TableFull)?;
@@ -225,6 +225,9 @@ impl Closing {
         let Some(store) = self.store.as_deref_mut() else {
             return;
         };
+        if store.timers.is_quiet(everywhere.now) {
+            return;
+        }
         let now = store.timers.at(everywhere.now);
         let mut due = store.timers.take_due(now);
         while let Some(at) = due.next(&mut store.timers) {

@@ -235,15 +235,15 @@ impl Accel {
         command: &AccelCommand,
         gather: &Gather,
     ) -> Result<(), ErrorCode> {
-        let is_owned = |flow: &FlowKey| {
+        let find = |flow: &FlowKey| {
             let flow = flow.reversed();
             let hash = device.hasher.hash(&flow);
-            self.owner(hash, function.id, &flow).is_some()
+            (hash, self.owner(hash, function.id, &flow).is_some())
         };
-        let owned = match command {
-            AccelCommand::Splice(Splice { a, b, .. }) => is_owned(&a.flow) || is_owned(&b.flow),
-            AccelCommand::Teardown(teardown) => is_owned(&teardown.flow),
-            _ => false,
+        let (hash, owned) = match command {
+            AccelCommand::Splice(Splice { a, b, .. }) => (0, find(&a.flow).1 || find(&b.flow).1),
+            AccelCommand::Teardown(teardown) => find(&teardown.flow),
+            _ => (0, false),
         };
         let id = function.id;
         let mut around = Around {
@@ -263,7 +263,7 @@ impl Accel {
             AccelCommand::Teardown(teardown) => {
                 let done = match owned {
                     true => Err(ErrorCode::FlowExists),
-                    false => self.closing.take_over(&mut around, teardown, gather),
+                    false => self.closing.take_over(&mut around, teardown, hash, gather),
                 };
                 around.function.counters.accel_closing_refused += u64::from(done.is_err());
                 done

@@ -4,9 +4,7 @@
 //! wasted. A chain is freed block by block, as its bytes are acknowledged. Nothing is allocated but once, and memory that
 //! was never used costs no page.
 
-use wire::checksum::Sum;
-
-/// Bytes of a block: even, so that checksums of whole blocks add up.
+/// Bytes of a block.
 pub(crate) const BLOCK: u32 = 128;
 
 /// No block.
@@ -101,11 +99,11 @@ impl PacketMemory {
         Ok(Some(chain))
     }
 
-    /// Copies bytes from `offset` on to `out`, and gives their sum.
+    /// Copies bytes from `offset` on to `out`.
     ///
     /// # Panics
     /// If the chain has not so many.
-    pub(crate) fn read(&self, chain: &Chain, offset: u32, out: &mut [u8]) -> Sum {
+    pub(crate) fn read(&self, chain: &Chain, offset: u32, out: &mut [u8]) {
         assert!(
             offset as usize + out.len() <= chain.len as usize,
             "{} bytes at {offset} of {}",
@@ -118,17 +116,15 @@ impl PacketMemory {
             block = self.next[block as usize];
             at -= BLOCK;
         }
-        let (mut done, mut sum) = (0, Sum::ZERO);
+        let mut done = 0;
         while done < out.len() {
             let len = ((BLOCK - at) as usize).min(out.len() - done);
             let start = block as usize * BLOCK as usize + at as usize;
-            let part = Sum::of_copied(&self.bytes[start..start + len], &mut out[done..done + len]);
-            sum = sum.then(done, part);
+            out[done..done + len].copy_from_slice(&self.bytes[start..start + len]);
             done += len;
             at = 0;
             block = self.next[block as usize];
         }
-        sum
     }
 
     /// Lets go of the first `len` bytes of a chain, or all if it has no more. Gives the blocks that became free.

@@ -187,10 +187,9 @@ impl Entry {
     fn header(&mut self, now: Nanos, seq: SeqNum, flags: Flags) -> Header {
         self.owes.ack = false;
         self.fin_unacknowledged = false;
-        let flow = self.flow();
         Header {
-            src_port: flow.src.1,
-            dst_port: flow.dst.1,
+            src_port: self.local_port,
+            dst_port: self.remote_port,
             seq,
             ack: self.rcv_nxt,
             flags,
@@ -206,11 +205,10 @@ impl Entry {
     }
 
     fn reset_segment(&self) -> Segment {
-        let flow = self.flow();
         Segment {
             header: Header {
-                src_port: flow.src.1,
-                dst_port: flow.dst.1,
+                src_port: self.local_port,
+                dst_port: self.remote_port,
                 seq: self.nxt,
                 flags: Flags::RST,
                 ..Header::default()

@@ -18,6 +18,8 @@ pub(super) struct Timers {
     epoch: Instant,
     wheel: Wheel,
     scan: Scan,
+    /// Nothing is due before this.
+    quiet_until: Instant,
 }
 
 /// What one call takes off the wheel.
@@ -33,6 +35,7 @@ impl Timers {
             epoch: now,
             wheel: Wheel::new(entries),
             scan: Scan::default(),
+            quiet_until: now,
         }
     }
 
@@ -58,6 +61,11 @@ impl Timers {
             self.wheel.disarm(at, entry.armed);
             entry.armed = 0;
         }
+    }
+
+    /// Whether all that is due now was taken: the next tick is still to come.
+    pub(super) fn is_quiet(&self, now: Instant) -> bool {
+        now < self.quiet_until
     }
 
     /// Begins to take what is due.
@@ -106,7 +114,11 @@ impl DueEntries {
                 return Some(at);
             }
             self.words = self.words.checked_sub(1)?;
-            self.due = Some(timers.wheel.take_due(&mut timers.scan, self.tick)?);
+            self.due = timers.wheel.take_due(&mut timers.scan, self.tick);
+            if self.due.is_none() {
+                timers.quiet_until = timers.epoch + Duration::from_nanos((self.tick + 1) * TICK);
+                return None;
+            }
         }
     }
 }

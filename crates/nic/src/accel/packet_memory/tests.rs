@@ -60,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Each chain reads as it was written, with its sum, whatever becomes of the others; every block comes back.
+    /// Each chain reads as it was written, whatever becomes of the others; every block comes back.
     #[test]
     fn chains_keep_their_bytes(steps in prop::collection::vec(step(), 1..100)) {
         const BLOCKS: u32 = 200;
@@ -83,9 +83,8 @@ proptest! {
                     let at = at.min(model.len() as u32);
                     let len = len.min(model.len() as u32 - at);
                     let mut out = vec![0; len as usize];
-                    let sum = memory.read(chain, at, &mut out);
+                    memory.read(chain, at, &mut out);
                     prop_assert_eq!(&out[..], &model[at as usize..(at + len) as usize]);
-                    prop_assert_eq!(sum.finish(), Sum::of(&out).finish());
                 }
                 Step::Trim(which, len) if !chains.is_empty() => {
                     let at = which % chains.len();
