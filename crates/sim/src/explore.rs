@@ -107,6 +107,17 @@ pub fn explore(bounds: Bounds, mut run: impl FnMut(&mut Choices<'_>)) -> Explore
     }
 }
 
+/// Makes one run again, whose options are known.
+pub fn replay(bounds: Bounds, script: &[usize], run: impl FnOnce(&mut Choices<'_>)) {
+    run(&mut Choices {
+        bounds,
+        script,
+        taken: Vec::new(),
+        seen: &mut HashMap::new(),
+        is_cut: false,
+    });
+}
+
 /// The script that follows in depth-first order.
 fn next(taken: &[Taken], bounds: Bounds) -> Option<Vec<usize>> {
     let depth = taken.len().min(bounds.depth);

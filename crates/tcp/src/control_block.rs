@@ -201,8 +201,7 @@ impl Connection {
         self.snd.put_back(tcb);
         self.snd.sent_at = now;
         self.snd.progress_at = now;
-        self.rcv.put_back(tcb);
-        self.rcv.tuning.start(now, tcb.rcv_nxt - tcb.unread);
+        self.rcv.put_back(now, tcb);
         self.apply_mss();
         self.congestion.restart(tcb.ssthresh);
         self.board = Scoreboard::new(tcb.snd_una);

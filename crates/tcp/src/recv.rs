@@ -88,7 +88,7 @@ impl Receiver {
     }
 
     /// Goes on where another owner has stopped.
-    pub(crate) fn put_back(&mut self, tcb: &Tcb) {
+    pub(crate) fn put_back(&mut self, now: Time, tcb: &Tcb) {
         self.nxt = tcb.rcv_nxt;
         self.read = tcb.rcv_nxt - u32::from(tcb.fin_taken) - tcb.unread;
         self.fin_taken = tcb.fin_taken;
@@ -101,6 +101,7 @@ impl Receiver {
         self.last_ack_sent = tcb.rcv_nxt;
         self.buffer = tcb.rcv_buffer.max(self.buffer).min(self.buffer_max);
         self.share = self.buffer;
+        self.tuning.start(now, self.read);
         self.ranges = tcb.held.iter().copied().collect();
         self.ack = Acks {
             now: tcb.owes_ack,

@@ -62,7 +62,7 @@ fn back_and_forth(bytes: usize, loss: f64, seed: u64) -> u64 {
 
 #[test]
 fn no_byte_is_lost_on_the_way_back() {
-    assert!(back_and_forth(8_000_000, 0.0, 1) > 3);
+    assert!(back_and_forth(8_000_000, 0.0, 1) > 0);
 }
 
 #[test]

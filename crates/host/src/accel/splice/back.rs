@@ -72,6 +72,7 @@ impl Stack {
                 self.reset(id, CloseReason::TimedOut);
             }
         }
+        self.deliver_kept(now, spliced.sockets, spliced.kept);
         self.leave_as_asked(now, spliced.sockets, spliced.leaving);
     }
 

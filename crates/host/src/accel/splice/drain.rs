@@ -1,5 +1,6 @@
 //! The way to the NIC: what is unacknowledged is waited for, then both connections are given away.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use nic::ring::accel::{Leg, Splice, TimestampState};
@@ -16,9 +17,6 @@ use crate::memory::Buffer;
 use crate::stack::Stack;
 use crate::{Event, SocketId};
 
-/// Frames that a draining splice keeps at most; what comes beyond is as if it were lost.
-const MAX_KEPT: usize = 64;
-
 impl Stack {
     /// Takes a frame of a socket that is part of a splice.
     pub(crate) fn take_spliced(
@@ -33,10 +31,27 @@ impl Stack {
             return;
         };
         let Some(part) = socket.splice else { return };
+        let Some(spliced) = self.splices.get_mut(part.splice) else {
+            return;
+        };
+        let may_keep = self.core.supply == Supply::Plenty && !info.is_placed;
+        let kept = Kept {
+            side: part.side,
+            frame,
+            segments: info.segments,
+        };
         if part.is_given_away {
-            let gso_size = packet_size(socket.tcp.mss(), parsed, info.segments);
-            self.core.counters.accel_reinjected += 1;
-            self.core.driver.reinject(frame, gso_size);
+            // Once it is settled that the NIC has them, what comes up is what it does not forward any more.
+            if spliced.is_called_back && matches!(spliced.phase, Phase::Relaying) {
+                if may_keep {
+                    self.core.supply.keep();
+                    spliced.keep(kept);
+                }
+            } else {
+                let gso_size = packet_size(socket.tcp.mss(), parsed, info.segments);
+                self.core.counters.accel_reinjected += 1;
+                self.core.driver.reinject(kept.frame, gso_size);
+            }
             return;
         }
         let header = &parsed.tcp;
@@ -50,18 +65,9 @@ impl Stack {
             let mut empty = *header;
             empty.flags.remove(Flags::FIN);
             socket.tcp.handle_segment(now, &empty, 0, info.segments);
-            let spliced = self.splices.get_mut(part.splice);
-            if let Some(Phase::Draining(kept)) = spliced.map(|spliced| &mut spliced.phase)
-                && kept.len() < MAX_KEPT
-                && self.core.supply == Supply::Plenty
-                && !info.is_placed
-            {
+            if may_keep {
                 self.core.supply.keep();
-                kept.push_back(Kept {
-                    side: part.side,
-                    frame,
-                    segments: info.segments,
-                });
+                spliced.keep(kept);
             }
         }
         self.core.mark_ready(id, socket);
@@ -126,20 +132,15 @@ impl Stack {
             idle_ms: u32::try_from(idle).unwrap_or(u32::MAX),
         });
         let ticket = driver.ticket();
-        let before = std::mem::replace(&mut spliced.phase, Phase::Posted(ticket));
-        if let Phase::Draining(kept) = before {
-            for kept in kept {
-                let Class::Tcp(parsed) = packet::classify(&kept.frame) else {
-                    continue;
-                };
-                let gso_size = packet_size(
-                    legs[kept.side].map_or(0, |leg| leg.our_mss),
-                    &parsed,
-                    kept.segments,
-                );
-                self.core.counters.accel_reinjected += 1;
-                driver.reinject(kept.frame, gso_size);
-            }
+        spliced.phase = Phase::Posted(ticket);
+        for kept in spliced.kept.drain(..) {
+            let Class::Tcp(parsed) = packet::classify(&kept.frame) else {
+                continue;
+            };
+            let mss = legs[kept.side].map_or(0, |leg| leg.our_mss);
+            let gso_size = packet_size(mss, &parsed, kept.segments);
+            self.core.counters.accel_reinjected += 1;
+            driver.reinject(kept.frame, gso_size);
         }
         for id in spliced.sockets {
             if let Some(socket) = self.sockets.get_mut(id) {
@@ -173,17 +174,23 @@ impl Stack {
                 self.core.mark_ready(id, socket);
             }
         }
-        if let Phase::Draining(kept) = spliced.phase {
-            for kept in kept {
-                let Class::Tcp(parsed) = packet::classify(&kept.frame) else {
-                    continue;
-                };
+        self.deliver_kept(now, spliced.sockets, spliced.kept);
+        self.leave_as_asked(now, spliced.sockets, spliced.leaving);
+    }
+
+    /// Gives what was kept to the sockets, which are the host's.
+    pub(super) fn deliver_kept(
+        &mut self,
+        now: Instant,
+        sockets: [SocketId; 2],
+        kept: VecDeque<Kept>,
+    ) {
+        for kept in kept {
+            if let Class::Tcp(parsed) = packet::classify(&kept.frame) {
                 let info = FrameInfo::plain(kept.segments, parsed.payload_len);
-                let id = spliced.sockets[kept.side];
-                self.deliver(now, id, kept.frame, &parsed, info);
+                self.deliver(now, sockets[kept.side], kept.frame, &parsed, info);
             }
         }
-        self.leave_as_asked(now, spliced.sockets, spliced.leaving);
     }
 
     /// Gives up the splices that have drained for too long.
@@ -194,7 +201,7 @@ impl Stack {
                 self.splices.draining.pop_front();
                 continue;
             };
-            if !matches!(spliced.phase, Phase::Draining(_)) {
+            if !matches!(spliced.phase, Phase::Draining) {
                 self.splices.draining.pop_front();
                 continue;
             }

@@ -10,6 +10,9 @@
 //! A connection has one owner. Until the descriptor is posted that is the host; from then on the host touches neither
 //! connection: no timer, no segment. A frame of theirs that still comes up was received before the NIC had them, and goes back
 //! to the NIC behind the descriptor. When the NIC has refused, that frame comes up once more, after the refusal.
+//!
+//! While the NIC gives a splice back it forwards nothing new, and passes up what is: the host keeps that until it has the
+//! connections.
 
 mod api;
 mod back;
@@ -65,13 +68,17 @@ impl Stack {
         if a == b {
             return Err(SpliceRefused::Same);
         }
+        for id in [a, b] {
+            self.promote(now, id);
+        }
         let (first, second) = (self.splicable(a)?, self.splicable(b)?);
         agree(first, second, now)?;
         let handle = self.splices.insert(Spliced {
             sockets: [a, b],
             idle: options.idle,
             hops: [MacAddr([0; 6]); 2],
-            phase: Phase::Draining(VecDeque::new()),
+            phase: Phase::Draining,
+            kept: VecDeque::new(),
             is_called_back: false,
             leaving: [None; 2],
             path_mss: [None; 2],
@@ -103,7 +110,7 @@ impl Stack {
     /// [`SocketError::NotFound`](crate::SocketError::NotFound) when it has ended already.
     pub fn unsplice(&mut self, now: Instant, splice: SpliceHandle) -> Result<(), SocketError> {
         let spliced = self.splices.get(splice).ok_or(SocketError::NotFound)?;
-        if matches!(spliced.phase, Phase::Draining(_)) {
+        if matches!(spliced.phase, Phase::Draining) {
             self.refuse_splice(now, splice, SpliceRefused::TakenBack);
         } else {
             self.call_back(splice);

@@ -43,6 +43,8 @@ pub(crate) struct Spliced {
     /// Where the NIC sends their packets.
     pub hops: [MacAddr; 2],
     pub phase: Phase,
+    /// What came for whoever owns the connections next, oldest first.
+    pub kept: VecDeque<Kept>,
     /// The NIC was asked to give it back.
     pub is_called_back: bool,
     /// What the application wants with each socket once it is the host's again.
@@ -57,15 +59,15 @@ pub(crate) struct Spliced {
 /// How far a splice is.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// The host owns both connections, and waits until all is acknowledged. What came meanwhile is kept, oldest first.
-    Draining(VecDeque<Kept>),
+    /// The host owns both connections, and waits until all is acknowledged.
+    Draining,
     /// The NIC was asked. Whether it owns them is known when the ticket is settled.
     Posted(Ticket),
     /// The NIC owns both connections.
     Relaying,
 }
 
-/// A frame that came while its splice was draining.
+/// A frame that came while its splice was about to change its owner.
 #[derive(Debug)]
 pub(crate) struct Kept {
     /// Which of the two sockets it is for.
@@ -80,6 +82,18 @@ pub(crate) struct Kept {
 pub(crate) enum Leaving {
     Close,
     Abort,
+}
+
+impl Spliced {
+    /// Frames kept at most; what comes beyond is as if it were lost.
+    const MAX_KEPT: usize = 256;
+
+    /// Keeps a frame for the next owner.
+    pub fn keep(&mut self, kept: Kept) {
+        if self.kept.len() < Self::MAX_KEPT {
+            self.kept.push_back(kept);
+        }
+    }
 }
 
 /// The part that a socket has in a splice.

@@ -17,7 +17,7 @@ use crate::ring::accel::Side;
 pub(super) enum Verdict {
     /// It goes to the other peer.
     Forward,
-    /// It goes there without what lies behind this, which is no byte of before.
+    /// It goes there without what lies behind this, which is no byte of before. The host gets it whole.
     ForwardUpTo(SeqNum),
     /// It goes there, and the splice ends by it.
     Reset,
@@ -126,7 +126,8 @@ impl Pair {
         let (half, other) = self.legs_mut(side);
         half.count_packets(packets);
         half.heard_window = segment.window;
-        if let Some(timestamps) = segment.options.timestamps
+        // Of what the host is to take itself it must not seem old (RFC 7323 §5.3).
+        if let Some(timestamps) = segment.options.timestamps.filter(|_| end == whole)
             && SeqNum(timestamps.val).after(SeqNum(half.recent))
         {
             half.recent = timestamps.val;

@@ -126,6 +126,7 @@ impl Splices {
         let parsed = segment.parsed;
         let whole = parsed.tcp.seq + parsed.tcp.sequence_len(parsed.payload_len);
         let verdict = pair.judge(side, parsed);
+        let mut handled = Handled::Taken;
         match verdict {
             Verdict::Forward | Verdict::Reset => {
                 pair.note(side, parsed, whole, segment.segments, now);
@@ -134,6 +135,8 @@ impl Splices {
             Verdict::ForwardUpTo(end) => {
                 pair.note(side, parsed, end, segment.segments, now);
                 forward::up_to(pair, side, end, around, segment);
+                // What is new is for the host, once it has the connections back.
+                handled = Handled::Pass(None);
             }
             Verdict::Challenge => forward::challenge(pair, side, around, now),
             Verdict::Acknowledge => forward::acknowledge(pair, side, around),
@@ -158,7 +161,7 @@ impl Splices {
         if let Some(reason) = ends {
             self.end(slot, reason, &mut Hosts::of(around));
         }
-        Handled::Taken
+        handled
     }
 
     /// Joins two connections of a host's, whose flows have no owner yet.
@@ -234,10 +237,11 @@ impl Splices {
                 pair.phase = Phase::Draining { until };
                 self.arm(slot, DRAIN_MS);
             }
-            Phase::Lingering { .. } => {
-                self.end(slot, SpliceEnd::Finished, &mut Hosts::of(around));
-            }
-            Phase::Draining { .. } | Phase::Ended { .. } | Phase::Free { .. } => {}
+            // One that lingers is finished, and is told so in time: the last acknowledgement may still have been lost.
+            Phase::Lingering { .. }
+            | Phase::Draining { .. }
+            | Phase::Ended { .. }
+            | Phase::Free { .. } => {}
         }
         Ok(())
     }
