@@ -25,6 +25,7 @@ pub fn cycles_per_second() -> f64 {
 pub struct Undisturbed {
     processor: Duration,
     counter: u64,
+    last: Duration,
     all: Duration,
     clean: Duration,
     /// Seconds that went by.
@@ -40,6 +41,7 @@ impl Undisturbed {
         Self {
             processor: processor_time(),
             counter: read_cycles(),
+            last: Duration::ZERO,
             all: Duration::ZERO,
             clean: Duration::ZERO,
             passed: 0.0,
@@ -52,6 +54,7 @@ impl Undisturbed {
         let took = processor - self.processor;
         let passed = (counter - self.counter) as f64 / cycles_per_second();
         (self.processor, self.counter) = (processor, counter);
+        self.last = took;
         self.all += took;
         self.passed += passed;
         let clean = passed < (took + INTERRUPT).as_secs_f64();
@@ -59,6 +62,11 @@ impl Undisturbed {
             self.clean += took;
         }
         clean
+    }
+
+    /// What the thread had of the processor in the last step.
+    pub fn last(&self) -> Duration {
+        self.last
     }
 
     /// What all steps took, from the cycles of all and those of the undisturbed ones. When there were too few of these to

@@ -39,7 +39,7 @@ impl HaproxyRig {
         let back = SocketAddr::from((namespace::OURS, BACK_PORT));
         // The process that is started from here inherits it.
         namespace::pin(0);
-        let haproxy = Haproxy::start(front, back)?;
+        let haproxy = Haproxy::start(front, back, settings.connections)?;
         let config = StackConfig {
             meter: false,
             ..stack_config()

@@ -29,6 +29,11 @@ fn every_mode_has_a_row_and_every_byte_is_verified() {
         assert!(case.messages_per_host_core > 0.0, "{case:?}");
     }
     assert!(report.ratios.splice_vs_host > 0.0);
+    let spliced = report.cases.iter().map(|case| case.spliced.connections);
+    assert_eq!(spliced.collect::<Vec<_>>(), [0, 40]);
+    let json = serde_json::to_value(&report).expect("a report is plain data");
+    assert!(json["ratios"]["splice_vs_host"].is_number());
+    assert!(json["ratios"]["splice_vs_haproxy"].is_null());
 }
 
 #[test]

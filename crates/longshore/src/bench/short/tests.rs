@@ -99,3 +99,38 @@ fn linux_serves_the_same_client_where_there_are_privileges_for_it() {
         ),
     }
 }
+
+#[test]
+fn the_json_has_the_documented_keys() {
+    let report = measure(&settings()).expect("the benchmark runs");
+    let json = serde_json::to_value(&report).expect("a report is plain data");
+    for key in [
+        "accel_vs_host",
+        "setup_vs_host",
+        "teardown_vs_host",
+        "both_vs_host",
+    ] {
+        assert!(json["ratios"][key].is_number(), "{key}");
+    }
+    assert!(json["ratios"]["accel_vs_linux"].is_null());
+    for case in json["cases"].as_array().expect("rows") {
+        for key in ["p50", "p90", "p99", "p999", "max"] {
+            assert!(case["latency_us"][key].is_number(), "{key}");
+        }
+        assert!(case["host_cycles_per_transaction"]["total"].is_number());
+        assert!(case["nic_cycles_per_transaction"]["total"].is_number());
+    }
+}
+
+#[test]
+fn the_nic_does_its_part_for_every_connection_where_it_is_asked() {
+    let report = measure(&settings()).expect("the benchmark runs");
+    for case in &report.cases {
+        let accel = case.mode.accel();
+        let by_nic = case.by_nic;
+        let all = |is_asked| if is_asked { by_nic.connections } else { 0 };
+        assert_eq!(by_nic.set_up, all(accel.setup), "{case:?}");
+        assert_eq!(by_nic.torn_down, all(accel.teardown), "{case:?}");
+        assert_eq!(by_nic.promoted, 0, "{case:?}");
+    }
+}

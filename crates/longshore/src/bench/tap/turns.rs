@@ -89,7 +89,9 @@ impl Turns {
                 clean += cycles;
             }
             if moved {
-                self.now += Duration::from_secs_f64(cycles / cycles_per_second()) + DELAYS;
+                // Not what somebody else has had of the processor meanwhile.
+                let took = Duration::from_secs_f64(cycles / cycles_per_second());
+                self.now += took.min(undisturbed.last()) + DELAYS;
                 moved_at = began;
                 continue;
             }

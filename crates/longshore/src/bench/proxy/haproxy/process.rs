@@ -1,5 +1,6 @@
 //! The process of HAProxy.
 
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -23,15 +24,16 @@ impl Haproxy {
     ///
     /// # Errors
     /// When it is not installed, or does not listen.
-    pub fn start(front: SocketAddr, back: SocketAddr) -> anyhow::Result<Self> {
+    pub fn start(front: SocketAddr, back: SocketAddr, clients: u32) -> anyhow::Result<Self> {
         let name = format!("longshore-bench-{}.haproxy", std::process::id());
         let config = std::env::temp_dir().join(name);
-        std::fs::write(&config, text(front, back))
+        std::fs::write(&config, text(front, back, clients))
             .with_context(|| format!("{} can't be written", config.display()))?;
         let started = PLACES.iter().find_map(|place| {
             let mut command = Command::new(place);
             command.arg("-db").arg("-f").arg(&config);
             command.stdin(Stdio::null()).stdout(Stdio::null());
+            command.stderr(Stdio::piped());
             command.spawn().ok()
         });
         let Some(process) = started else {
@@ -80,8 +82,13 @@ impl Haproxy {
             if listens {
                 return Ok(());
             }
-            if let Some(status) = self.process.try_wait()? {
-                anyhow::bail!("haproxy ended at once: {status}; what is wrong it has said itself");
+            if self.process.try_wait()?.is_some() {
+                let mut said = String::new();
+                if let Some(stderr) = &mut self.process.stderr {
+                    stderr.read_to_string(&mut said)?;
+                }
+                let last = said.lines().last().unwrap_or("it does not say why");
+                anyhow::bail!("haproxy ended at once: {last}");
             }
             anyhow::ensure!(
                 began.elapsed() < PATIENCE,
@@ -102,11 +109,13 @@ impl Drop for Haproxy {
 }
 
 /// One thread, TCP, the same as our own load balancer's configuration.
-fn text(front: SocketAddr, back: SocketAddr) -> String {
+fn text(front: SocketAddr, back: SocketAddr, clients: u32) -> String {
+    // Some more than there are at once: those that end are beside those that go on.
+    let most = 2 * clients + 256;
     format!(
         "global
     nbthread 1
-    maxconn 20000
+    maxconn {most}
 defaults
     mode tcp
     timeout connect 5s
