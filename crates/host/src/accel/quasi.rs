@@ -6,7 +6,7 @@
 //!                              its buffers ────────── what was received and written, beside it
 //! ```
 //! Only what peer and host have said is in the 40 bytes. The handles of the buffers that the application has not read, or has
-//! written and not sent, are in an array of their own at the same index ([`Held`], 72 bytes).
+//! written and not sent, are in an array of their own at the same index ([`Held`], 64 bytes).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -52,6 +52,9 @@ pub(crate) struct Held {
     /// Where it waits to be accepted.
     pub listener: Option<ListenerId>,
 }
+
+// What the 40 bytes do not count.
+const _: () = assert!(size_of::<Held>() <= 64);
 
 /// What may be true of a quasi control block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
