@@ -31,6 +31,7 @@ mod frame;
 mod output;
 mod path;
 mod quota;
+mod store;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -43,16 +44,16 @@ use tcp::State;
 use wire::{FlowKey, SeqNum};
 
 use super::flows::Owned;
-use super::packet_memory::{BLOCK, Chain, PacketMemory, blocks_for};
+use super::packet_memory::{BLOCK, blocks_for};
 use super::{AccelConfig, Around, Everywhere, Flows, Handled, Made, Segment};
 use crate::counters::Counters;
 use crate::function::{Function, FunctionId};
 use crate::ring::accel::{AccelRoom, Teardown};
 use crate::ring::{ErrorCode, Gather};
-use crate::transmit::{Cursor, copy};
 use arrival::Next;
-use entry::{Entry, NEVER};
+use entry::Entry;
 use quota::Quotas;
+use store::Store;
 use table::Table;
 use timers::Timers;
 
@@ -75,14 +76,6 @@ pub(super) struct Closing {
     quotas: Quotas,
     /// There is none before it is needed.
     store: Option<Box<Store>>,
-}
-
-/// What takes memory.
-#[derive(Debug)]
-struct Store {
-    table: Table,
-    memory: PacketMemory,
-    timers: Timers,
 }
 
 impl Closing {
@@ -341,95 +334,6 @@ impl Closing {
     fn abort(&mut self, at: u32, flows: &mut Flows) {
         if let Some(store) = &mut self.store {
             store.abort(&mut self.quotas, at, flows);
-        }
-    }
-}
-
-impl Store {
-    fn new(now: Instant, capacity: u32, blocks: u32) -> Store {
-        Store {
-            table: Table::new(capacity),
-            memory: PacketMemory::new(blocks),
-            timers: Timers::new(now, capacity),
-        }
-    }
-
-    /// Copies what a descriptor names.
-    fn copy(
-        &mut self,
-        function: &mut Function,
-        gather: &Gather,
-        bytes: u32,
-    ) -> Result<Chain, ErrorCode> {
-        let mut cursor = Cursor::default();
-        let regions = &function.regions;
-        let stored = self
-            .memory
-            .store(bytes, |part| copy(&mut cursor, gather, regions, part))?;
-        function.counters.pcie_payload_tx += u64::from(bytes);
-        stored.ok_or(ErrorCode::NoPacketMemory)
-    }
-
-    /// Has its timer and its turn to send agree with its state.
-    fn settle(&mut self, at: u32) {
-        self.arm(at);
-        self.push_ready(at);
-    }
-
-    fn arm(&mut self, at: u32) {
-        if let Some(entry) = self.table.get_mut(at)
-            && entry.deadline != NEVER
-        {
-            self.timers.arm(at, entry);
-        }
-    }
-
-    fn push_ready(&mut self, at: u32) {
-        if self.table.get(at).is_some_and(Entry::may_send) {
-            self.table.push_ready(at);
-        }
-    }
-
-    /// Ends a connection without a word.
-    fn remove(&mut self, quotas: &mut Quotas, at: u32, flows: &mut Flows) {
-        self.let_go(quotas, at, flows);
-        if let Some(entry) = self.table.get_mut(at) {
-            entry.state = State::Closed;
-            entry.owes = entry::Owes::default();
-        }
-        self.drop_gone(at);
-    }
-
-    /// Ends a connection with a RST, for which its slot waits.
-    fn abort(&mut self, quotas: &mut Quotas, at: u32, flows: &mut Flows) {
-        self.let_go(quotas, at, flows);
-        if let Some(entry) = self.table.get_mut(at) {
-            entry.reset();
-            self.table.push_ready(at);
-        }
-    }
-
-    /// Lets go of all that a connection has but its slot. Its flow is no longer the device's.
-    fn let_go(&mut self, quotas: &mut Quotas, at: u32, flows: &mut Flows) {
-        let Some(entry) = self.table.get_mut(at) else {
-            return;
-        };
-        let data = std::mem::replace(&mut entry.data, Chain::EMPTY);
-        let (function, hash, rested) = (entry.function, entry.hash, entry.state == State::TimeWait);
-        self.timers.disarm(at, entry);
-        let freed = self.memory.release(data);
-        quotas.leave(function, freed, rested);
-        if rested {
-            self.table.wake(at);
-        }
-        flows.remove(hash, Owned::Closing(at));
-    }
-
-    /// Gives the slot of a connection that is gone back, unless it is still in the list of those that send.
-    fn drop_gone(&mut self, at: u32) {
-        let is_listed = |entry: &Entry| entry.links.is_ready;
-        if !self.table.get(at).is_some_and(is_listed) {
-            self.table.remove(at);
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use super::super::packet::{self, Addresses};
 use super::super::{Everywhere, Made};
+use super::Nanos;
 use super::output::Segment;
-use super::{Nanos, Store};
+use super::store::Store;
 use crate::function::FunctionId;
 
 /// Writes the next frame of the connection at `at`, if it has one.
