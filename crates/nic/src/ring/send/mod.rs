@@ -161,7 +161,7 @@ pub enum SendDescriptor<'a> {
         context: ContextId,
         /// The protocol's name for the request: a CID towards an NVMe/TCP host, a TTAG towards a controller.
         tag: u16,
-        /// The buffer, in order; 1 to [`MAX_RR_SLICES`] slices, less than 4 GiB in all.
+        /// The buffer, in order; 1 to [`MAX_RR_SLICES`](super::MAX_RR_SLICES) slices, less than 4 GiB in all.
         slices: &'a [Slice],
     },
     /// `l5o_del_rr_state`: unmaps a tag, which is then free for another buffer. Once the device has
