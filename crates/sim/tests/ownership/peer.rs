@@ -20,6 +20,8 @@ pub struct Plan {
     pub responds: bool,
     /// Closes its direction after its last message; else when the other side has closed its own.
     pub closes_first: bool,
+    /// When it closes first: not before so many bytes have come.
+    pub closes_at: u32,
 }
 
 pub struct Peer {
@@ -178,7 +180,8 @@ impl Peer {
             );
         }
         let is_done = self.sent_messages == self.plan.messages;
-        if is_done && !self.closed && (self.plan.closes_first || self.saw_fin) {
+        let may_close = self.plan.closes_first && self.received >= self.plan.closes_at;
+        if is_done && !self.closed && (may_close || self.saw_fin) {
             self.closed = true;
             self.connection.close(now);
         }

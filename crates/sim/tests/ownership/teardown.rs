@@ -17,6 +17,8 @@ pub struct Server {
     response: Vec<u8>,
     written: usize,
     is_closed: bool,
+    /// Closes a turn after it has answered.
+    closes_late: bool,
 }
 
 impl App for Server {
@@ -52,6 +54,10 @@ impl App for Server {
                 Err(error) => panic!("{error}"),
             }
         }
+        // What the response brings back may then be on its way up when the connection goes down.
+        if std::mem::take(&mut self.closes_late) {
+            return true;
+        }
         self.is_closed = true;
         stack.close(now, socket).expect("it is held");
         true
@@ -61,8 +67,9 @@ impl App for Server {
 #[derive(Clone, Copy)]
 struct Case {
     accel: Accel,
-    /// The client closes its direction behind its request.
+    /// The client closes its direction behind its request; if the server closes late, when it has the response.
     half_closes: bool,
+    closes_late: bool,
     response: u32,
     /// Connections that the NIC has room for.
     room: u32,
@@ -83,6 +90,7 @@ fn run(case: Case, choices: &mut Choices<'_>, tell: bool) {
         answers: 0,
         responds: false,
         closes_first: case.half_closes,
+        closes_at: if case.closes_late { case.response } else { 0 },
     };
     let app = Server {
         listener: None,
@@ -92,6 +100,7 @@ fn run(case: Case, choices: &mut Choices<'_>, tell: bool) {
         response: message(2, 0, case.response),
         written: 0,
         is_closed: false,
+        closes_late: case.closes_late,
     };
     let mut world = World::new(case.accel, [plan, Plan::default()], app, |nic| {
         nic.accel.closing = case.room;
@@ -122,7 +131,7 @@ fn run(case: Case, choices: &mut Choices<'_>, tell: bool) {
         world.story()
     );
     if !world.is_disturbed {
-        assert_eq!(peer.resent, 0, "{}", world.story());
+        assert_eq!((peer.resent, world.repeated), (0, 0), "{}", world.story());
     }
     let heard = &world.owners[0];
     assert!(
@@ -156,6 +165,7 @@ fn a_close_is_handed_over_whole() {
             let case = Case {
                 accel: TEARDOWN,
                 half_closes,
+                closes_late: false,
                 response,
                 room: 16,
                 owners: &[Owner::Host, Owner::Nic],
@@ -166,11 +176,27 @@ fn a_close_is_handed_over_whole() {
 }
 
 #[test]
+fn a_close_is_handed_over_while_acknowledgments_come() {
+    for half_closes in [false, true] {
+        let case = Case {
+            accel: TEARDOWN,
+            half_closes,
+            closes_late: true,
+            response: 4_000,
+            room: 16,
+            owners: &[Owner::Host, Owner::Nic],
+        };
+        check(case, 2);
+    }
+}
+
+#[test]
 fn a_close_that_is_refused_is_the_hosts() {
     for half_closes in [false, true] {
         let case = Case {
             accel: TEARDOWN,
             half_closes,
+            closes_late: true,
             response: 200,
             room: 0,
             owners: &[Owner::Host],
@@ -190,6 +216,7 @@ fn a_connection_of_the_nics_is_handed_over_whole() {
                 ..TEARDOWN
             },
             half_closes: false,
+            closes_late: false,
             response: 200,
             room: 16,
             owners: &[Owner::Nic, Owner::Host, Owner::Nic],

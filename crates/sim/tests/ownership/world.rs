@@ -84,6 +84,9 @@ pub struct World<A> {
     pub owners: [Vec<Owner>; 2],
     /// The end of what the NIC has sent to each peer.
     forwarded: [Option<SeqNum>; 2],
+    /// The end of what was sent to each peer, and how often something was sent again.
+    sent_to: [Option<SeqNum>; 2],
+    pub repeated: u32,
     made: u64,
     out: Vec<u8>,
     /// Packets were lost or doubled, or time has passed that need not have.
@@ -154,6 +157,8 @@ impl<A: App> World<A> {
             turn: 0,
             owners: Default::default(),
             forwarded: [None; 2],
+            sent_to: [None; 2],
+            repeated: 0,
             made: 0,
             out: vec![0; 70_000],
             is_disturbed: false,
@@ -350,6 +355,7 @@ impl<A: App> World<A> {
                     self.story()
                 );
                 self.note_owner(to, owner, &parsed);
+                self.note_repeated(to, &parsed);
                 if to == 1 && self.peers[1].is_none() {
                     let peer =
                         Peer::accepting(self.now, peer_mac(1), &parsed, (2, 1), self.plans[1]);
@@ -362,6 +368,17 @@ impl<A: App> World<A> {
             // Duplicate address detection and the like.
             _ => {}
         }
+    }
+
+    /// Counts what was sent to a peer before.
+    fn note_repeated(&mut self, to: usize, parsed: &Parsed) {
+        let tcp = &parsed.tcp;
+        let len = tcp.sequence_len(parsed.payload_len);
+        let end = tcp.seq + len;
+        let before = self.sent_to[to];
+        let is_new = before.is_none_or(|before| end.after(before));
+        self.repeated += u32::from(len > 0 && !is_new);
+        self.sent_to[to] = Some(before.map_or(end, |before| before.max(end)));
     }
 
     fn note_owner(&mut self, to: usize, owner: Owner, parsed: &Parsed) {
