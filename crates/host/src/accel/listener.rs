@@ -87,6 +87,31 @@ impl Rules {
         retries.chain(self.dirty.then_some(last_poll + STALL)).min()
     }
 
+    /// Asks again for the refused rules whose time has come, by the lowest numbers that are free: the NIC may take low ones only.
+    fn retry(&mut self, now: Instant) {
+        for at in 0..self.rules.len() {
+            if !matches!(self.rules[at].state, State::Refused(until) if until <= now) {
+                continue;
+            }
+            self.rules[at].state = State::Wanted;
+            self.dirty = true;
+            let free = self.rules.iter().position(|it| it.state == State::Free);
+            if let Some(free) = free.filter(|free| *free < at) {
+                self.rules.swap(at, free);
+            }
+        }
+    }
+
+    /// The NIC has room for another rule.
+    fn room_came(&mut self, now: Instant) {
+        for rule in &mut self.rules {
+            if matches!(rule.state, State::Refused(_)) {
+                rule.state = State::Refused(now);
+            }
+        }
+        self.retry(now);
+    }
+
     /// Makes the rules those that are wanted.
     fn want(&mut self, wanted: &[(ListenerId, (IpAddr, u16), ListenerOptions)]) {
         for rule in &mut self.rules {
@@ -169,23 +194,18 @@ impl Stack {
 impl Core {
     /// Posts what is to be posted for rules. Answers whether that was anything.
     pub(super) fn post_rules(&mut self, now: Instant) -> bool {
-        let rules = &mut self.accel.rules;
-        for rule in &mut rules.rules {
-            if matches!(rule.state, State::Refused(until) if until <= now) {
-                rule.state = State::Wanted;
-                rules.dirty = true;
-            }
-        }
-        if !rules.dirty {
+        self.accel.rules.retry(now);
+        if !self.accel.rules.dirty {
             return false;
         }
         // Those that go make room for those that come.
-        let done = self.remove_rules() && self.install_rules();
+        let done = self.remove_rules(now) && self.install_rules();
         self.accel.rules.dirty = !done;
         done
     }
 
-    fn remove_rules(&mut self) -> bool {
+    fn remove_rules(&mut self, now: Instant) -> bool {
+        let mut removed = false;
         for (number, rule) in self.accel.rules.rules.iter_mut().enumerate() {
             if rule.state != State::Unwanted {
                 continue;
@@ -202,6 +222,10 @@ impl Core {
             }
             rule.state = State::Free;
             self.counters.accel_curr_listeners -= 1;
+            removed = true;
+        }
+        if removed {
+            self.accel.rules.room_came(now);
         }
         true
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::rig::{accept, assert_nothing_left, listen, open, pair, read, request};
+use super::rig::{accept, assert_nothing_left, listen, open, pair, pair_with, read, request};
 use crate::tests::pair::{CLIENT, Fate, Pair, SERVER, pattern, region, v4, v6};
 use crate::{Accel, CloseReason, Event, Holder, ListenOptions, SocketError, SocketId};
 
@@ -365,4 +365,61 @@ fn rules_follow_the_listeners() {
         .map(|it| it.holder)
         .collect();
     assert_eq!(listeners, [Holder::Nic]);
+}
+
+/// A rule that the NIC has no room for is asked for again; until then the host answers.
+#[test]
+fn a_refused_listener_is_installed_when_there_is_room() {
+    let mut pair = pair_with(Accel::ALL, |nic| nic.accel.listeners = 1);
+    let first = listen(&mut pair, v4, ListenOptions::default());
+    let second = listen(&mut pair, v6, ListenOptions::default());
+    assert_eq!(pair.counter(SERVER, "AccelCurrListeners"), 1);
+    open(&mut pair, v6);
+    accept(&mut pair, second);
+    assert_eq!(pair.counter(SERVER, "AccelSetups"), 0);
+    pair.stack(SERVER).close_listener(first).expect("listens");
+    let installed = |pair: &mut Pair| pair.counter(SERVER, "AccelCurrListeners") == 1;
+    pair.run_for(Duration::from_millis(1));
+    assert!(pair.run_until(Duration::from_secs(3), installed));
+    pair.run_for(Duration::from_millis(1));
+    open(&mut pair, v6);
+    accept(&mut pair, second);
+    assert_eq!(pair.counter(SERVER, "AccelSetups"), 1);
+}
+
+/// A peer that has forgotten everything opens a connection from the same port: the NIC, which keeps nothing, answers, and the
+/// connection that the host still has gives way.
+#[test]
+fn a_peer_that_has_restarted_gets_a_new_connection() {
+    for heard in [false, true] {
+        let mut pair = pair(Accel::ALL);
+        let listener = listen(&mut pair, v4, ListenOptions::default());
+        let client = open(&mut pair, v4);
+        request(&mut pair, client, b"request");
+        let old = accept(&mut pair, listener);
+        assert_eq!(read(&mut pair, SERVER, old, Some(7)), b"request");
+        if heard {
+            let now = pair.now;
+            pair.stack(SERVER).write(now, old, b"answer").expect("room");
+            assert_eq!(read(&mut pair, CLIENT, client, Some(6)), b"answer");
+        }
+        let port = pair.stack(CLIENT).info(client).expect("open").local.port();
+        let [fresh, _] = Pair::new().hosts;
+        pair.hosts[CLIENT] = fresh;
+        pair.run_for(Duration::from_millis(100));
+        let again = open(&mut pair, v4);
+        let info = pair.stack(CLIENT).info(again).expect("open");
+        assert_eq!(info.local.port(), port);
+        request(&mut pair, again, b"another");
+        let new = accept(&mut pair, listener);
+        assert_ne!(new, old);
+        assert_eq!(read(&mut pair, SERVER, new, Some(7)), b"another");
+        let reset = Event::Closed(old, CloseReason::Reset);
+        assert!(pair.hosts[SERVER].events.contains(&reset));
+        let data = pattern(100_000);
+        assert!(pair.transfer(CLIENT, again, new, &data) == data);
+        let now = pair.now;
+        pair.stack(SERVER).close(now, old).expect("not closed yet");
+        assert!(pair.transfer(CLIENT, again, new, &data) == data);
+    }
 }

@@ -37,6 +37,25 @@ struct Seen {
     read: [Vec<u8>; 2],
     /// The client has read the end of the stream, or was told of a reset.
     ended: Option<bool>,
+    /// What the server's application was told of the connection.
+    told: Vec<&'static str>,
+}
+
+/// The kinds of events of a socket, each once.
+fn told(pair: &Pair, server: Option<SocketId>) -> Vec<&'static str> {
+    let events = pair.hosts[SERVER].events.iter();
+    let mut kinds: Vec<&str> = events
+        .filter_map(|event| match event {
+            Event::Readable(id) if Some(*id) == server => Some("readable"),
+            Event::Writable(id) if Some(*id) == server => Some("writable"),
+            Event::Connected(id) if Some(*id) == server => Some("connected"),
+            Event::Closed(id, _) if Some(*id) == server => Some("closed"),
+            _ => None,
+        })
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
 }
 
 struct Connection {
@@ -47,6 +66,8 @@ struct Connection {
     answered: usize,
     shut: bool,
     done: bool,
+    /// `Readable`s of the server's socket so far.
+    heard: usize,
     seen: Seen,
 }
 
@@ -139,6 +160,13 @@ fn drive(pair: &mut Pair, it: &mut Connection) {
     let Some(server) = it.server.filter(|_| !it.done) else {
         return;
     };
+    // The server reads when it is told to.
+    let readable = Event::Readable(server);
+    let events = pair.hosts[SERVER].events.iter();
+    let heard = events.filter(|event| **event == readable).count();
+    if std::mem::replace(&mut it.heard, heard) == heard {
+        return;
+    }
     let ended = drain(
         pair,
         SERVER,
@@ -196,6 +224,7 @@ fn run(accel: Accel, defer: bool, closing: u32, loss: f64, scripts: &[Script]) -
             answered: 0,
             shut: false,
             done: false,
+            heard: 0,
             seen: Seen::default(),
         })
         .collect();
@@ -245,7 +274,11 @@ fn run(accel: Accel, defer: bool, closing: u32, loss: f64, scripts: &[Script]) -
         assert!(left.is_empty(), "{accel}: host {at} has {left:?}");
         assert_eq!(pair.hosts[at].stack.handed_over(), 0);
     }
-    connections.into_iter().map(|it| it.seen).collect()
+    let seen = connections.into_iter().map(|it| Seen {
+        told: told(&pair, it.server),
+        ..it.seen
+    });
+    seen.collect()
 }
 
 proptest! {
