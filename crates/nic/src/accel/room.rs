@@ -4,21 +4,32 @@ use crate::function::Function;
 use crate::ring::RecvDescriptor;
 use crate::ring::accel::AccelRoom;
 
-/// What each function was told last.
+/// What each function knows.
 #[derive(Debug, Default)]
 pub(super) struct Rooms {
-    told: Vec<AccelRoom>,
+    known: Vec<Known>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Known {
+    /// Nothing: this much was there when it came, and is still.
+    Nothing(AccelRoom),
+    Told(AccelRoom),
 }
 
 impl Rooms {
     /// Tells a function's host if it has to know. When its receive ring is full, later.
     pub(super) fn tell(&mut self, function: &mut Function, room: AccelRoom) {
         let at = usize::from(function.id.0);
-        if at >= self.told.len() {
-            self.told.resize(at + 1, AccelRoom::default());
+        if at >= self.known.len() {
+            self.known.resize(at + 1, Known::Nothing(room));
         }
-        if differs(&self.told[at], &room) && function.tell(0, RecvDescriptor::AccelRoom(room)) {
-            self.told[at] = room;
+        let is_due = match &self.known[at] {
+            Known::Nothing(first) => room != *first,
+            Known::Told(told) => differs(told, &room),
+        };
+        if is_due && function.tell(0, RecvDescriptor::AccelRoom(room)) {
+            self.known[at] = Known::Told(room);
         }
     }
 }

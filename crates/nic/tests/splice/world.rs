@@ -73,6 +73,9 @@ pub struct World {
     pub ended: Option<SpliceEnded>,
     /// The host relays again.
     relays: bool,
+    /// What is new while the NIC drains, for when it does.
+    kept: Vec<Vec<u8>>,
+    called_back: bool,
     pub aborted: bool,
     flying: BinaryHeap<Reverse<(Instant, u64, Vec<u8>)>>,
     order: u64,
@@ -158,6 +161,8 @@ impl World {
             rig,
             ended: None,
             relays: false,
+            kept: Vec::new(),
+            called_back: false,
             aborted: false,
             flying: BinaryHeap::new(),
             order: 0,
@@ -237,6 +242,7 @@ impl World {
         {
             self.plan.taken_back = None;
             if self.ended.is_none() {
+                self.called_back = true;
                 let frames = self.rig.post(&SendDescriptor::Unsplice { splice: SPLICE });
                 frames.into_iter().for_each(|frame| self.send(frame));
             }
@@ -325,6 +331,9 @@ impl World {
             end.saw_end = state.fin_received;
         }
         self.relays = true;
+        for frame in std::mem::take(&mut self.kept) {
+            self.host_takes(&frame);
+        }
     }
 
     /// A host that has the connections takes a frame of theirs, one that has not resets.
@@ -337,7 +346,9 @@ impl World {
             .into_iter()
             .find(|side| self.host[*side].flow == parsed.flow.reversed());
         let side = side.expect("one of the flows");
-        if self.relays && self.host[side].connection.state() != State::Closed {
+        if self.called_back && self.ended.is_none() {
+            self.kept.push(bytes.to_vec());
+        } else if self.relays && self.host[side].connection.state() != State::Closed {
             self.host[side].receive(self.now, bytes);
         } else if let Some(header) = reset_for(&parsed.tcp, parsed.payload_len) {
             assert!(self.ended.is_some(), "a spliced flow is the NIC's");

@@ -108,6 +108,27 @@ impl Pair {
         }
     }
 
+    /// Takes note of a TSval that is forwarded. To the host, which is to take the data of a segment that was not forwarded
+    /// whole, that one must not seem old (RFC 7323 §5.3).
+    #[inline]
+    fn note_value(&mut self, side: Side, value: u32, whole: bool) {
+        let later = |than: u32| {
+            if SeqNum(value).after(SeqNum(than)) {
+                value
+            } else {
+                than
+            }
+        };
+        if let Phase::Draining { latest, .. } = &mut self.phase {
+            let latest = &mut latest[side.index()];
+            *latest = later(*latest);
+        }
+        if whole {
+            let (half, _) = self.legs_mut(side);
+            half.recent = later(half.recent);
+        }
+    }
+
     /// Takes note of a segment that is forwarded, without what lies behind `end`.
     #[inline]
     pub(super) fn note(
@@ -123,15 +144,12 @@ impl Pair {
         if let Phase::Open { heard, .. } = &mut self.phase {
             *heard = now;
         }
+        if let Some(timestamps) = segment.options.timestamps {
+            self.note_value(side, timestamps.val, end == whole);
+        }
         let (half, other) = self.legs_mut(side);
         half.count_packets(packets);
         half.heard_window = segment.window;
-        // Of what the host is to take itself it must not seem old (RFC 7323 §5.3).
-        if let Some(timestamps) = segment.options.timestamps.filter(|_| end == whole)
-            && SeqNum(timestamps.val).after(SeqNum(half.recent))
-        {
-            half.recent = timestamps.val;
-        }
         if segment.flags.contains(Flags::RST) {
             return;
         }

@@ -234,7 +234,8 @@ impl Splices {
             }
             Phase::Open { .. } => {
                 let until = now.wrapping_add(DRAIN_MS);
-                pair.phase = Phase::Draining { until };
+                let latest = pair.halves.map(|half| half.recent);
+                pair.phase = Phase::Draining { until, latest };
                 self.arm(slot, DRAIN_MS);
             }
             // One that lingers is finished, and is told so in time: the last acknowledgement may still have been lost.

@@ -52,8 +52,9 @@ pub(super) enum Phase {
     Free { next: u32 },
     /// Forwards everything. `idle` 0: for ever.
     Open { idle: u32, heard: u32 },
-    /// Forwards what was forwarded before, and acknowledgements.
-    Draining { until: u32 },
+    /// Forwards what was forwarded before, and acknowledgements. `latest` are the TSvals of each side's peer that were
+    /// forwarded, also with acknowledgements whose data are the host's.
+    Draining { until: u32, latest: [u32; 2] },
     /// Both FINs are acknowledged. In a list, the one that began first at the front.
     Lingering { until: u32, before: u32, after: u32 },
     /// Over, and waits for room in the host's receive ring, in a list.
@@ -148,6 +149,16 @@ impl Pair {
         match side {
             Side::A => self.address_delta,
             Side::B => !self.address_delta,
+        }
+    }
+
+    /// What is told of the pair from here on is final: our values go on behind all that was sent.
+    pub(super) fn settle(&mut self) {
+        if let Phase::Draining { latest, .. } = self.phase {
+            for (half, latest) in self.halves.iter_mut().zip(latest) {
+                let ahead = latest.wrapping_sub(half.recent);
+                half.ts_delta = half.ts_delta.wrapping_add(ahead);
+            }
         }
     }
 

@@ -50,9 +50,11 @@ impl Splices {
     /// Ends a splice. It is gone when this is true; else its host's receive ring is full, and it is told later.
     pub(super) fn end(&mut self, slot: Slot, reason: SpliceEnd, hosts: &mut Hosts<'_>) -> bool {
         self.lingering.remove(&mut self.table, slot);
-        let Some(pair) = self.table.get(slot).copied() else {
+        let Some(pair) = self.table.get_mut(slot) else {
             return true;
         };
+        pair.settle();
+        let pair = *pair;
         let Some(function) = hosts.function(pair.function) else {
             return false;
         };
@@ -158,7 +160,7 @@ impl Splices {
             Some(Phase::Open { idle, heard }) if idle != 0 => {
                 (heard.wrapping_add(idle), SpliceEnd::Idle)
             }
-            Some(Phase::Draining { until }) => (until, SpliceEnd::TakenBack),
+            Some(Phase::Draining { until, .. }) => (until, SpliceEnd::TakenBack),
             _ => return,
         };
         if is_past(until, now) {
