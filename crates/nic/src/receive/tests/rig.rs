@@ -92,16 +92,25 @@ impl Rig {
         for queue in 0..self.host.queues.len() {
             for (count, len) in [(small, config.small_bytes), (large, config.large_bytes)] {
                 for _ in 0..count {
-                    let buffer = self.buffer(len);
+                    let is_small = len == config.small_bytes;
                     let rings = &mut self.host.queues[queue];
-                    let ring = if len == config.small_bytes {
+                    let ring = if is_small {
                         &mut rings.small
                     } else {
                         &mut rings.large
                     };
-                    if !ring.push(buffer) {
+                    // Memory that nobody takes must not bring the round to buffers in use.
+                    if ring.free(1) == 0 {
                         break;
                     }
+                    let buffer = self.buffer(len);
+                    let rings = &mut self.host.queues[queue];
+                    let ring = if is_small {
+                        &mut rings.small
+                    } else {
+                        &mut rings.large
+                    };
+                    assert!(ring.push(buffer));
                 }
             }
             let _ = self.host.queues[queue].publish();
