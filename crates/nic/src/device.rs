@@ -12,7 +12,7 @@ use crate::flow_table::FlowTable;
 use crate::frame::FrameMeta;
 use crate::function::{Function, FunctionId};
 use crate::receive;
-use crate::ring::DeviceFunction;
+use crate::ring::{DeviceFunction, Gather};
 use crate::rss::FlowHasher;
 use crate::switch::{Destination, Switch};
 use crate::transmit::{self, RecoveryId, Scheduler};
@@ -82,6 +82,8 @@ pub(crate) struct Offloads {
     pub(crate) flows: FlowTable,
     pub(crate) hasher: FlowHasher,
     pub(crate) accel: Accel,
+    /// Slices of the command at hand, which the function's queue has lent.
+    pub(crate) gather: Box<Gather>,
     recoveries: u64,
 }
 
@@ -139,6 +141,7 @@ impl Nic {
                 flows: FlowTable::new(),
                 hasher: FlowHasher::new(&config.secret),
                 accel: Accel::new(&config.accel),
+                gather: Box::new(Gather::EMPTY),
                 recoveries: 0,
             },
             functions: Vec::new(),

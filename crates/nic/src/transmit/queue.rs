@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use wire::SeqNum;
 
+use crate::accel;
 use crate::context::Context;
 use crate::device::Offloads;
 use crate::frame::FrameMeta;
@@ -24,7 +25,7 @@ use super::scratch::Scratch;
 pub(crate) struct QueueState {
     job: Option<Job>,
     /// The slices of the descriptor at hand.
-    gather: Gather,
+    gather: Box<Gather>,
     scratch: Scratch,
 }
 
@@ -32,7 +33,7 @@ impl Default for QueueState {
     fn default() -> Self {
         QueueState {
             job: None,
-            gather: Gather::EMPTY,
+            gather: Box::new(Gather::EMPTY),
             scratch: Scratch::default(),
         }
     }
@@ -289,10 +290,15 @@ fn accelerate(
     }
     // The command needs the whole function, and its slices.
     let transmit = &mut function.queues[queue].transmit;
-    let gather = std::mem::replace(&mut transmit.gather, Gather::EMPTY);
-    let (accel, device) = offloads.accel(now);
-    let done = accel.command(&device, function, command, &gather);
-    function.queues[queue].transmit.gather = gather;
+    std::mem::swap(&mut transmit.gather, &mut offloads.gather);
+    let device = accel::Device {
+        now,
+        nic: &offloads.config,
+        hasher: &offloads.hasher,
+    };
+    let done = offloads
+        .accel
+        .command(&device, function, command, &offloads.gather);
     done.map(|()| COMMAND_COST)
 }
 

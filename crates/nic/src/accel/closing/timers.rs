@@ -16,6 +16,8 @@ const WORDS: u32 = 16;
 #[derive(Debug)]
 pub(super) struct Timers {
     epoch: Instant,
+    /// What was asked for last: most calls come in batches of one moment.
+    last: (Instant, Nanos),
     wheel: Wheel,
     scan: Scan,
     /// Nothing is due before this.
@@ -33,6 +35,7 @@ impl Timers {
     pub(super) fn new(now: Instant, entries: u32) -> Timers {
         Timers {
             epoch: now,
+            last: (now, 0),
             wheel: Wheel::new(entries),
             scan: Scan::default(),
             quiet_until: now,
@@ -44,8 +47,13 @@ impl Timers {
         Wheel::bytes(entries as usize)
     }
 
-    pub(super) fn at(&self, now: Instant) -> Nanos {
-        now.saturating_duration_since(self.epoch).as_nanos() as Nanos
+    /// The time since the epoch.
+    pub(super) fn at(&mut self, now: Instant) -> Nanos {
+        if self.last.0 != now {
+            let since = now.saturating_duration_since(self.epoch);
+            self.last = (now, since.as_nanos() as Nanos);
+        }
+        self.last.1
     }
 
     /// Sees to it that the entry at `at` is looked at when it is due. A deadline that has moved to later costs nothing.
