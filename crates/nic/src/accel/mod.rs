@@ -332,10 +332,8 @@ impl Accel {
     pub(crate) fn flush(&mut self, device: &Device<'_>, functions: &mut [Function]) {
         for function in functions {
             self.splices.tell(&mut self.flows, device.hasher, function);
-            if self.rooms.are_used_by(function) {
-                let room = self.closing.room(function, self.splices.room());
-                self.rooms.tell(function, room);
-            }
+            let room = self.closing.room(function, self.splices.room());
+            self.rooms.tell(function, room);
         }
     }
 }

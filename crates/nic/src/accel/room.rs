@@ -18,11 +18,6 @@ enum Known {
 }
 
 impl Rooms {
-    /// Whether a function's host has to be told at all: one that has never handed a connection over need not.
-    pub(super) fn are_used_by(&self, function: &Function) -> bool {
-        function.counters.accel_closing > 0 || function.counters.accel_splices > 0
-    }
-
     /// Tells a function's host if it has to know. When its receive ring is full, later.
     pub(super) fn tell(&mut self, function: &mut Function, room: AccelRoom) {
         let at = usize::from(function.id.0);
