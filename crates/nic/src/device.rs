@@ -112,8 +112,8 @@ pub struct Nic {
     functions: Vec<Function>,
     switch: Switch,
     scheduler: Scheduler,
-    /// The last frame was one that the NIC made: it is the functions' turn.
-    functions_turn: bool,
+    /// Bytes that the NIC may send of its own frames before it is the functions' turn.
+    own_turn: usize,
     /// Frames for no function.
     device: Counters,
     /// Set when work was left over: when to go on.
@@ -147,7 +147,7 @@ impl Nic {
             functions: Vec::new(),
             switch: Switch::default(),
             scheduler: Scheduler::default(),
-            functions_turn: false,
+            own_turn: 0,
             device: Counters::default(),
             again: None,
             retry: None,
@@ -309,13 +309,15 @@ impl Nic {
             .map(|queue| &queue.counters)
     }
 
-    /// The next frame, from the functions' rings and from the NIC itself by turns.
+    /// The next frame, from the functions' rings and from the NIC itself by turns: a packet's worth of bytes of its own for
+    /// each frame of theirs.
     fn step(&mut self, now: Instant, out: &mut [u8]) -> transmit::Step {
-        if !std::mem::take(&mut self.functions_turn)
+        if self.own_turn > 0
             && let Some(step) = self.made(now, out)
         {
             return step;
         }
+        self.own_turn = usize::from(self.offloads.config.mtu);
         let functions = &mut self.functions;
         let step = self.scheduler.step(&mut self.offloads, functions, now, out);
         match step {
@@ -335,7 +337,7 @@ impl Nic {
         counters.tx_packets += 1;
         counters.tx_bytes += made.len as u64;
         counters.accel_tx_packets += 1;
-        self.functions_turn = true;
+        self.own_turn = self.own_turn.saturating_sub(made.len);
         Some(transmit::Step::Frame {
             function: made.function,
             len: made.len,

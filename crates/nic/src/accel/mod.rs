@@ -11,9 +11,6 @@
 //! A connection has one owner at any time, host or device. The device never has half-open connections: what it must remember
 //! of a SYN comes back in a cookie. With nothing installed a received frame costs one branch.
 
-// What the parts that are still to be built will call.
-#![allow(dead_code)]
-
 mod budget;
 mod closing;
 mod config;
@@ -98,7 +95,6 @@ pub(crate) struct Everywhere<'a> {
     pub(crate) nic: &'a NicConfig,
     pub(crate) hasher: &'a FlowHasher,
     pub(crate) flows: &'a mut Flows,
-    pub(crate) egress: &'a mut Egress,
     pub(crate) functions: &'a mut [Function],
 }
 
@@ -289,7 +285,6 @@ impl Accel {
             nic: device.nic,
             hasher: device.hasher,
             flows: &mut self.flows,
-            egress: &mut self.egress,
             functions,
         };
         self.closing.handle_time(&mut everywhere);
@@ -322,7 +317,6 @@ impl Accel {
             nic: device.nic,
             hasher: device.hasher,
             flows: &mut self.flows,
-            egress: &mut self.egress,
             functions,
         };
         self.closing.poll_transmit(&mut everywhere, out)

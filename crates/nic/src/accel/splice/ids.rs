@@ -32,6 +32,7 @@ impl Ids {
     }
 
     /// Bytes that it takes for so many numbers.
+    #[cfg(test)]
     pub(super) const fn bytes(capacity: u32) -> usize {
         buckets(capacity) * size_of::<Bucket>()
     }

@@ -40,11 +40,13 @@ impl Table {
     }
 
     /// Bytes that a full table of so many pairs takes.
+    #[cfg(test)]
     pub(super) const fn bytes(capacity: u32) -> usize {
         let chunks = (capacity as usize).div_ceil(CHUNK);
         chunks * (CHUNK * size_of::<Pair>() + size_of::<Box<[Pair]>>()) + Ids::bytes(capacity)
     }
 
+    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.used == 0
     }

@@ -40,7 +40,6 @@ const MEMORY: usize = 1 << 16;
 /// A packet that was sent.
 #[derive(Debug, Clone)]
 pub(super) struct Sent {
-    pub(super) function: FunctionId,
     pub(super) flow: FlowKey,
     pub(super) header: Header,
     pub(super) payload: Vec<u8>,
@@ -291,7 +290,6 @@ impl Rig {
                 assert!(parsed.verify_checksums(&frame));
             }
             sent.push(Sent {
-                function,
                 flow: parsed.flow,
                 header: parsed.tcp,
                 payload: parsed.payload(&frame).to_vec(),
