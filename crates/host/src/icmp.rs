@@ -155,7 +155,7 @@ impl Stack {
     fn path_shrank(&mut self, now: Instant, quoted: Quoted, mtu: u32, headers: u32) {
         let mss = mtu.saturating_sub(headers).max(u32::from(MIN_MSS));
         let mss = u16::try_from(mss).unwrap_or(u16::MAX);
-        if self.spliced_path_shrank(&quoted, mss) {
+        if self.spliced_path_shrank(&quoted, mtu, mss) {
             self.core.counters.icmp_in_too_big += 1;
             return;
         }
@@ -196,7 +196,7 @@ impl Stack {
         in_flight.then_some(id)
     }
 
-    fn send_icmp_v4(
+    pub(crate) fn send_icmp_v4(
         &mut self,
         mac: MacAddr,
         src: Ipv4Addr,
@@ -221,7 +221,7 @@ impl Stack {
         });
     }
 
-    fn send_icmp_v6(
+    pub(crate) fn send_icmp_v6(
         &mut self,
         mac: MacAddr,
         src: Ipv6Addr,

@@ -5,6 +5,8 @@ use std::time::Duration;
 use host::{Event, Holder, SpliceEnd, SpliceOptions};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use wire::arp;
+use wire::ethernet::MacAddr;
 use wire::icmp::v4;
 use wire::ipv4::{self, protocol};
 
@@ -211,27 +213,11 @@ fn memory_comes_back() {
     }
 }
 
-/// A router says that the path to the backend takes only small packets: the host takes the splice back and sends small ones.
-#[test]
-fn a_path_that_shrinks_brings_the_splice_back() {
-    let mut rig = Rig::new();
-    let joined = rig.join();
-    let splice = rig.splice(&joined).expect("the NIC splices");
-    let mut quoted = Vec::new();
-    let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
-    let packets = std::rc::Rc::clone(&seen);
-    rig.wire = Box::new(move |from, to, frame| {
-        if (from, to) == (PROXY, BACKEND) && frame.len() > 600 {
-            *packets.borrow_mut() = frame.clone();
-        }
-        Fate::Pass
-    });
-    rig.write(CLIENT, joined.client, &[9; 1400]);
-    rig.run_for(Duration::from_millis(20));
-    quoted.extend_from_slice(&seen.borrow()[14..14 + 28]);
+/// What a router says of a packet to the backend that is too large for the next link.
+fn too_big(packet: &[u8]) -> Vec<u8> {
     let message = v4::Message::Unreachable {
         reason: v4::Unreachable::FragmentationNeeded { mtu: 1000 },
-        original: &quoted,
+        original: &packet[14..14 + 28],
     };
     let mut frame = vec![0; 14 + 20 + message.len()];
     frame[..6].copy_from_slice(&mac(PROXY).0);
@@ -251,10 +237,64 @@ fn a_path_that_shrinks_brings_the_splice_back() {
     .emit(&mut frame[14..]);
     ipv4::fill_checksum(&mut frame[14..14 + at]);
     message.emit(&mut frame[14 + at..]);
-    rig.inject(PROXY, frame);
-    rig.run_for(Duration::from_millis(50));
+    frame
+}
+
+/// The path to the backend shrinks under load: what is on its way comes again in small packets, the host takes the splice
+/// back and sends small ones too.
+#[test]
+fn a_path_that_shrinks_brings_the_splice_back() {
+    let mut rig = Rig::new();
+    let joined = rig.join();
+    let splice = rig.splice(&joined).expect("the NIC splices");
+    let lost = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let packets = std::rc::Rc::clone(&lost);
+    rig.wire = Box::new(move |from, to, frame| {
+        if (from, to) == (PROXY, BACKEND) && frame.len() > 1014 {
+            packets.borrow_mut().push(too_big(frame));
+            return Fate::Drop;
+        }
+        Fate::Pass
+    });
+    let plan = Plan {
+        bytes: 300_000,
+        ..PLAN
+    };
+    let mut flows = Flows::new(joined, [plan; 2]);
+    flows.run_with(&mut rig, Duration::from_secs(20), |rig, _| {
+        for message in lost.borrow_mut().drain(..) {
+            rig.inject(PROXY, message);
+        }
+    });
     let report = rig.ended(splice).expect("taken back");
     assert_eq!(report.reason, SpliceEnd::TakenBack);
     let info = rig.stack(PROXY).info(joined.back).expect("it lives");
     assert_eq!(info.tcp.expect("a connection").snd_mss, 960 - 12);
+}
+
+/// The backend's address moves to another network card: the host finds it there.
+#[test]
+fn a_neighbour_that_moves_brings_the_splice_back() {
+    let mut rig = Rig::new();
+    let joined = rig.join();
+    let splice = rig.splice(&joined).expect("the NIC splices");
+    rig.run_for(Duration::from_secs(3));
+    assert_eq!(rig.ended(splice), None);
+    let moved = MacAddr([2, 0, 0, 0, 0, 99]);
+    let mut frame = vec![0; 14 + arp::PACKET_LEN];
+    frame[..6].copy_from_slice(&mac(PROXY).0);
+    frame[6..12].copy_from_slice(&moved.0);
+    frame[12..14].copy_from_slice(&[8, 6]);
+    arp::Packet {
+        operation: arp::Operation::Request,
+        sender_mac: moved,
+        sender_ip: [10, 0, 0, 3].into(),
+        target_mac: MacAddr([0; 6]),
+        target_ip: [10, 0, 0, 2].into(),
+    }
+    .emit(&mut frame[14..]);
+    rig.inject(PROXY, frame);
+    rig.run_for(Duration::from_secs(3));
+    let report = rig.ended(splice).expect("taken back");
+    assert_eq!(report.reason, SpliceEnd::TakenBack);
 }

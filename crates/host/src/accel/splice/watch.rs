@@ -1,20 +1,27 @@
 //! What happens to the paths of spliced connections, which only the host hears of: ICMP, and neighbours that move or go away.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use wire::icmp::Quoted;
+use wire::icmp::{Quoted, v4, v6};
+use wire::packet::emit_tcp_headers;
+use wire::tcp::Header;
+use wire::{SeqNum, ethernet, ipv4, ipv6};
 
-use super::table::Phase;
+use super::table::{Part, Phase};
 use crate::stack::Stack;
 
 /// How often each splice's next hops are looked at, and how many splices at once.
 const INTERVAL: Duration = Duration::from_secs(1);
 const AT_ONCE: u32 = 256;
+/// Bytes behind the IP header that tell which packet it was (RFC 792).
+const QUOTED: usize = 8;
 
 impl Stack {
-    /// A link on the path of a spliced connection takes only smaller packets: the splice is taken back. False when the flow
-    /// belongs to none.
-    pub(crate) fn spliced_path_shrank(&mut self, quoted: &Quoted, mss: u16) -> bool {
+    /// A link on the path of a spliced connection takes only smaller packets: the splice is taken back, and the other peer,
+    /// whose packets they are, is told to send what is on its way once more in smaller ones. False when the flow belongs
+    /// to no splice.
+    pub(crate) fn spliced_path_shrank(&mut self, quoted: &Quoted, mtu: u32, mss: u16) -> bool {
         let socket = self
             .core
             .demux
@@ -32,8 +39,54 @@ impl Stack {
         if let Some(spliced) = self.splices.get_mut(part.splice) {
             spliced.path_mss[part.side] = Some(mss);
             self.call_back(part.splice);
+            self.pass_on_too_big(part, quoted.seq, mtu);
         }
         true
+    }
+
+    /// Tells the peer of the other connection what its packet has met, as whoever translates addresses does (RFC 5508 §4.2).
+    fn pass_on_too_big(&mut self, part: Part, seq: SeqNum, mtu: u32) {
+        let Some(spliced) = self.splices.get(part.splice) else {
+            return;
+        };
+        let other = 1 - part.side;
+        let socket = |side: usize| self.sockets.get(spliced.sockets[side]);
+        let (Some(to), Some(from)) = (socket(part.side), socket(other)) else {
+            return;
+        };
+        // Where the one stream was when the NIC got both, the other one was too.
+        let sent = from.tcp.rcv_nxt() + to.tcp.snd_nxt().distance_to(seq);
+        let flow = from.flow;
+        let mac = spliced.hops[other];
+        let header = Header {
+            src_port: flow.dst.1,
+            dst_port: flow.src.1,
+            seq: sent,
+            ..Header::default()
+        };
+        let mut frame = [0; nic::ring::MAX_HEADER_LEN];
+        let own = self.core.interface.mac;
+        let payload = u32::from(from.tcp.mss());
+        emit_tcp_headers(&mut frame, mac, own, &flow.reversed(), &header, payload, 64);
+        match (flow.src.0, flow.dst.0) {
+            (IpAddr::V4(us), IpAddr::V4(peer)) => {
+                let end = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
+                ipv4::fill_checksum(&mut frame[ethernet::HEADER_LEN..end]);
+                let reason = v4::Unreachable::FragmentationNeeded {
+                    mtu: mtu.min(u16::MAX.into()) as u16,
+                };
+                let original = &frame[ethernet::HEADER_LEN..end + QUOTED];
+                let message = v4::Message::Unreachable { reason, original };
+                self.send_icmp_v4(mac, us, peer, &message);
+            }
+            (IpAddr::V6(us), IpAddr::V6(peer)) => {
+                let end = ethernet::HEADER_LEN + ipv6::HEADER_LEN;
+                let original = &frame[ethernet::HEADER_LEN..end + QUOTED];
+                let message = v6::Message::PacketTooBig { mtu, original };
+                self.send_icmp_v6(mac, us, peer, &message);
+            }
+            _ => {}
+        }
     }
 
     /// Looks whether the next hops of some splices are still where they were. A splice whose neighbour has moved is taken
