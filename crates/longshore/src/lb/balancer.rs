@@ -369,6 +369,7 @@ impl Balancer {
                 return;
             };
             let Some(info) = stack.info(id) else {
+                let _ = stack.abort(now, id);
                 continue;
             };
             let endpoints = Endpoints {

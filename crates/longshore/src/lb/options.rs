@@ -127,3 +127,40 @@ pub const EXAMPLES: &str = r#"Example:
 
 SIGTERM lets what is under way come to its end; a second one does not.
 docs/load-balancer.md lists every key of the configuration."#;
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+    use crate::cli::{Cli, Command as Main};
+
+    fn parse(line: &str) -> Result<Options, clap::Error> {
+        match Cli::try_parse_from(line.split(' '))?.command {
+            Main::Lb(options) => Ok(options),
+            _ => panic!("another command"),
+        }
+    }
+
+    #[test]
+    fn a_configuration_is_checked_without_a_wire_and_run_with_one() {
+        Cli::command().debug_assert();
+        let check = parse("longshore lb --config f --check").unwrap();
+        assert!(matches!(check, Options::Check(file) if file.as_os_str() == "f"));
+        let run = parse("longshore lb --config f --tap t --ip 10.0.0.2/24 --accel setup,splice");
+        let Ok(Options::Run(run)) = run else {
+            panic!("{run:?}")
+        };
+        assert!(run.wire.accel.splice && run.wire.accel.setup && !run.wire.accel.teardown);
+        assert!(parse("longshore lb --config f").is_err());
+        assert!(parse("longshore lb --check").is_err());
+        assert!(parse("longshore lb").is_err());
+    }
+
+    #[test]
+    fn a_backend_is_drained_by_its_address() {
+        let drain = parse("longshore lb drain s app 10.9.0.1:8081").unwrap();
+        assert!(matches!(drain, Options::Ask(Command::Drain(target)) if target.pool == "app"));
+        assert!(parse("longshore lb drain s app somewhere").is_err());
+    }
+}

@@ -146,9 +146,12 @@ impl Pool {
         true
     }
 
-    /// A session waits no more.
-    pub fn forget(&mut self, key: SessionKey) {
-        self.queue.retain(|waiting| *waiting != key);
+    /// A session waits no more. If it was woken already, whoever is next has its chance.
+    pub fn forget(&mut self, key: SessionKey, woken: &mut VecDeque<SessionKey>) {
+        match self.queue.iter().position(|waiting| *waiting == key) {
+            Some(at) => drop(self.queue.remove(at)),
+            None => self.wake(woken),
+        }
     }
 
     /// Sessions that wait.

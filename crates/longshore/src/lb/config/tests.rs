@@ -153,6 +153,47 @@ fn unknown_keys_and_wrong_types_are_told_with_their_line() {
 }
 
 #[test]
-fn the_example_of_the_help_is_right() {
-    Config::parse("example", crate::lb::options::EXAMPLE_FILE).unwrap();
+fn the_example_of_the_help_is_right_and_that_of_the_readme_is_the_same() {
+    use crate::lb::options::{EXAMPLE_FILE, EXAMPLES};
+    Config::parse("example", EXAMPLE_FILE).unwrap();
+    let readme = include_str!("../../../../../README.md");
+    assert!(readme.contains(EXAMPLE_FILE));
+    for line in EXAMPLE_FILE.lines() {
+        assert!(EXAMPLES.contains(line), "{line}");
+    }
+}
+
+#[test]
+fn every_key_is_documented() {
+    let page = include_str!("../../../../../docs/load-balancer.md");
+    for key in [
+        "shutdown-time",
+        "listen",
+        "mode",
+        "pool",
+        "routes",
+        "accept-proxy",
+        "max-connections",
+        "x-forwarded",
+        "trust-forwarded",
+        "via",
+        "splice",
+        "max-head",
+        "request-head-time",
+        "idle-time",
+        "tunnel-time",
+        "backends",
+        "balance",
+        "hash-header",
+        "retries",
+        "connect-time",
+        "response-time",
+        "reuse",
+        "idle-connections",
+        "queue",
+        "queue-time",
+        "health",
+    ] {
+        assert!(page.contains(&format!("`{key}`")), "{key}");
+    }
 }

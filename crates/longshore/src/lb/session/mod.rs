@@ -276,7 +276,7 @@ impl Session {
 
     fn end(&mut self, step: Step, sh: &mut Shared<'_>) -> Fate {
         if self.stage == Stage::Waiting {
-            sh.pools[self.exchange.pool].forget(self.key);
+            sh.pools[self.exchange.pool].forget(self.key, sh.woken);
         }
         if let Stage::Spliced(handle) = self.stage {
             sh.splices[handle.index()] = None;
@@ -337,7 +337,7 @@ impl Session {
             Stage::Waiting => {
                 let pool = &mut sh.pools[self.exchange.pool];
                 pool.counters.queue_timeouts += 1;
-                pool.forget(self.key);
+                pool.forget(self.key, sh.woken);
                 self.give_up(Status::UNAVAILABLE, sh)
             }
             Stage::Connecting => self.server_failed(Failure::ConnectTimeout, sh),

@@ -227,3 +227,87 @@ fn when_it_is_told_to_stop_it_lets_what_is_under_way_come_to_its_end() {
             .is_done(rig.world.now(), rig.world.stack_ref(0))
     });
 }
+
+#[test]
+fn interim_responses_pass_and_nobody_is_told_twice_to_continue() {
+    let servers = [(8081, Manner::Continues), (8082, Manner::Continues)];
+    let mut rig = Rig::new(CONFIG, &servers);
+    let client = rig.client(80, Asked::Echo(100).request());
+    let answers = rig.answers(client, 3);
+    let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [100, 103, 200]);
+    assert_eq!(answers[2].content, content(100));
+    let old = rig.client(80, "GET /n/5 HTTP/1.0\r\n\r\n");
+    let answers = rig.answers(old, 1);
+    assert_eq!((answers[0].status, answers.len()), (200, 1));
+}
+
+#[test]
+fn an_upgrade_and_connect_become_tunnels() {
+    for splice in [false, true] {
+        for request in [
+            "GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nearly ",
+            "CONNECT h:80 HTTP/1.1\r\nHost: h:80\r\n\r\nearly ",
+        ] {
+            let servers = [(8081, Manner::Upgrades), (8082, Manner::Upgrades)];
+            let accel = Accel {
+                splice,
+                ..Accel::NONE
+            };
+            let mut rig = Rig::on(CONFIG, &servers, Impairment::default(), 1 << 20, accel);
+            let client = rig.client(80, request);
+            let mut wanted = b"early ".to_vec();
+            for _ in 0..5 {
+                rig.run(|rig| rig.clients[client].input.ends_with(&wanted));
+                rig.run_for(Duration::from_millis(20));
+                rig.clients[client]
+                    .out
+                    .extend_from_slice(b"GET / HTTP/1.1\r\n\r\n");
+                wanted.extend_from_slice(b"GET / HTTP/1.1\r\n\r\n");
+            }
+            rig.run(|rig| rig.clients[client].input.ends_with(&wanted));
+            let (_, counters) = rig.balancer.frontends().next().unwrap();
+            assert_eq!((counters.requests, counters.tunnels), (1, 1));
+            assert_eq!(counters.splices, u64::from(splice));
+            rig.clients[client].ends = true;
+            rig.run(|rig| rig.clients[client].at_end);
+        }
+    }
+}
+
+#[test]
+fn servers_are_told_of_the_client_by_the_proxy_protocol_and_share_no_such_connection() {
+    for version in ["v1", "v2"] {
+        let config = CONFIG
+            .replace(
+                "\"10.0.0.2:8081\", \"10.0.0.2:8082\"",
+                &format!("{{ address = \"10.0.0.2:8081\", proxy = \"{version}\" }}"),
+            )
+            .replace("pool = \"app\"", "pool = \"app\"\naccept-proxy = true");
+        let mut rig = Rig::new(&config, &[(8081, Manner::Introduced)]);
+        for name in ["192.0.2.1", "192.0.2.2"] {
+            let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+            let client = rig.client(
+                80,
+                format!("PROXY TCP4 {name} 192.0.2.9 1000 80\r\n{get}{get}"),
+            );
+            let answers = rig.answers(client, 2);
+            for answer in &answers {
+                assert_eq!(
+                    answer.content,
+                    format!("{name}:1000 192.0.2.9:80").as_bytes()
+                );
+            }
+        }
+        assert_eq!(
+            (
+                counter(&rig, "connections"),
+                counter(&rig, "connections_reused")
+            ),
+            (2, 2)
+        );
+        let stranger = rig.client(80, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        rig.run(|rig| rig.clients[stranger].is_over());
+        assert!(rig.clients[stranger].is_broken);
+    }
+}

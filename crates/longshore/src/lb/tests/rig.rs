@@ -12,6 +12,7 @@ use crate::lb::config::Config;
 use crate::lb::http::{
     Asked, Body, Framing, Head, MAX_FIELDS, Request, Response, Upgrading, find_head,
 };
+use crate::lb::proxy_protocol::{self, Endpoints, Parsed};
 
 /// How a server behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,12 @@ pub enum Manner {
     Silent,
     /// No HTTP: what comes goes back.
     Echoes,
+    /// Connections begin with a PROXY header; the response says whose it is.
+    Introduced,
+    /// It tells clients to continue, twice, before it answers.
+    Continues,
+    /// It agrees to another protocol: then what comes goes back.
+    Upgrades,
 }
 
 /// One end of a connection of host 1.
@@ -107,6 +114,8 @@ struct Server {
     peer: Peer,
     port: u16,
     manner: Manner,
+    introduction: Option<Endpoints>,
+    has_continued: bool,
 }
 
 /// Everything.
@@ -219,6 +228,8 @@ impl Rig {
                     peer: Peer::new(id, self.segment),
                     port: *port,
                     manner: *manner,
+                    introduction: None,
+                    has_continued: false,
                 });
             }
         }
@@ -253,6 +264,55 @@ impl Server {
             Manner::DiesMidway if peer.sent > 600_000 => {
                 let _ = stack.abort(now, peer.id);
                 peer.is_broken = true;
+            }
+            Manner::Introduced => {
+                if self.introduction.is_none()
+                    && let Parsed::Complete { len, endpoints } = proxy_protocol::parse(&peer.input)
+                {
+                    peer.input.drain(..len);
+                    self.introduction = endpoints;
+                }
+                if let Some(endpoints) = self.introduction
+                    && let Head::Complete { end, .. } = find_head(&peer.input, &mut 0, 1 << 20)
+                {
+                    peer.input.drain(..end);
+                    let content = format!("{} {}", endpoints.source, endpoints.destination);
+                    let head = format!(
+                        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
+                        content.len()
+                    );
+                    peer.out.extend_from_slice(head.as_bytes());
+                    peer.out.extend_from_slice(content.as_bytes());
+                }
+            }
+            Manner::Continues => {
+                if !self.has_continued
+                    && matches!(
+                        find_head(&peer.input, &mut 0, 1 << 20),
+                        Head::Complete { .. }
+                    )
+                {
+                    self.has_continued = true;
+                    let continues = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(2);
+                    peer.out.extend_from_slice(&continues);
+                    peer.out
+                        .extend_from_slice(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n");
+                }
+                respond(&mut peer.input, &mut peer.out, &mut peer.ends, self.port);
+            }
+            Manner::Upgrades => {
+                if let Head::Complete { end, .. } = find_head(&peer.input, &mut 0, 1 << 20) {
+                    let is_connect = peer.input.starts_with(b"CONNECT");
+                    peer.input.drain(..end);
+                    let head: &[u8] = match is_connect {
+                        true => b"HTTP/1.1 200 OK\r\n\r\n",
+                        false => {
+                            b"HTTP/1.1 101 Yes\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n"
+                        }
+                    };
+                    peer.out.extend_from_slice(head);
+                    self.manner = Manner::Echoes;
+                }
             }
             Manner::Serves | Manner::DiesMidway => {
                 while !peer.ends
