@@ -71,7 +71,9 @@ impl Stack {
             return Some(nothing_to_read(quasi));
         };
         let len = buffer.len().min(out.len());
-        self.core.meter.switch(Component::Copy);
+        if len >= METERED {
+            self.core.meter.switch(Component::Copy);
+        }
         wire::bulk::copy(&buffer[..len], &mut out[..len]);
         self.core.meter.switch(Component::Tcp);
         buffer.advance(len as u32);
@@ -123,7 +125,9 @@ impl Stack {
             self.promote(now, id);
             return None;
         };
-        self.core.meter.switch(Component::Copy);
+        if data.len() >= METERED {
+            self.core.meter.switch(Component::Copy);
+        }
         wire::bulk::copy(data, &mut buffer);
         self.core.meter.switch(Component::Tcp);
         held.written = Some(buffer);
@@ -194,6 +198,9 @@ impl Stack {
         }
     }
 }
+
+/// Copies of fewer bytes take less than two readings of the meter would.
+const METERED: usize = 1024;
 
 /// The initial window of RFC 6928 at most; of large packets less than the initial window is common too.
 const LARGEST_RESPONSE: usize = 14_600;
