@@ -144,6 +144,8 @@ counters! {
     accel_setups = "AccelSetups",
     /// Handshakes of the NIC's that have opened a connection before and are over: answered by resets.
     accel_replays = "AccelReplays",
+    /// Segments of no connection that were not answered, since they may come before what begins one that the NIC sets up.
+    accel_early_segments = "AccelEarlySegments",
     /// Connections that have a quasi control block at the moment.
     accel_curr_quasi = "AccelCurrQuasi",
     /// Quasi control blocks that became full ones.

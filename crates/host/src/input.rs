@@ -17,7 +17,7 @@ use crate::memory::Buffer;
 use crate::meter::Component;
 use crate::socket::{Marks, Segment, Socket};
 use crate::stack::{Core, Stack};
-use crate::{CloseReason, SocketId};
+use crate::{CloseReason, ListenerId, SocketId};
 
 /// Payload so short that keeping it in a packet's buffer would waste it.
 const COPY_BELOW: u32 = 256;
@@ -205,6 +205,12 @@ impl Stack {
         core.meter.switch(Component::Driver);
     }
 
+    /// Whether a segment can be of a connection that the NIC has yet to hand up.
+    fn may_be_early(&mut self, now: Instant, listener: ListenerId, parsed: &Parsed) -> bool {
+        let accel = &mut self.core.accel;
+        accel.rules.answers_for(listener) && accel.doubts.benefit(now, &parsed.flow)
+    }
+
     /// A segment that belongs to no connection.
     fn take_strangers(&mut self, now: Instant, frame: Buffer, parsed: &Parsed, segments: u16) {
         let header = &parsed.tcp;
@@ -277,6 +283,9 @@ impl Stack {
                 self.connection_admitted(listener, id, None);
                 let info = FrameInfo::plain(segments, payload_len);
                 self.deliver(now, id, frame, parsed, info);
+            }
+            AckAction::Refuse if self.may_be_early(now, listener, parsed) => {
+                self.core.counters.accel_early_segments += 1;
             }
             AckAction::Refuse => self.refuse(&frame, parsed),
             AckAction::Drop => self.core.counters.tcp_listen_drops += 1,

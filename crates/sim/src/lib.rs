@@ -3,8 +3,9 @@
 //! A [`World`] has a clock of its own, which jumps to the next wake-up of anything in it; an hour of retransmission
 //! timeouts takes as long as its packets take to compute. [`oracle`] drives one list of operations through a world with
 //! TLS offload and through one with plain software, where both have to give the same bytes and the same ends.
-//! [`Plaintext`] watches the wire meanwhile. [`blocks`] does the same with commands to an NVMe namespace; [`storage`] is what
-//! it takes for that. [`explore`] makes every run of something within bounds.
+//! [`connections`] does so with whole connections, many at a time, with and without what NICs do for them. [`Plaintext`]
+//! watches the wire meanwhile. [`blocks`] does the same with commands to an NVMe namespace; [`storage`] is what it takes for
+//! that. [`explore`] makes every run of something within bounds.
 //!
 //! # Order of calls
 //! Between calls of [`World::step`] the applications use their stacks ([`World::stack`]) as they would anywhere;
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod blocks;
+pub mod connections;
 pub mod explore;
 pub mod oracle;
 mod plaintext;

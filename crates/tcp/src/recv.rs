@@ -91,6 +91,7 @@ impl Receiver {
     pub(crate) fn put_back(&mut self, now: Time, tcb: &Tcb) {
         self.nxt = tcb.rcv_nxt;
         self.read = tcb.rcv_nxt - u32::from(tcb.fin_taken) - tcb.unread;
+        self.tuning.start(now, self.read);
         self.fin_taken = tcb.fin_taken;
         self.fin = if tcb.fin_taken {
             Some(tcb.rcv_nxt - 1)

@@ -21,6 +21,7 @@
 //! it had left it, or the NIC owns it for good and the host forgets it.
 
 mod calls;
+mod doubt;
 mod listener;
 mod promote;
 pub(crate) mod quasi;
@@ -44,6 +45,7 @@ use nic::ring::ErrorCode;
 use crate::SocketId;
 use crate::neighbour::Hop;
 use crate::stack::Stack;
+pub(crate) use doubt::Doubts;
 pub(crate) use listener::Rules;
 use replays::Replays;
 pub(crate) use teardown::{Handover, Teardowns};
@@ -54,6 +56,7 @@ pub(crate) struct AccelState {
     pub rules: Rules,
     replays: Replays,
     pub teardowns: Teardowns,
+    pub doubts: Doubts,
     /// Quasi control blocks to which something was written since the last poll.
     answered: Vec<SocketId>,
     /// Quasi control blocks whose peers wait for an acknowledgement, in order of time.
@@ -70,6 +73,7 @@ impl AccelState {
             rules: Rules::default(),
             replays: Replays::default(),
             teardowns: Teardowns::default(),
+            doubts: Doubts::default(),
             answered: Vec::new(),
             unacknowledged: VecDeque::new(),
             last_hop: None,

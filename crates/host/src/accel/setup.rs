@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use nic::ring::accel::Established;
-use tcp::{Connection, Handshake};
+use tcp::{Connection, Handshake, State};
 use wire::packet::Parsed;
 use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum};
@@ -215,6 +215,10 @@ impl Stack {
             return false;
         }
         let tcp = &socket.tcp;
+        if tcp.state() == State::SynReceived {
+            // One SYN was answered by the NIC and its copy by the host: the peer has taken the NIC's answer.
+            return header.ack != tcp.snd_nxt();
+        }
         let in_step = header.seq == tcp.rcv_nxt() && is_between(tcp, header.ack);
         if in_step || !tcp.state().is_synchronized() {
             return false;

@@ -19,6 +19,7 @@ pub fn cases(moderate: u32) -> Config {
 }
 
 /// From calm to dreadful, each impairment in or out on its own.
+#[allow(dead_code, reason = "not every test has such links")]
 pub fn link() -> impl Strategy<Value = Impairment> {
     let some = |most: f64| prop_oneof![2 => Just(0.0), 1 => 0.0..most / 5.0, 1 => 0.0..most];
     (

@@ -2,6 +2,7 @@
 
 mod alone;
 mod closing;
+mod early;
 mod lazy;
 mod rig;
 mod subsets;

@@ -1,0 +1,510 @@
+//! One run of a scenario.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use host::memory::ArenaLayout;
+use host::{Event, ListenOptions, ListenerId, SocketId};
+use nic::ring::{FunctionConfig, Region};
+
+use super::actor::{Actor, End};
+use super::relay::Relay;
+use super::watch::{Watch, Wrong};
+use super::{Door, Help, Life, Scenario};
+use crate::oracle::{Family, Side};
+use crate::{NodeConfig, World, WorldConfig};
+
+/// Virtual time that a run may take: many times the longest retransmission timeout.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// Steps that a run may take: more say that something goes round and round.
+const MOST_STEPS: u64 = 100_000;
+/// Virtual time in which all that NICs still have to do must end: longer than TIME-WAIT, and than a peer's last FIN is waited for.
+const AFTERWARDS: Duration = Duration::from_secs(400);
+const SMALL_BUFFERS: u32 = 512;
+const LARGE_BUFFERS: u32 = 32;
+/// Blocks of a stack's memory that a NIC has at most to receive into, and a few that are kept open.
+pub(super) const RECEIVE_BUFFERS: u32 = SMALL_BUFFERS + LARGE_BUFFERS + 8;
+/// Ports of listeners: of servers that clients reach straight, of the relay, of the servers behind it.
+const STRAIGHT: u16 = 1000;
+const RELAYED: u16 = 2000;
+const BEHIND: u16 = 3000;
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// By connection, the client's end and the server's.
+    pub ends: Vec<[End; 2]>,
+    /// By connection: bytes that splices told of, and those that must have gone through them.
+    pub splices: Vec<Option<([u64; 2], [u64; 2])>>,
+    /// Connections that a server was given twice.
+    pub again: u32,
+    /// The first frame that nobody may send.
+    pub wrong: Option<Wrong>,
+    /// The first resets on the wire.
+    pub resets: Vec<String>,
+    /// Frames that both NICs sent.
+    pub frames: u64,
+    /// Blocks of the stacks' memory in use at the end.
+    pub in_use: [u32; 2],
+    /// The NICs' counters.
+    pub nic: [Vec<(&'static str, u64)>; 2],
+    /// The stacks' counters.
+    pub host: [Vec<(&'static str, u64)>; 2],
+}
+
+impl Outcome {
+    /// The counters of a node that tell what its NIC has done for connections.
+    pub(super) fn of_acceleration(&self, node: usize) -> Vec<(&'static str, u64)> {
+        let all = self.nic[node].iter().chain(&self.host[node]);
+        let is_one = |name: &str| name.starts_with("accel_") || name.starts_with("Accel");
+        all.filter(|(name, count)| is_one(name) && *count > 0)
+            .copied()
+            .collect()
+    }
+
+    /// A counter of a node's NIC or stack.
+    ///
+    /// # Panics
+    /// When there is none of that name.
+    pub fn counter(&self, node: usize, name: &str) -> u64 {
+        let mut all = self.nic[node].iter().chain(&self.host[node]);
+        let found = all.find(|(known, _)| *known == name);
+        found.unwrap_or_else(|| panic!("no counter {name}")).1
+    }
+}
+
+/// A run that did not come to its end.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "stalled after {after:?} of virtual time, {steps} steps and {frames} frames; {positions}; {sockets}"
+)]
+pub struct Stalled {
+    after: Duration,
+    steps: u64,
+    frames: u64,
+    positions: String,
+    sockets: String,
+}
+
+/// Drives the scenario with this payload and this help.
+///
+/// # Errors
+/// When the connections do not end in a virtual time in which they should.
+pub fn run(scenario: &Scenario, streams: &[[Vec<u8>; 2]], help: Help) -> Result<Outcome, Stalled> {
+    Run::new(scenario, streams, help).finish()
+}
+
+/// Whose a socket is.
+#[derive(Clone, Copy, Debug)]
+enum Owner {
+    End(usize, Side),
+    Leg(usize, usize),
+}
+
+struct Run<'a> {
+    scenario: &'a Scenario,
+    world: World,
+    began: Instant,
+    actors: Vec<[Actor; 2]>,
+    /// By connection.
+    relays: Vec<Option<Relay>>,
+    /// Connections by when they start, the last first.
+    unstarted: Vec<usize>,
+    listeners: BTreeMap<(usize, ListenerId), u16>,
+    owners: BTreeMap<(usize, SocketId), Owner>,
+    /// By the node and address of who opened it.
+    opened: BTreeMap<(usize, SocketAddr), usize>,
+    /// Connections that were accepted though they had been before.
+    again: u32,
+    watch: Rc<RefCell<Watch>>,
+}
+
+impl<'a> Run<'a> {
+    fn new(scenario: &'a Scenario, streams: &[[Vec<u8>; 2]], help: Help) -> Self {
+        let mut world = world(scenario, help);
+        let watch = Rc::new(RefCell::new(Watch::default()));
+        let watching = Rc::clone(&watch);
+        world.observe(move |node, frame| watching.borrow_mut().handle_frame(node, frame));
+        let mut listeners = BTreeMap::new();
+        for (node, base) in [(1, STRAIGHT), (1, RELAYED), (0, BEHIND)] {
+            for (at, door) in Door::ALL.into_iter().enumerate() {
+                for ipv6 in [false, true] {
+                    let port = base + at as u16;
+                    let options = ListenOptions {
+                        accel: door.accel,
+                        defer: door.defer,
+                        ..ListenOptions::default()
+                    };
+                    let address = SocketAddr::new(World::address(node, ipv6), port);
+                    let listener = world.stack(node).listen(address, options);
+                    listeners.insert((node, listener.expect("a free port")), base);
+                }
+            }
+        }
+        let actors = actors(scenario, streams, &mut world);
+        let mut unstarted: Vec<usize> = (0..actors.len()).collect();
+        unstarted.sort_by_key(|life| std::cmp::Reverse(scenario.lives[*life].start));
+        world.settle();
+        Self {
+            began: world.now(),
+            scenario,
+            relays: actors.iter().map(|_| None).collect(),
+            actors,
+            unstarted,
+            listeners,
+            owners: BTreeMap::new(),
+            opened: BTreeMap::new(),
+            again: 0,
+            watch,
+            world,
+        }
+    }
+
+    fn finish(mut self) -> Result<Outcome, Stalled> {
+        let deadline = self.began + LONGEST;
+        let mut steps = 0;
+        while !self.is_over() {
+            steps += 1;
+            let goes_on = self.step() || self.give_up_rude();
+            if !goes_on || self.world.now() > deadline || steps > MOST_STEPS {
+                return Err(self.stalled(steps));
+            }
+        }
+        // Whatever still comes is for the NICs, and for nobody's eyes.
+        let end = self.world.now() + AFTERWARDS;
+        while self.world.now() < end {
+            steps += 1;
+            if steps > MOST_STEPS {
+                return Err(self.stalled(steps));
+            }
+            let moved = self.turn();
+            if !moved {
+                self.world.advance_to(end);
+            }
+        }
+        Ok(self.outcome())
+    }
+
+    fn is_over(&self) -> bool {
+        let is_busy = |actors: &[Actor; 2]| {
+            // A server may never have heard of a client that was in a hurry.
+            !actors[0].has_left || actors[1].is_busy()
+        };
+        let relays_done = self.relays.iter().flatten().all(Relay::is_done);
+        self.unstarted.is_empty()
+            && relays_done
+            && !self.actors.iter().any(is_busy)
+            && (0..2).all(|node| {
+                let sockets = self.world.stack_ref(node).sockets();
+                sockets.filter(|socket| socket.id.is_some()).count() == 0
+            })
+    }
+
+    /// Everything that is due now, then the clock. `false` when there is nothing to come.
+    fn step(&mut self) -> bool {
+        if self.turn() {
+            return true;
+        }
+        let starts = self.unstarted.last();
+        let starts = starts.map(|life| self.began + self.scenario.lives[*life].start);
+        let actors = self.actors.iter().flatten().filter_map(Actor::poll_timeout);
+        let relays = self.relays.iter().flatten().filter_map(Relay::poll_timeout);
+        match actors.chain(relays).chain(starts).min() {
+            Some(when) => {
+                let least = self.world.now() + Duration::from_micros(1);
+                self.world.advance_to(when.max(least));
+                true
+            }
+            None => self.world.advance(),
+        }
+    }
+
+    fn turn(&mut self) -> bool {
+        let mut moved = self.open();
+        for node in 0..2 {
+            while let Some(event) = self.world.stack(node).poll_event() {
+                self.handle_event(node, event);
+                moved = true;
+            }
+        }
+        let now = self.world.now();
+        for (life, actors) in self.scenario.lives.iter().zip(&mut self.actors) {
+            let nodes = [0, server_node(life)];
+            for (actor, node) in actors.iter_mut().zip(nodes) {
+                moved |= actor.poll(now, self.world.stack(node));
+            }
+        }
+        for relay in self.relays.iter_mut().flatten() {
+            moved |= relay.poll(now, self.world.stack(1));
+        }
+        self.world.step() || moved
+    }
+
+    /// Nothing moves any more. Who has been left alone by a peer that broke the order gives up: a reset may be lost, and then nobody
+    /// says anything.
+    fn give_up_rude(&mut self) -> bool {
+        let (now, mut any) = (self.world.now(), false);
+        for (number, life) in self.scenario.lives.iter().enumerate() {
+            if life.is_gentle() {
+                continue;
+            }
+            let nodes = [0, server_node(life)];
+            for (actor, node) in self.actors[number].iter_mut().zip(nodes) {
+                any |= actor.give_up(now, self.world.stack(node));
+            }
+            if let Some(relay) = &mut self.relays[number] {
+                any |= relay.give_up(now, self.world.stack(1));
+            }
+        }
+        any
+    }
+
+    /// Lets the clients connect whose time has come.
+    fn open(&mut self) -> bool {
+        let (now, mut moved) = (self.world.now(), false);
+        while let Some(&number) = self.unstarted.last() {
+            let life = &self.scenario.lives[number];
+            if self.began + life.start > now {
+                break;
+            }
+            self.unstarted.pop();
+            moved = true;
+            let base = if life.relayed.is_some() {
+                RELAYED
+            } else {
+                STRAIGHT
+            };
+            let socket = self.connect(0, 1, base, number);
+            self.actors[number][0].socket = Some(socket);
+            self.owners
+                .insert((0, socket), Owner::End(number, Side::Client));
+        }
+        moved
+    }
+
+    /// Opens a connection for a life, from one node to another one's listener.
+    fn connect(&mut self, from: usize, to: usize, base: u16, number: usize) -> SocketId {
+        let life = &self.scenario.lives[number];
+        let door = Door::ALL.iter().position(|door| *door == life.door);
+        let port = base + door.expect("there is no other door") as u16;
+        let address = SocketAddr::new(World::address(to, life.family == Family::V6), port);
+        let now = self.world.now();
+        let socket = self.world.stack(from).connect(now, address);
+        let socket = socket.expect("a free port, and a peer on the link");
+        let info = self.world.stack(from).info(socket).expect("a socket");
+        self.opened.insert((from, info.local), number);
+        socket
+    }
+
+    fn handle_event(&mut self, node: usize, event: Event) {
+        let now = self.world.now();
+        match event {
+            Event::Accepted(listener) => {
+                while let Some(socket) = self.world.stack(node).accept(listener) {
+                    self.accept(node, self.listeners[&(node, listener)], socket);
+                }
+            }
+            Event::Connected(socket) => match self.owners.get(&(node, socket)) {
+                Some(&Owner::End(life, side)) => {
+                    self.actors[life][side as usize].is_connected = true;
+                }
+                Some(&Owner::Leg(life, _)) => {
+                    let relay = self.relays[life].as_mut();
+                    relay.expect("its leg is connected").is_connected = true;
+                }
+                None => {}
+            },
+            Event::Closed(socket, reason) => match self.owners.get(&(node, socket)) {
+                Some(&Owner::End(life, side)) => {
+                    self.actors[life][side as usize].closed = Some(reason);
+                }
+                Some(&Owner::Leg(life, leg)) => {
+                    let relay = self.relays[life].as_mut().expect("its leg has ended");
+                    relay.handle_closed(now, self.world.stack(1), leg, &reason);
+                }
+                None => {}
+            },
+            Event::Spliced(handle) => {
+                for relay in self.relays.iter_mut().flatten() {
+                    if relay.splice() == Some(handle) {
+                        relay.handle_spliced(now);
+                    }
+                }
+            }
+            Event::SpliceRefused(handle, _) => {
+                for relay in self.relays.iter_mut().flatten() {
+                    if relay.splice() == Some(handle) {
+                        relay.handle_refused();
+                    }
+                }
+            }
+            Event::SpliceEnded(handle, report) => {
+                for relay in self.relays.iter_mut().flatten() {
+                    if relay.splice() == Some(handle) {
+                        relay.handle_ended(now, self.world.stack(1), &report);
+                    }
+                }
+            }
+            Event::Secured(_) | Event::Readable(_) | Event::Writable(_) => {}
+        }
+    }
+
+    fn accept(&mut self, node: usize, base: u16, socket: SocketId) {
+        let info = self.world.stack(node).info(socket).expect("accepted");
+        let number = self.opened[&(1 - node, info.remote)];
+        let now = self.world.now();
+        let is_known = match base {
+            RELAYED => self.relays[number].is_some(),
+            _ => self.actors[number][1].socket.is_some(),
+        };
+        if is_known {
+            self.again += 1;
+            let _ = self.world.stack(node).abort(now, socket);
+            return;
+        }
+        if base != RELAYED {
+            let server = &mut self.actors[number][1];
+            (server.socket, server.is_connected) = (Some(socket), true);
+            self.owners
+                .insert((node, socket), Owner::End(number, Side::Server));
+            return;
+        }
+        let plan = self.scenario.lives[number].relayed.expect("it came here");
+        let back = self.connect(1, 0, BEHIND, number);
+        self.relays[number] = Some(Relay::new(plan, [socket, back]));
+        for (leg, socket) in [socket, back].into_iter().enumerate() {
+            self.owners.insert((1, socket), Owner::Leg(number, leg));
+        }
+    }
+
+    fn stalled(&self, steps: u64) -> Stalled {
+        let mut positions = String::new();
+        for (life, actors) in self.actors.iter().enumerate() {
+            let relay = self.relays[life].as_ref();
+            let is_relaying = relay.is_some_and(|relay| !relay.is_done());
+            if !actors[0].has_left || actors[1].is_busy() || is_relaying {
+                let relay = relay.map(Relay::position);
+                positions += &format!(
+                    "life {life}: client: {}; server: {}; {} ",
+                    actors[0].position(),
+                    actors[1].position(),
+                    relay.unwrap_or_default(),
+                );
+            }
+        }
+        let sockets = [0, 1].map(|node| {
+            let sockets = self.world.stack_ref(node).sockets();
+            let sockets = sockets.filter(|socket| socket.id.is_some());
+            sockets
+                .map(|socket| (socket.state, socket.holder, socket.local, socket.remote))
+                .collect::<Vec<_>>()
+        });
+        Stalled {
+            after: self.world.now() - self.began,
+            steps,
+            frames: self.watch.borrow().frames,
+            positions,
+            sockets: format!("{sockets:?}"),
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let Self { world, .. } = self;
+        let splices = self.relays.iter().zip(&self.actors).map(|(relay, actors)| {
+            let relay = relay.as_ref()?;
+            let written = [actors[0].written(), actors[1].written()];
+            let relayed = relay.relayed();
+            let through = [0, 1].map(|at| written[at].saturating_sub(relayed[at]));
+            Some((relay.spliced?, through))
+        });
+        let splices = splices.collect();
+        let ends = self.actors.into_iter().map(|actors| actors.map(Actor::end));
+        let watch = self.watch.borrow();
+        Outcome {
+            again: self.again,
+            ends: ends.collect(),
+            splices,
+            wrong: watch.wrong.clone(),
+            resets: watch.resets.clone(),
+            frames: watch.frames,
+            in_use: [0, 1].map(|node| world.stack_ref(node).memory().in_use()),
+            nic: [0, 1].map(|node| world.nic_counters(node).iter().collect()),
+            host: [0, 1].map(|node| world.stack_ref(node).counters().collect()),
+        }
+    }
+}
+
+fn world(scenario: &Scenario, help: Help) -> World {
+    let node = |at: usize| {
+        let mut node = NodeConfig::default();
+        let tcp = scenario.tcp[at];
+        node.nic.accel = scenario.limits;
+        node.stack.accel = help.accel[at];
+        node.function = FunctionConfig {
+            send_entries: 256,
+            receive_entries: 512,
+            small_entries: SMALL_BUFFERS,
+            large_entries: LARGE_BUFFERS,
+            contexts: 64,
+            ..node.function
+        };
+        node.stack.arena = ArenaLayout {
+            header: 1024,
+            packet: 1024,
+            record: 256,
+            large: 128,
+        };
+        node.stack.tcp.timestamps = tcp.timestamps;
+        node.stack.tcp.sack = tcp.sack;
+        node.stack.tcp.window_scale = tcp.window_scale;
+        node.stack.tcp.rcv_buf_max = tcp.receive_buffer;
+        node.stack.tcp.rcv_buf = tcp.receive_buffer.min(node.stack.tcp.rcv_buf);
+        node
+    };
+    World::new(WorldConfig {
+        seed: scenario.seed,
+        mtu: scenario.mtu,
+        links: [scenario.link; 2],
+        nodes: [node(0), node(1)],
+        ..WorldConfig::default()
+    })
+}
+
+/// The applications at both ends of each connection, with their streams in registered memory.
+fn actors(scenario: &Scenario, streams: &[[Vec<u8>; 2]], world: &mut World) -> Vec<[Actor; 2]> {
+    let mut memory = [Vec::new(), Vec::new()];
+    let mut places = Vec::new();
+    for (life, streams) in scenario.lives.iter().zip(streams) {
+        let nodes = [0, server_node(life)];
+        places.push([0, 1].map(|side| {
+            let memory = &mut memory[nodes[side]];
+            let at = memory.len() as u64;
+            memory.extend_from_slice(&streams[side]);
+            at
+        }));
+    }
+    let regions = [0, 1].map(|node| {
+        let region = Region::anonymous(memory[node].len().max(1));
+        assert!(region.write(0, &memory[node]), "it is as long");
+        let region = world.stack(node).register(Arc::new(region), "the payload");
+        region.expect("a free region id")
+    });
+    let lives = scenario.lives.iter().zip(streams).zip(places);
+    let lives = lives.map(|((life, streams), places)| {
+        let nodes = [0, server_node(life)];
+        [0, 1].map(|side| {
+            let place = (regions[nodes[side]], places[side]);
+            Actor::new(life.scripts[side].clone(), streams[side].clone(), place)
+        })
+    });
+    lives.collect()
+}
+
+/// The node of the server at the end.
+fn server_node(life: &Life) -> usize {
+    usize::from(life.relayed.is_none())
+}
