@@ -16,6 +16,7 @@ use super::keys::{Role, Roles, SessionKey};
 use super::pool::{Pool, server};
 use super::proxy_protocol::Endpoints;
 use super::session::{Fate, Session, Shared};
+use super::sessions::Sessions;
 
 /// How often idle connections to servers are looked through.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -465,67 +466,4 @@ enum SocketNews {
     Connected,
     Ready,
     Closed(CloseReason),
-}
-
-/// Every session, by key.
-#[derive(Debug, Default)]
-struct Sessions {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    open: usize,
-}
-
-#[derive(Debug)]
-struct Slot {
-    generation: u32,
-    session: Option<Box<Session>>,
-}
-
-impl Sessions {
-    /// A key for a session that is yet to be made.
-    fn reserve(&mut self) -> SessionKey {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot {
-                generation: 0,
-                session: None,
-            });
-            self.slots.len() as u32 - 1
-        });
-        SessionKey {
-            index,
-            generation: self.slots[index as usize].generation,
-        }
-    }
-
-    fn fill(&mut self, key: SessionKey, session: Box<Session>) {
-        self.slots[key.index as usize].session = Some(session);
-        self.open += 1;
-    }
-
-    fn get_mut(&mut self, key: SessionKey) -> Option<&mut Session> {
-        let slot = self.slots.get_mut(key.index as usize)?;
-        slot.session
-            .as_deref_mut()
-            .filter(|_| slot.generation == key.generation)
-    }
-
-    fn remove(&mut self, key: SessionKey) {
-        let slot = &mut self.slots[key.index as usize];
-        if slot.generation == key.generation && slot.session.take().is_some() {
-            slot.generation = slot.generation.wrapping_add(1);
-            self.free.push(key.index);
-            self.open -= 1;
-        }
-    }
-
-    fn keys(&self) -> Vec<SessionKey> {
-        let slots = self.slots.iter().enumerate();
-        slots
-            .filter(|(_, slot)| slot.session.is_some())
-            .map(|(index, slot)| SessionKey {
-                index: index as u32,
-                generation: slot.generation,
-            })
-            .collect()
-    }
 }

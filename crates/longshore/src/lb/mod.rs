@@ -16,6 +16,7 @@ mod proxy_protocol;
 mod relay;
 mod route;
 mod session;
+mod sessions;
 #[cfg(test)]
 mod tests;
 
