@@ -95,11 +95,11 @@ impl Relay {
 
     pub(super) fn handle_ended(&mut self, now: Instant, stack: &mut Stack, report: &SpliceReport) {
         let sum = self.spliced.get_or_insert([0; 2]);
-        for leg in 0..2 {
-            sum[leg] += report.bytes[leg];
+        for (sum, bytes) in sum.iter_mut().zip(report.bytes) {
+            *sum += bytes;
         }
         match report.reason {
-            SpliceEnd::Finished | SpliceEnd::Reset { .. } | SpliceEnd::TimedOut { .. } => {
+            SpliceEnd::Finished | SpliceEnd::Reset { .. } | SpliceEnd::TimedOut => {
                 self.end(now, stack)
             }
             SpliceEnd::Idle | SpliceEnd::TakenBack => {
