@@ -3,7 +3,7 @@
 use sim::World;
 
 use super::clock::Undisturbed;
-use super::row::{Taken, taken};
+use super::cycles::{Taken, taken};
 
 /// Adds up the cycles of the steps in which nobody else had the processor.
 pub struct CycleSum {

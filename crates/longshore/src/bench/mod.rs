@@ -1,35 +1,28 @@
 //! `longshore bench`: what an offload saves, in cycles of the host.
 
-mod case;
 mod clock;
 mod cycle_sum;
+mod cycles;
 mod exchange;
-mod linux;
 mod nvme;
+mod pcie;
 mod printed;
 mod proxy;
-mod rounds;
-mod row;
 mod settings;
 mod short;
-mod source;
 mod tap;
-mod transfer;
-mod world;
+mod tls;
 
 use clap::{Args, Subcommand};
 
-pub use case::{
-    Asked, Case, Direction, HostCycles, Mode, NicCycles, PcieBytes, Ratios, Records, Report,
-    Resyncs,
-};
 pub use clock::cycles_per_second;
-pub use printed::{cycles_table, host_bars, nic_bars, pcie_table, records_bars};
-pub use row::{Node, Taken, pcie, resyncs, row, taken};
-pub use settings::{Layout, Settings, share};
-
-#[cfg(test)]
-mod tests;
+pub use cycles::{Taken, taken};
+pub use pcie::pcie;
+pub use settings::share;
+pub use tls::{
+    Case, Direction, Mode, Node, Records, Resyncs, cycles_table, host_bars, nic_bars, pcie_table,
+    records_bars, resyncs, row,
+};
 
 /// `longshore bench`.
 #[derive(Clone, Debug, Args)]
@@ -48,7 +41,7 @@ pub enum What {
   longshore bench tls --connections 131072 --bytes 1073741824
   longshore bench tls --loss 0.05 --connections 128 --json
   sudo longshore bench tls --linux --report bench.html")]
-    Tls(Settings),
+    Tls(tls::Settings),
 
     /// NVMe/TCP: software, placement, digests by the NIC, and both inside TLS, in one run
     #[command(after_help = "Examples:
@@ -81,11 +74,7 @@ pub enum What {
 /// When the bytes that arrived are not those that were sent, or the report can't be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let verified = match &options.what {
-        What::Tls(settings) => {
-            let report = rounds::measure(settings)?;
-            printed::print(settings, &report)?;
-            report.bytes_verified
-        }
+        What::Tls(settings) => tls::run(settings)?,
         What::Nvme(settings) => nvme::run(settings)?,
         What::Short(settings) => short::run(settings)?,
         What::Proxy(settings) => proxy::run(settings)?,

@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use super::super::{HostCycles, Layout, NicCycles, PcieBytes};
 use super::settings::{Digest, Settings};
+use crate::bench::cycles::{HostCycles, NicCycles};
+use crate::bench::pcie::PcieBytes;
+use crate::bench::settings::Layout;
 
 /// What a command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

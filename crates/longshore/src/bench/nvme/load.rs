@@ -8,9 +8,9 @@ use sim::storage::NSID;
 use super::case::{Io, Offloaded};
 use super::memory::{Memory, Order};
 use super::world::NvmeWorld;
-use crate::bench::PcieBytes;
 use crate::bench::cycle_sum::CycleSum;
-use crate::bench::row::Taken;
+use crate::bench::cycles::Taken;
+use crate::bench::pcie::PcieBytes;
 
 /// What a round came to.
 #[derive(Clone, Debug)]

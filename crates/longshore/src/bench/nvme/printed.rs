@@ -1,10 +1,8 @@
 //! The report for people and for programs.
 
-use anyhow::Context as _;
-
-use super::case::{Case, Latency, Ratios, Report};
+use super::case::{Case, Latency, Report};
 use super::settings::Settings;
-use crate::bench::Layout;
+use crate::bench::printed::{self, Wanted, print_verified, ratios_table};
 use crate::report::{Bar, Bars, Page, Table};
 
 /// Prints the report as the settings say, and writes the page if one is wanted.
@@ -12,16 +10,11 @@ use crate::report::{Bar, Bars, Page, Table};
 /// # Errors
 /// When the page can't be written.
 pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
-    if settings.json {
-        println!("{}", serde_json::to_string_pretty(report)?);
-    } else {
-        text(report);
-    }
-    if let Some(path) = &settings.report {
-        std::fs::write(path, page(report).to_string())
-            .with_context(|| format!("the report can't be written to {}", path.display()))?;
-    }
-    Ok(())
+    let wanted = Wanted {
+        json: settings.json,
+        page: settings.report.as_deref(),
+    };
+    printed::print(wanted, report, text, page)
 }
 
 fn text(report: &Report) {
@@ -53,14 +46,7 @@ fn text(report: &Report) {
         println!("\nLatency of single reads:");
         println!("{}", latency_table(&report.latency_us).text());
     }
-    println!(
-        "Every byte compared with what was written: {}",
-        if report.bytes_verified {
-            "the same"
-        } else {
-            "DIFFERENT"
-        }
-    );
+    print_verified("what was written", report.bytes_verified);
 }
 
 fn page(report: &Report) -> Page {
@@ -77,10 +63,7 @@ fn page(report: &Report) -> Page {
         asked.reorder,
         asked.seed,
         asked.rounds,
-        match asked.layout {
-            Layout::OneThread => "one-thread",
-            Layout::TwoThreads => "two-threads",
-        }
+        asked.layout.name()
     ));
     page.paragraph(&format!(
         "A figure is the median of {} rounds, the modes taking turns. Cycles are those of the time-stamp counter, {:.2} GHz; the host's \
@@ -155,18 +138,6 @@ fn cycles_table(cases: &[Case]) -> Table {
                 .chain(cells)
                 .chain([last]),
         );
-    }
-    table
-}
-
-fn ratios_table(ratios: &Ratios) -> Table {
-    let mut table = Table::new(["ratio", ""]);
-    let serde_json::Value::Object(all) = serde_json::to_value(ratios).expect("numbers by name")
-    else {
-        return table;
-    };
-    for (name, value) in all {
-        table.row([name, format!("{:.2}", value.as_f64().unwrap_or(0.0))]);
     }
     table
 }

@@ -9,8 +9,8 @@ use super::load::{self, Load, Pass, Round};
 use super::memory::{Memory, Order};
 use super::settings::Settings;
 use super::world::{HOST, NvmeWorld, TICK};
+use crate::bench::cycles::{cycles_per, gbit_per_host_core};
 use crate::bench::cycles_per_second;
-use crate::bench::row::{cycles_per, gbit_per_host_core};
 
 /// Measures as the settings say.
 ///

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::super::{Layout, share};
+use crate::bench::settings::{Layout, share};
 
 /// Settings of `bench nvme`.
 #[derive(Clone, Debug, Args)]

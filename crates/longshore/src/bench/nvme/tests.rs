@@ -2,7 +2,7 @@ use super::case::{Io, Stage};
 use super::rounds::measure;
 use super::settings::Digest;
 use super::*;
-use crate::bench::Layout;
+use crate::bench::settings::Layout;
 
 fn settings() -> Settings {
     Settings {

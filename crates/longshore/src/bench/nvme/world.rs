@@ -17,8 +17,8 @@ use wire::nvme::Digests;
 
 use super::case::{Io, Mode, Offloaded, Stage};
 use super::settings::{Digest, Settings};
-use crate::bench::row::pcie;
-use crate::bench::{Layout, PcieBytes};
+use crate::bench::pcie::{PcieBytes, pcie};
+use crate::bench::settings::Layout;
 
 /// The initiator's host.
 pub const HOST: usize = 0;

@@ -7,8 +7,8 @@ use super::case::{Asked, Case, Mode, Ratios, Report, Spliced};
 use super::haproxy::HaproxyRig;
 use super::settings::Settings;
 use super::world::{ProxyWorld, Round};
+use crate::bench::cycles::{Taken, cycles_per, per_host_core};
 use crate::bench::cycles_per_second;
-use crate::bench::row::{Taken, cycles_per, per_host_core};
 use crate::bench::tap::Linux;
 
 /// Measures as the settings say.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::super::Layout;
+use crate::bench::settings::Layout;
 
 /// Settings of `bench proxy`.
 #[derive(Clone, Debug, Args)]

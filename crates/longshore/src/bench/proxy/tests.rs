@@ -1,7 +1,7 @@
 use super::case::Mode;
 use super::rounds::measure;
 use super::*;
-use crate::bench::Layout;
+use crate::bench::settings::Layout;
 
 fn settings() -> Settings {
     Settings {

@@ -10,10 +10,10 @@ use sim::{NodeConfig, World, WorldConfig};
 
 use super::case::{Mode, Spliced};
 use super::settings::Settings;
-use crate::bench::Layout;
 use crate::bench::cycle_sum::CycleSum;
+use crate::bench::cycles::Taken;
 use crate::bench::exchange::{Client, Ends, Messages, Server};
-use crate::bench::row::Taken;
+use crate::bench::settings::Layout;
 use crate::lb::Balancer;
 use crate::lb::config::Config;
 

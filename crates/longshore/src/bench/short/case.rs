@@ -3,7 +3,8 @@
 use host::Accel;
 use serde::Serialize;
 
-use super::super::{HostCycles, Layout, NicCycles};
+use crate::bench::cycles::{HostCycles, NicCycles};
+use crate::bench::settings::Layout;
 
 /// Who opens and closes connections at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -1,10 +1,8 @@
 //! The report for people and for programs.
 
-use anyhow::Context as _;
-
-use super::case::{Asked, Case, Ratios, Report};
+use super::case::{Asked, Case, Report};
 use super::settings::Settings;
-use crate::bench::Layout;
+use crate::bench::printed::{self, Wanted, print_verified, ratios_table};
 use crate::report::{Bar, Bars, Page, Table, figure};
 
 /// Prints the report as the settings say, and writes the page if one is wanted.
@@ -12,16 +10,11 @@ use crate::report::{Bar, Bars, Page, Table, figure};
 /// # Errors
 /// When the page can't be written.
 pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
-    if settings.json {
-        println!("{}", serde_json::to_string_pretty(report)?);
-    } else {
-        text(report);
-    }
-    if let Some(path) = &settings.report {
-        std::fs::write(path, page(report).to_string())
-            .with_context(|| format!("the report can't be written to {}", path.display()))?;
-    }
-    Ok(())
+    let wanted = Wanted {
+        json: settings.json,
+        page: settings.report.as_deref(),
+    };
+    printed::print(wanted, report, text, page)
 }
 
 fn text(report: &Report) {
@@ -36,14 +29,7 @@ fn text(report: &Report) {
     println!("{}", latency_table(&report.cases).text());
     println!("Transactions per host core, first over second:");
     println!("{}", ratios_table(&report.ratios).text());
-    println!(
-        "Every byte compared with what was sent: {}",
-        if report.bytes_verified {
-            "the same"
-        } else {
-            "DIFFERENT"
-        }
-    );
+    print_verified("what was sent", report.bytes_verified);
     for note in &report.notes {
         println!("{note}");
     }
@@ -74,10 +60,7 @@ fn page(report: &Report) -> Page {
         asked.transactions,
         asked.seed,
         asked.rounds,
-        match asked.layout {
-            Layout::OneThread => "one-thread",
-            Layout::TwoThreads => "two-threads",
-        }
+        asked.layout.name()
     ));
     page.paragraph(&format!(
         "A figure is the median of {} rounds, the modes taking turns. Cycles are those of the time-stamp counter, {:.2} GHz; the host's \
@@ -187,18 +170,6 @@ fn latency_table(cases: &[Case]) -> Table {
         ]
         .map(figure);
         table.row(std::iter::once(case.mode.label().to_owned()).chain(cells));
-    }
-    table
-}
-
-fn ratios_table(ratios: &Ratios) -> Table {
-    let mut table = Table::new(["ratio", ""]);
-    let serde_json::Value::Object(all) = serde_json::to_value(ratios).expect("numbers by name")
-    else {
-        return table;
-    };
-    for (name, value) in all {
-        table.row([name, format!("{:.2}", value.as_f64().unwrap_or(0.0))]);
     }
     table
 }

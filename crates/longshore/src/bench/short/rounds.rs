@@ -8,8 +8,8 @@ use super::latency;
 use super::linux::ShortRig;
 use super::settings::Settings;
 use super::world::{Round, ShortWorld, TICK};
+use crate::bench::cycles::{Taken, cycles_per, per_host_core};
 use crate::bench::cycles_per_second;
-use crate::bench::row::{Taken, cycles_per, per_host_core};
 use crate::bench::tap::Linux;
 
 /// Measures as the settings say.

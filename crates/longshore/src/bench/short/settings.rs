@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::super::Layout;
+use crate::bench::settings::Layout;
 
 /// Settings of `bench short`.
 #[derive(Clone, Debug, Args)]

@@ -1,8 +1,8 @@
 use super::case::Mode;
 use super::rounds::measure;
 use super::*;
-use crate::bench::Layout;
 use crate::bench::exchange::Messages;
+use crate::bench::settings::Layout;
 
 fn settings() -> Settings {
     Settings {

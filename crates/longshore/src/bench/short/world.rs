@@ -11,10 +11,10 @@ use sim::{NodeConfig, World, WorldConfig};
 
 use super::case::{ByNic, Mode};
 use super::settings::Settings;
-use crate::bench::Layout;
 use crate::bench::cycle_sum::CycleSum;
+use crate::bench::cycles::Taken;
 use crate::bench::exchange::{Client, Messages, Server};
-use crate::bench::row::Taken;
+use crate::bench::settings::Layout;
 
 /// The host of the client.
 const CLIENT: usize = 0;

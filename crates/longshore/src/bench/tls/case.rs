@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::Layout;
+use crate::bench::cycles::{HostCycles, NicCycles};
+use crate::bench::pcie::PcieBytes;
+use crate::bench::settings::Layout;
 
 /// Which host is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -70,51 +72,6 @@ impl Mode {
     }
 }
 
-/// Host cycles per byte of payload, or per transaction, by component.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct HostCycles {
-    /// The application itself.
-    pub app: f64,
-    /// Copies between the application's memory and the stack's.
-    pub copy: f64,
-    /// Records: framing, and the cryptography that the host does.
-    pub l5: f64,
-    /// TCP, sockets, timers.
-    pub tcp: f64,
-    /// Rings, headers, contexts.
-    pub driver: f64,
-    /// All of it.
-    pub total: f64,
-}
-
-/// NIC cycles per byte of payload, or per transaction. They include the link's: a frame is written in the link's memory and read from there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct NicCycles {
-    /// From the send rings to the wire.
-    pub transmit: f64,
-    /// From the wire to the receive rings.
-    pub receive: f64,
-    /// Both.
-    pub total: f64,
-}
-
-/// Bytes that the NIC moved over PCIe, by purpose.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct PcieBytes {
-    /// Payload read to be sent.
-    pub payload_tx: u64,
-    /// Payload written that was received.
-    pub payload_rx: u64,
-    /// Descriptors, both ways.
-    pub descriptors: u64,
-    /// Payload read again to recover transmit contexts.
-    pub recovery: u64,
-    /// Contexts fetched into the NIC's memory.
-    pub context_fetch: u64,
-    /// Contexts written back from there.
-    pub context_writeback: u64,
-}
-
 /// Records by how much of them the NIC did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Records {
@@ -124,20 +81,6 @@ pub struct Records {
     pub partial: u64,
     /// Nothing.
     pub none: u64,
-}
-
-impl PcieBytes {
-    /// What was moved since then.
-    pub fn since(&self, before: &Self) -> Self {
-        Self {
-            payload_tx: self.payload_tx - before.payload_tx,
-            payload_rx: self.payload_rx - before.payload_rx,
-            descriptors: self.descriptors - before.descriptors,
-            recovery: self.recovery - before.recovery,
-            context_fetch: self.context_fetch - before.context_fetch,
-            context_writeback: self.context_writeback - before.context_writeback,
-        }
-    }
 }
 
 impl Records {

@@ -1,9 +1,38 @@
-//! From the counters of a host and its NIC to a row of the report.
+//! Cycles of a host and of its NIC, in all and per byte or whatever else is counted.
 
 use host::Component;
+use serde::Serialize;
 use sim::World;
 
-use super::{Case, Direction, HostCycles, Mode, NicCycles, PcieBytes, Resyncs, cycles_per_second};
+use super::cycles_per_second;
+
+/// Host cycles per byte of payload, or per transaction, by component.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct HostCycles {
+    /// The application itself.
+    pub app: f64,
+    /// Copies between the application's memory and the stack's.
+    pub copy: f64,
+    /// Records: framing, and the cryptography that the host does.
+    pub l5: f64,
+    /// TCP, sockets, timers.
+    pub tcp: f64,
+    /// Rings, headers, contexts.
+    pub driver: f64,
+    /// All of it.
+    pub total: f64,
+}
+
+/// NIC cycles per byte of payload, or per transaction. They include the link's: a frame is written in the link's memory and read from there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct NicCycles {
+    /// From the send rings to the wire.
+    pub transmit: f64,
+    /// From the wire to the receive rings.
+    pub receive: f64,
+    /// Both.
+    pub total: f64,
+}
 
 /// Cycles that one host and its NIC took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,15 +51,6 @@ pub struct Taken {
     pub nic_transmit: u64,
     /// The NIC, receiving.
     pub nic_receive: u64,
-}
-
-/// One host with its NIC.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Node {
-    /// Cycles.
-    pub taken: Taken,
-    /// What went over PCIe.
-    pub pcie: PcieBytes,
 }
 
 impl Taken {
@@ -73,28 +93,6 @@ pub fn taken(world: &World, node: usize) -> Taken {
     }
 }
 
-/// The NIC's counters of what it moved over PCIe.
-pub fn pcie(counters: &nic::Counters) -> PcieBytes {
-    PcieBytes {
-        payload_tx: counters.pcie_payload_tx,
-        payload_rx: counters.pcie_payload_rx,
-        descriptors: counters.pcie_descriptors,
-        recovery: counters.pcie_recovery,
-        context_fetch: counters.pcie_context_fetch,
-        context_writeback: counters.pcie_context_writeback,
-    }
-}
-
-/// The NIC's counters of what it asked.
-pub fn resyncs(counters: &nic::Counters) -> Resyncs {
-    Resyncs {
-        asked: counters.rx_tls_resync_req_end,
-        confirmed: counters.rx_tls_resync_res_ok,
-        refused: counters.rx_tls_resync_res_retry,
-        late: counters.rx_tls_resync_res_skip,
-    }
-}
-
 /// Cycles of a host and of its NIC over so many bytes, or whatever else is counted.
 pub fn cycles_per(taken: &Taken, count: u64) -> (HostCycles, NicCycles) {
     let per = |cycles: u64| cycles as f64 / count as f64;
@@ -113,24 +111,6 @@ pub fn cycles_per(taken: &Taken, count: u64) -> (HostCycles, NicCycles) {
         total: per(taken.nic_transmit + taken.nic_receive),
     };
     (host, nic)
-}
-
-/// The row of a host: its cycles over the bytes.
-pub fn row(direction: Direction, mode: Mode, bytes: u64, node: &Node) -> Case {
-    let (host, nic) = cycles_per(&node.taken, bytes);
-    Case {
-        direction,
-        mode,
-        bytes,
-        host_cycles_per_byte: host,
-        nic_cycles_per_byte: nic,
-        gbit_per_host_core: gbit_per_host_core(host.total),
-        rounds: vec![host.total],
-        pcie_bytes: node.pcie,
-        records: None,
-        resyncs: None,
-        retransmitted_bytes: 0,
-    }
 }
 
 /// What a core of the host could carry that does nothing else.

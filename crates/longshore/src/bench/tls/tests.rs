@@ -1,4 +1,5 @@
 use super::*;
+use crate::bench::settings::Layout;
 
 fn settings() -> Settings {
     Settings {

@@ -14,7 +14,8 @@ use host::{Event, ListenOptions, ListenerId, Offload, SocketId, read_cycles};
 use port::impair::Impairment;
 use sim::{NodeConfig, Suite, World, WorldConfig};
 
-use super::{Layout, Settings};
+use super::Settings;
+use crate::bench::settings::Layout;
 
 /// The sending host and the receiving one.
 pub const SENDER: usize = 0;

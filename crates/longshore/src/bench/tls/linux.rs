@@ -14,10 +14,11 @@ use anyhow::Context as _;
 use indicatif::ProgressBar;
 
 use super::source::Source;
-use super::tap::namespace;
-use super::{
-    Case, Direction, HostCycles, Mode, NicCycles, PcieBytes, Settings, cycles_per_second, row,
-};
+use super::{Case, Direction, Mode, Settings};
+use crate::bench::cycles::{HostCycles, NicCycles, gbit_per_host_core};
+use crate::bench::cycles_per_second;
+use crate::bench::pcie::PcieBytes;
+use crate::bench::tap::namespace;
 
 /// What came of it.
 pub struct Measured {
@@ -99,7 +100,7 @@ fn case(settings: &Settings, direction: Direction, rounds: &[Time]) -> Case {
             ..HostCycles::default()
         },
         nic_cycles_per_byte: NicCycles::default(),
-        gbit_per_host_core: row::gbit_per_host_core(total),
+        gbit_per_host_core: gbit_per_host_core(total),
         rounds: rounds
             .iter()
             .map(|time| per_byte(time.user + time.system))

@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use host::{Event, SocketError, SocketId, Stack, read_cycles};
 use nic::ring::RegionId;
 
-use super::cycle_sum::CycleSum;
-use super::row::{Taken, pcie, resyncs};
+use super::row::resyncs;
 use super::source::Source;
 use super::world::{BenchWorld, Pair, RECEIVER, SENDER};
-use super::{Mode, PcieBytes, Records, Resyncs};
+use super::{Mode, Records, Resyncs};
+use crate::bench::cycle_sum::CycleSum;
+use crate::bench::cycles::Taken;
+use crate::bench::pcie::{PcieBytes, pcie};
 
 /// Connections that send at the same time at most; each of the others has its turn as one of them ends.
 const ACTIVE: usize = 64;

@@ -8,9 +8,8 @@ use super::row::{Node, row};
 use super::source::Source;
 use super::transfer::{Connections, Load, Round, transfer};
 use super::world::{BenchWorld, RECEIVER, SENDER};
-use super::{
-    Asked, Case, Direction, Mode, Ratios, Records, Report, Settings, cycles_per_second, linux,
-};
+use super::{Asked, Case, Direction, Mode, Ratios, Records, Report, Settings, linux};
+use crate::bench::cycles_per_second;
 
 /// Measures as the settings say.
 ///
