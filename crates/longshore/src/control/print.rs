@@ -65,10 +65,10 @@ pub fn sockets(sockets: &[Socket]) -> String {
             "{:<state$} {:>8} {:>8} {:>local$} {:>remote$}",
             socket.state, socket.receive_queue, socket.send_queue, socket.local, socket.remote,
         );
-        let figures: Vec<String> = socket
-            .tcp
-            .iter()
-            .map(tcp)
+        let owner = socket.owner.iter().map(|owner| format!("owner:{owner}"));
+        let figures: Vec<String> = owner
+            .chain(socket.spliced.then(|| "spliced".to_owned()))
+            .chain(socket.tcp.iter().map(tcp))
             .chain(socket.tls.iter().map(tls))
             .chain(socket.nvme.iter().map(nvme))
             .collect();

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use host::{OffloadState, SocketInfo};
+use host::{Holder, OffloadState, SocketInfo};
 use serde::{Deserialize, Serialize};
 
 /// A question, one line.
@@ -74,6 +74,12 @@ pub struct Socket {
     pub local: String,
     /// The other side.
     pub remote: String,
+    /// Who has it, when that is not the host with a full control block: `nic`, `host-quasi`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub owner: Option<String>,
+    /// It is one side of a splice.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub spliced: bool,
     /// TCP's figures, of a connection.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tcp: Option<TcpFigures>,
@@ -166,6 +172,8 @@ impl From<&SocketInfo> for Socket {
                 None if info.local.is_ipv4() => "0.0.0.0:*".to_owned(),
                 None => "[::]:*".to_owned(),
             },
+            owner: (info.holder != Holder::Host).then(|| info.holder.to_string()),
+            spliced: info.spliced.is_some(),
             tcp: info.tcp.as_ref().map(TcpFigures::from),
             tls: info.tls.as_ref().map(TlsFigures::from),
             nvme: None,

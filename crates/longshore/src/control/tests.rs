@@ -88,6 +88,8 @@ fn sockets_print_as_ss_does() {
             ..TcpFigures::default()
         }),
         nvme: None,
+        owner: Some("nic".into()),
+        spliced: true,
         tls: Some(TlsFigures {
             version: "TLSv1.3".into(),
             tx: "device".into(),
@@ -104,6 +106,7 @@ fn sockets_print_as_ss_does() {
         "cwnd:10",
         "tls:TLSv1.3",
         "tx:device",
+        "owner:nic spliced ",
     ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
