@@ -293,6 +293,14 @@ fn a_neighbour_that_moves_brings_the_splice_back() {
         target_ip: [10, 0, 0, 2].into(),
     }
     .emit(&mut frame[14..]);
+    // The old card says nothing any more.
+    rig.wire = Box::new(|from, _, _| {
+        if from == BACKEND {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
     rig.inject(PROXY, frame);
     rig.run_for(Duration::from_secs(3));
     let report = rig.ended(splice).expect("taken back");
