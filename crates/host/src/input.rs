@@ -205,7 +205,8 @@ impl Stack {
         core.meter.switch(Component::Driver);
     }
 
-    /// Whether a segment can be of a connection that the NIC has yet to hand up.
+    /// Whether a segment can be of a connection that the NIC has yet to hand up: a part of a request, or what a peer answers to
+    /// a second SYN-ACK while its request is lost.
     fn may_be_early(&mut self, now: Instant, listener: ListenerId, parsed: &Parsed) -> bool {
         let accel = &mut self.core.accel;
         accel.rules.answers_for(listener) && accel.doubts.benefit(now, &parsed.flow)
