@@ -20,6 +20,8 @@ use crate::{NodeConfig, World, WorldConfig};
 
 /// Virtual time that a run may take: many times the longest retransmission timeout.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// Virtual time after which nobody waits any more for a peer that broke the order.
+const PATIENCE: Duration = Duration::from_secs(1000);
 /// Steps that a run may take: more say that something goes round and round.
 const MOST_STEPS: u64 = 100_000;
 /// Virtual time in which all that NICs still have to do must end: longer than TIME-WAIT, and than a peer's last FIN is waited for.
@@ -170,6 +172,9 @@ impl<'a> Run<'a> {
         while !self.is_over() {
             steps += 1;
             let goes_on = self.step() || self.give_up_rude();
+            if self.world.now() > self.began + PATIENCE {
+                self.give_up_rude();
+            }
             if !goes_on || self.world.now() > deadline || steps > MOST_STEPS {
                 return Err(self.stalled(steps));
             }

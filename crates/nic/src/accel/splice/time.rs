@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::pair::Phase;
 use super::table::Slot;
-use super::{GROUP, LINGER_MS, Splices, TICK_MS, ended};
+use super::{DRAIN_MS, GROUP, LINGER_MS, Splices, TICK_MS, ended};
 use crate::accel::flows::{Flows, Owned};
 use crate::accel::wheel::Wheel;
 use crate::accel::{Around, Everywhere};
@@ -156,11 +156,17 @@ impl Splices {
     }
 
     fn look_at(&mut self, slot: Slot, now: u32, hosts: &mut Hosts<'_>) {
-        let (until, reason) = match self.table.get(slot).map(|pair| pair.phase) {
-            Some(Phase::Open { idle, heard }) if idle != 0 => {
+        let Some(pair) = self.table.get(slot) else {
+            return;
+        };
+        let (until, reason) = match pair.phase {
+            Phase::Open { idle, heard } if idle != 0 => {
+                // What was lost behind the device is sent again in a moment.
+                let more = if pair.is_drained() { 0 } else { DRAIN_MS };
+                let idle = idle.saturating_add(more);
                 (heard.wrapping_add(idle), SpliceEnd::Idle)
             }
-            Some(Phase::Draining { until, .. }) => (until, SpliceEnd::TakenBack),
+            Phase::Draining { until, .. } => (until, SpliceEnd::TakenBack),
             _ => return,
         };
         if is_past(until, now) {
