@@ -199,8 +199,13 @@ fn drive(pair: &mut Pair, it: &mut Connection) {
 
 fn run(accel: Accel, defer: bool, closing: u32, loss: f64, scripts: &[Script]) -> Vec<Seen> {
     let mut pair = Pair::with_nics(
-        |_, (stack, _)| {
+        |at, (stack, _)| {
             stack.accel = accel;
+            // A reset may be lost: the client asks then.
+            stack.tcp.keep_alive = (at == CLIENT).then(|| tcp::KeepAlive {
+                idle: Duration::from_secs(100),
+                ..tcp::KeepAlive::default()
+            });
             stack.tcp.time_wait = Duration::from_secs(1);
         },
         |_, nic| nic.accel.closing = closing,
