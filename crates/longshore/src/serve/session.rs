@@ -70,6 +70,8 @@ pub(super) struct Session {
     http: Connection,
     /// Whether a read may give something: edge-triggered, until one would block.
     readable: bool,
+    /// The client sends no more: there is nothing to wait for at the end.
+    client_ended: bool,
     outgoing: Outgoing,
     deadline: Instant,
 }
@@ -108,6 +110,7 @@ impl Session {
             },
             http: Connection::new(now, Limits::default()),
             readable: true,
+            client_ended: false,
             outgoing: Outgoing::default(),
             deadline: now + if secured { STALL_TIME } else { HANDSHAKE_TIME },
         }
@@ -202,6 +205,7 @@ impl Session {
         match shared.stack.read(now, self.id, &mut shared.scratch[..room]) {
             Ok(0) => {
                 self.readable = false;
+                self.client_ended = true;
                 self.http.handle_end();
                 Ok(true)
             }
@@ -340,6 +344,9 @@ impl Session {
     /// No more responses: ends our direction, and waits for the client to end its own, so that a reset does
     /// not take away what it has not read yet (RFC 9112 §9.6).
     fn finish(&mut self, now: Instant, shared: &mut Shared<'_>) -> Fate {
+        if self.client_ended {
+            return Fate::Over;
+        }
         if shared.stack.shutdown(now, self.id).is_err() {
             return Fate::Over;
         }
