@@ -12,6 +12,7 @@ mod settings;
 mod short;
 mod tap;
 mod tls;
+mod turn;
 
 use clap::{Args, Subcommand};
 

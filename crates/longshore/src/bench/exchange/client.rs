@@ -9,6 +9,9 @@ use host::{Event, SocketError, SocketId, Stack};
 
 use super::messages::Messages;
 
+/// Connections opened in a turn at most.
+const OPENED_AT_ONCE: u32 = 256;
+
 /// A client on our stack.
 pub struct Client {
     server: SocketAddr,
@@ -87,7 +90,7 @@ impl Client {
         &mut self.latency
     }
 
-    /// Does what there is to do on a stack of its own.
+    /// Does what the events of a stack of its own ask for.
     ///
     /// # Errors
     /// When a connection fails.
@@ -100,7 +103,7 @@ impl Client {
         while let Some(event) = stack.poll_event() {
             self.handle(now, stack, messages, &event)?;
         }
-        self.open(now, stack)
+        Ok(())
     }
 
     /// Whether an event is about a connection of the client's.
@@ -145,12 +148,15 @@ impl Client {
         }
     }
 
-    /// Opens connections as long as there are less than there may be.
+    /// Opens connections as long as there are less than there may be, but not all in one turn.
     ///
     /// # Errors
     /// When there is no port to connect from.
     pub fn open(&mut self, now: Instant, stack: &mut Stack) -> anyhow::Result<()> {
-        while self.opened < self.until && self.opened - self.finished < self.at_once {
+        for _ in 0..OPENED_AT_ONCE {
+            if self.opened == self.until || self.opened - self.finished == self.at_once {
+                break;
+            }
             self.open_one(now, stack)?;
         }
         Ok(())

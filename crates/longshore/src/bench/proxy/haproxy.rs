@@ -75,6 +75,7 @@ impl Rig for HaproxyRig {
 
 impl Applications for Ends {
     fn run_ours(&mut self, now: Instant, stack: &mut Stack) -> anyhow::Result<()> {
+        self.client.open(now, stack)?;
         self.run(now, stack)
     }
 

@@ -14,6 +14,7 @@ use crate::bench::cycle_sum::CycleSum;
 use crate::bench::cycles::Taken;
 use crate::bench::exchange::{Client, Ends, Messages, Server};
 use crate::bench::settings::Layout;
+use crate::bench::turn::work;
 use crate::lb::Balancer;
 use crate::lb::config::Config;
 
@@ -125,13 +126,23 @@ impl ProxyWorld {
 
     /// Everybody once, and one tick of the clock, or more where nobody has anything to do. Answers whether anything moved.
     fn turn(&mut self, cycles: &mut CycleSum) -> anyhow::Result<bool> {
-        let now = self.world.now();
-        self.ends.run(now, self.world.stack(ENDS))?;
+        let Self {
+            world,
+            ends,
+            balancer,
+            ..
+        } = self;
+        let now = world.now();
+        ends.client.open(now, world.stack(ENDS))?;
+        let mut moved = work(now, world.stack(ENDS), |stack| ends.run(now, stack))?;
         let start = read_cycles();
-        let mut moved = self.balancer.poll(now, self.world.stack(BALANCER));
-        let app = read_cycles() - start;
-        moved |= self.world.step();
-        cycles.step(&self.world, [0, app]);
+        moved |= work(now, world.stack(BALANCER), |stack| {
+            balancer.poll(now, stack);
+            Ok(())
+        })?;
+        let taken = read_cycles() - start;
+        moved |= world.step_wires();
+        cycles.step(world, [0, taken]);
         if moved {
             self.world.advance_to(now + TICK);
         } else {

@@ -10,7 +10,7 @@ use port::impair::Impairment;
 
 use super::case::{Latency, Mode};
 use super::settings::Settings;
-use super::world::{SERVER, ShortWorld};
+use super::world::ShortWorld;
 use crate::bench::clock::Undisturbed;
 use crate::bench::cycles_per_second;
 
@@ -50,12 +50,9 @@ fn run(world: &mut ShortWorld, connections: u64) -> anyhow::Result<()> {
     world.client().ask_for(connections);
     let mut undisturbed = Undisturbed::start();
     while !world.client().is_done() {
-        let before = world.world.cycles(SERVER).host;
         undisturbed.step();
-        let app = world.run_applications()?;
-        let mut moved = world.world.step_hosts();
+        let (mut moved, taken) = world.step_hosts()?;
         if moved {
-            let taken = app + world.world.cycles(SERVER).host - before;
             undisturbed.step();
             // Not what somebody else has had of the processor meanwhile.
             let took = Duration::from_secs_f64(taken as f64 / cycles_per_second());

@@ -75,6 +75,7 @@ impl Rig for ShortRig {
 
 impl Applications for Both {
     fn run_ours(&mut self, now: Instant, stack: &mut Stack) -> anyhow::Result<()> {
+        self.client.open(now, stack)?;
         self.client.run(now, stack, &self.messages)
     }
 

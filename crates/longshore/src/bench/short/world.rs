@@ -15,6 +15,7 @@ use crate::bench::cycle_sum::CycleSum;
 use crate::bench::cycles::Taken;
 use crate::bench::exchange::{Client, Messages, Server};
 use crate::bench::settings::Layout;
+use crate::bench::turn::work;
 
 /// The host of the client.
 const CLIENT: usize = 0;
@@ -24,6 +25,8 @@ pub const SERVER: usize = 1;
 /// Virtual time of a batch.
 pub const TICK: Duration = Duration::from_micros(20);
 const PORT: u16 = 80;
+/// Bytes on the wire in each direction at most: what a batch of 20 µs is at 100 Gbit/s.
+const WIRE_BYTES: usize = 256 << 10;
 /// Payload memory of a host.
 const ARENA: u64 = 256 << 20;
 
@@ -61,6 +64,7 @@ impl ShortWorld {
         server.stack.accel = mode.accel();
         let mut world = World::new(WorldConfig {
             seed: settings.seed,
+            wire_bytes: WIRE_BYTES,
             nodes: [client, server],
             granularity,
             nic_thread: settings.layout == Layout::TwoThreads,
@@ -105,19 +109,30 @@ impl ShortWorld {
         &mut self.client
     }
 
-    /// Lets the applications do what they can. Answers the cycles of the server's.
+    /// The client's host has its turn, then the server's. Answers whether there was anything to do, and the cycles of the
+    /// server's host.
     ///
     /// # Errors
     /// When a connection fails.
-    pub fn run_applications(&mut self) -> anyhow::Result<u64> {
-        let now = self.world.now();
-        self.client
-            .run(now, self.world.stack(CLIENT), &self.messages)?;
-        let start = read_cycles();
-        let aside = self
-            .server
-            .run(now, self.world.stack(SERVER), &self.messages)?;
-        Ok(read_cycles() - start - aside)
+    pub fn step_hosts(&mut self) -> anyhow::Result<(bool, u64)> {
+        let Self {
+            world,
+            client,
+            server,
+            messages,
+            ..
+        } = self;
+        let now = world.now();
+        client.open(now, world.stack(CLIENT))?;
+        let moved = work(now, world.stack(CLIENT), |stack| {
+            client.run(now, stack, messages)
+        })?;
+        let (start, mut aside) = (read_cycles(), 0);
+        let served = work(now, world.stack(SERVER), |stack| {
+            aside += server.run(now, stack, messages)?;
+            Ok(())
+        })?;
+        Ok((moved || served, read_cycles() - start - aside))
     }
 
     /// Opens connections and has their transactions done.
@@ -129,15 +144,11 @@ impl ShortWorld {
         let before = self.by_nic();
         let mut cycles = CycleSum::start(&self.world);
         while !self.client.is_done() {
-            let app = self.run_applications()?;
-            anyhow::ensure!(self.step(), "nothing is under way any more");
-            cycles.step(&self.world, [0, app]);
+            let is_under_way = self.step(&mut cycles)? || self.world.advance();
+            anyhow::ensure!(is_under_way, "nothing is under way any more");
         }
         // The last acknowledgements belong to the round.
-        while self.world.step() {
-            self.world.advance_to(self.world.now() + TICK);
-        }
-        cycles.step(&self.world, [0; 2]);
+        while self.step(&mut cycles)? {}
         Ok(Round {
             transactions,
             taken: cycles.sum()[SERVER],
@@ -171,14 +182,15 @@ impl ShortWorld {
         }
     }
 
-    /// One batch, and one tick of the clock. False when nothing is under way any more.
-    fn step(&mut self) -> bool {
-        if self.world.step() {
+    /// One batch, and one tick of the clock if anything moved.
+    fn step(&mut self, cycles: &mut CycleSum) -> anyhow::Result<bool> {
+        let (mut moved, taken) = self.step_hosts()?;
+        moved |= self.world.step_wires();
+        cycles.step(&self.world, [0, taken]);
+        if moved {
             self.world.advance_to(self.world.now() + TICK);
-            true
-        } else {
-            self.world.advance()
         }
+        Ok(moved)
     }
 }
 
@@ -194,8 +206,13 @@ pub fn stack_config(settings: &Settings) -> StackConfig {
 }
 
 fn node(settings: &Settings) -> NodeConfig {
-    NodeConfig {
+    let mut node = NodeConfig {
         stack: stack_config(settings),
         ..NodeConfig::default()
-    }
+    };
+    // What all connections may send in a batch has room.
+    let packets = (4 * settings.connections).next_power_of_two();
+    node.function.receive_entries = packets.clamp(2048, 8192);
+    node.function.small_entries = node.function.receive_entries;
+    node
 }
