@@ -85,6 +85,21 @@ impl Function {
     }
 }
 
+impl Queue {
+    /// Gives the slots of the send ring back to the host as far as it needs no more of them: those of a frame that is still
+    /// to be sent have its memory, and those of a refused descriptor mean that it was carried out unless the host has been
+    /// told.
+    pub(crate) fn give_back(&mut self) {
+        let unfinished = self.transmit.unfinished();
+        let untold = self.completions.first();
+        let send = &mut self.rings.send;
+        match unfinished.into_iter().chain(untold).min() {
+            Some(index) => send.publish_before(index),
+            None => send.publish(),
+        }
+    }
+}
+
 /// Error completions that wait for room in the receive ring.
 ///
 /// While it is full, the queue's send ring is not read: nothing is lost, and the host is held up
@@ -121,23 +136,22 @@ impl Completions {
         });
     }
 
-    /// Moves what fits to the receive ring, where `reserved` places are for packets that have come. True when something was
-    /// moved.
-    pub(crate) fn flush(
-        &mut self,
-        rings: &mut DeviceQueue,
-        reserved: u32,
-        counters: &mut Counters,
-    ) -> bool {
-        let mut moved = false;
+    /// Index in the send ring of the oldest descriptor that one waits for.
+    fn first(&self) -> Option<u64> {
+        match self.waiting.front()? {
+            RecvDescriptor::Completion { send_index, .. } => Some(*send_index),
+            _ => None,
+        }
+    }
+
+    /// Moves what fits to the receive ring, of which no place may be reserved for packets that have come.
+    pub(crate) fn flush(&mut self, rings: &mut DeviceQueue, counters: &mut Counters) {
         while let Some(completion) = self.waiting.front() {
-            if rings.recv.free(reserved + 1) <= reserved || !rings.recv.push(*completion) {
+            if !rings.recv.push(*completion) {
                 break;
             }
             self.waiting.pop_front();
             counters.pcie_descriptors += 64;
-            moved = true;
         }
-        moved
     }
 }

@@ -126,6 +126,10 @@ pub(crate) fn flush(function: &mut Function) -> bool {
             all &= host.flush();
         }
     }
+    // The host takes a descriptor that comes back as settled when it has seen what is on all receive rings then.
+    for queue in &mut function.queues {
+        queue.give_back();
+    }
     all
 }
 

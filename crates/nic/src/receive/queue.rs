@@ -167,7 +167,7 @@ impl<'a> Host<'a> {
         let Queue {
             rings, completions, ..
         } = &mut *self.queue;
-        completions.flush(rings, 0, self.counters);
+        completions.flush(rings, self.counters);
         rings.small.publish();
         rings.large.publish();
         rings.recv.publish();

@@ -29,6 +29,13 @@ pub(crate) struct QueueState {
     scratch: Scratch,
 }
 
+impl QueueState {
+    /// Index of the descriptor whose memory is still being read.
+    pub(crate) fn unfinished(&self) -> Option<u64> {
+        self.job.as_ref().map(|job| job.index)
+    }
+}
+
 impl Default for QueueState {
     fn default() -> Self {
         QueueState {
@@ -94,26 +101,6 @@ pub(super) fn step(
             completions.push(refused.index, refused.context, refused.tcpsn, refused.error);
             Progress::Command { cost: COMMAND_COST }
         }
-    }
-}
-
-/// Shows the host what was completed.
-pub(super) fn publish(function: &mut Function, queue: usize) {
-    let Queue {
-        rings,
-        completions,
-        transmit,
-        receive,
-        ..
-    } = &mut function.queues[queue];
-    let reserved = receive.reserved();
-    if !completions.is_empty() && completions.flush(rings, reserved, &mut function.counters) {
-        rings.recv.publish();
-    }
-    match &transmit.job {
-        // Its memory is still being read.
-        Some(job) => rings.send.publish_before(job.index),
-        None => rings.send.publish(),
     }
 }
 

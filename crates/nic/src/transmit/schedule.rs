@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::device::Offloads;
 use crate::frame::FrameMeta;
 use crate::function::{Function, FunctionId};
+use crate::receive;
 
 use super::queue::{self, Progress};
 
@@ -69,13 +70,13 @@ impl Scheduler {
                 }
                 Progress::Command { cost } => (cost, Step::Busy),
                 Progress::Nothing => {
-                    queue::publish(function, turn.queue);
+                    receive::flush(function);
                     continue;
                 }
             };
             turn.credit = turn.credit.saturating_sub(cost);
             if turn.credit == 0 {
-                queue::publish(function, turn.queue);
+                receive::flush(function);
             } else {
                 self.turn = Some(turn);
             }
@@ -86,7 +87,7 @@ impl Scheduler {
     /// Shows the host of the queue in turn what was completed, without ending its turn.
     pub(crate) fn end_turn(&mut self, functions: &mut [Function]) {
         if let Some(turn) = self.turn {
-            queue::publish(&mut functions[turn.function], turn.queue);
+            receive::flush(&mut functions[turn.function]);
         }
     }
 

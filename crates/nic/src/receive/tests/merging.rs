@@ -1,5 +1,6 @@
 //! LRO, as the host sees it.
 
+use l5p::tls::{Algorithm, Version};
 use proptest::prelude::*;
 use wire::SeqNum;
 use wire::tcp::{Flags, Timestamps};
@@ -252,4 +253,23 @@ proptest! {
         prop_assert_eq!(received, sent);
         prop_assert_eq!(received_packets, wire_packets);
     }
+}
+
+/// A host takes a descriptor that comes back as settled once it has seen what is on the receive rings then.
+#[test]
+fn what_came_before_a_descriptor_is_shown_before_it_comes_back() {
+    let mut rig = Rig::filled();
+    let flow = flow(1);
+    for n in 0..2 {
+        let from = 1000 * n;
+        let tcp = segment(&flow, FIRST + from as u32);
+        let frame = frame(&flow, &tcp, &payload(from, 1000));
+        rig.frame(&frame, FrameMeta::default());
+    }
+    let crypto = crypto(Algorithm::Aes128Gcm, Version::Tls13);
+    rig.offload(0, flow, FIRST + 2000, &crypto);
+    let queue = &mut rig.host.queues[0];
+    assert_eq!(queue.send.completed(), queue.send.posted());
+    assert_eq!(queue.recv.posted(), 1);
+    assert_eq!(rig.packets()[0].packet.segments, 2);
 }

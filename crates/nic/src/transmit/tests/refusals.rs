@@ -267,6 +267,41 @@ fn error_completions_wait_for_room_and_hold_the_ring_up_meanwhile() {
     assert_eq!(told, posted, "each is told once");
 }
 
+/// A host takes a descriptor that comes back without a refusal as carried out.
+#[test]
+fn a_refused_descriptor_comes_back_when_its_host_is_told() {
+    let mut rig = Rig::plain();
+    let bad = SendDescriptor::DestroyContext {
+        context: ContextId(3),
+    };
+    // The receive ring becomes full, then the send ring.
+    for _ in 0..2 {
+        while rig.host.queues[0].send.free(1) > 0 {
+            rig.post(&bad);
+        }
+        assert_eq!(rig.frames(), []);
+        let queue = &mut rig.host.queues[0];
+        assert_eq!(queue.send.completed(), queue.recv.posted());
+    }
+    assert_eq!(rig.host.queues[0].send.free(1), 0);
+    // Room in the one makes room in the other, though no descriptor may be worked off.
+    let mut told = rig.errors().len();
+    rig.nic.flush(rig.now);
+    assert!(rig.host.queues[0].send.free(1) > 0);
+    loop {
+        rig.frames();
+        let queue = &mut rig.host.queues[0];
+        assert_eq!(queue.send.completed(), queue.recv.posted());
+        match rig.errors().len() {
+            0 => break,
+            errors => told += errors,
+        }
+    }
+    let send = &mut rig.host.queues[0].send;
+    assert_eq!(told as u64, send.posted());
+    assert_eq!(send.completed(), send.posted());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
