@@ -118,7 +118,7 @@ pub struct Nic {
     device: Counters,
     /// Set when work was left over: when to go on.
     again: Option<Instant>,
-    /// Set when completions wait for room in a receive ring, which wakes nobody up when it comes.
+    /// Set when something that a host is to be told waits for room in a receive ring, which wakes nobody up when it comes.
     retry: Option<Instant>,
 }
 
@@ -195,15 +195,13 @@ impl Nic {
     /// received, sent and refused.
     pub fn flush(&mut self, now: Instant) {
         self.scheduler.end_turn(&mut self.functions);
-        self.retry = None;
         let (accel, device) = self.offloads.accel(now);
-        accel.flush(&device, &mut self.functions);
+        let mut all = accel.flush(&device, &mut self.functions);
         for function in &mut self.functions {
             function.regions.refresh();
-            if !receive::flush(function) {
-                self.retry = Some(now + Self::RETRY);
-            }
+            all &= receive::flush(function);
         }
+        self.retry = (!all).then(|| now + Self::RETRY);
     }
 
     /// Writes the next frame for the wire into `out`, which should have room for the MTU and an Ethernet

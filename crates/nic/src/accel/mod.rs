@@ -322,12 +322,14 @@ impl Accel {
         self.closing.poll_transmit(&mut everywhere, out)
     }
 
-    /// Ends a batch: tells the hosts what they are to know, as far as their receive rings have room.
-    pub(crate) fn flush(&mut self, device: &Device<'_>, functions: &mut [Function]) {
+    /// Ends a batch: tells the hosts what they are to know. False when some of that waits for room in a receive ring.
+    pub(crate) fn flush(&mut self, device: &Device<'_>, functions: &mut [Function]) -> bool {
+        let mut all = true;
         for function in functions {
-            self.splices.tell(&mut self.flows, device.hasher, function);
+            all &= self.splices.tell(&mut self.flows, device.hasher, function);
             let room = self.closing.room(function, self.splices.room());
-            self.rooms.tell(function, room);
+            all &= self.rooms.tell(function, room);
         }
+        all
     }
 }

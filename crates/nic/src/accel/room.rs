@@ -18,8 +18,8 @@ enum Known {
 }
 
 impl Rooms {
-    /// Tells a function's host if it has to know. When its receive ring is full, later.
-    pub(super) fn tell(&mut self, function: &mut Function, room: AccelRoom) {
+    /// Tells a function's host if it has to know. False when that waits for room in its receive ring.
+    pub(super) fn tell(&mut self, function: &mut Function, room: AccelRoom) -> bool {
         let at = usize::from(function.id.0);
         if at >= self.known.len() {
             self.known.resize(at + 1, Known::Nothing(room));
@@ -28,9 +28,14 @@ impl Rooms {
             Known::Nothing(first) => room != *first,
             Known::Told(told) => differs(told, &room),
         };
-        if is_due && function.tell(0, RecvDescriptor::AccelRoom(room)) {
+        if !is_due {
+            return true;
+        }
+        let told = function.tell(0, RecvDescriptor::AccelRoom(room));
+        if told {
             self.known[at] = Known::Told(room);
         }
+        told
     }
 }
 

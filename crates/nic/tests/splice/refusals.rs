@@ -1,12 +1,14 @@
 //! Splices that are not made: the host is told why, and owns both connections still.
 
+use std::time::Duration;
+
 use nic::ring::accel::{Splice, SpliceId};
 use nic::ring::{ErrorCode, FunctionConfig, RecvDescriptor, SendDescriptor, function};
 use nic::{FrameMeta, NicConfig};
 use wire::SeqNum;
 use wire::ethernet::MacAddr;
 
-use crate::rig::{A, ACK, B, OWN, Rig, SPLICE, splice};
+use crate::rig::{A, ACK, B, OWN, RST, Rig, SPLICE, splice};
 
 #[track_caller]
 fn refused(rig: &mut Rig, splice: &Splice, why: ErrorCode) {
@@ -75,6 +77,28 @@ fn numbers_and_flows_that_are_in_use() {
     refused(&mut rig, &same_flow, ErrorCode::FlowExists);
     rig.post(&SendDescriptor::Splice(&same_number));
     assert_eq!(rig.told(), []);
+}
+
+/// The NIC does not sleep until the wire or the host wakes it while it has something to tell.
+#[test]
+fn an_end_that_waits_for_room_in_the_receive_ring_is_told_in_a_moment() {
+    let mut rig = Rig::new();
+    rig.told();
+    for _ in 0..rig.host.config.receive_entries {
+        rig.post(&SendDescriptor::Unsplice {
+            splice: SpliceId(99),
+        });
+    }
+    let reset = rig.segment(A, 0, 0, RST, b"");
+    assert_eq!(rig.frame(&reset).len(), 1);
+    let refusals = rig.told();
+    assert_eq!(refusals.len(), rig.host.config.receive_entries as usize);
+    let due = rig.nic.poll_timeout().expect("it has something to tell");
+    assert!(due <= rig.now + Duration::from_millis(1));
+    rig.now = due;
+    let told = rig.told();
+    assert!(matches!(told[..], [RecvDescriptor::SpliceEnded(_)]));
+    assert_eq!(rig.nic.poll_timeout(), None);
 }
 
 #[test]

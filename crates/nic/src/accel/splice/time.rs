@@ -81,16 +81,16 @@ impl Splices {
         self.expect(LINGER_MS);
     }
 
-    /// Tells a host of splices that have ended, as far as its receive ring has room.
+    /// Tells a host of splices that have ended. False when some wait for room in its receive ring.
     pub(in crate::accel) fn tell(
         &mut self,
         flows: &mut Flows,
         hasher: &FlowHasher,
         function: &mut Function,
-    ) {
+    ) -> bool {
         while self.ended.has(function) {
             let Some(slot) = self.ended.tell_first(&self.table, function) else {
-                return;
+                return false;
             };
             let mut hosts = Hosts {
                 flows,
@@ -99,6 +99,7 @@ impl Splices {
             };
             self.forget(slot, &mut hosts);
         }
+        true
     }
 
     /// Does what is due.
