@@ -39,6 +39,7 @@ use std::time::Instant;
 
 use wire::ParseError;
 use wire::packet::{Class, Parsed, classify};
+use wire::tcp;
 
 pub(crate) use command::{
     add_rr_state, create_context, del_rr_state, destroyed, placing_destroyed, resync_response,
@@ -100,7 +101,11 @@ pub(crate) fn reinject(
     let result = match classify(&bytes) {
         _ if !read => Err(ErrorCode::BadMemory),
         Class::Tcp(parsed) => {
-            // What the device has written there itself has no checksums that hold, if it is of several packets.
+            // It was right when the frame came, and may not be there: nobody makes that of merged packets, or of what comes
+            // from another function.
+            let Parsed { flow, .. } = &parsed;
+            let segment = parsed.l4_offset..parsed.payload_offset + parsed.payload_len as usize;
+            tcp::fill_checksum(flow.src.0, flow.dst.0, &mut bytes[segment]);
             let meta = FrameMeta {
                 gso_size,
                 needs_checksum: None,

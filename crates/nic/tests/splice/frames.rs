@@ -197,6 +197,23 @@ fn a_merged_frame_that_is_put_back_is_cut_again() {
     }
 }
 
+/// Small packets that were merged, and one of another function's on this NIC: their checksum was never made.
+#[test]
+fn a_frame_that_is_put_back_leaves_with_a_checksum() {
+    let mut rig = Rig::new();
+    let (frame, payload) = super_frame(&rig, 1_000);
+    assert!(rig.region.write(64 << 12, &frame));
+    let left = rig.post(&SendDescriptor::Reinject {
+        frame: Slice {
+            offset: 64 << 12,
+            len: frame.len() as u32,
+            region: rig.region_id,
+        },
+        gso_size: 0,
+    });
+    rig.one(B, &left).is(0, 0, FIN.union(Flags::PSH), &payload);
+}
+
 #[test]
 fn what_does_not_fit_in_the_egress_is_lost_and_counted() {
     let mut config = NicConfig::new([7; 16]);
