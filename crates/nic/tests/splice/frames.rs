@@ -226,7 +226,10 @@ fn what_does_not_fit_in_the_egress_is_lost_and_counted() {
     }
     let left = rig.transmitted().len() as u64;
     assert!((1..5).contains(&left));
-    assert_eq!(rig.counters().accel_egress_full, 5 - left);
+    let counters = rig.counters();
+    assert_eq!(counters.accel_egress_full, 5 - left);
+    assert_eq!(counters.accel_splice_packets, left);
+    assert_eq!(counters.accel_splice_bytes, 1400 * left);
     let again = rig.frame(&data);
     assert_eq!(rig.one(B, &again).payload, [9; 1400]);
 }

@@ -50,12 +50,14 @@ pub(super) fn segment(pair: &Pair, side: Side, around: &mut Around<'_>, segment:
         needs_checksum: partial.then_some((l4, tcp::CHECKSUM_OFFSET as u16)),
         checksum_valid: false,
     };
-    around.egress.push(around.function, len, |out| {
+    let left = around.egress.push(around.function, len, |out| {
         translate(pair, side, mac, &incoming, out);
         Some((len, meta))
     });
-    around.function.counters.accel_splice_packets += u64::from(segment.segments);
-    around.function.counters.accel_splice_bytes += u64::from(parsed.payload_len);
+    if left {
+        around.function.counters.accel_splice_packets += u64::from(segment.segments);
+        around.function.counters.accel_splice_bytes += u64::from(parsed.payload_len);
+    }
 }
 
 /// Forwards what of a segment lies before `end`, and in any case its acknowledgement.
@@ -196,18 +198,20 @@ fn cut(pair: &Pair, side: Side, around: &mut Around<'_>, segment: &Segment<'_>, 
             last: cut.whole && skip + len == cut.bytes,
         };
         let frame_len = headers + len as usize;
-        around.egress.push(around.function, frame_len, |out| {
+        let left = around.egress.push(around.function, frame_len, |out| {
             translate_part(pair, side, mac, &incoming, &part, out);
             Some((frame_len, FrameMeta::default()))
         });
+        if left {
+            around.function.counters.accel_splice_packets += 1;
+            around.function.counters.accel_splice_bytes += u64::from(len);
+        }
         skip += len;
         packets += 1;
         if skip == cut.bytes {
             break;
         }
     }
-    around.function.counters.accel_splice_packets += u64::from(packets);
-    around.function.counters.accel_splice_bytes += u64::from(cut.bytes);
 }
 
 fn incoming<'a>(segment: &Segment<'a>, partial: bool) -> Incoming<'a> {
