@@ -157,17 +157,23 @@ impl Closing {
     ) -> Result<(), ErrorCode> {
         let bytes = gather.len() as u32;
         let function = around.function.id;
-        self.make_room(around, blocks_for(bytes))?;
+        let gives_way = self.find_room(around.function, blocks_for(bytes))?;
         let (capacity, blocks) = (self.capacity, self.blocks);
         let store = self
             .store
             .get_or_insert_with(|| Box::new(Store::new(around.now, capacity, blocks)));
         let now = store.timers.at(around.now);
+        let data = store.copy(around.function, gather, bytes)?;
+        // Nothing gives way to what is refused.
+        if let Some(oldest) = gives_way {
+            around.function.counters.accel_time_wait_overflow += 1;
+            store.remove(&mut self.quotas, oldest, around.flows);
+        }
         if !store.table.has_room() {
             // Of those that are gone, some have still to send their RST.
+            store.memory.release(data);
             return Err(ErrorCode::TableFull);
         }
-        let data = store.copy(around.function, gather, bytes)?;
         let mut entry = Entry::new(now, function.0, hash, teardown, bytes, data);
         entry.fit(around.nic.mtu);
         let at = store.table.insert(entry).ok_or(ErrorCode::TableFull)?;
@@ -298,9 +304,8 @@ impl Closing {
         self.store.as_ref().map_or(0, |store| store.table.len())
     }
 
-    /// Sees to it that one connection more fits, with so many blocks.
-    fn make_room(&mut self, around: &mut Around<'_>, blocks: u32) -> Result<(), ErrorCode> {
-        let function = &*around.function;
+    /// Whether one connection more fits, with so many blocks; `Some` when one that rests must give way to it.
+    fn find_room(&self, function: &Function, blocks: u32) -> Result<Option<u32>, ErrorCode> {
         let (used, free_blocks) = self.store.as_ref().map_or((0, self.blocks), |store| {
             (store.table.len(), store.memory.free_blocks())
         });
@@ -313,16 +318,11 @@ impl Closing {
         }
         let own = self.quotas.is_full(function).then_some(function.id.0);
         if own.is_none() && used < self.capacity {
-            return Ok(());
+            return Ok(None);
         }
         let store = self.store.as_deref().ok_or(ErrorCode::TableFull)?;
-        let oldest = store
-            .table
-            .oldest_resting(own)
-            .ok_or(ErrorCode::TableFull)?;
-        around.function.counters.accel_time_wait_overflow += 1;
-        self.remove(oldest, around.flows);
-        Ok(())
+        let oldest = store.table.oldest_resting(own);
+        oldest.map(Some).ok_or(ErrorCode::TableFull)
     }
 
     fn remove(&mut self, at: u32, flows: &mut Flows) {

@@ -90,6 +90,27 @@ fn memory_that_is_not_registered_leaves_nothing_behind() {
     assert!(rig.sent().is_empty());
 }
 
+#[test]
+fn nothing_gives_way_to_what_is_refused() {
+    let mut rig = Rig::limited(1, 1 << 20);
+    rest(&mut rig, 1, 1);
+    let mut gather = Gather::EMPTY;
+    gather.push(Slice {
+        offset: 0,
+        len: 300,
+        region: RegionId(9),
+    });
+    let refused = rig.close_with(0, &teardown(2), &gather);
+    assert_eq!(refused, Err(ErrorCode::BadMemory));
+    let mut first = Peer::of(&teardown(1));
+    first.ack += 1;
+    let frame = first.frame(Flags::FIN | Flags::ACK, &[]);
+    assert_eq!(rig.deliver_to(1, &frame), Handled::Taken);
+    rig.sent();
+    assert_eq!(rig.close(&teardown(2), &bytes(300)), Ok(()));
+    assert_eq!(rig.deliver_to(1, &frame), Handled::Pass(None));
+}
+
 /// Those that rest give way, the oldest first.
 #[test]
 fn time_wait_gives_way_to_new_connections() {
