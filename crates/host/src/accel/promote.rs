@@ -28,6 +28,7 @@ impl Stack {
             return;
         };
         let quasi = *quasi;
+        debug_assert!(!quasi.is(Flag::Handed), "it is the NIC's");
         let held = std::mem::take(held);
         let flow = self.sockets.quasis.flow(&quasi);
         let owner = match () {

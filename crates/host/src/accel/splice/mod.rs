@@ -69,7 +69,7 @@ impl Stack {
             return Err(SpliceRefused::Same);
         }
         for id in [a, b] {
-            self.promote(now, id);
+            self.make_whole(id);
         }
         let (first, second) = (self.splicable(a)?, self.splicable(b)?);
         agree(first, second, now)?;

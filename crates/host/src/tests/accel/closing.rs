@@ -1,12 +1,15 @@
 //! Closes that the NIC finishes, and those that it refuses, or that cross with what the peer sends.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use nic::FrameMeta;
+use wire::tcp::Flags;
 
 use super::rig::{accept, assert_nothing_left, listen, open, pair, pair_with, read, request};
-use crate::tests::pair::{CLIENT, Pair, SERVER, lossy, pattern, v4, v6};
-use crate::{Accel, CloseReason, Event, Holder, ListenOptions, SocketId};
+use crate::tests::pair::{CLIENT, Fate, Pair, SERVER, lossy, pattern, v4, v6};
+use crate::{Accel, CloseReason, Event, Holder, ListenOptions, SocketId, SpliceRefused};
 
 const TEARDOWN: Accel = Accel {
     teardown: true,
@@ -216,6 +219,51 @@ fn a_client_hands_its_closes_over_and_finds_other_ports() {
         pair.stack(SERVER).close(now, server).expect("closes");
     }
     assert_eq!(pair.counter(CLIENT, "AccelTeardowns"), 30);
+    assert_nothing_left(&mut pair);
+}
+
+/// Whether a frame is a segment with all of these flags.
+fn has_flags(frame: &[u8], flags: Flags) -> bool {
+    wire::packet::parse(frame).is_ok_and(|parsed| parsed.tcp.flags.contains(flags))
+}
+
+#[test]
+fn a_connection_on_its_way_is_not_to_be_spliced() {
+    let mut pair = pair(Accel::ALL);
+    let listener = listen(&mut pair, v4, ListenOptions::default());
+    let clients = [open(&mut pair, v4), open(&mut pair, v4)];
+    for client in clients {
+        request(&mut pair, client, b"request");
+    }
+    let servers = clients.map(|_| accept(&mut pair, listener));
+    for server in servers {
+        assert_eq!(read(&mut pair, SERVER, server, Some(7)), b"request");
+    }
+    let fins = Rc::new(Cell::new(0));
+    let seen = Rc::clone(&fins);
+    pair.wire = Box::new(move |from, frame| {
+        let is_fin = from == SERVER && has_flags(frame, Flags::FIN);
+        seen.set(seen.get() + u32::from(is_fin));
+        Fate::Pass
+    });
+    let now = pair.now;
+    let stack = pair.stack(SERVER);
+    assert_eq!(stack.write(now, servers[0], b"response"), Ok(8));
+    stack.close(now, servers[0]).expect("closes");
+    stack.poll(now);
+    assert_eq!(stack.handed_over(), 1);
+    let spliced = stack.splice(now, servers[0], servers[1], Default::default());
+    assert_eq!(spliced, Err(SpliceRefused::NotFound(servers[0])));
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(fins.get(), 1, "one owner closes");
+    let now = pair.now;
+    pair.stack(SERVER)
+        .close(now, servers[1])
+        .expect("it is open");
+    for client in clients {
+        let now = pair.now;
+        pair.stack(CLIENT).close(now, client).expect("it is open");
+    }
     assert_nothing_left(&mut pair);
 }
 
