@@ -28,7 +28,7 @@ pub struct TimeWaitEntry {
 /// What to do about a segment of a flow in TIME-WAIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The flow is not in the table.
+    /// The flow is not in the table, or another answers for it.
     Unknown,
     /// Send this ACK.
     Reply(Header),
@@ -38,7 +38,7 @@ pub enum Verdict {
     Reopen,
 }
 
-/// Flows in TIME-WAIT. All of them stay for the same time, and of too many the oldest goes first.
+/// Flows in TIME-WAIT, here or with somebody else. All of them stay for the same time, and of too many the oldest goes first.
 #[derive(Clone, Debug)]
 pub struct TimeWait {
     flows: HashMap<FlowKey, Resting, Keyed>,
@@ -52,9 +52,27 @@ pub struct TimeWait {
 
 #[derive(Clone, Copy, Debug)]
 struct Resting {
-    entry: TimeWaitEntry,
+    keeper: Keeper,
     since: Time,
     until: Time,
+}
+
+/// Who answers for a flow.
+#[derive(Clone, Copy, Debug)]
+enum Keeper {
+    /// The table.
+    Us(TimeWaitEntry),
+    /// Somebody else: only the port is kept here.
+    Other { has_timestamps: bool },
+}
+
+impl Keeper {
+    fn has_timestamps(&self) -> bool {
+        match self {
+            Self::Us(entry) => entry.timestamps.is_some(),
+            Self::Other { has_timestamps } => *has_timestamps,
+        }
+    }
 }
 
 /// SipHash with a secret key: peers choose the flows.
@@ -83,12 +101,22 @@ impl TimeWait {
 
     /// Adds a flow, from us to the peer ([`Connection::time_wait`](crate::Connection::time_wait)).
     pub fn insert(&mut self, now: Instant, flow: FlowKey, entry: TimeWaitEntry) {
+        self.rest(now, flow, Keeper::Us(entry));
+    }
+
+    /// Adds a flow, from us to the peer, that somebody else finishes and answers for: its port is withheld as in TIME-WAIT, and its
+    /// segments are [`Verdict::Unknown`].
+    pub fn withhold(&mut self, now: Instant, flow: FlowKey, has_timestamps: bool) {
+        self.rest(now, flow, Keeper::Other { has_timestamps });
+    }
+
+    fn rest(&mut self, now: Instant, flow: FlowKey, keeper: Keeper) {
         let now = Time::at(self.epoch, now);
         let until = now.after(self.duration);
         self.flows.insert(
             flow,
             Resting {
-                entry,
+                keeper,
                 since: now,
                 until,
             },
@@ -117,8 +145,11 @@ impl TimeWait {
             self.flows.remove(&flow);
             return Verdict::Unknown;
         }
+        let Keeper::Us(entry) = resting.keeper else {
+            return Verdict::Unknown;
+        };
         let rested = Duration::from_nanos(now.since(resting.since));
-        let verdict = resting.entry.judge(rested, segment, payload_len);
+        let verdict = entry.judge(rested, segment, payload_len);
         match verdict {
             Verdict::Reopen => {
                 self.flows.remove(&flow);
@@ -152,7 +183,7 @@ impl TimeWait {
         let now = Time::at(self.epoch, now);
         let safe = self.flows.get(flow).is_some_and(|resting| {
             let rested = now.since(resting.since);
-            resting.entry.timestamps.is_some() && rested >= SECOND
+            resting.keeper.has_timestamps() && rested >= SECOND
         });
         if safe {
             self.flows.remove(flow);

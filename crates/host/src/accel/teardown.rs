@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nic::ring::ErrorCode;
 use nic::ring::accel::{AccelRoom, Teardown, TimestampState};
-use tcp::{State, TimeWaitEntry};
+use tcp::State;
 use wire::ethernet::MacAddr;
 use wire::packet::Parsed;
 use wire::tcp::Flags;
@@ -317,15 +317,10 @@ impl Stack {
         };
         socket.handover = Handover::Posted;
         if !socket.tcp.is_passive() {
-            // Its port is not for another connection to this peer for a while.
-            let entry = TimeWaitEntry {
-                snd_nxt: closing.end + 1,
-                rcv_nxt: closing.rcv_nxt,
-                rcv_wnd: 0,
-                window: closing.window,
-                timestamps: closing.timestamps,
-            };
-            core.time_wait.insert(now, socket.flow, entry);
+            // Its port is not for another connection to this peer for a while. The NIC answers for it, and what that passes up is of
+            // no connection any more.
+            let has_timestamps = closing.timestamps.is_some();
+            core.time_wait.withhold(now, socket.flow, has_timestamps);
         }
         Asked::Posted { first, end }
     }

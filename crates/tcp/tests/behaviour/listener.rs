@@ -421,6 +421,34 @@ fn our_own_ports_are_reused_only_after_a_second() {
     assert!(!table.reuse(now + Duration::from_secs(30), &to_peer));
 }
 
+/// A flow that somebody else finishes: its port is not free, and nobody is answered here.
+#[test]
+fn a_withheld_flow_keeps_its_port_only() {
+    let now = Instant::now();
+    for has_timestamps in [true, false] {
+        let (mut table, to_peer, entry) = resting(now);
+        table.withhold(now, to_peer, has_timestamps);
+        assert_eq!((table.len(), table.contains(&to_peer)), (1, true));
+        let fin = Header {
+            seq: entry.rcv_nxt - 1,
+            ack: entry.snd_nxt,
+            flags: Flags::FIN | Flags::ACK,
+            ..Header::default()
+        };
+        let from_peer = to_peer.reversed();
+        for segment in [fin, syn(&from_peer)] {
+            let verdict = table.handle_segment(now, &from_peer, &segment, 0);
+            assert_eq!(verdict, Verdict::Unknown);
+            assert!(table.contains(&to_peer));
+        }
+        assert!(!table.reuse(now, &to_peer));
+        let later = now + Duration::from_secs(1);
+        assert_eq!(table.reuse(later, &to_peer), has_timestamps);
+        table.handle_timeout(now + Duration::from_secs(60));
+        assert!(table.is_empty());
+    }
+}
+
 #[test]
 fn the_time_wait_table_is_bounded() {
     let now = Instant::now();

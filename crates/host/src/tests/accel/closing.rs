@@ -227,6 +227,39 @@ fn has_flags(frame: &[u8], flags: Flags) -> bool {
     wire::packet::parse(frame).is_ok_and(|parsed| parsed.tcp.flags.contains(flags))
 }
 
+/// The NIC has reset the connection, and the reset is lost: what the peer sends again is refused, not acknowledged.
+#[test]
+fn what_comes_for_a_connection_that_the_nic_has_reset_is_refused() {
+    let mut pair = Pair::with(|at, (stack, _)| {
+        if at == CLIENT {
+            stack.accel = TEARDOWN;
+        }
+    });
+    let (client, server) = pair.connect(v4);
+    let now = pair.now;
+    pair.stack(CLIENT).close(now, client).expect("closes");
+    pair.run_for(Duration::from_millis(50));
+    assert_eq!(pair.counter(CLIENT, "AccelTeardowns"), 1);
+    assert_eq!(pair.hosts[CLIENT].stack.handed_over(), 0);
+    let mut resets = 0;
+    pair.wire = Box::new(move |from, frame| {
+        let is_reset = from == CLIENT && has_flags(frame, Flags::RST);
+        resets += u32::from(is_reset);
+        match (is_reset, resets) {
+            (true, 1) => Fate::Drop,
+            _ => Fate::Pass,
+        }
+    });
+    let now = pair.now;
+    let written = pair.stack(SERVER).write(now, server, b"nobody reads");
+    assert_eq!(written, Ok(12));
+    let reset = Event::Closed(server, CloseReason::Reset);
+    assert!(pair.run_until(Duration::from_secs(20), |pair| {
+        pair.hosts[SERVER].events.contains(&reset)
+    }));
+    assert_eq!(pair.nic_counter(CLIENT, "accel_closing_aborted"), 1);
+}
+
 #[test]
 fn a_connection_on_its_way_is_not_to_be_spliced() {
     let mut pair = pair(Accel::ALL);
