@@ -155,7 +155,7 @@ impl Stack {
     fn path_shrank(&mut self, now: Instant, quoted: Quoted, mtu: u32, headers: u32) {
         let mss = mtu.saturating_sub(headers).max(u32::from(MIN_MSS));
         let mss = u16::try_from(mss).unwrap_or(u16::MAX);
-        if self.spliced_path_shrank(&quoted, mtu, mss) {
+        if self.spliced_path_shrank(now, &quoted, mtu, mss) {
             self.core.counters.icmp_in_too_big += 1;
             return;
         }

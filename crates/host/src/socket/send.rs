@@ -148,7 +148,7 @@ impl Stack {
         if let Some(closed) = self.close_quasi(now, id) {
             return closed;
         }
-        if self.leave_splice(now, id, false) {
+        if self.leave_splice(now, id, false)? {
             return Ok(());
         }
         owned(&mut self.sockets, id)?;
@@ -194,7 +194,7 @@ impl Stack {
     /// Resets the connection; the id is invalid at once.
     pub fn abort(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
         self.make_whole(id);
-        if self.leave_splice(now, id, true) {
+        if self.leave_splice(now, id, true)? {
             return Ok(());
         }
         let socket = owned(&mut self.sockets, id)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use host::{Event, Holder, SpliceEnd, SpliceOptions};
+use host::{Event, Holder, SocketError, SpliceEnd, SpliceOptions};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use wire::arp;
@@ -157,6 +157,9 @@ fn closing_a_spliced_socket_takes_the_splice_back_first() {
         } else {
             stack.close(now, joined.back).expect("held");
         }
+        let (closed, aborted) = (stack.close(now, joined.back), stack.abort(now, joined.back));
+        assert_eq!(closed, Err(SocketError::NotFound));
+        assert_eq!(aborted, Err(SocketError::NotFound));
         rig.run_for(Duration::from_secs(1));
         let report = rig.ended(splice).expect("taken back");
         assert_eq!(report.reason, SpliceEnd::TakenBack);
@@ -214,9 +217,9 @@ fn memory_comes_back() {
 }
 
 /// What a router says of a packet to the backend that is too large for the next link.
-fn too_big(packet: &[u8]) -> Vec<u8> {
+fn too_big(packet: &[u8], mtu: u16) -> Vec<u8> {
     let message = v4::Message::Unreachable {
-        reason: v4::Unreachable::FragmentationNeeded { mtu: 1000 },
+        reason: v4::Unreachable::FragmentationNeeded { mtu },
         original: &packet[14..14 + 28],
     };
     let mut frame = vec![0; 14 + 20 + message.len()];
@@ -251,7 +254,7 @@ fn a_path_that_shrinks_brings_the_splice_back() {
     let packets = std::rc::Rc::clone(&lost);
     rig.wire = Box::new(move |from, to, frame| {
         if (from, to) == (PROXY, BACKEND) && frame.len() > 1014 {
-            packets.borrow_mut().push(too_big(frame));
+            packets.borrow_mut().push(too_big(frame, 1000));
             return Fate::Drop;
         }
         Fate::Pass
@@ -270,6 +273,35 @@ fn a_path_that_shrinks_brings_the_splice_back() {
     assert_eq!(report.reason, SpliceEnd::TakenBack);
     let info = rig.stack(PROXY).info(joined.back).expect("it lives");
     assert_eq!(info.tcp.expect("a connection").snd_mss, 960 - 12);
+}
+
+/// A report that names no smaller packets than there are says nothing of the path.
+#[test]
+fn a_path_that_takes_what_there_is_ends_no_splice() {
+    let mut rig = Rig::new();
+    let joined = rig.join();
+    let splice = rig.splice(&joined).expect("the NIC splices");
+    let sent = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let packets = std::rc::Rc::clone(&sent);
+    rig.wire = Box::new(move |from, to, frame| {
+        if (from, to) == (PROXY, BACKEND) {
+            packets.borrow_mut().push(frame.clone());
+        }
+        Fate::Pass
+    });
+    rig.write(CLIENT, joined.client, &[7; 5_000]);
+    rig.run_for(Duration::from_millis(50));
+    let packet = sent.borrow_mut().remove(0);
+    for mtu in [u16::MAX, 1500] {
+        rig.inject(PROXY, too_big(&packet, mtu));
+        rig.run_for(Duration::from_millis(50));
+        assert_eq!(rig.ended(splice), None, "{mtu}");
+    }
+    assert_eq!(rig.counter(PROXY, "IcmpInPktTooBigs"), 2);
+    rig.inject(PROXY, too_big(&packet, 1499));
+    rig.run_for(Duration::from_millis(50));
+    let report = rig.ended(splice).expect("taken back");
+    assert_eq!(report.reason, SpliceEnd::TakenBack);
 }
 
 /// The backend's address moves to another network card: the host finds it there.

@@ -131,17 +131,30 @@ impl Stack {
 
     /// The application closes or aborts a socket that is part of a splice. False when the socket is none any more, or the host's again:
     /// then that is to be done at once.
-    pub(crate) fn leave_splice(&mut self, now: Instant, id: SocketId, abort: bool) -> bool {
-        let part = self.sockets.get(id).and_then(|socket| socket.splice);
-        let Some(part) = part else {
-            return false;
+    ///
+    /// # Errors
+    /// [`SocketError::NotFound`] when the application has given it up before.
+    pub(crate) fn leave_splice(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        abort: bool,
+    ) -> Result<bool, SocketError> {
+        let Some(socket) = self.sockets.get(id) else {
+            return Ok(false);
         };
+        let Some(part) = socket.splice else {
+            return Ok(false);
+        };
+        if socket.owner != crate::socket::Owner::Application {
+            return Err(SocketError::NotFound);
+        }
         if !part.is_given_away {
             self.refuse_splice(now, part.splice, SpliceRefused::TakenBack);
-            return false;
+            return Ok(false);
         }
         let Some(spliced) = self.splices.get_mut(part.splice) else {
-            return false;
+            return Ok(false);
         };
         let leaving = if abort {
             Leaving::Abort
@@ -153,7 +166,7 @@ impl Stack {
             socket.owner = crate::socket::Owner::Nobody;
         }
         self.call_back(part.splice);
-        true
+        Ok(true)
     }
 
     /// A socket, if it may be spliced as far as can be told of it alone.

@@ -21,7 +21,13 @@ impl Stack {
     /// A link on the path of a spliced connection takes only smaller packets: the splice is taken back, and the other peer,
     /// whose packets they are, is told to send what is on its way once more in smaller ones. False when the flow belongs
     /// to no splice.
-    pub(crate) fn spliced_path_shrank(&mut self, quoted: &Quoted, mtu: u32, mss: u16) -> bool {
+    pub(crate) fn spliced_path_shrank(
+        &mut self,
+        now: Instant,
+        quoted: &Quoted,
+        mtu: u32,
+        mss: u16,
+    ) -> bool {
         let socket = self
             .core
             .demux
@@ -33,7 +39,10 @@ impl Stack {
         };
         // What is in flight only the NIC knows; but older than the splice it can't be (RFC 5927 §4.1).
         let is_old = socket.is_some_and(|socket| quoted.seq.before(socket.tcp.snd_nxt()));
-        if !part.is_given_away || is_old {
+        // Packets that fit are none that a link would have dropped.
+        let in_use = socket.and_then(|socket| socket.tcp.tcb(now));
+        let fits = in_use.is_some_and(|tcb| tcb.mss <= mss);
+        if !part.is_given_away || is_old || fits {
             return part.is_given_away;
         }
         if let Some(spliced) = self.splices.get_mut(part.splice) {
