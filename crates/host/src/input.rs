@@ -61,7 +61,7 @@ impl Stack {
                 None if is_of_splice(tcpsn.0) => self.take_splice_refusal(now, tcpsn.0, error),
                 _ => self.take_refusal(context, tcpsn, error),
             },
-            Received::SpliceEnded(ended) => self.take_splice_ended(now, ended),
+            Received::SpliceEnded(ended) => self.take_splice_ended(ended),
             Received::SpliceState(state) => self.take_splice_state(now, state),
         }
     }
@@ -90,7 +90,7 @@ impl Stack {
                 found = None;
             } else {
                 // The first packet brought the same cookie.
-                self.core.accel.rules.give_back(established.rule, None);
+                self.core.accel.rules.give_back_repeated(established.rule);
             }
         }
         match (found, opening) {

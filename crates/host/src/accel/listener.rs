@@ -28,6 +28,8 @@ struct Rule {
     state: State,
     /// Credits to be returned.
     owed: u32,
+    /// They are to be returned though they are few.
+    is_urgent: bool,
     /// Times that the NIC has refused it.
     refusals: u8,
 }
@@ -70,6 +72,18 @@ impl Rules {
         {
             rule.owed += 1;
             self.dirty |= rule.owed >= batch(rule.options.backlog);
+        }
+    }
+
+    /// The NIC has handed up once more what it had before, for one more credit. It has that back at the next poll: it is not for a
+    /// client to say how many others there is room for.
+    pub fn give_back_repeated(&mut self, rule: ListenRuleId) {
+        self.give_back(rule, None);
+        if let Some(rule) = self.rules.get_mut(usize::from(rule.0))
+            && rule.owed > 0
+        {
+            rule.is_urgent = true;
+            self.dirty = true;
         }
     }
 
@@ -142,6 +156,7 @@ impl Rules {
                 options,
                 state: State::Wanted,
                 owed: 0,
+                is_urgent: false,
                 refusals: 0,
             };
             self.dirty = true;
@@ -245,11 +260,11 @@ impl Core {
                     return false;
                 };
                 rule.state = State::Installed(index);
-                rule.owed = 0;
+                (rule.owed, rule.is_urgent) = (0, false);
                 self.counters.accel_curr_listeners += 1;
             }
-            if matches!(rule.state, State::Installed(_)) && rule.owed >= batch(rule.options.backlog)
-            {
+            let is_due = rule.is_urgent || rule.owed >= batch(rule.options.backlog);
+            if matches!(rule.state, State::Installed(_)) && is_due {
                 let descriptor = SendDescriptor::ListenerCredit {
                     rule: id,
                     credits: rule.owed,
@@ -261,7 +276,7 @@ impl Core {
                 {
                     return false;
                 }
-                rule.owed = 0;
+                (rule.owed, rule.is_urgent) = (0, false);
             }
         }
         true

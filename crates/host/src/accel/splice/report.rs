@@ -95,7 +95,7 @@ impl Stack {
     }
 
     /// The NIC relays no more.
-    pub(crate) fn take_splice_ended(&mut self, now: Instant, ended: SpliceEnded) {
+    pub(crate) fn take_splice_ended(&mut self, ended: SpliceEnded) {
         let Some(handle) = self.splices.find(ended.splice) else {
             self.core.counters.driver_errors += 1;
             return;
@@ -113,12 +113,12 @@ impl Stack {
             accel::SpliceEnd::Idle | accel::SpliceEnd::TakenBack => spliced.ended = Some(ended),
             accel::SpliceEnd::Finished => {
                 let end = SpliceEnd::Finished;
-                self.conclude(now, handle, &ended, end, CloseReason::Graceful);
+                self.conclude(handle, &ended, end, CloseReason::Graceful);
             }
             accel::SpliceEnd::Reset { by } => {
                 let by = spliced.sockets[by.index()];
                 let end = SpliceEnd::Reset { by };
-                self.conclude(now, handle, &ended, end, CloseReason::Reset);
+                self.conclude(handle, &ended, end, CloseReason::Reset);
             }
         }
     }
@@ -142,7 +142,6 @@ impl Stack {
     /// Both connections are over.
     fn conclude(
         &mut self,
-        _now: Instant,
         handle: SpliceHandle,
         ended: &SpliceEnded,
         reason: SpliceEnd,

@@ -1,5 +1,7 @@
 //! Connections that the NIC has set up, and what makes a quasi control block a full one.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::rig::{accept, assert_nothing_left, listen, open, pair, pair_with, read, request};
@@ -301,6 +303,42 @@ fn credits_follow_the_application() {
         let server = accept(&mut pair, listener);
         assert_eq!(read(&mut pair, SERVER, server, Some(7)), b"request");
     }
+}
+
+/// A client that repeats the end of its handshake takes nobody else's place.
+#[test]
+fn a_repeated_handshake_costs_no_credit() {
+    const BACKLOG: usize = 32;
+    let mut pair = pair(Accel::ALL);
+    let options = ListenOptions {
+        backlog: BACKLOG,
+        ..ListenOptions::default()
+    };
+    listen(&mut pair, v4, options);
+    let acks = Rc::new(RefCell::new(Vec::new()));
+    let sent = Rc::clone(&acks);
+    pair.wire = Box::new(move |from, frame| {
+        let is_ack = wire::packet::parse(frame)
+            .is_ok_and(|parsed| !parsed.tcp.flags.contains(wire::tcp::Flags::SYN));
+        if from == CLIENT && is_ack {
+            sent.borrow_mut().push(frame.clone());
+        }
+        Fate::Pass
+    });
+    open(&mut pair, v4);
+    pair.run_for(Duration::from_millis(1));
+    let first = acks.borrow_mut().remove(0);
+    // Fewer than are returned together otherwise.
+    for _ in 0..BACKLOG / 8 - 1 {
+        pair.inject(SERVER, first.clone());
+        pair.run_for(Duration::from_millis(1));
+    }
+    for _ in 1..BACKLOG {
+        open(&mut pair, v4);
+        pair.run_for(Duration::from_millis(1));
+    }
+    assert_eq!(pair.nic_counter(SERVER, "accel_established"), 35);
+    assert_eq!(pair.counter(SERVER, "AccelSetups"), BACKLOG as u64);
 }
 
 /// The first data come once more after the connection is over: nobody is served twice.
