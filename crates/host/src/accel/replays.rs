@@ -6,8 +6,9 @@
 
 /// Positions of both sides' first bytes, of the handshakes used last.
 ///
-/// Direct-mapped: a newer handshake takes the place of an older one. Ours is a keyed hash, which nobody can choose. Nothing expires:
-/// the numbers of another handshake are the same once in 2⁶⁰.
+/// Direct-mapped: a newer handshake takes the place of an older one. When about as many have come as there are places, a copy of an
+/// older one's data may open a second connection, if its cookie is still good: above some 512 connections a second. Ours is a
+/// keyed hash, which nobody can choose. Nothing expires: the numbers of another handshake are the same once in 2⁶⁰.
 #[derive(Debug, Default)]
 pub(crate) struct Replays {
     /// None before the first.
