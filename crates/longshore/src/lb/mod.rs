@@ -137,11 +137,12 @@ fn listens_on_ours(config: &Config, file: &Path, wire: &Wire) -> Result<()> {
             let is_ours = |ip| wire.addresses.iter().any(|cidr| cidr.address == ip);
             if !listen.ip().is_unspecified() && !is_ours(listen.ip()) {
                 bail!(
-                    "{}: frontends.{}.listen = \"{listen}\": {} is not an address of this host; give it with --ip {}/24",
+                    "{}: frontends.{}.listen = \"{listen}\": {} is not an address of this host; give it with --ip {}/{}",
                     file.display(),
                     frontend.name,
                     listen.ip(),
                     listen.ip(),
+                    if listen.is_ipv6() { 64 } else { 24 },
                 );
             }
         }

@@ -1,6 +1,7 @@
 //! Which pool serves a request: by host first, then by the longest beginning of the path.
 
 use std::collections::HashMap;
+use std::net::Ipv6Addr;
 
 /// The hosts of a route.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,18 +18,26 @@ impl HostPattern {
     /// Understands `www.example.org` and `*.example.org`.
     pub fn parse(text: &str) -> Option<HostPattern> {
         let text = text.to_ascii_lowercase();
-        let valid = |name: &str| {
-            !name.is_empty()
-                && name.len() <= MOST_HOST
-                && name
-                    .bytes()
-                    .all(|b| b.is_ascii_alphanumeric() || b"-_.[]:".contains(&b))
-        };
+        // A final dot makes no other host, neither here nor in requests.
+        let text = text.strip_suffix('.').unwrap_or(&text);
         match text.strip_prefix("*.") {
-            Some(below) => valid(below).then(|| HostPattern::Below(below.to_owned())),
-            None => valid(&text).then_some(HostPattern::Exact(text)),
+            Some(below) => is_name(below).then(|| HostPattern::Below(below.to_owned())),
+            None => {
+                (is_name(text) || is_literal(text)).then(|| HostPattern::Exact(text.to_owned()))
+            }
         }
     }
+}
+
+fn is_name(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !text.is_empty() && text.len() <= MOST_HOST && text.bytes().all(is_part)
+}
+
+/// An IPv6 address as it stands in a URL: `[fd09::2]`.
+fn is_literal(text: &str) -> bool {
+    let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    inner.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }
 
 /// The routes of a frontend.
@@ -190,6 +199,14 @@ mod tests {
     }
 
     #[test]
+    fn a_final_dot_makes_no_other_host() {
+        let routes = routes(&[("a.example.", "/", 1), ("*.b.example.", "/", 2)], None);
+        assert_eq!(routes.find(b"a.example", b"/"), Some(1));
+        assert_eq!(routes.find(b"a.example.:80", b"/"), Some(1));
+        assert_eq!(routes.find(b"x.b.example", b"/"), Some(2));
+    }
+
+    #[test]
     fn without_a_default_nothing_may_fit() {
         let routes = routes(&[("a.example", "/", 0)], None);
         assert_eq!(routes.find(b"b.example", b"/"), None);
@@ -203,7 +220,21 @@ mod tests {
 
     #[test]
     fn patterns_have_one_star_in_front() {
-        for text in ["*", "*.", "a.*.b", "a b", "", "*.*.b", "a/b"] {
+        for text in [
+            "*",
+            "*.",
+            "a.*.b",
+            "a b",
+            "",
+            "*.*.b",
+            "a/b",
+            ".",
+            "a.b:80",
+            "a:80",
+            "[fd09::2]:80",
+            "[a]",
+            "*.[fd09::2]",
+        ] {
             assert_eq!(HostPattern::parse(text), None, "{text}");
         }
     }

@@ -83,7 +83,7 @@ pub(super) fn check(file: &str, parsed: File) -> Result<Config, ConfigError> {
             check_frontend(&place, name, frontend, &names)
         })
         .collect::<Result<Vec<_>, _>>()?;
-    listens_once(&root, &parsed.frontends)?;
+    listens_once(&root, &frontends)?;
     let pools = parsed
         .pools
         .iter()
@@ -156,10 +156,16 @@ fn http_only(place: &Place<'_>, from: &file::Frontend) -> Result<(), ConfigError
         ("trust-forwarded", from.trust_forwarded),
         ("via", from.via.is_some()),
         ("max-head", from.max_head.is_some()),
+        ("idle-time", from.idle_time.is_some()),
     ] {
         if is_there {
             return Err(place.at(key).wrong("…", remedy));
         }
+    }
+    if from.request_head_time.is_some() && !from.accept_proxy {
+        let remedy =
+            "leave it out, or set accept-proxy = true: a TCP frontend waits for no other head";
+        return Err(place.at("request-head-time").wrong("…", remedy));
     }
     Ok(())
 }
@@ -242,17 +248,15 @@ fn check_routes(
     Ok(routes)
 }
 
-fn listens_once(
-    root: &Place<'_>,
-    frontends: &BTreeMap<String, file::Frontend>,
-) -> Result<(), ConfigError> {
-    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
-    for (name, frontend) in frontends {
+fn listens_once(root: &Place<'_>, frontends: &[Frontend]) -> Result<(), ConfigError> {
+    let mut seen: BTreeMap<SocketAddr, &str> = BTreeMap::new();
+    for frontend in frontends {
+        let name = &frontend.name;
         for (index, listen) in frontend.listen.iter().enumerate() {
-            if let Some(other) = seen.insert(listen, name) {
+            if let Some(other) = seen.insert(*listen, name) {
                 let place = root.at("frontends").at(name).at("listen").nth(index);
                 let remedy = format!("frontend {other} listens there already; use another port");
-                return Err(place.wrong(quoted(listen), remedy));
+                return Err(place.wrong(format!("\"{listen}\""), remedy));
             }
         }
     }

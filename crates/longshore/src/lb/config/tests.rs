@@ -115,6 +115,11 @@ fn errors_name_file_key_value_and_remedy() {
             &["frontends.web.listen[1]", "already"],
         ),
         (
+            "\"[fd09::2]:80\"",
+            "\"[fd09::2]:80\", \"[fd09:0::2]:80\"",
+            &["frontends.web.listen[2]", "already"],
+        ),
+        (
             "pool = \"app\"",
             "pool = \"app\"\nmode = \"tcp\"",
             &["frontends.web.routes", "TCP"],
@@ -125,6 +130,26 @@ fn errors_name_file_key_value_and_remedy() {
             assert!(error.contains(part), "{part} is missing in: {error}");
         }
     }
+}
+
+#[test]
+fn keys_that_mean_nothing_for_a_tcp_frontend_are_refused() {
+    let tcp = |key: &str| {
+        format!(
+            "[frontends.bytes]\nmode = \"tcp\"\nlisten = [\"10.9.0.2:80\"]\npool = \"app\"\n{key}\n\
+             [pools.app]\nbackends = [\"10.9.0.1:8081\"]\n"
+        )
+    };
+    for key in [
+        "max-head = 2048",
+        "idle-time = \"5s\"",
+        "request-head-time = \"5s\"",
+    ] {
+        let name = key.split(' ').next().unwrap();
+        assert!(wrong(&tcp(key)).contains(&format!("frontends.bytes.{name}")));
+    }
+    let introduced = tcp("request-head-time = \"5s\"\naccept-proxy = true");
+    assert!(Config::parse("lb.toml", &introduced).is_ok());
 }
 
 #[test]
