@@ -222,6 +222,12 @@ impl Balancer {
             .map(|frontend| (&frontend.config, &frontend.counters))
     }
 
+    /// Wake-ups of sessions that are planned.
+    #[cfg(test)]
+    pub fn wake_ups(&self) -> usize {
+        self.deadlines.len()
+    }
+
     /// Every pool.
     pub fn pools(&self) -> &[Pool] {
         &self.pools
@@ -460,6 +466,10 @@ fn settle(
     if let Some(session) = sessions.get_mut(key) {
         deadlines.arm(key, &mut session.armed, session.deadline);
     }
+    deadlines.tidy(sessions.open, |key, at| {
+        let session = sessions.get_mut(key);
+        session.is_some_and(|session| session.armed == Some(at))
+    });
 }
 
 enum SocketNews {

@@ -184,7 +184,14 @@ impl Check {
                     let input = self.leg.inbox.bytes();
                     match find_head(input, &mut self.scanned, MOST_HEAD) {
                         Head::Complete { start, end } => {
-                            return Some(is_wanted(&input[start..end], status));
+                            match is_wanted(&input[start..end], status) {
+                                Some(is_good) => return Some(is_good),
+                                None => {
+                                    self.leg.inbox.consume(end);
+                                    self.scanned = 0;
+                                    continue;
+                                }
+                            }
                         }
                         Head::Refused(_) => return Some(false),
                         Head::Partial => {}
@@ -200,14 +207,18 @@ impl Check {
     }
 }
 
-fn is_wanted(head: &[u8], wanted: &[u16]) -> bool {
+/// The verdict of a response; none of an interim one.
+fn is_wanted(head: &[u8], wanted: &[u16]) -> Option<bool> {
     let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let asked = Asked {
         head: false,
         upgrading: Upgrading::No,
     };
-    Response::parse(head, &mut storage, asked)
-        .is_ok_and(|response| wanted.contains(&response.status))
+    match Response::parse(head, &mut storage, asked) {
+        Ok(response) if response.is_interim() => None,
+        Ok(response) => Some(wanted.contains(&response.status)),
+        Err(_) => Some(false),
+    }
 }
 
 fn conclude(check: Check, is_good: bool, ground: &mut Ground<'_>) {

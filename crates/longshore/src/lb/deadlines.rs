@@ -6,6 +6,9 @@ use std::time::Instant;
 
 use super::keys::SessionKey;
 
+/// Entries that are not worth tidying.
+const SLACK: usize = 64;
+
 /// Wake-ups of sessions. A session whose deadline moves later keeps its entry, and is armed anew when that comes up: so
 /// traffic, which only ever moves deadlines later, costs nothing here.
 #[derive(Debug, Default)]
@@ -19,6 +22,19 @@ impl Deadlines {
         if armed.is_none_or(|armed| at < armed) {
             *armed = Some(at);
             self.heap.push(Reverse((at, key)));
+        }
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Forgets entries that are of no use any more, once they are more than those of the sessions that are open.
+    pub fn tidy(&mut self, open: usize, mut is_armed: impl FnMut(SessionKey, Instant) -> bool) {
+        if self.heap.len() > 2 * open + SLACK {
+            self.heap.retain(|Reverse((at, key))| is_armed(*key, *at));
         }
     }
 

@@ -9,6 +9,7 @@ use crate::lb::leg::{Filled, Leg};
 use crate::lb::pool::{Choice, server};
 use crate::lb::proxy_protocol;
 
+use super::exchange::Exchange;
 use super::{Session, Shared, Stage, Step, Upstream};
 
 /// How a server failed.
@@ -30,10 +31,10 @@ impl Session {
     /// Finds a server for the request: the one that this session has, an idle connection, or a new one.
     pub(super) fn choose(&mut self, sh: &mut Shared<'_>) -> Step {
         let pool = self.exchange.pool;
-        if let Some(kept) = &mut self.server {
+        if let Some(kept) = &self.server {
             let is_usable = sh.pools[kept.key.pool].servers[kept.key.server].is_usable();
-            if kept.key.pool == pool && is_usable && !self.exchange.wants_fresh {
-                kept.is_reused = true;
+            let may_reuse = may_reuse(&self.exchange, sh.pools[pool].config.reuse);
+            if kept.key.pool == pool && is_usable && may_reuse {
                 self.count_server(sh, |counters| {
                     counters.requests += 1;
                     counters.connections_reused += 1;
@@ -99,13 +100,13 @@ impl Session {
     /// The server counts this session as active already.
     fn attempt(&mut self, key: ServerKey, sh: &mut Shared<'_>) -> Step {
         let pool = &mut sh.pools[key.pool];
-        let may_reuse = sh.frontend.mode == Mode::Http
-            && !self.exchange.wants_fresh
-            && match pool.config.reuse {
-                Reuse::Never => false,
-                Reuse::Safe => self.exchange.is_idempotent,
-                Reuse::Always => true,
-            };
+        let may_reuse =
+            sh.frontend.mode == Mode::Http && may_reuse(&self.exchange, pool.config.reuse);
+        if let Some(failed) = self.exchange.tried.last()
+            && *failed != key.server
+        {
+            pool.counters.redispatches += 1;
+        }
         let connect_time = pool.config.connect_time;
         let server = &mut pool.servers[key.server];
         let is_exclusive = server.config.proxy.is_some();
@@ -120,7 +121,6 @@ impl Session {
             self.server = Some(Upstream {
                 leg,
                 key,
-                is_reused: true,
                 is_exclusive,
             });
             self.begin_exchange(sh);
@@ -137,7 +137,6 @@ impl Session {
                 self.server = Some(Upstream {
                     leg,
                     key,
-                    is_reused: false,
                     is_exclusive,
                 });
                 self.stage = Stage::Connecting;
@@ -249,7 +248,9 @@ impl Session {
         };
         // Only a read that finds nothing makes the stack tell when the server closes.
         let is_quiet = matches!(upstream.leg.fill(sh.now, sh.stack), Ok(Filled::Nothing));
-        if !is_quiet || (upstream.is_exclusive && !client_keeps) {
+        let is_done_with = sh.pools[upstream.key.pool].config.reuse == Reuse::Never
+            || (upstream.is_exclusive && !client_keeps);
+        if !is_quiet || is_done_with {
             return self.drop_server(true, sh);
         }
         if upstream.is_exclusive {
@@ -274,4 +275,14 @@ impl Session {
             count(&mut server(sh.pools, upstream.key).counters);
         }
     }
+}
+
+/// Whether this request may go over a connection that has served others.
+fn may_reuse(exchange: &Exchange, reuse: Reuse) -> bool {
+    !exchange.wants_fresh
+        && match reuse {
+            Reuse::Never => false,
+            Reuse::Safe => exchange.is_idempotent,
+            Reuse::Always => true,
+        }
 }

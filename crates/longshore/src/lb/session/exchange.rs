@@ -36,6 +36,8 @@ pub(super) struct Exchange {
     pub upgrading: Upgrading,
     /// The client goes on after the response, as far as it depends on the client.
     pub client_keeps: bool,
+    /// The client has said that it has no further request.
+    pub is_last: bool,
     /// Lines of the client's head that were looked at.
     pub scanned: usize,
     pub content: Body,
@@ -74,6 +76,7 @@ impl Default for Exchange {
             is_newer: true,
             upgrading: Upgrading::No,
             client_keeps: false,
+            is_last: false,
             scanned: 0,
             content: Body::new(Framing::None),
             pending: 0,
@@ -105,6 +108,17 @@ impl Exchange {
             tried,
             ..Exchange::default()
         };
+    }
+
+    /// The client gets something of the final response: the request is not sent again.
+    pub fn begin_response(&mut self) {
+        self.has_response = true;
+        self.is_replayable = false;
+        if self.replay_sent == self.replay.len() {
+            self.replay.clear();
+            self.replay.shrink_to(KEPT_BYTES);
+            self.replay_sent = 0;
+        }
     }
 
     /// The client has nothing more to say of this request.
@@ -179,15 +193,21 @@ impl Session {
                 }
                 sh.counters.bytes_in += sent as u64;
                 sh.pools[key.pool].servers[key.server].counters.bytes_out += sent as u64;
+                if sent > 0 {
+                    self.deadline = sh.now + sh.frontend.idle_time;
+                }
                 if sent < wanted {
                     return None;
                 }
-                self.deadline = sh.now + sh.frontend.idle_time;
                 continue;
             }
             if exchange.content.is_done() {
                 exchange.is_sent = true;
-                self.deadline = sh.now + sh.pools[exchange.pool].config.response_time;
+                let patience = match exchange.has_response {
+                    true => sh.frontend.idle_time,
+                    false => sh.pools[exchange.pool].config.response_time,
+                };
+                self.deadline = sh.now + patience;
                 return None;
             }
             if self.client.inbox.is_empty() {

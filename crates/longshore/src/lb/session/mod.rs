@@ -130,8 +130,6 @@ pub struct Session {
 struct Upstream {
     leg: Leg,
     key: ServerKey,
-    /// It served requests before.
-    is_reused: bool,
     /// It bears the client's name: only this session's requests may go over it.
     is_exclusive: bool,
 }
@@ -210,6 +208,7 @@ impl Session {
     /// The NIC relays.
     pub fn handle_spliced(&mut self, sh: &mut Shared<'_>) {
         sh.counters.splices += 1;
+        self.count_tunnel_of_requests(sh);
     }
 
     /// The NIC does not.
@@ -342,7 +341,7 @@ impl Session {
             }
             Stage::Connecting => self.server_failed(Failure::ConnectTimeout, sh),
             Stage::Exchange => self.converse_expired(sh),
-            Stage::Tunnel => Step::Over,
+            Stage::Tunnel => self.tunnel_expired(sh),
             Stage::Lingering => self.linger_on(sh),
             Stage::Introduction | Stage::Refusing { .. } => {
                 sh.counters.client_timeouts += 1;
@@ -382,7 +381,7 @@ impl Session {
         match self.client.flush(sh.now, sh.stack) {
             Err(_) => Step::Abort,
             Ok(false) => Step::Wait,
-            Ok(true) if keep_alive => {
+            Ok(true) if keep_alive && !sh.is_stopping => {
                 self.await_request(sh);
                 Step::Again
             }

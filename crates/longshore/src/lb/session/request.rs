@@ -83,6 +83,7 @@ impl Session {
         exchange.is_newer = request.is_newer;
         exchange.is_idempotent = request.is_idempotent();
         exchange.client_keeps = request.keep_alive;
+        exchange.is_last = !request.keep_alive;
         exchange.upgrading = request.upgrading;
         exchange.content = Body::new(request.framing);
         let has_no_content = matches!(request.framing, Framing::None | Framing::Length(0));

@@ -169,7 +169,7 @@ impl Session {
             }
             return None;
         }
-        exchange.has_response = true;
+        exchange.begin_response();
         exchange.server_keeps = response.keep_alive && !response.is_tunnel;
         exchange.strips_chunks = !exchange.is_newer && response.framing == Framing::Chunked;
         // What ends with the connection for the server does so for the client.
@@ -186,15 +186,17 @@ impl Session {
         rewrite_response(self.client.outbox(), &response, how);
         sh.counters.responded(response.status);
         let (status, is_tunnel) = (response.status, response.is_tunnel);
-        let is_last = is_last_and_long(&response) && !exchange.strips_chunks;
-        let is_raw = is_last
+        let is_raw = is_last_and_long(&response)
+            && !exchange.strips_chunks
             && sh.can_splice
             && sh.frontend.splice != Splice::Never
             && exchange.upgrading == Upgrading::No
-            && !exchange.client_keeps
+            && exchange.is_last
             && !exchange.server_keeps
             && exchange.is_sent
-            && self.client.inbox.is_empty();
+            && self.client.inbox.is_empty()
+            && matches!(self.client.fill(sh.now, sh.stack), Ok(Filled::Nothing));
+        self.splicing.is_response = is_raw;
         self.count_server(sh, |counters| counters.responded(status));
         self.deadline = sh.now + sh.frontend.idle_time;
         (is_tunnel || is_raw).then_some(Pulled::Tunnel)

@@ -1,8 +1,11 @@
 //! A session whose bytes are relayed as they are: by the host, and by the NIC where it takes that over.
 
+use std::time::Duration;
+
 use host::{SpliceEnd, SpliceOptions, SpliceRefused, SpliceReport};
 
 use crate::lb::config::{Mode, Splice};
+use crate::lb::leg::Filled;
 use crate::lb::relay::relay;
 
 use super::{Session, Shared, Stage, Step, TURN_BYTES};
@@ -17,6 +20,8 @@ pub(super) struct Splicing {
     was_refused: bool,
     /// An HTTP connection that nothing is under way on: back to requests if the NIC does not want it.
     is_between_requests: bool,
+    /// The response to a client's last request: what else the client says is for nobody.
+    pub is_response: bool,
     /// Reads from the client: a connection that has a second message may have many.
     client_reads: u32,
     bytes: u64,
@@ -25,14 +30,40 @@ pub(super) struct Splicing {
 impl Session {
     /// From here on bytes are relayed as they are.
     pub(super) fn begin_tunnel(&mut self, sh: &mut Shared<'_>) {
-        sh.counters.tunnels += 1;
+        if !self.splicing.is_between_requests {
+            sh.counters.tunnels += 1;
+        }
         self.splicing.client_reads = 0;
         self.splicing.bytes = 0;
         self.stage = Stage::Tunnel;
-        self.deadline = sh.now + sh.frontend.tunnel_time;
+        self.deadline = sh.now + self.patience(sh);
         if sh.frontend.mode == Mode::Http {
             self.exchange.replay = Vec::new();
         }
+    }
+
+    /// A persistent connection is a tunnel from here on.
+    pub(super) fn count_tunnel_of_requests(&self, sh: &mut Shared<'_>) {
+        if self.splicing.is_between_requests {
+            sh.counters.tunnels += 1;
+        }
+    }
+
+    /// How long nothing may pass.
+    fn patience(&self, sh: &Shared<'_>) -> Duration {
+        match self.splicing.is_response {
+            true => sh.frontend.idle_time,
+            false => sh.frontend.tunnel_time,
+        }
+    }
+
+    /// Nothing has passed for too long. A response is reset, so that nobody takes what there is for the whole.
+    pub(super) fn tunnel_expired(&mut self, sh: &mut Shared<'_>) -> Step {
+        if !self.splicing.is_response {
+            return Step::Over;
+        }
+        sh.counters.client_timeouts += 1;
+        Step::Abort
     }
 
     /// Whether a persistent connection becomes a splice after this response.
@@ -48,12 +79,15 @@ impl Session {
 
     /// Relays both ways.
     pub(super) fn relay(&mut self, sh: &mut Shared<'_>) -> Step {
-        let Some(upstream) = &mut self.server else {
-            return Step::Abort;
-        };
         if self.splicing.is_between_requests {
             return self.splice_between_requests(sh);
         }
+        if self.splicing.is_response {
+            return self.relay_response(sh);
+        }
+        let Some(upstream) = &mut self.server else {
+            return Step::Abort;
+        };
         let (client, server) = (&mut self.client, &mut upstream.leg);
         let there = relay(sh.now, sh.stack, client, server, TURN_BYTES);
         let back = relay(sh.now, sh.stack, server, client, TURN_BYTES);
@@ -69,8 +103,11 @@ impl Session {
         self.splicing.client_reads = self.splicing.client_reads.saturating_add(there.reads);
         self.splicing.bytes += there.bytes + back.bytes;
         if there.bytes + back.bytes > 0 {
-            self.deadline = sh.now + sh.frontend.tunnel_time;
+            self.deadline = sh.now + self.patience(sh);
         }
+        let Some(upstream) = &self.server else {
+            return Step::Abort;
+        };
         if self.client.is_shut && upstream.leg.is_shut {
             return Step::Over;
         }
@@ -78,6 +115,40 @@ impl Session {
             return Step::Yield;
         }
         self.splice_if_worth(sh)
+    }
+
+    /// Relays the rest of a response, and drops what the client says.
+    fn relay_response(&mut self, sh: &mut Shared<'_>) -> Step {
+        let Some(upstream) = &mut self.server else {
+            return Step::Abort;
+        };
+        loop {
+            let len = self.client.inbox.bytes().len();
+            self.client.inbox.consume(len);
+            match self.client.fill(sh.now, sh.stack) {
+                Ok(Filled::Bytes) => {}
+                Ok(Filled::Nothing | Filled::End) => break,
+                Err(_) => return Step::Abort,
+            }
+        }
+        let (client, server) = (&mut self.client, &mut upstream.leg);
+        let Ok(back) = relay(sh.now, sh.stack, server, client, TURN_BYTES) else {
+            return Step::Abort;
+        };
+        sh.counters.bytes_out += back.bytes;
+        self.count_server(sh, |counters| counters.bytes_in += back.bytes);
+        self.splicing.bytes += back.bytes;
+        if back.bytes > 0 {
+            self.deadline = sh.now + self.patience(sh);
+        }
+        if self.client.is_shut {
+            self.drop_server(true, sh);
+            return self.finish(sh);
+        }
+        match back.has_more {
+            true => Step::Yield,
+            false => self.splice_if_worth(sh),
+        }
     }
 
     /// Asks the NIC, once the connection has shown that it lives longer than asking costs.
@@ -113,11 +184,11 @@ impl Session {
     }
 
     fn ask(&mut self, sh: &mut Shared<'_>) -> Step {
-        let Some(upstream) = &mut self.server else {
+        let Some(upstream) = &self.server else {
             return Step::Abort;
         };
         let options = SpliceOptions {
-            idle: Some(sh.frontend.tunnel_time),
+            idle: Some(self.patience(sh)),
         };
         let (client, server) = (self.client.id, upstream.leg.id);
         match sh.stack.splice(sh.now, client, server, options) {
@@ -155,7 +226,7 @@ impl Session {
             upstream.leg.is_readable = true;
         }
         self.stage = Stage::Tunnel;
-        self.deadline = sh.now + sh.frontend.tunnel_time;
+        self.deadline = sh.now + self.patience(sh);
         Step::Again
     }
 
@@ -164,6 +235,10 @@ impl Session {
         self.client.is_readable = true;
         if let Some(upstream) = &mut self.server {
             upstream.leg.is_readable = true;
+        }
+        if sh.is_stopping {
+            self.keep_server(false, sh);
+            return self.finish(sh);
         }
         self.keep_server(true, sh);
         self.await_request(sh);
@@ -188,7 +263,8 @@ impl Session {
         counters.spliced_packets_in += report.packets[0];
         counters.spliced_packets_out += report.packets[1];
         match report.reason {
-            SpliceEnd::Finished | SpliceEnd::Idle => Step::Over,
+            SpliceEnd::Finished => Step::Over,
+            SpliceEnd::Idle => self.tunnel_expired(sh),
             SpliceEnd::Reset { .. } | SpliceEnd::TimedOut => Step::Abort,
             SpliceEnd::TakenBack => {
                 // Requests may have passed unseen: there is no way back to them.

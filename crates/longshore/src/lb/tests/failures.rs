@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use host::Accel;
+use port::impair::Impairment;
+
 use super::rig::{Manner, Rig, content};
 
 /// A frontend and a pool with more settings in them.
@@ -42,7 +45,9 @@ fn who_refuses_connections_is_passed_over_even_for_what_must_not_be_sent_twice()
     for request in [GET, POST, GET, POST] {
         assert_eq!(status(&mut rig, request), 200);
     }
-    assert!(rig.balancer.pools()[0].counters.retries >= 2);
+    let counters = rig.balancer.pools()[0].counters;
+    assert!(counters.retries >= 2);
+    assert_eq!(counters.redispatches, counters.retries);
 }
 
 #[test]
@@ -91,6 +96,44 @@ fn who_is_silent_for_too_long_gets_504() {
         (Duration::from_secs(1)..Duration::from_secs(2)).contains(&took),
         "{took:?}"
     );
+}
+
+#[test]
+fn who_is_silent_within_a_response_is_waited_for_as_long_as_an_idle_client_whoever_relays() {
+    for splice in [false, true] {
+        let accel = Accel {
+            splice,
+            ..Accel::NONE
+        };
+        let mut rig = Rig::on(
+            &config("idle-time = \"3s\"", "", &[8081]),
+            &[(8081, Manner::Stalls)],
+            Impairment::default(),
+            1 << 20,
+            accel,
+        );
+        let client = rig.client(80, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        let began = rig.world.now();
+        rig.run(|rig| rig.clients[client].is_over());
+        let took = rig.world.now() - began;
+        assert!(
+            (Duration::from_secs(3)..Duration::from_secs(5)).contains(&took),
+            "{took:?}"
+        );
+        assert!(rig.clients[client].is_broken, "it is not the whole");
+    }
+}
+
+#[test]
+fn sessions_that_have_ended_leave_nothing_behind() {
+    let mut rig = Rig::new(&config("", "", &[8081]), &[(8081, Manner::Serves)]);
+    for _ in 0..300 {
+        let client = rig.client(80, GET);
+        rig.answers(client, 1);
+        rig.clients[client].ends = true;
+        rig.run(|rig| rig.clients[client].is_over());
+    }
+    assert!(rig.balancer.wake_ups() < 100, "{}", rig.balancer.wake_ups());
 }
 
 #[test]
@@ -172,6 +215,14 @@ fn health_checks_find_who_is_down_and_who_is_up() {
         assert_eq!(status(&mut rig, GET), 200);
     }
     assert_eq!(rig.balancer.pools()[0].counters.retries, 0);
+}
+
+#[test]
+fn a_health_check_waits_for_the_final_response() {
+    let pool = "health = { path = \"/n/1\", interval = \"100ms\", fall = 1 }";
+    let mut rig = Rig::new(&config("", pool, &[8081]), &[(8081, Manner::Continues)]);
+    rig.run_for(Duration::from_secs(1));
+    assert_eq!(rig.balancer.pools()[0].servers[0].counters.went_down, 0);
 }
 
 #[test]

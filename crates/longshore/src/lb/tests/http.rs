@@ -144,6 +144,35 @@ fn what_must_not_be_sent_twice_gets_a_connection_of_its_own() {
 }
 
 #[test]
+fn connections_are_used_again_as_reuse_says_also_those_of_one_client() {
+    let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n";
+    let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    let backends = "\"10.0.0.2:8081\", \"10.0.0.2:8082\"";
+    for (reuse, request, connections) in [
+        ("safe", get, 1),
+        ("safe", post, 2),
+        ("always", post, 1),
+        ("never", get, 2),
+    ] {
+        let backend = "{ address = \"10.0.0.2:8081\", proxy = \"v1\" }";
+        let config = CONFIG.replace(backends, backend) + &format!("reuse = \"{reuse}\"\n");
+        let mut rig = Rig::new(&config, &[(8081, Manner::Introduced)]);
+        let client = rig.client(80, request.repeat(2));
+        assert_eq!(rig.answers(client, 2).len(), 2);
+        assert_eq!(
+            counter(&rig, "connections"),
+            connections,
+            "{reuse} {request}"
+        );
+    }
+    let config = CONFIG.to_owned() + "reuse = \"never\"\n";
+    let mut rig = Rig::new(&config, &SERVERS);
+    let client = rig.client(80, Asked::Length(10).request());
+    rig.answers(client, 1);
+    assert_eq!(rig.balancer.pools()[0].servers[0].idle(), 0);
+}
+
+#[test]
 fn a_response_without_a_length_ends_with_the_connection() {
     for splice in [false, true] {
         let accel = Accel {
@@ -158,6 +187,43 @@ fn a_response_without_a_length_ends_with_the_connection() {
         assert_eq!(answers[0].content, content(100_000));
         assert!(!answers[0].keep_alive);
     }
+}
+
+/// A load balancer that splices gets two requests, the second one in a segment of its own, or when the response to the
+/// client's last one has begun. The first one is answered; the bytes that the servers get.
+fn response_without_a_length(first: &str, second: &str, len: usize) -> u64 {
+    let accel = Accel {
+        splice: true,
+        ..Accel::NONE
+    };
+    let mut rig = Rig::on(CONFIG, &SERVERS, Impairment::default(), first.len(), accel);
+    let is_last = first.contains("close\r\n");
+    let client = rig.client(80, first);
+    rig.run(|rig| !is_last || !rig.clients[client].input.is_empty());
+    rig.clients[client].out.extend_from_slice(second.as_bytes());
+    rig.run(|rig| rig.clients[client].is_over());
+    assert!(!rig.clients[client].is_broken);
+    let answers = super::rig::answers(&rig.clients[client].input);
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0].content, content(len));
+    let (_, counters) = rig.balancer.frontends().next().unwrap();
+    assert_eq!(counters.tunnels, u64::from(is_last), "{first}{second}");
+    counter(&rig, "bytes_out")
+}
+
+#[test]
+fn what_comes_behind_a_request_whose_response_ends_the_connection_reaches_no_server() {
+    let next = "GET /n/10 HTTP/1.1\r\nHost: h\r\n\r\n";
+    for len in [50_000, 1_000_000] {
+        let first = format!("GET /close/{len} HTTP/1.1\r\nHost: h\r\n\r\n");
+        let alone = response_without_a_length(&first, "", len);
+        let followed = response_without_a_length(&first, next, len);
+        assert_eq!(alone, followed);
+    }
+    let first = "GET /close/50000 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    let alone = response_without_a_length(first, "", 50_000);
+    let followed = response_without_a_length(first, next, 50_000);
+    assert_eq!(alone, followed);
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub enum Manner {
     DiesMidway,
     /// It says nothing.
     Silent,
+    /// It says nothing more after the beginning of a response.
+    Stalls,
     /// No HTTP: what comes goes back.
     Echoes,
     /// Connections begin with a PROXY header; the response says whose it is.
@@ -252,6 +254,12 @@ impl Server {
         }
         match self.manner {
             Manner::Silent => {}
+            Manner::Stalls => {
+                if let Head::Complete { end, .. } = find_head(&peer.input, &mut 0, 1 << 20) {
+                    peer.input.drain(..end);
+                    peer.out.extend_from_slice(b"HTTP/1.1 200 OK\r\n\r\nabc");
+                }
+            }
             Manner::Echoes => {
                 peer.out.append(&mut peer.input);
                 peer.ends |= peer.at_end;
