@@ -84,8 +84,11 @@ load() {
 
 # No connection is left when everybody has gone, but for those that rest in TIME-WAIT.
 all_end() {
-    why="left: $("$LONGSHORE" ss "$scratch/control" 2>&1 | grep -v LISTEN | tr '\n' ' ' | cut -c 1-200)"
-    ! "$LONGSHORE" ss "$scratch/control" 2>/dev/null | grep -q 'ESTAB\|CLOSE-WAIT\|LAST-ACK\|SYN-'
+    local connections
+    connections=$("$LONGSHORE" ss "$scratch/control" 2>&1)
+    why="left: $(grep -v LISTEN <<<"$connections" | tr '\n' ' ' | cut -c 1-200)"
+    [[ $connections == *LISTEN* ]] &&
+        ! grep -q 'ESTAB\|CLOSE-WAIT\|LAST-ACK\|SYN-\|FIN-WAIT\|CLOSING' <<<"$connections"
 }
 
 # dissect NAME: what tshark thinks of the capture.
