@@ -47,10 +47,10 @@ impl Stack {
     ///
     /// Everything that has come must have been read, and everything that is to be sent must have been written; what the peers
     /// have not acknowledged yet is waited for, for a second at most, while what comes newly is kept for the NIC.
-    /// [`Event::Spliced`](crate::Event::Spliced) or [`Event::SpliceRefused`](crate::Event::SpliceRefused) follows; after the
+    /// [`Event::Spliced`] or [`Event::SpliceRefused`] follows; after the
     /// second one both sockets are as before, and the caller relays on. Until then, and until
-    /// [`Event::SpliceEnded`](crate::Event::SpliceEnded), calls on the sockets answer
-    /// [`SocketError::Spliced`](crate::SocketError::Spliced), but for [`close`](Stack::close) and [`abort`](Stack::abort),
+    /// [`Event::SpliceEnded`], calls on the sockets answer
+    /// [`SocketError::Spliced`], but for [`close`](Stack::close) and [`abort`](Stack::abort),
     /// which take the splice back first.
     ///
     /// # Errors
@@ -102,12 +102,12 @@ impl Stack {
         Ok(handle)
     }
 
-    /// Takes a splice back: [`Event::SpliceEnded`](crate::Event::SpliceEnded) follows when all that the NIC has forwarded is
+    /// Takes a splice back: [`Event::SpliceEnded`] follows when all that the NIC has forwarded is
     /// acknowledged, or when the splice ends by itself before that. One that the NIC does not have yet is given up at
-    /// once, and [`Event::SpliceRefused`](crate::Event::SpliceRefused) says so.
+    /// once, and [`Event::SpliceRefused`] says so.
     ///
     /// # Errors
-    /// [`SocketError::NotFound`](crate::SocketError::NotFound) when it has ended already.
+    /// [`SocketError::NotFound`] when it has ended already.
     pub fn unsplice(&mut self, now: Instant, splice: SpliceHandle) -> Result<(), SocketError> {
         let spliced = self.splices.get(splice).ok_or(SocketError::NotFound)?;
         if matches!(spliced.phase, Phase::Draining) {
