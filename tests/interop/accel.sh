@@ -98,7 +98,7 @@ dissect() {
         return
     fi
     local bad total
-    bad=$(tshark -r "$scratch/capture.pcapng" -Y '_ws.malformed' 2>"$scratch/tshark.log" | head -n 3)
+    bad=$(tshark -r "$scratch/capture.pcapng" -Y '_ws.malformed && !tcp.analysis.retransmission && !tcp.analysis.out_of_order' 2>"$scratch/tshark.log" | head -n 3)
     total=$(tshark -r "$scratch/capture.pcapng" -Y tcp 2>/dev/null | wc -l)
     if [[ -z $bad && $total -gt 100 ]]; then
         ok "$1: $total packets"
