@@ -44,6 +44,7 @@ mod lro;
 mod receive;
 mod rss;
 mod switch;
+pub mod toe;
 mod transmit;
 
 pub use accel::AccelConfig;
