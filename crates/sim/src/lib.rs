@@ -5,7 +5,8 @@
 //! TLS offload and through one with plain software, where both have to give the same bytes and the same ends.
 //! [`connections`] does so with whole connections, many at a time, with and without what NICs do for them. [`Plaintext`]
 //! watches the wire meanwhile. [`blocks`] does the same with commands to an NVMe namespace; [`storage`] is what it takes for
-//! that. [`explore`] makes every run of something within bounds.
+//! that. [`explore`] makes every run of something within bounds. [`handoff`]
+//! repeats the experiments of seed 003 with costs.
 //!
 //! # Order of calls
 //! Between calls of [`World::step`] the applications use their stacks ([`World::stack`]) as they would anywhere;
@@ -16,6 +17,7 @@
 pub mod blocks;
 pub mod connections;
 pub mod explore;
+pub mod handoff;
 pub mod oracle;
 mod plaintext;
 mod session;

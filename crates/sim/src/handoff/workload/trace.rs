@@ -1,0 +1,186 @@
+//! Traces of web sites, as generators. A visitor looks at pages; each brings a few requests. Between pages goes some time, and when
+//! it is more than fifteen seconds, the next page is on another connection (seed 003 §4.2). The replayer does not wait these times.
+
+use std::time::Duration;
+
+use rand::RngExt as _;
+use rand_pcg::Pcg64Mcg;
+
+use super::draw::{LogNormal, part};
+use super::{Content, Request};
+
+/// Requests further apart than this in the trace are not on one connection, in seconds (seed 003 §4.2).
+const PERSISTENT: f64 = 15.0;
+
+/// A web site and who comes to it.
+#[derive(Debug)]
+pub struct Site {
+    /// Bytes of a request.
+    request: u32,
+    /// Bytes of a response's header.
+    header: u32,
+    /// The largest file.
+    largest: f64,
+    /// Who comes, with the share of connections that each makes up.
+    kinds: &'static [(f64, Kind)],
+}
+
+/// A kind of visitor.
+#[derive(Debug)]
+struct Kind {
+    /// Requests that a page brings besides its own, in the mean.
+    embedded: f64,
+    /// Seconds from page to page.
+    gap: LogNormal,
+    /// A visitor's own taste: what all sizes of its connection are multiplied with.
+    taste: f64,
+    /// Sizes of files, in bytes.
+    sizes: LogNormal,
+}
+
+/// The World Cup site: visitors who look at a few pages; proxies, with many people behind; and those who come for pictures and films.
+pub static WORLD_CUP: Site = Site {
+    request: 300,
+    header: 250,
+    largest: 1e6,
+    kinds: &[
+        (
+            0.80,
+            Kind {
+                embedded: 1.2,
+                gap: LogNormal {
+                    median: 22.0,
+                    sigma: 1.0,
+                },
+                taste: 0.4,
+                sizes: LogNormal {
+                    median: 1400.0,
+                    sigma: 1.0,
+                },
+            },
+        ),
+        (
+            0.10,
+            Kind {
+                embedded: 1.2,
+                gap: LogNormal {
+                    median: 3.5,
+                    sigma: 1.0,
+                },
+                taste: 0.4,
+                sizes: LogNormal {
+                    median: 1400.0,
+                    sigma: 1.0,
+                },
+            },
+        ),
+        (
+            0.10,
+            Kind {
+                embedded: 1.2,
+                gap: LogNormal {
+                    median: 4.0,
+                    sigma: 1.0,
+                },
+                taste: 0.8,
+                sizes: LogNormal {
+                    median: 9000.0,
+                    sigma: 0.8,
+                },
+            },
+        ),
+    ],
+};
+
+/// The IBM site: small files, and more requests from each visitor.
+pub static IBM: Site = Site {
+    request: 300,
+    header: 250,
+    largest: 1e6,
+    kinds: &[(
+        1.0,
+        Kind {
+            embedded: 4.0,
+            gap: LogNormal {
+                median: 15.0,
+                sigma: 1.0,
+            },
+            taste: 0.5,
+            sizes: LogNormal {
+                median: 1200.0,
+                sigma: 1.0,
+            },
+        },
+    )],
+};
+
+/// One of a site's visitors.
+#[derive(Clone, Debug)]
+pub struct Visitor {
+    site: &'static Site,
+    kind: &'static Kind,
+    /// What sizes are multiplied with.
+    taste: f64,
+    /// Requests of the current page that are left.
+    left: u32,
+    over: bool,
+}
+
+impl Visitor {
+    /// A visitor of this site.
+    pub fn new(site: &'static Site) -> Self {
+        Self {
+            site,
+            kind: &site.kinds[0].1,
+            taste: 1.0,
+            left: 0,
+            over: true,
+        }
+    }
+
+    /// Somebody comes.
+    pub fn connect(&mut self, rng: &mut Pcg64Mcg) {
+        let kind = part(self.site.kinds.iter().map(|(share, _)| *share), rng);
+        self.kind = &self.site.kinds[kind].1;
+        self.taste = LogNormal {
+            median: 1.0,
+            sigma: self.kind.taste,
+        }
+        .draw(rng);
+        self.over = false;
+        self.left = self.page(rng);
+    }
+
+    /// The next request of this visitor on this connection.
+    pub fn next_request(&mut self, rng: &mut Pcg64Mcg) -> Option<Request> {
+        if self.over {
+            return None;
+        }
+        if self.left == 0 {
+            if self.kind.gap.draw(rng) > PERSISTENT {
+                self.over = true;
+                return None;
+            }
+            self.left = self.page(rng);
+        }
+        self.left -= 1;
+        let content = self.taste * self.kind.sizes.draw(rng);
+        Some(Request {
+            request: self.site.request,
+            header: self.site.header,
+            content: content.clamp(1.0, self.site.largest) as u32,
+            kind: Content::Static,
+            at_least: Duration::ZERO,
+        })
+    }
+
+    /// Draws how many requests a page brings: itself, and what is embedded (geometric).
+    fn page(&self, rng: &mut Pcg64Mcg) -> u32 {
+        let more = self.kind.embedded / (1.0 + self.kind.embedded);
+        let mut requests = 1;
+        while requests < 1000 && rng.random_bool(more) {
+            requests += 1;
+        }
+        requests
+    }
+}
