@@ -104,6 +104,19 @@ impl<T: Chunk> Reassembly<T> {
         self.chunks.len()
     }
 
+    /// The ranges that the chunks make up, in ascending order.
+    pub fn ranges(&self) -> impl Iterator<Item = (SeqNum, SeqNum)> + '_ {
+        let mut chunks = self.chunks.iter().peekable();
+        std::iter::from_fn(move || {
+            let (start, chunk) = chunks.next()?;
+            let mut end = *start + chunk.len();
+            while let Some((_, next)) = chunks.next_if(|(start, _)| *start == end) {
+                end += next.len();
+            }
+            Some((*start, end))
+        })
+    }
+
     /// Removes everything.
     pub fn drain(&mut self) -> impl Iterator<Item = (SeqNum, T)> + '_ {
         self.chunks.drain(..)

@@ -111,6 +111,19 @@ impl Receiver {
         };
     }
 
+    /// Position of the first byte that the application has not consumed.
+    pub(crate) fn read_seq(&self) -> SeqNum {
+        self.read
+    }
+
+    /// Another owner has taken in what lies before `nxt`, and has acknowledged it.
+    pub(crate) fn advance(&mut self, nxt: SeqNum) {
+        self.note_in_order(self.nxt.distance_to(nxt));
+        self.nxt = nxt;
+        self.edge = self.edge.max(nxt);
+        self.last_ack_sent = nxt;
+    }
+
     /// Bytes in order that the application has not consumed.
     pub(crate) fn unread(&self) -> u32 {
         self.read.distance_to(self.nxt) - u32::from(self.fin_taken)

@@ -171,6 +171,9 @@ impl Sender {
 impl Connection {
     /// The next segment to send, if any may be sent now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        if self.is_parked() {
+            return None;
+        }
         if let Some(seq) = self.snd.reset_at.take() {
             return Some(self.reset_segment(seq));
         }

@@ -132,6 +132,11 @@ impl<T: Chunk> SendQueue<T> {
         self.chunks.is_empty()
     }
 
+    /// Chunks held that begin before `upto`.
+    pub fn chunks_before(&self, upto: SeqNum) -> usize {
+        self.chunks.partition_point(|(start, _)| start.before(upto))
+    }
+
     /// The chunks held with their positions.
     pub fn iter(&self) -> impl Iterator<Item = (SeqNum, &T)> {
         self.chunks.iter().map(|(start, chunk)| (*start, chunk))

@@ -7,6 +7,7 @@ use wire::tcp::Header;
 
 use crate::congestion::Congestion;
 use crate::cookie::Cookie;
+use crate::mirror::Parked;
 use crate::options::{Negotiated, TIMESTAMPS_LEN, TimestampClock, agreed_mss};
 use crate::rack::Rack;
 use crate::recovery::{Phase, Recovery};
@@ -32,6 +33,8 @@ pub struct Connection {
     pub(crate) detached: bool,
     /// It was opened by [`Connection::accept`].
     pub(crate) passive: bool,
+    /// Another owner runs it.
+    pub(crate) parked: Option<Parked>,
     /// Unanswered keep-alive or window probes.
     pub(crate) probes: u8,
     pub(crate) settings: Settings,
@@ -140,6 +143,7 @@ impl Connection {
             options: Negotiated::offer(config),
             detached: false,
             passive: false,
+            parked: None,
             probes: 0,
             timestamps: TimestampClock::new(isn.timestamp),
             snd: Sender::new(isn.seq, settings.mss),
@@ -329,6 +333,9 @@ impl Connection {
 
     /// When `handle_timeout` is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.is_parked() {
+            return None;
+        }
         self.timers.earliest().map(|time| time.instant(self.epoch))
     }
 
@@ -384,7 +391,10 @@ impl Connection {
 
     /// Bytes that may be under way at once, as the congestion window and the peer's window stand.
     pub fn flight_limit(&self) -> u32 {
-        self.congestion.cwnd().min(self.snd.wnd)
+        match self.parked {
+            Some(parked) => parked.flight,
+            None => self.congestion.cwnd().min(self.snd.wnd),
+        }
     }
 
     /// Bytes that may be queued before the send buffer is full.
@@ -472,7 +482,7 @@ impl Connection {
             snd.nxt.at_or_before(snd.write_seq) || snd.fin_queued,
             "only a FIN lies beyond the data"
         );
-        if self.state.is_synchronized() {
+        if self.state.is_synchronized() && !self.is_parked() {
             self.board.assert_invariants(snd.una, snd.nxt);
             self.rcv.assert_invariants();
         }

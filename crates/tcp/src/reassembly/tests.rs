@@ -20,6 +20,14 @@ proptest! {
                 held[(at + n) as usize].get_or_insert(mark.wrapping_add(n as u8));
             }
         }
+        let mut ranges = Vec::new();
+        for at in (0..300u32).filter(|at| held[*at as usize].is_some()) {
+            match ranges.last_mut() {
+                Some((_, end)) if *end == base + at => *end += 1,
+                _ => ranges.push((base + at, base + at + 1)),
+            }
+        }
+        prop_assert_eq!(store.ranges().collect::<Vec<_>>(), ranges);
         let mut in_order = 0;
         for step in takes {
             in_order = (in_order + step).min(300);

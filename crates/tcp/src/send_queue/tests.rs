@@ -37,6 +37,17 @@ fn what_is_not_held_is_not_given() {
     assert_eq!(read(&queue, SeqNum(13), 5), []);
 }
 
+#[test]
+fn chunks_are_counted_up_to_a_position() {
+    let mut queue = SendQueue::new(SeqNum(u32::MAX - 1));
+    let first = queue.push(Run(vec![1, 2, 3]));
+    let second = queue.push(Run(vec![4]));
+    assert_eq!(queue.chunks_before(first), 0);
+    assert_eq!(queue.chunks_before(first + 1), 1);
+    assert_eq!(queue.chunks_before(second), 1);
+    assert_eq!(queue.chunks_before(queue.end()), 2);
+}
+
 proptest! {
     /// Against a plain vector of bytes.
     #[test]

@@ -6,6 +6,7 @@ mod corpus;
 mod flow_control;
 mod handover;
 mod handshake;
+mod lending;
 mod link;
 mod listener;
 mod loss;

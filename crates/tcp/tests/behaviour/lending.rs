@@ -1,0 +1,218 @@
+//! A connection is run by another owner, and the one who has lent it out keeps a mirror of it (seed 003 §2).
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tcp::{Config, Connection, Disagreement, State};
+
+use crate::pair::{App, Link, Pair, Reader, Setup};
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// What the other owner would have been told and would have said since the last time.
+fn tell(mirror: &mut Connection, pair: &Pair, side: usize) {
+    let owner = &pair.sides[side].connection;
+    let Some(tcb) = owner.tcb(pair.now) else {
+        return;
+    };
+    let queued = mirror.write_seq().distance_to(owner.write_seq());
+    assert_eq!(mirror.queue(pair.now, queued), queued);
+    if tcb.fin_queued {
+        mirror.close(pair.now);
+    }
+    assert!(mirror.told_received(tcb.rcv_nxt - u32::from(tcb.fin_taken)));
+    assert!(mirror.told_acked(tcb.snd_una, owner.flight_limit()));
+    if tcb.fin_taken {
+        assert!(mirror.told_fin(tcb.rcv_nxt));
+    }
+    let read = mirror.read_seq().distance_to(owner.read_seq());
+    mirror.consumed(pair.now, read);
+    while mirror.poll_event().is_some() {}
+    assert_eq!(mirror.poll_timeout(), None);
+    assert_eq!(mirror.poll_transmit(pair.now), None);
+    assert_eq!(mirror.unread(), owner.unread());
+    assert_eq!(mirror.snd_una(), owner.snd_una());
+    assert_eq!(mirror.flight_limit(), owner.flight_limit());
+    mirror.assert_invariants();
+}
+
+proptest! {
+    #![proptest_config(crate::cases(24))]
+
+    /// Whether the other owner hands the connection back or is lost with it, and whatever is lost, late or doubled: no byte is
+    /// lost, and both ends close in order.
+    #[test]
+    fn lending_loses_nothing(
+        lendings in prop::collection::vec((1u64..40, 0usize..2, any::<bool>(), 1usize..5), 1..16),
+        totals in (0u64..400_000, 0u64..400_000),
+        (loss, reorder, duplicate) in (0.0f64..0.05, 0.0f64..0.1, 0.0f64..0.05),
+        (timestamps, sack, window_scale) in any::<(bool, bool, bool)>(),
+        (paced, closes_first, seed) in any::<(bool, bool, u64)>(),
+    ) {
+        let config = Config { timestamps, sack, window_scale, rcv_buf: 64 << 10, ..Config::default() };
+        let link = Link { rate: 20_000_000, loss, reorder, duplicate, delay: ms(2), ..Link::default() };
+        let reader = if paced {
+            Reader::Paced { bytes: 20_000, every: ms(5) }
+        } else {
+            Reader::Eager
+        };
+        let mut pair = Pair::new(Setup {
+            configs: [config.clone(), config],
+            apps: [
+                App { total: totals.0, reader, ..App::default() },
+                App { total: totals.1, closes_first, ..App::default() },
+            ],
+            links: [link; 2],
+            seed,
+            ..Setup::default()
+        });
+        for (wait, side, dies, rounds) in lendings {
+            pair.run(ms(wait));
+            if !pair.sides[side].state().is_synchronized() || pair.sides[side].state() == State::TimeWait {
+                continue;
+            }
+            let mut mirror = pair.sides[side].connection.clone();
+            mirror.park();
+            for _ in 0..rounds {
+                pair.run(ms(wait));
+                tell(&mut mirror, &pair, side);
+            }
+            let Some(tcb) = pair.sides[side].connection.tcb(pair.now) else {
+                continue;
+            };
+            if dies {
+                let fin = tcb.fin_queued;
+                mirror.take_over(pair.now, tcb.write_seq, fin, tcb.held.iter().copied());
+            } else {
+                prop_assert_eq!(mirror.bring_back(pair.now, &tcb), Ok(()));
+                prop_assert_eq!(mirror.state(), tcb.state);
+            }
+            prop_assert!(!mirror.is_parked());
+            mirror.assert_invariants();
+            pair.sides[side].connection = mirror;
+        }
+        pair.run_to_end(Duration::from_secs(600));
+    }
+}
+
+/// A side in the middle of a transfer, and the mirror of it.
+fn lent() -> (Pair, Connection) {
+    let mut pair = Pair::new(Setup {
+        apps: [
+            App {
+                total: 32 << 20,
+                ..App::default()
+            },
+            App {
+                total: 32 << 20,
+                ..App::default()
+            },
+        ],
+        links: [Link {
+            rate: 20_000_000,
+            delay: ms(5),
+            ..Link::default()
+        }; 2],
+        ..Setup::default()
+    });
+    pair.run(ms(100));
+    let mut mirror = pair.sides[0].connection.clone();
+    mirror.park();
+    tell(&mut mirror, &pair, 0);
+    (pair, mirror)
+}
+
+#[test]
+fn what_was_queued_and_closed_meanwhile_counts() {
+    let (pair, mut mirror) = lent();
+    let tcb = pair.sides[0].connection.tcb(pair.now).expect("established");
+    assert_eq!(mirror.queue(pair.now, 1000), 1000);
+    mirror.close(pair.now);
+    assert_eq!(mirror.bring_back(pair.now, &tcb), Ok(()));
+    assert_eq!(mirror.state(), State::FinWait1);
+    assert_eq!(mirror.write_seq(), tcb.write_seq + 1000);
+    assert_eq!(mirror.snd_nxt(), tcb.snd_nxt);
+    mirror.assert_invariants();
+}
+
+#[test]
+fn what_was_aborted_meanwhile_is_reset() {
+    let (pair, mut mirror) = lent();
+    let tcb = pair.sides[0].connection.tcb(pair.now).expect("established");
+    mirror.abort();
+    assert!(mirror.poll_event().is_some());
+    assert_eq!(
+        mirror.poll_transmit(pair.now),
+        None,
+        "the other owner is to do it"
+    );
+    assert_eq!(mirror.bring_back(pair.now, &tcb), Ok(()));
+    let reset = mirror.poll_transmit(pair.now).expect("a reset");
+    assert!(reset.header.flags.contains(wire::tcp::Flags::RST));
+    assert_eq!(reset.header.seq, tcb.snd_nxt);
+    assert_eq!((mirror.state(), mirror.poll_event()), (State::Closed, None));
+}
+
+#[test]
+fn who_refuses_changes_nothing() {
+    let (mut pair, _) = lent();
+    let before = pair.sides[0].connection.clone();
+    let connection = &mut pair.sides[0].connection;
+    connection.park();
+    assert_eq!(connection.poll_timeout(), None);
+    connection.unpark();
+    assert_eq!(format!("{connection:?}"), format!("{before:?}"));
+    pair.run_to_end(Duration::from_secs(300));
+}
+
+#[test]
+fn the_field_is_named_in_which_an_owner_contradicts_itself() {
+    let (pair, mirror) = lent();
+    let tcb = pair.sides[0].connection.tcb(pair.now).expect("established");
+    type Change = fn(&mut tcp::Tcb);
+    let changes: [(&str, Change); 8] = [
+        ("snd_una", |tcb| tcb.snd_una = tcb.write_seq + 1),
+        ("snd_una", |tcb| tcb.snd_una -= 1),
+        ("snd_nxt", |tcb| tcb.snd_nxt = tcb.snd_una - 1),
+        ("write_seq", |tcb| tcb.write_seq += 1),
+        ("fin_queued", |tcb| tcb.fin_queued = true),
+        ("rcv_nxt", |tcb| tcb.rcv_nxt += 1),
+        ("mss", |tcb| tcb.mss = 0),
+        ("timestamps", |tcb| tcb.timestamps = None),
+    ];
+    for (field, change) in changes {
+        let mut wrong = tcb.clone();
+        change(&mut wrong);
+        let mut mirror = mirror.clone();
+        assert_eq!(
+            mirror.bring_back(pair.now, &wrong),
+            Err(Disagreement(field))
+        );
+        assert!(mirror.is_parked());
+    }
+}
+
+#[test]
+fn what_nobody_can_have_said_is_not_believed() {
+    let (_, mut mirror) = lent();
+    let (una, end, next) = (mirror.snd_una(), mirror.write_seq(), mirror.rcv_nxt());
+    assert!(!mirror.told_acked(una - 1, 1) && !mirror.told_acked(end + 1, 1));
+    assert!(!mirror.told_received(next - 1));
+    assert!(!mirror.told_fin(next) && !mirror.told_fin(next + 2));
+    assert!(mirror.told_fin(next + 1) && !mirror.told_received(next + 2));
+    assert_eq!(mirror.state(), State::CloseWait);
+}
+
+#[test]
+fn a_window_that_nobody_knows_is_asked_for_at_once() {
+    let (mut pair, mut mirror) = lent();
+    let posted = mirror.write_seq();
+    mirror.take_over(pair.now, posted, false, std::iter::empty());
+    assert_eq!(mirror.snd_nxt(), posted, "all of it may have been sent");
+    let probe = mirror.poll_transmit(pair.now).expect("a probe");
+    assert_eq!((probe.payload, probe.header.seq), (0, mirror.snd_una() - 1));
+    pair.sides[0].connection = mirror;
+    pair.run_to_end(Duration::from_secs(300));
+}
