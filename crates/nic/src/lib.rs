@@ -41,6 +41,8 @@ mod flow_table;
 mod frame;
 mod function;
 mod lro;
+#[allow(unsafe_code)]
+mod prefetch;
 mod receive;
 mod rss;
 mod switch;

@@ -60,10 +60,10 @@ use timers::Timers;
 /// Nanoseconds, since the first connection came.
 type Nanos = u64;
 
-/// With the index of flows, 4 MiB, as many connections as the device takes by default fit in 64 MiB.
+/// With the index of flows, 5 MiB, as many connections as the device takes by default fit in 64 MiB.
 const _: () = {
     let most = 256 << 10;
-    let index = 4 << 20;
+    let index = 5 << 20;
     assert!(Table::bytes(most) + Timers::bytes(most) + index <= 64 << 20);
 };
 
@@ -159,6 +159,7 @@ impl Closing {
         let function = around.function.id;
         let gives_way = self.find_room(around.function, blocks_for(bytes))?;
         let (capacity, blocks) = (self.capacity, self.blocks);
+        around.flows.expect_change(hash);
         let store = self
             .store
             .get_or_insert_with(|| Box::new(Store::new(around.now, capacity, blocks)));
@@ -168,6 +169,8 @@ impl Closing {
         if let Some(oldest) = gives_way {
             around.function.counters.accel_time_wait_overflow += 1;
             store.remove(&mut self.quotas, oldest, around.flows);
+            let own = self.quotas.is_full(around.function).then_some(function.0);
+            store.expect_to_give_way(own, around.flows);
         }
         if !store.table.has_room() {
             // Of those that are gone, some have still to send their RST.

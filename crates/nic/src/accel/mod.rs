@@ -137,6 +137,12 @@ impl Accel {
         &mut self.scratch
     }
 
+    /// Says that a segment of the flow with this hash comes soon.
+    #[inline]
+    pub(crate) fn expect(&self, hash: u64) {
+        self.flows.expect(hash);
+    }
+
     /// Takes a segment for `function`.
     pub(crate) fn receive(
         &mut self,

@@ -146,6 +146,8 @@ fn handle_tcp(
     parsed: &Parsed,
     meta: FrameMeta,
 ) {
+    let hash = offloads.hasher.hash(&parsed.flow);
+    offloads.accel.expect(hash);
     // A frame from a local sender may have its checksum still to be made: it was never on a wire.
     let known_valid = meta.checksum_valid || meta.needs_checksum.is_some();
     if !known_valid && !parsed.verify_checksums(frame) {
@@ -153,7 +155,6 @@ fn handle_tcp(
         return;
     }
     function.counters.rx_csum_ok += 1;
-    let hash = offloads.hasher.hash(&parsed.flow);
     let mut established = None;
     if !offloads.accel.is_idle() {
         let (accel, device) = offloads.accel(now);

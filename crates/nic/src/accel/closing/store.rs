@@ -77,6 +77,16 @@ impl Store {
         self.drop_gone(at);
     }
 
+    /// While the table is full, each new connection ends the one that has rested longest, which nobody has looked at since: has
+    /// the next one fetched, which was found by the call before, and finds the one behind it.
+    pub(super) fn expect_to_give_way(&self, function: Option<u16>, flows: &Flows) {
+        let next = self.table.oldest_resting(function);
+        if let Some(entry) = next.and_then(|next| self.table.get(next)) {
+            flows.expect_change(entry.hash);
+            self.table.expect(entry.links.younger);
+        }
+    }
+
     /// Ends a connection with a RST, for which its slot waits.
     pub(super) fn abort(&mut self, quotas: &mut Quotas, at: u32, flows: &mut Flows) {
         self.let_go(quotas, at, flows);

@@ -4,6 +4,7 @@
 use tcp::State;
 
 use super::entry::{Entry, Links, NONE};
+use crate::prefetch::prefetch;
 
 /// The closing connections of all functions.
 #[derive(Debug)]
@@ -83,6 +84,13 @@ impl Table {
         match self.entries.get_mut(slot as usize)? {
             Slot::Used(entry) => Some(entry),
             Slot::Free(_) => None,
+        }
+    }
+
+    /// Says that an entry will be looked at soon.
+    pub(super) fn expect(&self, slot: u32) {
+        if let Some(slot) = self.entries.get(slot as usize) {
+            prefetch(slot);
         }
     }
 
