@@ -247,6 +247,12 @@ counters! {
     accel_splice_dropped,
     /// Challenge ACKs sent for some of these (RFC 5961).
     accel_splice_challenges,
+    /// Packets received for connections that the NIC runs or is about to run.
+    toe_rx_packets,
+    /// Those dropped because the queue of NIC packets was full.
+    toe_rx_queue_full,
+    /// Those passed to the host because the NIC does not run their connection after all, or no longer.
+    toe_rx_to_host,
     /// Descriptors and packets that found their context in NIC memory.
     context_hits,
     /// Those whose context had to be fetched.

@@ -11,6 +11,7 @@ use crate::ring::{
     RecvDescriptor,
 };
 use crate::rss::Rss;
+use crate::toe::rx_queue::RxQueue;
 use crate::transmit;
 
 /// A function of a NIC, in the order of attachment.
@@ -27,6 +28,8 @@ pub(crate) struct Function {
     pub(crate) tags_left: u32,
     pub(crate) rss: Rss,
     pub(crate) queues: Vec<Queue>,
+    /// What was received for connections that the device runs.
+    pub(crate) nic_packets: RxQueue,
     pub(crate) counters: Counters,
 }
 
@@ -56,6 +59,7 @@ impl Function {
             tags_left: device.config.tags,
             rss: Rss::new(device.config.queues),
             queues: queues.collect(),
+            nic_packets: RxQueue::new(0),
             counters: Counters::default(),
         }
     }

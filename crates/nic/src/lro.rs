@@ -33,9 +33,13 @@ pub(crate) struct Sessions {
     sessions: [Option<Session>; SESSIONS],
     /// By session, what of it was placed. Empty until something is.
     placed: Vec<PlacedList>,
-    /// Parts of all of these lists.
+    /// Descriptors that those for the host will give.
+    descriptors: u32,
+    /// Parts of all lists.
     parts: u32,
     open: u8,
+    /// Sessions of connections that the device runs.
+    own: u8,
     /// Where the next session goes when all places are taken.
     next: u8,
 }
@@ -64,6 +68,8 @@ pub(crate) struct Session {
     merged: bool,
     pub(crate) context: Option<ContextId>,
     pub(crate) result: OffloadResult,
+    /// The connection, if the device runs it.
+    pub(crate) connection: Option<u32>,
 }
 
 /// What became of a packet's payload. Packets whose results differ are never merged; what was placed of them is a different
@@ -84,12 +90,26 @@ pub(crate) struct Arrived {
     pub(crate) segments: u32,
     pub(crate) context: Option<ContextId>,
     pub(crate) result: OffloadResult,
+    /// The connection, if the device runs it.
+    pub(crate) connection: Option<u32>,
 }
 
 impl Sessions {
-    /// Descriptors that the open sessions will give.
+    /// Descriptors that the open sessions will give to the host at once.
     pub(crate) fn descriptors(&self) -> u32 {
-        u32::from(self.open) + self.parts
+        self.descriptors
+    }
+
+    /// Any session's place whose connection the device runs.
+    #[allow(dead_code)] // the engine calls it
+    pub(crate) fn any_own(&self) -> Option<usize> {
+        if self.own == 0 {
+            return None;
+        }
+        let is_own = |session: &Session| session.connection.is_some();
+        self.sessions
+            .iter()
+            .position(|session| session.as_ref().is_some_and(is_own))
     }
 
     /// Whether any open session has something placed.
@@ -107,10 +127,10 @@ impl Sessions {
         self.placed(at).len() + parts.len() <= MAX_PLACED
     }
 
-    /// Adds parts of a segment whose payload begins `behind` bytes into the session's.
-    pub(crate) fn add_placed(&mut self, at: usize, parts: &[Placed], behind: u32) {
+    /// Adds parts of a segment whose payload begins `behind` bytes into the session's. Gives how many more it has now.
+    pub(crate) fn add_placed(&mut self, at: usize, parts: &[Placed], behind: u32) -> u32 {
         if parts.is_empty() {
-            return;
+            return 0;
         }
         if self.placed.is_empty() {
             self.placed.resize_with(SESSIONS, PlacedList::default);
@@ -123,7 +143,15 @@ impl Sessions {
                 ..*part
             });
         }
-        self.parts += (list.len() - before) as u32;
+        let more = (list.len() - before) as u32;
+        self.parts += more;
+        if self.sessions[at]
+            .as_ref()
+            .is_some_and(|session| session.connection.is_none())
+        {
+            self.descriptors += more;
+        }
+        more
     }
 
     /// The session of a flow.
@@ -149,8 +177,13 @@ impl Sessions {
     /// Takes a session out.
     pub(crate) fn take(&mut self, at: usize) -> Option<Session> {
         let session = self.sessions[at].take()?;
+        let parts = self.placed(at).len() as u32;
         self.open -= 1;
-        self.parts -= self.placed(at).len() as u32;
+        self.parts -= parts;
+        match session.connection {
+            None => self.descriptors -= 1 + parts,
+            Some(_) => self.own -= 1,
+        }
         Some(session)
     }
 
@@ -168,6 +201,10 @@ impl Sessions {
 
     /// Puts a session into a free place.
     pub(crate) fn put(&mut self, at: usize, session: Session) {
+        match session.connection {
+            None => self.descriptors += 1,
+            Some(_) => self.own += 1,
+        }
         self.sessions[at] = Some(session);
         self.open += 1;
         if let Some(placed) = self.placed.get_mut(at) {
@@ -226,6 +263,15 @@ impl Session {
             merged: false,
             context: arrived.context,
             result: arrived.result,
+            connection: arrived.connection,
+        }
+    }
+
+    /// The TCP header of all of it: the first one's sequence number, everything else of the last one.
+    pub(crate) fn header(&self) -> Header {
+        Header {
+            seq: self.next_seq - self.payload_len,
+            ..self.last
         }
     }
 

@@ -13,31 +13,40 @@ use crate::ring::accel::Side;
 /// Who owns a flow, and where it has its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owned {
-    /// Place in the table of closing connections; below 2^30.
+    /// Place in the table of closing connections; below 2^29.
     Closing(u32),
+    /// Place in the table of connections that the device runs; below 2^29.
+    Toe(u32),
     /// Place in the table of splices, below 2^29, and the leg whose peer sends these packets.
     Spliced(u32, Side),
 }
 
 impl Owned {
+    const TOE: u32 = 1 << 29;
     const SPLICED: u32 = 1 << 30;
     const USED: u32 = 1 << 31;
     /// Closing connections that have places.
-    pub(crate) const MAX_CLOSING: u32 = 1 << 30;
+    pub(crate) const MAX_CLOSING: u32 = 1 << 29;
+    /// Connections that the device runs that have places.
+    #[allow(dead_code)] // the engine has it
+    pub(crate) const MAX_TOE: u32 = 1 << 29;
 
     fn to_bits(self) -> u32 {
         match self {
             Owned::Closing(at) => Self::USED | at,
+            Owned::Toe(at) => Self::USED | Self::TOE | at,
             Owned::Spliced(at, side) => Self::USED | Self::SPLICED | at << 1 | side.index() as u32,
         }
     }
 
     fn from_bits(bits: u32) -> Owned {
         let at = bits & (Self::SPLICED - 1);
-        if bits & Self::SPLICED == 0 {
-            Owned::Closing(at)
-        } else {
+        if bits & Self::SPLICED != 0 {
             Owned::Spliced(at >> 1, Side::of(at as usize))
+        } else if bits & Self::TOE != 0 {
+            Owned::Toe(at & (Self::TOE - 1))
+        } else {
+            Owned::Closing(at)
         }
     }
 }

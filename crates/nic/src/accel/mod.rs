@@ -165,7 +165,7 @@ impl Accel {
                 self.splices
                     .handle_segment(&mut around, (at, side), segment)
             }
-            None => Handled::Pass(None),
+            Some(Owned::Toe(_)) | None => Handled::Pass(None),
         };
         match owner {
             // A SYN that ends TIME-WAIT is one as any other.
@@ -205,6 +205,7 @@ impl Accel {
         self.flows.find(hash, |owned| match owned {
             Owned::Closing(at) => self.closing.owns(at, function, flow),
             Owned::Spliced(at, side) => self.splices.owns(at, side, function, flow),
+            Owned::Toe(_) => false,
         })
     }
 
@@ -221,7 +222,7 @@ impl Accel {
         let flow = flow.reversed();
         match self.owner(device.hasher.hash(&flow), function.id, &flow) {
             None => Ok(()),
-            Some(Owned::Spliced(..)) => Err(ErrorCode::FlowExists),
+            Some(Owned::Spliced(..) | Owned::Toe(_)) => Err(ErrorCode::FlowExists),
             Some(Owned::Closing(at)) => self.closing.reopen(&mut self.flows, function, at),
         }
     }

@@ -3,12 +3,13 @@
 use crate::counters::Counters;
 use crate::ring::{DeviceQueue, DeviceRegions, Slice};
 
-/// Buffers of a class that were taken and are free again, because their packet went to another one.
+/// Room for buffers of a class that were taken and are free again, because their packet went to another one, to begin with.
 const SPARES: usize = 16;
 /// Buffers outside of the host's memory that are thrown away in one go, before the frame is dropped.
 const BAD_BUFFERS: u32 = 4;
 
-/// Where buffers come from.
+/// Where buffers come from: those that were taken and are free again before any of the host's rings, so that they are never
+/// more than were once in use at a time.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     spare: Vec<Slice>,
@@ -73,9 +74,7 @@ impl Buffers {
         if spare.capacity() == 0 {
             spare.reserve_exact(SPARES);
         }
-        if spare.len() < SPARES {
-            spare.push(buffer);
-        }
+        spare.push(buffer);
     }
 }
 

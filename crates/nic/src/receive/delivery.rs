@@ -33,7 +33,10 @@ impl Host<'_> {
         let Some(own) = self.take_buffer(arrival.len()) else {
             return;
         };
-        let room = self.room_for_placed();
+        let room = match arrival.connection {
+            None => self.room_for_placed(),
+            Some(_) => self.nic_packets.room_for_placed(),
+        };
         flow.pdus.noted.set_limit(room);
         let mut plaintext = std::mem::take(&mut self.queue.receive.plaintext);
         let (bytes, result) = self.process_pdus(arrival, flow, &mut plaintext);
@@ -41,7 +44,9 @@ impl Host<'_> {
         self.count_pdus(arrival, result, flow.pdus);
         self.pass_up(arrival, flow, (own, bytes), result);
         self.queue.receive.plaintext = plaintext;
-        self.ask_about(now, flow);
+        if self.may_ask(arrival) {
+            self.ask_about(now, flow);
+        }
     }
 
     /// Shows a payload to its context. Gives the bytes that the host is to have, and what became of them.
@@ -154,6 +159,7 @@ impl Host<'_> {
             return false;
         };
         let fits = open.context == Some(flow.id)
+            && open.connection == arrival.connection
             && open.result == result
             && sessions.takes(at, flow.pdus.noted.as_slice())
             && open.accepts(arrival.parsed, arrival.frame);
@@ -181,7 +187,10 @@ impl Host<'_> {
             return false;
         }
         let sessions = &mut self.queue.receive.sessions;
-        sessions.add_placed(at, placed.as_slice(), behind);
+        let more = sessions.add_placed(at, placed.as_slice(), behind);
+        if arrival.connection.is_some() {
+            self.nic_packets.promise_placed(more);
+        }
         let last = sessions
             .get_mut(at)
             .is_none_or(|open| open.append(arrival.parsed, arrival.segments, stored));

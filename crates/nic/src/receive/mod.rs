@@ -20,6 +20,8 @@ mod contents;
 mod context;
 mod delivery;
 mod established;
+#[allow(dead_code)] // the engine calls it
+mod nic_packets;
 mod observer;
 mod open;
 #[cfg(test)]
@@ -46,6 +48,8 @@ pub(crate) use command::{
 };
 pub(crate) use contents::Contents;
 pub(crate) use context::{PlacingContext, ReceiveContext};
+#[allow(unused_imports)] // the engine calls it
+pub(crate) use nic_packets::{Sender, end_own_sessions, end_session, pass_to_host};
 pub(crate) use placing::{MAX_PLACED, Placed, PlacedList, Placer};
 pub(crate) use queue::QueueState;
 pub(crate) use recovery::{Order, Shared};
@@ -177,6 +181,7 @@ fn handle_tcp(
         parsed,
         hash,
         segments: segments(parsed, meta),
+        connection: None,
     };
     let id = function.id;
     if let Some(mut host) = Host::of(function, queue) {

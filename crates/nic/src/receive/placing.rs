@@ -39,6 +39,13 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
+    /// No part.
+    pub(crate) const NOTHING: Placed = Placed {
+        at: 0,
+        slice: Slice::NOTHING,
+        tag: 0,
+    };
+
     /// Where it ends in the payload.
     pub(crate) fn end(&self) -> u32 {
         self.at + self.slice.len
@@ -81,13 +88,8 @@ pub(crate) struct PlacedList {
 
 impl Default for PlacedList {
     fn default() -> Self {
-        let nowhere = Placed {
-            at: 0,
-            slice: Slice::NOTHING,
-            tag: 0,
-        };
         PlacedList {
-            parts: [nowhere; MAX_PLACED],
+            parts: [Placed::NOTHING; MAX_PLACED],
             count: 0,
             limit: MAX_PLACED as u8,
             closed: false,

@@ -15,6 +15,7 @@ use crate::frame::FrameMeta;
 use crate::function::{Function, FunctionId, Queue};
 use crate::lro::{self, Arrived, OffloadResult, SESSIONS, Session, Sessions};
 use crate::ring::{ContextId, DeviceRegions, Packet, RecvDescriptor, Slice};
+use crate::toe::rx_queue::RxQueue;
 
 /// Bytes of a receive descriptor.
 const DESCRIPTOR_BYTES: u64 = 64;
@@ -50,6 +51,8 @@ pub(super) struct Arrival<'a> {
     pub(super) hash: u64,
     /// Packets on the wire.
     pub(super) segments: u32,
+    /// Its connection, if the device runs it: then it goes to the queue of NIC packets.
+    pub(super) connection: Option<u32>,
 }
 
 impl Arrival<'_> {
@@ -75,6 +78,7 @@ pub(super) struct Host<'a> {
     function: FunctionId,
     pub(super) queue: &'a mut Queue,
     pub(super) regions: &'a mut DeviceRegions,
+    pub(super) nic_packets: &'a mut RxQueue,
     pub(super) counters: &'a mut Counters,
     small_bytes: u32,
     pub(super) large_bytes: u32,
@@ -86,6 +90,7 @@ impl<'a> Host<'a> {
             function: function.id,
             queue: function.queues.get_mut(queue)?,
             regions: &mut function.regions,
+            nic_packets: &mut function.nic_packets,
             counters: &mut function.counters,
             small_bytes: function.config.small_bytes,
             large_bytes: function.config.large_bytes,
@@ -128,10 +133,19 @@ impl<'a> Host<'a> {
         slot: Option<u32>,
         contexts: &mut Contexts,
     ) {
-        if !self.has_room() {
+        let parsed = arrival.parsed;
+        let there_is_room = match arrival.connection {
+            None => self.has_room(),
+            Some(connection) => {
+                if self.queue_header(connection, arrival) {
+                    return;
+                }
+                self.has_place()
+            }
+        };
+        if !there_is_room {
             return;
         }
-        let parsed = arrival.parsed;
         let concerned = parsed.payload_len > 0 && !parsed.tcp.flags.intersects(NO_STREAM_DATA);
         let found = slot
             .filter(|_| concerned)
@@ -154,7 +168,7 @@ impl<'a> Host<'a> {
         } else {
             self.deliver_alone(arrival, &mut flow);
         }
-        if let Some(flow) = flow {
+        if let Some(flow) = flow.filter(|_| self.may_ask(arrival)) {
             self.ask(now, flow.id, flow.context);
         }
     }
@@ -213,8 +227,9 @@ impl<'a> Host<'a> {
         let expected = flow
             .as_ref()
             .is_some_and(|flow| flow.context.recovery.expects(arrival.parsed.tcp.seq));
-        let same =
-            open.context == flow.as_ref().map(|flow| flow.id) && open.result.offloaded == expected;
+        let same = open.context == flow.as_ref().map(|flow| flow.id)
+            && open.result.offloaded == expected
+            && open.connection == arrival.connection;
         if !same || !open.accepts(arrival.parsed, arrival.frame) {
             return false;
         }
@@ -357,10 +372,14 @@ impl<'a> Host<'a> {
             segments: arrival.segments,
             context,
             result,
+            connection: arrival.connection,
         };
         if lro::may_begin(arrival.parsed, arrival.frame) {
             let at = self.queue.receive.sessions.next_place();
             self.end_session(at);
+            if arrival.connection.is_some() {
+                self.nic_packets.promise(placed.len() as u32);
+            }
             let buffer = (buffer, stored);
             let session = Session::begin(arrival.parsed, arrival.frame, buffer, arrived);
             self.queue.receive.sessions.put(at, session);
@@ -369,7 +388,7 @@ impl<'a> Host<'a> {
         }
         let header_len = arrival.parsed.payload_offset as u16;
         let len = u32::from(header_len) + stored;
-        self.emit(RecvDescriptor::Packet(Packet {
+        let packet = Packet {
             buffer: Slice { len, ..buffer },
             header_len,
             payload_len: arrival.parsed.payload_len,
@@ -380,7 +399,12 @@ impl<'a> Host<'a> {
             placed: placed.len() as u16,
             checksum_ok: true,
             hash: arrival.hash as u32,
-        }));
+        };
+        if let Some(connection) = arrival.connection {
+            self.queue_packet(connection, arrival.parsed.tcp, (packet, buffer.len), placed);
+            return;
+        }
+        self.emit(RecvDescriptor::Packet(packet));
         for part in placed {
             self.emit(part.descriptor());
         }
@@ -401,6 +425,10 @@ impl<'a> Host<'a> {
             self.counters.rx_lro_bytes += u64::from(session.total() - len);
         }
         let placed = self.queue.receive.sessions.placed(at).len();
+        if session.connection.is_some() {
+            self.queue_session(at, &session);
+            return;
+        }
         self.emit(RecvDescriptor::Packet(session.packet(placed as u16)));
         for n in 0..placed {
             let part = self.queue.receive.sessions.placed(at)[n];

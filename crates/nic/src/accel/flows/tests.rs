@@ -8,7 +8,9 @@ use super::*;
 fn an_owner_survives_its_bits() {
     for owned in [
         Owned::Closing(0),
-        Owned::Closing((1 << 30) - 1),
+        Owned::Closing((1 << 29) - 1),
+        Owned::Toe(0),
+        Owned::Toe((1 << 29) - 1),
         Owned::Spliced(0, Side::A),
         Owned::Spliced(0, Side::B),
         Owned::Spliced((1 << 29) - 1, Side::B),
