@@ -36,6 +36,7 @@ mod stack;
 mod timers;
 mod tls;
 
+pub mod handoff;
 pub mod memory;
 pub mod meter;
 pub mod nvme;
