@@ -235,7 +235,8 @@ impl World {
                 | RecvDescriptor::AccelRoom(_) => {}
                 RecvDescriptor::Established(_)
                 | RecvDescriptor::SpliceEnded(_)
-                | RecvDescriptor::SpliceState(_) => panic!("nothing was installed"),
+                | RecvDescriptor::SpliceState(_)
+                | RecvDescriptor::Toe(_) => panic!("nothing was installed"),
             }
         }
         self.batch.clear();

@@ -247,12 +247,62 @@ counters! {
     accel_splice_dropped,
     /// Challenge ACKs sent for some of these (RFC 5961).
     accel_splice_challenges,
+    /// Connections that the NIC runs now.
+    toe_connections,
+    /// Most connections that it runs, as its load allows (Soft_limit).
+    toe_soft_limit,
+    /// Connections handed off.
+    toe_handoffs,
+    /// Those that were not: the NIC runs none.
+    toe_refused_unsupported,
+    /// Those that were not because it has no memory for more (Hard_limit, or the function's quota).
+    toe_refused_limit,
+    /// Those that were not because it has too much to do (Soft_limit).
+    toe_refused_load,
+    /// Those that were not because the NIC owned the flow already, or their number was in use.
+    toe_refused_owned,
+    /// Those that were not because their control block was wrong.
+    toe_refused_tcb,
+    /// Those that were not because they were not held any more.
+    toe_refused_not_held,
+    /// Those begun that the host took back before it offered them.
+    toe_cancelled,
+    /// Those begun that the host did not offer in time.
+    toe_hold_expired,
+    /// Connections given back because the host asked for them.
+    toe_restored_asked,
+    /// Those given back because they loaded the NIC most.
+    toe_restored_load,
+    /// Those given back because what they were to send was refused.
+    toe_restored_transmit,
+    /// Connections that ended on the NIC; the next counts some of them too.
+    toe_closed,
+    /// Those that went back to the host for their TIME-WAIT.
+    toe_time_wait,
     /// Packets received for connections that the NIC runs or is about to run.
     toe_rx_packets,
+    /// Payload bytes of these that TCP has taken.
+    toe_rx_bytes,
     /// Those dropped because the queue of NIC packets was full.
     toe_rx_queue_full,
     /// Those passed to the host because the NIC does not run their connection after all, or no longer.
     toe_rx_to_host,
+    /// Segments given to the transmit side; one may be cut into several packets.
+    toe_tx_segments,
+    /// Packets sent for these.
+    toe_tx_packets,
+    /// Payload bytes of these.
+    toe_tx_bytes,
+    /// Of the segments, those of which some was sent before.
+    toe_tx_retrans,
+    /// Segments whose context was elsewhere: the host was asked to bring it there.
+    toe_tx_recoveries,
+    /// Commands carried out.
+    toe_commands,
+    /// Commands for connections that the NIC runs no more.
+    toe_stale_commands,
+    /// Commands that were refused.
+    toe_bad_commands,
     /// Descriptors and packets that found their context in NIC memory.
     context_hits,
     /// Those whose context had to be fetched.

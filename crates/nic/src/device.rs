@@ -15,6 +15,7 @@ use crate::receive;
 use crate::ring::{DeviceFunction, Gather};
 use crate::rss::FlowHasher;
 use crate::switch::{Destination, Switch};
+use crate::toe::ToeConfig;
 use crate::transmit::{self, RecoveryId, Scheduler};
 
 /// What the wire port can do, so that the NIC need not.
@@ -41,6 +42,8 @@ pub struct NicConfig {
     pub secret: [u8; 16],
     /// Connections that the NIC sets up, finishes or joins by itself.
     pub accel: AccelConfig,
+    /// Connections that the NIC runs by itself.
+    pub toe: ToeConfig,
 }
 
 impl NicConfig {
@@ -53,6 +56,7 @@ impl NicConfig {
             wire: WireCapabilities::default(),
             secret,
             accel: AccelConfig::default(),
+            toe: ToeConfig::default(),
         }
     }
 }

@@ -96,6 +96,7 @@ impl Queue {
     pub(crate) fn give_back(&mut self) {
         let unfinished = self.transmit.unfinished();
         let untold = self.completions.first();
+        self.rings.commands.publish();
         let send = &mut self.rings.send;
         match unfinished.into_iter().chain(untold).min() {
             Some(index) => send.publish_before(index),

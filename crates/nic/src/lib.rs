@@ -54,3 +54,4 @@ pub use counters::{Counters, QueueCounters};
 pub use device::{AttachError, Nic, NicConfig, WireCapabilities};
 pub use frame::FrameMeta;
 pub use function::FunctionId;
+pub use toe::ToeConfig;

@@ -71,6 +71,18 @@ impl Congestion {
         }
     }
 
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        match self.algorithm {
+            State::NewReno(_) => Algorithm::NewReno,
+            State::Cubic(_) => Algorithm::Cubic,
+        }
+    }
+
+    /// The window that the connection began with, in segments.
+    pub(crate) fn initial_segments(&self) -> u8 {
+        (self.initial / self.mss.max(1)).clamp(1, 255) as u8
+    }
+
     pub(crate) fn cwnd(&self) -> u32 {
         self.cwnd
     }

@@ -12,7 +12,7 @@ use crate::sack::Scoreboard;
 use crate::tcb::Pending;
 use crate::time::{Time, nanos};
 use crate::timer::{Timer, Timers};
-use crate::{Config, Connection, State};
+use crate::{Config, Connection, KeepAlive, State};
 
 /// All that another owner must know of a connection in a synchronized state, and all that it hands back: plain data.
 ///
@@ -73,6 +73,9 @@ pub struct Tcb {
     pub rto: Duration,
     /// Slow start ends at this window.
     pub ssthresh: u32,
+    /// The congestion window in bytes: [`take_back`](Connection::take_back) goes on with it, [`put_back`](Connection::put_back)
+    /// does not.
+    pub cwnd: u32,
     /// Nobody reads any more: what the peer sends is answered by a reset.
     pub detached: bool,
     /// What is left of TIME-WAIT, or of FIN-WAIT-2 when detached.
@@ -176,6 +179,7 @@ impl Connection {
                 .map(|smoothed| (span(smoothed), span(self.rtt.variation()))),
             rto: span(self.rtt.rto()),
             ssthresh: self.congestion.ssthresh(),
+            cwnd: self.congestion.cwnd(),
             detached: self.detached,
             linger: self.timers.left(Timer::Linger, now).map(span),
         })
@@ -234,6 +238,57 @@ impl Connection {
             time_wait: tcb.state == State::TimeWait,
             ..Pending::default()
         };
+    }
+
+    /// As [`put_back`](Self::put_back), from an owner that has run the connection until now as we would have: the congestion
+    /// window is what it was.
+    pub fn take_back(&mut self, now: Instant, tcb: &Tcb) {
+        self.put_back(now, tcb);
+        self.congestion.set_cwnd(tcb.cwnd);
+    }
+
+    /// As [`resume`](Self::resume), from an owner that has run the connection until now as we do: the congestion window is what
+    /// it was.
+    pub fn hand_over(now: Instant, config: &Config, tcb: &Tcb) -> Self {
+        let mut connection = Self::resume(now, config, tcb);
+        connection.congestion.set_cwnd(tcb.cwnd);
+        connection
+    }
+
+    /// The settings as they stand, for another owner that is to go on with them.
+    pub fn config(&self) -> Config {
+        let (settings, rcv) = (&self.settings, &self.rcv);
+        Config {
+            mss: settings.adv_mss,
+            rcv_buf: rcv.buffer(),
+            rcv_buf_max: rcv.buffer_max(),
+            snd_buf: settings.snd_buf,
+            congestion: self.congestion.algorithm(),
+            initial_window: self.congestion.initial_segments(),
+            nagle: settings.nagle,
+            delayed_ack: settings.delayed_ack().map(span),
+            keep_alive: settings.keep_alive.map(KeepAlive::from),
+            user_timeout: settings.user_timeout().map(span),
+            timestamps: self.options.timestamps,
+            sack: self.options.sack,
+            window_scale: self.options.window_scale,
+            tso_max: settings.tso_max,
+            min_rto: span(self.rtt.min_rto()),
+            syn_retries: settings.syn_retries,
+            retries: settings.retries,
+            time_wait: span(settings.time_wait()),
+            fin_wait_2: span(settings.fin_wait_2()),
+        }
+    }
+
+    /// Turns keep-alive probes on or off (RFC 9293 §3.8.4).
+    pub fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<KeepAlive>) {
+        self.settings.keep_alive = keep_alive.map(Into::into);
+        self.timers.cancel(Timer::KeepAlive);
+        if self.state.is_synchronized() && self.state != State::TimeWait {
+            let now = self.time(now);
+            self.arm_keep_alive(now);
+        }
     }
 
     /// Another owner has brought the connection to its end: nothing is sent, and no event tells of it.

@@ -138,6 +138,10 @@ impl Receiver {
         self.buffer
     }
 
+    pub(crate) fn buffer_max(&self) -> u32 {
+        self.buffer_max
+    }
+
     /// What is left of the window offered.
     pub(crate) fn offered(&self) -> u32 {
         if self.edge.after(self.nxt) {

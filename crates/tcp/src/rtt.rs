@@ -117,6 +117,10 @@ impl Rtt {
         (span(self.base_rto) << self.backoff.min(16)).min(MAX_RTO)
     }
 
+    pub(crate) fn min_rto(&self) -> Nanos {
+        span(self.min_rto)
+    }
+
     /// RTO as if it had not backed off.
     pub(crate) fn base_rto(&self) -> Nanos {
         span(self.base_rto)

@@ -90,6 +90,16 @@ impl From<KeepAlive> for Probing {
     }
 }
 
+impl From<Probing> for KeepAlive {
+    fn from(probing: Probing) -> Self {
+        Self {
+            idle: Duration::from_millis(probing.idle.into()),
+            interval: Duration::from_millis(probing.interval.into()),
+            probes: probing.probes,
+        }
+    }
+}
+
 impl Probing {
     pub(crate) fn idle(&self) -> Nanos {
         u64::from(self.idle) * MILLISECOND

@@ -147,8 +147,8 @@ impl Driver {
                     },
                 }
             }
-            // It belongs to no packet.
-            RecvDescriptor::Placed { .. } => {
+            // It belongs to no packet; nothing was handed off.
+            RecvDescriptor::Placed { .. } | RecvDescriptor::Toe(_) => {
                 counters.driver_errors += 1;
                 return None;
             }

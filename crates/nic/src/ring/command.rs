@@ -19,6 +19,7 @@ use super::layout::{
 use super::region::Slice;
 use super::send::{HAS_INNER, InnerRecover, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags, Verify};
 use super::spsc::{Consumer, Ring};
+use super::toe::{self, TOE_SEND_SLICES, TOE_SEND_SLICES_AT, ToeRequest};
 
 /// A packet to send; its slices are in the [`Gather`] that was filled along with it.
 #[derive(Debug, Clone)]
@@ -90,6 +91,7 @@ pub(crate) enum Command {
     AddRr(RrState),
     DelRr(RrState),
     Accel(AccelCommand),
+    Toe(ToeRequest),
 }
 
 /// A descriptor that was refused.
@@ -125,6 +127,11 @@ impl SendConsumer {
     /// Whether a descriptor waits.
     pub(crate) fn has_work(&mut self) -> bool {
         self.ring.available() > 0
+    }
+
+    /// Whether a descriptor waits, always asking the host.
+    pub(crate) fn has_work_now(&mut self) -> bool {
+        self.ring.available_now() > 0
     }
 
     /// Takes the next descriptor with its continuations off the ring; its slices go to `gather`.
@@ -265,6 +272,26 @@ impl SendConsumer {
                 }
                 Command::Accel(accel::decode(opcode, head, words)?)
             }
+            Some(
+                opcode @ (Opcode::ToeBegin
+                | Opcode::ToeOffer
+                | Opcode::ToeCancel
+                | Opcode::ToeRestore
+                | Opcode::ToeSend
+                | Opcode::ToeConsumed
+                | Opcode::ToeClose
+                | Opcode::ToeAbort
+                | Opcode::ToeDetach
+                | Opcode::ToeOption
+                | Opcode::ToeResume),
+            ) => {
+                match opcode {
+                    Opcode::ToeSend => rest(words, 16),
+                    Opcode::ToeOffer => rest(words, 2),
+                    _ => {}
+                }
+                Command::Toe(toe::decode(opcode, head, words)?)
+            }
             // A continuation with nothing that it continues is as wrong as no opcode at all.
             Some(Opcode::Continuation) | None => return Err(ErrorCode::BadOpcode),
         })
@@ -339,6 +366,8 @@ fn inline_slices(head: Head, words: &[u64; SLOT_WORDS]) -> Result<&[u64], ErrorC
         Some(Opcode::AddRrState) => (2, RR_SLICES),
         Some(Opcode::Teardown) => (TEARDOWN_SLICES_AT, TEARDOWN_SLICES),
         Some(Opcode::Reinject) => (2, 1),
+        Some(Opcode::ToeOffer) => (8, 1),
+        Some(Opcode::ToeSend) => (TOE_SEND_SLICES_AT, TOE_SEND_SLICES),
         _ => (0, 0),
     };
     let slices = usize::from(head.slices);
@@ -374,6 +403,7 @@ fn check_lengths(
             (1..=MAX_RR_SLICES).contains(&slices) && gather.len() <= u64::from(u32::MAX)
         }
         Command::Accel(command) => accel::slices_fit(command, words, gather),
+        Command::Toe(request) => toe::slices_fit(request, gather),
         _ => gather.slices().is_empty(),
     };
     if right {

@@ -23,6 +23,8 @@ pub struct FunctionConfig {
     pub queues: u16,
     /// Slots of a send ring, a power of two.
     pub send_entries: u32,
+    /// Slots of a command ring, a power of two.
+    pub command_entries: u32,
     /// Slots of a receive ring, a power of two.
     pub receive_entries: u32,
     /// Slots of the fill ring of small buffers, a power of two.
@@ -42,6 +44,8 @@ pub struct FunctionConfig {
     pub closing: u32,
     /// Bytes of packet memory that these may have.
     pub packet_memory: u64,
+    /// Connections handed off, or being so.
+    pub toe_connections: u32,
 }
 
 impl FunctionConfig {
@@ -51,6 +55,7 @@ impl FunctionConfig {
             mac,
             queues: 1,
             send_entries: 1024,
+            command_entries: 1024,
             receive_entries: 2048,
             small_entries: 2048,
             large_entries: 256,
@@ -60,6 +65,7 @@ impl FunctionConfig {
             tags: 1 << 16,
             closing: 1 << 18,
             packet_memory: 64 << 20,
+            toe_connections: 64 << 10,
         }
     }
 }
@@ -87,6 +93,7 @@ pub fn function(config: FunctionConfig) -> (HostFunction, DeviceFunction) {
             .iter()
             .map(|places| HostQueue {
                 send: SendProducer::new(&block, places.send, config.send_entries),
+                commands: SendProducer::new(&block, places.commands, config.command_entries),
                 recv: RecvConsumer::new(&block, places.recv, config.receive_entries),
                 small: FillProducer::new(&block, places.small, config.small_entries),
                 large: FillProducer::new(&block, places.large, config.large_entries),
@@ -100,6 +107,7 @@ pub fn function(config: FunctionConfig) -> (HostFunction, DeviceFunction) {
             .iter()
             .map(|places| DeviceQueue {
                 send: SendConsumer::new(&block, places.send, config.send_entries),
+                commands: SendConsumer::new(&block, places.commands, config.command_entries),
                 recv: RecvProducer::new(&block, places.recv, config.receive_entries),
                 small: FillConsumer::new(&block, places.small, config.small_entries),
                 large: FillConsumer::new(&block, places.large, config.large_entries),
@@ -112,6 +120,7 @@ pub fn function(config: FunctionConfig) -> (HostFunction, DeviceFunction) {
 /// First words of one queue's rings in the block.
 struct Places {
     send: usize,
+    commands: usize,
     recv: usize,
     small: usize,
     large: usize,
@@ -121,13 +130,15 @@ struct Places {
 impl Places {
     fn of(config: &FunctionConfig, queue: usize) -> Places {
         let send = ring_words::<SLOT_WORDS>(config.send_entries);
-        let recv = send + ring_words::<RECV_WORDS>(config.receive_entries);
+        let commands = send + ring_words::<SLOT_WORDS>(config.command_entries);
+        let recv = commands + ring_words::<RECV_WORDS>(config.receive_entries);
         let small = recv + ring_words::<FILL_WORDS>(config.small_entries);
         let all = small + ring_words::<FILL_WORDS>(config.large_entries);
         let start = queue * all;
         Places {
             send: start,
-            recv: start + send,
+            commands: start + send,
+            recv: start + commands,
             small: start + recv,
             large: start + small,
             end: start + all,
@@ -161,6 +172,8 @@ impl HostFunction {
 pub struct HostQueue {
     /// Packets and commands to the device.
     pub send: SendProducer,
+    /// Commands for connections that the device runs, carried out after what was published on the send ring before them.
+    pub commands: SendProducer,
     /// Packets and completions from it.
     pub recv: RecvConsumer,
     /// Small buffers for it to fill.
@@ -176,7 +189,11 @@ impl HostQueue {
         self.recv.publish();
         self.small.publish();
         self.large.publish();
-        self.send.publish() && self.send.take_wakeup()
+        // In this order: what is on the send ring is done before the commands that are published behind it.
+        let sent = self.send.publish();
+        let commanded = self.commands.publish();
+        let wanted = sent && self.send.take_wakeup();
+        commanded && self.commands.take_wakeup() || wanted
     }
 
     /// Announces that the host is about to sleep. False when something has come meanwhile: then it must
@@ -203,6 +220,7 @@ pub struct DeviceFunction {
 #[derive(Debug)]
 pub(crate) struct DeviceQueue {
     pub(crate) send: SendConsumer,
+    pub(crate) commands: SendConsumer,
     pub(crate) recv: RecvProducer,
     pub(crate) small: FillConsumer,
     pub(crate) large: FillConsumer,
@@ -211,11 +229,12 @@ pub(crate) struct DeviceQueue {
 impl DeviceQueue {
     /// Announces that the device is about to sleep. False when a descriptor has come meanwhile.
     pub(crate) fn prepare_sleep(&mut self) -> bool {
-        self.send.prepare_sleep()
+        self.send.prepare_sleep() && self.commands.prepare_sleep()
     }
 
     /// Takes the announcement back.
     pub(crate) fn cancel_sleep(&mut self) {
         self.send.cancel_sleep();
+        self.commands.cancel_sleep();
     }
 }

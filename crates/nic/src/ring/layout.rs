@@ -37,6 +37,17 @@ pub(super) enum Opcode {
     Splice = 13,
     Unsplice = 14,
     Reinject = 15,
+    ToeBegin = 16,
+    ToeOffer = 17,
+    ToeCancel = 18,
+    ToeRestore = 19,
+    ToeSend = 20,
+    ToeConsumed = 21,
+    ToeClose = 22,
+    ToeAbort = 23,
+    ToeDetach = 24,
+    ToeOption = 25,
+    ToeResume = 26,
 }
 
 impl Opcode {
@@ -57,6 +68,17 @@ impl Opcode {
             13 => Opcode::Splice,
             14 => Opcode::Unsplice,
             15 => Opcode::Reinject,
+            16 => Opcode::ToeBegin,
+            17 => Opcode::ToeOffer,
+            18 => Opcode::ToeCancel,
+            19 => Opcode::ToeRestore,
+            20 => Opcode::ToeSend,
+            21 => Opcode::ToeConsumed,
+            22 => Opcode::ToeClose,
+            23 => Opcode::ToeAbort,
+            24 => Opcode::ToeDetach,
+            25 => Opcode::ToeOption,
+            26 => Opcode::ToeResume,
             _ => return None,
         })
     }

@@ -8,6 +8,7 @@
 //!         host                      one queue                        NIC
 //!   SendProducer  ──▶  Send, CreateContext, AddRrState, …      ──▶  takes, checks, reads memory
 //!   RecvConsumer  ◀──  Packet, Placed, ResyncRequest, …        ◀──  after writing into a buffer
+//!   SendProducer  ──▶  ToeBegin, ToeSend, …                    ──▶  the command ring: after what is on the send ring
 //!   FillProducer  ──▶  small buffers, large buffers            ──▶  takes one per packet
 //! ```
 //!
@@ -22,6 +23,7 @@
 #![allow(unsafe_code)]
 
 pub mod accel;
+pub mod toe;
 
 mod block;
 mod command;
@@ -56,3 +58,4 @@ pub(crate) use command::{
 };
 pub(crate) use function::DeviceQueue;
 pub(crate) use gather::Gather;
+pub(crate) use toe::ToeRequest;

@@ -9,7 +9,8 @@
 //! 4     hash
 //! ```
 //!
-//! What is told of connections that the device sets up, finishes or joins is laid out in [`accel`](super::accel).
+//! What is told of connections that the device sets up, finishes or joins is laid out in [`accel`](super::accel), of those that it runs in
+//! [`toe`](super::toe).
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use super::error::ErrorCode;
 use super::layout::ContextId;
 use super::region::Slice;
 use super::spsc::{Consumer, Producer, Ring};
+use super::toe::ToeEvent;
 
 /// Words of a receive slot: 64 bytes.
 pub(super) const RECV_WORDS: usize = 8;
@@ -35,6 +37,7 @@ const ESTABLISHED: u8 = 5;
 const ACCEL_ROOM: u8 = 6;
 const SPLICE_ENDED: u8 = 7;
 const SPLICE_STATE: u8 = 8;
+const TOE: u8 = 9;
 
 /// What the device tells the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +81,8 @@ pub enum RecvDescriptor {
     SpliceEnded(SpliceEnded),
     /// Where a leg of the splice named by the [`SpliceEnded`] before it stands: first A, then B.
     SpliceState(SpliceState),
+    /// What became of a connection that the device runs.
+    Toe(ToeEvent),
 }
 
 /// A received packet.
@@ -164,6 +169,10 @@ impl RecvDescriptor {
                 words[0] = u64::from(SPLICE_STATE);
                 state.encode(&mut words);
             }
+            RecvDescriptor::Toe(event) => {
+                words[0] = u64::from(TOE);
+                event.encode(&mut words);
+            }
         }
         words
     }
@@ -206,6 +215,7 @@ impl RecvDescriptor {
             ACCEL_ROOM => RecvDescriptor::AccelRoom(AccelRoom::decode(words)),
             SPLICE_ENDED => RecvDescriptor::SpliceEnded(SpliceEnded::decode(words)?),
             SPLICE_STATE => RecvDescriptor::SpliceState(SpliceState::decode(words)),
+            TOE => RecvDescriptor::Toe(ToeEvent::decode(words)?),
             _ => return None,
         })
     }

@@ -10,9 +10,10 @@ use crate::device::Offloads;
 use crate::frame::FrameMeta;
 use crate::function::{Function, Queue};
 use crate::receive;
+use crate::ring::toe::{RefuseReason, ToeEvent};
 use crate::ring::{
     AccelCommand, BadDescriptor, Command, ContextId, CreateContext, Direction, ErrorCode, Gather,
-    MAX_RR_SLICES, Recover, Send, Slice,
+    MAX_RR_SLICES, Recover, RecvDescriptor, Send, Slice, ToeRequest,
 };
 
 use super::context::TransmitContext;
@@ -74,7 +75,14 @@ struct Refused {
 /// has not.
 pub(super) fn has_work(function: &mut Function, queue: usize) -> bool {
     let queue = &mut function.queues[queue];
-    !queue.completions.is_full() && (queue.transmit.job.is_some() || queue.rings.send.has_work())
+    !queue.completions.is_full()
+        && (queue.transmit.job.is_some() || queue.rings.send.has_work() || has_command(queue))
+}
+
+/// Whether a command waits, and there is room for an answer.
+fn has_command(queue: &mut Queue) -> bool {
+    let needed = queue.receive.reserved() + 2;
+    queue.rings.commands.has_work() && queue.rings.recv.free(needed) >= needed
 }
 
 /// Does the next piece of work: one frame, or one command.
@@ -112,9 +120,15 @@ fn descriptor(
     now: Instant,
     out: &mut [u8],
 ) -> Result<Option<Progress>, Refused> {
+    // The command ring is looked at first: what is on the send ring then was published before those commands, and is done
+    // before them.
+    let commanded = has_command(&mut function.queues[queue]);
     let Queue {
         rings, transmit, ..
     } = &mut function.queues[queue];
+    if commanded && !rings.send.has_work_now() {
+        return Ok(toe_command(function, queue));
+    }
     // What came before is done with, and its slots are the host's again at the next publish.
     let Some(taken) = rings.send.take(&mut transmit.gather) else {
         return Ok(None);
@@ -154,6 +168,8 @@ fn descriptor(
                 .map(|()| COMMAND_COST)
                 .map_err(|error| refuse(Some(state.context), SeqNum(state.tag.into()), error))
         }
+        // That ring is for packets.
+        Command::Toe(_) => Err(refuse(None, SeqNum(0), ErrorCode::Unsupported)),
         Command::Accel(command) => accelerate(offloads, function, queue, &command, now)
             .map_err(|error| refuse(None, SeqNum(command.name()), error)),
         Command::DelRr(state) => receive::del_rr_state(offloads, function, state)
@@ -261,6 +277,38 @@ fn create(
         Direction::Receive => receive::create_context(offloads, function, command)?,
     }
     Ok(COMMAND_COST)
+}
+
+/// Takes the next descriptor off the command ring. This device runs no connections: it refuses them all.
+fn toe_command(function: &mut Function, queue: usize) -> Option<Progress> {
+    let at = queue;
+    let queue = &mut function.queues[at];
+    let taken = queue.rings.commands.take(&mut queue.transmit.gather)?;
+    function.counters.pcie_descriptors += u64::from(taken.bytes);
+    let failed = |context, error| ToeEvent::CommandFailed {
+        index: taken.index,
+        context,
+        tcpsn: SeqNum(0),
+        error,
+    };
+    let answer = match taken.command {
+        Ok(Command::Toe(request @ (ToeRequest::Begin { .. } | ToeRequest::Offer(_)))) => {
+            let toe = request.toe();
+            function.counters.toe_refused_unsupported += 1;
+            let reason = RefuseReason::Unsupported;
+            ToeEvent::Refused { toe, reason }
+        }
+        Ok(Command::Toe(_)) => {
+            function.counters.toe_stale_commands += 1;
+            return Some(Progress::Command { cost: COMMAND_COST });
+        }
+        Ok(_) => failed(None, ErrorCode::Unsupported),
+        Err(BadDescriptor { context, error }) => failed(context, error),
+    };
+    function.counters.toe_bad_commands += u64::from(answer.toe().is_none());
+    let told = function.tell(at, RecvDescriptor::Toe(answer));
+    debug_assert!(told, "there is room");
+    Some(Progress::Command { cost: COMMAND_COST })
 }
 
 /// Carries out a command to the acceleration.

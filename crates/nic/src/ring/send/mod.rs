@@ -27,6 +27,7 @@ use wire::{FlowKey, SeqNum};
 use super::accel::{InstallListener, ListenRuleId, Splice, SpliceId, Teardown};
 use super::layout::ContextId;
 use super::region::Slice;
+use super::toe::ToeCommand;
 
 pub(super) use producer::HAS_INNER;
 pub use producer::SendProducer;
@@ -229,6 +230,9 @@ pub enum SendDescriptor<'a> {
         /// Payload bytes of each packet on the wire, when it stands for several; else 0.
         gso_size: u16,
     },
+    /// A command for a connection that the device runs, or is to run. It belongs on the
+    /// [command ring](super::HostQueue::commands).
+    Toe(ToeCommand<'a>),
 }
 
 /// Why a descriptor was not posted.

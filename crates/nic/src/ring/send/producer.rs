@@ -14,6 +14,7 @@ use super::super::layout::{
 };
 use super::super::region::Slice;
 use super::super::spsc::{Producer, Ring};
+use super::super::toe::{self, TOE_SEND_SLICES, TOE_SEND_SLICES_AT, ToeCommand};
 use super::{L5Parameters, MAX_HEADER_LEN, PostError, SendDescriptor, SendFlags, Verify};
 
 /// The host's side of a send ring.
@@ -57,6 +58,11 @@ impl SendProducer {
     /// Slots taken by a `RecoverContext` of so many slices.
     pub const fn slots_for_recover(slices: usize) -> u32 {
         slots(slices, RECOVER_SLICES)
+    }
+
+    /// Slots taken by a [`ToeCommand::Send`] of so many slices; every other command for the TOE takes one.
+    pub const fn slots_for_toe_send(slices: usize) -> u32 {
+        slots(slices, TOE_SEND_SLICES)
     }
 
     /// Index of the next slot to be posted: once [`completed`](Self::completed) has reached the value that this has
@@ -225,6 +231,17 @@ impl SendProducer {
                 self.check(1, 1)?;
                 words[1] = gso_size.into();
                 Ok(self.write(Opcode::Reinject, 0, words, 2, 1, &[frame]))
+            }
+            SendDescriptor::Toe(command) => {
+                let (at, inline) = match command {
+                    ToeCommand::Send { .. } => (TOE_SEND_SLICES_AT, TOE_SEND_SLICES),
+                    ToeCommand::Offer(_) => (8, 1),
+                    _ => (0, 0),
+                };
+                let slices = command.slices();
+                self.check(slices.len(), inline)?;
+                let (opcode, flags) = toe::encode(&command, &mut words);
+                Ok(self.write(opcode, flags, words, at, inline, slices))
             }
         }
     }
