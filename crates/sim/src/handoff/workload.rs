@@ -18,6 +18,9 @@ mod draw;
 mod spec;
 mod trace;
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;

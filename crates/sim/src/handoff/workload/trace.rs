@@ -32,7 +32,7 @@ struct Kind {
     embedded: f64,
     /// Seconds from page to page.
     gap: LogNormal,
-    /// A visitor's own taste: what all sizes of its connection are multiplied with.
+    /// Visitors differ: all sizes of a connection are multiplied with a draw of this deviation (of the logarithm).
     taste: f64,
     /// Sizes of files, in bytes.
     sizes: LogNormal,
@@ -44,75 +44,34 @@ pub static WORLD_CUP: Site = Site {
     header: 250,
     largest: 1e6,
     kinds: &[
-        (
-            0.80,
-            Kind {
-                embedded: 1.2,
-                gap: LogNormal {
-                    median: 22.0,
-                    sigma: 1.0,
-                },
-                taste: 0.4,
-                sizes: LogNormal {
-                    median: 1400.0,
-                    sigma: 1.0,
-                },
-            },
-        ),
-        (
-            0.10,
-            Kind {
-                embedded: 1.2,
-                gap: LogNormal {
-                    median: 3.5,
-                    sigma: 1.0,
-                },
-                taste: 0.4,
-                sizes: LogNormal {
-                    median: 1400.0,
-                    sigma: 1.0,
-                },
-            },
-        ),
-        (
-            0.10,
-            Kind {
-                embedded: 1.2,
-                gap: LogNormal {
-                    median: 4.0,
-                    sigma: 1.0,
-                },
-                taste: 0.8,
-                sizes: LogNormal {
-                    median: 9000.0,
-                    sigma: 0.8,
-                },
-            },
-        ),
+        (0.84, kind(1.6, 20.0, 0.4, (1500.0, 1.0))),
+        (0.06, kind(1.6, 3.0, 0.4, (1500.0, 1.0))),
+        (0.10, kind(1.6, 7.5, 1.2, (12_000.0, 0.8))),
     ],
 };
 
-/// The IBM site: small files, and more requests from each visitor.
+/// The IBM site: smaller files; visitors who look at a page, and those who read.
 pub static IBM: Site = Site {
     request: 300,
     header: 250,
     largest: 1e6,
-    kinds: &[(
-        1.0,
-        Kind {
-            embedded: 4.0,
-            gap: LogNormal {
-                median: 15.0,
-                sigma: 1.0,
-            },
-            taste: 0.5,
-            sizes: LogNormal {
-                median: 1200.0,
-                sigma: 1.0,
-            },
-        },
-    )],
+    kinds: &[
+        (0.75, kind(3.0, 35.0, 0.4, (1050.0, 1.0))),
+        (0.25, kind(4.0, 5.0, 0.7, (1300.0, 1.0))),
+    ],
 };
+
+const fn kind(embedded: f64, gap: f64, taste: f64, (median, sigma): (f64, f64)) -> Kind {
+    Kind {
+        embedded,
+        gap: LogNormal {
+            median: gap,
+            sigma: 1.0,
+        },
+        taste,
+        sizes: LogNormal { median, sigma },
+    }
+}
 
 /// One of a site's visitors.
 #[derive(Clone, Debug)]
