@@ -5,7 +5,9 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::report::{Page, Table};
+use super::cycles::{HostCycles, NicCycles};
+use super::latency::Latency;
+use crate::report::{Bar, Bars, Page, Table, figure};
 
 /// How a report is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,59 @@ pub fn ratios_table(ratios: &impl Serialize) -> Table {
     };
     for (name, value) in all {
         table.row([name, format!("{:.2}", value.as_f64().unwrap_or(0.0))]);
+    }
+    table
+}
+
+/// Host cycles per whatever is counted, by component; `app` names what is above the stack.
+pub fn host_bars(
+    title: &str,
+    app: &str,
+    rows: impl IntoIterator<Item = (&'static str, HostCycles)>,
+) -> Bars {
+    Bars {
+        title: title.into(),
+        unit: "cycles".into(),
+        legend: [app, "copy", "TCP", "driver"].map(Into::into).into(),
+        bars: rows
+            .into_iter()
+            .map(|(label, cycles)| Bar {
+                label: label.into(),
+                parts: vec![cycles.app, cycles.copy, cycles.tcp, cycles.driver],
+            })
+            .collect(),
+    }
+}
+
+/// NIC cycles per whatever is counted.
+pub fn nic_bars(title: &str, rows: impl IntoIterator<Item = (&'static str, NicCycles)>) -> Bars {
+    Bars {
+        title: title.into(),
+        unit: "cycles".into(),
+        legend: ["transmit", "receive"].map(Into::into).into(),
+        bars: rows
+            .into_iter()
+            .map(|(label, cycles)| Bar {
+                label: label.into(),
+                parts: vec![cycles.transmit, cycles.receive],
+            })
+            .collect(),
+    }
+}
+
+/// Latency by mode.
+pub fn latency_table(rows: impl IntoIterator<Item = (&'static str, Latency)>) -> Table {
+    let mut table = Table::new(["mode", "median", "90 %", "99 %", "99.9 %", "longest"]);
+    for (label, latency) in rows {
+        let cells = [
+            latency.p50,
+            latency.p90,
+            latency.p99,
+            latency.p999,
+            latency.max,
+        ]
+        .map(figure);
+        table.row(std::iter::once(label.to_owned()).chain(cells));
     }
     table
 }

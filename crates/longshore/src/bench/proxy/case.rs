@@ -4,6 +4,7 @@ use host::Accel;
 use serde::Serialize;
 
 use crate::bench::cycles::{HostCycles, NicCycles};
+use crate::bench::rounds::Median;
 use crate::bench::settings::Layout;
 
 /// Who relays.
@@ -61,6 +62,23 @@ pub struct Case {
     pub rounds: Vec<f64>,
     /// What the load balancer counted, in one round.
     pub spliced: Spliced,
+}
+
+impl Case {
+    /// The row of a mode, with so many clients in a round.
+    pub fn new(mode: Mode, median: Median<Spliced>, connections: u64) -> Self {
+        Self {
+            mode,
+            messages: median.round.count,
+            connections,
+            host_cycles_per_message: median.host,
+            nic_cycles_per_message: median.nic,
+            host_cycles_per_connection: median.round.taken.host as f64 / connections as f64,
+            messages_per_host_core: median.per_host_core,
+            rounds: median.each,
+            spliced: median.round.counted,
+        }
+    }
 }
 
 /// What the load balancer had its NIC do.

@@ -2,8 +2,8 @@
 
 use super::case::{Asked, Case, Report};
 use super::settings::Settings;
-use crate::bench::printed::{self, Wanted, print_verified, ratios_table};
-use crate::report::{Bar, Bars, Page, Table, figure};
+use crate::bench::printed::{self, Wanted, host_bars, nic_bars, print_verified, ratios_table};
+use crate::report::{Page, Table, figure};
 
 /// Prints the report as the settings say, and writes the page if one is wanted.
 ///
@@ -64,53 +64,24 @@ fn page(report: &Report) -> Page {
         asked.rounds,
         asked.cycles_per_second / 1e9
     ));
+    let cases = report.cases.iter();
+    let host = cases
+        .clone()
+        .map(|case| (case.mode.label(), case.host_cycles_per_message));
+    let nic = cases.map(|case| (case.mode.label(), case.nic_cycles_per_message));
     page.heading("The load balancer's host")
-        .bars(&host_bars(&report.cases))
-        .bars(&nic_bars(&report.cases))
+        .bars(&host_bars(
+            "Host cycles per message and its answer",
+            "load balancer",
+            host,
+        ))
+        .bars(&nic_bars("NIC cycles per message and its answer", nic))
         .table(&cycles_table(&report.cases));
     page.heading("Ratios").table(&ratios_table(&report.ratios));
     for note in &report.notes {
         page.paragraph(note);
     }
     page
-}
-
-fn host_bars(cases: &[Case]) -> Bars {
-    Bars {
-        title: "Host cycles per message and its answer".into(),
-        unit: "cycles".into(),
-        legend: ["load balancer", "copy", "TCP", "driver"]
-            .map(Into::into)
-            .into(),
-        bars: cases
-            .iter()
-            .map(|case| {
-                let cycles = case.host_cycles_per_message;
-                Bar {
-                    label: case.mode.label().into(),
-                    parts: vec![cycles.app, cycles.copy, cycles.tcp, cycles.driver],
-                }
-            })
-            .collect(),
-    }
-}
-
-fn nic_bars(cases: &[Case]) -> Bars {
-    Bars {
-        title: "NIC cycles per message and its answer".into(),
-        unit: "cycles".into(),
-        legend: ["transmit", "receive"].map(Into::into).into(),
-        bars: cases
-            .iter()
-            .map(|case| {
-                let cycles = case.nic_cycles_per_message;
-                Bar {
-                    label: case.mode.label().into(),
-                    parts: vec![cycles.transmit, cycles.receive],
-                }
-            })
-            .collect(),
-    }
 }
 
 fn cycles_table(cases: &[Case]) -> Table {

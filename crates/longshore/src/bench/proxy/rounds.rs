@@ -1,14 +1,11 @@
-//! Rounds of every mode in turn, and the median of each.
-
-use anyhow::Context as _;
-use indicatif::ProgressBar;
+//! All modes against each other.
 
 use super::case::{Asked, Case, Mode, Ratios, Report, Spliced};
 use super::haproxy::HaproxyRig;
 use super::settings::Settings;
-use super::world::{ProxyWorld, Round};
-use crate::bench::cycles::{Taken, cycles_per, per_host_core};
+use super::world::ProxyWorld;
 use crate::bench::cycles_per_second;
+use crate::bench::rounds::{Contestant, Round, Rounds, progress, take_turns};
 use crate::bench::tap::Linux;
 
 /// Measures as the settings say.
@@ -17,31 +14,42 @@ use crate::bench::tap::Linux;
 /// When a connection fails.
 pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     let turns = u64::from(settings.rounds) + 1;
-    let progress = if settings.json {
-        ProgressBar::hidden()
-    } else {
-        ProgressBar::new(turns * Mode::OURS.len() as u64)
-    };
+    let progress = progress(settings.json, turns * Mode::OURS.len() as u64);
     let mut notes = Vec::new();
     let mut haproxy = None;
+    let connections = settings.connections_of_a_round();
     if settings.linux {
-        let settings = settings.clone();
-        match Linux::start(move |tap| HaproxyRig::new(&settings, tap)) {
-            Ok(started) => {
+        let made = settings.clone();
+        match Linux::start(move |tap| HaproxyRig::new(&made, tap)) {
+            Ok(linux) => {
                 progress.inc_length(turns);
-                haproxy = Some(started);
+                haproxy = Some(OnLinux {
+                    linux,
+                    connections,
+                    messages: settings.messages_of_a_round(),
+                });
             }
             Err(error) => notes.push(format!("HAProxy was left out: {error:#}")),
         }
     }
-    let mut rounds = run(settings, haproxy.as_mut(), &progress)?;
+    let mut worlds = Mode::OURS
+        .into_iter()
+        .map(|mode| ProxyWorld::new(settings, mode))
+        .collect::<Result<Vec<_>, _>>()?;
+    let ours = worlds
+        .iter_mut()
+        .map(|world| world as &mut dyn Contestant<_>);
+    let theirs = haproxy
+        .as_mut()
+        .map(|haproxy| haproxy as &mut dyn Contestant<_>);
+    let mut all: Vec<_> = ours.chain(theirs).collect();
+    let rounds = take_turns(&mut all, settings.rounds, &progress)?;
     progress.finish_and_clear();
-    let bytes_verified = rounds.iter().flatten().all(|round| round.verified);
+    let bytes_verified = rounds.iter().all(Rounds::verified);
     let cases: Vec<Case> = MODES
         .into_iter()
-        .zip(&mut rounds)
-        .filter(|(_, rounds)| !rounds.is_empty())
-        .map(|(mode, rounds)| case(mode, rounds))
+        .zip(rounds)
+        .map(|(mode, rounds)| Case::new(mode, rounds.median(), connections))
         .collect();
     Ok(Report {
         settings: asked(settings),
@@ -60,7 +68,7 @@ fn asked(settings: &Settings) -> Asked {
         message_bytes: settings.message_bytes,
         messages_per_connection: settings.messages_per_connection,
         connections: settings.connections,
-        messages: messages(settings),
+        messages: settings.messages_of_a_round(),
         seed: settings.seed,
         rounds: settings.rounds,
         layout: settings.layout,
@@ -68,78 +76,21 @@ fn asked(settings: &Settings) -> Asked {
     }
 }
 
-fn messages(settings: &Settings) -> u64 {
-    settings.connections_of_a_round() * u64::from(settings.messages_per_connection)
+/// HAProxy, between the very same ends.
+struct OnLinux {
+    linux: Linux,
+    connections: u64,
+    messages: u64,
 }
 
-/// For each mode its rounds. One more round than asked for goes first, to warm up; it is verified, but not counted.
-fn run(
-    settings: &Settings,
-    mut haproxy: Option<&mut Linux>,
-    progress: &ProgressBar,
-) -> anyhow::Result<Vec<Vec<Round>>> {
-    let mut worlds = Mode::OURS
-        .into_iter()
-        .map(|mode| ProxyWorld::new(settings, mode))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut all = vec![Vec::new(); MODES.len()];
-    let (connections, messages) = (settings.connections_of_a_round(), messages(settings));
-    for number in 0..=settings.rounds {
-        for (mode, rounds) in MODES.into_iter().zip(&mut all) {
-            let measured = match (mode, &mut haproxy) {
-                (Mode::Haproxy, None) => continue,
-                (Mode::Haproxy, Some(haproxy)) => {
-                    progress.set_message(mode.label());
-                    haproxy.round(connections).map(|measured| {
-                        let host = measured.cycles as u64;
-                        Round {
-                            messages,
-                            connections,
-                            taken: Taken {
-                                host,
-                                tcp: host,
-                                ..Taken::default()
-                            },
-                            spliced: Spliced::default(),
-                            verified: measured.verified,
-                        }
-                    })
-                }
-                (mode, _) => {
-                    progress.set_message(mode.label());
-                    let world = worlds.iter_mut().find(|world| world.mode == mode);
-                    let world = world.context("each mode of ours has a world")?;
-                    world.round(connections, messages)
-                }
-            };
-            let round = measured.with_context(|| format!("round {number}, {}", mode.label()))?;
-            if number > 0 {
-                rounds.push(round);
-            } else {
-                anyhow::ensure!(round.verified, "{}: bytes arrived wrong", mode.label());
-            }
-            progress.inc(1);
-        }
+impl Contestant<Spliced> for OnLinux {
+    fn label(&self) -> &'static str {
+        Mode::Haproxy.label()
     }
-    Ok(all)
-}
 
-/// The round with the median of host cycles stands for all.
-fn case(mode: Mode, rounds: &mut [Round]) -> Case {
-    let per_message = |round: &Round| round.taken.host as f64 / round.messages as f64;
-    let each = rounds.iter().map(per_message).collect();
-    rounds.sort_by(|a, b| per_message(a).total_cmp(&per_message(b)));
-    let median = rounds[rounds.len() / 2];
-    let (host, nic) = cycles_per(&median.taken, median.messages);
-    Case {
-        mode,
-        messages: median.messages,
-        connections: median.connections,
-        host_cycles_per_message: host,
-        nic_cycles_per_message: nic,
-        host_cycles_per_connection: median.taken.host as f64 / median.connections as f64,
-        messages_per_host_core: per_host_core(host.total),
-        rounds: each,
-        spliced: median.spliced,
+    fn round(&mut self) -> anyhow::Result<Round<Spliced>> {
+        let measured = self.linux.round(self.connections)?;
+        let nothing = Spliced::default();
+        Ok(Round::of_linux(self.messages, measured, nothing))
     }
 }

@@ -54,4 +54,9 @@ impl Settings {
         self.messages
             .div_ceil(u64::from(self.messages_per_connection))
     }
+
+    /// Messages of a round: those of whole connections.
+    pub fn messages_of_a_round(&self) -> u64 {
+        self.connections_of_a_round() * u64::from(self.messages_per_connection)
+    }
 }

@@ -11,8 +11,8 @@ use sim::{NodeConfig, World, WorldConfig};
 use super::case::{Mode, Spliced};
 use super::settings::Settings;
 use crate::bench::cycle_sum::CycleSum;
-use crate::bench::cycles::Taken;
 use crate::bench::exchange::{Client, Ends, Messages, Server};
+use crate::bench::rounds::{Contestant, Round};
 use crate::bench::settings::Layout;
 use crate::bench::turn::work;
 use crate::lb::Balancer;
@@ -39,25 +39,14 @@ const LINGER: Duration = Duration::from_secs(5);
 /// A world, its applications, and who relays.
 pub struct ProxyWorld {
     /// Of the load balancer.
-    pub mode: Mode,
+    mode: Mode,
     world: World,
     ends: Ends,
     balancer: Balancer,
-}
-
-/// What a round came to.
-#[derive(Clone, Copy, Debug)]
-pub struct Round {
-    /// Messages that were answered.
-    pub messages: u64,
-    /// Clients.
-    pub connections: u64,
-    /// Cycles of the load balancer's host and its NIC.
-    pub taken: Taken,
-    /// What its NIC was asked.
-    pub spliced: Spliced,
-    /// Whether every byte until now was the right one.
-    pub verified: bool,
+    /// Clients of a round.
+    connections: u64,
+    /// Messages of a round.
+    messages: u64,
 }
 
 impl ProxyWorld {
@@ -92,35 +81,8 @@ impl ProxyWorld {
             world,
             ends,
             balancer,
-        })
-    }
-
-    /// Lets clients come, exchange their messages, and go.
-    ///
-    /// # Errors
-    /// When a connection fails, or nothing moves any more.
-    pub fn round(&mut self, connections: u64, messages: u64) -> anyhow::Result<Round> {
-        self.ends.client.ask_for(connections);
-        let before = self.spliced();
-        let mut cycles = CycleSum::start(&self.world);
-        let mut moved_at = self.world.now();
-        while !self.ends.client.is_done() {
-            if self.turn(&mut cycles)? {
-                moved_at = self.world.now();
-            }
-            let stands_still = self.world.now() - moved_at;
-            anyhow::ensure!(stands_still < PATIENCE, "nothing is under way any more");
-        }
-        let until = self.world.now() + LINGER;
-        while self.world.now() < until {
-            self.turn(&mut cycles)?;
-        }
-        Ok(Round {
-            messages,
-            connections,
-            taken: cycles.sum()[BALANCER],
-            spliced: self.spliced().since(&before),
-            verified: self.ends.verified(),
+            connections: settings.connections_of_a_round(),
+            messages: settings.messages_of_a_round(),
         })
     }
 
@@ -162,6 +124,37 @@ impl ProxyWorld {
             sum.packets += counters.spliced_packets_in + counters.spliced_packets_out;
         }
         sum
+    }
+}
+
+impl Contestant<Spliced> for ProxyWorld {
+    fn label(&self) -> &'static str {
+        self.mode.label()
+    }
+
+    /// Lets clients come, exchange their messages, and go.
+    fn round(&mut self) -> anyhow::Result<Round<Spliced>> {
+        self.ends.client.ask_for(self.connections);
+        let before = self.spliced();
+        let mut cycles = CycleSum::start(&self.world);
+        let mut moved_at = self.world.now();
+        while !self.ends.client.is_done() {
+            if self.turn(&mut cycles)? {
+                moved_at = self.world.now();
+            }
+            let stands_still = self.world.now() - moved_at;
+            anyhow::ensure!(stands_still < PATIENCE, "nothing is under way any more");
+        }
+        let until = self.world.now() + LINGER;
+        while self.world.now() < until {
+            self.turn(&mut cycles)?;
+        }
+        Ok(Round {
+            count: self.messages,
+            taken: cycles.sum()[BALANCER],
+            counted: self.spliced().since(&before),
+            verified: self.ends.verified(),
+        })
     }
 }
 

@@ -4,6 +4,8 @@ use host::Accel;
 use serde::Serialize;
 
 use crate::bench::cycles::{HostCycles, NicCycles};
+use crate::bench::latency::Latency;
+use crate::bench::rounds::Median;
 use crate::bench::settings::Layout;
 
 /// Who opens and closes connections at the server.
@@ -74,8 +76,24 @@ pub struct Case {
     pub rounds: Vec<f64>,
     /// What the NIC did, in one round.
     pub by_nic: ByNic,
-    /// From request to response.
+    /// From request to response; for the first request of a connection from the connection's beginning.
     pub latency_us: Latency,
+}
+
+impl Case {
+    /// The row of a mode.
+    pub fn new(mode: Mode, median: Median<ByNic>, latency_us: Latency) -> Self {
+        Self {
+            mode,
+            transactions: median.round.count,
+            host_cycles_per_transaction: median.host,
+            nic_cycles_per_transaction: median.nic,
+            transactions_per_host_core: median.per_host_core,
+            rounds: median.each,
+            by_nic: median.round.counted,
+            latency_us,
+        }
+    }
 }
 
 /// Connections by what the NIC did for them.
@@ -101,22 +119,6 @@ impl ByNic {
             promoted: self.promoted - before.promoted,
         }
     }
-}
-
-/// Microseconds from a request to the end of its response, with as many connections at once as were asked for; for the
-/// first request of a connection from the connection's beginning.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Latency {
-    /// The median.
-    pub p50: f64,
-    /// The longest but for one of ten.
-    pub p90: f64,
-    /// The longest but for one of a hundred.
-    pub p99: f64,
-    /// The longest but for one of a thousand.
-    pub p999: f64,
-    /// The longest.
-    pub max: f64,
 }
 
 /// Transactions per host core, first over second.

@@ -2,8 +2,10 @@
 
 use super::case::{Asked, Case, Report};
 use super::settings::Settings;
-use crate::bench::printed::{self, Wanted, print_verified, ratios_table};
-use crate::report::{Bar, Bars, Page, Table, figure};
+use crate::bench::printed::{
+    self, Wanted, host_bars, latency_table, nic_bars, print_verified, ratios_table,
+};
+use crate::report::{Page, Table, figure};
 
 /// Prints the report as the settings say, and writes the page if one is wanted.
 ///
@@ -25,8 +27,12 @@ fn text(report: &Report) {
         asked.rounds
     );
     println!("{}", cycles_table(&report.cases).text());
+    let latency = report
+        .cases
+        .iter()
+        .map(|case| (case.mode.label(), case.latency_us));
     println!("From request to response, in microseconds:");
-    println!("{}", latency_table(&report.cases).text());
+    println!("{}", latency_table(latency).text());
     println!("Transactions per host core, first over second:");
     println!("{}", ratios_table(&report.ratios).text());
     print_verified("what was sent", report.bytes_verified);
@@ -68,55 +74,30 @@ fn page(report: &Report) -> Page {
         asked.rounds,
         asked.cycles_per_second / 1e9
     ));
+    let cases = report.cases.iter();
+    let host = cases
+        .clone()
+        .map(|case| (case.mode.label(), case.host_cycles_per_transaction));
+    let nic = cases.map(|case| (case.mode.label(), case.nic_cycles_per_transaction));
     page.heading("The server's host")
-        .bars(&host_bars(&report.cases))
-        .bars(&nic_bars(&report.cases))
+        .bars(&host_bars(
+            "Host cycles per transaction",
+            "application",
+            host,
+        ))
+        .bars(&nic_bars("NIC cycles per transaction", nic))
         .table(&cycles_table(&report.cases));
     page.heading("Ratios").table(&ratios_table(&report.ratios));
+    let latency = report
+        .cases
+        .iter()
+        .map(|case| (case.mode.label(), case.latency_us));
     page.heading("From request to response, in microseconds")
-        .table(&latency_table(&report.cases));
+        .table(&latency_table(latency));
     for note in &report.notes {
         page.paragraph(note);
     }
     page
-}
-
-fn host_bars(cases: &[Case]) -> Bars {
-    Bars {
-        title: "Host cycles per transaction".into(),
-        unit: "cycles".into(),
-        legend: ["application", "copy", "TCP", "driver"]
-            .map(Into::into)
-            .into(),
-        bars: cases
-            .iter()
-            .map(|case| {
-                let cycles = case.host_cycles_per_transaction;
-                Bar {
-                    label: case.mode.label().into(),
-                    parts: vec![cycles.app, cycles.copy, cycles.tcp, cycles.driver],
-                }
-            })
-            .collect(),
-    }
-}
-
-fn nic_bars(cases: &[Case]) -> Bars {
-    Bars {
-        title: "NIC cycles per transaction".into(),
-        unit: "cycles".into(),
-        legend: ["transmit", "receive"].map(Into::into).into(),
-        bars: cases
-            .iter()
-            .map(|case| {
-                let cycles = case.nic_cycles_per_transaction;
-                Bar {
-                    label: case.mode.label().into(),
-                    parts: vec![cycles.transmit, cycles.receive],
-                }
-            })
-            .collect(),
-    }
 }
 
 fn cycles_table(cases: &[Case]) -> Table {
@@ -153,23 +134,6 @@ fn cycles_table(cases: &[Case]) -> Table {
                 .chain(cells)
                 .chain(shares),
         );
-    }
-    table
-}
-
-fn latency_table(cases: &[Case]) -> Table {
-    let mut table = Table::new(["mode", "median", "90 %", "99 %", "99.9 %", "longest"]);
-    for case in cases {
-        let latency = case.latency_us;
-        let cells = [
-            latency.p50,
-            latency.p90,
-            latency.p99,
-            latency.p999,
-            latency.max,
-        ]
-        .map(figure);
-        table.row(std::iter::once(case.mode.label().to_owned()).chain(cells));
     }
     table
 }

@@ -1,15 +1,15 @@
-//! Rounds of every mode in turn, and the median of each.
+//! All modes against each other.
 
 use anyhow::Context as _;
-use indicatif::ProgressBar;
 
-use super::case::{Asked, ByNic, Case, Latency, Mode, Ratios, Report};
+use super::case::{Asked, ByNic, Case, Mode, Ratios, Report};
 use super::latency;
 use super::linux::ShortRig;
 use super::settings::Settings;
-use super::world::{Round, ShortWorld, TICK};
-use crate::bench::cycles::{Taken, cycles_per, per_host_core};
+use super::world::{ShortWorld, TICK};
 use crate::bench::cycles_per_second;
+use crate::bench::latency::Latency;
+use crate::bench::rounds::{Contestant, Round, Rounds, progress, take_turns};
 use crate::bench::tap::Linux;
 
 /// Measures as the settings say.
@@ -18,39 +18,48 @@ use crate::bench::tap::Linux;
 /// When a connection fails.
 pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     let turns = u64::from(settings.rounds) + 2;
-    let progress = if settings.json {
-        ProgressBar::hidden()
-    } else {
-        ProgressBar::new(turns * Mode::OURS.len() as u64)
-    };
+    let progress = progress(settings.json, turns * Mode::OURS.len() as u64);
     let mut notes = Vec::new();
     let mut linux = None;
     if settings.linux {
-        let settings = settings.clone();
-        match Linux::start(move |tap| ShortRig::new(&settings, tap)) {
+        let made = settings.clone();
+        match Linux::start(move |tap| ShortRig::new(&made, tap)) {
             Ok(started) => {
                 progress.inc_length(turns);
-                linux = Some(started);
+                linux = Some(OnLinux {
+                    linux: started,
+                    connections: settings.connections_of_a_round(),
+                    transactions: settings.transactions_of_a_round(),
+                });
             }
             Err(error) => notes.push(format!("Linux was left out: {error:#}")),
         }
     }
-    let mut all = run(settings, linux.as_mut(), &progress)?;
+    let mut worlds = Mode::OURS
+        .into_iter()
+        .map(|mode| ShortWorld::new(settings, mode, TICK))
+        .collect::<Result<Vec<_>, _>>()?;
+    let ours = worlds
+        .iter_mut()
+        .map(|world| world as &mut dyn Contestant<_>);
+    let theirs = linux.as_mut().map(|linux| linux as &mut dyn Contestant<_>);
+    let mut all: Vec<_> = ours.chain(theirs).collect();
+    let rounds = take_turns(&mut all, settings.rounds, &progress)?;
+    let mut bytes_verified = rounds.iter().all(Rounds::verified);
     let mut cases = Vec::new();
-    let mut bytes_verified = true;
-    for (mode, rounds) in Mode::OURS.into_iter().zip(&mut all.ours) {
+    for (mode, rounds) in MODES.into_iter().zip(rounds) {
         progress.set_message(format!("latency, {}", mode.label()));
-        let (latency, verified) = latency::measure(settings, mode)
-            .with_context(|| format!("latency, {}", mode.label()))?;
+        let latency = match &mut linux {
+            Some(on) if mode == Mode::Linux => Latency::of(&on.linux.take_latency()?),
+            _ => {
+                let (latency, verified) = latency::measure(settings, mode)
+                    .with_context(|| format!("latency, {}", mode.label()))?;
+                bytes_verified &= verified;
+                latency
+            }
+        };
         progress.inc(1);
-        bytes_verified &= verified && rounds.iter().all(|round| round.verified);
-        cases.push(case(mode, rounds, latency));
-    }
-    if let Some(linux) = &mut linux {
-        bytes_verified &= all.linux.iter().all(|round| round.verified);
-        let latency = Latency::of(&linux.take_latency()?);
-        cases.push(case(Mode::Linux, &mut all.linux, latency));
-        progress.inc(1);
+        cases.push(Case::new(mode, rounds.median(), latency));
     }
     progress.finish_and_clear();
     Ok(Report {
@@ -62,13 +71,23 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     })
 }
 
+/// Every mode, in the order of the rows.
+const MODES: [Mode; 6] = [
+    Mode::Host,
+    Mode::Setup,
+    Mode::Teardown,
+    Mode::Both,
+    Mode::LazyTcb,
+    Mode::Linux,
+];
+
 fn asked(settings: &Settings) -> Asked {
     Asked {
         request_bytes: settings.request_bytes,
         response_bytes: settings.response_bytes,
         transactions_per_connection: settings.transactions_per_connection,
         connections: settings.connections,
-        transactions: transactions(settings),
+        transactions: settings.transactions_of_a_round(),
         seed: settings.seed,
         rounds: settings.rounds,
         layout: settings.layout,
@@ -76,91 +95,28 @@ fn asked(settings: &Settings) -> Asked {
     }
 }
 
-fn transactions(settings: &Settings) -> u64 {
-    settings.connections_of_a_round() * u64::from(settings.transactions_per_connection)
+/// Linux's server, with the very same client.
+struct OnLinux {
+    linux: Linux,
+    connections: u64,
+    transactions: u64,
 }
 
-/// Rounds by mode.
-struct Rounds {
-    ours: Vec<Vec<Round>>,
-    linux: Vec<Round>,
-}
-
-/// For each mode its rounds. One more round than asked for goes first, to warm up; it is verified, but not counted.
-fn run(
-    settings: &Settings,
-    mut linux: Option<&mut Linux>,
-    progress: &ProgressBar,
-) -> anyhow::Result<Rounds> {
-    let mut worlds = Mode::OURS
-        .into_iter()
-        .map(|mode| ShortWorld::new(settings, mode, TICK))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut all = Rounds {
-        ours: vec![Vec::new(); worlds.len()],
-        linux: Vec::new(),
-    };
-    let (connections, transactions) = (settings.connections_of_a_round(), transactions(settings));
-    for number in 0..=settings.rounds {
-        let keep = |round: Round, mode: Mode, rounds: &mut Vec<Round>| {
-            if number > 0 {
-                rounds.push(round);
-            } else {
-                anyhow::ensure!(round.verified, "{}: bytes arrived wrong", mode.label());
-            }
-            progress.inc(1);
-            Ok(())
-        };
-        let context = |mode: Mode| format!("round {number}, {}", mode.label());
-        for (world, rounds) in worlds.iter_mut().zip(&mut all.ours) {
-            progress.set_message(world.mode.label());
-            let round = world.round(connections, transactions);
-            let round = round.with_context(|| context(world.mode))?;
-            keep(round, world.mode, rounds)?;
-        }
-        if let Some(linux) = &mut linux {
-            progress.set_message(Mode::Linux.label());
-            let measured = linux.round(connections);
-            let measured = measured.with_context(|| context(Mode::Linux))?;
-            let host = measured.cycles as u64;
-            let round = Round {
-                transactions,
-                taken: Taken {
-                    host,
-                    tcp: host,
-                    ..Taken::default()
-                },
-                by_nic: ByNic {
-                    connections,
-                    ..ByNic::default()
-                },
-                verified: measured.verified,
-            };
-            keep(round, Mode::Linux, &mut all.linux)?;
-            if number == 0 {
-                // What it took to warm up is left out.
-                linux.take_latency()?;
-            }
-        }
+impl Contestant<ByNic> for OnLinux {
+    fn label(&self) -> &'static str {
+        Mode::Linux.label()
     }
-    Ok(all)
-}
 
-/// The round with the median of host cycles stands for all.
-fn case(mode: Mode, rounds: &mut [Round], latency_us: Latency) -> Case {
-    let per_transaction = |round: &Round| round.taken.host as f64 / round.transactions as f64;
-    let each = rounds.iter().map(per_transaction).collect();
-    rounds.sort_by(|a, b| per_transaction(a).total_cmp(&per_transaction(b)));
-    let median = rounds[rounds.len() / 2];
-    let (host, nic) = cycles_per(&median.taken, median.transactions);
-    Case {
-        mode,
-        transactions: median.transactions,
-        host_cycles_per_transaction: host,
-        nic_cycles_per_transaction: nic,
-        transactions_per_host_core: per_host_core(host.total),
-        rounds: each,
-        by_nic: median.by_nic,
-        latency_us,
+    fn round(&mut self) -> anyhow::Result<Round<ByNic>> {
+        let by_nic = ByNic {
+            connections: self.connections,
+            ..ByNic::default()
+        };
+        let measured = self.linux.round(self.connections)?;
+        Ok(Round::of_linux(self.transactions, measured, by_nic))
+    }
+
+    fn warmed_up(&mut self) -> anyhow::Result<()> {
+        self.linux.take_latency().map(drop)
     }
 }

@@ -59,4 +59,9 @@ impl Settings {
         self.transactions
             .div_ceil(u64::from(self.transactions_per_connection))
     }
+
+    /// Transactions of a round: those of whole connections.
+    pub fn transactions_of_a_round(&self) -> u64 {
+        self.connections_of_a_round() * u64::from(self.transactions_per_connection)
+    }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use host::memory::ArenaLayout;
 use host::{ListenOptions, StackConfig, read_cycles};
-use port::impair::Impairment;
 use sim::{NodeConfig, World, WorldConfig};
 
 use super::case::{ByNic, Mode};
 use super::settings::Settings;
 use crate::bench::cycle_sum::CycleSum;
-use crate::bench::cycles::Taken;
 use crate::bench::exchange::{Client, Messages, Server};
+use crate::bench::latency::Timed;
+use crate::bench::rounds::{Contestant, Round};
 use crate::bench::settings::Layout;
 use crate::bench::turn::work;
 
@@ -33,25 +33,16 @@ const ARENA: u64 = 256 << 20;
 /// A world, its applications, and who opens and closes.
 pub struct ShortWorld {
     /// Of the server's host.
-    pub mode: Mode,
+    mode: Mode,
     /// Hosts, NICs, link.
     pub world: World,
     client: Client,
     server: Server,
     messages: Messages,
-}
-
-/// What a round came to.
-#[derive(Clone, Copy, Debug)]
-pub struct Round {
-    /// Requests that were answered.
-    pub transactions: u64,
-    /// Cycles of the server's host and its NIC.
-    pub taken: Taken,
-    /// What the NIC did for connections.
-    pub by_nic: ByNic,
-    /// Whether every byte until now was the right one.
-    pub verified: bool,
+    /// Connections of a round.
+    connections: u64,
+    /// Transactions of a round.
+    transactions: u64,
 }
 
 impl ShortWorld {
@@ -94,70 +85,14 @@ impl ShortWorld {
             client: Client::new(address, settings.connections, each, &messages)?,
             server: Server::new(listener, &messages, each),
             messages,
+            connections: settings.connections_of_a_round(),
+            transactions: settings.transactions_of_a_round(),
         })
-    }
-
-    /// Gives the link a rate and a delay.
-    pub fn impair(&mut self, link: Impairment) {
-        for node in [CLIENT, SERVER] {
-            self.world.impair(node, link);
-        }
     }
 
     /// The client.
     pub fn client(&mut self) -> &mut Client {
         &mut self.client
-    }
-
-    /// The client's host has its turn, then the server's. Answers whether there was anything to do, and the cycles of the
-    /// server's host.
-    ///
-    /// # Errors
-    /// When a connection fails.
-    pub fn step_hosts(&mut self) -> anyhow::Result<(bool, u64)> {
-        let Self {
-            world,
-            client,
-            server,
-            messages,
-            ..
-        } = self;
-        let now = world.now();
-        client.open(now, world.stack(CLIENT))?;
-        let moved = work(now, world.stack(CLIENT), |stack| {
-            client.run(now, stack, messages)
-        })?;
-        let (start, mut aside) = (read_cycles(), 0);
-        let served = work(now, world.stack(SERVER), |stack| {
-            aside += server.run(now, stack, messages)?;
-            Ok(())
-        })?;
-        Ok((moved || served, read_cycles() - start - aside))
-    }
-
-    /// Opens connections and has their transactions done.
-    ///
-    /// # Errors
-    /// When a connection fails, or nothing moves any more.
-    pub fn round(&mut self, connections: u64, transactions: u64) -> anyhow::Result<Round> {
-        self.client.ask_for(connections);
-        let before = self.by_nic();
-        let mut cycles = CycleSum::start(&self.world);
-        while !self.client.is_done() {
-            let is_under_way = self.step(&mut cycles)? || self.world.advance();
-            anyhow::ensure!(is_under_way, "nothing is under way any more");
-        }
-        // The last acknowledgements belong to the round.
-        while self.step(&mut cycles)? {}
-        Ok(Round {
-            transactions,
-            taken: cycles.sum()[SERVER],
-            by_nic: ByNic {
-                connections,
-                ..self.by_nic().since(&before)
-            },
-            verified: self.verified(),
-        })
     }
 
     /// Whether every byte until now was the right one.
@@ -191,6 +126,64 @@ impl ShortWorld {
             self.world.advance_to(self.world.now() + TICK);
         }
         Ok(moved)
+    }
+}
+
+impl Timed for ShortWorld {
+    fn world(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    fn is_done(&mut self) -> bool {
+        self.client.is_done()
+    }
+
+    fn step_hosts(&mut self) -> anyhow::Result<(bool, u64)> {
+        let Self {
+            world,
+            client,
+            server,
+            messages,
+            ..
+        } = self;
+        let now = world.now();
+        client.open(now, world.stack(CLIENT))?;
+        let moved = work(now, world.stack(CLIENT), |stack| {
+            client.run(now, stack, messages)
+        })?;
+        let (start, mut aside) = (read_cycles(), 0);
+        let served = work(now, world.stack(SERVER), |stack| {
+            aside += server.run(now, stack, messages)?;
+            Ok(())
+        })?;
+        Ok((moved || served, read_cycles() - start - aside))
+    }
+}
+
+impl Contestant<ByNic> for ShortWorld {
+    fn label(&self) -> &'static str {
+        self.mode.label()
+    }
+
+    fn round(&mut self) -> anyhow::Result<Round<ByNic>> {
+        self.client.ask_for(self.connections);
+        let before = self.by_nic();
+        let mut cycles = CycleSum::start(&self.world);
+        while !self.client.is_done() {
+            let is_under_way = self.step(&mut cycles)? || self.world.advance();
+            anyhow::ensure!(is_under_way, "nothing is under way any more");
+        }
+        // The last acknowledgements belong to the round.
+        while self.step(&mut cycles)? {}
+        Ok(Round {
+            count: self.transactions,
+            taken: cycles.sum()[SERVER],
+            counted: ByNic {
+                connections: self.connections,
+                ..self.by_nic().since(&before)
+            },
+            verified: self.verified(),
+        })
     }
 }
 

@@ -1,0 +1,101 @@
+//! How long requests take, with as many connections at once as were asked for.
+//!
+//! As there is no NIC in hardware here, the clock is made of two parts: while the server's host works, it goes on by the
+//! time that the host has really taken; the link has a rate and a delay, and the NICs and the client keep up with it.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use port::impair::Impairment;
+use serde::Serialize;
+use sim::World;
+
+use super::clock::{Undisturbed, cycles_per_second};
+
+/// The least that the clock moves.
+pub const TICK: Duration = Duration::from_nanos(100);
+/// Bits per second of the link.
+const RATE: u64 = 100_000_000_000;
+/// The link's delay.
+const DELAY: Duration = Duration::from_micros(1);
+
+/// Microseconds from a request to the end of its response, with as many connections at once as were asked for.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Latency {
+    /// The median.
+    pub p50: f64,
+    /// The longest but for one of ten.
+    pub p90: f64,
+    /// The longest but for one of a hundred.
+    pub p99: f64,
+    /// The longest but for one of a thousand.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Latency {
+    /// From nanoseconds.
+    pub fn of(nanos: &Histogram<u64>) -> Self {
+        let at = |quantile| nanos.value_at_quantile(quantile) as f64 / 1e3;
+        Self {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: nanos.max() as f64 / 1e3,
+        }
+    }
+}
+
+/// A world whose clock takes in what its server takes.
+pub trait Timed {
+    /// The world.
+    fn world(&mut self) -> &mut World;
+
+    /// Whether all is done that was asked for.
+    fn is_done(&mut self) -> bool;
+
+    /// The client's host has its turn, then the server's. Answers whether there was anything to do, and the cycles of the
+    /// server's host.
+    ///
+    /// # Errors
+    /// When a connection fails.
+    fn step_hosts(&mut self) -> anyhow::Result<(bool, u64)>;
+}
+
+/// Gives both directions of the link their rate and delay.
+pub fn set_link(world: &mut World) {
+    let link = Impairment {
+        rate: Some(RATE),
+        delay: DELAY,
+        queue: 16 << 20,
+        ..Impairment::default()
+    };
+    for node in [0, 1] {
+        world.impair(node, link);
+    }
+}
+
+/// Goes on until all is done.
+///
+/// # Errors
+/// When a connection fails, or nothing moves any more.
+pub fn run(timed: &mut impl Timed) -> anyhow::Result<()> {
+    let mut undisturbed = Undisturbed::start();
+    while !timed.is_done() {
+        undisturbed.step();
+        let (mut moved, taken) = timed.step_hosts()?;
+        if moved {
+            undisturbed.step();
+            // Not what somebody else has had of the processor meanwhile.
+            let took = Duration::from_secs_f64(taken as f64 / cycles_per_second());
+            timed.world().pass(took.min(undisturbed.last()));
+        }
+        moved |= timed.world().step_wires();
+        if !moved {
+            anyhow::ensure!(timed.world().advance(), "nothing is under way any more");
+        }
+    }
+    Ok(())
+}
