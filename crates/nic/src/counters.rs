@@ -247,6 +247,8 @@ counters! {
     accel_splice_dropped,
     /// Challenge ACKs sent for some of these (RFC 5961).
     accel_splice_challenges,
+    /// Reports of too big packets of spliced flows that quote nothing that is on its way (RFC 5927 §4.1).
+    accel_splice_stale_errors,
     /// Connections that the NIC runs now.
     toe_connections,
     /// Most connections that it runs, as its load allows (Soft_limit).

@@ -176,21 +176,31 @@ impl Accel {
         }
     }
 
-    /// Takes notice of a frame for `function` that reports a segment of ours as too big for its path. The host gets it too.
+    /// Takes notice of a frame for `function` that reports a segment of ours as too big for its path. False when nothing like
+    /// that segment is on its way, as only the device can tell: the host, which gets it else, is not to believe it (RFC 5927
+    /// §4.1).
     pub(crate) fn heed(
         &mut self,
         device: &Device<'_>,
-        function: FunctionId,
+        function: &mut Function,
         frame: &[u8],
         class: &Class,
-    ) {
+    ) -> bool {
         let Some((quoted, mtu)) = path::too_big(frame, class) else {
-            return;
+            return true;
         };
         let flow = quoted.flow.reversed();
-        let owner = self.owner(device.hasher.hash(&flow), function, &flow);
-        if let Some(Owned::Closing(at)) = owner {
-            self.closing.path_shrank(at, quoted.seq, mtu);
+        match self.owner(device.hasher.hash(&flow), function.id, &flow) {
+            Some(Owned::Closing(at)) => {
+                self.closing.path_shrank(at, quoted.seq, mtu);
+                true
+            }
+            Some(Owned::Spliced(at, side)) => {
+                let is_true = self.splices.is_on_its_way(at, side, quoted.seq);
+                function.counters.accel_splice_stale_errors += u64::from(!is_true);
+                is_true
+            }
+            None => true,
         }
     }
 
@@ -334,7 +344,7 @@ impl Accel {
         let mut all = true;
         for function in functions {
             all &= self.splices.tell(&mut self.flows, device.hasher, function);
-            let room = self.closing.room(function, self.splices.room());
+            let room = self.closing.room(function, self.splices.room(function));
             all &= self.rooms.tell(function, room);
         }
         all

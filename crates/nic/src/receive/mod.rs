@@ -78,7 +78,9 @@ pub(crate) fn handle_frame(
         class => {
             if !offloads.accel.is_idle() {
                 let (accel, device) = offloads.accel(now);
-                accel.heed(&device, function.id, frame, &class);
+                if !accel.heed(&device, function, frame, &class) {
+                    return;
+                }
             }
             if let Some(mut host) = Host::of(function, 0) {
                 host.deliver_other(frame, meta);

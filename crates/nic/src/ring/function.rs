@@ -44,6 +44,8 @@ pub struct FunctionConfig {
     pub closing: u32,
     /// Bytes of packet memory that these may have.
     pub packet_memory: u64,
+    /// Splices, those that linger counted.
+    pub splices: u32,
     /// Connections handed off, or being so.
     pub toe_connections: u32,
 }
@@ -65,6 +67,7 @@ impl FunctionConfig {
             tags: 1 << 16,
             closing: 1 << 18,
             packet_memory: 64 << 20,
+            splices: 64 << 10,
             toe_connections: 64 << 10,
         }
     }

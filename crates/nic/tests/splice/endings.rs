@@ -19,7 +19,7 @@ pub fn ended(told: &[RecvDescriptor]) -> SpliceEnded {
 }
 
 /// A sends two bytes, B three; both close and have their FINs acknowledged.
-fn finish(rig: &mut Rig) {
+pub fn finish(rig: &mut Rig) {
     for (from, seq, ack, flags, payload) in [
         (A, 0, 0, ACK, &b"to"[..]),
         (B, 0, 2, ACK, b"fro"),

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use nic::ring::accel::{Splice, SpliceId};
+use nic::ring::accel::{Splice, SpliceEnd, SpliceId};
 use nic::ring::{ErrorCode, FunctionConfig, RecvDescriptor, SendDescriptor, function};
 use nic::{FrameMeta, NicConfig};
 use wire::SeqNum;
 use wire::ethernet::MacAddr;
 
-use crate::rig::{A, ACK, B, OWN, RST, Rig, SPLICE, splice};
+use crate::endings::{ended, finish};
+use crate::rig::{A, ACK, B, FIN, OWN, RST, Rig, SPLICE, splice};
 
 #[track_caller]
 fn refused(rig: &mut Rig, splice: &Splice, why: ErrorCode) {
@@ -26,8 +27,8 @@ fn refused(rig: &mut Rig, splice: &Splice, why: ErrorCode) {
 fn other(number: u32) -> Splice {
     let mut other = splice();
     other.splice = SpliceId(number);
-    other.a.flow.dst.1 += 1;
-    other.b.flow.src.1 += 1;
+    other.a.flow.dst.1 += 1 + number as u16;
+    other.b.flow.src.1 += 1 + number as u16;
     other
 }
 
@@ -111,6 +112,68 @@ fn a_full_table() {
     let data = rig.segment(A, 0, 0, ACK, b"x");
     let left = rig.frame(&data);
     rig.one(B, &left).is(0, 0, ACK, b"x");
+}
+
+/// A function's share is its own: neither what another has nor what lingers there counts, and of its own only what lingers gives
+/// way.
+#[test]
+fn a_functions_share_of_the_table() {
+    let mut config = NicConfig::new([7; 16]);
+    config.accel.splices = 4;
+    let mut rig = Rig::of(config, splice(), 2);
+    rig.post(&SendDescriptor::Splice(&splice()));
+    rig.post(&SendDescriptor::Splice(&other(1)));
+    refused(&mut rig, &other(2), ErrorCode::TableFull);
+    finish(&mut rig);
+    let lingers = rig.segment(B, 3, 3, FIN, b"");
+    assert_eq!(rig.frame(&lingers).len(), 1);
+    // It is told at once that the one which lingers is over, and the new one is there.
+    rig.post(&SendDescriptor::Splice(&other(2)));
+    let told = rig.told();
+    assert_eq!(told.len(), 1);
+    assert_eq!(ended(&told).reason, SpliceEnd::Finished);
+    refused(&mut rig, &other(3), ErrorCode::TableFull);
+    // What lingers of one does not make room for the other's in a full table.
+    let mac = MacAddr([2, 0, 0, 0, 0, 7]);
+    let (mut neighbour, device) = function(FunctionConfig {
+        receive_entries: 64,
+        ..FunctionConfig::new(mac)
+    });
+    rig.nic.attach(device).expect("a free address");
+    rig.nic.flush(rig.now);
+    for n in 0..3 {
+        let theirs = other(n);
+        let send = &mut neighbour.queues[0].send;
+        send.post(&SendDescriptor::Splice(&theirs)).expect("room");
+    }
+    let _ = neighbour.queues[0].publish();
+    assert!(rig.transmitted().is_empty());
+    rig.nic.flush(rig.now);
+    let mut told = Vec::new();
+    while let Some(descriptor) = neighbour.queues[0].recv.pop() {
+        told.push(descriptor);
+    }
+    let refused = |told: &RecvDescriptor| {
+        matches!(
+            told,
+            RecvDescriptor::Completion {
+                error: ErrorCode::TableFull,
+                tcpsn: SeqNum(2),
+                ..
+            }
+        )
+    };
+    assert_eq!(
+        told.iter().filter(|told| refused(told)).count(),
+        1,
+        "{told:?}"
+    );
+    let room = told.iter().rev().find_map(|told| match told {
+        RecvDescriptor::AccelRoom(room) => Some(room.splices),
+        _ => None,
+    });
+    assert_eq!(room, Some(0));
+    assert_eq!(rig.told(), []);
 }
 
 #[test]

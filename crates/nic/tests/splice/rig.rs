@@ -84,8 +84,16 @@ impl Rig {
 
     /// Without any.
     pub fn empty(config: NicConfig, splice: Splice) -> Rig {
+        Rig::of(config, splice, function_config().splices)
+    }
+
+    /// Without any, for a function that may have so many.
+    pub fn of(config: NicConfig, splice: Splice, splices: u32) -> Rig {
         let mut nic = Nic::new(config);
-        let (mut host, device) = function(function_config());
+        let (mut host, device) = function(FunctionConfig {
+            splices,
+            ..function_config()
+        });
         nic.attach(device).expect("a free address");
         let region = Arc::new(Region::anonymous(1 << 20));
         let region_id = host.register(Arc::clone(&region)).expect("a free id");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use host::{Event, Holder, SocketError, SpliceEnd, SpliceOptions};
+use host::{Event, Holder, SocketError, SpliceEnd, SpliceHandle, SpliceOptions};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use wire::arp;
@@ -275,9 +275,8 @@ fn a_path_that_shrinks_brings_the_splice_back() {
     assert_eq!(info.tcp.expect("a connection").snd_mss, 960 - 12);
 }
 
-/// A report that names no smaller packets than there are says nothing of the path.
-#[test]
-fn a_path_that_takes_what_there_is_ends_no_splice() {
+/// A rig with a splice, and the first packet that it forwards to the backend, which does not get it: it stays on its way.
+fn with_a_packet_on_its_way() -> (Rig, SpliceHandle, Vec<u8>) {
     let mut rig = Rig::new();
     let joined = rig.join();
     let splice = rig.splice(&joined).expect("the NIC splices");
@@ -286,12 +285,20 @@ fn a_path_that_takes_what_there_is_ends_no_splice() {
     rig.wire = Box::new(move |from, to, frame| {
         if (from, to) == (PROXY, BACKEND) {
             packets.borrow_mut().push(frame.clone());
+            return Fate::Drop;
         }
         Fate::Pass
     });
     rig.write(CLIENT, joined.client, &[7; 5_000]);
     rig.run_for(Duration::from_millis(50));
     let packet = sent.borrow_mut().remove(0);
+    (rig, splice, packet)
+}
+
+/// A report that names no smaller packets than there are says nothing of the path.
+#[test]
+fn a_path_that_takes_what_there_is_ends_no_splice() {
+    let (mut rig, splice, packet) = with_a_packet_on_its_way();
     for mtu in [u16::MAX, 1500] {
         rig.inject(PROXY, too_big(&packet, mtu));
         rig.run_for(Duration::from_millis(50));
@@ -299,9 +306,95 @@ fn a_path_that_takes_what_there_is_ends_no_splice() {
     }
     assert_eq!(rig.counter(PROXY, "IcmpInPktTooBigs"), 2);
     rig.inject(PROXY, too_big(&packet, 1499));
-    rig.run_for(Duration::from_millis(50));
+    rig.wire = Box::new(|_, _, _| Fate::Pass);
+    rig.run_for(Duration::from_secs(5));
     let report = rig.ended(splice).expect("taken back");
     assert_eq!(report.reason, SpliceEnd::TakenBack);
+}
+
+/// Where a sequence number stands in the frame of an IPv4 packet.
+const SEQ: std::ops::Range<usize> = 14 + 20 + 4..14 + 20 + 8;
+
+/// Only a segment that is on its way can have been too big for the path: whoever can't see the connection does not know which
+/// one that is (RFC 5927 §4.1).
+#[test]
+fn a_report_of_what_is_not_on_its_way_ends_no_splice() {
+    let (mut rig, splice, packet) = with_a_packet_on_its_way();
+    let numbers: [u8; 4] = packet[SEQ].try_into().expect("four bytes");
+    let seq = u32::from_be_bytes(numbers);
+    let quoting = |seq: u32| {
+        let mut quoted = packet.clone();
+        quoted[SEQ].copy_from_slice(&seq.to_be_bytes());
+        too_big(&quoted, 1000)
+    };
+    let forged = [
+        seq.wrapping_sub(1),
+        seq.wrapping_add(5_000),
+        seq.wrapping_add(1 << 31),
+    ];
+    for (count, forged) in (1..).zip(forged) {
+        rig.inject(PROXY, quoting(forged));
+        rig.run_for(Duration::from_millis(20));
+        assert_eq!(rig.ended(splice), None, "{forged}");
+        let counters = rig.nodes[PROXY].nic.counters();
+        assert_eq!(counters.accel_splice_stale_errors, count);
+    }
+    assert_eq!(rig.counter(PROXY, "IcmpInPktTooBigs"), 0);
+    rig.inject(PROXY, quoting(seq.wrapping_add(4_999)));
+    rig.wire = Box::new(|_, _, _| Fate::Pass);
+    rig.run_for(Duration::from_secs(5));
+    let report = rig.ended(splice).expect("taken back");
+    assert_eq!(report.reason, SpliceEnd::TakenBack);
+    // What was acknowledged meanwhile is on its way no more.
+    let (mut rig, splice, packet) = with_a_packet_on_its_way();
+    rig.wire = Box::new(|_, _, _| Fate::Pass);
+    rig.run_for(Duration::from_secs(5));
+    rig.inject(PROXY, too_big(&packet, 1000));
+    rig.run_for(Duration::from_millis(50));
+    assert_eq!(rig.ended(splice), None);
+}
+
+/// The backend is gone with bytes that only the NIC has had in its hands: when these were waited for long enough, both
+/// connections are reset, and the application is told.
+#[test]
+fn what_nobody_acknowledges_while_the_splice_comes_back_ends_both_connections() {
+    let (mut rig, splice, _) = with_a_packet_on_its_way();
+    let now = rig.now;
+    rig.stack(PROXY).unsplice(now, splice).expect("it runs");
+    let mut resets = Vec::new();
+    rig.run_until(Duration::from_millis(9_900), |_| false);
+    assert_eq!(rig.ended(splice), None);
+    rig.run_for(Duration::from_millis(300));
+    let report = rig.ended(splice).expect("given up");
+    assert_eq!(report.reason, SpliceEnd::TimedOut);
+    assert!(report.bytes[0] > 0);
+    for id in report.sockets {
+        let closed = Event::Closed(id, host::CloseReason::TimedOut);
+        resets.extend(
+            rig.nodes[PROXY]
+                .events
+                .iter()
+                .filter(|event| **event == closed)
+                .cloned(),
+        );
+        let now = rig.now;
+        let mut buffer = [0; 16];
+        let read = rig.stack(PROXY).read(now, id, &mut buffer);
+        assert_eq!(read, Err(SocketError::Closed(host::CloseReason::TimedOut)));
+        rig.stack(PROXY)
+            .close(now, id)
+            .expect("the application's still");
+    }
+    assert_eq!(resets.len(), 2);
+    let reset = |event: &&Event| matches!(event, Event::Closed(_, host::CloseReason::Reset));
+    assert_eq!(
+        rig.nodes[CLIENT].events.iter().filter(reset).count(),
+        1,
+        "the client hears of it"
+    );
+    rig.run_for(Duration::from_secs(1));
+    assert_eq!(rig.stack(PROXY).sockets().count(), 0);
+    assert_eq!(rig.counter(PROXY, "AccelCurrSplices"), 0);
 }
 
 /// The backend's address moves to another network card: the host finds it there.

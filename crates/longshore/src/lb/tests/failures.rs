@@ -124,6 +124,25 @@ fn who_is_silent_within_a_response_is_waited_for_as_long_as_an_idle_client_whoev
     }
 }
 
+/// The response has begun before all of the request is there: what the client sends then is no reason to wait longer for the rest.
+#[test]
+fn who_answers_before_it_has_the_request_and_is_silent_then_has_idle_time() {
+    let settings = ("idle-time = \"3s\"", "response-time = \"20s\"");
+    let mut rig = Rig::new(
+        &config(settings.0, settings.1, &[8081]),
+        &[(8081, Manner::Stalls)],
+    );
+    let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 8\r\n\r\nhalf";
+    let client = rig.client(80, post);
+    rig.run(|rig| !rig.clients[client].input.is_empty());
+    rig.clients[client].out.extend_from_slice(b"rest");
+    let began = rig.world.now();
+    rig.run(|rig| rig.clients[client].is_over());
+    let took = rig.world.now() - began;
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(rig.clients[client].is_broken, "it is not the whole");
+}
+
 #[test]
 fn sessions_that_have_ended_leave_nothing_behind() {
     let mut rig = Rig::new(&config("", "", &[8081]), &[(8081, Manner::Serves)]);

@@ -262,7 +262,10 @@ fn a_persistent_connection_is_spliced_after_its_first_request_if_that_is_wished(
         rig.clients[client].out.extend_from_slice(&next);
     }
     let (_, counters) = rig.balancer.frontends().next().unwrap();
-    assert_eq!((counters.requests, counters.splices), (1, 1));
+    assert_eq!(
+        (counters.requests, counters.splices, counters.tunnels),
+        (1, 1, 1)
+    );
     rig.clients[client].ends = true;
     rig.run(|rig| rig.clients[client].is_over());
     rig.run_for(Duration::from_secs(10));

@@ -30,7 +30,7 @@ mod translate;
 
 use std::time::Instant;
 
-use wire::FlowKey;
+use wire::{FlowKey, SeqNum};
 
 use super::flows::Owned;
 use super::wheel::{Scan, Wheel};
@@ -104,6 +104,15 @@ impl Splices {
         self.table.get(slot).is_some_and(|pair| {
             let (half, _) = pair.legs(side);
             pair.function == function.0 && half.comes_by(flow)
+        })
+    }
+
+    /// Whether the splice at `slot` has forwarded a segment at `seq` to the peer of `side` that this has not acknowledged, in
+    /// the numbers that it knows.
+    pub(super) fn is_on_its_way(&self, slot: Slot, side: Side, seq: SeqNum) -> bool {
+        self.table.get(slot).is_some_and(|pair| {
+            let sent = pair.sent_to(side);
+            sent.start.at_or_before(seq) && seq.before(sent.end)
         })
     }
 
@@ -182,13 +191,14 @@ impl Splices {
         {
             return Err(ErrorCode::SpliceExists);
         }
-        if self.table.room() == 0 {
-            // One that lingers may go.
-            let oldest = self.lingering.first().ok_or(ErrorCode::TableFull)?;
-            let owner = self.table.get(oldest).map(|pair| pair.function);
-            if owner != Some(function)
-                || !self.end(oldest, SpliceEnd::Finished, &mut Hosts::of(around))
-            {
+        let id = around.function.id;
+        let is_full = self.table.used_by(id) >= around.function.config.splices;
+        if is_full || self.table.room() == 0 {
+            // One of its own that lingers may go.
+            let may_go = self.room(around.function) > 0;
+            let oldest = self.lingering.first(id).filter(|_| may_go);
+            let oldest = oldest.ok_or(ErrorCode::TableFull)?;
+            if !self.end(oldest, SpliceEnd::Finished, &mut Hosts::of(around)) {
                 return Err(ErrorCode::TableFull);
             }
         }

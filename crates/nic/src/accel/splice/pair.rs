@@ -10,6 +10,7 @@
 //! A half is one connection: its addresses, and the stream that comes from its peer, in that peer's own sequence numbers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 use wire::checksum::Sum;
 use wire::ethernet::{self, MacAddr};
@@ -172,13 +173,19 @@ impl Pair {
         self.halves.iter().all(Half::is_finished)
     }
 
+    /// What was forwarded to the peer of `side` and is not acknowledged, in its connection's numbers.
+    pub(super) fn sent_to(&self, side: Side) -> Range<SeqNum> {
+        let (_, other) = self.legs(side);
+        other.una + other.seq_delta..other.nxt + other.seq_delta
+    }
+
     /// What the host needs to go on with the connection of `side`.
     pub(super) fn state(&self, side: Side) -> LegState {
         let (half, other) = self.legs(side);
-        let snd_nxt = other.nxt + other.seq_delta;
+        let sent = self.sent_to(side);
         LegState {
-            snd_una: other.una + other.seq_delta,
-            snd_nxt,
+            snd_una: sent.start,
+            snd_nxt: sent.end,
             rcv_nxt: half.una,
             peer_window: u32::from(half.heard_window) << half.peer_shift,
             our_window: half.una.distance_to(half.edge.max(half.una)),

@@ -4,6 +4,7 @@
 
 use super::ids::Ids;
 use super::pair::{NIL, Pair, Phase};
+use crate::function::FunctionId;
 use crate::ring::accel::SpliceId;
 use crate::rss::FlowHasher;
 
@@ -23,6 +24,8 @@ pub(super) struct Table {
     /// The first free pair of those in the chunks.
     free: u32,
     used: u32,
+    /// By function.
+    used_by: Vec<u32>,
     capacity: u32,
     ids: Ids,
 }
@@ -34,6 +37,7 @@ impl Table {
             chunks: Vec::new(),
             free: NIL,
             used: 0,
+            used_by: Vec::new(),
             capacity: capacity.min(MAX_PAIRS),
             ids: Ids::new(capacity.min(MAX_PAIRS)),
         }
@@ -54,6 +58,12 @@ impl Table {
     /// Pairs that it takes still.
     pub(super) fn room(&self) -> u32 {
         self.capacity - self.used
+    }
+
+    /// Pairs of a function.
+    pub(super) fn used_by(&self, function: FunctionId) -> u32 {
+        let used = self.used_by.get(usize::from(function.0));
+        used.copied().unwrap_or_default()
     }
 
     pub(super) fn capacity(&self) -> u32 {
@@ -100,6 +110,11 @@ impl Table {
         *self.place(slot) = pair;
         self.free = next;
         self.used += 1;
+        let function = usize::from(pair.function);
+        if function >= self.used_by.len() {
+            self.used_by.resize(function + 1, 0);
+        }
+        self.used_by[function] += 1;
         Some(slot)
     }
 
@@ -110,6 +125,7 @@ impl Table {
         let next = std::mem::replace(&mut self.free, slot);
         self.place(slot).phase = Phase::Free { next };
         self.used -= 1;
+        self.used_by[usize::from(pair.function)] -= 1;
         Some(pair)
     }
 

@@ -109,11 +109,7 @@ impl Splices {
         }
         let now = self.milliseconds(everywhere.now);
         let hosts = &mut Hosts::of_all(everywhere);
-        while let Some(slot) = self.lingering.first()
-            && let Some(Phase::Lingering { until, .. }) =
-                self.table.get(slot).map(|pair| pair.phase)
-            && is_past(until, now)
-        {
+        while let Some(slot) = self.lingering.due(&self.table, |until| is_past(until, now)) {
             self.end(slot, SpliceEnd::Finished, hosts);
         }
         while let Some(wheel) = &self.wheel
@@ -131,9 +127,12 @@ impl Splices {
         self.due
     }
 
-    /// Splices that may still be made. One that lingers makes room.
-    pub(in crate::accel) fn room(&self) -> u32 {
-        self.table.room() + self.lingering.len()
+    /// Splices that a function may still make. One of its own that lingers makes room.
+    pub(in crate::accel) fn room(&self, function: &Function) -> u32 {
+        let lingering = self.lingering.len(function.id);
+        let used = self.table.used_by(function.id) - lingering;
+        let quota = function.config.splices.saturating_sub(used);
+        quota.min(self.table.room() + lingering)
     }
 
     /// Has a splice looked at when `delay` milliseconds are over.
@@ -196,13 +195,11 @@ impl Splices {
     }
 
     fn next(&self) -> Option<Instant> {
-        let lingering = self.lingering.first().and_then(|slot| {
-            let Phase::Lingering { until, .. } = self.table.get(slot)?.phase else {
-                return None;
-            };
-            let wait = until.wrapping_sub(self.clock as u32);
-            self.instant(self.clock + u64::from(wait))
-        });
+        let lingering = self.lingering.oldest(&self.table);
+        let lingering = lingering
+            .map(|(_, until)| until.wrapping_sub(self.clock as u32))
+            .min()
+            .and_then(|wait| self.instant(self.clock + u64::from(wait)));
         let wheel = self.wheel.as_ref().and_then(|wheel| {
             let tick = wheel.next(&self.scan)?;
             self.instant(tick.saturating_mul(TICK_MS.into()))

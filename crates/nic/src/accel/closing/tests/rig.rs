@@ -253,8 +253,9 @@ impl Rig {
             }
         };
         let class = classify(&frame[..len]);
-        let (accel, device, _) = self.parts();
-        accel.heed(&device, FunctionId(0), &frame[..len], &class);
+        let (accel, device, functions) = self.parts();
+        let for_host = accel.heed(&device, &mut functions[0], &frame[..len], &class);
+        assert!(for_host);
     }
 
     /// The host opens a connection with this flow.
