@@ -200,7 +200,7 @@ impl Accel {
                 function.counters.accel_splice_stale_errors += u64::from(!is_true);
                 is_true
             }
-            None => true,
+            None | Some(Owned::Toe(_)) => true,
         }
     }
 
