@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use crate::Accel;
 use crate::memory::ArenaLayout;
+use crate::{Accel, Handoff};
 
 /// An address of the host with the length of its network's prefix, as in `10.0.0.2/24` or `fd00::2/64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,8 @@ pub struct StackConfig {
     pub secret: [u8; 16],
     /// What the NIC is asked to do for whole connections (seed 002); nothing by default.
     pub accel: Accel,
+    /// Which connections are handed off to the NIC (seed 003); none by default.
+    pub handoff: Handoff,
     /// Whether to take time-stamp readings at component boundaries ([`Stack::meter`](crate::Stack::meter)).
     pub meter: bool,
 }
@@ -121,6 +123,7 @@ impl Default for StackConfig {
             max_neighbours: 1024,
             secret: [0; 16],
             accel: Accel::NONE,
+            handoff: Handoff::default(),
             meter: false,
         }
     }

@@ -167,6 +167,35 @@ counters! {
     /// Frames given to the NIC since they came after their flow had been handed over.
     accel_reinjected = "AccelReinjected",
 
+    /// Connections that the NIC runs at the moment.
+    handoff_curr = "HandoffCurr",
+    /// Connections that the NIC was asked to hold.
+    handoff_begun = "HandoffBegun",
+    /// Connections that the NIC has taken over.
+    handoff_accepted = "HandoffAccepted",
+    /// Connections that the NIC has refused.
+    handoff_refused = "HandoffRefused",
+    /// Connections that were chosen and that the host did not hand off after all.
+    handoff_withheld = "HandoffWithheld",
+    /// Connections that are the host's again since it has asked for them.
+    handoff_restored = "HandoffRestored",
+    /// Connections that the NIC has given back by itself.
+    handoff_given_back = "HandoffGivenBack",
+    /// Connections that have ended on the NIC.
+    handoff_closed = "HandoffClosed",
+    /// Connections that the NIC had when it was reset, and that the host goes on with.
+    handoff_recovered = "HandoffRecovered",
+    /// Connections that the NIC had when it was reset, and that could not go on.
+    handoff_lost = "HandoffLost",
+    /// Commands for connections that the NIC runs.
+    handoff_commands = "HandoffCommands",
+    /// Packets of such connections with payload.
+    handoff_delivered = "HandoffDelivered",
+    /// Questions of the NIC's where a context is to go on.
+    handoff_recoveries = "HandoffRecoveries",
+    /// What the NIC has said of connections that are no longer there, and packets that it should not have passed up.
+    handoff_stale = "HandoffStale",
+
     /// Frames that were not what they said.
     ip_in_hdr_errors = "IpInHdrErrors",
     /// Packets for an address that is not ours.

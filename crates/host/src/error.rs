@@ -134,4 +134,7 @@ pub enum CloseReason {
     /// The NIC refused a descriptor of this connection, and no software path could take its place.
     #[error("the NIC refused a descriptor: {0}")]
     Device(String),
+    /// The NIC was reset while it had the connection, and the host does not know enough to go on.
+    #[error("the NIC was reset while it had the connection")]
+    NicReset,
 }

@@ -167,6 +167,10 @@ impl Stack {
         };
         self.core.counters.icmp_in_too_big += 1;
         if mtu < u32::from(self.core.interface.mtu) {
+            if let Some(lent) = socket.lent.as_mut().filter(|lent| lent.is_away()) {
+                lent.path_mss = Some(mss);
+                return self.recall(now, id);
+            }
             socket.tcp.handle_path_mss(now, mss);
             self.core.mark_ready(id, socket);
         }
@@ -191,8 +195,12 @@ impl Stack {
     fn find_quoted(&mut self, quoted: &Quoted) -> Option<crate::SocketId> {
         let index = self.core.demux.find(&quoted.flow)?;
         let id = self.sockets.id_at(index)?;
-        let tcp = &self.sockets.get(id)?.tcp;
-        let in_flight = tcp.snd_una().at_or_before(quoted.seq) && quoted.seq.before(tcp.snd_nxt());
+        let socket = self.sockets.get(id)?;
+        let tcp = &socket.tcp;
+        // Of what was posted to the NIC, only it knows what was sent.
+        let away = socket.lent.filter(|_| tcp.is_parked());
+        let end = away.map_or(tcp.snd_nxt(), |lent| lent.posted);
+        let in_flight = tcp.snd_una().at_or_before(quoted.seq) && quoted.seq.before(end);
         in_flight.then_some(id)
     }
 

@@ -88,7 +88,7 @@ impl Stack {
         SocketInfo {
             id: Some(id),
             state: socket.tcp.state().name(),
-            holder: if socket.is_given_away() {
+            holder: if socket.is_given_away() || socket.tcp.is_parked() {
                 Holder::Nic
             } else {
                 Holder::Host

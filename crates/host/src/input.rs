@@ -45,6 +45,10 @@ impl Stack {
                 Class::Tcp(parsed) => self.take_segment(now, frame, &parsed, info, opening),
                 class => self.take_other(now, &frame, class),
             },
+            Received::Delivered { frame, info, taken } => {
+                self.take_delivered(now, frame, info, taken);
+            }
+            Received::Toe(event) => self.take_toe_event(now, event),
             Received::Room(room) => self.core.take_room(room),
             Received::ResyncRequest {
                 context,
@@ -123,6 +127,11 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
+        if socket.tcp.is_parked() {
+            // All of the flow's packets are the NIC's: as if it were lost.
+            core.counters.handoff_stale += 1;
+            return;
+        }
         if socket.splice.is_some() {
             return self.take_spliced(now, id, frame, parsed, info);
         }
@@ -157,46 +166,8 @@ impl Stack {
         if !socket.is_anchored {
             anchor(socket, received.data.map(|data| (data.seq, data.len)));
         }
-        if info.is_placed
-            && let (Some(context), Some(pdus)) = (info.context, &mut socket.pdus)
-        {
-            let taken = received.data.filter(|_| !socket.deaf);
-            let taken = taken.map_or((0, 0), |data| (data.skip, data.len));
-            pdus.note_placed(context, core.driver.placed(), taken);
-        }
-        if let Some(data) = received.data
-            && !socket.deaf
-        {
-            let context = info.context;
-            let shadow = context.and_then(|context| core.driver.contexts.get_received(context));
-            let shadow = shadow.filter(|shadow| shadow.socket == id);
-            let marks = Marks {
-                decrypted: shadow
-                    .filter(|_| info.decrypted)
-                    .and_then(|shadow| shadow.tag),
-                digest_ok: info.digest_ok && shadow.is_some(),
-            };
-            frame.advance(parsed.payload_offset as u32);
-            if info.is_placed {
-                insert_parts(core, socket, data, frame, marks);
-            } else {
-                frame.advance(data.skip);
-                frame.truncate(data.len);
-                let is_short = data.len <= APPEND_BELOW;
-                if !is_short || !socket.stream.append(data, &frame, marks) {
-                    let wasteful =
-                        core.supply != Supply::Plenty && data.len <= frame.class().bytes() / 2;
-                    let buffer = if data.len <= COPY_BELOW || wasteful {
-                        shrink(core.driver.arena(), frame)
-                    } else {
-                        frame
-                    };
-                    core.supply.keep();
-                    let segment = Segment::new(buffer, marks);
-                    socket.stream.insert(data, socket.tcp.rcv_nxt(), segment);
-                }
-            }
-        }
+        frame.advance(parsed.payload_offset as u32);
+        core.keep_payload(id, socket, frame, received.data, &info);
         if socket.deaf {
             let unread = socket.tcp.unread();
             socket.tcp.consumed(now, unread);
@@ -361,7 +332,12 @@ impl Stack {
     }
 
     /// The NIC did not do what a descriptor asked for.
-    fn take_refusal(&mut self, context: Option<ContextId>, tcpsn: SeqNum, error: ErrorCode) {
+    pub(crate) fn take_refusal(
+        &mut self,
+        context: Option<ContextId>,
+        tcpsn: SeqNum,
+        error: ErrorCode,
+    ) {
         let Some(context) = context else {
             if error == ErrorCode::SourceFaulted {
                 self.end_faulted();
@@ -469,6 +445,57 @@ impl Stack {
             });
             self.reset(id, reason);
         }
+    }
+}
+
+impl Core {
+    /// Keeps what TCP has taken of a packet's payload.
+    #[inline]
+    pub(crate) fn keep_payload(
+        &mut self,
+        id: SocketId,
+        socket: &mut Socket,
+        mut payload: Buffer,
+        data: Option<Accepted>,
+        info: &FrameInfo,
+    ) {
+        if info.is_placed
+            && let (Some(context), Some(pdus)) = (info.context, &mut socket.pdus)
+        {
+            let taken = data.filter(|_| !socket.deaf);
+            let taken = taken.map_or((0, 0), |data| (data.skip, data.len));
+            pdus.note_placed(context, self.driver.placed(), taken);
+        }
+        let Some(data) = data.filter(|_| !socket.deaf) else {
+            return;
+        };
+        let context = info.context;
+        let shadow = context.and_then(|context| self.driver.contexts.get_received(context));
+        let shadow = shadow.filter(|shadow| shadow.socket == id);
+        let marks = Marks {
+            decrypted: shadow
+                .filter(|_| info.decrypted)
+                .and_then(|shadow| shadow.tag),
+            digest_ok: info.digest_ok && shadow.is_some(),
+        };
+        if info.is_placed {
+            return insert_parts(self, socket, data, payload, marks);
+        }
+        payload.advance(data.skip);
+        payload.truncate(data.len);
+        let is_short = data.len <= APPEND_BELOW;
+        if is_short && socket.stream.append(data, &payload, marks) {
+            return;
+        }
+        let wasteful = self.supply != Supply::Plenty && data.len <= payload.class().bytes() / 2;
+        let buffer = if data.len <= COPY_BELOW || wasteful {
+            shrink(self.driver.arena(), payload)
+        } else {
+            payload
+        };
+        self.supply.keep();
+        let segment = Segment::new(buffer, marks);
+        socket.stream.insert(data, socket.tcp.rcv_nxt(), segment);
     }
 }
 

@@ -47,6 +47,7 @@ pub use accel::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceRep
 pub use config::{Cidr, CidrError, ListenOptions, StackConfig};
 pub use error::{CloseReason, SocketError};
 pub use events::{Event, ListenerId, SocketId};
+pub use handoff::{Handoff, HandoffRefused};
 pub use info::{OffloadState, SocketInfo, TlsInfo};
 pub use meter::{Component, Meter, read_cycles};
 pub use socket::ReadChunk;

@@ -351,6 +351,10 @@ impl Stack {
         rule: Option<ListenRuleId>,
     ) {
         self.core.counters.tcp_passive_opens += 1;
+        if let Some(socket) = self.sockets.get_mut(id) {
+            let now = self.core.last_poll;
+            self.core.established_for_policy(now, id, socket);
+        }
         if self.listeners.admit(listener, id, rule) {
             self.core.events.push(Source::Listener(listener));
         }

@@ -8,6 +8,7 @@ use wire::tcp::Flags;
 
 use crate::driver::{Driver, Link, MessageSource, Stopped, Unsent};
 use crate::events::Pending;
+use crate::handoff::Phase;
 use crate::meter::Component;
 use crate::neighbour::Resolution;
 use crate::nvme::Stacked;
@@ -28,6 +29,12 @@ impl Stack {
         socket.is_ready = false;
         if socket.is_given_away() {
             return false;
+        }
+        if socket.lent.is_some_and(|lent| lent.phase == Phase::Ready) {
+            self.offer(now, id);
+        }
+        if self.sockets.get(id).is_some_and(|it| it.tcp.is_parked()) {
+            return self.serve_lent(now, id);
         }
         self.drain_events(now, id);
         self.drive_tls(now, id);
@@ -59,7 +66,7 @@ impl Stack {
     }
 
     /// Acts on what TCP has to tell.
-    fn drain_events(&mut self, now: Instant, id: SocketId) {
+    pub(crate) fn drain_events(&mut self, now: Instant, id: SocketId) {
         loop {
             let Some(socket) = self.sockets.get_mut(id) else {
                 return;
@@ -71,13 +78,16 @@ impl Stack {
                 Some(tcp::Event::PeerFin) => socket.peer_fin = true,
                 // All that is left is to wait for old segments to die out: no concern of the application.
                 Some(tcp::Event::TimeWait) => self.end(id, CloseReason::Graceful),
-                Some(tcp::Event::Connected) => match socket.listener {
-                    Some(listener) => self.connection_waits(listener, id),
-                    None => {
-                        core.counters.tcp_active_opens += 1;
-                        core.tell(id, socket, Pending::CONNECTED);
+                Some(tcp::Event::Connected) => {
+                    core.established_for_policy(now, id, socket);
+                    match socket.listener {
+                        Some(listener) => self.connection_waits(listener, id),
+                        None => {
+                            core.counters.tcp_active_opens += 1;
+                            core.tell(id, socket, Pending::CONNECTED);
+                        }
                     }
-                },
+                }
                 Some(tcp::Event::Closed(reason)) => {
                     let reason = match reason {
                         tcp::CloseReason::Graceful => CloseReason::Graceful,
@@ -93,7 +103,7 @@ impl Stack {
     }
 
     /// Lets the TLS session get on with what needs no application: the handshake, and answers that the NIC waits for.
-    fn drive_tls(&mut self, now: Instant, id: SocketId) {
+    pub(crate) fn drive_tls(&mut self, now: Instant, id: SocketId) {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
@@ -336,7 +346,7 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        if socket.owner != Owner::Nobody {
+        if socket.owner != Owner::Nobody || socket.tcp.is_parked() {
             return;
         }
         match socket.tcp.state() {
@@ -368,6 +378,10 @@ impl Stack {
         for payload in socket.send.release(end) {
             core.driver.retire(payload);
         }
+        if let Some(lent) = socket.lent.take() {
+            core.cancel(lent.toe, lent.phase);
+        }
+        core.left_nic(&mut socket);
         if let Tls::Open(mut session) = socket.tls {
             session.dismantle(&mut core.driver, &mut core.counters);
         }
@@ -526,7 +540,7 @@ impl Core {
         }
     }
 
-    fn stall(&mut self, id: SocketId, socket: &mut Socket) {
+    pub(crate) fn stall(&mut self, id: SocketId, socket: &mut Socket) {
         self.is_stalled = true;
         self.mark_ready(id, socket);
     }
@@ -540,7 +554,7 @@ impl Core {
     }
 
     /// Tells the application that it can read or write again, if it waits for that.
-    fn tell_readiness(&mut self, id: SocketId, socket: &mut Socket) {
+    pub(crate) fn tell_readiness(&mut self, id: SocketId, socket: &mut Socket) {
         let is_held = socket.splice.is_some() || matches!(socket.tls, Tls::Handshake(_));
         if socket.owner != Owner::Application || is_held {
             return;

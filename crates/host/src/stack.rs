@@ -13,6 +13,7 @@ use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::driver::{Driver, Supply, Unsent};
 use crate::events::{EventQueue, Pending, Source};
+use crate::handoff::HandoffState;
 use crate::interface::Interface;
 use crate::listen::Listeners;
 use crate::meter::{Component, Meter};
@@ -41,6 +42,8 @@ pub(crate) struct Core {
     pub time_wait: TimeWait,
     /// Connections that the NIC has a part in.
     pub accel: AccelState,
+    /// Connections that are handed off.
+    pub handoff: HandoffState,
     pub isn: Generator,
     pub timers: Timers,
     pub events: EventQueue,
@@ -99,6 +102,7 @@ impl Stack {
                 derive(secret, 1),
             ),
             accel: AccelState::new(now),
+            handoff: HandoffState::new(&config.handoff, driver.toe_quota()),
             isn: Generator::new(now, derive(secret, 2)),
             timers: Timers::default(),
             events: EventQueue::default(),
@@ -136,6 +140,7 @@ impl Stack {
         progress |= self.run_timers(now);
         progress |= self.reap(now);
         progress |= self.poll_accel(now);
+        progress |= self.poll_handoff(now);
         progress |= self.serve(now);
         self.core.meter.switch(Component::Driver);
         self.core.supply = self.core.driver.refill();
@@ -157,6 +162,7 @@ impl Stack {
             core.time_wait.poll_timeout(),
             self.splices.poll_timeout(),
             core.accel.poll_timeout(core.last_poll),
+            core.handoff.poll_timeout(core.last_poll),
             (core.router_solicitations > 0).then_some(core.solicit_at),
             has_work.then_some(if core.is_stalled {
                 core.last_poll + STALL

@@ -212,7 +212,7 @@ impl Connection {
         let aborted = self.state == State::Closed;
         let detached = self.detached;
         self.parked = None;
-        self.put_back(now, tcb);
+        self.take_back(now, tcb);
         self.events.acked = acked;
         if detached && !aborted {
             self.detach(now);

@@ -132,9 +132,11 @@ impl<T: Chunk> SendQueue<T> {
         self.chunks.is_empty()
     }
 
-    /// Chunks held that begin before `upto`.
-    pub fn chunks_before(&self, upto: SeqNum) -> usize {
-        self.chunks.partition_point(|(start, _)| start.before(upto))
+    /// Where the `count`-th chunk begins behind the one that holds `seq`; the end of the queue if there are fewer.
+    pub fn start_behind(&self, seq: SeqNum, count: usize) -> SeqNum {
+        let first = self.index_of(seq).unwrap_or(0);
+        let chunk = self.chunks.get(first + count);
+        chunk.map_or(self.end, |(start, _)| *start)
     }
 
     /// The chunks held with their positions.

@@ -76,6 +76,9 @@ impl Stack {
         self.core.counters.accel_curr_quasi -= 1;
         self.core.counters.accel_quasi_promoted += 1;
         self.core.mark_ready(id, &mut socket);
+        if !quasi.is(Flag::Closed) {
+            self.core.established_for_policy(now, id, &mut socket);
+        }
         self.sockets.promote(id, socket);
         if quasi.is(Flag::Closed) {
             self.close_on_host(now, id);

@@ -414,5 +414,6 @@ impl Socket {
             && !self.lingers
             && self.stream.len() == 0
             && self.splice.is_none()
+            && self.lent.is_none()
     }
 }

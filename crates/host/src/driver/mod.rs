@@ -13,6 +13,7 @@ mod regions;
 mod rr_state;
 mod send;
 mod shadow;
+mod toe;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,13 +31,14 @@ use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
 pub(crate) use accel::HOP_LIMIT;
 pub(crate) use layers::{Layers, Protocols};
 pub(crate) use payload::Payload;
-pub(crate) use receive::{FrameInfo, PlacedPart, Received, Supply};
+pub(crate) use receive::{Delivered, FrameInfo, PlacedPart, Received, Supply};
 pub(crate) use recovery::MessageSource;
 pub(crate) use regions::InUse;
 pub(crate) use rr_state::Ticket;
 pub(crate) use send::{Frame, Link, Stopped, Unsent};
 pub(crate) use shadow::Contexts;
 use shadow::Shadow;
+pub(crate) use toe::bytes_of;
 
 /// One function's driver.
 #[derive(Debug)]
@@ -63,6 +65,12 @@ pub(crate) struct Driver {
     placed: Vec<PlacedPart>,
     /// What the NIC has said of the packet that comes next, with the queue that it comes on.
     opening: Option<(usize, Established)>,
+    /// What TCP on the NIC has taken of the packet that comes next, with the queue that it comes on.
+    delivered: Option<(usize, Delivered)>,
+    /// Connections that the NIC may run for this function.
+    toe_connections: u32,
+    /// Memory for their control blocks.
+    images: Option<Arena>,
     gather: Vec<Slice>,
     prefix: Vec<Slice>,
     wakeup_due: bool,
@@ -124,6 +132,9 @@ impl Driver {
             tail: None,
             placed: Vec::with_capacity(64),
             opening: None,
+            delivered: None,
+            toe_connections: function.config.toe_connections,
+            images: None,
             gather: Vec::with_capacity(64),
             prefix: Vec::with_capacity(64),
             wakeup_due: false,

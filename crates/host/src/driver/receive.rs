@@ -1,7 +1,9 @@
 //! Taking packets off the receive rings, and keeping the NIC in buffers.
 
 use nic::ring::accel::{AccelRoom, Established, SpliceEnded, SpliceState};
+use nic::ring::toe::{ToeEvent, ToeId};
 use nic::ring::{ContextId, ErrorCode, FillProducer, Packet, RecvDescriptor};
+use tcp::Accepted;
 use wire::SeqNum;
 
 use super::Driver;
@@ -18,6 +20,14 @@ pub(crate) enum Received {
         info: FrameInfo,
         opening: Option<Established>,
     },
+    /// A frame of which TCP on the NIC has taken the payload, or some of it.
+    Delivered {
+        frame: Buffer,
+        info: FrameInfo,
+        taken: Delivered,
+    },
+    /// What the NIC tells of a connection that it runs.
+    Toe(ToeEvent),
     /// How much room the NIC has for connections.
     Room(AccelRoom),
     /// `l5o_resync_rx_req` (seed 000, Listing 2).
@@ -37,6 +47,16 @@ pub(crate) enum Received {
     SpliceEnded(SpliceEnded),
     /// Where one connection of a splice stands that is the host's again.
     SpliceState(SpliceState),
+}
+
+/// What TCP on the NIC has taken of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivered {
+    pub toe: ToeId,
+    /// The part of the packet's payload.
+    pub data: Accepted,
+    /// The next position expected.
+    pub rcv_nxt: SeqNum,
 }
 
 /// What the NIC says of a frame.
@@ -133,22 +153,40 @@ impl Driver {
                     return None;
                 }
                 let opening = self.opening.take().filter(|(queue, _)| *queue == at);
+                let info = FrameInfo {
+                    segments: packet.segments.max(1),
+                    checksum_ok: packet.checksum_ok,
+                    context: packet.context,
+                    decrypted: packet.offloaded,
+                    digest_ok: packet.digest_ok,
+                    is_placed: packet.placed > 0,
+                    payload_len: packet.payload_len,
+                };
+                if let Some((queue, taken)) = self.delivered.take()
+                    && queue == at
+                {
+                    return deliver(frame, packet.header_len, info, taken, counters);
+                }
                 Received::Frame {
                     frame,
                     opening: opening.map(|(_, established)| established),
-                    info: FrameInfo {
-                        segments: packet.segments.max(1),
-                        checksum_ok: packet.checksum_ok,
-                        context: packet.context,
-                        decrypted: packet.offloaded,
-                        digest_ok: packet.digest_ok,
-                        is_placed: packet.placed > 0,
-                        payload_len: packet.payload_len,
-                    },
+                    info,
                 }
             }
-            // It belongs to no packet; nothing was handed off.
-            RecvDescriptor::Placed { .. } | RecvDescriptor::Toe(_) => {
+            RecvDescriptor::Toe(ToeEvent::Delivered {
+                toe,
+                seq,
+                skip,
+                len,
+                rcv_nxt,
+            }) => {
+                let data = Accepted { seq, skip, len };
+                self.delivered = Some((at, Delivered { toe, data, rcv_nxt }));
+                return None;
+            }
+            RecvDescriptor::Toe(event) => Received::Toe(event),
+            // It belongs to no packet.
+            RecvDescriptor::Placed { .. } => {
                 counters.driver_errors += 1;
                 return None;
             }
@@ -222,6 +260,25 @@ impl Driver {
             reserve: capacity / 4,
         }
     }
+}
+
+/// A packet's payload, of which TCP on the NIC has taken some. `None` for what no device of ours says.
+fn deliver(
+    mut frame: Buffer,
+    header_len: u16,
+    info: FrameInfo,
+    taken: Delivered,
+    counters: &mut Counters,
+) -> Option<Received> {
+    let end = taken.data.skip.checked_add(taken.data.len);
+    let is_whole = end.is_some_and(|end| end <= info.payload_len);
+    let header_len = u32::from(header_len);
+    if !is_whole || header_len as usize > frame.len() {
+        counters.driver_errors += 1;
+        return None;
+    }
+    frame.advance(header_len);
+    Some(Received::Delivered { frame, info, taken })
 }
 
 /// Memory for what is received, in buffers of the NIC's.

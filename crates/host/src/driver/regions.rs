@@ -55,6 +55,11 @@ impl InUse {
         Ok(id)
     }
 
+    /// Registers memory of the stack's own, which stays. `None` when the NIC takes no more regions.
+    pub fn register_own(&self, region: Arc<Region>) -> Option<RegionId> {
+        self.shared.register(region).ok()
+    }
+
     /// Lets a region go, now or when nothing in flight names it any more.
     pub fn unregister(&mut self, id: RegionId) {
         if let Some(Some(entry)) = self.table.get_mut(usize::from(id.0)) {

@@ -1,8 +1,8 @@
 //! Posting packets: in sequence with a flow's context, or with a recovery before them.
 
 use nic::ring::{
-    ContextId, MAX_RECOVER_BYTES, MAX_RECOVER_SLICES, MAX_SEND_SLICES, PostError, SendDescriptor,
-    SendFlags, SendProducer, Slice, Verify,
+    ContextId, InnerRecover, MAX_RECOVER_BYTES, MAX_RECOVER_SLICES, MAX_SEND_SLICES, PostError,
+    SendDescriptor, SendFlags, SendProducer, Slice, Verify,
 };
 use tcp::{SendQueue, Transmit};
 use wire::ethernet::MacAddr;
@@ -97,9 +97,16 @@ pub(super) struct Run {
     pub len: u32,
     pub context: Option<ContextId>,
     /// Whether the first byte's message is of memory that others may change.
-    begins_mutable: bool,
+    pub begins_mutable: bool,
     /// Whether any byte's message is.
     mutable: bool,
+}
+
+impl Run {
+    /// Whether any byte is of a message of memory that others may change.
+    pub fn is_mutable(&self) -> bool {
+        self.mutable
+    }
 }
 
 impl Driver {
@@ -297,30 +304,8 @@ impl Driver {
         counters: &mut Counters,
     ) -> Result<(), Stopped> {
         let message = recovery.message;
-        let inner = messages.inner(&message);
-        let prefix = &mut self.prefix;
-        prefix.clear();
-        let mut inner_len = inner.map_or(0, |inner| inner.offset);
-        if inner_len > 0 {
-            let known = messages.inner_prefix(&message, &mut |tcpsn, len| {
-                inner_len -= queue.slices(tcpsn, len, |payload, offset, len| {
-                    append(prefix, payload.slice(offset, len));
-                });
-            });
-            if !known || inner_len > 0 {
-                return Err(Stopped::NoMessage(resume));
-            }
-        }
-        let covered = queue.slices(message.start, recovery.prefix, |payload, offset, len| {
-            append(prefix, payload.slice(offset, len));
-        });
-        if covered != recovery.prefix {
-            return Err(Stopped::NoMessage(resume));
-        }
-        let bytes = inner.map_or(0, |inner| inner.offset) + recovery.prefix;
-        if prefix.len() > MAX_RECOVER_SLICES || bytes > MAX_RECOVER_BYTES {
-            return Err(Stopped::NoContext(resume));
-        }
+        let (inner, bytes) = self.gather_prefix(resume, &recovery, queue, messages)?;
+        let prefix = &self.prefix;
         let send = &mut self.queues[0].send;
         let needed = SendProducer::slots_for_recover(prefix.len())
             + SendProducer::slots_for_send(self.gather.len());
@@ -351,6 +336,43 @@ impl Driver {
             shadow.expected = (recovery.verify == Verify::None).then_some(resume);
         }
         Ok(())
+    }
+
+    /// Collects what the NIC must read before it can go on at `resume`. Gives where the inner protocol is, and how many bytes that
+    /// are.
+    pub(super) fn gather_prefix(
+        &mut self,
+        resume: SeqNum,
+        recovery: &Recovery,
+        queue: &SendQueue<Payload>,
+        messages: &dyn MessageSource,
+    ) -> Result<(Option<InnerRecover>, u32), Stopped> {
+        let message = recovery.message;
+        let inner = messages.inner(&message);
+        let prefix = &mut self.prefix;
+        prefix.clear();
+        let mut inner_len = inner.map_or(0, |inner| inner.offset);
+        if inner_len > 0 {
+            let known = messages.inner_prefix(&message, &mut |tcpsn, len| {
+                inner_len -= queue.slices(tcpsn, len, |payload, offset, len| {
+                    append(prefix, payload.slice(offset, len));
+                });
+            });
+            if !known || inner_len > 0 {
+                return Err(Stopped::NoMessage(resume));
+            }
+        }
+        let covered = queue.slices(message.start, recovery.prefix, |payload, offset, len| {
+            append(prefix, payload.slice(offset, len));
+        });
+        if covered != recovery.prefix {
+            return Err(Stopped::NoMessage(resume));
+        }
+        let bytes = inner.map_or(0, |inner| inner.offset) + recovery.prefix;
+        if prefix.len() > MAX_RECOVER_SLICES || bytes > MAX_RECOVER_BYTES {
+            return Err(Stopped::NoContext(resume));
+        }
+        Ok((inner, bytes))
     }
 
     /// Posts the gathered slices, `len` bytes in all, as the next part of the segment.

@@ -140,6 +140,12 @@ impl PduStream {
         point
     }
 
+    /// The contexts that what is not acknowledged was framed for.
+    pub fn transmit_contexts(&self) -> impl Iterator<Item = ContextId> + '_ {
+        let former = self.former.iter().map(|(context, _)| *context);
+        former.chain(self.transmit)
+    }
+
     /// The NIC has refused a context or something that it was to do. What is queued up to `end` was meant for it.
     pub fn context_failed(&mut self, context: ContextId, end: SeqNum, driver: &mut Driver) {
         if self.transmit == Some(context) {

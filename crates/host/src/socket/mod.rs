@@ -15,6 +15,7 @@ use wire::FlowKey;
 use crate::accel::{Handover, Part};
 use crate::driver::Payload;
 use crate::events::Pending;
+use crate::handoff::{Lent, policy};
 use crate::neighbour::Hop;
 use crate::nvme::PduStream;
 use crate::tls::Tls;
@@ -74,6 +75,10 @@ pub(crate) struct Socket {
     pub splice: Option<Part>,
     /// How far its close is given to the NIC.
     pub handover: Handover,
+    /// The NIC runs the connection, or is about to.
+    pub lent: Option<Lent>,
+    /// What the handoff policy knows of it.
+    pub record: policy::Record,
     /// The application protocol that the TLS handshake agreed on.
     pub alpn: Option<Vec<u8>>,
 }
@@ -119,6 +124,8 @@ impl Socket {
             is_starved: false,
             splice: None,
             handover: Handover::None,
+            lent: None,
+            record: policy::Record::default(),
             alpn: None,
         }
     }

@@ -106,6 +106,7 @@ impl Stack {
                 Err(SocketError::WouldBlock)
             }
             Ok(written) => {
+                core.sent_for_policy(core.last_poll, id, socket, written);
                 core.mark_ready(id, socket);
                 Ok(written)
             }

@@ -98,6 +98,11 @@ impl Stream {
         }
     }
 
+    /// The ranges that are kept out of order.
+    pub fn held(&self) -> impl Iterator<Item = (SeqNum, SeqNum)> + '_ {
+        self.gaps.ranges()
+    }
+
     /// Copies a short segment behind the last one, if it comes next, was treated alike and fits in that one's block.
     pub fn append(&mut self, accepted: Accepted, data: &[u8], marks: Marks) -> bool {
         let follows = self.gaps.is_empty() && accepted.seq == self.end();

@@ -294,6 +294,12 @@ impl Session {
         counters.tls_curr_rx_sw -= 1;
     }
 
+    /// The contexts that what is not acknowledged was framed for.
+    pub fn transmit_contexts(&self) -> impl Iterator<Item = ContextId> + '_ {
+        let former = self.former.iter().map(|(context, _)| *context);
+        former.chain(self.transmit)
+    }
+
     /// The NIC has refused a context or something that it was to do.
     pub fn context_failed(
         &mut self,

@@ -38,14 +38,16 @@ fn what_is_not_held_is_not_given() {
 }
 
 #[test]
-fn chunks_are_counted_up_to_a_position() {
+fn chunks_are_counted_from_a_position() {
     let mut queue = SendQueue::new(SeqNum(u32::MAX - 1));
     let first = queue.push(Run(vec![1, 2, 3]));
     let second = queue.push(Run(vec![4]));
-    assert_eq!(queue.chunks_before(first), 0);
-    assert_eq!(queue.chunks_before(first + 1), 1);
-    assert_eq!(queue.chunks_before(second), 1);
-    assert_eq!(queue.chunks_before(queue.end()), 2);
+    let third = queue.push(Run(vec![5, 6]));
+    assert_eq!(queue.start_behind(first, 1), second);
+    assert_eq!(queue.start_behind(first + 2, 1), second);
+    assert_eq!(queue.start_behind(second, 1), third);
+    assert_eq!(queue.start_behind(second, 2), queue.end());
+    assert_eq!(queue.start_behind(queue.end(), 1), second);
 }
 
 proptest! {

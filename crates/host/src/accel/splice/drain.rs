@@ -93,6 +93,9 @@ impl Stack {
                 return;
             }
             let is_posted = self.core.unsent.is_none_or(|(owner, _)| owner != id);
+            if socket.lent.is_some() {
+                return;
+            }
             if !(socket.tcp.is_drained() && socket.send.is_empty() && is_posted) {
                 return;
             }
@@ -156,7 +159,7 @@ impl Stack {
     }
 
     /// The splice does not come about: the host goes on with both connections as if nothing had happened.
-    pub(super) fn refuse_splice(
+    pub(crate) fn refuse_splice(
         &mut self,
         now: Instant,
         handle: SpliceHandle,

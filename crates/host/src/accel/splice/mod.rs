@@ -88,6 +88,8 @@ impl Stack {
         let handle = handle.ok_or(SpliceRefused::TableFull)?;
         self.splices.draining.push_back((now + DRAIN, handle));
         for (side, id) in [a, b].into_iter().enumerate() {
+            // One that the NIC runs is the host's first.
+            self.recall(now, id);
             let Some(socket) = self.sockets.get_mut(id) else {
                 continue;
             };

@@ -1,0 +1,199 @@
+//! The command ring: connections that the NIC runs (seed 003 §2).
+//!
+//! What is published on the send ring before a command is done before it. So a command waits until nothing waits for room in
+//! the send ring any more.
+
+use std::sync::Arc;
+
+use nic::ring::toe::{MAX_TOE_SEND_SLICES, TCB_IMAGE_BYTES, TcbImage, ToeCommand, ToeId};
+use nic::ring::{
+    ContextId, MAX_SEND_SLICES, Region, SendDescriptor, SendFlags, SendProducer, Slice,
+};
+use tcp::SendQueue;
+use wire::SeqNum;
+
+use super::recovery::{MessageSource, Recovery};
+use super::{Driver, Payload, Stopped};
+use crate::counters::Counters;
+use crate::memory::{Arena, ArenaLayout, Buffer};
+
+/// Control blocks in memory at most: two for each connection that a NIC runs by default.
+const MAX_IMAGES: u32 = 16_384;
+
+const _: () = assert!(MAX_SEND_SLICES <= MAX_TOE_SEND_SLICES);
+
+impl Driver {
+    /// Connections that the NIC may run for this function.
+    pub fn toe_quota(&self) -> u32 {
+        self.toe_connections
+    }
+
+    /// Posts a command. False when there is no room for it, or something waits for room in the send ring.
+    #[inline]
+    pub fn post_toe(&mut self, command: ToeCommand<'_>, counters: &mut Counters) -> bool {
+        if self.is_blocked() && !self.flush(counters) {
+            return false;
+        }
+        let commands = &mut self.queues[0].commands;
+        let posted = commands.post(&SendDescriptor::Toe(command)).is_ok();
+        counters.handoff_commands += u64::from(posted);
+        counters.driver_tx_ring_full += u64::from(!posted);
+        posted
+    }
+
+    /// Posts bytes of a stream from `seq` on, `most` of them or less, to a connection that the NIC runs. Answers how many.
+    ///
+    /// # Errors
+    /// When none can be posted.
+    #[inline]
+    pub fn post_toe_send(
+        &mut self,
+        toe: ToeId,
+        (seq, most): (SeqNum, u32),
+        queue: &SendQueue<Payload>,
+        counters: &mut Counters,
+    ) -> Result<u32, Stopped> {
+        let run = self.gather(queue, seq, most, true);
+        if run.len == 0 {
+            return Ok(0);
+        }
+        let usable = |context| self.contexts.get(context).is_some_and(|it| !it.failed);
+        if run.context.is_some_and(|context| !usable(context)) {
+            return Err(Stopped::NoContext(seq));
+        }
+        let flags = if run.is_mutable() {
+            SendFlags::MUTABLE_SOURCE
+        } else {
+            SendFlags::NONE
+        };
+        let payload = std::mem::take(&mut self.gather);
+        let send = ToeCommand::Send {
+            toe,
+            seq,
+            context: run.context,
+            flags,
+            payload: &payload,
+        };
+        let posted = self.post_toe(send, counters);
+        self.gather = payload;
+        if posted {
+            Ok(run.len)
+        } else {
+            Err(Stopped::RingFull)
+        }
+    }
+
+    /// Answers [`ToeEvent::Recover`](nic::ring::toe::ToeEvent::Recover): brings `context` to `resume`, when everything before
+    /// `sent` has been sent once.
+    ///
+    /// # Errors
+    /// [`Stopped::RingFull`] to be asked again; with all others the NIC can't go on.
+    pub fn post_toe_recovery(
+        &mut self,
+        toe: ToeId,
+        context: ContextId,
+        (resume, sent): (SeqNum, SeqNum),
+        (queue, messages): (&SendQueue<Payload>, &dyn MessageSource),
+        counters: &mut Counters,
+    ) -> Result<(), Stopped> {
+        if self.is_blocked() && !self.flush(counters) {
+            return Err(Stopped::RingFull);
+        }
+        if self.contexts.get(context).is_none_or(|it| it.failed) {
+            return Err(Stopped::NoContext(resume));
+        }
+        let message = messages
+            .l5o_get_tx_msgstate(resume)
+            .ok_or(Stopped::NoMessage(resume))?;
+        let again = resume.before(sent);
+        let left = if again { resume.distance_to(sent) } else { 1 };
+        let run = self.gather(queue, resume, left, again);
+        if run.len == 0 || run.context != Some(context) {
+            return Err(Stopped::NoMessage(resume));
+        }
+        let recovery = Recovery::plan(message, resume, sent, run.begins_mutable);
+        // A part that was sent before and one that was not need different proofs, and so do different messages of memory that
+        // others may change.
+        let len = match again {
+            true if run.is_mutable() => {
+                let end = (message.start + message.len).min(sent);
+                run.len.min(resume.distance_to(end))
+            }
+            true => run.len,
+            false => 0,
+        };
+        let (inner, bytes) = self.gather_prefix(resume, &recovery, queue, messages)?;
+        let commands = &mut self.queues[0].commands;
+        let needed = SendProducer::slots_for_recover(self.prefix.len()) + 1;
+        if commands.free(needed) < needed {
+            counters.driver_tx_ring_full += 1;
+            return Err(Stopped::RingFull);
+        }
+        let descriptor = SendDescriptor::RecoverContext {
+            context,
+            start: message.start,
+            index: message.index,
+            len: message.len,
+            resume,
+            prefix: &self.prefix,
+            verify: recovery.verify,
+            inner,
+        };
+        let go_on = SendDescriptor::Toe(ToeCommand::Resume {
+            toe,
+            context,
+            tcpsn: resume,
+            len,
+        });
+        if commands.post(&descriptor).is_err() || commands.post(&go_on).is_err() {
+            return Err(Stopped::NoContext(resume));
+        }
+        counters.handoff_commands += 2;
+        counters.driver_tx_recoveries += 1;
+        counters.driver_tx_recovery_bytes += u64::from(bytes);
+        Ok(())
+    }
+
+    /// What the NIC has sent through a context is known no more but for its end: all before `sent`.
+    pub fn context_came_back(&mut self, context: ContextId, sent: SeqNum) {
+        if let Some(shadow) = self.contexts.get_mut(context) {
+            shadow.expected = None;
+            shadow.frontier = shadow.frontier.max(sent);
+        }
+    }
+
+    /// Writes a control block where the NIC can read it. `None` when there is no memory, or it does not fit.
+    pub fn lend_image(&mut self, image: &TcbImage) -> Option<Slice> {
+        if self.images.is_none() {
+            self.images = Some(self.make_images()?);
+        }
+        let mut buffer = self.images.as_ref()?.allocate(TCB_IMAGE_BYTES as u32)?;
+        buffer.truncate(TCB_IMAGE_BYTES as u32);
+        image.encode(bytes_of(&mut buffer)?).ok()?;
+        buffer.lend().ok()
+    }
+
+    /// Takes the memory of a control block back, which the NIC reads and writes no more.
+    pub fn reclaim_image(&mut self, slice: Slice) -> Option<Buffer> {
+        self.images.as_ref()?.reclaim(slice)
+    }
+
+    /// Memory for control blocks, which a host has only once it hands connections off.
+    fn make_images(&mut self) -> Option<Arena> {
+        let layout = ArenaLayout {
+            header: 0,
+            packet: self.toe_connections.clamp(1, MAX_IMAGES),
+            record: 0,
+            large: 0,
+        };
+        let region = Arc::new(Region::anonymous(layout.bytes() as usize));
+        let id = self.regions.register_own(Arc::clone(&region))?;
+        Some(Arena::new(region, id, layout))
+    }
+}
+
+/// The bytes of a control block's buffer.
+pub(crate) fn bytes_of(buffer: &mut Buffer) -> Option<&mut [u8; TCB_IMAGE_BYTES]> {
+    let bytes: &mut [u8] = buffer;
+    bytes.try_into().ok()
+}

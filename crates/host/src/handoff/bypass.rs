@@ -1,0 +1,171 @@
+//! The bypass protocol, outwards: what the application has done to a socket is passed on to the NIC (seed 003 §2).
+
+use std::time::Instant;
+
+use nic::ring::toe::{MAX_TOE_SLICES, ToeCommand, ToeOption};
+use tcp::State;
+
+use super::lent::{Lent, Phase};
+use crate::driver::Stopped;
+use crate::meter::Component;
+use crate::socket::{Owner, Socket};
+use crate::stack::{Core, Stack};
+use crate::{CloseReason, SocketId};
+
+impl Stack {
+    /// Serves a socket whose connection the NIC runs. Answers whether anything was posted.
+    pub(crate) fn serve_lent(&mut self, now: Instant, id: SocketId) -> bool {
+        self.drain_events(now, id);
+        self.drive_tls(now, id);
+        let posted = self.pass_on(now, id);
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return true;
+        };
+        self.core.tell_readiness(id, socket);
+        if socket.lingers && socket.owner == Owner::Nobody && socket.tcp.state() == State::FinWait2
+        {
+            socket.lingers = false;
+            socket.tcp.detach(now);
+            self.core.mark_ready(id, socket);
+        }
+        posted
+    }
+
+    fn pass_on(&mut self, now: Instant, id: SocketId) -> bool {
+        let core = &mut self.core;
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return false;
+        };
+        let Some(mut lent) = socket.lent else {
+            return false;
+        };
+        let before = core.meter.switch(Component::Driver);
+        let commands = core.counters.handoff_commands;
+        let passed = core.pass_on(now, socket, &mut lent);
+        socket.lent = Some(lent);
+        core.meter.switch(before);
+        let posted = core.counters.handoff_commands != commands;
+        match passed {
+            Ok(()) => {}
+            Err(Stopped::RingFull) => core.stall(id, socket),
+            Err(Stopped::NoContext(_) | Stopped::NoMessage(_)) => {
+                // Software sees to it, on the host.
+                self.recall(now, id);
+            }
+            Err(Stopped::SourceGone(seq)) => {
+                let reason = self.source_reason(id, seq, |name, offset| CloseReason::SourceGone {
+                    name,
+                    offset,
+                });
+                self.reset(id, reason);
+            }
+        }
+        posted
+    }
+}
+
+impl Core {
+    /// Passes everything on that the NIC has not been told, as far as there is room.
+    #[inline]
+    fn pass_on(
+        &mut self,
+        now: Instant,
+        socket: &mut Socket,
+        lent: &mut Lent,
+    ) -> Result<(), Stopped> {
+        let toe = lent.toe;
+        if lent.phase == Phase::Restoring {
+            if !lent.told.restore {
+                self.command(ToeCommand::Restore { toe })?;
+                lent.told.restore = true;
+            }
+            return Ok(());
+        }
+        if socket.tcp.state() == State::Closed {
+            if !lent.told.aborted {
+                self.command(ToeCommand::Abort { toe })?;
+                lent.told.aborted = true;
+            }
+            return Ok(());
+        }
+        if lent.recover.is_some() {
+            self.answer_recovery(socket, lent)?;
+        }
+        self.pass_on_options(socket, lent)?;
+        if lent.posted.before(socket.send.end()) {
+            self.pass_on_data(now, socket, lent)?;
+        }
+        if socket.tcp.is_fin_queued() && !lent.told.fin && lent.posted == socket.tcp.write_seq() {
+            self.command(ToeCommand::Close { toe })?;
+            lent.told.fin = true;
+        }
+        let detaches = socket.tcp.is_detached() && !lent.told.detached;
+        let read = lent.read.distance_to(socket.tcp.read_seq());
+        if read > 0 && (read >= lent.update || detaches) {
+            self.command(ToeCommand::Consumed { toe, bytes: read })?;
+            lent.read = socket.tcp.read_seq();
+        }
+        if detaches {
+            self.command(ToeCommand::Detach { toe })?;
+            lent.told.detached = true;
+        }
+        Ok(())
+    }
+
+    /// Posts what was queued, as far as the NIC keeps as many pieces.
+    #[inline]
+    fn pass_on_data(
+        &mut self,
+        now: Instant,
+        socket: &mut Socket,
+        lent: &mut Lent,
+    ) -> Result<(), Stopped> {
+        let limit = socket
+            .send
+            .start_behind(socket.tcp.snd_una(), MAX_TOE_SLICES);
+        if let Some(hop) = socket.hop
+            && self.neighbours.mac(hop, now).is_none()
+        {
+            // It is time to ask whether the next hop is still there.
+            self.neighbours.resolve(now, socket.next_hop);
+        }
+        while lent.posted.before(limit) {
+            let most = lent.posted.distance_to(limit);
+            let from = (lent.posted, most);
+            let posted =
+                self.driver
+                    .post_toe_send(lent.toe, from, &socket.send, &mut self.counters)?;
+            if posted == 0 {
+                break;
+            }
+            lent.posted += posted;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn pass_on_options(&mut self, socket: &Socket, lent: &mut Lent) -> Result<(), Stopped> {
+        let toe = lent.toe;
+        let (nodelay, cork) = (!socket.tcp.has_nagle(), socket.tcp.is_corked());
+        if nodelay != lent.told.nodelay {
+            let option = ToeOption::NoDelay(nodelay);
+            self.command(ToeCommand::Option { toe, option })?;
+            lent.told.nodelay = nodelay;
+        }
+        if cork != lent.told.cork {
+            let option = ToeOption::Cork(cork);
+            self.command(ToeCommand::Option { toe, option })?;
+            lent.told.cork = cork;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn command(&mut self, command: ToeCommand<'_>) -> Result<(), Stopped> {
+        if self.driver.post_toe(command, &mut self.counters) {
+            Ok(())
+        } else {
+            Err(Stopped::RingFull)
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Contexts of connections that the NIC runs: where one is to go on (seed 000 §4.2, `l5o_get_tx_msgstate`).
+
+use super::lent::{Lent, Recover};
+use crate::driver::{MessageSource, Stopped};
+use crate::nvme::Stacked;
+use crate::socket::Socket;
+use crate::stack::Core;
+use crate::tls::Tls;
+
+impl Core {
+    /// Brings a context to where the NIC is to send next, and lets it go on.
+    pub(super) fn answer_recovery(
+        &mut self,
+        socket: &Socket,
+        lent: &mut Lent,
+    ) -> Result<(), Stopped> {
+        let Some(Recover {
+            context,
+            tcpsn,
+            sent,
+        }) = lent.recover
+        else {
+            return Ok(());
+        };
+        let stacked;
+        let messages: &dyn MessageSource = match (&socket.tls, &socket.pdus) {
+            (Tls::None, Some(pdus)) => &**pdus,
+            (Tls::Open(session), Some(pdus)) => {
+                stacked = Stacked { session, pdus };
+                &stacked
+            }
+            (Tls::Open(session), None) => &**session,
+            _ => return Err(Stopped::NoMessage(tcpsn)),
+        };
+        self.driver.post_toe_recovery(
+            lent.toe,
+            context,
+            (tcpsn, sent),
+            (&socket.send, messages),
+            &mut self.counters,
+        )?;
+        lent.recover = None;
+        Ok(())
+    }
+}

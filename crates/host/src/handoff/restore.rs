@@ -1,0 +1,150 @@
+//! The way back: the host goes on where the NIC has stopped.
+
+use std::time::Instant;
+
+use nic::ring::toe::{RestoreReason, TcbImage, ToeId};
+use nic::ring::{ContextId, ErrorCode};
+use tcp::Tcb;
+use wire::SeqNum;
+
+use super::lent::{Lent, Phase};
+use crate::driver::bytes_of;
+use crate::socket::Socket;
+use crate::stack::{Core, Stack};
+use crate::{CloseReason, SocketError, SocketId};
+
+impl Stack {
+    /// Asks the NIC for a connection that was [handed off](Self::hand_off); nothing happens if the host has it. Reads and writes go on
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// [`SocketError::NotFound`] when there is no such socket.
+    pub fn restore(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
+        if self.sockets.get(id).is_none() {
+            return if self.sockets.is_quasi(id) {
+                Ok(())
+            } else {
+                Err(SocketError::NotFound)
+            };
+        }
+        self.recall(now, id);
+        Ok(())
+    }
+
+    /// The host is to run a connection again.
+    pub(crate) fn recall(&mut self, now: Instant, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        let Some(lent) = &mut socket.lent else { return };
+        if !lent.is_away() {
+            return self.cancel_handoff(now, id);
+        }
+        lent.phase = Phase::Restoring;
+        self.core.mark_ready(id, socket);
+    }
+
+    /// The NIC gives a connection back.
+    pub(super) fn take_restored(&mut self, now: Instant, toe: ToeId, reason: RestoreReason) {
+        let Some(id) = self.core.handoff.table.find(toe) else {
+            self.core.counters.handoff_stale += 1;
+            return;
+        };
+        self.core.handoff.table.release(toe);
+        let core = &mut self.core;
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        let Some(lent) = socket.lent.take() else {
+            return;
+        };
+        core.counters.handoff_curr = core.counters.handoff_curr.saturating_sub(1);
+        match reason {
+            RestoreReason::Asked => core.counters.handoff_restored += 1,
+            _ => core.counters.handoff_given_back += 1,
+        }
+        core.left_nic(socket);
+        let brought = core.bring_back(now, socket, &lent);
+        core.mark_ready(id, socket);
+        match brought {
+            Ok(()) => self.settle_contexts(id, &lent, reason),
+            Err(what) => {
+                core.counters.driver_errors += 1;
+                let held = socket.stream.held();
+                socket.tcp.take_over(now, lent.posted, lent.told.fin, held);
+                self.reset(id, CloseReason::Device(what));
+            }
+        }
+    }
+
+    /// Software does what a context of a connection could not do on the NIC.
+    fn settle_contexts(&mut self, id: SocketId, lent: &Lent, reason: RestoreReason) {
+        if let Some((context, error)) = lent.failed {
+            self.context_erred(context, error);
+        }
+        if let RestoreReason::Transmit(error) = reason {
+            let socket = self.sockets.get(id);
+            let context = socket.and_then(Socket::transmit_context);
+            if let Some(context) = context.filter(|_| lent.failed.is_none()) {
+                self.context_erred(context, error);
+            }
+        }
+    }
+
+    fn context_erred(&mut self, context: ContextId, error: ErrorCode) {
+        // What has changed or gone is found out when it is sent again.
+        if !matches!(error, ErrorCode::SourceChanged | ErrorCode::SourceFaulted) {
+            self.take_refusal(Some(context), SeqNum(0), error);
+        }
+    }
+}
+
+impl Core {
+    /// Puts the control block back that the NIC has left.
+    fn bring_back(&mut self, now: Instant, socket: &mut Socket, lent: &Lent) -> Result<(), String> {
+        let slice = lent.image.ok_or("it gave back what it never had")?;
+        let buffer = self.driver.reclaim_image(slice);
+        let mut buffer = buffer.ok_or("it gave a connection back twice")?;
+        let bytes = bytes_of(&mut buffer).ok_or("a control block was cut short")?;
+        let image = TcbImage::decode(bytes)
+            .map_err(|field| format!("the control block that came back is wrong: {field}"))?;
+        let tcb = &image.tcb;
+        if tcb.write_seq.after(lent.posted) {
+            return Err("the control block that came back is wrong: write_seq".into());
+        }
+        socket
+            .tcp
+            .bring_back(now, tcb)
+            .map_err(|wrong| wrong.to_string())?;
+        // The window is the host's again, and may be another one.
+        socket.tcp.consumed(now, 0);
+        if let Some(mss) = lent.path_mss {
+            socket.tcp.handle_path_mss(now, mss);
+        }
+        self.contexts_came_back(socket, tcb);
+        Ok(())
+    }
+
+    /// The driver's shadows follow what the NIC has sent.
+    fn contexts_came_back(&mut self, socket: &Socket, tcb: &Tcb) {
+        let of_records = socket.tls.session().into_iter();
+        let of_records = of_records.flat_map(|session| session.transmit_contexts());
+        let of_pdus = socket.pdus.iter().flat_map(|pdus| pdus.transmit_contexts());
+        for context in of_records.chain(of_pdus) {
+            self.driver.context_came_back(context, tcb.snd_nxt);
+        }
+    }
+}
+
+impl Socket {
+    /// The context that what is written now is transformed by.
+    fn transmit_context(&self) -> Option<ContextId> {
+        let of_records = self
+            .tls
+            .session()
+            .map(|session| session.transmit_contexts());
+        let of_pdus = self.pdus.as_ref().map(|pdus| pdus.transmit_contexts());
+        let of_records = of_records.and_then(Iterator::last);
+        of_records.or_else(|| of_pdus.and_then(Iterator::last))
+    }
+}

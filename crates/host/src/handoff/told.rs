@@ -1,0 +1,249 @@
+//! The bypass protocol, inwards: what the NIC tells of the connections that it runs.
+
+use std::time::Instant;
+
+use nic::ring::ContextId;
+use nic::ring::ErrorCode;
+use nic::ring::toe::{ToeEvent, ToeId};
+use tcp::TimeWaitEntry;
+
+use super::lent::{Phase, Recover};
+use crate::driver::{Delivered, FrameInfo};
+use crate::memory::Buffer;
+use crate::meter::Component;
+use crate::socket::Socket;
+use crate::stack::Stack;
+use crate::{CloseReason, SocketId, SpliceRefused};
+
+impl Stack {
+    /// Takes what the NIC tells.
+    pub(crate) fn take_toe_event(&mut self, now: Instant, event: ToeEvent) {
+        match event {
+            ToeEvent::Ready { toe } => self.take_ready(toe),
+            ToeEvent::Refused { toe, .. } => self.take_handoff_refusal(now, toe),
+            ToeEvent::Accepted { toe } => {
+                self.core.counters.handoff_accepted += 1;
+                self.core.counters.handoff_curr += 1;
+                self.enter(toe, |socket| {
+                    if let Some(lent) = &mut socket.lent
+                        && lent.phase == Phase::Offered
+                    {
+                        lent.phase = Phase::Owned;
+                    }
+                    true
+                });
+            }
+            ToeEvent::Acked {
+                toe,
+                snd_una,
+                flight,
+            } => self.enter(toe, |socket| {
+                let posted = socket.lent.is_some_and(|lent| {
+                    snd_una.at_or_before(lent.posted + u32::from(lent.told.fin))
+                });
+                posted && socket.tcp.told_acked(snd_una, flight)
+            }),
+            ToeEvent::PeerFin { toe, rcv_nxt } => {
+                self.enter(toe, |socket| socket.tcp.told_fin(rcv_nxt));
+            }
+            ToeEvent::Recover {
+                toe,
+                context,
+                tcpsn,
+                sent,
+            } => {
+                self.core.counters.handoff_recoveries += 1;
+                self.enter(toe, |socket| {
+                    if let Some(lent) = &mut socket.lent {
+                        lent.recover = Some(Recover {
+                            context,
+                            tcpsn,
+                            sent,
+                        });
+                    }
+                    true
+                });
+            }
+            ToeEvent::Closed {
+                toe,
+                reason,
+                time_wait,
+            } => self.take_closed(now, toe, reason, time_wait),
+            ToeEvent::Restored { toe, reason } => self.take_restored(now, toe, reason),
+            ToeEvent::Room { soft_limit, .. } => {
+                self.core.handoff.selector.told_soft_limit(soft_limit);
+            }
+            ToeEvent::CommandFailed {
+                context,
+                tcpsn: _,
+                error,
+                ..
+            } => self.take_command_failure(now, context, error),
+            // The driver has put it together with its packet.
+            ToeEvent::Delivered { .. } => self.core.counters.driver_errors += 1,
+        }
+    }
+
+    /// Takes payload that TCP on the NIC has taken.
+    pub(crate) fn take_delivered(
+        &mut self,
+        now: Instant,
+        frame: Buffer,
+        info: FrameInfo,
+        taken: Delivered,
+    ) {
+        let core = &mut self.core;
+        let found = core.handoff.table.find(taken.toe);
+        let Some(id) = found else {
+            core.counters.handoff_stale += 1;
+            return;
+        };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            core.counters.handoff_stale += 1;
+            return;
+        };
+        core.meter.switch(Component::Tcp);
+        core.counters.handoff_delivered += 1;
+        if !info.is_placed {
+            core.counters.driver_rx_bytes += u64::from(info.payload_len);
+        }
+        let data = Some(taken.data).filter(|data| data.len > 0);
+        let agrees = socket.tcp.is_parked() && socket.tcp.told_received(taken.rcv_nxt);
+        if agrees {
+            core.keep_payload(id, socket, frame, data, &info);
+        }
+        if socket.deaf {
+            let unread = socket.tcp.unread();
+            socket.tcp.consumed(now, unread);
+        }
+        core.mark_ready(id, socket);
+        core.meter.switch(Component::Driver);
+        if !agrees {
+            self.disagree(id);
+        } else if let Some(part) = socket.splice {
+            // Something has come that the NIC can't forward.
+            self.refuse_splice(now, part.splice, SpliceRefused::Unread(id));
+        }
+    }
+
+    /// Enters something into a socket whose connection the NIC runs. What can't be is a fault of the device's.
+    fn enter(&mut self, toe: ToeId, f: impl FnOnce(&mut Socket) -> bool) {
+        let Some(id) = self.core.handoff.table.find(toe) else {
+            self.core.counters.handoff_stale += 1;
+            return;
+        };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        let agrees = socket.tcp.is_parked() && f(socket);
+        self.core.mark_ready(id, socket);
+        if !agrees {
+            self.disagree(id);
+        }
+    }
+
+    /// The NIC says what can't be: nobody knows what the stream is.
+    pub(super) fn disagree(&mut self, id: SocketId) {
+        self.core.counters.driver_errors += 1;
+        let reason = "it contradicts itself about a connection that it runs".into();
+        self.reset(id, CloseReason::Device(reason));
+    }
+
+    fn take_ready(&mut self, toe: ToeId) {
+        let id = self.core.handoff.table.find(toe);
+        if let Some((id, socket)) = id.and_then(|id| Some((id, self.sockets.get_mut(id)?)))
+            && let Some(lent) = socket.lent.as_mut().filter(|lent| lent.toe == toe)
+        {
+            lent.phase = Phase::Ready;
+            self.core.mark_ready(id, socket);
+        } else {
+            // Nobody waits for it any more.
+            self.core.cancel(toe, Phase::Ready);
+        }
+    }
+
+    /// The NIC does not run a connection: the host has it as it was, with what was done to it meanwhile.
+    fn take_handoff_refusal(&mut self, now: Instant, toe: ToeId) {
+        self.core.counters.handoff_refused += 1;
+        let found = self.core.handoff.table.find(toe);
+        self.core.handoff.table.release(toe);
+        let Some(id) = found else { return };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        let Some(lent) = socket.lent.take_if(|lent| lent.toe == toe) else {
+            return;
+        };
+        let core = &mut self.core;
+        if let Some(slice) = lent.image {
+            core.driver.reclaim_image(slice);
+        }
+        socket.tcp.unpark();
+        if let Some(mss) = lent.path_mss {
+            socket.tcp.handle_path_mss(now, mss);
+        }
+        core.stays(now, socket);
+        core.mark_ready(id, socket);
+    }
+
+    /// A connection has ended on the NIC.
+    fn take_closed(
+        &mut self,
+        now: Instant,
+        toe: ToeId,
+        reason: tcp::CloseReason,
+        time_wait: Option<TimeWaitEntry>,
+    ) {
+        let Some(id) = self.core.handoff.table.find(toe) else {
+            self.core.counters.handoff_stale += 1;
+            return;
+        };
+        self.core.handoff.table.release(toe);
+        self.core.counters.handoff_closed += 1;
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        let Some(lent) = socket.lent.take() else {
+            return;
+        };
+        let core = &mut self.core;
+        core.counters.handoff_curr = core.counters.handoff_curr.saturating_sub(1);
+        if let Some(slice) = lent.image {
+            core.driver.reclaim_image(slice);
+        }
+        core.left_nic(socket);
+        socket.tcp.conclude();
+        if let Some(entry) = time_wait {
+            core.time_wait.insert(now, socket.flow, entry);
+        }
+        if !std::mem::replace(&mut socket.is_unhooked, true) {
+            core.demux.remove(&socket.flow);
+        }
+        core.mark_ready(id, socket);
+        let splice = socket.splice;
+        let reason = match reason {
+            tcp::CloseReason::Graceful => CloseReason::Graceful,
+            tcp::CloseReason::Reset => CloseReason::Reset,
+            tcp::CloseReason::Refused => CloseReason::Refused,
+            tcp::CloseReason::TimedOut => CloseReason::TimedOut,
+            tcp::CloseReason::Aborted => CloseReason::Aborted,
+        };
+        self.end(id, reason);
+        if let Some(part) = splice {
+            self.refuse_splice(now, part.splice, SpliceRefused::Changed(id));
+        }
+    }
+
+    /// The NIC did not do what a command asked for. If it was about a context, software does its work.
+    fn take_command_failure(&mut self, now: Instant, context: Option<ContextId>, error: ErrorCode) {
+        self.core.counters.driver_errors += 1;
+        let shadow = context.and_then(|context| self.core.driver.contexts.get(context));
+        let Some(id) = shadow.map(|shadow| shadow.socket) else {
+            return;
+        };
+        if let Some(lent) = self.sockets.get_mut(id).and_then(|it| it.lent.as_mut()) {
+            lent.failed = context.map(|context| (context, error));
+            self.recall(now, id);
+        }
+    }
+}
