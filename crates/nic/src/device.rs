@@ -15,7 +15,8 @@ use crate::receive;
 use crate::ring::{DeviceFunction, Gather};
 use crate::rss::FlowHasher;
 use crate::switch::{Destination, Switch};
-use crate::toe::ToeConfig;
+use crate::toe::turn::Turns;
+use crate::toe::{self, Toe, ToeConfig};
 use crate::transmit::{self, RecoveryId, Scheduler};
 
 /// What the wire port can do, so that the NIC need not.
@@ -86,6 +87,7 @@ pub(crate) struct Offloads {
     pub(crate) flows: FlowTable,
     pub(crate) hasher: FlowHasher,
     pub(crate) accel: Accel,
+    pub(crate) toe: Toe,
     /// Slices of the command at hand, which the function's queue has lent.
     pub(crate) gather: Box<Gather>,
     recoveries: u64,
@@ -104,8 +106,25 @@ impl Offloads {
             now,
             nic: &self.config,
             hasher: &self.hasher,
+            toe: &self.toe,
         };
         (&mut self.accel, device)
+    }
+
+    /// The connections that the device runs, and what of the device they work with for a function.
+    pub(crate) fn toe<'a>(
+        &'a mut self,
+        now: Instant,
+        function: &'a mut Function,
+    ) -> (&'a mut Toe, toe::Around<'a>) {
+        let around = toe::Around {
+            now,
+            nic: &self.config,
+            hasher: &self.hasher,
+            accel: &mut self.accel,
+            function,
+        };
+        (&mut self.toe, around)
     }
 }
 
@@ -116,6 +135,8 @@ pub struct Nic {
     functions: Vec<Function>,
     switch: Switch,
     scheduler: Scheduler,
+    /// What comes after all of the hosts' own packets.
+    turns: Turns,
     /// Bytes that the NIC may send of its own frames before it is the functions' turn.
     own_turn: usize,
     /// Frames for no function.
@@ -145,12 +166,14 @@ impl Nic {
                 flows: FlowTable::new(),
                 hasher: FlowHasher::new(&config.secret),
                 accel: Accel::new(&config.accel),
+                toe: Toe::new(&config.toe),
                 gather: Box::new(Gather::EMPTY),
                 recoveries: 0,
             },
             functions: Vec::new(),
             switch: Switch::default(),
             scheduler: Scheduler::default(),
+            turns: Turns::new(&config.toe),
             own_turn: 0,
             device: Counters::default(),
             again: None,
@@ -173,6 +196,8 @@ impl Nic {
         }
         self.offloads.contexts.add_function(device.config.contexts);
         self.functions.push(Function::new(id, device));
+        self.offloads.toe.add_function();
+        self.share_queue();
         Ok(id)
     }
 
@@ -205,6 +230,8 @@ impl Nic {
             function.regions.refresh();
             all &= receive::flush(function);
         }
+        all &= self.tell_of_connections(now);
+        self.turns.flush(now, &mut self.functions);
         self.retry = (!all).then(|| now + Self::RETRY);
     }
 
@@ -214,6 +241,7 @@ impl Nic {
         self.again = None;
         let (accel, device) = self.offloads.accel(now);
         accel.handle_time(&device, &mut self.functions);
+        self.offloads.toe.handle_time(now, &mut self.functions);
         for _ in 0..Self::STEPS {
             let step = self.step(now, out);
             let (sender, len, meta) = match step {
@@ -248,7 +276,12 @@ impl Nic {
     /// When to call [`poll_transmit`](Self::poll_transmit) and [`flush`](Self::flush) again, without any new input.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let accel = self.offloads.accel.poll_timeout();
-        [self.again, self.retry, accel].into_iter().flatten().min()
+        let toe = [self.turns.poll_timeout(), self.offloads.toe.poll_timeout()];
+        [self.again, self.retry, accel]
+            .into_iter()
+            .chain(toe)
+            .flatten()
+            .min()
     }
 
     /// Announces that the device is about to sleep until a host or the wire wakes it. False when
@@ -323,8 +356,44 @@ impl Nic {
         let functions = &mut self.functions;
         let step = self.scheduler.step(&mut self.offloads, functions, now, out);
         match step {
-            transmit::Step::Idle => self.made(now, out).unwrap_or(step),
+            transmit::Step::Idle => self.made(now, out).unwrap_or_else(|| self.run(now, out)),
             _ => step,
+        }
+    }
+
+    /// The next frame of the connections that the NIC runs.
+    fn run(&mut self, now: Instant, out: &mut [u8]) -> transmit::Step {
+        let functions = &mut self.functions;
+        if self.offloads.toe.is_idle() && !functions.iter_mut().any(Function::has_commands) {
+            return transmit::Step::Idle;
+        }
+        self.turns.step(&mut self.offloads, functions, now, out)
+    }
+
+    /// Tells the hosts of the connections that the NIC runs. False when some of that waits for room.
+    fn tell_of_connections(&mut self, now: Instant) -> bool {
+        let mut all = true;
+        for function in &mut self.functions {
+            all &= self.offloads.toe.room.tell(function);
+            if self.offloads.toe.is_idle() {
+                continue;
+            }
+            let (toe, mut around) = self.offloads.toe(now, function);
+            all &= toe.tell(&mut around);
+            for queue in &mut function.queues {
+                queue.rings.recv.publish();
+            }
+        }
+        all
+    }
+
+    /// Gives each function that may hand connections off its share of the queue of NIC packets.
+    fn share_queue(&mut self) {
+        let takes_part = |function: &&mut Function| function.config.toe_connections > 0;
+        let sharers = self.functions.iter_mut().filter(takes_part).count();
+        let share = self.offloads.config.toe.queue / sharers.max(1) as u32;
+        for function in self.functions.iter_mut().filter(takes_part) {
+            function.nic_packets.set_limit(share);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::ring::{
 };
 use crate::rss::Rss;
 use crate::toe::rx_queue::RxQueue;
-use crate::transmit;
+use crate::transmit::{self, OwnSegments};
 
 /// A function of a NIC, in the order of attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,6 +30,8 @@ pub(crate) struct Function {
     pub(crate) queues: Vec<Queue>,
     /// What was received for connections that the device runs.
     pub(crate) nic_packets: RxQueue,
+    /// What these send.
+    pub(crate) own: OwnSegments,
     pub(crate) counters: Counters,
 }
 
@@ -39,6 +41,8 @@ pub(crate) struct Queue {
     pub(crate) rings: DeviceQueue,
     pub(crate) completions: Completions,
     pub(crate) transmit: transmit::QueueState,
+    /// Commands before this slot of the command ring may be carried out: the send ring was empty after they had been published.
+    pub(crate) commands_until: u64,
     pub(crate) receive: receive::QueueState,
     pub(crate) counters: QueueCounters,
 }
@@ -49,6 +53,7 @@ impl Function {
             rings,
             completions: Completions::default(),
             transmit: transmit::QueueState::default(),
+            commands_until: 0,
             receive: receive::QueueState::default(),
             counters: QueueCounters::default(),
         });
@@ -60,6 +65,7 @@ impl Function {
             rss: Rss::new(device.config.queues),
             queues: queues.collect(),
             nic_packets: RxQueue::new(0),
+            own: OwnSegments::default(),
             counters: Counters::default(),
         }
     }
@@ -70,16 +76,28 @@ impl Function {
         self.tell_all(queue, &[descriptor])
     }
 
-    /// As [`tell`](Self::tell), for several: all or none.
-    #[must_use]
-    pub(crate) fn tell_all(&mut self, queue: usize, descriptors: &[RecvDescriptor]) -> bool {
+    /// Whether a command waits.
+    pub(crate) fn has_commands(&mut self) -> bool {
+        let mut queues = self.queues.iter_mut();
+        queues.any(|queue| queue.rings.commands.has_work())
+    }
+
+    /// Whether [`tell_all`](Self::tell_all) would tell so many.
+    pub(crate) fn has_space(&mut self, queue: usize, descriptors: u32) -> bool {
         let Some(queue) = self.queues.get_mut(queue) else {
             return false;
         };
-        let needed = queue.receive.reserved() + 1 + descriptors.len() as u32;
-        if queue.rings.recv.free(needed) < needed {
+        let needed = queue.receive.reserved() + 1 + descriptors;
+        queue.rings.recv.free(needed) >= needed
+    }
+
+    /// As [`tell`](Self::tell), for several: all or none.
+    #[must_use]
+    pub(crate) fn tell_all(&mut self, queue: usize, descriptors: &[RecvDescriptor]) -> bool {
+        if !self.has_space(queue, descriptors.len() as u32) {
             return false;
         }
+        let queue = &mut self.queues[queue];
         for descriptor in descriptors {
             let pushed = queue.rings.recv.push(*descriptor);
             debug_assert!(pushed, "there is room");

@@ -38,6 +38,7 @@ use crate::function::{Function, FunctionId};
 use crate::ring::accel::{Established, Splice};
 use crate::ring::{AccelCommand, ErrorCode, Gather};
 use crate::rss::FlowHasher;
+use crate::toe::Toe;
 use closing::Closing;
 use egress::Egress;
 use flows::{Flows, Owned};
@@ -77,6 +78,8 @@ pub(crate) enum Handled {
     Taken,
     /// It goes the way of all others; with `Some` it opens a connection, and the host is told directly before it.
     Pass(Option<Established>),
+    /// It is of a connection that the device runs, by its number in the function.
+    Run(u32),
 }
 
 /// What the device has besides a part of the acceleration, for one function's packet or command.
@@ -112,6 +115,8 @@ pub(crate) struct Device<'a> {
     pub(crate) now: Instant,
     pub(crate) nic: &'a NicConfig,
     pub(crate) hasher: &'a FlowHasher,
+    /// The connections that the device runs.
+    pub(crate) toe: &'a Toe,
 }
 
 impl Accel {
@@ -150,7 +155,10 @@ impl Accel {
         function: &mut Function,
         segment: &Segment<'_>,
     ) -> Handled {
-        let owner = self.owner(segment.hash, function.id, &segment.parsed.flow);
+        let owner = self.owner(device, segment.hash, function.id, &segment.parsed.flow);
+        if let Some(Owned::Toe(at)) = owner {
+            return Handled::Run(device.toe.connection(at));
+        }
         let mut around = Around {
             now: device.now,
             nic: device.nic,
@@ -190,7 +198,7 @@ impl Accel {
             return true;
         };
         let flow = quoted.flow.reversed();
-        match self.owner(device.hasher.hash(&flow), function.id, &flow) {
+        match self.owner(device, device.hasher.hash(&flow), function.id, &flow) {
             Some(Owned::Closing(at)) => {
                 self.closing.path_shrank(at, quoted.seq, mtu);
                 true
@@ -211,12 +219,44 @@ impl Accel {
     }
 
     /// Who owns a flow; it is from the peer to us.
-    fn owner(&self, hash: u64, function: FunctionId, flow: &FlowKey) -> Option<Owned> {
+    fn owner(
+        &self,
+        device: &Device<'_>,
+        hash: u64,
+        function: FunctionId,
+        flow: &FlowKey,
+    ) -> Option<Owned> {
+        self.owner_of(hash, function, flow, |at| {
+            device.toe.owns(at, function, flow)
+        })
+    }
+
+    /// Who owns a flow, from the peer to us; `runs` says whether the connection at a place among those that the device runs
+    /// has it.
+    pub(crate) fn owner_of(
+        &self,
+        hash: u64,
+        function: FunctionId,
+        flow: &FlowKey,
+        runs: impl Fn(u32) -> bool,
+    ) -> Option<Owned> {
         self.flows.find(hash, |owned| match owned {
             Owned::Closing(at) => self.closing.owns(at, function, flow),
             Owned::Spliced(at, side) => self.splices.owns(at, side, function, flow),
-            Owned::Toe(_) => false,
+            Owned::Toe(at) => runs(at),
         })
+    }
+
+    /// The flow with this hash, which nobody owns, is the device's to run, at this place.
+    #[allow(dead_code)] // the engine calls it
+    pub(crate) fn adopt(&mut self, hash: u64, at: u32) {
+        self.flows.insert(hash, Owned::Toe(at));
+    }
+
+    /// It is no longer.
+    #[allow(dead_code)] // the engine calls it
+    pub(crate) fn release(&mut self, hash: u64, at: u32) {
+        self.flows.remove(hash, Owned::Toe(at));
     }
 
     /// A host opens a connection of its own with this flow, from us to the peer: one that rests in TIME-WAIT gives way to it.
@@ -230,7 +270,7 @@ impl Accel {
         flow: &FlowKey,
     ) -> Result<(), ErrorCode> {
         let flow = flow.reversed();
-        match self.owner(device.hasher.hash(&flow), function.id, &flow) {
+        match self.owner(device, device.hasher.hash(&flow), function.id, &flow) {
             None => Ok(()),
             Some(Owned::Spliced(..) | Owned::Toe(_)) => Err(ErrorCode::FlowExists),
             Some(Owned::Closing(at)) => self.closing.reopen(&mut self.flows, function, at),
@@ -251,7 +291,7 @@ impl Accel {
         let find = |flow: &FlowKey| {
             let flow = flow.reversed();
             let hash = device.hasher.hash(&flow);
-            (hash, self.owner(hash, function.id, &flow).is_some())
+            (hash, self.owner(device, hash, function.id, &flow).is_some())
         };
         let (hash, owned) = match command {
             AccelCommand::Splice(Splice { a, b, .. }) => (0, find(&a.flow).1 || find(&b.flow).1),

@@ -20,7 +20,7 @@ mod contents;
 mod context;
 mod delivery;
 mod established;
-#[allow(dead_code)] // the engine calls it
+#[allow(dead_code)] // until the engine runs connections
 mod nic_packets;
 mod observer;
 mod open;
@@ -49,7 +49,8 @@ pub(crate) use command::{
 pub(crate) use contents::Contents;
 pub(crate) use context::{PlacingContext, ReceiveContext};
 #[allow(unused_imports)] // the engine calls it
-pub(crate) use nic_packets::{Sender, end_own_sessions, end_session, pass_to_host};
+pub(crate) use nic_packets::{Sender, end_session, pass_to_host};
+pub(crate) use nic_packets::{end_own_sessions, settle};
 pub(crate) use placing::{MAX_PLACED, Placed, PlacedList, Placer};
 pub(crate) use queue::QueueState;
 pub(crate) use recovery::{Order, Shared};
@@ -161,7 +162,7 @@ fn handle_tcp(
         return;
     }
     function.counters.rx_csum_ok += 1;
-    let mut established = None;
+    let (mut established, mut connection) = (None, None);
     if !offloads.accel.is_idle() {
         let (accel, device) = offloads.accel(now);
         let segment = Segment {
@@ -174,6 +175,7 @@ fn handle_tcp(
         match accel.receive(&device, function, &segment) {
             Handled::Taken => return,
             Handled::Pass(opened) => established = opened,
+            Handled::Run(number) => connection = Some(number),
         }
     }
     let slot = offloads.flows.find(hash, function.id.0, &parsed.flow);
@@ -183,7 +185,7 @@ fn handle_tcp(
         parsed,
         hash,
         segments: segments(parsed, meta),
-        connection: None,
+        connection,
     };
     let id = function.id;
     if let Some(mut host) = Host::of(function, queue) {
@@ -194,6 +196,10 @@ fn handle_tcp(
             return;
         }
         host.deliver_tcp(now, &arrival, slot, &mut offloads.contexts);
+    }
+    if connection.is_some() {
+        let room = &mut offloads.toe.room;
+        room.packet_arrived(id, function.nic_packets.len());
     }
 }
 

@@ -2,6 +2,7 @@
 //! of NIC packets in place of the receive ring (seed 003 §3.1). And from there back to the host, when the device does
 //! not run the connection after all.
 
+use ::tcp::Accepted;
 use wire::FlowKey;
 use wire::ethernet::MacAddr;
 use wire::packet::{MAX_TCP_HEADERS_LEN, emit_tcp_headers};
@@ -12,7 +13,9 @@ use super::placing::{MAX_PLACED, Placed, PlacedList};
 use super::queue::{Arrival, Host};
 use crate::function::Function;
 use crate::lro::Session;
+use crate::ring::toe::ToeEvent;
 use crate::ring::{Packet, RecvDescriptor, Slice};
+use crate::toe::Taken;
 use crate::toe::rx_queue::{NicPacket, Stored};
 
 /// Whose packets these are.
@@ -83,6 +86,45 @@ pub(crate) fn pass_to_host(function: &mut Function, connection: u32, sender: &Se
     true
 }
 
+/// Tells the host what TCP has taken of a packet, on the queue's receive ring, which has room for it; or takes the packet's buffer
+/// back, if that is nothing.
+///
+/// What was placed is told either way: the host must know what was written to its buffers.
+pub(crate) fn settle(
+    function: &mut Function,
+    queue: usize,
+    packet: &NicPacket,
+    placed: &[Placed],
+    taken: &Taken,
+) {
+    let Stored::Buffer(stored, whole) = packet.stored else {
+        return;
+    };
+    let Some(mut host) = Host::of(function, queue) else {
+        return;
+    };
+    let accepted = taken.accepted.filter(|accepted| accepted.len > 0);
+    if accepted.is_none() && placed.is_empty() {
+        host.take_back(&stored, whole);
+        return;
+    }
+    let nothing = Accepted {
+        skip: 0,
+        len: 0,
+        seq: packet.header.seq,
+    };
+    let Accepted { skip, len, seq } = accepted.unwrap_or(nothing);
+    host.counters.toe_rx_bytes += u64::from(len);
+    host.emit(RecvDescriptor::Toe(ToeEvent::Delivered {
+        toe: taken.toe,
+        seq,
+        skip,
+        len,
+        rcv_nxt: taken.rcv_nxt,
+    }));
+    host.show(stored, placed);
+}
+
 impl Host<'_> {
     /// Queues a segment without payload by its header alone, unless it may still be the host's to see. False when it needs a
     /// buffer as any other.
@@ -151,7 +193,11 @@ impl Host<'_> {
 
     /// Shows the host a packet, for which there is room.
     pub(super) fn show(&mut self, packet: Packet, placed: &[Placed]) {
-        self.emit(RecvDescriptor::Packet(packet));
+        let placed_len = placed.len() as u16;
+        self.emit(RecvDescriptor::Packet(Packet {
+            placed: placed_len,
+            ..packet
+        }));
         for part in placed {
             self.emit(part.descriptor());
         }

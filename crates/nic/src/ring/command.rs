@@ -129,6 +129,17 @@ impl SendConsumer {
         self.ring.available() > 0
     }
 
+    /// Index of the next slot to be taken.
+    pub(crate) fn next(&self) -> u64 {
+        self.ring.next()
+    }
+
+    /// Index of the slot that the host publishes next, always asking it.
+    pub(crate) fn published(&mut self) -> u64 {
+        let waiting = self.ring.available_now();
+        self.ring.next() + u64::from(waiting)
+    }
+
     /// Whether a descriptor waits, always asking the host.
     pub(crate) fn has_work_now(&mut self) -> bool {
         self.ring.available_now() > 0

@@ -109,6 +109,8 @@ struct List {
     packets: u32,
     /// Next in the round.
     next: u32,
+    /// Whose receive ring tells of it.
+    queue: u16,
     turn: Turn,
 }
 
@@ -129,6 +131,7 @@ const NO_PACKETS: List = List {
     last: NONE,
     packets: 0,
     next: NONE,
+    queue: 0,
     turn: Turn::Closed,
 };
 
@@ -174,8 +177,8 @@ impl RxQueue {
             .map_or(0, |list| list.packets)
     }
 
-    /// Takes a connection in, by its number below the function's quota; its packets wait.
-    pub(crate) fn open(&mut self, connection: u32) {
+    /// Takes a connection in, by its number below the function's quota, whose flow is this queue's; its packets wait.
+    pub(crate) fn open(&mut self, connection: u32, queue: u16) {
         let at = connection as usize;
         if self.slots.capacity() == 0 {
             self.slots.reserve_exact(self.slot_limit() as usize);
@@ -185,6 +188,14 @@ impl RxQueue {
         }
         debug_assert_eq!(self.lists[at].turn, Turn::Closed);
         self.lists[at].turn = Turn::Held;
+        self.lists[at].queue = queue;
+    }
+
+    /// The queue of a connection's flow.
+    pub(crate) fn queue_of(&self, connection: u32) -> usize {
+        self.lists
+            .get(connection as usize)
+            .map_or(0, |list| list.queue.into())
     }
 
     /// Whether packets of this connection are taken.

@@ -148,6 +148,16 @@ impl Job {
         Ok(())
     }
 
+    /// Payload bytes that are out.
+    pub(super) fn payload_sent(&self) -> u32 {
+        self.done
+    }
+
+    /// Packets on the wire that are out.
+    pub(super) fn packets(&self) -> u32 {
+        self.packets
+    }
+
     /// Whether everything is out.
     pub(super) fn finished(&self) -> bool {
         !self.fresh && self.done == self.send.payload_len

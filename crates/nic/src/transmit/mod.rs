@@ -4,11 +4,14 @@
 //! step until all of its payload is out. The [`Scheduler`] takes turns between functions, and within a function
 //! between its queues.
 
+mod command;
 mod context;
 mod encrypt;
 mod headers;
 mod job;
 mod layers;
+#[allow(dead_code)] // until the engine runs connections
+mod own;
 mod queue;
 mod recover;
 mod schedule;
@@ -18,7 +21,9 @@ mod stacked;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use command::{Commanded, next_command};
 pub(crate) use context::{RecoveryId, TransmitContext};
+pub(crate) use own::{OwnSegments, Stopped, begin, frame};
 pub(crate) use queue::QueueState;
 pub(crate) use schedule::{Scheduler, Step};
 pub(crate) use source::{Cursor, copy};

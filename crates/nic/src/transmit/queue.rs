@@ -5,15 +5,14 @@ use std::time::Instant;
 use wire::SeqNum;
 
 use crate::accel;
-use crate::context::Context;
+use crate::context::{Context, Contexts};
 use crate::device::Offloads;
 use crate::frame::FrameMeta;
-use crate::function::{Function, Queue};
+use crate::function::{Function, FunctionId, Queue};
 use crate::receive;
-use crate::ring::toe::{RefuseReason, ToeEvent};
 use crate::ring::{
     AccelCommand, BadDescriptor, Command, ContextId, CreateContext, Direction, ErrorCode, Gather,
-    MAX_RR_SLICES, Recover, RecvDescriptor, Send, Slice, ToeRequest,
+    MAX_RR_SLICES, Recover, Send, Slice,
 };
 
 use super::context::TransmitContext;
@@ -24,13 +23,18 @@ use super::scratch::Scratch;
 /// What the transmit side keeps per queue.
 #[derive(Debug)]
 pub(crate) struct QueueState {
-    job: Option<Job>,
+    pub(super) job: Option<Job>,
     /// The slices of the descriptor at hand.
-    gather: Box<Gather>,
-    scratch: Scratch,
+    pub(super) gather: Box<Gather>,
+    pub(super) scratch: Scratch,
 }
 
 impl QueueState {
+    /// Whether a descriptor's memory is still being read.
+    pub(super) fn is_busy(&self) -> bool {
+        self.job.is_some()
+    }
+
     /// Index of the descriptor whose memory is still being read.
     pub(crate) fn unfinished(&self) -> Option<u64> {
         self.job.as_ref().map(|job| job.index)
@@ -75,14 +79,7 @@ struct Refused {
 /// has not.
 pub(super) fn has_work(function: &mut Function, queue: usize) -> bool {
     let queue = &mut function.queues[queue];
-    !queue.completions.is_full()
-        && (queue.transmit.job.is_some() || queue.rings.send.has_work() || has_command(queue))
-}
-
-/// Whether a command waits, and there is room for an answer.
-fn has_command(queue: &mut Queue) -> bool {
-    let needed = queue.receive.reserved() + 2;
-    queue.rings.commands.has_work() && queue.rings.recv.free(needed) >= needed
+    !queue.completions.is_full() && (queue.transmit.job.is_some() || queue.rings.send.has_work())
 }
 
 /// Does the next piece of work: one frame, or one command.
@@ -120,15 +117,9 @@ fn descriptor(
     now: Instant,
     out: &mut [u8],
 ) -> Result<Option<Progress>, Refused> {
-    // The command ring is looked at first: what is on the send ring then was published before those commands, and is done
-    // before them.
-    let commanded = has_command(&mut function.queues[queue]);
     let Queue {
         rings, transmit, ..
     } = &mut function.queues[queue];
-    if commanded && !rings.send.has_work_now() {
-        return Ok(toe_command(function, queue));
-    }
     // What came before is done with, and its slots are the host's again at the next publish.
     let Some(taken) = rings.send.take(&mut transmit.gather) else {
         return Ok(None);
@@ -279,38 +270,6 @@ fn create(
     Ok(COMMAND_COST)
 }
 
-/// Takes the next descriptor off the command ring. This device runs no connections: it refuses them all.
-fn toe_command(function: &mut Function, queue: usize) -> Option<Progress> {
-    let at = queue;
-    let queue = &mut function.queues[at];
-    let taken = queue.rings.commands.take(&mut queue.transmit.gather)?;
-    function.counters.pcie_descriptors += u64::from(taken.bytes);
-    let failed = |context, error| ToeEvent::CommandFailed {
-        index: taken.index,
-        context,
-        tcpsn: SeqNum(0),
-        error,
-    };
-    let answer = match taken.command {
-        Ok(Command::Toe(request @ (ToeRequest::Begin { .. } | ToeRequest::Offer(_)))) => {
-            let toe = request.toe();
-            function.counters.toe_refused_unsupported += 1;
-            let reason = RefuseReason::Unsupported;
-            ToeEvent::Refused { toe, reason }
-        }
-        Ok(Command::Toe(_)) => {
-            function.counters.toe_stale_commands += 1;
-            return Some(Progress::Command { cost: COMMAND_COST });
-        }
-        Ok(_) => failed(None, ErrorCode::Unsupported),
-        Err(BadDescriptor { context, error }) => failed(context, error),
-    };
-    function.counters.toe_bad_commands += u64::from(answer.toe().is_none());
-    let told = function.tell(at, RecvDescriptor::Toe(answer));
-    debug_assert!(told, "there is room");
-    Some(Progress::Command { cost: COMMAND_COST })
-}
-
 /// Carries out a command to the acceleration.
 fn accelerate(
     offloads: &mut Offloads,
@@ -330,6 +289,7 @@ fn accelerate(
         now,
         nic: &offloads.config,
         hasher: &offloads.hasher,
+        toe: &offloads.toe,
     };
     let done = offloads
         .accel
@@ -365,26 +325,49 @@ fn recover(
     command: &Recover,
 ) -> Result<u64, ErrorCode> {
     let recovery = offloads.next_recovery();
-    let counters = &mut function.counters;
-    let context = offloads
-        .contexts
-        .transmit(function.id, command.context, counters)
+    let transmit = &mut function.queues[queue].transmit;
+    let prefix = Prefix {
+        gather: &transmit.gather,
+        regions: &function.regions,
+        scratch: &mut transmit.scratch,
+        counters: &mut function.counters,
+        recovery,
+    };
+    recover_context(&mut offloads.contexts, function.id, command, prefix)?;
+    Ok(COMMAND_COST + transmit.gather.len())
+}
+
+/// Brings a transmit context to where the command says.
+pub(super) fn recover_context(
+    contexts: &mut Contexts,
+    function: FunctionId,
+    command: &Recover,
+    prefix: Prefix<'_>,
+) -> Result<(), ErrorCode> {
+    let Prefix {
+        gather,
+        regions,
+        scratch,
+        counters,
+        recovery,
+    } = prefix;
+    let context = contexts
+        .transmit(function, command.context, counters)
         .ok_or(ErrorCode::NoContext)?;
     counters.tx_tls_ooo += u64::from(context.layers.encrypt());
     counters.tx_nvmeotcp_ooo += u64::from(context.layers.digest_pdus());
-    let transmit = &mut function.queues[queue].transmit;
     let result = context.recover(
         command,
         Prefix {
-            gather: &transmit.gather,
-            regions: &function.regions,
-            scratch: &mut transmit.scratch,
-            counters,
+            gather,
+            regions,
+            scratch,
+            counters: &mut *counters,
             recovery,
         },
     );
     if result == Err(ErrorCode::SourceChanged) {
-        function.counters.tx_tls_source_changed += 1;
+        counters.tx_tls_source_changed += 1;
     }
-    result.map(|()| COMMAND_COST + transmit.gather.len())
+    result
 }

@@ -99,7 +99,7 @@ proptest! {
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Open(at) if !models[at as usize].open => {
-                    queue.open(at);
+                    queue.open(at, 0);
                     models[at as usize] = Model { open: true, held: true, ..Model::default() };
                 }
                 Step::Hold(at) => {
@@ -163,7 +163,7 @@ proptest! {
 fn connections_take_turns() {
     let mut queue = RxQueue::new(LIMIT);
     for at in 0..3 {
-        queue.open(at);
+        queue.open(at, 0);
         queue.release(at);
     }
     for (at, number) in [(0, 0), (0, 1), (0, 2), (1, 3), (1, 4), (2, 5)] {
@@ -181,7 +181,7 @@ fn connections_take_turns() {
 #[test]
 fn what_is_promised_is_kept() {
     let mut queue = RxQueue::new(2);
-    queue.open(0);
+    queue.open(0, 0);
     queue.promise(1);
     assert!(queue.has_room());
     assert_eq!(queue.room_for_placed(), 1);

@@ -23,6 +23,7 @@ use crate::ring::{
     function,
 };
 use crate::rss::FlowHasher;
+use crate::toe::Toe;
 
 pub(super) const HOP: MacAddr = MacAddr([2, 0, 0, 0, 0, 99]);
 /// Our first sequence number, and the peer's: both wrap in the tests.
@@ -58,6 +59,7 @@ pub(super) struct Rig {
     functions: Vec<Function>,
     hosts: Vec<(HostFunction, RegionId)>,
     hasher: FlowHasher,
+    toe: Toe,
     pub(super) now: Instant,
 }
 
@@ -150,6 +152,7 @@ impl Rig {
         Rig {
             accel: Accel::new(&config.accel),
             hasher: FlowHasher::new(&config.secret),
+            toe: Toe::new(&config.toe),
             config,
             functions,
             hosts,
@@ -367,6 +370,7 @@ impl Rig {
             now: self.now,
             nic: &self.config,
             hasher: &self.hasher,
+            toe: &self.toe,
         };
         (&mut self.accel, device, &mut self.functions)
     }

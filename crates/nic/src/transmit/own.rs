@@ -1,0 +1,150 @@
+//! Segments of connections that the device runs: transmit jobs as those of the hosts' `Send`s, one at a time for each function.
+
+use wire::SeqNum;
+
+use super::job::{Job, Surroundings};
+use super::queue::QueueState;
+use super::recover::Prefix;
+use crate::device::Offloads;
+use crate::frame::FrameMeta;
+use crate::function::Function;
+use crate::ring::{ErrorCode, Gather, Recover, Send};
+
+/// What the transmit side keeps for a function's connections that the device runs.
+#[derive(Debug, Default)]
+pub(crate) struct OwnSegments {
+    /// Whose segment is on its way.
+    connection: u32,
+    work: QueueState,
+    /// Slices of a descriptor of the command ring.
+    pub(crate) commands: Gathered,
+}
+
+/// A list of slices.
+#[derive(Debug)]
+pub(crate) struct Gathered(pub(crate) Box<Gather>);
+
+impl Default for Gathered {
+    fn default() -> Self {
+        Gathered(Box::new(Gather::EMPTY))
+    }
+}
+
+/// A segment that does not go out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopped {
+    /// Whose.
+    pub(crate) connection: u32,
+    /// Nothing of it from here on has left.
+    pub(crate) tcpsn: SeqNum,
+    /// Why.
+    pub(crate) error: ErrorCode,
+}
+
+impl OwnSegments {
+    /// The connection of which a segment is on its way: its memory is still being read.
+    pub(crate) fn busy(&self) -> Option<u32> {
+        self.work.job.as_ref().map(|_| self.connection)
+    }
+
+    /// Drops the segment that is on its way.
+    pub(crate) fn stop(&mut self) {
+        self.work.job = None;
+    }
+}
+
+/// Begins a segment, of which `offloads.gather` has the slices: nothing else is on its way.
+///
+/// # Errors
+/// When it can't be sent; nothing of it was.
+pub(crate) fn begin(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    connection: u32,
+    send: Send,
+) -> Result<(), Stopped> {
+    debug_assert!(function.own.work.job.is_none());
+    std::mem::swap(&mut function.own.work.gather, &mut offloads.gather);
+    function.own.connection = connection;
+    let large = send.mss != 0 && send.payload_len > u32::from(send.mss);
+    let bytes = u64::from(send.payload_len);
+    let mut job = Job::new(send, 0);
+    let mut around = surroundings(function);
+    job.check(&mut around, offloads).map_err(|error| Stopped {
+        connection,
+        tcpsn: job.tcpsn(),
+        error,
+    })?;
+    if large {
+        around.counters.tx_tso_packets += 1;
+        around.counters.tx_tso_bytes += bytes;
+    }
+    function.own.work.job = Some(job);
+    Ok(())
+}
+
+/// Writes the next frame of the segment that is on its way. `None` when none is.
+///
+/// # Errors
+/// When the rest of it can't be sent.
+pub(crate) fn frame(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    out: &mut [u8],
+) -> Result<Option<(usize, FrameMeta)>, Stopped> {
+    let Some(mut job) = function.own.work.job.take() else {
+        return Ok(None);
+    };
+    let connection = function.own.connection;
+    let (packets, bytes) = (job.packets(), job.payload_sent());
+    let mut around = surroundings(function);
+    let (len, meta) = job
+        .frame(&mut around, offloads, out)
+        .map_err(|error| Stopped {
+            connection,
+            tcpsn: job.tcpsn(),
+            error,
+        })?;
+    let counters = around.counters;
+    counters.tx_packets += 1;
+    counters.tx_bytes += len as u64;
+    counters.toe_tx_packets += u64::from(job.packets() - packets);
+    counters.toe_tx_bytes += u64::from(job.payload_sent() - bytes);
+    if !job.finished() {
+        function.own.work.job = Some(job);
+    }
+    Ok(Some((len, meta)))
+}
+
+/// Brings a transmit context to where a connection of the device's goes on with it; `function.own.commands` has the slices.
+pub(crate) fn recover(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    command: &Recover,
+) -> Result<(), ErrorCode> {
+    debug_assert!(
+        function.own.work.job.is_none(),
+        "it may be in the scratch memory"
+    );
+    let recovery = offloads.next_recovery();
+    let own = &mut function.own;
+    let prefix = Prefix {
+        gather: &own.commands.0,
+        regions: &function.regions,
+        scratch: &mut own.work.scratch,
+        counters: &mut function.counters,
+        recovery,
+    };
+    super::queue::recover_context(&mut offloads.contexts, function.id, command, prefix)
+}
+
+fn surroundings(function: &mut Function) -> Surroundings<'_> {
+    Surroundings {
+        function: function.id,
+        config: &function.config,
+        regions: &function.regions,
+        gather: &function.own.work.gather,
+        scratch: &function.own.work.scratch,
+        counters: &mut function.counters,
+    }
+}
