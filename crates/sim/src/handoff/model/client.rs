@@ -1,0 +1,190 @@
+//! The clients: they take no time.
+
+use std::time::Duration;
+
+use tcp::{Connection, Event as TcpEvent};
+use wire::SeqNum;
+
+use super::{Event, NEVER, PORT, Packet, Pair, PairId, Pico, World};
+use crate::handoff::{Config, workload};
+
+/// A client, and what it waits for.
+#[derive(Debug)]
+pub(super) struct Client {
+    habit: workload::Client,
+    /// Bytes of the response that have come.
+    received: u32,
+    asked_at: Pico,
+}
+
+pub(super) fn all(config: &Config) -> Vec<Client> {
+    (0..config.workload.clients())
+        .map(|index| Client {
+            habit: config.workload.client(config.seed, index),
+            received: 0,
+            asked_at: 0,
+        })
+        .collect()
+}
+
+impl World {
+    pub(super) fn clients_arrive(&mut self) {
+        for client in 0..self.clients.len() as u32 {
+            self.client_comes_again(client);
+        }
+    }
+
+    fn client_comes_again(&mut self, client: u32) {
+        let wait = self.clients[client as usize].habit.connect();
+        self.at(self.now + picos(wait), Event::Connect(client));
+    }
+
+    pub(super) fn client_connects(&mut self, client: u32) {
+        let now = self.instant();
+        self.order += 1;
+        let isn = SeqNum((self.order as u32).wrapping_mul(0x9e37_79b1));
+        let port = 1024 + (client % 60_000) as u16;
+        let far = Connection::connect(now, &self.far_settings, port, PORT, isn);
+        let index = self.free_pairs.pop().unwrap_or(self.pairs.len() as u32);
+        let known = self.pairs.get(index as usize);
+        let generation = known.map_or(0, |pair| pair.generation);
+        let pair = Pair {
+            generation,
+            client,
+            far,
+            far_timer: NEVER,
+            left: false,
+            near: None,
+            request: None,
+        };
+        match self.pairs.get_mut(index as usize) {
+            Some(place) => *place = pair,
+            None => self.pairs.push(pair),
+        }
+        self.far_sends(PairId { index, generation });
+    }
+
+    pub(super) fn client_receives(&mut self, packet: u32) {
+        let Packet {
+            pair: id,
+            header,
+            payload,
+            ..
+        } = self.packets[packet as usize];
+        self.drop_packet(packet);
+        let now = self.instant();
+        let Some(pair) = self.pair(id) else { return };
+        pair.far.handle_segment(now, &header, payload, 1);
+        let bytes = pair.far.unread();
+        pair.far.consumed(now, bytes);
+        let (client, left) = (pair.client, pair.left);
+        if bytes > 0 && !left {
+            self.client_gets(id, client, bytes);
+        }
+        self.far_events(id);
+        self.far_sends(id);
+    }
+
+    fn client_gets(&mut self, id: PairId, client: u32, bytes: u32) {
+        let Some(request) = self.pair(id).and_then(|pair| pair.request) else {
+            return;
+        };
+        let now = self.now;
+        let state = &mut self.clients[client as usize];
+        state.received += bytes;
+        if state.received < request.response() {
+            return;
+        }
+        let took = now - state.asked_at;
+        self.measure.answered(request.response(), took);
+        let least = picos(request.at_least);
+        self.at(now + least.saturating_sub(took), Event::Next(id));
+    }
+
+    /// After a response, and at the start.
+    pub(super) fn client_goes_on(&mut self, id: PairId) {
+        let (now, time) = (self.now, self.instant());
+        let Some(pair) = self.pair(id) else { return };
+        let client = pair.client;
+        let state = &mut self.clients[client as usize];
+        let request = state.habit.next_request();
+        state.received = 0;
+        state.asked_at = now;
+        let pair = &mut self.pairs[id.index as usize];
+        pair.request = request;
+        match request {
+            Some(request) => {
+                pair.far.queue(time, request.request);
+            }
+            None => {
+                pair.far.close(time);
+                pair.left = true;
+                self.client_comes_again(client);
+            }
+        }
+        self.far_sends(id);
+    }
+
+    fn far_events(&mut self, id: PairId) {
+        while let Some(event) = self.pair(id).and_then(|pair| pair.far.poll_event()) {
+            match event {
+                TcpEvent::Connected => self.client_goes_on(id),
+                TcpEvent::Closed(_) => {
+                    let pair = &mut self.pairs[id.index as usize];
+                    let client = pair.client;
+                    // Given up before its time: the client begins again.
+                    if !std::mem::replace(&mut pair.left, true) {
+                        self.client_comes_again(client);
+                    }
+                    self.release_pair(id);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn far_sends(&mut self, id: PairId) {
+        let now = self.instant();
+        while let Some(transmit) = self.pair(id).and_then(|pair| pair.far.poll_transmit(now)) {
+            let packet = self.new_packet(Packet {
+                pair: id,
+                header: transmit.header,
+                payload: transmit.payload,
+                at: 0,
+            });
+            self.send_to_nic(packet);
+        }
+        self.arm_far(id);
+    }
+
+    fn arm_far(&mut self, id: PairId) {
+        let now = self.now;
+        let Some(due) = self.pair(id).and_then(|pair| pair.far.poll_timeout()) else {
+            return;
+        };
+        let at = self.pico(due).max(now);
+        if let Some(pair) = self.pair(id)
+            && at < pair.far_timer
+        {
+            pair.far_timer = at;
+            self.at(at, Event::FarTimer(id));
+        }
+    }
+
+    pub(super) fn far_timer(&mut self, id: PairId) {
+        let now = self.instant();
+        let Some(pair) = self.pair(id) else { return };
+        pair.far_timer = NEVER;
+        if pair.far.poll_timeout().is_some_and(|due| due <= now) {
+            pair.far.handle_timeout(now);
+            self.far_events(id);
+            self.far_sends(id);
+        } else {
+            self.arm_far(id);
+        }
+    }
+}
+
+fn picos(duration: Duration) -> Pico {
+    duration.as_nanos() as Pico * 1000
+}
