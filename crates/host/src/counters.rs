@@ -183,6 +183,8 @@ counters! {
     handoff_given_back = "HandoffGivenBack",
     /// Connections that have ended on the NIC.
     handoff_closed = "HandoffClosed",
+    /// Times that the NIC was reset.
+    nic_resets = "NicResets",
     /// Connections that the NIC had when it was reset, and that the host goes on with.
     handoff_recovered = "HandoffRecovered",
     /// Connections that the NIC had when it was reset, and that could not go on.

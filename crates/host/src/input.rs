@@ -49,6 +49,7 @@ impl Stack {
                 self.take_delivered(now, frame, info, taken);
             }
             Received::Toe(event) => self.take_toe_event(now, event),
+            Received::Reset => self.take_nic_reset(now),
             Received::Room(room) => self.core.take_room(room),
             Received::ResyncRequest {
                 context,

@@ -87,6 +87,19 @@ impl Rules {
         }
     }
 
+    /// The NIC has forgotten them all: they are wanted anew.
+    pub fn forgotten(&mut self) {
+        for rule in &mut self.rules {
+            rule.state = match rule.state {
+                State::Installed(_) => State::Wanted,
+                State::Unwanted => State::Free,
+                state => state,
+            };
+            rule.owed = 0;
+        }
+        self.dirty = true;
+    }
+
     /// Whether the NIC answers for a listener at any of its addresses.
     pub fn answers_for(&self, listener: ListenerId) -> bool {
         let mut of_it = self.rules.iter().filter(|rule| rule.listener == listener);

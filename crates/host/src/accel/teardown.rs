@@ -348,6 +348,26 @@ impl Stack {
         }
     }
 
+    /// The NIC was reset: what it was asked to finish and may not have taken, the host finishes.
+    pub(crate) fn take_back_teardowns(&mut self, now: Instant) {
+        for posted in std::mem::take(&mut self.core.accel.teardowns.posted) {
+            self.finish_on_host(now, posted.socket);
+        }
+    }
+
+    fn finish_on_host(&mut self, now: Instant, id: SocketId) {
+        if let Some((quasi, _)) = self.sockets.quasi_mut(id) {
+            quasi.set(Flag::Handed, false);
+            self.promote(now, id);
+        } else if let Some(socket) = self.sockets.get_mut(id)
+            && socket.handover == Handover::Posted
+        {
+            let flow = socket.flow;
+            self.core.time_wait.remove(&flow);
+            self.close_on_host(now, id);
+        }
+    }
+
     /// The NIC has refused the descriptor of this index. Answers whether it was a connection to be finished: the host has it again,
     /// and finishes it.
     pub(crate) fn teardown_refused(&mut self, now: Instant, index: u64, error: ErrorCode) -> bool {
@@ -360,16 +380,7 @@ impl Stack {
         if matches!(error, ErrorCode::TableFull | ErrorCode::NoPacketMemory) {
             self.core.accel.teardowns.room.refused(now);
         }
-        if let Some((quasi, _)) = self.sockets.quasi_mut(id) {
-            quasi.set(Flag::Handed, false);
-            self.promote(now, id);
-        } else if let Some(socket) = self.sockets.get_mut(id)
-            && socket.handover == Handover::Posted
-        {
-            let flow = socket.flow;
-            self.core.time_wait.remove(&flow);
-            self.close_on_host(now, id);
-        }
+        self.finish_on_host(now, id);
         true
     }
 }

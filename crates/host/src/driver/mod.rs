@@ -67,6 +67,8 @@ pub(crate) struct Driver {
     opening: Option<(usize, Established)>,
     /// What TCP on the NIC has taken of the packet that comes next, with the queue that it comes on.
     delivered: Option<(usize, Delivered)>,
+    /// The last reset that each receive ring has told of.
+    resets: Vec<u32>,
     /// Connections that the NIC may run for this function.
     toe_connections: u32,
     /// Memory for their control blocks.
@@ -133,6 +135,7 @@ impl Driver {
             placed: Vec::with_capacity(64),
             opening: None,
             delivered: None,
+            resets: vec![0; usize::from(function.config.queues)],
             toe_connections: function.config.toe_connections,
             images: None,
             gather: Vec::with_capacity(64),

@@ -28,6 +28,8 @@ pub(crate) enum Received {
     },
     /// What the NIC tells of a connection that it runs.
     Toe(ToeEvent),
+    /// The NIC was reset, and all that it had told before has been given.
+    Reset,
     /// How much room the NIC has for connections.
     Room(AccelRoom),
     /// `l5o_resync_rx_req` (seed 000, Listing 2).
@@ -185,6 +187,14 @@ impl Driver {
                 return None;
             }
             RecvDescriptor::Toe(event) => Received::Toe(event),
+            RecvDescriptor::Reset { epoch } => {
+                self.resets[at] = epoch;
+                // What was told before on the other rings counts too.
+                if !self.resets.iter().all(|it| *it == epoch) {
+                    return None;
+                }
+                Received::Reset
+            }
             // It belongs to no packet.
             RecvDescriptor::Placed { .. } => {
                 counters.driver_errors += 1;

@@ -94,6 +94,14 @@ impl Contexts {
         shadow.filter(|shadow| !shadow.destroyed)
     }
 
+    /// The NIC has none of them any more.
+    pub fn fail_all(&mut self) {
+        for shadow in self.shadows.iter_mut().flatten() {
+            shadow.failed = true;
+            shadow.expected = None;
+        }
+    }
+
     /// The context that a received packet names, which may have been destroyed since.
     #[inline]
     pub fn get_received(&self, id: ContextId) -> Option<&Shadow> {

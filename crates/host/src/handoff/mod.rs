@@ -35,6 +35,7 @@ mod lent;
 pub mod policy;
 mod recover;
 mod refused;
+mod reset;
 mod restore;
 mod settings;
 mod table;

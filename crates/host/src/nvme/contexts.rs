@@ -140,6 +140,11 @@ impl PduStream {
         point
     }
 
+    /// The contexts that it has now, of both directions.
+    pub fn contexts(&self) -> impl Iterator<Item = ContextId> + use<> {
+        self.transmit.into_iter().chain(self.receive)
+    }
+
     /// The contexts that what is not acknowledged was framed for.
     pub fn transmit_contexts(&self) -> impl Iterator<Item = ContextId> + '_ {
         let former = self.former.iter().map(|(context, _)| *context);

@@ -38,6 +38,7 @@ const ACCEL_ROOM: u8 = 6;
 const SPLICE_ENDED: u8 = 7;
 const SPLICE_STATE: u8 = 8;
 const TOE: u8 = 9;
+const RESET: u8 = 10;
 
 /// What the device tells the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +84,12 @@ pub enum RecvDescriptor {
     SpliceState(SpliceState),
     /// What became of a connection that the device runs.
     Toe(ToeEvent),
+    /// The device was reset: of all that it had for the function, contexts, listeners and connections, nothing is left. What was told
+    /// before is true still; what was posted and not done is not done any more. It comes once on each receive ring.
+    Reset {
+        /// Resets of the function so far.
+        epoch: u32,
+    },
 }
 
 /// A received packet.
@@ -173,6 +180,10 @@ impl RecvDescriptor {
                 words[0] = u64::from(TOE);
                 event.encode(&mut words);
             }
+            RecvDescriptor::Reset { epoch } => {
+                words[0] = u64::from(RESET);
+                words[1] = u64::from(epoch);
+            }
         }
         words
     }
@@ -216,6 +227,9 @@ impl RecvDescriptor {
             SPLICE_ENDED => RecvDescriptor::SpliceEnded(SpliceEnded::decode(words)?),
             SPLICE_STATE => RecvDescriptor::SpliceState(SpliceState::decode(words)),
             TOE => RecvDescriptor::Toe(ToeEvent::decode(words)?),
+            RESET => RecvDescriptor::Reset {
+                epoch: words[1] as u32,
+            },
             _ => return None,
         })
     }

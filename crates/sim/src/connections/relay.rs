@@ -99,9 +99,10 @@ impl Relay {
             *sum += bytes;
         }
         match report.reason {
-            SpliceEnd::Finished | SpliceEnd::Reset { .. } | SpliceEnd::TimedOut => {
-                self.end(now, stack)
-            }
+            SpliceEnd::Finished
+            | SpliceEnd::Reset { .. }
+            | SpliceEnd::TimedOut
+            | SpliceEnd::NicReset => self.end(now, stack),
             SpliceEnd::Idle | SpliceEnd::TakenBack => {
                 let again = std::mem::replace(&mut self.plan.again, false);
                 self.state = if again {

@@ -105,6 +105,8 @@ pub enum SpliceEnd {
     /// A peer did not acknowledge in time what was forwarded to it, while the splice was being taken back. Both connections
     /// were reset.
     TimedOut,
+    /// The NIC was reset while it had them. Both connections are over.
+    NicReset,
 }
 
 /// What a splice has done.

@@ -123,6 +123,26 @@ impl Stack {
         }
     }
 
+    /// The NIC was reset: of what it relayed nobody knows where it stands.
+    pub(crate) fn lose_splices(&mut self) {
+        let (handles, _) = self.splices.some_from(0, u32::MAX);
+        for handle in handles {
+            let given = self.splices.get(handle);
+            if given.is_none_or(|spliced| matches!(spliced.phase, Phase::Draining)) {
+                continue;
+            }
+            self.accepted(handle);
+            self.core.counters.handoff_lost += 2;
+            let ended = SpliceEnded {
+                splice: Splices::number(handle),
+                reason: accel::SpliceEnd::TakenBack,
+                bytes: [0; 2],
+                packets: [0; 2],
+            };
+            self.conclude(handle, &ended, SpliceEnd::NicReset, CloseReason::NicReset);
+        }
+    }
+
     /// Where one connection of a splice stands that is the host's again.
     pub(crate) fn take_splice_state(&mut self, now: Instant, state: SpliceState) {
         let handle = self.splices.find(state.splice);

@@ -265,7 +265,7 @@ impl Session {
         match report.reason {
             SpliceEnd::Finished => Step::Over,
             SpliceEnd::Idle => self.tunnel_expired(sh),
-            SpliceEnd::Reset { .. } | SpliceEnd::TimedOut => Step::Abort,
+            SpliceEnd::Reset { .. } | SpliceEnd::TimedOut | SpliceEnd::NicReset => Step::Abort,
             SpliceEnd::TakenBack => {
                 // Requests may have passed unseen: there is no way back to them.
                 self.splicing.is_between_requests = false;

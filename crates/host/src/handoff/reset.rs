@@ -1,0 +1,69 @@
+//! The NIC was reset: what it had is gone, and the host goes on from what it was told last.
+
+use std::time::Instant;
+
+use crate::SocketId;
+use crate::stack::Stack;
+
+impl Stack {
+    /// Takes back what the NIC had: connections that were handed off go on from their last agreed state, contexts' work is done by
+    /// software, listeners are installed anew. Of what was spliced nobody knows where it stands: the application is told.
+    pub(crate) fn take_nic_reset(&mut self, now: Instant) {
+        self.core.counters.nic_resets += 1;
+        self.core.driver.contexts.fail_all();
+        self.lose_splices();
+        let ids: Vec<SocketId> = self.sockets.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            self.leave_contexts(id);
+            self.take_over_lent(now, id);
+        }
+        self.core.handoff.cancels.clear();
+        self.take_back_teardowns(now);
+        self.core.accel.rules.forgotten();
+    }
+
+    /// Software does from here on what the socket's contexts have done.
+    fn leave_contexts(&mut self, id: SocketId) {
+        let core = &mut self.core;
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        let end = socket.send.end();
+        if let Some(session) = socket.tls.session_mut() {
+            for context in [session.transmit, session.receive].into_iter().flatten() {
+                session.context_failed(context, end, (&mut core.driver, &mut core.counters));
+            }
+        }
+        if let Some(pdus) = &mut socket.pdus {
+            for context in pdus.contexts() {
+                pdus.context_failed(context, end, &mut core.driver);
+            }
+        }
+    }
+
+    /// A connection that the NIC had, or was to have, is the host's.
+    fn take_over_lent(&mut self, now: Instant, id: SocketId) {
+        let core = &mut self.core;
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        let Some(lent) = socket.lent.take() else {
+            return;
+        };
+        core.handoff.table.release(lent.toe);
+        core.left_nic(socket);
+        if lent.is_away() {
+            if let Some(slice) = lent.image {
+                core.driver.reclaim_image(slice);
+            }
+            core.counters.handoff_curr = core.counters.handoff_curr.saturating_sub(1);
+            core.counters.handoff_recovered += 1;
+            let held = socket.stream.held();
+            socket.tcp.take_over(now, lent.posted, lent.told.fin, held);
+            if let Some(mss) = lent.path_mss {
+                socket.tcp.handle_path_mss(now, mss);
+            }
+        }
+        core.mark_ready(id, socket);
+    }
+}
