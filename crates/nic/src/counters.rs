@@ -287,6 +287,8 @@ counters! {
     toe_rx_bytes,
     /// Those dropped because the queue of NIC packets was full.
     toe_rx_queue_full,
+    /// Those that wait in it now.
+    toe_rx_queue_len,
     /// Those passed to the host because the NIC does not run their connection after all, or no longer.
     toe_rx_to_host,
     /// Segments given to the transmit side; one may be cut into several packets.

@@ -241,7 +241,6 @@ impl Nic {
         self.again = None;
         let (accel, device) = self.offloads.accel(now);
         accel.handle_time(&device, &mut self.functions);
-        self.offloads.toe.handle_time(now, &mut self.functions);
         for _ in 0..Self::STEPS {
             let step = self.step(now, out);
             let (sender, len, meta) = match step {
@@ -276,10 +275,9 @@ impl Nic {
     /// When to call [`poll_transmit`](Self::poll_transmit) and [`flush`](Self::flush) again, without any new input.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let accel = self.offloads.accel.poll_timeout();
-        let toe = [self.turns.poll_timeout(), self.offloads.toe.poll_timeout()];
-        [self.again, self.retry, accel]
+        let toe = self.turns.poll_timeout(self.offloads.toe.poll_timeout());
+        [self.again, self.retry, accel, toe]
             .into_iter()
-            .chain(toe)
             .flatten()
             .min()
     }
@@ -373,7 +371,9 @@ impl Nic {
     /// Tells the hosts of the connections that the NIC runs. False when some of that waits for room.
     fn tell_of_connections(&mut self, now: Instant) -> bool {
         let mut all = true;
+        self.device.toe_soft_limit = self.offloads.toe.room.soft_limit().into();
         for function in &mut self.functions {
+            function.counters.toe_rx_queue_len = function.nic_packets.len().into();
             all &= self.offloads.toe.room.tell(function);
             if self.offloads.toe.is_idle() {
                 continue;

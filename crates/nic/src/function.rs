@@ -43,6 +43,7 @@ pub(crate) struct Queue {
     pub(crate) transmit: transmit::QueueState,
     /// Commands before this slot of the command ring may be carried out: the send ring was empty after they had been published.
     pub(crate) commands_until: u64,
+    pub(crate) unshown: Unshown,
     pub(crate) receive: receive::QueueState,
     pub(crate) counters: QueueCounters,
 }
@@ -54,6 +55,7 @@ impl Function {
             completions: Completions::default(),
             transmit: transmit::QueueState::default(),
             commands_until: 0,
+            unshown: Unshown::default(),
             receive: receive::QueueState::default(),
             counters: QueueCounters::default(),
         });
@@ -111,15 +113,53 @@ impl Queue {
     /// Gives the slots of the send ring back to the host as far as it needs no more of them: those of a frame that is still
     /// to be sent have its memory, and those of a refused descriptor mean that it was carried out unless the host has been
     /// told.
-    pub(crate) fn give_back(&mut self) {
+    ///
+    /// And those of a buffer that was unmapped: what was placed in it is on a receive ring first, not among these packets.
+    pub(crate) fn give_back(&mut self, nic_packets: &RxQueue) {
         let unfinished = self.transmit.unfinished();
         let untold = self.completions.first();
+        let unshown = self.unshown.first(nic_packets);
         self.rings.commands.publish();
         let send = &mut self.rings.send;
-        match unfinished.into_iter().chain(untold).min() {
+        let needed = unfinished.into_iter().chain(untold).chain(unshown);
+        match needed.min() {
             Some(index) => send.publish_before(index),
             None => send.publish(),
         }
+    }
+}
+
+/// Descriptors of a send ring that have unmapped buffers, while something placed in these is still in the queue of NIC packets.
+#[derive(Debug, Default)]
+pub(crate) struct Unshown {
+    /// The first one, and the mark to be passed.
+    first: Option<(u64, u64)>,
+    /// The first and the last mark of those after it.
+    later: Option<(u64, u64)>,
+}
+
+impl Unshown {
+    /// Holds back the descriptor at `index` until all that was placed up to now has left the queue.
+    pub(crate) fn hold(&mut self, index: u64, nic_packets: &mut RxQueue) {
+        let Some(mark) = nic_packets.mark_placed() else {
+            return;
+        };
+        match (&self.first, &mut self.later) {
+            (None, _) => self.first = Some((index, mark)),
+            (Some(_), Some((_, last))) => *last = mark,
+            (Some(_), later) => *later = Some((index, mark)),
+        }
+    }
+
+    /// The first descriptor that is held back.
+    fn first(&mut self, nic_packets: &RxQueue) -> Option<u64> {
+        while let Some((index, mark)) = self.first {
+            if !nic_packets.has_passed(mark) {
+                return Some(index);
+            }
+            self.first = self.later.take();
+        }
+        None
     }
 }
 

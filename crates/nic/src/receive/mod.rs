@@ -140,7 +140,7 @@ pub(crate) fn flush(function: &mut Function) -> bool {
     }
     // The host takes a descriptor that comes back as settled when it has seen what is on all receive rings then.
     for queue in &mut function.queues {
-        queue.give_back();
+        queue.give_back(&function.nic_packets);
     }
     all
 }

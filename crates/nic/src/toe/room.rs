@@ -124,7 +124,6 @@ impl Room {
     /// Tells a function's host if it has to know. False when that waits for room in its receive ring.
     pub(crate) fn tell(&mut self, function: &mut Function) -> bool {
         let soft_limit = self.soft_limit();
-        function.counters.toe_soft_limit = u64::from(soft_limit);
         let Some(told) = self.told.get_mut(usize::from(function.id.0)) else {
             return true;
         };

@@ -11,10 +11,13 @@
 //! connections it is a round, one packet each. Payload is not here, it is in the host's buffers already; a packet
 //! without payload has no buffer at all.
 
+mod marks;
+
 use wire::tcp::Header;
 
 use crate::receive::Placed;
 use crate::ring::Packet;
+use marks::Marks;
 
 /// No slot, no connection.
 const NONE: u32 = u32::MAX;
@@ -34,6 +37,7 @@ pub(crate) struct RxQueue {
     /// By connection.
     lists: Vec<List>,
     round: Round,
+    marks: Marks,
 }
 
 /// A received packet on its way to TCP.
@@ -97,8 +101,8 @@ struct Slot {
 enum Item {
     Free,
     Packet(NicPacket),
-    /// A part of the packet before it.
-    Placed(Placed),
+    /// A part of the packet before it, and its epoch.
+    Placed(Placed, u64),
 }
 
 /// The packets of a connection.
@@ -157,7 +161,18 @@ impl RxQueue {
                 first: NONE,
                 last: NONE,
             },
+            marks: Marks::default(),
         }
+    }
+
+    /// A mark for all that was placed and is in the queue now; `None` when there is nothing.
+    pub(crate) fn mark_placed(&mut self) -> Option<u64> {
+        self.marks.mark()
+    }
+
+    /// Whether all that was placed and in the queue when this mark was made has left it.
+    pub(crate) fn has_passed(&self, mark: u64) -> bool {
+        self.marks.has_passed(mark)
     }
 
     /// The most packets that it takes from now on.
@@ -290,7 +305,8 @@ impl RxQueue {
         }
         self.append(connection, Item::Packet(packet));
         for part in placed.take(slots as usize - 1) {
-            self.append(connection, Item::Placed(part));
+            let epoch = self.marks.enter();
+            self.append(connection, Item::Placed(part, epoch));
         }
         self.packets += 1;
         let list = &mut self.lists[connection as usize];
@@ -334,13 +350,14 @@ impl RxQueue {
         for _ in 0..packet.placed() {
             let at = self.lists[connection as usize].first;
             let Some(Slot {
-                item: Item::Placed(part),
+                item: Item::Placed(part, epoch),
                 ..
-            }) = self.slots.get(at as usize)
+            }) = self.slots.get(at as usize).copied()
             else {
                 break;
             };
-            placed(*part);
+            placed(part);
+            self.marks.leave(epoch);
             self.drop_first(connection);
         }
         self.packets -= 1;

@@ -84,8 +84,14 @@ impl Turns {
     }
 
     /// When there is something to do without new input.
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.again
+    ///
+    /// `timer` is when a timer of the connections' is due; it waits for the next turn.
+    pub(crate) fn poll_timeout(&self, timer: Option<Instant>) -> Option<Instant> {
+        let timer = match self.next.filter(|_| self.left == 0) {
+            Some(next) => timer.map(|timer| timer.max(next)),
+            None => timer,
+        };
+        [self.again, timer].into_iter().flatten().min()
     }
 
     /// Ends a batch: what has come may be worked off.
@@ -113,6 +119,13 @@ impl Turns {
             self.begin();
         }
         self.again = None;
+        if self.left > 0
+            && functions
+                .iter()
+                .all(|function| function.own.busy().is_none())
+        {
+            offloads.toe.handle_time(now, functions);
+        }
         let mut blocked = false;
         // Kinds of work of all functions, each looked at in vain.
         let mut idle = 0;
@@ -127,7 +140,12 @@ impl Turns {
                 }
                 continue;
             };
-            let done = match self.work {
+            // What is on its way is finished first: until then its connection's memory is being read, and the scratch memory.
+            let work = match function.own.busy() {
+                Some(_) => Work::Segments,
+                None => self.work,
+            };
+            let done = match work {
                 Work::Packets => packet(offloads, function, now),
                 Work::Commands => command(offloads, function, now),
                 Work::Segments => segment(offloads, function, now, out),
@@ -233,9 +251,6 @@ fn packet(offloads: &mut Offloads, function: &mut Function, now: Instant) -> Don
 
 /// Carries out the next command.
 fn command(offloads: &mut Offloads, function: &mut Function, now: Instant) -> Done {
-    if function.own.busy().is_some() {
-        return Done::Nothing;
-    }
     for queue in 0..function.queues.len() {
         if !function.queues[queue].rings.commands.has_work() {
             continue;

@@ -136,6 +136,7 @@ fn descriptor(
     let command = taken
         .command
         .map_err(|BadDescriptor { context, error }| refuse(context, SeqNum(0), error))?;
+    let unmaps = matches!(command, Command::Destroy(_) | Command::DelRr(_));
     let done = match command {
         Command::Send(send) => {
             return self::send(offloads, function, queue, index, send, now, out).map(Some);
@@ -167,6 +168,10 @@ fn descriptor(
             .map(|()| COMMAND_COST)
             .map_err(|error| refuse(Some(state.context), SeqNum(state.tag.into()), error)),
     };
+    if unmaps && done.is_ok() {
+        let unshown = &mut function.queues[queue].unshown;
+        unshown.hold(index, &mut function.nic_packets);
+    }
     done.map(|cost| Some(Progress::Command { cost }))
 }
 

@@ -178,6 +178,57 @@ fn connections_take_turns() {
     assert_eq!(order, [0, 3, 5, 1, 4, 2]);
 }
 
+proptest! {
+    #[test]
+    fn a_mark_passes_with_what_was_placed_before_it(
+        steps in prop::collection::vec((0..4u8, 0..3u32, 0..3u16), 1..120),
+    ) {
+        let mut queue = RxQueue::new(64);
+        for at in 0..3 {
+            queue.open(at, 0);
+        }
+        let mut queued: Vec<VecDeque<(u32, u16)>> = vec![VecDeque::new(); 3];
+        // Each with the packets before it that had parts.
+        let mut marks: Vec<(u64, Vec<u32>)> = Vec::new();
+        for (number, (what, at, placed)) in steps.into_iter().enumerate() {
+            let number = number as u32;
+            match what {
+                0 | 1 => {
+                    let (packet, parts) = packet(number, placed);
+                    if queue.push(at, packet, parts.into_iter()) {
+                        queued[at as usize].push_back((number, placed));
+                    }
+                }
+                2 => {
+                    if queue.take(at, |_| {}).is_some() {
+                        let (gone, _) = queued[at as usize].pop_front().expect("it was there");
+                        for (_, waits_for) in &mut marks {
+                            waits_for.retain(|packet| *packet != gone);
+                        }
+                    }
+                }
+                _ => {
+                    let with_parts = queued.iter().flatten().filter(|(_, placed)| *placed > 0);
+                    let before: Vec<u32> = with_parts.map(|(number, _)| *number).collect();
+                    match queue.mark_placed() {
+                        Some(mark) => marks.push((mark, before)),
+                        None => prop_assert!(before.is_empty()),
+                    }
+                }
+            }
+            for (mark, waits_for) in &marks {
+                prop_assert!(waits_for.is_empty() || !queue.has_passed(*mark));
+            }
+        }
+        for at in 0..3 {
+            while queue.take(at, |_| {}).is_some() {}
+        }
+        for (mark, _) in &marks {
+            prop_assert!(queue.has_passed(*mark));
+        }
+    }
+}
+
 #[test]
 fn what_is_promised_is_kept() {
     let mut queue = RxQueue::new(2);
