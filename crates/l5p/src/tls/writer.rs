@@ -67,6 +67,8 @@ pub struct Writer {
     sequence: u64,
     max_plaintext: usize,
     padding_block: u8,
+    /// The explicit nonce of record 0, when they are counted.
+    first_nonce: Option<u64>,
     /// Committed and not wholly acknowledged, in stream order.
     records: VecDeque<MsgState>,
     /// Those of `records` and the current one, which is last.
@@ -96,6 +98,7 @@ impl Writer {
             sequence,
             max_plaintext: MAX_PLAINTEXT,
             padding_block: 1,
+            first_nonce: None,
             records: VecDeque::new(),
             epochs,
         }
@@ -124,6 +127,12 @@ impl Writer {
     pub fn set_padding(&mut self, block: u8) {
         assert!((1..=MAX_PADDING_BLOCK).contains(&block));
         self.padding_block = block;
+    }
+
+    /// Counts the explicit nonces of AES-GCM in TLS 1.2 up from `first`, that of record 0, as Linux does for whoever gives it keys with
+    /// the nonce that is next: those before it may have been used. Goes on over [`rekey`](Self::rekey), which TLS 1.2 has not.
+    pub fn count_nonces_from(&mut self, first: u64) {
+        self.first_nonce = Some(first);
     }
 
     /// Length on the wire of a record with `plaintext_len` bytes of content.
@@ -164,7 +173,10 @@ impl Writer {
         }
         .emit(&mut layout.header);
         if header_len > HEADER_LEN {
-            let explicit = Framing::explicit_nonce(&self.current().info.iv, self.sequence);
+            let explicit = match self.first_nonce {
+                Some(first) => first.wrapping_add(self.sequence).to_be_bytes(),
+                None => Framing::explicit_nonce(&self.current().info.iv, self.sequence),
+            };
             layout.header[HEADER_LEN..header_len].copy_from_slice(&explicit);
         }
         layout

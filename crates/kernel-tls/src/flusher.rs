@@ -1,0 +1,119 @@
+//! A thread that sends what was accepted and found no room, once there is some.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use crate::fork_lock::{ForkGuard, ForkLock};
+use crate::session::Session;
+
+/// A socket with something to send. A descriptor of our own keeps it open for that long.
+#[derive(Debug)]
+struct Unsent {
+    session: Arc<Session>,
+    fd: OwnedFd,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    process: u32,
+    sockets: Vec<Arc<Unsent>>,
+    /// Wakes the thread, if it runs.
+    wake: Option<Arc<OwnedFd>>,
+}
+
+static WAITING: ForkLock<Waiting> = ForkLock::new(Waiting {
+    process: 0,
+    sockets: Vec::new(),
+    wake: None,
+});
+
+/// Has what a session has accepted sent by and by.
+pub(crate) fn watch(session: &Arc<Session>, fd: BorrowedFd<'_>) {
+    let mut waiting = lock();
+    let mut known = waiting.sockets.iter();
+    if known.any(|unsent| Arc::ptr_eq(&unsent.session, session)) {
+        return;
+    }
+    let Ok(fd) = rustix::io::fcntl_dupfd_cloexec(fd, 0) else {
+        return;
+    };
+    waiting.sockets.push(Arc::new(Unsent {
+        session: Arc::clone(session),
+        fd,
+    }));
+    let wake = match &waiting.wake {
+        Some(wake) => Some(Arc::clone(wake)),
+        None => start(&mut waiting),
+    };
+    drop(waiting);
+    if let Some(wake) = wake {
+        let _ = rustix::io::write(&*wake, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Waits until all that was accepted is sent, at most so long. For the end of a program.
+pub fn flush_all(at_most: Duration) {
+    let end = Instant::now() + at_most;
+    while Instant::now() < end && !lock().sockets.is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn lock() -> ForkGuard<'static, Waiting> {
+    let me = crate::process::id();
+    let mut waiting = WAITING.lock();
+    if waiting.process != me {
+        // A child has not its parent's thread. The parent has its own duties still; what the child shares of them is sent by whoever comes first.
+        waiting.process = me;
+        waiting.wake = None;
+    }
+    waiting
+}
+
+fn start(waiting: &mut Waiting) -> Option<Arc<OwnedFd>> {
+    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).ok()?);
+    let own = Arc::clone(&wake);
+    let thread = std::thread::Builder::new().name("ktls-flush".into());
+    thread.spawn(move || run(&own)).ok()?;
+    waiting.wake = Some(Arc::clone(&wake));
+    Some(wake)
+}
+
+fn run(wake: &OwnedFd) {
+    refuse_signals();
+    loop {
+        let sockets = lock().sockets.clone();
+        let mut polled = Vec::with_capacity(sockets.len() + 1);
+        polled.push(PollFd::new(wake, PollFlags::IN));
+        let fds = sockets.iter().map(|unsent| &unsent.fd);
+        polled.extend(fds.map(|fd| PollFd::new(fd, PollFlags::OUT)));
+        let _ = poll(&mut polled, None);
+        if !polled[0].revents().is_empty() {
+            let _ = rustix::io::read(wake, &mut [0; 8]);
+        }
+        for (unsent, polled) in sockets.iter().zip(&polled[1..]) {
+            if polled.revents().is_empty() {
+                continue;
+            }
+            // Taken off first: what is accepted meanwhile puts it back.
+            lock().sockets.retain(|other| !Arc::ptr_eq(other, unsent));
+            // An error is told to whoever uses the socket next.
+            if unsent.session.flush(unsent.fd.as_fd(), false) == Ok(false) {
+                lock().sockets.push(Arc::clone(unsent));
+            }
+        }
+    }
+}
+
+/// Signals are for the program's own threads.
+fn refuse_signals() {
+    // SAFETY: a set that `sigfillset` has filled.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut());
+    }
+}

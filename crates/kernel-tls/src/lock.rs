@@ -1,0 +1,87 @@
+//! A lock in memory that several processes share.
+
+use std::sync::atomic::{AtomicU32, Ordering::*};
+
+use rustix::thread::futex;
+use rustix::time::Timespec;
+
+/// A futex that knows its holder, so that one that died with it does not hold up the others for ever.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct ProcessLock {
+    /// Process of the holder, or [`FREE`].
+    holder: AtomicU32,
+    waiters: AtomicU32,
+}
+
+const FREE: u32 = 0;
+/// How long a waiter sleeps before it looks whether the holder is alive.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000_000,
+};
+/// How often it is tried before sleeping.
+const SPINS: u32 = 100;
+
+/// How a lock was got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// What it guards is in order.
+    Orderly,
+    /// From a process that has died with it: what it guards may be half changed.
+    FromTheDead,
+}
+
+impl ProcessLock {
+    /// Waits for the lock and takes it.
+    pub(crate) fn lock(&self) -> Taken {
+        let me = crate::process::id();
+        for _ in 0..SPINS {
+            if self.try_take(me) {
+                return Taken::Orderly;
+            }
+            std::hint::spin_loop();
+        }
+        loop {
+            self.waiters.fetch_add(1, SeqCst);
+            let holder = self.holder.load(SeqCst);
+            if holder != FREE {
+                // Interrupted, or timed out, or no longer that value: the loop looks again.
+                let _ = futex::wait(&self.holder, futex::Flags::empty(), holder, Some(&PATIENCE));
+            }
+            self.waiters.fetch_sub(1, SeqCst);
+            if self.try_take(me) {
+                return Taken::Orderly;
+            }
+            let holder = self.holder.load(SeqCst);
+            if holder != FREE
+                && !is_alive(holder)
+                && self
+                    .holder
+                    .compare_exchange(holder, me, SeqCst, SeqCst)
+                    .is_ok()
+            {
+                return Taken::FromTheDead;
+            }
+        }
+    }
+
+    /// Gives the lock back.
+    pub(crate) fn unlock(&self) {
+        self.holder.store(FREE, SeqCst);
+        if self.waiters.load(SeqCst) > 0 {
+            let _ = futex::wake(&self.holder, futex::Flags::empty(), 1);
+        }
+    }
+
+    fn try_take(&self, me: u32) -> bool {
+        self.holder
+            .compare_exchange(FREE, me, SeqCst, Relaxed)
+            .is_ok()
+    }
+}
+
+fn is_alive(process: u32) -> bool {
+    let pid = rustix::process::Pid::from_raw(process as i32);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+}

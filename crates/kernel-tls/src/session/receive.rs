@@ -1,0 +1,391 @@
+//! Receiving: records out of the socket, content out of records.
+
+use std::cell::RefCell;
+use std::os::fd::BorrowedFd;
+
+use l5p::tls::{ContentType, HEADER_LEN, Location, Output, Piece, TlsError, Version, Violation};
+use rustix::io::Errno;
+
+use super::Session;
+use crate::abi::RECORD_TYPE_DATA;
+use crate::counters::{Counter, counters};
+use crate::shared::{Guard, MAX_RECORD, Receiving};
+use crate::socket;
+
+/// Bytes that one look into the socket sees.
+const LOOK: usize = 64 << 10;
+/// Record type of handshake messages, and the type of the message that changes keys (RFC 8446 §4).
+const HANDSHAKE: u8 = 22;
+const KEY_UPDATE: u8 = 24;
+/// A low-water mark that no socket reaches.
+const NEVER: i32 = i32::MAX;
+
+/// What a call has received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes of content; 0 at the end of the stream.
+    pub len: usize,
+    /// Type of the record that they are of.
+    pub record_type: u8,
+    /// They end a record that is not application data: `MSG_EOR`.
+    pub ends_record: bool,
+}
+
+/// Where a call's content goes.
+struct Target<'a, 'b> {
+    pieces: &'a mut [&'b mut [u8]],
+    /// Piece, and place in it.
+    at: (usize, usize),
+    len: usize,
+    record_type: Option<u8>,
+    ends_record: bool,
+}
+
+thread_local! {
+    static SEEN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Session {
+    /// Receives content of one record type, as `recvmsg(2)` does; application data of several records in one call. `control` tells that the caller
+    /// has room for the record type: without it only application data are received.
+    ///
+    /// # Errors
+    /// `EAGAIN`; `EIO` for another type without `control`; `EKEYEXPIRED` after the peer's key update until there are new keys; `EBADMSG` for a
+    /// record that can't be opened, `EMSGSIZE` for one that is too long, `EINVAL` for one of another version, all for good; what the socket gives.
+    pub fn receive(
+        &self,
+        fd: BorrowedFd<'_>,
+        pieces: &mut [&mut [u8]],
+        control: bool,
+        flags: i32,
+    ) -> Result<Received, Errno> {
+        if flags & libc::MSG_OOB != 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let mut target = Target {
+            pieces,
+            at: (0, 0),
+            len: 0,
+            record_type: None,
+            ends_record: false,
+        };
+        let mut receiving = self.receiving()?;
+        loop {
+            let result = self.step(fd, &mut receiving, &mut target, control, flags);
+            let stops = match result {
+                Ok(Step::Again) => false,
+                Ok(Step::Enough) => true,
+                Err(_) if target.len > 0 => true,
+                Err(error) => return Err(error),
+            };
+            let peeks = flags & libc::MSG_PEEK != 0;
+            if stops || target.is_full() || peeks && target.len > 0 {
+                break;
+            }
+        }
+        Ok(Received {
+            len: target.len,
+            record_type: target.record_type.unwrap_or(RECORD_TYPE_DATA),
+            ends_record: target.ends_record,
+        })
+    }
+
+    fn step(
+        &self,
+        fd: BorrowedFd<'_>,
+        receiving: &mut Guard<'_, Receiving>,
+        target: &mut Target<'_, '_>,
+        control: bool,
+        flags: i32,
+    ) -> Result<Step, Errno> {
+        if receiving.unread() > 0 {
+            return deliver(fd, receiving, target, control, flags);
+        }
+        receiving.keys.check()?;
+        if receiving.wants_keys {
+            return Err(Errno::KEYEXPIRED);
+        }
+        let waits = target.len == 0 || flags & libc::MSG_WAITALL != 0;
+        let how = match waits {
+            true => flags & libc::MSG_DONTWAIT,
+            false => libc::MSG_DONTWAIT,
+        };
+        SEEN.with(|seen| {
+            let mut own = Vec::new();
+            // A signal handler may receive in the middle of a call.
+            let mut borrowed = seen.try_borrow_mut();
+            let seen = match &mut borrowed {
+                Ok(seen) => &mut **seen,
+                Err(_) => &mut own,
+            };
+            seen.resize(LOOK, 0);
+            let len = socket::receive(fd, seen, how | libc::MSG_PEEK)?;
+            if len == 0 {
+                return Ok(Step::Enough);
+            }
+            self.take_in(fd, receiving, target, (&mut seen[..len], control, flags))
+        })
+    }
+
+    /// Takes what was seen in the socket out of it, as far as it is whole records that the caller gets, or the part of one.
+    fn take_in(
+        &self,
+        fd: BorrowedFd<'_>,
+        receiving: &mut Guard<'_, Receiving>,
+        target: &mut Target<'_, '_>,
+        (seen, control, flags): (&mut [u8], bool, i32),
+    ) -> Result<Step, Errno> {
+        let peeks = flags & libc::MSG_PEEK != 0;
+        let mut done = 0;
+        let unread = loop {
+            let rest = &mut seen[done..];
+            if rest.is_empty() || target.is_full() && target.len > 0 {
+                break false;
+            }
+            let len = match self.record_len(receiving, rest) {
+                Ok(len) => len,
+                Err(error) => return Err(self.broken(fd, receiving, error)),
+            };
+            let here = len.map(|len| len - receiving.partial);
+            let Some(here) = here.filter(|here| *here <= rest.len()) else {
+                if here.is_some() && rest.len() == LOOK - done && done > 0 {
+                    // The next look sees more of it.
+                    break false;
+                }
+                done += self.keep_part(receiving, rest);
+                break false;
+            };
+            let opened = match self.open(receiving, &mut rest[..here], target, peeks) {
+                Ok(opened) => opened,
+                Err(error) => return Err(self.broken(fd, receiving, error)),
+            };
+            if opened {
+                done += here;
+            } else {
+                // It waits for the caller in `unread`, its last byte in the socket.
+                done += here - 1;
+                receiving.left_last = true;
+                break true;
+            }
+        };
+        socket::drop_received(fd, done)?;
+        match unread {
+            true => deliver(fd, receiving, target, control, flags),
+            false => Ok(Step::Again),
+        }
+    }
+
+    /// Length of the record that the part kept and `rest` begin with, as far as it is known.
+    fn record_len(
+        &self,
+        receiving: &mut Guard<'_, Receiving>,
+        rest: &[u8],
+    ) -> Result<Option<usize>, TlsError> {
+        let mut header = [0; HEADER_LEN];
+        let kept = receiving.partial.min(HEADER_LEN);
+        header[..kept].copy_from_slice(&receiving.record[..kept]);
+        let more = (HEADER_LEN - kept).min(rest.len());
+        header[kept..kept + more].copy_from_slice(&rest[..more]);
+        match self.reader(receiving) {
+            Ok(reader) => reader.next_len(&header[..kept + more]),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Keeps the part of a record; answers how many bytes.
+    fn keep_part(&self, receiving: &mut Guard<'_, Receiving>, part: &[u8]) -> usize {
+        let at = receiving.partial;
+        let bytes = part.len().min(MAX_RECORD - at);
+        receiving.record[at..at + bytes].copy_from_slice(&part[..bytes]);
+        receiving.partial += bytes;
+        bytes
+    }
+
+    /// Opens a record, `rest` being what of it was not kept before. True when its content went to the target; else it is what is unread.
+    fn open(
+        &self,
+        receiving: &mut Guard<'_, Receiving>,
+        rest: &mut [u8],
+        target: &mut Target<'_, '_>,
+        peeks: bool,
+    ) -> Result<bool, TlsError> {
+        let reader = match self.reader(receiving) {
+            Ok(reader) => reader,
+            Err(_) => return Ok(false),
+        };
+        let state = &mut **receiving;
+        let kept = std::mem::take(&mut state.partial);
+        let (first, len) = (&mut state.record[..kept], kept + rest.len());
+        let direct = match target.record_type {
+            None | Some(RECORD_TYPE_DATA) if !peeks => target.contiguous(),
+            _ => &mut [],
+        };
+        let mut pieces = [
+            Piece {
+                data: first.into(),
+                decrypted: None,
+            },
+            Piece {
+                data: (&mut *rest).into(),
+                decrypted: None,
+            },
+        ];
+        let pieces = if kept == 0 {
+            &mut pieces[1..]
+        } else {
+            &mut pieces[..]
+        };
+        let output = match direct.is_empty() {
+            true => Output::InPlace,
+            false => Output::To(direct),
+        };
+        let opened = reader.open(pieces, output)?;
+        state.keys.sequence += 1;
+        counters().add(Counter::RxRecords, 1);
+        counters().add(Counter::RxBytes, opened.len() as u64);
+        let record_type = opened.content_type;
+        let content = match opened.content {
+            Location::Output(len) if record_type == ContentType::APPLICATION_DATA => {
+                target.advance(len);
+                return Ok(true);
+            }
+            Location::Output(bytes) => {
+                // Alerts and handshake messages end the caller's run of data: they wait.
+                state.record[..bytes].copy_from_slice(&target.contiguous()[..bytes]);
+                0..bytes
+            }
+            Location::Record(range) => {
+                if kept == 0 {
+                    state.record[..range.len()].copy_from_slice(&rest[range.clone()]);
+                    0..range.len()
+                } else {
+                    state.record[kept..len].copy_from_slice(rest);
+                    range
+                }
+            }
+        };
+        state.unread_type = record_type.0;
+        (state.unread_from, state.unread_to) = (content.start, content.end);
+        Ok(content.is_empty())
+    }
+
+    /// The direction has ended by what the peer has sent.
+    fn broken(
+        &self,
+        fd: BorrowedFd<'_>,
+        receiving: &mut Guard<'_, Receiving>,
+        error: TlsError,
+    ) -> Errno {
+        counters().add(Counter::TlsDecryptError, 1);
+        // It stays readable: every call gives the error.
+        socket::set_low_water(fd, 1);
+        receiving.keys.fail(match error.violation {
+            Violation::TooLong(..) => Errno::MSGSIZE,
+            Violation::Version(_) | Violation::ContentType(_) => Errno::INVAL,
+            _ => Errno::BADMSG,
+        })
+    }
+}
+
+/// Gives the caller what is unread of the last record.
+fn deliver(
+    fd: BorrowedFd<'_>,
+    receiving: &mut Guard<'_, Receiving>,
+    target: &mut Target<'_, '_>,
+    control: bool,
+    flags: i32,
+) -> Result<Step, Errno> {
+    let record_type = receiving.unread_type;
+    if target
+        .record_type
+        .is_some_and(|so_far| so_far != record_type)
+    {
+        return Ok(Step::Enough);
+    }
+    let is_data = record_type == RECORD_TYPE_DATA;
+    if !is_data && !control {
+        return Err(Errno::IO);
+    }
+    if !is_data && target.len > 0 {
+        return Ok(Step::Enough);
+    }
+    let (from, to) = (receiving.unread_from, receiving.unread_to);
+    let begins_update = !is_data
+        && record_type == HANDSHAKE
+        && receiving.record.get(from) == Some(&KEY_UPDATE)
+        && receiving
+            .keys
+            .info()
+            .is_some_and(|info| info.version == Version::Tls13);
+    let bytes = target.copy(&receiving.record[from..to], record_type);
+    if flags & libc::MSG_PEEK != 0 {
+        return Ok(Step::Enough);
+    }
+    receiving.unread_from += bytes;
+    let ended = receiving.unread() == 0;
+    if ended && std::mem::take(&mut receiving.left_last) {
+        socket::drop_received(fd, 1)?;
+    }
+    if begins_update {
+        counters().add(Counter::TlsRxRekeyReceived, 1);
+        receiving.wants_keys = true;
+        // What comes is of no use to the caller before there are keys.
+        socket::set_low_water(fd, NEVER);
+    }
+    if is_data {
+        return Ok(Step::Again);
+    }
+    target.ends_record = ended;
+    Ok(Step::Enough)
+}
+
+/// What a step says of the next one.
+enum Step {
+    Again,
+    Enough,
+}
+
+impl Target<'_, '_> {
+    fn is_full(&self) -> bool {
+        self.pieces[self.at.0.min(self.pieces.len())..]
+            .iter()
+            .enumerate()
+            .all(|(index, piece)| piece.len() == if index == 0 { self.at.1 } else { 0 })
+    }
+
+    /// The next room that lies together.
+    fn contiguous(&mut self) -> &mut [u8] {
+        while self.at.0 < self.pieces.len() && self.at.1 == self.pieces[self.at.0].len() {
+            self.at = (self.at.0 + 1, 0);
+        }
+        match self.pieces.get_mut(self.at.0) {
+            Some(piece) => &mut piece[self.at.1..],
+            None => &mut [],
+        }
+    }
+
+    /// The next `len` bytes of room that lies together were filled with application data.
+    fn advance(&mut self, len: usize) {
+        self.at.1 += len;
+        self.len += len;
+        self.record_type = Some(RECORD_TYPE_DATA);
+    }
+
+    /// Copies as much as there is room for.
+    fn copy(&mut self, mut from: &[u8], record_type: u8) -> usize {
+        let before = from.len();
+        while !from.is_empty() {
+            let room = self.contiguous();
+            let bytes = room.len().min(from.len());
+            if bytes == 0 {
+                break;
+            }
+            room[..bytes].copy_from_slice(&from[..bytes]);
+            from = &from[bytes..];
+            self.at.1 += bytes;
+            self.len += bytes;
+        }
+        self.record_type = Some(record_type);
+        before - from.len()
+    }
+}

@@ -1,0 +1,116 @@
+//! The kernel's own answer whether a socket is ready is the truth.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::{End, TLS_1_3, keyed, pattern};
+use crate::RECORD_TYPE_DATA;
+
+fn is_readable(end: &End, within: Duration) -> bool {
+    let mut polled = [PollFd::new(&end.socket, PollFlags::IN)];
+    let time = Timespec::try_from(within).expect("a short time");
+    poll(&mut polled, Some(&time)).expect("poll") == 1
+}
+
+const SOON: Duration = Duration::from_secs(2);
+const NOT: Duration = Duration::from_millis(30);
+
+#[test]
+fn what_a_short_read_has_left_is_readable() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    let data = pattern(5000);
+    a.write(&data);
+    let mut got = Vec::new();
+    while got.len() < data.len() {
+        assert!(
+            is_readable(&b, SOON),
+            "{} bytes are left",
+            data.len() - got.len()
+        );
+        got.extend(b.receive(777, false, libc::MSG_DONTWAIT).expect("data").0);
+    }
+    assert_eq!(got, data);
+    assert!(!is_readable(&b, NOT));
+}
+
+#[test]
+fn a_part_of_a_record_is_not_readable_once_it_was_looked_at() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    let (c, d) = keyed(TLS_1_3, 51).expect("loopback");
+    // A record as it goes over the wire, read off another connection with the same keys.
+    c.write(b"a whole record");
+    let mut record = vec![0; 200];
+    let len = rustix::io::read(&d.socket, &mut record[..]).expect("loopback");
+    for byte in &record[..len - 1] {
+        rustix::io::write(&a.socket, &[*byte]).expect("loopback");
+        assert!(is_readable(&b, SOON));
+        assert_eq!(
+            b.receive(100, false, libc::MSG_DONTWAIT).err(),
+            Some(Errno::AGAIN)
+        );
+        assert!(!is_readable(&b, NOT / 10));
+    }
+    rustix::io::write(&a.socket, &record[len - 1..len]).expect("loopback");
+    assert!(is_readable(&b, SOON));
+    assert_eq!(b.read_exactly(14), b"a whole record");
+}
+
+#[test]
+fn what_found_no_room_is_sent_without_another_call() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    let data = pattern(100_000);
+    let mut accepted = 0;
+    // Until the socket is full.
+    let sent = loop {
+        match a.send(&data, RECORD_TYPE_DATA, libc::MSG_DONTWAIT) {
+            Ok(sent) => accepted += sent,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(sent, Errno::AGAIN);
+    let mut got = 0;
+    while got < accepted {
+        assert!(is_readable(&b, SOON), "{got} of {accepted}");
+        got += b.read(65_536).expect("data").len();
+    }
+    assert_eq!(got, accepted);
+    assert_eq!(a.session.flush(a.socket.as_fd(), false), Ok(true));
+}
+
+#[test]
+fn a_closed_socket_sends_what_was_accepted() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    let data = pattern(100_000);
+    let mut accepted = 0;
+    while let Ok(sent) = a.send(&data, RECORD_TYPE_DATA, libc::MSG_DONTWAIT) {
+        accepted += sent;
+    }
+    a.session.finish(a.socket.as_fd());
+    drop(a);
+    let mut got = 0;
+    loop {
+        let more = b.read(65_536).expect("data").len();
+        if more == 0 {
+            break;
+        }
+        got += more;
+    }
+    assert_eq!(got, accepted);
+}
+
+#[test]
+fn after_a_key_update_the_socket_is_not_readable_before_there_are_new_keys() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    let new = super::keys(TLS_1_3, 51, 77, 0);
+    assert_eq!(a.send(&[24, 0, 0, 1, 0], 22, 0), Ok(5));
+    a.set(crate::TLS_TX, &new).expect("keys");
+    a.write(b"new");
+    b.receive(100, true, 0).expect("the update");
+    assert!(!is_readable(&b, NOT));
+    b.set(crate::TLS_RX, &new).expect("keys");
+    assert!(is_readable(&b, SOON));
+    assert_eq!(b.read_exactly(3), b"new");
+}

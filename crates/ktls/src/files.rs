@@ -1,0 +1,88 @@
+//! `splice`: between a socket and a pipe.
+
+use std::ffi::{c_int, c_uint};
+
+use kernel_tls::{Errno, RECORD_TYPE_DATA};
+use libc::{loff_t, size_t, ssize_t};
+
+use crate::next::next;
+use crate::{answer, table};
+
+/// Bytes moved by one call at most.
+const MOST: usize = 64 << 10;
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn splice(
+    from: c_int,
+    from_offset: *mut loff_t,
+    to: c_int,
+    to_offset: *mut loff_t,
+    len: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    let moved = match (table::receiver(from), table::sender(to)) {
+        (None, None) => {
+            return next!(splice(from, from_offset, to, to_offset, len, flags):
+                fn(c_int, *mut loff_t, c_int, *mut loff_t, size_t, c_uint) -> ssize_t);
+        }
+        // One end must be a pipe.
+        (Some(_), Some(_)) => Err(Errno::INVAL),
+        (Some(_), None) if !from_offset.is_null() || !to_offset.is_null() => Err(Errno::SPIPE),
+        (None, Some(_)) if !from_offset.is_null() || !to_offset.is_null() => Err(Errno::SPIPE),
+        (Some(_), None) => out_of(from, to, len, flags),
+        (None, Some(_)) => into(from, to, len, flags),
+    };
+    answer::count(moved)
+}
+
+/// From the socket to a pipe: what the pipe takes is taken from the socket.
+fn out_of(from: c_int, to: c_int, len: usize, flags: c_uint) -> Result<usize, Errno> {
+    let session = table::receiver(from).ok_or(Errno::BADF)?;
+    let how = wait_flag(flags);
+    let mut buffer = vec![0; len.min(MOST)];
+    let fd = table::borrow(&from);
+    let seen = session.receive(fd, &mut [&mut buffer[..]], false, how | libc::MSG_PEEK)?;
+    let written = rustix::io::write(table::borrow(&to), &buffer[..seen.len])?;
+    let mut taken = 0;
+    while taken < written {
+        let rest = &mut buffer[taken..written];
+        taken += session
+            .receive(fd, &mut [rest], false, libc::MSG_DONTWAIT)?
+            .len;
+    }
+    Ok(written)
+}
+
+/// From a pipe to the socket.
+fn into(from: c_int, to: c_int, len: usize, flags: c_uint) -> Result<usize, Errno> {
+    let session = table::sender(to).ok_or(Errno::BADF)?;
+    let more = match flags & libc::SPLICE_F_MORE {
+        0 => 0,
+        _ => libc::MSG_MORE,
+    };
+    let fd = table::borrow(&to);
+    // Nothing is taken out of the pipe that the socket would not take.
+    session.send(fd, &[], RECORD_TYPE_DATA, libc::MSG_MORE | wait_flag(flags))?;
+    let mut buffer = vec![0; len.min(MOST)];
+    let read = rustix::io::read(table::borrow(&from), &mut buffer[..])?;
+    let mut sent = 0;
+    while sent < read {
+        // Its records are made; what finds no room leaves later.
+        match session.send(fd, &[&buffer[sent..read]], RECORD_TYPE_DATA, more) {
+            Ok(bytes) => sent += bytes,
+            Err(Errno::AGAIN) => session.wait_until_sent(fd),
+            Err(error) if sent == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(sent)
+}
+
+fn wait_flag(flags: c_uint) -> c_int {
+    match flags & libc::SPLICE_F_NONBLOCK {
+        0 => 0,
+        _ => libc::MSG_DONTWAIT,
+    }
+}

@@ -1,0 +1,239 @@
+//! The functions that receive.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Arc;
+
+use kernel_tls::{Errno, RECORD_TYPE_DATA, SOL_TLS, Session, TLS_GET_RECORD_TYPE};
+use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+
+use crate::next::next;
+use crate::{answer, table};
+
+/// Most pieces of a call (`IOV_MAX`).
+const MAX_PIECES: usize = 1024;
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn read(fd: c_int, room: *mut c_void, len: size_t) -> ssize_t {
+    match table::receiver(fd) {
+        // SAFETY: the caller's room.
+        Some(session) => answer::count(unsafe { receive_one(&session, fd, (room, len), 0) }),
+        None => next!(read(fd, room, len): fn(c_int, *mut c_void, size_t) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's `read`, which a program with checks calls by this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read_chk(
+    fd: c_int,
+    room: *mut c_void,
+    len: size_t,
+    there: size_t,
+) -> ssize_t {
+    match table::receiver(fd) {
+        // SAFETY: the caller's room, as far as it is there.
+        Some(session) if len <= there => {
+            answer::count(unsafe { receive_one(&session, fd, (room, len), 0) })
+        }
+        _ => next!(__read_chk(fd, room, len, there):
+            fn(c_int, *mut c_void, size_t, size_t) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recv(fd: c_int, room: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+    match table::receiver(fd) {
+        // SAFETY: the caller's room.
+        Some(session) => answer::count(unsafe { receive_one(&session, fd, (room, len), flags) }),
+        None => next!(recv(fd, room, len, flags):
+            fn(c_int, *mut c_void, size_t, c_int) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's `recv`, which a program with checks calls by this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recv_chk(
+    fd: c_int,
+    room: *mut c_void,
+    len: size_t,
+    there: size_t,
+    flags: c_int,
+) -> ssize_t {
+    match table::receiver(fd) {
+        // SAFETY: the caller's room, as far as it is there.
+        Some(session) if len <= there => {
+            answer::count(unsafe { receive_one(&session, fd, (room, len), flags) })
+        }
+        _ => next!(__recv_chk(fd, room, len, there, flags):
+            fn(c_int, *mut c_void, size_t, size_t, c_int) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvfrom(
+    fd: c_int,
+    room: *mut c_void,
+    len: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    from_len: *mut socklen_t,
+) -> ssize_t {
+    match table::receiver(fd) {
+        Some(session) => {
+            // A TCP socket tells no address.
+            // SAFETY: the caller's length, or none, and room.
+            unsafe {
+                if let Some(from_len) = from_len.as_mut() {
+                    *from_len = 0;
+                }
+                answer::count(receive_one(&session, fd, (room, len), flags))
+            }
+        }
+        None => next!(recvfrom(fd, room, len, flags, from, from_len):
+            fn(c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+    match table::receiver(fd) {
+        Some(session) => {
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            // SAFETY: the caller's pieces.
+            let received = unsafe { scatter(pieces, count) }.and_then(|mut pieces| {
+                let received = session.receive(table::borrow(&fd), &mut pieces, false, 0)?;
+                Ok(received.len)
+            });
+            answer::count(received)
+        }
+        None => next!(readv(fd, pieces, count): fn(c_int, *const iovec, c_int) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    match table::receiver(fd) {
+        // SAFETY: the caller's message.
+        Some(session) => {
+            answer::count(unsafe { receive_message(&session, fd, &mut *message, flags) })
+        }
+        None => next!(recvmsg(fd, message, flags): fn(c_int, *mut msghdr, c_int) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    patience: *mut timespec,
+) -> c_int {
+    let Some(session) = table::receiver(fd) else {
+        return next!(recvmmsg(fd, messages, count, flags, patience):
+            fn(c_int, *mut mmsghdr, c_uint, c_int, *mut timespec) -> c_int);
+    };
+    // SAFETY: the caller's messages.
+    let messages = unsafe { std::slice::from_raw_parts_mut(messages, count as usize) };
+    for (done, message) in messages.iter_mut().enumerate() {
+        // What comes after the first is taken if it is there.
+        let later = match done {
+            0 => flags & !libc::MSG_WAITFORONE,
+            _ => flags & !libc::MSG_WAITFORONE | libc::MSG_DONTWAIT,
+        };
+        // SAFETY: the caller's message.
+        match unsafe { receive_message(&session, fd, &mut message.msg_hdr, later) } {
+            Ok(0) if done > 0 => return done as c_int,
+            Ok(received) => message.msg_len = received as c_uint,
+            Err(error) if done == 0 => return answer::fail(error),
+            Err(_) => return done as c_int,
+        }
+    }
+    count as c_int
+}
+
+/// # Safety
+/// There is room for `len` bytes.
+unsafe fn receive_one(
+    session: &Arc<Session>,
+    fd: c_int,
+    (room, len): (*mut c_void, usize),
+    flags: c_int,
+) -> Result<usize, Errno> {
+    // SAFETY: the caller's word.
+    let mut pieces = [unsafe { bytes(room, len) }];
+    let received = session.receive(table::borrow(&fd), &mut pieces, false, flags)?;
+    Ok(received.len)
+}
+
+/// # Safety
+/// The message's pointers are as `recvmsg(2)` wants them.
+unsafe fn receive_message(
+    session: &Arc<Session>,
+    fd: c_int,
+    message: &mut msghdr,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    // SAFETY: the caller's pieces.
+    let mut pieces = unsafe { scatter(message.msg_iov, message.msg_iovlen) }?;
+    // SAFETY: arithmetic only.
+    let (needed, len) = unsafe { (libc::CMSG_SPACE(1) as usize, libc::CMSG_LEN(1) as usize) };
+    let control = !message.msg_control.is_null() && message.msg_controllen >= len;
+    let received = session.receive(table::borrow(&fd), &mut pieces, control, flags)?;
+    message.msg_namelen = 0;
+    message.msg_flags = 0;
+    if received.ends_record && received.record_type != RECORD_TYPE_DATA {
+        message.msg_flags |= libc::MSG_EOR;
+    }
+    if control && received.len > 0 {
+        // SAFETY: there is room for one control message with a byte.
+        unsafe {
+            let header = libc::CMSG_FIRSTHDR(message);
+            (*header).cmsg_level = SOL_TLS;
+            (*header).cmsg_type = TLS_GET_RECORD_TYPE;
+            (*header).cmsg_len = len;
+            *libc::CMSG_DATA(header) = received.record_type;
+        }
+        message.msg_controllen = needed.min(message.msg_controllen);
+    } else {
+        message.msg_controllen = 0;
+    }
+    Ok(received.len)
+}
+
+/// # Safety
+/// There are `count` pieces, which live as long as the answer and do not overlap.
+unsafe fn scatter<'a>(pieces: *const iovec, count: usize) -> Result<Vec<&'a mut [u8]>, Errno> {
+    if count > MAX_PIECES {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: `bytes` has the caller's word for each, and there are `count`.
+    let slice = |at| unsafe {
+        let piece: &iovec = &*pieces.add(at);
+        bytes(piece.iov_base, piece.iov_len)
+    };
+    Ok((0..count).map(slice).collect())
+}
+
+/// # Safety
+/// There is room for `len` bytes, which lives as long as the answer.
+unsafe fn bytes<'a>(room: *mut c_void, len: usize) -> &'a mut [u8] {
+    if room.is_null() || len == 0 {
+        return &mut [];
+    }
+    // SAFETY: the caller's word.
+    unsafe { std::slice::from_raw_parts_mut(room.cast(), len) }
+}

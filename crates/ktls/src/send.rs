@@ -1,0 +1,258 @@
+//! The functions that send.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Arc;
+
+use kernel_tls::{Errno, RECORD_TYPE_DATA, SOL_TLS, Session, TLS_SET_RECORD_TYPE};
+use libc::{iovec, mmsghdr, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t};
+
+use crate::next::next;
+use crate::{answer, table};
+
+/// Most pieces of a call (`IOV_MAX`).
+const MAX_PIECES: usize = 1024;
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(fd: c_int, data: *const c_void, len: size_t) -> ssize_t {
+    match table::sender(fd) {
+        Some(session) => {
+            // SAFETY: the caller's data.
+            answer::count(send_all(&session, fd, &[unsafe { bytes(data, len) }], 0))
+        }
+        None => next!(write(fd, data, len): fn(c_int, *const c_void, size_t) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn send(
+    fd: c_int,
+    data: *const c_void,
+    len: size_t,
+    flags: c_int,
+) -> ssize_t {
+    match table::sender(fd) {
+        Some(session) => {
+            // SAFETY: the caller's data.
+            answer::count(send_all(
+                &session,
+                fd,
+                &[unsafe { bytes(data, len) }],
+                flags,
+            ))
+        }
+        None => next!(send(fd, data, len, flags):
+            fn(c_int, *const c_void, size_t, c_int) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendto(
+    fd: c_int,
+    data: *const c_void,
+    len: size_t,
+    flags: c_int,
+    to: *const sockaddr,
+    to_len: socklen_t,
+) -> ssize_t {
+    match table::sender(fd) {
+        // A connected TCP socket takes no notice of an address.
+        // SAFETY: as for `send`.
+        Some(_) => unsafe { send(fd, data, len, flags) },
+        None => next!(sendto(fd, data, len, flags, to, to_len):
+            fn(c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+    match table::sender(fd) {
+        Some(session) => {
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            // SAFETY: the caller's pieces.
+            let sent = unsafe { gather(pieces, count) }
+                .and_then(|pieces| send_all(&session, fd, &pieces, 0));
+            answer::count(sent)
+        }
+        None => next!(writev(fd, pieces, count): fn(c_int, *const iovec, c_int) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    match table::sender(fd) {
+        // SAFETY: the caller's message.
+        Some(session) => answer::count(unsafe { send_message(&session, fd, &*message, flags) }),
+        None => next!(sendmsg(fd, message, flags): fn(c_int, *const msghdr, c_int) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> c_int {
+    let Some(session) = table::sender(fd) else {
+        return next!(sendmmsg(fd, messages, count, flags):
+            fn(c_int, *mut mmsghdr, c_uint, c_int) -> c_int);
+    };
+    // SAFETY: the caller's messages.
+    let messages = unsafe { std::slice::from_raw_parts_mut(messages, count as usize) };
+    for (done, message) in messages.iter_mut().enumerate() {
+        // SAFETY: the caller's message.
+        match unsafe { send_message(&session, fd, &message.msg_hdr, flags) } {
+            Ok(sent) => message.msg_len = sent as c_uint,
+            Err(error) if done == 0 => return answer::fail(error),
+            Err(_) => return done as c_int,
+        }
+    }
+    count as c_int
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendfile64(
+    to: c_int,
+    from: c_int,
+    offset: *mut off64_t,
+    count: size_t,
+) -> ssize_t {
+    let Some(session) = table::sender(to) else {
+        return next!(sendfile64(to, from, offset, count):
+            fn(c_int, c_int, *mut off64_t, size_t) -> ssize_t);
+    };
+    // SAFETY: the caller's offset, or none.
+    let offset = unsafe { offset.as_mut() };
+    let sent = send_file(&session, (to, from), offset.as_deref().copied(), count);
+    if let (Some(offset), Ok(sent)) = (offset, &sent) {
+        *offset += *sent as off64_t;
+    }
+    answer::count(sent)
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendfile(
+    to: c_int,
+    from: c_int,
+    offset: *mut off64_t,
+    count: size_t,
+) -> ssize_t {
+    // SAFETY: `off_t` has 64 bits here.
+    unsafe { sendfile64(to, from, offset, count) }
+}
+
+/// Sends `count` bytes of a file from `offset` on, or from where it stands.
+fn send_file(
+    session: &Arc<Session>,
+    (to, from): (c_int, c_int),
+    offset: Option<off64_t>,
+    count: usize,
+) -> Result<usize, Errno> {
+    /// What Linux transfers in one call.
+    const MOST: usize = 0x7fff_f000;
+    let mut taken = 0;
+    let file = table::borrow(&from);
+    let sent = session.send_file(table::borrow(&to), count.min(MOST), |buffer, at| {
+        let place = offset.map(|offset| offset as u64 + at as u64);
+        let read = match place {
+            Some(place) => rustix::io::pread(file, buffer, place),
+            None => rustix::io::read(file, buffer),
+        }?;
+        taken += read;
+        Ok(read)
+    })?;
+    if offset.is_none() && taken > sent {
+        // The file stands behind what was sent.
+        let back = rustix::fs::SeekFrom::Current(sent as i64 - taken as i64);
+        rustix::fs::seek(file, back)?;
+    }
+    Ok(sent)
+}
+
+/// Sends application data.
+fn send_all(
+    session: &Arc<Session>,
+    fd: c_int,
+    pieces: &[&[u8]],
+    flags: c_int,
+) -> Result<usize, Errno> {
+    session.send(table::borrow(&fd), pieces, RECORD_TYPE_DATA, flags)
+}
+
+/// # Safety
+/// The message's pointers are as `sendmsg(2)` wants them.
+unsafe fn send_message(
+    session: &Arc<Session>,
+    fd: c_int,
+    message: &msghdr,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    // SAFETY: the caller's control messages.
+    let record_type = unsafe { record_type(message) }?.unwrap_or(RECORD_TYPE_DATA);
+    // SAFETY: the caller's pieces.
+    let pieces = unsafe { gather(message.msg_iov, message.msg_iovlen) }?;
+    session.send(table::borrow(&fd), &pieces, record_type, flags)
+}
+
+/// The record type that a control message asks for.
+///
+/// # Safety
+/// The message's control messages are as `cmsg(3)` wants them.
+unsafe fn record_type(message: &msghdr) -> Result<Option<u8>, Errno> {
+    let mut found = None;
+    // SAFETY: `cmsg(3)`: the macros walk what the caller has laid out.
+    unsafe {
+        let mut control = libc::CMSG_FIRSTHDR(message);
+        while !control.is_null() {
+            if (*control).cmsg_level == SOL_TLS {
+                let is_type = (*control).cmsg_type == TLS_SET_RECORD_TYPE;
+                if !is_type || (*control).cmsg_len < libc::CMSG_LEN(1) as usize {
+                    return Err(Errno::INVAL);
+                }
+                found = Some(*libc::CMSG_DATA(control));
+            }
+            control = libc::CMSG_NXTHDR(message, control);
+        }
+    }
+    Ok(found)
+}
+
+/// # Safety
+/// There are `count` pieces, which live as long as the answer.
+unsafe fn gather<'a>(pieces: *const iovec, count: usize) -> Result<Vec<&'a [u8]>, Errno> {
+    if count > MAX_PIECES {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: `bytes` has the caller's word for each, and there are `count`.
+    let slice = |at| unsafe {
+        let piece: &iovec = &*pieces.add(at);
+        bytes(piece.iov_base, piece.iov_len)
+    };
+    Ok((0..count).map(slice).collect())
+}
+
+/// # Safety
+/// There are `len` bytes, which live as long as the answer.
+unsafe fn bytes<'a>(data: *const c_void, len: usize) -> &'a [u8] {
+    if data.is_null() || len == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's word.
+    unsafe { std::slice::from_raw_parts(data.cast(), len) }
+}

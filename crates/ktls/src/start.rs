@@ -1,0 +1,56 @@
+//! What is done when the library is loaded, and when the program ends.
+
+use std::ffi::c_int;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use kernel_tls::Counters;
+use rustix::fs::{Mode, OFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// What was accepted is sent before a program ends, unless its peers take nothing for so long.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn(c_int, *const *const i8, *const *const i8) = start;
+
+extern "C" fn start(_: c_int, _: *const *const i8, _: *const *const i8) {
+    if let Some(path) = std::env::var_os("LONGSHORE_KTLS_COUNTERS") {
+        share_counters(Path::new(&path));
+    }
+    // SAFETY: a function that stays, as this library does.
+    unsafe { libc::atexit(end) };
+}
+
+extern "C" fn end() {
+    kernel_tls::flush_all(LAST_WORDS);
+}
+
+/// Counts in a file from now on. Without it in this process alone.
+fn share_counters(path: &Path) {
+    let Ok(file) = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) else {
+        return;
+    };
+    let big_enough =
+        rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_size as usize >= Counters::LEN);
+    if !big_enough {
+        return;
+    }
+    // SAFETY: a new mapping of a file that is long enough, never unmapped.
+    let mapped = unsafe {
+        rustix::mm::mmap(
+            std::ptr::null_mut(),
+            Counters::LEN,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED,
+            file.as_fd(),
+            0,
+        )
+    };
+    if let Ok(at) = mapped {
+        // SAFETY: page-aligned memory of this length, of which every value is a counter; it stays mapped.
+        unsafe { &*at.cast::<Counters>() }.share();
+    }
+}

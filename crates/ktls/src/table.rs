@@ -1,0 +1,94 @@
+//! Which descriptors are TLS sockets.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, OnceLock};
+
+use kernel_tls::{ForkLock, Session};
+
+/// Descriptors in a page, and pages: as many as a process can have by default at most (`fs.nr_open`).
+const PAGE: usize = 1024;
+const PAGES: usize = 1024;
+
+struct Slot {
+    /// Looked at without the lock, by every call on every descriptor.
+    is_taken: AtomicBool,
+    session: ForkLock<Option<Arc<Session>>>,
+}
+
+static TABLE: [OnceLock<Box<[Slot]>>; PAGES] = [const { OnceLock::new() }; PAGES];
+
+/// The session of a descriptor.
+#[inline]
+pub(crate) fn get(fd: i32) -> Option<Arc<Session>> {
+    let slot = slot(fd)?;
+    if !slot.is_taken.load(Acquire) {
+        return None;
+    }
+    slot.session.lock().clone()
+}
+
+/// The session of a descriptor, if it sends by it.
+#[inline]
+pub(crate) fn sender(fd: i32) -> Option<Arc<Session>> {
+    get(fd).filter(|session| session.sends())
+}
+
+/// The session of a descriptor, if it receives by it.
+#[inline]
+pub(crate) fn receiver(fd: i32) -> Option<Arc<Session>> {
+    get(fd).filter(|session| session.receives())
+}
+
+/// Puts a session behind a descriptor.
+pub(crate) fn put(fd: i32, session: Arc<Session>) {
+    let Ok(at) = usize::try_from(fd) else { return };
+    let Some(page) = TABLE.get(at / PAGE) else {
+        return;
+    };
+    let page = page.get_or_init(|| {
+        let slots = (0..PAGE).map(|_| Slot {
+            is_taken: AtomicBool::new(false),
+            session: ForkLock::new(None),
+        });
+        slots.collect()
+    });
+    let slot = &page[at % PAGE];
+    *slot.session.lock() = Some(session);
+    slot.is_taken.store(true, Release);
+}
+
+/// A descriptor is no TLS socket from now on. Gives the session if no other descriptor has it.
+pub(crate) fn take(fd: i32) -> Option<Arc<Session>> {
+    let slot = slot(fd)?;
+    if !slot.is_taken.load(Acquire) {
+        return None;
+    }
+    let session = slot.session.lock().take()?;
+    slot.is_taken.store(false, Release);
+    (Arc::strong_count(&session) == 1).then_some(session)
+}
+
+/// The descriptors from `first` to `last` that are TLS sockets.
+pub(crate) fn taken(first: u32, last: u32) -> impl Iterator<Item = i32> {
+    let pages = TABLE.iter().enumerate();
+    let slots = pages.filter_map(|(at, page)| Some((at * PAGE, page.get()?)));
+    slots
+        .flat_map(|(base, page)| (base..).zip(page.iter()))
+        .filter(move |(fd, slot)| {
+            (first as usize..=last as usize).contains(fd) && slot.is_taken.load(Acquire)
+        })
+        .map(|(fd, _)| fd as i32)
+}
+
+/// The descriptor, for the length of a call on it.
+pub(crate) fn borrow(fd: &i32) -> BorrowedFd<'_> {
+    // SAFETY: a caller that closes a descriptor in the middle of a call on it gets what it gets of the kernel: an error, or another file.
+    unsafe { BorrowedFd::borrow_raw(*fd) }
+}
+
+#[inline]
+fn slot(fd: i32) -> Option<&'static Slot> {
+    let at = usize::try_from(fd).ok()?;
+    Some(&TABLE.get(at / PAGE)?.get()?[at % PAGE])
+}
