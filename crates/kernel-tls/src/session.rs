@@ -3,6 +3,8 @@
 mod receive;
 mod send;
 
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 
@@ -32,61 +34,121 @@ pub struct Session {
 
 /// What a process has of a direction. Reached while that direction is locked only.
 #[derive(Debug)]
-struct Own<T> {
-    state: std::cell::UnsafeCell<Option<Current<T>>>,
-}
+struct Own<C>(UnsafeCell<Option<Current<C>>>);
 
 #[derive(Debug)]
-struct Current<T> {
+struct Current<C> {
     /// Of the process that made it: a fork's copy may be from the middle of a call.
     process: u32,
     epoch: u32,
-    cipher: T,
+    cipher: C,
 }
 
-// SAFETY: reached through `Own::get` with the guard of its direction, of which there is one at a time.
-unsafe impl<T: Send> Sync for Own<T> {}
+// SAFETY: reached through a `Locked` only, of which there is one at a time: it has the direction's guard.
+unsafe impl<C: Send> Sync for Own<C> {}
 
-impl<T> Own<T> {
+impl<C> Own<C> {
     fn empty() -> Self {
-        Own {
-            state: std::cell::UnsafeCell::new(None),
-        }
+        Own(UnsafeCell::new(None))
     }
+}
 
-    /// The cipher for the keys that the direction has now, `sequence` records into them.
-    ///
-    /// # Safety
-    /// The direction's guard must be held as long as the answer is used.
-    #[allow(clippy::mut_from_ref)] // the guard makes it the only one
-    unsafe fn get(
-        &self,
-        keys: &Keys,
-        sequence: impl Fn(&T) -> u64,
-        make: impl FnOnce(CryptoInfo) -> T,
-    ) -> Result<&mut T, Errno> {
+/// A direction, locked, with this process's cipher.
+#[derive(Debug)]
+struct Locked<'a, S, C> {
+    guard: Guard<'a, S>,
+    own: &'a Own<C>,
+}
+
+impl<S: Direction, C: Cipher> Locked<'_, S, C> {
+    /// The cipher for the keys that the direction has now, at the next record; and the direction.
+    fn parts(&mut self) -> Result<(&mut C, &mut S), Errno> {
         let process = crate::process::id();
-        // SAFETY: the caller holds the direction's guard.
-        let state = unsafe { &mut *self.state.get() };
-        let fits = state.as_ref().is_some_and(|current| {
+        // SAFETY: the guard is ours, and the answer borrows it mutably.
+        let current = unsafe { &mut *self.own.0.get() };
+        let keys = self.guard.keys();
+        let fits = current.as_ref().is_some_and(|current| {
             current.process == process
                 && current.epoch == keys.epoch
-                && sequence(&current.cipher) == keys.sequence
+                && current.cipher.sequence() == keys.sequence
         });
         if !fits {
             let info = keys.info().ok_or(Errno::BADMSG)?;
-            *state = Some(Current {
+            *current = Some(Current {
                 process,
                 epoch: keys.epoch,
-                cipher: make(info),
+                cipher: C::new(info, keys.first_nonce),
             });
         }
-        state
-            .as_mut()
-            .map(|current| &mut current.cipher)
-            .ok_or(Errno::BADMSG)
+        let cipher = current.as_mut().map(|current| &mut current.cipher);
+        Ok((cipher.ok_or(Errno::BADMSG)?, &mut *self.guard))
     }
 }
+
+impl<S, C> Deref for Locked<'_, S, C> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.guard
+    }
+}
+
+impl<S, C> DerefMut for Locked<'_, S, C> {
+    fn deref_mut(&mut self) -> &mut S {
+        &mut self.guard
+    }
+}
+
+/// What both directions have.
+trait Direction {
+    fn keys(&mut self) -> &mut Keys;
+}
+
+impl Direction for Sending {
+    fn keys(&mut self) -> &mut Keys {
+        &mut self.keys
+    }
+}
+
+impl Direction for Receiving {
+    fn keys(&mut self) -> &mut Keys {
+        &mut self.keys
+    }
+}
+
+/// What makes or opens a direction's records.
+trait Cipher {
+    /// `first_nonce` is that of record 0 where nonces are explicit.
+    fn new(info: CryptoInfo, first_nonce: u64) -> Self;
+
+    /// Number of the next record.
+    fn sequence(&self) -> u64;
+}
+
+impl Cipher for Writer {
+    fn new(info: CryptoInfo, first_nonce: u64) -> Self {
+        let mut writer = Writer::new(info);
+        writer.count_nonces_from(first_nonce);
+        writer
+    }
+
+    fn sequence(&self) -> u64 {
+        Writer::sequence(self)
+    }
+}
+
+impl Cipher for Reader {
+    fn new(info: CryptoInfo, _: u64) -> Self {
+        Reader::new(info)
+    }
+
+    fn sequence(&self) -> u64 {
+        self.record_index()
+    }
+}
+
+type LockedSending<'a> = Locked<'a, Sending, Writer>;
+type LockedReceiving<'a> = Locked<'a, Receiving, Reader>;
 
 impl Session {
     /// What `setsockopt(TCP_ULP, "tls")` makes of an established socket.
@@ -129,7 +191,7 @@ impl Session {
             abi::TLS_RX => self.set_receive(fd, value),
             abi::TLS_TX_ZEROCOPY_RO => self.set_flag(&self.zerocopy, value),
             abi::TLS_RX_EXPECT_NO_PAD => {
-                let keys = self.receiving()?;
+                let keys = self.receiving();
                 let version = keys.keys.info().map(|info| info.version);
                 drop(keys);
                 match version {
@@ -147,8 +209,8 @@ impl Session {
     /// `EBUSY` for keys that were not set; `EINVAL` when there is no room; `ENOPROTOOPT`.
     pub fn option(&self, option: i32, value: &mut [u8]) -> Result<usize, Errno> {
         let keys = match option {
-            abi::TLS_TX => self.sending()?.keys.info(),
-            abi::TLS_RX => self.receiving()?.keys.info(),
+            abi::TLS_TX => self.sending().keys.info(),
+            abi::TLS_RX => self.receiving().keys.info(),
             abi::TLS_TX_ZEROCOPY_RO | abi::TLS_RX_EXPECT_NO_PAD => {
                 let flag = match option {
                     abi::TLS_TX_ZEROCOPY_RO => &self.zerocopy,
@@ -188,7 +250,7 @@ impl Session {
 
     fn set_transmit(&self, fd: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {
         let info = abi::parse(value)?;
-        let mut sending = self.sending()?;
+        let mut sending = self.sending();
         let first = !sending.keys.are_set;
         if !first {
             // What is held open goes under the old keys.
@@ -205,7 +267,7 @@ impl Session {
 
     fn set_receive(&self, fd: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {
         let info = abi::parse(value)?;
-        let mut receiving = self.receiving()?;
+        let mut receiving = self.receiving();
         let first = !receiving.keys.are_set;
         let taken = take_keys(&mut receiving.keys, &info);
         let (ok, failed) = (Counter::TlsRxRekeyOk, Counter::TlsRxRekeyError);
@@ -219,44 +281,22 @@ impl Session {
         Ok(())
     }
 
-    fn sending(&self) -> Result<Guard<'_, Sending>, Errno> {
-        lock(&self.shared.sending, |sending| &mut sending.keys)
+    fn sending(&self) -> LockedSending<'_> {
+        lock(&self.shared.sending, &self.writer)
     }
 
-    fn receiving(&self) -> Result<Guard<'_, Receiving>, Errno> {
-        lock(&self.shared.receiving, |receiving| &mut receiving.keys)
-    }
-
-    fn writer(&self, sending: &mut Guard<'_, Sending>) -> Result<&mut Writer, Errno> {
-        let keys = &sending.keys;
-        let make = |info| {
-            let mut writer = Writer::new(info);
-            writer.count_nonces_from(keys.first_nonce);
-            writer
-        };
-        // SAFETY: the guard is held, mutably borrowed by the caller for the call; callers use the writer under it.
-        unsafe { self.writer.get(keys, Writer::sequence, make) }
-    }
-
-    fn reader(&self, receiving: &mut Guard<'_, Receiving>) -> Result<&mut Reader, Errno> {
-        // SAFETY: as in `writer`.
-        unsafe {
-            self.reader
-                .get(&receiving.keys, Reader::record_index, Reader::new)
-        }
+    fn receiving(&self) -> LockedReceiving<'_> {
+        lock(&self.shared.receiving, &self.reader)
     }
 }
 
-/// Locks a direction. One that a process has died in the middle of is not trusted: a record number could be used twice.
-fn lock<T>(
-    guarded: &Guarded<T>,
-    keys: impl Fn(&mut T) -> &mut Keys,
-) -> Result<Guard<'_, T>, Errno> {
+/// Locks a direction. One that a process has died in the middle of has ended: a record number could be used twice.
+fn lock<'a, S: Direction, C>(guarded: &'a Guarded<S>, own: &'a Own<C>) -> Locked<'a, S, C> {
     let mut guard = guarded.lock();
     if guard.taken == Taken::FromTheDead {
-        keys(&mut guard).fail(Errno::PIPE);
+        guard.keys().fail(Errno::PIPE);
     }
-    Ok(guard)
+    Locked { guard, own }
 }
 
 fn take_keys(keys: &mut Keys, info: &CryptoInfo) -> Result<(), Errno> {

@@ -33,9 +33,10 @@ pub unsafe extern "C" fn __read_chk(
     there: size_t,
 ) -> ssize_t {
     match table::receiver(fd) {
-        // SAFETY: the caller's room, as far as it is there.
         Some(session) if len <= there => {
-            answer::count(unsafe { receive_one(&session, fd, (room, len), 0) })
+            // SAFETY: the caller's room, as far as it is there.
+            let received = unsafe { receive_one(&session, fd, (room, len), 0) };
+            answer::count(received)
         }
         _ => next!(__read_chk(fd, room, len, there):
             fn(c_int, *mut c_void, size_t, size_t) -> ssize_t),
@@ -65,9 +66,10 @@ pub unsafe extern "C" fn __recv_chk(
     flags: c_int,
 ) -> ssize_t {
     match table::receiver(fd) {
-        // SAFETY: the caller's room, as far as it is there.
         Some(session) if len <= there => {
-            answer::count(unsafe { receive_one(&session, fd, (room, len), flags) })
+            // SAFETY: the caller's room, as far as it is there.
+            let received = unsafe { receive_one(&session, fd, (room, len), flags) };
+            answer::count(received)
         }
         _ => next!(__recv_chk(fd, room, len, there, flags):
             fn(c_int, *mut c_void, size_t, size_t, c_int) -> ssize_t),
@@ -124,9 +126,10 @@ pub unsafe extern "C" fn readv(fd: c_int, pieces: *const iovec, count: c_int) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     match table::receiver(fd) {
-        // SAFETY: the caller's message.
         Some(session) => {
-            answer::count(unsafe { receive_message(&session, fd, &mut *message, flags) })
+            // SAFETY: the caller's message.
+            let received = unsafe { receive_message(&session, fd, &mut *message, flags) };
+            answer::count(received)
         }
         None => next!(recvmsg(fd, message, flags): fn(c_int, *mut msghdr, c_int) -> ssize_t),
     }

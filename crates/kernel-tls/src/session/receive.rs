@@ -6,10 +6,10 @@ use std::os::fd::BorrowedFd;
 use l5p::tls::{ContentType, HEADER_LEN, Location, Output, Piece, TlsError, Version, Violation};
 use rustix::io::Errno;
 
-use super::Session;
+use super::{LockedReceiving, Session};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
-use crate::shared::{Guard, MAX_RECORD, Receiving};
+use crate::shared::MAX_RECORD;
 use crate::socket;
 
 /// Bytes that one look into the socket sees.
@@ -69,7 +69,7 @@ impl Session {
             record_type: None,
             ends_record: false,
         };
-        let mut receiving = self.receiving()?;
+        let mut receiving = self.receiving();
         loop {
             let result = self.step(fd, &mut receiving, &mut target, control, flags);
             let stops = match result {
@@ -93,7 +93,7 @@ impl Session {
     fn step(
         &self,
         fd: BorrowedFd<'_>,
-        receiving: &mut Guard<'_, Receiving>,
+        receiving: &mut LockedReceiving<'_>,
         target: &mut Target<'_, '_>,
         control: bool,
         flags: i32,
@@ -131,7 +131,7 @@ impl Session {
     fn take_in(
         &self,
         fd: BorrowedFd<'_>,
-        receiving: &mut Guard<'_, Receiving>,
+        receiving: &mut LockedReceiving<'_>,
         target: &mut Target<'_, '_>,
         (seen, control, flags): (&mut [u8], bool, i32),
     ) -> Result<Step, Errno> {
@@ -178,7 +178,7 @@ impl Session {
     /// Length of the record that the part kept and `rest` begin with, as far as it is known.
     fn record_len(
         &self,
-        receiving: &mut Guard<'_, Receiving>,
+        receiving: &mut LockedReceiving<'_>,
         rest: &[u8],
     ) -> Result<Option<usize>, TlsError> {
         let mut header = [0; HEADER_LEN];
@@ -186,14 +186,14 @@ impl Session {
         header[..kept].copy_from_slice(&receiving.record[..kept]);
         let more = (HEADER_LEN - kept).min(rest.len());
         header[kept..kept + more].copy_from_slice(&rest[..more]);
-        match self.reader(receiving) {
-            Ok(reader) => reader.next_len(&header[..kept + more]),
+        match receiving.parts() {
+            Ok((reader, _)) => reader.next_len(&header[..kept + more]),
             Err(_) => Ok(None),
         }
     }
 
     /// Keeps the part of a record; answers how many bytes.
-    fn keep_part(&self, receiving: &mut Guard<'_, Receiving>, part: &[u8]) -> usize {
+    fn keep_part(&self, receiving: &mut LockedReceiving<'_>, part: &[u8]) -> usize {
         let at = receiving.partial;
         let bytes = part.len().min(MAX_RECORD - at);
         receiving.record[at..at + bytes].copy_from_slice(&part[..bytes]);
@@ -204,16 +204,14 @@ impl Session {
     /// Opens a record, `rest` being what of it was not kept before. True when its content went to the target; else it is what is unread.
     fn open(
         &self,
-        receiving: &mut Guard<'_, Receiving>,
+        receiving: &mut LockedReceiving<'_>,
         rest: &mut [u8],
         target: &mut Target<'_, '_>,
         peeks: bool,
     ) -> Result<bool, TlsError> {
-        let reader = match self.reader(receiving) {
-            Ok(reader) => reader,
-            Err(_) => return Ok(false),
+        let Ok((reader, state)) = receiving.parts() else {
+            return Ok(false);
         };
-        let state = &mut **receiving;
         let kept = std::mem::take(&mut state.partial);
         let (first, len) = (&mut state.record[..kept], kept + rest.len());
         let direct = match target.record_type {
@@ -273,7 +271,7 @@ impl Session {
     fn broken(
         &self,
         fd: BorrowedFd<'_>,
-        receiving: &mut Guard<'_, Receiving>,
+        receiving: &mut LockedReceiving<'_>,
         error: TlsError,
     ) -> Errno {
         counters().add(Counter::TlsDecryptError, 1);
@@ -290,7 +288,7 @@ impl Session {
 /// Gives the caller what is unread of the last record.
 fn deliver(
     fd: BorrowedFd<'_>,
-    receiving: &mut Guard<'_, Receiving>,
+    receiving: &mut LockedReceiving<'_>,
     target: &mut Target<'_, '_>,
     control: bool,
     flags: i32,

@@ -8,10 +8,10 @@ use l5p::tls::{ContentType, MAX_PLAINTEXT};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::Session;
+use super::{LockedSending, Session};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
-use crate::shared::{BATCH, Guard, MAX_RECORD, Sending};
+use crate::shared::{BATCH, MAX_RECORD};
 use crate::{flusher, socket};
 
 /// How long a `shutdown` waits for a peer that takes nothing.
@@ -39,7 +39,7 @@ impl Session {
         if flags & libc::MSG_OOB != 0 {
             return Err(Errno::OPNOTSUPP);
         }
-        let mut sending = self.sending()?;
+        let mut sending = self.sending();
         sending.keys.check()?;
         self.push(fd, &mut sending, flags)?;
         if sending.open > 0 && sending.open_type != record_type {
@@ -130,7 +130,7 @@ impl Session {
     /// What the socket gives.
     pub(crate) fn flush(&self, fd: BorrowedFd<'_>, closes: bool) -> Result<bool, Errno> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        let mut sending = self.sending()?;
+        let mut sending = self.sending();
         sending.keys.check()?;
         let result = match closes {
             true => self.close_record(fd, &mut sending, flags),
@@ -161,7 +161,7 @@ impl Session {
 
     /// Whether what was accepted before is out; waits for that where the socket waits.
     fn has_room(&self, fd: BorrowedFd<'_>) -> Result<bool, Errno> {
-        let mut sending = self.sending()?;
+        let mut sending = self.sending();
         sending.keys.check()?;
         match self.push(fd, &mut sending, 0) {
             Ok(()) => Ok(true),
@@ -171,7 +171,7 @@ impl Session {
     }
 
     /// Has what waits for room sent by and by.
-    fn send_later(self: &Arc<Self>, fd: BorrowedFd<'_>, sending: &Guard<'_, Sending>) {
+    fn send_later(self: &Arc<Self>, fd: BorrowedFd<'_>, sending: &LockedSending<'_>) {
         if sending.made_from < sending.made_to {
             flusher::watch(self, fd);
         }
@@ -180,7 +180,7 @@ impl Session {
     /// Makes as many records as there is room for; the last one stays open with `MSG_MORE`.
     fn fill(
         &self,
-        sending: &mut Guard<'_, Sending>,
+        sending: &mut LockedSending<'_>,
         content: &mut Content<'_, '_>,
         record_type: u8,
         (total, accepted): (usize, &mut usize),
@@ -219,7 +219,7 @@ impl Session {
     pub(super) fn close_record(
         &self,
         fd: BorrowedFd<'_>,
-        sending: &mut Guard<'_, Sending>,
+        sending: &mut LockedSending<'_>,
         flags: i32,
     ) -> Result<(), Errno> {
         if sending.open > 0 {
@@ -231,9 +231,8 @@ impl Session {
         self.push(fd, sending, flags)
     }
 
-    fn seal_open(&self, sending: &mut Guard<'_, Sending>) -> Result<(), Errno> {
-        let writer = self.writer(sending)?;
-        let state = &mut **sending;
+    fn seal_open(&self, sending: &mut LockedSending<'_>) -> Result<(), Errno> {
+        let (writer, state) = sending.parts()?;
         let open = std::mem::take(&mut state.open);
         let (content, made) = (&state.content[..open], &mut state.made[state.made_to..]);
         // Counted before it is made: whatever happens, the number is used up.
@@ -245,12 +244,11 @@ impl Session {
 
     fn seal(
         &self,
-        sending: &mut Guard<'_, Sending>,
+        sending: &mut LockedSending<'_>,
         record_type: u8,
         content: &[u8],
     ) -> Result<(), Errno> {
-        let writer = self.writer(sending)?;
-        let state = &mut **sending;
+        let (writer, state) = sending.parts()?;
         state.keys.sequence += 1;
         let made = &mut state.made[state.made_to..];
         state.made_to += writer.seal_into(ContentType(record_type), &[content], made);
@@ -262,7 +260,7 @@ impl Session {
     fn push(
         &self,
         fd: BorrowedFd<'_>,
-        sending: &mut Guard<'_, Sending>,
+        sending: &mut LockedSending<'_>,
         flags: i32,
     ) -> Result<(), Errno> {
         while sending.made_from < sending.made_to {

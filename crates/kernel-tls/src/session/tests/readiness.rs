@@ -42,7 +42,7 @@ fn a_part_of_a_record_is_not_readable_once_it_was_looked_at() {
     let (c, d) = keyed(TLS_1_3, 51).expect("loopback");
     // A record as it goes over the wire, read off another connection with the same keys.
     c.write(b"a whole record");
-    let mut record = vec![0; 200];
+    let mut record = [0; 200];
     let len = rustix::io::read(&d.socket, &mut record[..]).expect("loopback");
     for byte in &record[..len - 1] {
         rustix::io::write(&a.socket, &[*byte]).expect("loopback");
