@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use host::{Accel, Cidr, Offload};
 use url::Url;
 
-use crate::{bench, demo, lb, nvme};
+use crate::{bench, demo, lb, nvme, run};
 
 /// A network card made of software, and the host stack that goes with it.
 #[derive(Debug, Parser)]
@@ -26,6 +26,7 @@ Examples:
   longshore nvme attach 10.9.0.1 --nqn nqn.2024-01.org.example:disk --nbd /tmp/disk.sock \
             --tap ls0 --ip 10.9.0.2/24
   longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24
+  longshore run -- nginx -g 'daemon off;'
   longshore bench tls --loss 0.01 --json
 
 RUST_LOG=debug shows what happens inside.";
@@ -56,6 +57,9 @@ pub enum Command {
         #[command(subcommand)]
         command: Box<nvme::Command>,
     },
+    /// Run a program with the socket API of kernel TLS
+    #[command(after_help = run::EXAMPLES)]
+    Run(run::Options),
     /// Measure
     Bench(bench::Options),
 }

@@ -11,6 +11,7 @@ mod lb;
 mod nvme;
 mod psk_file;
 mod report;
+mod run;
 mod serve;
 mod signals;
 mod store;
@@ -51,6 +52,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Stat(options) => stat(options)?,
         Command::Ss(options) => ss(options)?,
         Command::Nvme { command } => nvme::run(command)?,
+        Command::Run(options) => return run::run(options),
         Command::Bench(options) => bench::run(options)?,
     }
     Ok(ExitCode::SUCCESS)

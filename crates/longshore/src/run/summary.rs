@@ -1,0 +1,82 @@
+//! What a program's TLS sockets have sent and received.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use indicatif::{HumanBytes, HumanCount};
+use kernel_tls::{Counter, Counters};
+
+/// A file that the program and its children count in; it goes when this is dropped.
+#[derive(Debug)]
+pub struct CountersFile(PathBuf);
+
+impl CountersFile {
+    /// The environment variable that names it to the library.
+    pub const VARIABLE: &str = "LONGSHORE_KTLS_COUNTERS";
+
+    pub fn create() -> io::Result<CountersFile> {
+        let name = format!("longshore-run.{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = fs::remove_file(&path);
+        let file = File::create_new(&path)?;
+        file.set_len(Counters::LEN as u64)?;
+        Ok(CountersFile(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn read(&self) -> io::Result<Counters> {
+        Ok(Counters::from_bytes(&fs::read(&self.0)?))
+    }
+}
+
+impl Drop for CountersFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A few lines for a user.
+pub fn text(program: &str, counters: &Counters) -> String {
+    let get = |counter| counters.get(counter);
+    let (senders, receivers) = (get(Counter::TlsTxSw), get(Counter::TlsRxSw));
+    if senders + receivers == 0 {
+        return format!(
+            "longshore: {program} has asked for kernel TLS on no socket. OpenSSL does so with its option KTLS (nginx: `ssl_conf_command \
+             Options KTLS;`), for ciphers of AES-GCM and ChaCha20-Poly1305.\n"
+        );
+    }
+    let line = |what: &str, sockets: u64, records: u64, bytes: u64| {
+        format!(
+            "  {what:<9}{:>12} in {} records, of {} sockets, in software\n",
+            HumanBytes(bytes).to_string(),
+            HumanCount(records),
+            HumanCount(sockets)
+        )
+    };
+    let mut text = format!("longshore: TLS records of {program}\n");
+    text += &line(
+        "sent",
+        senders,
+        get(Counter::TxRecords),
+        get(Counter::TxBytes),
+    );
+    text += &line(
+        "received",
+        receivers,
+        get(Counter::RxRecords),
+        get(Counter::RxBytes),
+    );
+    let rekeyed = get(Counter::TlsTxRekeyOk) + get(Counter::TlsRxRekeyOk);
+    if rekeyed > 0 {
+        text += &format!("  keys changed {} times\n", HumanCount(rekeyed));
+    }
+    let broken = get(Counter::TlsDecryptError);
+    if broken > 0 {
+        text += &format!("  {} records could not be opened\n", HumanCount(broken));
+    }
+    text
+}
