@@ -103,8 +103,7 @@ talk() {
     OPENSSL_CONF=$scratch/openssl.cnf STDIN=$scratch/stdin start server.log bash -c 'exec "$0" "$@" 0<>"$STDIN"' "${run[@]}" openssl s_server -accept "$linux4:4433" -naccept 1 $server_options \
         -cert "$scratch/leaf.pem" -key "$scratch/leaf.key" -quiet
     server=$started
-    eventually 10 grep -q 4433 <(ss -Htln)
-    sleep 0.5
+    eventually 10 is_bound 4433
     # shellcheck disable=SC2086 # options
     {
         cat "$scratch/lines"
@@ -121,6 +120,7 @@ talk() {
         not_ok "$name" "$got of $lines lines; $(last_words client.log); $(last_words server.log)"
     fi
 }
+is_bound() { ss -Htln | grep -q ":$1 "; }
 has_lines() { [[ $(grep -c '^[0-9]\{63\}$' "$scratch/$1") -ge $2 ]]; }
 talk 's_client to s_server, both with kernel TLS 1.2' -tls1_2 -tls1_2
 talk 's_client to s_server, both with kernel TLS 1.3' -tls1_3 -tls1_3
