@@ -15,7 +15,7 @@ use crate::receive;
 use crate::ring::{DeviceFunction, Gather};
 use crate::rss::FlowHasher;
 use crate::switch::{Destination, Switch};
-use crate::toe::turn::Turns;
+use crate::toe::turn::{self, Turns};
 use crate::toe::{self, Toe, ToeConfig};
 use crate::transmit::{self, RecoveryId, Scheduler};
 
@@ -231,7 +231,8 @@ impl Nic {
             all &= receive::flush(function);
         }
         all &= self.tell_of_connections(now);
-        self.turns.flush(now, &mut self.functions);
+        self.turns.flush();
+        self.turns.look_again(now, &self.offloads, &self.functions);
         self.retry = (!all).then(|| now + Self::RETRY);
     }
 
@@ -286,6 +287,11 @@ impl Nic {
     /// a host has posted something meanwhile: then it must not.
     pub fn prepare_sleep(&mut self) -> bool {
         if self.again.is_some() || self.offloads.accel.has_frames() {
+            return false;
+        }
+        let offloads = &self.offloads;
+        let waits = self.functions.iter().any(|f| turn::has_work(offloads, f));
+        if waits && self.turns.poll_timeout(None).is_none() {
             return false;
         }
         let mut queues = self.functions.iter_mut().flat_map(|f| &mut f.queues);
@@ -365,7 +371,22 @@ impl Nic {
         if self.offloads.toe.is_idle() && !functions.iter_mut().any(Function::has_commands) {
             return transmit::Step::Idle;
         }
-        self.turns.step(&mut self.offloads, functions, now, out)
+        let step = self.turns.step(&mut self.offloads, functions, now, out);
+        if let transmit::Step::Idle = step
+            && self.turns.take_worked()
+        {
+            let mut all = self.tell_of_connections(now);
+            for function in &mut self.functions {
+                all &= receive::flush(function);
+            }
+            if !all {
+                let retry = now + Self::RETRY;
+                self.retry = Some(self.retry.map_or(retry, |known| known.min(retry)));
+            }
+            // What was told may have let more go.
+            self.turns.look_again(now, &self.offloads, &self.functions);
+        }
+        step
     }
 
     /// Tells the hosts of the connections that the NIC runs. False when some of that waits for room.

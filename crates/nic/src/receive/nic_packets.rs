@@ -114,7 +114,6 @@ pub(crate) fn settle(
         seq: packet.header.seq,
     };
     let Accepted { skip, len, seq } = accepted.unwrap_or(nothing);
-    host.counters.toe_rx_bytes += u64::from(len);
     host.emit(RecvDescriptor::Toe(ToeEvent::Delivered {
         toe: taken.toe,
         seq,

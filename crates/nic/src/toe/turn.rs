@@ -41,6 +41,8 @@ pub(crate) struct Turns {
     quantum: u32,
     /// When there is work for which there was no room or no time.
     again: Option<Instant>,
+    /// Something was done of which the hosts may not know yet.
+    worked: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +82,13 @@ impl Turns {
             work: Work::Packets,
             quantum: QUANTUM,
             again: None,
+            worked: false,
         }
+    }
+
+    /// Whether anything was done since the last time that this was asked.
+    pub(crate) fn take_worked(&mut self) -> bool {
+        std::mem::take(&mut self.worked)
     }
 
     /// When there is something to do without new input.
@@ -94,14 +102,19 @@ impl Turns {
         [self.again, timer].into_iter().flatten().min()
     }
 
-    /// Ends a batch: what has come may be worked off.
-    pub(crate) fn flush(&mut self, now: Instant, functions: &mut [Function]) {
+    /// Ends a batch.
+    pub(crate) fn flush(&mut self) {
         if self.time.is_zero() {
             self.begin();
         }
-        if functions
-            .iter()
-            .any(|function| function.nic_packets.has_work())
+    }
+
+    /// Comes back soon if there is anything to do.
+    pub(crate) fn look_again(&mut self, now: Instant, offloads: &Offloads, functions: &[Function]) {
+        if self.again.is_none()
+            && functions
+                .iter()
+                .any(|function| has_work(offloads, function))
         {
             self.come_back(now);
         }
@@ -188,6 +201,7 @@ impl Turns {
 
     /// Counts a piece of work.
     fn take(&mut self, now: Instant) {
+        self.worked = true;
         if self.limit.is_some() {
             self.left -= 1;
             if self.next.is_none() {
@@ -221,6 +235,13 @@ impl Turns {
     fn come_back(&mut self, when: Instant) {
         self.again = Some(self.again.map_or(when, |again| again.min(when)));
     }
+}
+
+/// Whether there is something to do for a function's connections, beside commands.
+pub(crate) fn has_work(offloads: &Offloads, function: &Function) -> bool {
+    function.nic_packets.has_work()
+        || function.own.busy().is_some()
+        || offloads.toe.has_segments(function.id)
 }
 
 /// Takes the next NIC packet to TCP.
