@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use host::{Accel, Cidr, Offload};
 use url::Url;
 
-use crate::{bench, demo, lb, nvme, run};
+use crate::{bench, demo, lb, nvme, run, sim_handoff};
 
 /// A network card made of software, and the host stack that goes with it.
 #[derive(Debug, Parser)]
@@ -28,6 +28,7 @@ Examples:
   longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24
   longshore run -- nginx -g 'daemon off;'
   longshore bench tls --loss 0.01 --json
+  longshore sim handoff --paper --report handoff.html
 
 RUST_LOG=debug shows what happens inside.";
 
@@ -62,6 +63,12 @@ pub enum Command {
     Run(run::Options),
     /// Measure
     Bench(bench::Options),
+    /// Simulate, in virtual time
+    Sim {
+        /// What to simulate.
+        #[command(subcommand)]
+        command: sim_handoff::Command,
+    },
 }
 
 const SERVE_EXAMPLES: &str = "\

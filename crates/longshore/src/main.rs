@@ -14,6 +14,7 @@ mod report;
 mod run;
 mod serve;
 mod signals;
+mod sim_handoff;
 mod store;
 
 use std::io::IsTerminal;
@@ -54,6 +55,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Nvme { command } => nvme::run(command)?,
         Command::Run(options) => return run::run(options),
         Command::Bench(options) => bench::run(options)?,
+        Command::Sim { command } => sim_handoff::run(command)?,
     }
     Ok(ExitCode::SUCCESS)
 }

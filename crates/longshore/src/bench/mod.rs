@@ -21,6 +21,7 @@ use clap::{Args, Subcommand};
 pub use clock::cycles_per_second;
 pub use cycles::{Taken, taken};
 pub use pcie::pcie;
+pub use printed::{Wanted, print};
 pub use settings::share;
 pub use tls::{
     Case, Direction, Mode, Node, Records, Resyncs, cycles_table, host_bars, nic_bars, pcie_table,

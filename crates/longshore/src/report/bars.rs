@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::escape::Escaped;
+use super::legend::{self, COLOURS};
 
 /// One bar: its label and the value of each part, in the order of the legend.
 #[derive(Clone, Debug)]
@@ -31,11 +32,6 @@ const LEFT: f64 = 190.0;
 const RIGHT: f64 = 120.0;
 const ROW: f64 = 34.0;
 const HEAD: f64 = 58.0;
-/// Told apart also by those who see fewer colours (after Okabe and Ito).
-const COLOURS: [&str; 7] = [
-    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8a8a",
-];
-
 impl Bars {
     fn longest(&self) -> f64 {
         self.bars.iter().map(Bar::sum).fold(0.0, f64::max)
@@ -60,7 +56,7 @@ impl fmt::Display for Bars {
             f,
             "<text x=\"0\" y=\"16\" font-weight=\"600\">{title}</text>"
         )?;
-        self.legend(f)?;
+        legend::write(f, self.legend.iter())?;
         let longest = self.longest();
         let scale = if longest > 0.0 {
             (WIDTH - LEFT - RIGHT) / longest
@@ -81,24 +77,6 @@ impl fmt::Display for Bars {
 }
 
 impl Bars {
-    fn legend(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut x = 0.0;
-        for (name, colour) in self.legend.iter().zip(COLOURS.iter().cycle()) {
-            writeln!(
-                f,
-                "<rect x=\"{x:.1}\" y=\"29\" width=\"12\" height=\"12\" fill=\"{colour}\"/>"
-            )?;
-            writeln!(
-                f,
-                "<text class=\"soft\" x=\"{:.1}\" y=\"40\">{}</text>",
-                x + 17.0,
-                Escaped(name)
-            )?;
-            x += 40.0 + 7.2 * name.chars().count() as f64;
-        }
-        Ok(())
-    }
-
     fn bar(&self, f: &mut fmt::Formatter<'_>, bar: &Bar, y: f64, scale: f64) -> fmt::Result {
         writeln!(
             f,

@@ -2,10 +2,13 @@
 
 mod bars;
 mod escape;
+mod legend;
+mod lines;
 mod page;
 mod tables;
 
 pub use bars::{Bar, Bars, figure};
+pub use lines::{Line, Lines};
 pub use page::Page;
 pub use tables::Table;
 

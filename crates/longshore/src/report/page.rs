@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use super::escape::Escaped;
-use super::{Bars, Table};
+use super::{Bars, Lines, Table};
 
 /// A page under construction; [`Display`](fmt::Display) gives the whole document.
 #[derive(Debug)]
@@ -44,6 +44,11 @@ impl Page {
     /// A plot of bars.
     pub fn bars(&mut self, bars: &Bars) -> &mut Self {
         self.add(format_args!("<figure>\n{bars}</figure>\n"))
+    }
+
+    /// A plot of lines.
+    pub fn lines(&mut self, lines: &Lines) -> &mut Self {
+        self.add(format_args!("<figure>\n{lines}</figure>\n"))
     }
 
     fn add(&mut self, what: fmt::Arguments<'_>) -> &mut Self {

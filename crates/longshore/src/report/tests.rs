@@ -73,3 +73,45 @@ fn text_columns_are_aligned() {
         "mode        c/B\nplain       0.1\nsoftware  12.25\n"
     );
 }
+
+#[test]
+fn lines_share_one_scale_from_zero() {
+    let lines = Lines {
+        title: "a & b".into(),
+        x: "s".into(),
+        lines: vec![
+            Line {
+                label: "up".into(),
+                points: vec![(0.0, 0.0), (2.0, 100.0)],
+            },
+            Line {
+                label: "level".into(),
+                points: vec![(0.0, 50.0), (1.0, 50.0)],
+            },
+        ],
+        levels: vec![("limit".into(), 80.0)],
+    };
+    let svg = lines.to_string();
+    assert!(svg.contains("a &amp; b") && svg.contains(">limit<"));
+    assert_eq!(svg.matches("<polyline").count(), 2);
+    // The left end of the axis is 60, its right end 770, its lower end 356.
+    assert!(svg.contains("points=\"60.0,356.0 770.0,"), "{svg}");
+    assert!(svg.contains(" 415.0,"), "half way: {svg}");
+    for tick in [">0<", ">20<", ">100<", ">0.5<", ">2<"] {
+        assert!(svg.contains(tick), "{tick} in {svg}");
+    }
+}
+
+#[test]
+fn lines_of_nothing_divide_by_nothing() {
+    let lines = Lines {
+        title: String::new(),
+        x: String::new(),
+        lines: vec![Line {
+            label: "none".into(),
+            points: vec![(0.0, 0.0)],
+        }],
+        levels: Vec::new(),
+    };
+    assert!(!lines.to_string().contains("NaN"));
+}

@@ -4,6 +4,7 @@
 //! The bars of Figures 5 and 7 have no numbers of their own; their rows are what §5 says of them. The bars of Figure 8 have.
 
 mod figures;
+mod measured;
 mod table;
 
 #[cfg(test)]
@@ -79,7 +80,7 @@ pub enum Published {
         /// The other configuration, and its published value.
         from: Option<(&'static str, f64)>,
     },
-    /// A change, in percent of a rate or a time, in points of a percentage.
+    /// A change, in the [unit of changes](Measure::unit_of_change).
     Change {
         /// The configuration from which it is.
         from: &'static str,
@@ -124,7 +125,7 @@ pub struct Row {
 pub struct Judgement {
     /// The value, as [`Row::judge`] was given it.
     pub ours: f64,
-    /// Its change, where one is published: percent of a rate or a time, points of a percentage.
+    /// Its change, where one is published, in the [unit of changes](Measure::unit_of_change).
     pub our_change: Option<f64>,
     /// Whether it agrees.
     pub agrees: bool,
@@ -182,12 +183,22 @@ impl Measure {
         )
     }
 
+    /// The unit in which changes are counted: points of a percentage; microseconds of what is a few of them or a thousand; else
+    /// percent.
+    pub fn unit_of_change(self) -> &'static str {
+        match self {
+            _ if self.is_percentage() => "pt",
+            Self::SendDelay | Self::ReceiveDelay | Self::MeanDelay => "µs",
+            _ => "%",
+        }
+    }
+
     /// The change from one value to another.
     pub fn change(self, from: f64, to: f64) -> f64 {
-        match self {
-            _ if self.is_percentage() => to - from,
-            _ if from == to => 0.0,
-            _ => 100.0 * (to / from - 1.0),
+        match self.unit_of_change() {
+            "%" if from == to => 0.0,
+            "%" => 100.0 * (to / from - 1.0),
+            _ => to - from,
         }
     }
 
@@ -208,24 +219,24 @@ impl Measure {
             Self::Connections => "connections/s",
             Self::Http => "HTTP, Mbit/s",
             Self::HostIdle => "host idle, %",
-            Self::HostKernel => "host in the kernel, %",
-            Self::HostStack => "host in the stack, %",
+            Self::HostKernel => "host in kernel, %",
+            Self::HostStack => "host in stack, %",
             Self::NicIdle => "NIC idle, %",
-            Self::NicConnections => "connections handed off, %",
-            Self::NicPackets => "packets by the NIC, %",
-            Self::SendDelay => "host packets, sent, median µs",
-            Self::ReceiveDelay => "host packets, received, median µs",
-            Self::MeanDelay => "host packets, mean µs",
-            Self::ResponseTime => "response time, mean ms",
-            Self::HeldAtFirst => "connections on the NIC, most",
-            Self::Held => "connections on the NIC, settled",
-            Self::Queue => "queue of NIC packets, settled",
+            Self::NicConnections => "handed off, %",
+            Self::NicPackets => "packets by NIC, %",
+            Self::SendDelay => "crossing sent, median µs",
+            Self::ReceiveDelay => "crossing received, median µs",
+            Self::MeanDelay => "crossing, mean µs",
+            Self::ResponseTime => "response time, ms",
+            Self::HeldAtFirst => "NIC connections, most",
+            Self::Held => "NIC connections, settled",
+            Self::Queue => "NIC queue, settled",
         }
     }
 }
 
 impl Row {
-    /// The published change: percent of a rate or a time, points of a percentage.
+    /// The published change, in the [unit of changes](Measure::unit_of_change).
     pub fn change(&self) -> Option<f64> {
         match self.published {
             Published::Value { value, from } => {
@@ -249,9 +260,9 @@ impl Row {
             Published::Value { value, from } => match (from, our_change) {
                 (Some((_, from)), Some(our_change)) => {
                     let rounding = self.measure.rounding(value) + self.measure.rounding(from);
-                    let rounding = match self.measure.is_percentage() {
-                        true => rounding,
-                        false => 100.0 * rounding / from,
+                    let rounding = match self.measure.unit_of_change() {
+                        "%" => 100.0 * rounding / from,
+                        _ => rounding,
                     };
                     within(our_change, self.measure.change(from, value), rounding)
                 }
