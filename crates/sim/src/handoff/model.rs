@@ -33,10 +33,10 @@ const PROPAGATION: Pico = 500_000;
 const BIT: Pico = 100;
 /// Ethernet, IP and TCP headers with timestamps, the check sequence, preamble and gap.
 const FRAMING: u32 = 14 + 20 + 32 + 4 + 20;
-/// FreeBSD 4.7's send buffer.
-const SEND_BUFFER: u32 = 32 << 10;
-/// FreeBSD 4.7's receive buffer.
-const RECEIVE_BUFFER: u32 = 56 << 10;
+/// The server's send buffer: twice FreeBSD 4.7's default, as a web server has it.
+const SEND_BUFFER: u32 = 64 << 10;
+/// The receive buffers.
+const RECEIVE_BUFFER: u32 = 64 << 10;
 /// The server's port.
 const PORT: u16 = 80;
 
@@ -78,6 +78,7 @@ struct Pair {
     /// The client's end.
     far: Connection,
     far_timer: Pico,
+    opened: Pico,
     /// The client has something else to do now.
     left: bool,
     /// The server's end, from the SYN's arrival to the end.
@@ -123,6 +124,8 @@ struct Near {
     ended: bool,
     /// Bytes in the send buffer, as the host knows.
     buffered: u32,
+    /// Bytes that the application may still enqueue in its present turn.
+    turn: u32,
     /// All before it was taken note of as acknowledged, by whoever runs TCP.
     acknowledged: SeqNum,
     /// Acknowledged bytes that the NIC has not told the host of.

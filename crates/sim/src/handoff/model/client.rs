@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use tcp::{Connection, Event as TcpEvent};
+use tcp::{Connection, Event as TcpEvent, State};
 use wire::SeqNum;
 
 use super::{Event, NEVER, PORT, Packet, Pair, PairId, Pico, World};
 use crate::handoff::{Config, workload};
+
+/// FreeBSD 4.7 sends a SYN again after three seconds (RFC 1122 §4.2.3.1; our TCP would after one, RFC 6298 §2.1).
+const SYN_TIMEOUT: Pico = 3_000_000_000_000;
 
 /// A client, and what it waits for.
 #[derive(Debug)]
@@ -53,6 +56,7 @@ impl World {
             client,
             far,
             far_timer: NEVER,
+            opened: self.now,
             left: false,
             near: None,
             request: None,
@@ -162,7 +166,11 @@ impl World {
         let Some(due) = self.pair(id).and_then(|pair| pair.far.poll_timeout()) else {
             return;
         };
-        let at = self.pico(due).max(now);
+        let mut at = self.pico(due).max(now);
+        let Some(pair) = self.pair(id) else { return };
+        if pair.far.state() == State::SynSent {
+            at = at.max(pair.opened + SYN_TIMEOUT);
+        }
         if let Some(pair) = self.pair(id)
             && at < pair.far_timer
         {
@@ -172,10 +180,11 @@ impl World {
     }
 
     pub(super) fn far_timer(&mut self, id: PairId) {
-        let now = self.instant();
+        let (now, time) = (self.instant(), self.now);
         let Some(pair) = self.pair(id) else { return };
         pair.far_timer = NEVER;
-        if pair.far.poll_timeout().is_some_and(|due| due <= now) {
+        let early = pair.far.state() == State::SynSent && time < pair.opened + SYN_TIMEOUT;
+        if pair.far.poll_timeout().is_some_and(|due| due <= now) && !early {
             pair.far.handle_timeout(now);
             self.far_events(id);
             self.far_sends(id);

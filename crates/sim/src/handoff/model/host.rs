@@ -193,6 +193,7 @@ impl World {
                 near.tcp.consumed(now, bytes);
                 near.readable += bytes;
                 if bytes > 0 {
+                    self.host.bill.stack += self.host.costs.deliver;
                     self.host_wakes(id);
                 }
             }
@@ -219,6 +220,7 @@ impl World {
                 }
                 Some(TcpEvent::PeerFin) => {
                     near.ended = true;
+                    self.host.bill.stack += self.host.costs.teardown;
                     self.host_wakes(id);
                 }
                 Some(TcpEvent::Closed(_)) => {
@@ -373,6 +375,7 @@ impl World {
         }
         if let Some(near) = self.near(id) {
             near.readable = 0;
+            near.turn = SEND_BUFFER;
             near.application = Application::Sending(request.content);
         }
         self.application_enqueues(id, request.header, request.content);
@@ -389,8 +392,10 @@ impl World {
             return;
         }
         if near.buffered + WRITABLE > SEND_BUFFER {
+            near.turn = SEND_BUFFER;
             return;
         }
+        near.turn = near.turn.saturating_sub(bytes);
         near.application = match left - bytes {
             0 => Application::Idle,
             left => Application::Sending(left),
@@ -403,13 +408,19 @@ impl World {
         self.application_next(id);
     }
 
-    /// The application goes on with what it has begun, before it looks at other connections.
+    /// The application goes on with what it has begun, before it looks at other connections; but for a buffer's worth
+    /// at most, then the others have their turn.
     fn application_next(&mut self, id: PairId) {
-        if let Some(near) = self.near(id)
-            && matches!(near.application, Application::Sending(_))
-            && !std::mem::replace(&mut near.ready, true)
-        {
+        let Some(near) = self.near(id) else { return };
+        if !matches!(near.application, Application::Sending(_)) || near.ready {
+            return;
+        }
+        near.ready = true;
+        if near.turn > 0 {
             self.host.ready.push_front(id);
+        } else {
+            near.turn = SEND_BUFFER;
+            self.host.ready.push_back(id);
         }
     }
 
@@ -483,6 +494,7 @@ impl Near {
             readable: 0,
             ended: false,
             buffered: 0,
+            turn: 0,
             acknowledged: SeqNum(0),
             untold: 0,
             was_on_nic: false,

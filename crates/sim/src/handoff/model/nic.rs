@@ -143,12 +143,12 @@ impl World {
         let nic = &mut self.nic;
         // The core does this between two pieces of other work.
         nic.bill += nic.costs.lookup;
-        let queued = match (nic.host_first, on_nic) {
-            (true, true) => nic.waiting,
-            (true, false) => nic.host_waiting,
-            (false, _) => nic.waiting + nic.host_waiting,
+        let full = match (nic.host_first, on_nic) {
+            (true, true) => nic.waiting >= nic.costs.receive_queue,
+            (true, false) => nic.host_waiting >= nic.costs.receive_ring,
+            (false, _) => nic.waiting + nic.host_waiting >= nic.costs.receive_ring,
         };
-        if queued >= nic.costs.receive_queue {
+        if full {
             self.measure.dropped();
             self.drop_packet(packet);
         } else if on_nic {
