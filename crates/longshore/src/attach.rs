@@ -2,16 +2,17 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use host::runtime::{Device, Runtime, RuntimeConfig};
-use host::{Cidr, Stack, StackConfig};
+use host::{Cidr, Holder, SocketInfo, Stack, StackConfig};
 use l5p::tls::KeyLogSink;
 use nic::ring::FunctionConfig;
-use nic::{Nic, NicConfig, WireCapabilities};
+use nic::{Nic, NicConfig, ToeConfig, WireCapabilities};
 use port::Port;
 use port::capture::Capture;
 use port::impair::{Impair, Impairment, Impairments};
@@ -19,7 +20,7 @@ use port::tap::{Tap, TapConfig};
 use wire::ethernet::MacAddr;
 
 use crate::cli::Wire;
-use crate::control::CounterGroup;
+use crate::control::{Answer, CounterGroup, Request, Socket};
 
 /// A stack on the wire.
 pub struct Attached {
@@ -75,6 +76,10 @@ pub fn attach(wire: &Wire) -> Result<Attached> {
             tso: capabilities.tso,
             checksum: capabilities.checksum,
         },
+        toe: ToeConfig {
+            hard_limit: wire.nic_connections,
+            ..ToeConfig::default()
+        },
         ..NicConfig::new(secret()?)
     });
     let (ours, theirs) = nic::ring::function(FunctionConfig::new(mac_address(wire)));
@@ -88,6 +93,7 @@ pub fn attach(wire: &Wire) -> Result<Attached> {
             mtu: capabilities.mtu,
             secret: secret()?,
             accel: wire.accel,
+            handoff: wire.handoff.clone(),
             ..StackConfig::default()
         },
         ours,
@@ -117,6 +123,45 @@ impl Attached {
         let host = CounterGroup::new("host", self.runtime.stack().counters());
         groups.push(host);
         Ok(groups)
+    }
+
+    /// Answers what every stack can be asked; `own` are the counters of the application on it.
+    pub fn answer<I: IntoIterator<Item = CounterGroup>>(
+        &mut self,
+        request: Request,
+        own: impl FnOnce() -> I,
+    ) -> Answer {
+        match request {
+            Request::Stat => match self.counters() {
+                Ok(mut groups) => {
+                    groups.extend(own());
+                    Answer::Stat(groups)
+                }
+                Err(error) => Answer::Error(error.to_string()),
+            },
+            Request::Sockets => {
+                let sockets = self.runtime.stack().sockets();
+                Answer::Sockets(sockets.map(|info| Socket::from(&info)).collect())
+            }
+            Request::Restore { peer } => Answer::Restored(self.restore(peer)),
+            Request::Drain { .. } => Answer::Error("it is no load balancer".to_owned()),
+        }
+    }
+
+    /// Has connections come back that the NIC runs; answers how many.
+    fn restore(&mut self, peer: Option<SocketAddr>) -> u64 {
+        let stack = self.runtime.stack();
+        let meant = |info: &SocketInfo| {
+            info.holder == Holder::Nic && peer.is_none_or(|peer| info.remote == peer)
+        };
+        let ids: Vec<_> = stack
+            .sockets()
+            .filter(meant)
+            .filter_map(|info| info.id)
+            .collect();
+        let now = Instant::now();
+        let restored = ids.into_iter().filter(|id| stack.restore(now, *id).is_ok());
+        restored.count() as u64
     }
 }
 

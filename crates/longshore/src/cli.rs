@@ -1,10 +1,10 @@
 //! The command line.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use host::{Accel, Cidr, Offload};
+use host::{Accel, Cidr, Handoff, Offload};
 use url::Url;
 
 use crate::{bench, demo, lb, nvme, run, sim_handoff};
@@ -52,6 +52,11 @@ pub enum Command {
     /// Show the sockets of a running server, as `ss -ti` does
     #[command(after_help = "Example:\n  longshore ss /run/longshore.sock --json")]
     Ss(Ss),
+    /// Take connections of a running server back that the NIC runs
+    #[command(after_help = "Examples:
+  longshore restore /run/longshore.sock
+  longshore restore /run/longshore.sock 10.9.0.1:51000")]
+    Restore(Restore),
     /// NVMe/TCP: serve namespaces; discover, check, read, write and attach those of a target
     Nvme {
         /// What to do.
@@ -81,6 +86,11 @@ Examples:
   sudo ip tuntap add dev ls0 mode tap vnet_hdr user $USER
   sudo ip addr add 10.9.0.1/24 dev ls0 && sudo ip link set ls0 up
   longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --control /tmp/longshore.sock
+
+  # the NIC runs connections from their fourth write on; ss says which, restore takes them back
+  longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --handoff t4 --control /tmp/longshore.sock
+  longshore ss /tmp/longshore.sock
+  longshore restore /tmp/longshore.sock
 
   # a lossy wire, captured together with the keys to decrypt it
   longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --loss 0.01 --pcap /tmp/tls.pcapng";
@@ -114,6 +124,13 @@ pub struct Wire {
     /// What the NIC does for whole connections: some of setup,teardown,splice,lazy-tcb; or all, or none
     #[arg(long, value_name = "WHAT", default_value_t = Accel::NONE)]
     pub accel: Accel,
+    /// Which established connections the NIC runs from then on: fcfs (first come, first served), t4 (at the fourth write; any
+    /// number), predict (those that will send the most), off; 443=t4,80=fcfs for ports of ours
+    #[arg(long, value_name = "POLICY", default_value_t = Handoff::default())]
+    pub handoff: Handoff,
+    /// Connections that the NIC has memory for, of those that are handed off to it
+    #[arg(long, value_name = "N", default_value_t = nic::ToeConfig::default().hard_limit)]
+    pub nic_connections: u32,
     /// Write every frame of the wire to this file, in pcapng, with the TLS secrets inside
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
@@ -224,6 +241,16 @@ pub struct Ss {
     /// One JSON array
     #[arg(long)]
     pub json: bool,
+}
+
+/// `longshore restore`.
+#[derive(Clone, Debug, Args)]
+pub struct Restore {
+    /// Where the server was told to listen with --control
+    pub socket: PathBuf,
+    /// The connection with this peer only, as `ss` shows it
+    #[arg(value_name = "PEER")]
+    pub peer: Option<SocketAddr>,
 }
 
 /// The value of `--offload`.

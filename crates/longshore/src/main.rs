@@ -52,6 +52,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         }
         Command::Stat(options) => stat(options)?,
         Command::Ss(options) => ss(options)?,
+        Command::Restore(options) => restore(options)?,
         Command::Nvme { command } => nvme::run(command)?,
         Command::Run(options) => return run::run(options),
         Command::Bench(options) => bench::run(options)?,
@@ -78,6 +79,19 @@ fn ss(options: &cli::Ss) -> Result<()> {
     match options.json {
         true => println!("{}", serde_json::to_string_pretty(&sockets)?),
         false => print!("{}", control::print::sockets(&sockets)),
+    }
+    Ok(())
+}
+
+fn restore(options: &cli::Restore) -> Result<()> {
+    let request = Request::Restore { peer: options.peer };
+    let Answer::Restored(count) = control::ask(&options.socket, request)? else {
+        bail!("the server answered another question");
+    };
+    match (count, options.peer) {
+        (0, Some(peer)) => bail!("the NIC runs no connection with {peer}; see longshore ss"),
+        (1, _) => println!("1 connection comes back"),
+        (count, _) => println!("{count} connections come back"),
     }
     Ok(())
 }

@@ -39,6 +39,7 @@ mod reset;
 mod restore;
 mod settings;
 mod table;
+mod text;
 mod told;
 mod watch;
 
@@ -55,6 +56,7 @@ use table::Table;
 pub(crate) use lent::{Lent, Phase};
 pub use refused::HandoffRefused;
 pub use settings::Handoff;
+pub use text::HandoffError;
 
 /// What the stack keeps of connections that it hands off.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ mod clock;
 mod cycle_sum;
 mod cycles;
 mod exchange;
+mod handoff;
 mod latency;
 mod nvme;
 mod pcie;
@@ -70,6 +71,14 @@ pub enum What {
   longshore bench proxy --message-bytes 16384 --json
   sudo longshore bench proxy --linux --report bench.html")]
     Proxy(proxy::Settings),
+
+    /// Keep-alive connections: run by the host alone, and handed off to the NIC, in one run
+    #[command(after_help = "Examples:
+  longshore bench handoff
+  longshore bench handoff --file-bytes 16384 --selection t4
+  longshore bench handoff --selection predict --nic-connections 256 --json
+  longshore bench handoff --report bench.html")]
+    Handoff(handoff::Settings),
 }
 
 /// Measures, and prints what came of it.
@@ -82,6 +91,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         What::Nvme(settings) => nvme::run(settings)?,
         What::Short(settings) => short::run(settings)?,
         What::Proxy(settings) => proxy::run(settings)?,
+        What::Handoff(settings) => handoff::run(settings)?,
     };
     anyhow::ensure!(verified, "bytes that arrived are not those that were sent");
     Ok(())

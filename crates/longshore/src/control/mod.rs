@@ -1,7 +1,7 @@
 //! The control socket: a running `serve` tells its counters and its sockets.
 //!
 //! A Unix stream socket that takes one request per line and answers each with one line, both JSON:
-//! `{"command":"stat"}`, `{"command":"sockets"}`, and of a load balancer
+//! `{"command":"stat"}`, `{"command":"sockets"}`, `{"command":"restore","peer":null}`, and of a load balancer
 //! `{"command":"drain","pool":"app","backend":"10.9.0.1:8081","drains":true}`.
 
 mod client;

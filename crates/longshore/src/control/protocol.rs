@@ -14,6 +14,11 @@ pub enum Request {
     Stat,
     /// Every socket.
     Sockets,
+    /// Connections that the NIC runs are to come back to the host.
+    Restore {
+        /// That with this peer; all of them if there is none.
+        peer: Option<SocketAddr>,
+    },
     /// A load balancer's backend is to get nothing new, or may again.
     Drain {
         /// Its pool.
@@ -33,6 +38,8 @@ pub enum Answer {
     Stat(Vec<CounterGroup>),
     /// To [`Request::Sockets`].
     Sockets(Vec<Socket>),
+    /// To [`Request::Restore`]: so many connections are on their way back.
+    Restored(u64),
     /// To [`Request::Drain`]: it is done.
     Done,
     /// To a line that is no request, or one that can't be granted.

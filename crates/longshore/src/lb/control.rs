@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::balancer::Balancer;
 use crate::attach::Attached;
-use crate::control::{Answer, CounterGroup, Request, Socket};
+use crate::control::{Answer, CounterGroup, Request};
 
 /// Answers a request.
 pub fn answer(
@@ -14,17 +14,6 @@ pub fn answer(
     request: Request,
 ) -> Answer {
     match request {
-        Request::Sockets => {
-            let sockets = attached.runtime.stack().sockets();
-            Answer::Sockets(sockets.map(|info| Socket::from(&info)).collect())
-        }
-        Request::Stat => match attached.counters() {
-            Ok(mut groups) => {
-                groups.extend(counters(balancer));
-                Answer::Stat(groups)
-            }
-            Err(error) => Answer::Error(error.to_string()),
-        },
         Request::Drain {
             pool,
             backend,
@@ -45,6 +34,7 @@ pub fn answer(
                 ))
             }
         }
+        request => attached.answer(request, || counters(balancer)),
     }
 }
 

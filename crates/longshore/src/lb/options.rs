@@ -152,9 +152,25 @@ mod tests {
             panic!("{run:?}")
         };
         assert!(run.wire.accel.splice && run.wire.accel.setup && !run.wire.accel.teardown);
+        assert!(!run.wire.handoff.is_on());
         assert!(parse("longshore lb --config f").is_err());
         assert!(parse("longshore lb --check").is_err());
         assert!(parse("longshore lb").is_err());
+    }
+
+    #[test]
+    fn policies_of_handoff_are_read_and_wrong_ones_explained() {
+        let with = |handoff: &str| {
+            let wire = "--tap t --ip 10.0.0.2/24 --nic-connections 256 --handoff";
+            parse(&format!("longshore lb --config f {wire} {handoff}"))
+        };
+        let Ok(Options::Run(run)) = with("443=t4,80=fcfs,predict") else {
+            panic!("it is right")
+        };
+        assert_eq!(run.wire.handoff.to_string(), "predict,443=t4,80=fcfs");
+        assert_eq!(run.wire.nic_connections, 256);
+        let error = with("443=quick").unwrap_err().to_string();
+        assert!(error.contains("fcfs"), "{error}");
     }
 
     #[test]

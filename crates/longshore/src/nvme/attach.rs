@@ -8,7 +8,7 @@ use host::nvme::initiator::Initiator;
 use super::driver::{Driver, Interrupted, choose_namespace};
 use super::nbd::{Export, Server};
 use super::options::Attach;
-use crate::control::{self, Answer, Request, Socket};
+use crate::control::{self, Answer, Request};
 
 /// How long requests under way may take when we are told to end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -110,15 +110,5 @@ fn finish(driver: &mut Driver, initiator: &mut Initiator, server: &mut Server) -
 }
 
 fn answer(driver: &mut Driver, request: Request) -> Answer {
-    match request {
-        Request::Stat => match driver.attached.counters() {
-            Ok(groups) => Answer::Stat(groups),
-            Err(error) => Answer::Error(format!("{error:#}")),
-        },
-        Request::Drain { .. } => Answer::Error("it is no load balancer".to_owned()),
-        Request::Sockets => {
-            let stack = driver.attached.runtime.stack();
-            Answer::Sockets(stack.sockets().map(|info| Socket::from(&info)).collect())
-        }
-    }
+    driver.attached.answer(request, || [])
 }

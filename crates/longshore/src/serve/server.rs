@@ -11,7 +11,7 @@ use host::{
 use super::files::Files;
 use super::session::{Counters, Fate, Session, Shared};
 use crate::attach::Attached;
-use crate::control::{Answer, CounterGroup, Request, Socket};
+use crate::control::{Answer, CounterGroup, Request};
 use crate::store::Store;
 
 /// A server of files.
@@ -103,20 +103,7 @@ impl Server {
 
     /// Answers on the control socket.
     pub(super) fn answer(&self, request: Request, attached: &mut Attached) -> Answer {
-        match request {
-            Request::Sockets => {
-                let sockets = attached.runtime.stack().sockets();
-                Answer::Sockets(sockets.map(|info| Socket::from(&info)).collect())
-            }
-            Request::Stat => match attached.counters() {
-                Ok(mut groups) => {
-                    groups.push(CounterGroup::new("http", self.counters()));
-                    Answer::Stat(groups)
-                }
-                Err(error) => Answer::Error(error.to_string()),
-            },
-            Request::Drain { .. } => Answer::Error("it is no load balancer".to_owned()),
-        }
+        attached.answer(request, || [CounterGroup::new("http", self.counters())])
     }
 
     fn counters(&self) -> [(&'static str, u64); 14] {

@@ -9,14 +9,7 @@ use crate::control::{Answer, CounterGroup, NvmeFigures, Request, Socket};
 pub(super) fn answer(request: Request, target: &mut Target, attached: &mut Attached) -> Answer {
     match request {
         Request::Sockets => Answer::Sockets(sockets(target, attached)),
-        Request::Drain { .. } => Answer::Error("it is no load balancer".to_owned()),
-        Request::Stat => match attached.counters() {
-            Ok(mut groups) => {
-                groups.push(CounterGroup::new("nvme", counters(target)));
-                Answer::Stat(groups)
-            }
-            Err(error) => Answer::Error(error.to_string()),
-        },
+        request => attached.answer(request, || [CounterGroup::new("nvme", counters(target))]),
     }
 }
 

@@ -1,0 +1,57 @@
+//! What `longshore bench handoff` may be asked.
+
+use clap::Args;
+use host::handoff::policy::Selection;
+
+use crate::bench::settings::Layout;
+
+/// Settings of `bench handoff`.
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Keep-alive connections, 1 to 16384, each with one request at a time
+    #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    pub connections: u32,
+
+    /// Bytes of a file, 1 to 1 MiB; each response has a head of some 130 bytes before it
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub file_bytes: u32,
+
+    /// Requests in each measured round, over all connections
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    pub requests: u64,
+
+    /// Which connections are handed off: fcfs, predict, or t4 and the like: at the fourth write
+    #[arg(long, value_name = "POLICY", default_value_t = Selection::Fcfs)]
+    pub selection: Selection,
+
+    /// Connections that the NIC has memory for [default: all]
+    #[arg(long, value_name = "N")]
+    pub nic_connections: Option<u32>,
+
+    /// Seed of all that is random
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Rounds of which each figure is the median
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+
+    /// How hosts and NICs share the machine
+    #[arg(long, value_enum, default_value_t = Layout::OneThread)]
+    pub layout: Layout,
+
+    /// Prints JSON and nothing else
+    #[arg(long)]
+    pub json: bool,
+
+    /// Writes a page with tables and plots
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<std::path::PathBuf>,
+}
+
+impl Settings {
+    /// Connections that the NIC has memory for.
+    pub fn hard_limit(&self) -> u32 {
+        self.nic_connections.unwrap_or(self.connections)
+    }
+}

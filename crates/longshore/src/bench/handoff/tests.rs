@@ -1,0 +1,104 @@
+use host::handoff::policy::Selection;
+
+use super::case::Mode;
+use super::pages::{Pages, Parsed};
+use super::rounds::measure;
+use super::*;
+use crate::bench::settings::Layout;
+
+fn settings() -> Settings {
+    Settings {
+        connections: 20,
+        file_bytes: 4096,
+        requests: 400,
+        selection: Selection::Fcfs,
+        nic_connections: None,
+        seed: 3,
+        rounds: 1,
+        layout: Layout::OneThread,
+        json: true,
+        report: None,
+    }
+}
+
+#[test]
+fn every_mode_has_a_row_and_every_byte_is_verified() {
+    let report = measure(&settings()).expect("the benchmark runs");
+    assert!(report.bytes_verified);
+    let modes: Vec<Mode> = report.cases.iter().map(|case| case.mode).collect();
+    assert_eq!(modes, Mode::ALL);
+    for case in &report.cases {
+        assert_eq!(case.requests, 400);
+        assert!(case.requests_per_host_core > 0.0, "{case:?}");
+        assert!(case.latency_us.p50 > 0.0 && case.latency_us.p50 <= case.latency_us.max);
+    }
+    assert!(report.load_control_cycles_per_packet > 0.0);
+}
+
+#[test]
+fn files_of_one_byte_and_of_many_segments_arrive() {
+    for file_bytes in [1, 200_000] {
+        let report = measure(&Settings {
+            file_bytes,
+            connections: 3,
+            requests: 60,
+            ..settings()
+        })
+        .expect("the benchmark runs");
+        assert!(report.bytes_verified);
+    }
+}
+
+#[test]
+fn a_request_is_read_whole_or_not_at_all() {
+    let pages = Pages::new(1, 4096);
+    let mut request = Vec::new();
+    pages.write_request(17, &mut request);
+    assert_eq!(pages.parse(&request), Parsed::File(17));
+    for len in 0..request.len() {
+        assert_eq!(pages.parse(&request[..len]), Parsed::Part, "{len}");
+    }
+    request.push(b'G');
+    assert_eq!(pages.parse(&request), Parsed::Wrong);
+    pages.write_request(pages.files(), &mut request);
+    assert_eq!(pages.parse(&request), Parsed::Wrong);
+    assert_eq!(pages.parse(b"EHLO there\r\n\r\n"), Parsed::Wrong);
+}
+
+#[test]
+fn a_byte_of_another_file_is_found() {
+    let pages = Pages::new(1, 4096);
+    let mut response = pages.head().to_vec();
+    let head = response.len();
+    assert_eq!(pages.response_len(), head + 4096);
+    let content = pages.region();
+    let mut bytes = vec![0; 4096];
+    assert!(content.read(4096, &mut bytes));
+    response.extend_from_slice(&bytes);
+    for place in [0, 3, head - 1, head, head + 1, 4000] {
+        assert!(pages.check_response(1, place, &response[place..]));
+        assert!(!pages.check_response(2, place, &response[place..]));
+    }
+    response[head + 5] ^= 1;
+    assert!(!pages.check_response(1, 0, &response));
+    response[head + 5] ^= 1;
+    response[5] ^= 1;
+    assert!(!pages.check_response(1, 2, &response[2..]));
+}
+
+#[test]
+fn the_json_has_the_documented_keys() {
+    let report = measure(&settings()).expect("the benchmark runs");
+    let json = serde_json::to_value(&report).expect("a report is plain data");
+    assert!(json["ratios"]["handoff_vs_host"].is_number());
+    assert!(json["moves"]["handoff_us"].is_number());
+    assert!(json["moves"]["restore_us"].is_number());
+    assert!(json["load_control_cycles_per_packet"].is_number());
+    for case in json["cases"].as_array().expect("rows") {
+        for key in ["p50", "p90", "p99", "p999", "max"] {
+            assert!(case["latency_us"][key].is_number(), "{key}");
+        }
+        assert!(case["host_cycles_per_request"]["total"].is_number());
+        assert!(case["nic_cycles_per_request"]["total"].is_number());
+    }
+}
