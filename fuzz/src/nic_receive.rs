@@ -236,7 +236,8 @@ impl World {
                 RecvDescriptor::Established(_)
                 | RecvDescriptor::SpliceEnded(_)
                 | RecvDescriptor::SpliceState(_)
-                | RecvDescriptor::Toe(_) => panic!("nothing was installed"),
+                | RecvDescriptor::Toe(_)
+                | RecvDescriptor::Reset { .. } => panic!("nothing was installed"),
             }
         }
         self.batch.clear();

@@ -1,116 +1,186 @@
-//! The connections that the device runs. This one runs none: it refuses them all.
+//! The table of connections, and what drives them.
+//!
+//! ```text
+//! ToeBegin ──▶ Held ── ToeOffer ──▶ Running ── both FINs, RST, silence ──▶ Ending ──▶ Leaving ──▶ Emptying ──▶ gone
+//!               │ ToeCancel,           │ ToeRestore, too much load,                     ▲  Closed, Restored,
+//!               │ nothing for 1 s      │ what it sends was refused                      │  Refused are told
+//!               └──────────────────────┴────────────────────────────────────────────────┘
+//! ```
+//!
+//! The engine has a [`tcp::Connection`] for each connection, and of its data only where they are: what is to be sent is
+//! slices of host memory, and what was received is in the host's buffers before TCP sees its header.
+//! It is driven from outside, for one function at a time, and only while no segment that it gave out is still being sent:
+//!
+//! - [`Toe::command`] carries out what came on a command ring;
+//! - [`Toe::handle_packet`] takes a packet to TCP, and says what of it the host gets;
+//! - [`Toe::poll_segment`] gives segments until it has none; [`Toe::refused`] takes back what of one could not be sent;
+//! - [`Toe::tell`] writes to the receive rings what the hosts are to know, and lets connections go;
+//! - [`Toe::handle_time`] at [`Toe::poll_timeout`].
+//!
+//! Memory grows with commands; nothing is allocated per packet but what a [`tcp::Connection`] keeps of what came out of
+//! order. What a host does not read in time waits in its connections' entries, one bit for each kind of news.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
-use wire::{FlowKey, SeqNum};
+use wire::FlowKey;
 
+use super::ToeConfig;
+use super::entry::Phase;
+use super::pieces::Pool;
 use super::room::Room;
-use super::rx_queue::NicPacket;
-use super::{After, Around, Segment, Taken, ToeConfig};
+use super::table::Table;
+use super::timers::Timers;
+use crate::accel::Accel;
 use crate::function::{Function, FunctionId};
-use crate::ring::toe::{RefuseReason, ToeEvent, ToeId};
-use crate::ring::{Gather, RecvDescriptor, ToeRequest};
-use crate::transmit::Stopped;
+use crate::ring::toe::ToeEvent;
+#[cfg(doc)]
+use crate::ring::toe::ToeId;
 
-/// The engine.
+/// All connections that the device runs.
 #[derive(Debug)]
 pub(crate) struct Toe {
+    pub(super) table: Table,
+    pub(super) pool: Pool,
+    pub(super) timers: Timers,
     pub(crate) room: Room,
+    /// Connections above Soft_limit are given back.
+    pub(super) active_restore: bool,
+    pub(super) hard_limit: u32,
+    /// By function.
+    pub(super) lines: Vec<Lines>,
+}
+
+/// The connections of a function that want something, each once.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// They may have something to send.
+    pub(super) segments: VecDeque<u32>,
+    /// They have something to tell.
+    pub(super) events: VecDeque<u32>,
+    /// News of no connection, for a queue, that had no room.
+    pub(super) untold: VecDeque<(u16, ToeEvent)>,
 }
 
 impl Toe {
     pub(crate) fn new(config: &ToeConfig) -> Toe {
         Toe {
+            table: Table::default(),
+            pool: Pool::new(),
+            timers: Timers::default(),
             room: Room::new(config),
+            active_restore: config.active_restore && config.load_control,
+            hard_limit: config.hard_limit,
+            lines: Vec::new(),
         }
+    }
+
+    /// Whether the connection at this place of [`Flows`] is a function's and receives this flow.
+    #[inline]
+    pub(crate) fn owns(&self, at: u32, function: FunctionId, flow: &FlowKey) -> bool {
+        self.table.owns(at, function, flow)
+    }
+
+    /// The number of the connection at `at` in its function ([`ToeId::index`]).
+    #[inline]
+    pub(crate) fn connection(&self, at: u32) -> u32 {
+        self.table.get(at).map_or(u32::MAX, |entry| entry.toe.index)
     }
 
     /// Makes room for the next function.
     pub(crate) fn add_function(&mut self) {
         self.room.add_function();
+        self.lines.push(Lines::default());
     }
 
-    /// Whether no connection is begun or run.
+    /// Whether no connection is begun or run, and nothing is to be told.
     pub(crate) fn is_idle(&self) -> bool {
-        true
+        self.table.is_empty() && self.lines.iter().all(|lines| lines.untold.is_empty())
     }
-
-    /// Whether the connection at `at` is this function's, and has this flow; the flow is from the peer to us.
-    pub(crate) fn owns(&self, _at: u32, _function: FunctionId, _flow: &FlowKey) -> bool {
-        false
-    }
-
-    /// The number of the connection at `at` in its function ([`ToeId::index`]).
-    pub(crate) fn connection(&self, at: u32) -> u32 {
-        at
-    }
-
-    /// Carries a command out, whose slices are in `gather`. Each receive ring of the function has room for two events.
-    pub(crate) fn command(
-        &mut self,
-        around: &mut Around<'_>,
-        queue: usize,
-        request: &ToeRequest,
-        _gather: &Gather,
-    ) -> After {
-        let counters = &mut around.function.counters;
-        counters.toe_commands += 1;
-        let ToeRequest::Begin { toe, .. } = *request else {
-            counters.toe_stale_commands += 1;
-            return After::Next;
-        };
-        counters.toe_refused_unsupported += 1;
-        let reason = RefuseReason::Unsupported;
-        let event = RecvDescriptor::Toe(ToeEvent::Refused { toe, reason });
-        let told = around.function.tell(queue, event);
-        debug_assert!(told, "there is room");
-        After::Next
-    }
-
-    /// Takes a packet of a connection to TCP.
-    pub(crate) fn handle_packet(
-        &mut self,
-        _around: &mut Around<'_>,
-        connection: u32,
-        _packet: &NicPacket,
-    ) -> Taken {
-        Taken {
-            toe: ToeId {
-                index: connection,
-                generation: 0,
-            },
-            accepted: None,
-            rcv_nxt: SeqNum(0),
-        }
-    }
-
-    /// Does what is due.
-    pub(crate) fn handle_time(&mut self, _now: Instant, _functions: &mut [Function]) {}
 
     /// When [`handle_time`](Self::handle_time) is to be called.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        None
+        self.timers.next()
     }
 
-    /// Whether a connection of this function's may have something to send.
-    pub(crate) fn has_segments(&self, _function: FunctionId) -> bool {
-        false
+    /// Does what is due.
+    pub(crate) fn handle_time(&mut self, now: Instant) {
+        while let Some(at) = self.timers.take_due(now) {
+            let Some(entry) = self.table.get_mut(at) else {
+                continue;
+            };
+            match (entry.phase, &mut entry.connection) {
+                (Phase::Held(until), _) if until <= now => self.expire(at),
+                (Phase::Running, Some(connection)) => connection.handle_timeout(now),
+                _ => {}
+            }
+            self.settle(at);
+        }
     }
 
-    /// The next segment of a connection of this function's; its slices go to `gather`.
-    pub(crate) fn poll_segment(
-        &mut self,
-        _around: &mut Around<'_>,
-        _gather: &mut Gather,
-    ) -> Option<Segment> {
-        None
+    /// Forgets all connections of a function, which knows that.
+    pub(crate) fn reset_function(&mut self, accel: &mut Accel, function: &mut Function) {
+        let all: Vec<u32> = self.table.of(function.id).map(|(at, _)| at).collect();
+        for at in all {
+            self.forget(accel, at);
+        }
+        if let Some(lines) = self.lines.get_mut(usize::from(function.id.0)) {
+            *lines = Lines::default();
+        }
+        function.nic_packets.clear();
+        self.room.note(function.id, 0);
+        function.counters.toe_connections = 0;
     }
 
-    /// A segment was refused by the transmit side.
-    pub(crate) fn refused(&mut self, _around: &mut Around<'_>, _stopped: &Stopped) {}
+    /// Removes a connection, whatever it still has.
+    pub(super) fn forget(&mut self, accel: &mut Accel, at: u32) {
+        let Some(mut entry) = self.table.remove(at) else {
+            return;
+        };
+        if entry.counts() {
+            self.room.ended();
+        }
+        accel.release(entry.hash, at);
+        self.timers.cancel(at);
+        self.pool.clear(&mut entry.sending.queue);
+        if let Some(lines) = self.lines.get_mut(usize::from(entry.function)) {
+            if entry.in_segments {
+                lines.segments.retain(|other| *other != at);
+            }
+            if entry.in_events {
+                lines.events.retain(|other| *other != at);
+            }
+        }
+    }
 
-    /// Tells a function's host what it does not know yet. False when some of that waits for room in a receive ring.
-    pub(crate) fn tell(&mut self, _around: &mut Around<'_>) -> bool {
-        true
+    /// The lines of a function, which are made when it is heard of first.
+    pub(super) fn lines_of(&mut self, function: u16) -> &mut Lines {
+        let function = usize::from(function);
+        if self.lines.len() <= function {
+            self.lines.resize_with(function + 1, Lines::default);
+        }
+        &mut self.lines[function]
+    }
+
+    /// A connection may have something to send.
+    pub(super) fn wants_segments(&mut self, at: u32) {
+        let Some(entry) = self.table.get_mut(at) else {
+            return;
+        };
+        if !std::mem::replace(&mut entry.in_segments, true) {
+            let function = entry.function;
+            self.lines_of(function).segments.push_back(at);
+        }
+    }
+
+    /// A connection may have something to tell.
+    pub(super) fn wants_events(&mut self, at: u32) {
+        let Some(entry) = self.table.get_mut(at) else {
+            return;
+        };
+        if entry.has_events() && !std::mem::replace(&mut entry.in_events, true) {
+            let function = entry.function;
+            self.lines_of(function).events.push_back(at);
+        }
     }
 }

@@ -12,11 +12,21 @@
 //!
 //! [`ToeCommand::Begin`]: crate::ring::toe::ToeCommand::Begin
 
+mod arrival;
+mod commands;
 mod config;
 mod engine;
+mod entry;
+mod events;
 pub mod load;
+mod output;
+mod pieces;
+mod restore;
 mod room;
 pub(crate) mod rx_queue;
+mod shed;
+mod table;
+mod timers;
 pub(crate) mod turn;
 
 use std::time::Instant;

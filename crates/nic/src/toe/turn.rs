@@ -14,12 +14,14 @@
 
 use std::time::{Duration, Instant};
 
+use wire::SeqNum;
+
 use super::{After, Around, Segment, ToeConfig};
 use crate::device::Offloads;
 use crate::function::Function;
 use crate::receive::{self, PlacedList};
 use crate::ring::toe::ToeEvent;
-use crate::ring::{RecvDescriptor, ToeRequest};
+use crate::ring::{ErrorCode, RecvDescriptor, ToeRequest};
 use crate::transmit::{self, Commanded, Step, Stopped};
 
 /// Pieces of one kind of work before it is the next kind's turn.
@@ -137,7 +139,7 @@ impl Turns {
                 .iter()
                 .all(|function| function.own.busy().is_none())
         {
-            offloads.toe.handle_time(now, functions);
+            offloads.toe.handle_time(now);
         }
         let mut blocked = false;
         // Kinds of work of all functions, each looked at in vain.
@@ -284,11 +286,12 @@ fn command(offloads: &mut Offloads, function: &mut Function, now: Instant) -> Do
             Commanded::Nothing => continue,
             Commanded::SendRingFirst => return Done::HostFirst,
             Commanded::Done => return Done::Some,
-            Commanded::Toe(request) => {
-                return match carry_out(offloads, function, queue, &request, now) {
-                    After::Next => Done::Some,
-                    After::Segments => Done::Resumed,
-                };
+            Commanded::Toe { index, request } => {
+                match carry_out(offloads, function, &request, now) {
+                    Ok(After::Next) => return Done::Some,
+                    Ok(After::Segments) => return Done::Resumed,
+                    Err(error) => (index, None, SeqNum(0), error),
+                }
             }
             Commanded::Failed {
                 index,
@@ -314,10 +317,9 @@ fn command(offloads: &mut Offloads, function: &mut Function, now: Instant) -> Do
 fn carry_out(
     offloads: &mut Offloads,
     function: &mut Function,
-    queue: usize,
     request: &ToeRequest,
     now: Instant,
-) -> After {
+) -> Result<After, ErrorCode> {
     // The command needs the whole function, and its slices.
     std::mem::swap(&mut function.own.commands.0, &mut offloads.gather);
     let Offloads {
@@ -338,7 +340,7 @@ fn carry_out(
         accel,
         function,
     };
-    let after = toe.command(&mut around, queue, request, gather);
+    let after = toe.command(&mut around, request, gather);
     toe.room.note(function.id, function.nic_packets.len());
     after
 }

@@ -16,7 +16,11 @@ pub(crate) enum Commanded {
     /// Something that comes after what is on the send ring.
     SendRingFirst,
     /// A command to the connections that the device runs, with its slices in `function.own.commands`.
-    Toe(ToeRequest),
+    Toe {
+        /// Index of its first slot.
+        index: u64,
+        request: ToeRequest,
+    },
     /// A command that was carried out.
     Done,
     /// A descriptor that was refused.
@@ -55,7 +59,10 @@ pub(crate) fn next_command(
         error,
     };
     match taken.command {
-        Ok(Command::Toe(request)) => Commanded::Toe(request),
+        Ok(Command::Toe(request)) => Commanded::Toe {
+            index: taken.index,
+            request,
+        },
         Ok(Command::Recover(command)) => match own::recover(offloads, function, &command) {
             Ok(()) => Commanded::Done,
             Err(error) => failed(Some(command.context), command.start, error),

@@ -1,0 +1,238 @@
+//! What hosts are told.
+
+use tcp::{CloseReason, Event};
+
+use super::entry::{Farewell, Phase};
+use super::{Around, Toe};
+use crate::counters::Counters;
+use crate::receive::{self, Sender};
+use crate::ring::RecvDescriptor;
+use crate::ring::toe::{RefuseReason, RestoreReason, ToeEvent};
+
+impl Toe {
+    /// Takes notice of what has become of a connection, and puts it in line to send.
+    pub(super) fn settle(&mut self, at: u32) {
+        self.take_notice(at);
+        let sends = self.table.get(at).is_some_and(|entry| {
+            let runs = matches!(entry.phase, Phase::Running | Phase::Ending(_));
+            runs && entry.sending.waiting.is_none()
+        });
+        if sends {
+            self.wants_segments(at);
+        }
+    }
+
+    /// Takes notice of what has become of a connection: lets acknowledged data go, sets its timer, and puts it in line if there is
+    /// something to tell.
+    pub(super) fn take_notice(&mut self, at: u32) {
+        let Some(entry) = self.table.get_mut(at) else {
+            return;
+        };
+        if let (Some(connection), Phase::Running) = (&mut entry.connection, entry.phase) {
+            while let Some(event) = connection.poll_event() {
+                match event {
+                    Event::Connected | Event::Acked(_) => {}
+                    Event::PeerFin => entry.untold.peer_fin = Some(connection.rcv_nxt()),
+                    Event::TimeWait => entry.phase = Phase::Ending(CloseReason::Graceful),
+                    Event::Closed(reason) => entry.phase = Phase::Ending(reason),
+                }
+            }
+            let una = connection.snd_una();
+            self.pool.release_before(&mut entry.sending.queue, una);
+            if let Phase::Ending(_) = entry.phase {
+                entry.sending.rest = None;
+                entry.sending.waiting = None;
+                entry.untold.recover = false;
+            }
+        }
+        if !matches!(entry.phase, Phase::Leaving(_) | Phase::Emptying) {
+            match entry.poll_timeout() {
+                Some(when) => self.timers.set(at, when),
+                None => self.timers.cancel(at),
+            }
+        }
+        self.wants_events(at);
+    }
+
+    /// Tells a function's host all that it is to know, and gives back what is its again. False when a receive ring has no room
+    /// for all of it: call it again.
+    pub(crate) fn tell(&mut self, around: &mut Around<'_>) -> bool {
+        let function = around.function.id.0;
+        if self.lines.len() <= usize::from(function) {
+            return true;
+        }
+        self.shed(around);
+        if !self.tell_untold(around) {
+            return false;
+        }
+        let count = self.lines_of(function).events.len();
+        for _ in 0..count {
+            let Some(at) = self.lines_of(function).events.pop_front() else {
+                break;
+            };
+            let busy = around.function.own.busy();
+            if busy.is_some_and(|index| index == self.connection(at)) {
+                // Its memory is being read: what frees it waits until that is over.
+                self.lines_of(function).events.push_back(at);
+                continue;
+            }
+            let all = self.tell_of(around, at);
+            if let Some(entry) = self.table.get_mut(at) {
+                entry.in_events = !all;
+                if !all {
+                    self.lines_of(function).events.push_front(at);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// What is about no connection.
+    fn tell_untold(&mut self, around: &mut Around<'_>) -> bool {
+        let lines = self.lines_of(around.function.id.0);
+        while let Some((queue, event)) = lines.untold.front() {
+            let descriptor = RecvDescriptor::Toe(*event);
+            if !around.function.tell(usize::from(*queue), descriptor) {
+                return false;
+            }
+            lines.untold.pop_front();
+        }
+        true
+    }
+
+    /// All that is to be told of the connection at this place. False when there was no room for all of it.
+    fn tell_of(&mut self, around: &mut Around<'_>, at: u32) -> bool {
+        let Some(entry) = self.table.get_mut(at) else {
+            return true;
+        };
+        let (toe, queue) = (entry.toe, usize::from(entry.queue));
+        let function = &mut *around.function;
+        let mut tell = |event| function.tell(queue, RecvDescriptor::Toe(event));
+        let untold = &mut entry.untold;
+        if untold.ready {
+            if !tell(ToeEvent::Ready { toe }) {
+                return false;
+            }
+            untold.ready = false;
+        }
+        if untold.accepted {
+            if !tell(ToeEvent::Accepted { toe }) {
+                return false;
+            }
+            untold.accepted = false;
+            if entry.phase == Phase::Running {
+                around.function.nic_packets.release(toe.index);
+            }
+        }
+        let leaving = matches!(entry.phase, Phase::Leaving(_));
+        if let (Some((context, tcpsn)), Some(connection)) =
+            (entry.sending.waiting, &entry.connection)
+            && entry.untold.recover
+            && !leaving
+        {
+            let sent = connection.snd_nxt().min(connection.write_seq());
+            let event = ToeEvent::Recover {
+                toe,
+                context,
+                tcpsn,
+                sent,
+            };
+            if !around.function.tell(queue, RecvDescriptor::Toe(event)) {
+                return false;
+            }
+        }
+        entry.untold.recover = false;
+        if let Some(connection) = &entry.connection
+            && (entry.acked_is_due() || leaving && connection.snd_una() != entry.untold.told_una)
+        {
+            let snd_una = connection.snd_una();
+            let event = ToeEvent::Acked {
+                toe,
+                snd_una,
+                flight: connection.flight_limit(),
+            };
+            if !around.function.tell(queue, RecvDescriptor::Toe(event)) {
+                return false;
+            }
+            entry.untold.told_una = snd_una;
+        }
+        if let Some(rcv_nxt) = entry.untold.peer_fin {
+            let event = ToeEvent::PeerFin { toe, rcv_nxt };
+            if !around.function.tell(queue, RecvDescriptor::Toe(event)) {
+                return false;
+            }
+            entry.untold.peer_fin = None;
+        }
+        self.take_leave(around, at)
+    }
+
+    /// The last that is told of a connection, and the packets that wait. False when there was no room for all of it.
+    fn take_leave(&mut self, around: &mut Around<'_>, at: u32) -> bool {
+        let Some(entry) = self.table.get_mut(at) else {
+            return true;
+        };
+        let toe = entry.toe;
+        if let Phase::Leaving(farewell) = entry.phase {
+            let event = match farewell {
+                Farewell::Cancelled | Farewell::Expired => None,
+                Farewell::Refused(reason) => Some(ToeEvent::Refused { toe, reason }),
+                Farewell::Restored(reason) => Some(ToeEvent::Restored { toe, reason }),
+                Farewell::Closed(reason, time_wait) => Some(ToeEvent::Closed {
+                    toe,
+                    reason,
+                    time_wait,
+                }),
+            };
+            if let Some(event) = event {
+                let queue = usize::from(entry.queue);
+                if !around.function.tell(queue, RecvDescriptor::Toe(event)) {
+                    return false;
+                }
+            }
+            around.function.counters.count_farewell(&farewell);
+            entry.phase = Phase::Emptying;
+        }
+        if entry.phase != Phase::Emptying {
+            return true;
+        }
+        let sender = Sender {
+            flow: &entry.flow,
+            hash: entry.hash,
+            hop: entry.hop,
+        };
+        if !receive::pass_to_host(around.function, toe.index, &sender) {
+            return false;
+        }
+        around.function.nic_packets.close(toe.index);
+        around.function.counters.toe_connections -= 1;
+        self.forget(around.accel, at);
+        true
+    }
+}
+
+impl Counters {
+    pub(super) fn count_refusal(&mut self, reason: RefuseReason) {
+        *match reason {
+            RefuseReason::Unsupported => &mut self.toe_refused_unsupported,
+            RefuseReason::HardLimit | RefuseReason::Quota | RefuseReason::NoRoom => {
+                &mut self.toe_refused_limit
+            }
+            RefuseReason::SoftLimit => &mut self.toe_refused_load,
+            RefuseReason::InUse | RefuseReason::FlowOwned => &mut self.toe_refused_owned,
+            RefuseReason::NotHeld => &mut self.toe_refused_not_held,
+            RefuseReason::BadMemory | RefuseReason::Tcb(_) => &mut self.toe_refused_tcb,
+        } += 1;
+    }
+
+    fn count_farewell(&mut self, farewell: &Farewell) {
+        match farewell {
+            Farewell::Cancelled | Farewell::Closed(..) => {}
+            Farewell::Expired => self.toe_hold_expired += 1,
+            Farewell::Refused(reason) => self.count_refusal(*reason),
+            Farewell::Restored(RestoreReason::Asked) => self.toe_restored_asked += 1,
+            Farewell::Restored(RestoreReason::Load) => self.toe_restored_load += 1,
+            Farewell::Restored(RestoreReason::Transmit(_)) => self.toe_restored_transmit += 1,
+        }
+    }
+}
