@@ -152,6 +152,16 @@ impl Contexts {
         Ok(slot)
     }
 
+    /// The ids of a function's contexts.
+    pub(crate) fn ids_of(&self, function: FunctionId) -> Vec<ContextId> {
+        let names = self.functions.get(usize::from(function.0));
+        let names = (0..).zip(names.into_iter().flatten());
+        names
+            .filter(|(_, slot)| slot.is_some())
+            .map(|(id, _)| ContextId(id))
+            .collect()
+    }
+
     /// Removes a context; gives the slot that it had.
     pub(crate) fn remove(&mut self, function: FunctionId, id: ContextId) -> Option<(u32, Context)> {
         let name = self.functions[usize::from(function.0)].get_mut(id.0 as usize)?;

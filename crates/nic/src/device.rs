@@ -201,6 +201,29 @@ impl Nic {
         Ok(id)
     }
 
+    /// Resets a function, as a device does whose firmware was loaded anew: contexts, listeners, connections in teardown, spliced or
+    /// run by the NIC are gone, without a word to any peer, and so is what was posted and not done. The host is told by
+    /// [`RecvDescriptor::Reset`](crate::ring::RecvDescriptor::Reset), behind all that it was told before. False when there is no such
+    /// function.
+    pub fn reset_function(&mut self, id: FunctionId) -> bool {
+        let offloads = &mut self.offloads;
+        let Some(function) = self.functions.get_mut(usize::from(id.0)) else {
+            return false;
+        };
+        offloads.accel.reset_function(&offloads.hasher, id);
+        // First of all: it takes the buffers back that packets are in.
+        function.reset();
+        let (toe, accel) = (&mut offloads.toe, &mut offloads.accel);
+        toe.reset_function(accel, function);
+        toe.room.forget(id);
+        toe.room.note(id, 0);
+        for context in offloads.contexts.ids_of(id) {
+            // Each of them is there.
+            let _ = transmit::destroy(offloads, function, context);
+        }
+        true
+    }
+
     /// The settings.
     pub fn config(&self) -> &NicConfig {
         &self.offloads.config
@@ -395,6 +418,7 @@ impl Nic {
         self.device.toe_soft_limit = self.offloads.toe.room.soft_limit().into();
         for function in &mut self.functions {
             function.counters.toe_rx_queue_len = function.nic_packets.len().into();
+            all &= function.tell_of_reset();
             all &= self.offloads.toe.room.tell(function);
             if self.offloads.toe.is_idle() {
                 continue;

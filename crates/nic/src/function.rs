@@ -32,6 +32,8 @@ pub(crate) struct Function {
     pub(crate) nic_packets: RxQueue,
     /// What these send.
     pub(crate) own: OwnSegments,
+    /// How often it was reset.
+    epoch: u32,
     pub(crate) counters: Counters,
 }
 
@@ -44,6 +46,8 @@ pub(crate) struct Queue {
     /// Commands before this slot of the command ring may be carried out: the send ring was empty after they had been published.
     pub(crate) commands_until: u64,
     pub(crate) unshown: Unshown,
+    /// The host is to be told that the function was reset.
+    pub(crate) reset_due: bool,
     pub(crate) receive: receive::QueueState,
     pub(crate) counters: QueueCounters,
 }
@@ -56,6 +60,7 @@ impl Function {
             transmit: transmit::QueueState::default(),
             commands_until: 0,
             unshown: Unshown::default(),
+            reset_due: false,
             receive: receive::QueueState::default(),
             counters: QueueCounters::default(),
         });
@@ -68,6 +73,7 @@ impl Function {
             queues: queues.collect(),
             nic_packets: RxQueue::new(0),
             own: OwnSegments::default(),
+            epoch: 0,
             counters: Counters::default(),
         }
     }
@@ -76,6 +82,36 @@ impl Function {
     #[must_use]
     pub(crate) fn tell(&mut self, queue: usize, descriptor: RecvDescriptor) -> bool {
         self.tell_all(queue, &[descriptor])
+    }
+
+    /// Forgets what is posted, being done and not told yet; buffers that were taken are used for other packets. The host is to
+    /// be told.
+    pub(crate) fn reset(&mut self) {
+        receive::reset(self);
+        self.own.reset();
+        self.epoch = self.epoch.wrapping_add(1);
+        for queue in &mut self.queues {
+            queue.transmit.reset();
+            queue.completions = Completions::default();
+            queue.unshown = Unshown::default();
+            queue.rings.send.skip();
+            queue.rings.commands.skip();
+            queue.reset_due = true;
+        }
+    }
+
+    /// Tells the host that the function was reset, if it does not know. False when that waits for room.
+    pub(crate) fn tell_of_reset(&mut self) -> bool {
+        let epoch = self.epoch;
+        let mut all = true;
+        for at in 0..self.queues.len() {
+            if self.queues[at].reset_due {
+                let told = self.tell(at, RecvDescriptor::Reset { epoch });
+                self.queues[at].reset_due = !told;
+                all &= told;
+            }
+        }
+        all
     }
 
     /// Whether a command waits.

@@ -208,6 +208,21 @@ impl Closing {
         Ok(())
     }
 
+    /// Forgets all connections of a function, without a word.
+    pub(super) fn reset_function(&mut self, flows: &mut Flows, function: FunctionId) {
+        let Some(store) = self.store.as_deref_mut() else {
+            return;
+        };
+        for at in store.table.places_of(function.0) {
+            // One that is gone waits for its RST only.
+            let is_over = |entry: &Entry| entry.state == State::Closed;
+            match store.table.get(at).is_none_or(is_over) {
+                true => store.silence(at),
+                false => store.remove(&mut self.quotas, at, flows),
+            }
+        }
+    }
+
     /// The path of a segment of the connection at `at` takes only IP packets of `mtu` bytes.
     pub(super) fn path_shrank(&mut self, at: u32, seq: SeqNum, mtu: u32) {
         let Some(store) = self.store.as_deref_mut() else {

@@ -90,6 +90,11 @@ impl Listeners {
         Ok(())
     }
 
+    /// Removes all rules of a function.
+    pub(super) fn remove_all(&mut self, function: FunctionId) {
+        self.rules.retain(|rule| rule.function != function);
+    }
+
     /// Gives credits back. A host that gives more than it had has all of its backlog again.
     ///
     /// # Errors

@@ -335,6 +335,14 @@ impl Accel {
         }
     }
 
+    /// Forgets all that it has for a function.
+    pub(crate) fn reset_function(&mut self, hasher: &FlowHasher, function: FunctionId) {
+        self.setup.listeners.remove_all(function);
+        self.closing.reset_function(&mut self.flows, function);
+        self.splices
+            .reset_function(&mut self.flows, hasher, function);
+    }
+
     /// Does what is due.
     pub(crate) fn handle_time(&mut self, device: &Device<'_>, functions: &mut [Function]) {
         let mut everywhere = Everywhere {

@@ -50,7 +50,7 @@ pub(crate) use contents::Contents;
 pub(crate) use context::{PlacingContext, ReceiveContext};
 #[allow(unused_imports)] // the engine calls it
 pub(crate) use nic_packets::{Sender, end_session, pass_to_host};
-pub(crate) use nic_packets::{end_own_sessions, settle};
+pub(crate) use nic_packets::{end_own_sessions, reset, settle};
 pub(crate) use placing::{MAX_PLACED, Placed, PlacedList, Placer};
 pub(crate) use queue::QueueState;
 pub(crate) use recovery::{Order, Shared};

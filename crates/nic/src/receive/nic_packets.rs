@@ -50,6 +50,33 @@ pub(crate) fn end_own_sessions(function: &mut Function) {
     }
 }
 
+/// Takes all buffers back that packets are in which the host has not been told of, and forgets these packets.
+pub(crate) fn reset(function: &mut Function) {
+    let connections = function.nic_packets.connections();
+    for queue in 0..function.queues.len() {
+        let Some(mut host) = Host::of(function, queue) else {
+            continue;
+        };
+        for connection in 0..connections {
+            if host.nic_packets.queue_of(connection) != queue {
+                continue;
+            }
+            while let Some(packet) = host.nic_packets.take(connection, |_| {}) {
+                if let Stored::Buffer(packet, whole) = packet.stored {
+                    host.take_back(&packet, whole);
+                }
+            }
+        }
+        while let Some(at) = host.queue.receive.sessions.any() {
+            if let Some(session) = host.queue.receive.sessions.take(at) {
+                let buffers = &mut host.queue.receive.buffers;
+                buffers.give_back(session.buffer, host.large_bytes);
+            }
+        }
+    }
+    function.nic_packets.clear();
+}
+
 /// Passes what is queued of a connection to the host, in order and as any packet. False when the receive ring has no room for
 /// all of it: call it again.
 ///

@@ -340,6 +340,12 @@ impl SendConsumer {
         Ok(count)
     }
 
+    /// Passes all that is published, unread.
+    pub(crate) fn skip(&mut self) {
+        let waiting = self.ring.available_now();
+        self.ring.advance(waiting);
+    }
+
     /// Gives everything taken back to the host.
     pub(crate) fn publish(&mut self) {
         self.ring.publish();

@@ -84,6 +84,13 @@ impl Room {
         }
     }
 
+    /// A host has lost what it was told.
+    pub(crate) fn forget(&mut self, function: FunctionId) {
+        if let Some(told) = self.told.get_mut(usize::from(function.0)) {
+            *told = Told::Nothing;
+        }
+    }
+
     /// A connection was begun.
     pub(crate) fn begun(&mut self) {
         self.connections += 1;

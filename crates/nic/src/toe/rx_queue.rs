@@ -180,6 +180,11 @@ impl RxQueue {
         self.limit = packets;
     }
 
+    /// Connections that it has places for.
+    pub(crate) fn connections(&self) -> u32 {
+        self.lists.len() as u32
+    }
+
     /// Packets in it (seed 003: Qlen).
     pub(crate) fn len(&self) -> u32 {
         self.packets

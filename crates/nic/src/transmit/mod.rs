@@ -24,6 +24,6 @@ mod tests;
 pub(crate) use command::{Commanded, next_command};
 pub(crate) use context::{RecoveryId, TransmitContext};
 pub(crate) use own::{OwnSegments, Stopped, begin, frame};
-pub(crate) use queue::QueueState;
+pub(crate) use queue::{QueueState, destroy};
 pub(crate) use schedule::{Scheduler, Step};
 pub(crate) use source::{Cursor, copy};

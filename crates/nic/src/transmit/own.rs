@@ -51,6 +51,11 @@ impl OwnSegments {
     pub(crate) fn stop(&mut self) {
         self.work.job = None;
     }
+
+    /// Drops that, and what recoveries have left.
+    pub(crate) fn reset(&mut self) {
+        self.work.reset();
+    }
 }
 
 /// Begins a segment, of which `offloads.gather` has the slices: nothing else is on its way.

@@ -30,6 +30,12 @@ pub(crate) struct QueueState {
 }
 
 impl QueueState {
+    /// Drops what is on its way, and what recoveries have left.
+    pub(crate) fn reset(&mut self) {
+        self.job = None;
+        self.scratch = Scratch::default();
+    }
+
     /// Whether a descriptor's memory is still being read.
     pub(super) fn is_busy(&self) -> bool {
         self.job.is_some()
@@ -302,7 +308,8 @@ fn accelerate(
     done.map(|()| COMMAND_COST)
 }
 
-fn destroy(
+/// Destroys a context.
+pub(crate) fn destroy(
     offloads: &mut Offloads,
     function: &mut Function,
     id: ContextId,

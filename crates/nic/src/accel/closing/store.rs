@@ -77,6 +77,13 @@ impl Store {
         self.drop_gone(at);
     }
 
+    /// Lets a connection that has been reset send no RST.
+    pub(super) fn silence(&mut self, at: u32) {
+        if let Some(entry) = self.table.get_mut(at) {
+            entry.owes = Owes::default();
+        }
+    }
+
     /// While the table is full, each new connection ends the one that has rested longest, which nobody has looked at since: has
     /// the next one fetched, which was found by the call before, and finds the one behind it.
     pub(super) fn expect_to_give_way(&self, function: Option<u16>, flows: &Flows) {

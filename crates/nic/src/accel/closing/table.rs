@@ -68,6 +68,16 @@ impl Table {
         self.rests
     }
 
+    /// The places of a function's entries.
+    pub(super) fn places_of(&self, function: u16) -> Vec<u32> {
+        let is_its = |slot: &Slot| matches!(slot, Slot::Used(entry) if entry.function == function);
+        let places = (0..).zip(&self.entries);
+        places
+            .filter(|(_, slot)| is_its(slot))
+            .map(|(place, _)| place)
+            .collect()
+    }
+
     /// Whether one more fits.
     pub(super) fn has_room(&self) -> bool {
         self.used < self.capacity

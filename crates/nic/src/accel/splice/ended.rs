@@ -2,7 +2,7 @@
 
 use super::pair::{NIL, Pair, Phase};
 use super::table::{Slot, Table};
-use crate::function::Function;
+use crate::function::{Function, FunctionId};
 use crate::ring::RecvDescriptor;
 use crate::ring::accel::{Side, SpliceEnd, SpliceEnded, SpliceState};
 
@@ -55,6 +55,13 @@ impl Ended {
         }
         *list = (first != last).then_some((next, last));
         Some(first)
+    }
+
+    /// Forgets those of a function.
+    pub(super) fn forget(&mut self, function: FunctionId) {
+        if let Some(list) = self.waiting.get_mut(usize::from(function.0)) {
+            *list = None;
+        }
     }
 
     /// Whether pairs of this function wait.

@@ -66,6 +66,14 @@ impl Table {
         used.copied().unwrap_or_default()
     }
 
+    /// The places of a function's pairs.
+    pub(super) fn slots_of(&self, function: FunctionId) -> Vec<Slot> {
+        let all = 0..(self.chunks.len() * CHUNK) as Slot;
+        let is_its = |pair: &Pair| pair.function == function.0;
+        all.filter(|slot| self.get(*slot).is_some_and(is_its))
+            .collect()
+    }
+
     pub(super) fn capacity(&self) -> u32 {
         self.capacity
     }

@@ -8,7 +8,7 @@ use super::{DRAIN_MS, GROUP, LINGER_MS, Splices, TICK_MS, ended};
 use crate::accel::flows::{Flows, Owned};
 use crate::accel::wheel::Wheel;
 use crate::accel::{Around, Everywhere};
-use crate::function::Function;
+use crate::function::{Function, FunctionId};
 use crate::ring::accel::{Side, SpliceEnd};
 use crate::rss::FlowHasher;
 
@@ -173,6 +173,25 @@ impl Splices {
             self.end(slot, reason, hosts);
         } else {
             self.arm(slot, until.wrapping_sub(now));
+        }
+    }
+
+    /// Forgets all splices of a function, without a word.
+    pub(in crate::accel) fn reset_function(
+        &mut self,
+        flows: &mut Flows,
+        hasher: &FlowHasher,
+        function: FunctionId,
+    ) {
+        self.ended.forget(function);
+        let hosts = &mut Hosts {
+            flows,
+            hasher,
+            functions: &mut [],
+        };
+        for slot in self.table.slots_of(function) {
+            self.lingering.remove(&mut self.table, slot);
+            self.forget(slot, hosts);
         }
     }
 
