@@ -102,6 +102,8 @@ pub struct NicCosts {
     /// Received packets that wait at most for the core (chosen; the mean delay of host packets on a NIC that serves all in order
     /// is as long as this queue).
     pub receive_ring: u32,
+    /// Packets of the host that wait at most to be sent; more are lost, as in the full interface queue of FreeBSD 4.7 (IFQ_MAXLEN).
+    pub transmit_ring: u32,
     /// NIC packets that wait at most in their own queue, when host packets go first: more than Hiwat, and little of its 32 MB
     /// (given, §4.1).
     pub receive_queue: u32,
@@ -129,8 +131,8 @@ impl Default for Costs {
                 dynamic_user: 330_000,
                 page: 1200,
                 copied_byte: 0.5,
-                bypass_command: 1200,
-                bypass_event: 1200,
+                bypass_command: 1500,
+                bypass_event: 1500,
                 hand_off: 6_000,
                 restore: 6_000,
                 cache: CacheCosts {
@@ -153,6 +155,7 @@ impl Default for Costs {
                 timer: 600,
                 dma_nanos: 800,
                 receive_ring: 256,
+                transmit_ring: 50,
                 receive_queue: 2048,
                 hiwat: 1024,
                 lowat: 64,

@@ -137,10 +137,10 @@ impl World {
         self.host.busy = false;
         let mut posts = std::mem::take(&mut self.host.posts);
         for post in posts.drain(..) {
-            if let nic::Work::HostSent(packet) = post {
-                self.packets[packet as usize].at = self.now;
+            match post {
+                nic::Work::HostSent(packet) => self.nic_takes(packet),
+                other => self.nic.queue(other),
             }
-            self.nic.queue(post);
         }
         self.host.posts = posts;
     }

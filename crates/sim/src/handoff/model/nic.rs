@@ -60,6 +60,8 @@ pub(super) struct Nic {
     senders: VecDeque<PairId>,
     /// Received packets that wait.
     host_waiting: u32,
+    /// Packets of the host that wait to be sent.
+    sends_waiting: u32,
     /// Qlen.
     waiting: u32,
     load: LoadControl,
@@ -84,6 +86,7 @@ impl Nic {
             queue: VecDeque::new(),
             senders: VecDeque::new(),
             host_waiting: 0,
+            sends_waiting: 0,
             waiting: 0,
             load: LoadControl::new(LoadConfig {
                 hard_limit: config.nic_connections,
@@ -162,6 +165,18 @@ impl World {
         self.nic_limit(told);
     }
 
+    /// The host sends a packet.
+    pub(super) fn nic_takes(&mut self, packet: u32) {
+        if self.nic.sends_waiting >= self.nic.costs.transmit_ring {
+            self.measure.dropped();
+            self.drop_packet(packet);
+            return;
+        }
+        self.packets[packet as usize].at = self.now;
+        self.nic.sends_waiting += 1;
+        self.nic.queue(Work::HostSent(packet));
+    }
+
     /// The core does what is next, if it is free.
     pub(super) fn nic_works(&mut self) {
         while !self.nic.busy && self.nic_work() {
@@ -228,6 +243,7 @@ impl World {
                 self.nic.outputs.push(Output::Host(work));
             }
             Work::HostSent(packet) => {
+                self.nic.sends_waiting -= 1;
                 self.nic.bill += costs.host_transmit;
                 self.nic.outputs.push(Output::HostPacket(packet));
             }
