@@ -169,6 +169,8 @@ enum Event {
     Connect(u32),
     /// A client does what comes after a response.
     Next(PairId),
+    /// A client that takes its time reads on.
+    Read(PairId),
 }
 
 #[derive(Debug)]
@@ -280,6 +282,7 @@ impl World {
             Event::FarTimer(pair) => self.far_timer(pair),
             Event::Connect(client) => self.client_connects(client),
             Event::Next(pair) => self.client_goes_on(pair),
+            Event::Read(pair) => self.client_reads(pair),
         }
         self.nic_works();
         self.host_works();

@@ -64,12 +64,20 @@ pub struct Request {
     pub content: u32,
     /// Where the content comes from.
     pub kind: Content,
-    /// Time from sending this request at least until the client does the next thing: SPECweb99's throttle. Zero for the traces,
-    /// whose clients send as fast as the server answers.
-    pub at_least: Duration,
+    /// Bytes per second at which the client takes the content at most: SPECweb99's throttle. `None` for the traces, whose clients
+    /// take and send as fast as the server can handle.
+    pub pace: Option<u32>,
 }
 
 impl Request {
+    /// Time from sending this request at least until the client does the next thing.
+    pub fn at_least(&self) -> Duration {
+        match self.pace {
+            Some(pace) => Duration::from_secs(1) * self.content / pace.max(1),
+            None => Duration::ZERO,
+        }
+    }
+
     /// Bytes that the server sends.
     pub fn response(&self) -> u32 {
         self.header + self.content
@@ -169,7 +177,7 @@ impl Client {
     }
 
     /// What to ask for next on this connection, to be sent when the response before has come and its
-    /// [`at_least`](Request::at_least) is over; `None` is the time to close it.
+    /// time [at least](Request::at_least) is over; `None` is the time to close it.
     pub fn next_request(&mut self) -> Option<Request> {
         match &mut self.habit {
             Habit::Trace(visitor) => visitor.next_request(&mut self.rng),

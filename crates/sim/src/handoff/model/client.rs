@@ -5,7 +5,8 @@ use std::time::Duration;
 use tcp::{Connection, Event as TcpEvent, State};
 use wire::SeqNum;
 
-use super::{Event, NEVER, PORT, Packet, Pair, PairId, Pico, World};
+use super::{Event, NEVER, PORT, Packet, Pair, PairId, Pico, RECEIVE_BUFFER, World};
+use crate::handoff::workload::Request;
 use crate::handoff::{Config, workload};
 
 /// FreeBSD 4.7 sends a SYN again after three seconds (RFC 1122 §4.2.3.1; our TCP would after one, RFC 6298 §2.1).
@@ -18,6 +19,29 @@ pub(super) struct Client {
     /// Bytes of the response that have come.
     received: u32,
     asked_at: Pico,
+    /// When it reads on, if it takes its time.
+    reads_at: Pico,
+}
+
+/// Bytes that a client reads at once at least, if it takes its time.
+const CHUNK: u32 = 8 << 10;
+
+impl Client {
+    /// Bytes of the response that it reads by now, and when it reads more. What fits the receive buffer is read at once: the
+    /// server would not see the difference.
+    fn reads(&self, request: &Request, now: Pico) -> (u32, Pico) {
+        let Some(pace) = request.pace.filter(|_| request.response() > RECEIVE_BUFFER) else {
+            return (u32::MAX, now);
+        };
+        let pace = u64::from(pace.max(1));
+        let allowed = (now - self.asked_at) / 1_000_000 * pace / 1_000_000;
+        let allowed = (allowed as u32).saturating_sub(self.received);
+        let next = u64::from(request.response().min(self.received + allowed + CHUNK));
+        (
+            allowed,
+            self.asked_at + (next * 1_000_000 / pace + 1) * 1_000_000,
+        )
+    }
 }
 
 pub(super) fn all(config: &Config) -> Vec<Client> {
@@ -26,6 +50,7 @@ pub(super) fn all(config: &Config) -> Vec<Client> {
             habit: config.workload.client(config.seed, index),
             received: 0,
             asked_at: 0,
+            reads_at: 0,
         })
         .collect()
 }
@@ -79,9 +104,27 @@ impl World {
         let now = self.instant();
         let Some(pair) = self.pair(id) else { return };
         pair.far.handle_segment(now, &header, payload, 1);
-        let bytes = pair.far.unread();
-        pair.far.consumed(now, bytes);
+        self.client_reads(id);
+    }
+
+    /// The client takes what has come, as fast as it likes.
+    pub(super) fn client_reads(&mut self, id: PairId) {
+        let (time, now) = (self.now, self.instant());
+        let Some(pair) = self.pair(id) else { return };
         let (client, left) = (pair.client, pair.left);
+        let request = pair.request.filter(|_| !left);
+        let unread = pair.far.unread();
+        let (allowed, next) = request.map_or((u32::MAX, time), |request| {
+            self.clients[client as usize].reads(&request, time)
+        });
+        let bytes = unread.min(allowed);
+        if let Some(pair) = self.pair(id) {
+            pair.far.consumed(now, bytes);
+        }
+        if bytes < unread && self.clients[client as usize].reads_at <= time {
+            self.clients[client as usize].reads_at = next;
+            self.at(next, Event::Read(id));
+        }
         if bytes > 0 && !left {
             self.client_gets(id, client, bytes);
         }
@@ -94,14 +137,15 @@ impl World {
             return;
         };
         let now = self.now;
+        self.measure.received(bytes);
         let state = &mut self.clients[client as usize];
         state.received += bytes;
         if state.received < request.response() {
             return;
         }
         let took = now - state.asked_at;
-        self.measure.answered(request.response(), took);
-        let least = picos(request.at_least);
+        self.measure.answered(took);
+        let least = picos(request.at_least());
         self.at(now + least.saturating_sub(took), Event::Next(id));
     }
 
@@ -114,6 +158,7 @@ impl World {
         let request = state.habit.next_request();
         state.received = 0;
         state.asked_at = now;
+        state.reads_at = 0;
         let pair = &mut self.pairs[id.index as usize];
         pair.request = request;
         match request {

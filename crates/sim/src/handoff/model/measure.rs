@@ -105,10 +105,17 @@ impl Measure {
         }
     }
 
-    pub fn answered(&mut self, bytes: u32, took: Pico) {
+    /// A client has got bytes of a response.
+    pub fn received(&mut self, bytes: u32) {
+        if self.counts() {
+            self.response_bytes += u64::from(bytes);
+        }
+    }
+
+    /// A client has got all of a response.
+    pub fn answered(&mut self, took: Pico) {
         if self.counts() {
             self.outcome.requests += 1;
-            self.response_bytes += u64::from(bytes);
             self.response_time += took;
         }
     }

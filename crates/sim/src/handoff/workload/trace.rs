@@ -1,8 +1,6 @@
 //! Traces of web sites, as generators. A visitor looks at pages; each brings a few requests. Between pages goes some time, and when
 //! it is more than fifteen seconds, the next page is on another connection (seed 003 §4.2). The replayer does not wait these times.
 
-use std::time::Duration;
-
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
@@ -38,15 +36,14 @@ struct Kind {
     sizes: LogNormal,
 }
 
-/// The World Cup site: visitors who look at a few pages; proxies, with many people behind; and those who come for pictures and films.
+/// The World Cup site: many who look at pages with small pictures, and a tenth who come for what is large.
 pub static WORLD_CUP: Site = Site {
     request: 300,
     header: 250,
-    largest: 1e6,
+    largest: 3e5,
     kinds: &[
-        (0.84, kind(1.6, 20.0, 0.4, (1500.0, 1.0))),
-        (0.06, kind(1.6, 3.0, 0.4, (1500.0, 1.0))),
-        (0.10, kind(1.6, 7.5, 1.2, (12_000.0, 0.8))),
+        (0.9, kind(1.6, 11.2, 0.4, (1300.0, 1.0))),
+        (0.1, kind(1.6, 9.0, 0.6, (28_000.0, 0.5))),
     ],
 };
 
@@ -54,7 +51,7 @@ pub static WORLD_CUP: Site = Site {
 pub static IBM: Site = Site {
     request: 300,
     header: 250,
-    largest: 1e6,
+    largest: 3e5,
     kinds: &[
         (0.75, kind(3.0, 35.0, 0.4, (1050.0, 1.0))),
         (0.25, kind(4.0, 5.0, 0.7, (1300.0, 1.0))),
@@ -129,7 +126,7 @@ impl Visitor {
             header: self.site.header,
             content: content.clamp(1.0, self.site.largest) as u32,
             kind: Content::Static,
-            at_least: Duration::ZERO,
+            pace: None,
         })
     }
 
