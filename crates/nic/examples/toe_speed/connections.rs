@@ -71,6 +71,7 @@ impl Connections {
             toe: ToeConfig {
                 hard_limit: count,
                 load_control: false,
+                packets_per_turn: None,
                 ..ToeConfig::default()
             },
             ..NicConfig::new([9; 16])
@@ -123,7 +124,7 @@ impl Connections {
                 nic.flush(now);
                 sent
             });
-            assert_eq!(sent, BATCH, "all were answered");
+            assert!(sent >= BATCH, "{sent} answers");
             self.take_in();
             self.prepare(self.count);
             self.frames_in(&mut timings[2]);
