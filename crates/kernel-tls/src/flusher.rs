@@ -66,9 +66,16 @@ fn lock() -> ForkGuard<'static, Waiting> {
     let me = crate::process::id();
     let mut waiting = WAITING.lock();
     if waiting.process != me {
-        // A child has not its parent's thread. The parent has its own duties still; what the child shares of them is sent by whoever comes first.
-        waiting.process = me;
-        waiting.wake = None;
+        // A child has not its parent's thread, which sends what is on the list still. The list may be from the middle of a change: it is not
+        // looked at.
+        std::mem::forget(std::mem::replace(
+            &mut *waiting,
+            Waiting {
+                process: me,
+                sockets: Vec::new(),
+                wake: None,
+            },
+        ));
     }
     waiting
 }
@@ -101,7 +108,7 @@ fn run(wake: &OwnedFd) {
             // Taken off first: what is accepted meanwhile puts it back.
             lock().sockets.retain(|other| !Arc::ptr_eq(other, unsent));
             // An error is told to whoever uses the socket next.
-            if unsent.session.flush(unsent.fd.as_fd(), false) == Ok(false) {
+            if unsent.session.flush(unsent.fd.as_fd()) == Ok(false) {
                 lock().sockets.push(Arc::clone(unsent));
             }
         }

@@ -6,6 +6,7 @@ mod send;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 
 use l5p::tls::{CryptoInfo, Reader, Version, Writer};
@@ -27,6 +28,8 @@ pub struct Session {
     writer: Own<Writer>,
     reader: Own<Reader>,
     sends: AtomicBool,
+    /// It is to be closed, or shut down: nothing is held open.
+    closes: AtomicBool,
     receives: AtomicBool,
     zerocopy: AtomicI32,
     no_padding: AtomicI32,
@@ -162,6 +165,7 @@ impl Session {
             writer: Own::empty(),
             reader: Own::empty(),
             sends: AtomicBool::new(false),
+            closes: AtomicBool::new(false),
             receives: AtomicBool::new(false),
             zerocopy: AtomicI32::new(0),
             no_padding: AtomicI32::new(0),
@@ -185,7 +189,12 @@ impl Session {
     /// # Errors
     /// `EINVAL` for a structure that is none or for keys of another cipher or version than before; `EBUSY` for a second set of keys before TLS 1.3;
     /// `ENOPROTOOPT` for an option that there is not; what sending gives when a record that was held open can't be sent.
-    pub fn set_option(&self, fd: BorrowedFd<'_>, option: i32, value: &[u8]) -> Result<(), Errno> {
+    pub fn set_option(
+        self: &Arc<Self>,
+        fd: BorrowedFd<'_>,
+        option: i32,
+        value: &[u8],
+    ) -> Result<(), Errno> {
         match option {
             abi::TLS_TX => self.set_transmit(fd, value),
             abi::TLS_RX => self.set_receive(fd, value),
@@ -248,19 +257,20 @@ impl Session {
         }
     }
 
-    fn set_transmit(&self, fd: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {
+    fn set_transmit(self: &Arc<Self>, fd: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {
         let info = abi::parse(value)?;
         let mut sending = self.sending();
         let first = !sending.keys.are_set;
         if !first {
             // What is held open goes under the old keys.
-            self.close_record(fd, &mut sending, 0)?;
+            self.seal_rest(fd, &mut sending, 0)?;
         }
         let taken = take_keys(&mut sending.keys, &info);
         let (ok, failed) = (Counter::TlsTxRekeyOk, Counter::TlsTxRekeyError);
         count_keys(&taken, first, [Counter::TlsTxSw, ok, failed]);
-        taken?;
         drop(sending);
+        self.send_later(fd);
+        taken?;
         self.sends.store(true, Relaxed);
         Ok(())
     }

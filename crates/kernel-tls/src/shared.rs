@@ -89,6 +89,13 @@ pub(crate) struct Sending {
     pub(crate) made: [u8; BATCH * MAX_RECORD],
 }
 
+impl Sending {
+    /// Another record can be made.
+    pub(crate) fn has_room_for_record(&self) -> bool {
+        self.made.len() - self.made_to >= MAX_RECORD
+    }
+}
+
 /// The receiving direction.
 #[derive(Debug)]
 #[repr(C)]
@@ -103,6 +110,8 @@ pub(crate) struct Receiving {
     pub(crate) unread_to: usize,
     /// Type of that record.
     pub(crate) unread_type: u8,
+    /// Nothing of it was read.
+    pub(crate) unread_whole: bool,
     /// Its last byte is still in the socket.
     pub(crate) left_last: bool,
     pub(crate) record: [u8; MAX_RECORD],

@@ -10,7 +10,7 @@ use super::{LockedReceiving, Session};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
 use crate::shared::MAX_RECORD;
-use crate::socket;
+use crate::socket::{self, Patience, Want};
 
 /// Bytes that one look into the socket sees.
 const LOOK: usize = 64 << 10;
@@ -69,18 +69,22 @@ impl Session {
             record_type: None,
             ends_record: false,
         };
-        let mut receiving = self.receiving();
-        loop {
-            let result = self.step(fd, &mut receiving, &mut target, control, flags);
-            let stops = match result {
-                Ok(Step::Again) => false,
-                Ok(Step::Enough) => true,
-                Err(_) if target.len > 0 => true,
-                Err(error) => return Err(error),
+        let peeks = flags & libc::MSG_PEEK != 0;
+        let waits_for_all = flags & libc::MSG_WAITALL != 0;
+        let mut patience = Patience::new(Want::Bytes, flags);
+        while !target.is_full() && !(peeks && target.len > 0) {
+            let step = self.step(fd, &mut self.receiving(), &mut target, control, flags);
+            let step = match step {
+                Err(Errno::AGAIN) if target.len == 0 || waits_for_all => {
+                    patience.wait(fd).map(|()| Step::Again)
+                }
+                other => other,
             };
-            let peeks = flags & libc::MSG_PEEK != 0;
-            if stops || target.is_full() || peeks && target.len > 0 {
-                break;
+            match step {
+                Ok(Step::Again) => {}
+                Ok(Step::Enough) => break,
+                Err(_) if target.len > 0 => break,
+                Err(error) => return Err(error),
             }
         }
         Ok(Received {
@@ -105,11 +109,6 @@ impl Session {
         if receiving.wants_keys {
             return Err(Errno::KEYEXPIRED);
         }
-        let waits = target.len == 0 || flags & libc::MSG_WAITALL != 0;
-        let how = match waits {
-            true => flags & libc::MSG_DONTWAIT,
-            false => libc::MSG_DONTWAIT,
-        };
         SEEN.with(|seen| {
             let mut own = Vec::new();
             // A signal handler may receive in the middle of a call.
@@ -119,7 +118,7 @@ impl Session {
                 Err(_) => &mut own,
             };
             seen.resize(LOOK, 0);
-            let len = socket::receive(fd, seen, how | libc::MSG_PEEK)?;
+            let len = socket::look(fd, seen)?;
             if len == 0 {
                 return Ok(Step::Enough);
             }
@@ -264,6 +263,7 @@ impl Session {
         };
         state.unread_type = record_type.0;
         (state.unread_from, state.unread_to) = (content.start, content.end);
+        state.unread_whole = true;
         Ok(content.is_empty())
     }
 
@@ -310,6 +310,7 @@ fn deliver(
     let (from, to) = (receiving.unread_from, receiving.unread_to);
     let begins_update = !is_data
         && record_type == HANDSHAKE
+        && receiving.unread_whole
         && receiving.record.get(from) == Some(&KEY_UPDATE)
         && receiving
             .keys
@@ -320,6 +321,7 @@ fn deliver(
         return Ok(Step::Enough);
     }
     receiving.unread_from += bytes;
+    receiving.unread_whole = false;
     let ended = receiving.unread() == 0;
     if ended && std::mem::take(&mut receiving.left_last) {
         socket::drop_received(fd, 1)?;

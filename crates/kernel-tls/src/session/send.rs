@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use l5p::tls::{ContentType, MAX_PLAINTEXT};
@@ -11,7 +12,8 @@ use rustix::io::Errno;
 use super::{LockedSending, Session};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
-use crate::shared::{BATCH, MAX_RECORD};
+use crate::shared::BATCH;
+use crate::socket::{Patience, Want};
 use crate::{flusher, socket};
 
 /// How long a `shutdown` waits for a peer that takes nothing.
@@ -20,8 +22,6 @@ const STEP: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
-/// Flags of `send(2)` that the socket itself is given.
-const PASSED_ON: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 impl Session {
     /// Sends the pieces as one run of content of a record type, as `sendmsg(2)` does; answers how many bytes were accepted. With `MSG_MORE` the
@@ -39,38 +39,33 @@ impl Session {
         if flags & libc::MSG_OOB != 0 {
             return Err(Errno::OPNOTSUPP);
         }
-        let mut sending = self.sending();
-        sending.keys.check()?;
-        self.push(fd, &mut sending, flags)?;
-        if sending.open > 0 && sending.open_type != record_type {
-            self.close_record(fd, &mut sending, flags)?;
+        let mut patience = Patience::new(Want::Room, flags);
+        let mut job = Job {
+            content: Content { pieces, skip: 0 },
+            record_type,
+            more: flags & libc::MSG_MORE != 0,
+            flags: flags & libc::MSG_NOSIGNAL,
+            left: pieces.iter().map(|piece| piece.len()).sum(),
+            accepted: 0,
+        };
+        loop {
+            let advanced = self.advance(fd, &mut self.sending(), &mut job);
+            let advanced = match advanced {
+                Err(Errno::AGAIN) => match patience.wait(fd) {
+                    Ok(()) => continue,
+                    Err(error) => Err(error),
+                },
+                other => other,
+            };
+            return match advanced {
+                Err(error) if job.accepted == 0 => Err(error),
+                // The records are made: what they hold is accepted, and leaves when there is room. An error is told to the next call.
+                _ => {
+                    self.send_later(fd);
+                    Ok(job.accepted)
+                }
+            };
         }
-        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let mut content = Content { pieces, skip: 0 };
-        let mut accepted = 0;
-        // A record held open ends here also when nothing is added to it.
-        let ends_open = sending.open > 0 && flags & libc::MSG_MORE == 0;
-        while accepted < total || (ends_open && sending.open > 0) {
-            let before = accepted;
-            let sent = self.fill(
-                &mut sending,
-                &mut content,
-                record_type,
-                (total, &mut accepted),
-                flags,
-            );
-            let result = sent.and_then(|()| self.push(fd, &mut sending, flags));
-            match result {
-                Ok(()) if accepted == total => break,
-                Ok(()) if accepted == before => break,
-                Ok(()) => {}
-                // The records are made: what they hold is accepted, and leaves when there is room.
-                Err(_) if accepted > 0 || total == 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        self.send_later(fd, &sending);
-        Ok(accepted)
     }
 
     /// Sends up to `count` bytes that `read` gives, as `sendfile(2)` does; answers how many were accepted. `read` fills the front of the buffer that
@@ -88,12 +83,10 @@ impl Session {
         let mut accepted = 0;
         while accepted < count {
             let want = (count - accepted).min(buffer.len());
-            if !self.has_room(fd)? {
-                return if accepted > 0 {
-                    Ok(accepted)
-                } else {
-                    Err(Errno::AGAIN)
-                };
+            match self.wait_for_room(fd) {
+                Err(error) if accepted == 0 => return Err(error),
+                Err(_) => break,
+                Ok(()) => {}
             }
             let got = match read(&mut buffer[..want], accepted) {
                 Ok(0) => break,
@@ -124,111 +117,128 @@ impl Session {
         Ok(accepted)
     }
 
-    /// Sends what was accepted, the record held open too, as far as there is room; answers whether all of it is out.
+    /// Sends what was accepted as far as there is room, after [`finish`](Self::finish) the record held open too; answers whether all of it
+    /// is out.
     ///
     /// # Errors
     /// What the socket gives.
-    pub(crate) fn flush(&self, fd: BorrowedFd<'_>, closes: bool) -> Result<bool, Errno> {
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    pub(crate) fn flush(&self, fd: BorrowedFd<'_>) -> Result<bool, Errno> {
         let mut sending = self.sending();
         sending.keys.check()?;
-        let result = match closes {
-            true => self.close_record(fd, &mut sending, flags),
-            false => self.push(fd, &mut sending, flags),
+        let sealed = match self.closes.load(Relaxed) {
+            true => self.seal_rest(fd, &mut sending, libc::MSG_NOSIGNAL),
+            false => Ok(()),
         };
-        match result {
+        match sealed.and_then(|()| self.push(fd, &mut sending, libc::MSG_NOSIGNAL)) {
             Ok(()) => Ok(true),
             Err(Errno::AGAIN) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// What is held open is made a record, and sent as far as there is room. For `close` and `shutdown`.
+    /// What is held open is made a record, and sent as far as there is room, the rest by and by. For `close` and `shutdown`.
     pub fn finish(self: &Arc<Self>, fd: BorrowedFd<'_>) {
-        if self.sends() && self.flush(fd, true) == Ok(false) {
-            flusher::watch(self, fd);
+        if self.sends() {
+            self.closes.store(true, Relaxed);
+            if self.flush(fd) == Ok(false) {
+                flusher::watch(self, fd);
+            }
         }
     }
 
     /// Waits until what was accepted is in the socket, at most five seconds.
     pub fn wait_until_sent(&self, fd: BorrowedFd<'_>) {
         let end = Instant::now() + LONGEST_WAIT;
-        while self.flush(fd, false) == Ok(false) && Instant::now() < end {
+        while self.flush(fd) == Ok(false) && Instant::now() < end {
             let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
             let _ = poll(&mut polled, Some(&STEP));
         }
     }
 
-    /// Whether what was accepted before is out; waits for that where the socket waits.
-    fn has_room(&self, fd: BorrowedFd<'_>) -> Result<bool, Errno> {
-        let mut sending = self.sending();
-        sending.keys.check()?;
-        match self.push(fd, &mut sending, 0) {
-            Ok(()) => Ok(true),
-            Err(Errno::AGAIN) => Ok(false),
-            Err(error) => Err(error),
+    /// Waits until what was accepted before is out.
+    fn wait_for_room(&self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+        let mut patience = Patience::new(Want::Room, 0);
+        loop {
+            let mut sending = self.sending();
+            sending.keys.check()?;
+            match self.push(fd, &mut sending, 0) {
+                Err(Errno::AGAIN) => {
+                    drop(sending);
+                    patience.wait(fd)?;
+                }
+                other => return other,
+            }
         }
     }
 
     /// Has what waits for room sent by and by.
-    fn send_later(self: &Arc<Self>, fd: BorrowedFd<'_>, sending: &LockedSending<'_>) {
+    pub(super) fn send_later(self: &Arc<Self>, fd: BorrowedFd<'_>) {
+        let sending = self.sending();
         if sending.made_from < sending.made_to {
             flusher::watch(self, fd);
         }
     }
 
-    /// Makes as many records as there is room for; the last one stays open with `MSG_MORE`.
-    fn fill(
+    /// Makes records and sends them, until all of the job is accepted or there is no room.
+    fn advance(
         &self,
+        fd: BorrowedFd<'_>,
         sending: &mut LockedSending<'_>,
-        content: &mut Content<'_, '_>,
-        record_type: u8,
-        (total, accepted): (usize, &mut usize),
-        flags: i32,
+        job: &mut Job<'_, '_>,
     ) -> Result<(), Errno> {
-        let more = flags & libc::MSG_MORE != 0;
-        loop {
-            let left = total - *accepted;
-            if sending.made.len() - sending.made_to < MAX_RECORD {
-                return Ok(());
-            }
-            let len = left.min(MAX_PLAINTEXT);
-            let whole = sending.open == 0 && (left >= MAX_PLAINTEXT || left > 0 && !more);
-            if whole && let Some(bytes) = content.take(len) {
-                self.seal(sending, record_type, bytes)?;
-                *accepted += len;
-                continue;
-            }
-            let room = (MAX_PLAINTEXT - sending.open).min(left);
-            let at = sending.open;
-            content.copy(&mut sending.content[at..at + room]);
-            sending.open += room;
-            sending.open_type = record_type;
-            *accepted += room;
-            let is_full = sending.open == MAX_PLAINTEXT;
-            if sending.open > 0 && (is_full || !more && *accepted == total) {
-                self.seal_open(sending)?;
-            }
-            if *accepted == total {
-                return Ok(());
-            }
+        sending.keys.check()?;
+        self.push(fd, sending, job.flags)?;
+        if sending.open > 0 && sending.open_type != job.record_type {
+            self.seal_rest(fd, sending, job.flags)?;
         }
+        while job.left > 0 || !job.more && sending.open > 0 {
+            self.fill(sending, job)?;
+            self.push(fd, sending, job.flags)?;
+        }
+        Ok(())
     }
 
-    /// Makes the record that is held open, if there is one, and sends what is made.
-    pub(super) fn close_record(
+    /// Makes as many records as there is room for; the last one stays open with `MSG_MORE`.
+    fn fill(&self, sending: &mut LockedSending<'_>, job: &mut Job<'_, '_>) -> Result<(), Errno> {
+        while sending.has_room_for_record() {
+            let len = job.left.min(MAX_PLAINTEXT);
+            let whole = sending.open == 0 && len > 0 && (len == MAX_PLAINTEXT || !job.more);
+            if whole && let Some(bytes) = job.content.take(len) {
+                self.seal(sending, job.record_type, bytes)?;
+                job.accept(len);
+                continue;
+            }
+            let at = sending.open;
+            let len = len.min(MAX_PLAINTEXT - at);
+            job.content.copy(&mut sending.content[at..at + len]);
+            sending.open += len;
+            sending.open_type = job.record_type;
+            job.accept(len);
+            let is_full = sending.open == MAX_PLAINTEXT;
+            if sending.open > 0 && (is_full || !job.more && job.left == 0) {
+                self.seal_open(sending)?;
+            }
+            if job.left == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the record that is held open, if there is one.
+    pub(super) fn seal_rest(
         &self,
         fd: BorrowedFd<'_>,
         sending: &mut LockedSending<'_>,
         flags: i32,
     ) -> Result<(), Errno> {
-        if sending.open > 0 {
-            if sending.made.len() - sending.made_to < MAX_RECORD {
-                self.push(fd, sending, flags)?;
-            }
-            self.seal_open(sending)?;
+        if sending.open == 0 {
+            return Ok(());
         }
-        self.push(fd, sending, flags)
+        if !sending.has_room_for_record() {
+            self.push(fd, sending, flags)?;
+        }
+        self.seal_open(sending)
     }
 
     fn seal_open(&self, sending: &mut LockedSending<'_>) -> Result<(), Errno> {
@@ -265,7 +275,7 @@ impl Session {
     ) -> Result<(), Errno> {
         while sending.made_from < sending.made_to {
             let made = &sending.made[sending.made_from..sending.made_to];
-            match socket::send(fd, made, flags & PASSED_ON) {
+            match socket::send(fd, made, flags) {
                 Ok(sent) => sending.made_from += sent,
                 Err(Errno::AGAIN) => {
                     // Room at the end is room for another record.
@@ -285,6 +295,26 @@ impl Session {
 fn count_record(bytes: usize) {
     counters().add(Counter::TxRecords, 1);
     counters().add(Counter::TxBytes, bytes as u64);
+}
+
+/// What a call has still to send.
+struct Job<'p, 'c> {
+    content: Content<'p, 'c>,
+    record_type: u8,
+    /// The last record is held open.
+    more: bool,
+    /// For the socket.
+    flags: i32,
+    /// Bytes that are still to be accepted.
+    left: usize,
+    accepted: usize,
+}
+
+impl Job<'_, '_> {
+    fn accept(&mut self, len: usize) {
+        self.left -= len;
+        self.accepted += len;
+    }
 }
 
 /// What is left of a call's content.

@@ -77,7 +77,7 @@ fn what_found_no_room_is_sent_without_another_call() {
         got += b.read(65_536).expect("data").len();
     }
     assert_eq!(got, accepted);
-    assert_eq!(a.session.flush(a.socket.as_fd(), false), Ok(true));
+    assert_eq!(a.session.flush(a.socket.as_fd()), Ok(true));
 }
 
 #[test]
@@ -113,4 +113,31 @@ fn after_a_key_update_the_socket_is_not_readable_before_there_are_new_keys() {
     b.set(crate::TLS_RX, &new).expect("keys");
     assert!(is_readable(&b, SOON));
     assert_eq!(b.read_exactly(3), b"new");
+}
+
+#[test]
+fn a_call_that_waits_does_not_hold_up_one_that_does_not() {
+    let (a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| b.read(100));
+        std::thread::sleep(NOT);
+        assert_eq!(
+            b.receive(100, false, libc::MSG_DONTWAIT).err(),
+            Some(Errno::AGAIN)
+        );
+        a.write(b"at last");
+        assert_eq!(waits.join().expect("the reader"), Ok(b"at last".to_vec()));
+    });
+}
+
+#[test]
+fn a_read_waits_as_long_as_the_socket_says() {
+    let (_a, b) = keyed(TLS_1_3, 51).expect("loopback");
+    b.socket
+        .set_read_timeout(Some(NOT))
+        .expect("a socket option");
+    let begun = std::time::Instant::now();
+    assert_eq!(b.read(100), Err(Errno::AGAIN));
+    assert!(begun.elapsed() >= NOT);
+    assert_eq!(b.read(0).map(|data| data.len()), Ok(0));
 }
