@@ -72,7 +72,7 @@ impl Session {
         let peeks = flags & libc::MSG_PEEK != 0;
         let waits_for_all = flags & libc::MSG_WAITALL != 0;
         let mut patience = Patience::new(Want::Bytes, flags);
-        while !target.is_full() && !(peeks && target.len > 0) {
+        while !(target.is_full() || peeks && target.len > 0) {
             let step = self.step(fd, &mut self.receiving(), &mut target, control, flags);
             let step = match step {
                 Err(Errno::AGAIN) if target.len == 0 || waits_for_all => {
