@@ -392,6 +392,7 @@ impl Nic {
     fn run(&mut self, now: Instant, out: &mut [u8]) -> transmit::Step {
         let functions = &mut self.functions;
         if self.offloads.toe.is_idle() && !functions.iter_mut().any(Function::has_commands) {
+            self.turns.rest();
             return transmit::Step::Idle;
         }
         let step = self.turns.step(&mut self.offloads, functions, now, out);

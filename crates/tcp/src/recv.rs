@@ -206,8 +206,10 @@ impl Receiver {
     }
 
     /// The window has opened so far that the peer should hear of it: to twice what it has left.
-    pub(crate) fn should_update_window(&self) -> bool {
-        let (offered, window) = (self.offered(), self.window());
+    pub(crate) fn should_update_window(&self, shift: u8) -> bool {
+        // More than the field holds can't be said.
+        let most = u32::from(u16::MAX) << shift;
+        let (offered, window) = (self.offered(), self.window().min(most));
         window > offered && window >= offered.saturating_mul(2)
     }
 

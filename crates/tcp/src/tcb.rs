@@ -234,7 +234,7 @@ impl Connection {
         let now = self.time(now);
         let rtt = self.rtt.smoothed();
         self.rcv.consume(now, bytes, rtt);
-        if self.state.may_receive() && self.rcv.should_update_window() {
+        if self.state.may_receive() && self.rcv.should_update_window(self.options.rcv_shift) {
             self.rcv.ack.now = true;
         }
     }

@@ -196,6 +196,11 @@ impl Turns {
         Step::Idle
     }
 
+    /// There is nothing to do at all.
+    pub(crate) fn rest(&mut self) {
+        self.again = None;
+    }
+
     fn begin(&mut self) {
         self.left = self.limit.unwrap_or(u32::MAX);
         self.next = None;

@@ -1,7 +1,7 @@
 //! A host with one connection, which it runs by itself or has the device run.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nic::ring::toe::{
     MAX_HELD, MAX_TOE_SLICES, TCB_IMAGE_BYTES, TcbImage, ToeCommand, ToeEvent, ToeId, ToeOffer,
@@ -9,8 +9,9 @@ use nic::ring::toe::{
 use nic::ring::{
     HostFunction, Packet, RecvDescriptor, Region, RegionId, SendDescriptor, SendFlags, Slice,
 };
-use tcp::{CloseReason, Connection, Event, Transmit};
+use tcp::{CloseReason, Connection, Event, TimeWait, TimeWaitEntry, Transmit, Verdict};
 use wire::packet::{self, emit_tcp_headers};
+use wire::tcp::Header;
 use wire::{FlowKey, SeqNum};
 
 use crate::link::{HOST, PEER, byte};
@@ -65,6 +66,7 @@ pub struct Host {
     read: SeqNum,
     told_read: SeqNum,
     pub peer_fin: bool,
+    time_wait: Option<TimeWaitEntry>,
     delivered: Option<(SeqNum, u32, u32)>,
     pub handoffs: u32,
     pub restores: u32,
@@ -126,6 +128,7 @@ impl Host {
             read: irs + 1,
             told_read: irs + 1,
             peer_fin: false,
+            time_wait: None,
             delivered: None,
             handoffs: 0,
             restores: 0,
@@ -239,7 +242,7 @@ impl Host {
             {
                 self.post(&transmit);
             }
-            self.poll_events();
+            self.poll_events(now);
         } else if matches!(self.owner, Owner::Offered | Owner::Nic) {
             self.post_stream();
         }
@@ -250,11 +253,14 @@ impl Host {
         self.function.queues[0].send.free(4) >= 4
     }
 
-    fn poll_events(&mut self) {
+    fn poll_events(&mut self, now: Instant) {
         while let Some(event) = self.connection.poll_event() {
             match event {
                 Event::Closed(reason) => self.owner = Owner::Gone(reason),
-                Event::TimeWait => self.owner = Owner::Gone(CloseReason::Graceful),
+                Event::TimeWait => {
+                    self.owner = Owner::Gone(CloseReason::Graceful);
+                    self.time_wait = self.connection.time_wait(now);
+                }
                 Event::PeerFin => self.peer_fin = true,
                 _ => {}
             }
@@ -347,7 +353,9 @@ impl Host {
         self.read = self.rcv_nxt;
         if self.runs_here() {
             let unread = self.connection.unread();
-            self.connection.consumed(now, unread);
+            if unread > 0 {
+                self.connection.consumed(now, unread);
+            }
         }
         let _ = self.function.queues[0].publish();
     }
@@ -384,7 +392,7 @@ impl Host {
         }
         match self.owner {
             Owner::Host | Owner::Asked => {}
-            Owner::Gone(_) => return,
+            Owner::Gone(_) => return self.rest(now, &parsed.tcp),
             owner => panic!("a packet of the host's while it is {owner:?}"),
         }
         let received =
@@ -397,12 +405,29 @@ impl Host {
             );
         }
         self.rcv_nxt = self.connection.rcv_nxt() - u32::from(self.fin_taken(&received));
-        self.poll_events();
+        self.poll_events(now);
     }
 
     fn fin_taken(&mut self, received: &tcp::Received) -> bool {
         self.peer_fin |= received.fin;
         self.peer_fin
+    }
+
+    /// TIME-WAIT: what comes again is acknowledged again.
+    fn rest(&mut self, now: Instant, segment: &Header) {
+        let mut table = TimeWait::new(now, 1, Duration::from_secs(60), [0; 16]);
+        if let Some(entry) = self.time_wait {
+            table.insert(now, self.flow, entry);
+        }
+        if let Verdict::Reply(header) = table.handle_segment(now, &self.flow.reversed(), segment, 0)
+        {
+            self.post(&Transmit {
+                header,
+                payload: 0,
+                mss: 1000,
+                retransmit: false,
+            });
+        }
     }
 
     fn store(&mut self, seq: SeqNum, bytes: &[u8]) {
@@ -452,7 +477,12 @@ impl Host {
                 assert_eq!(rcv_nxt, self.rcv_nxt + 1);
                 self.peer_fin = true;
             }
-            ToeEvent::Closed { reason, .. } => self.owner = Owner::Gone(reason),
+            ToeEvent::Closed {
+                reason, time_wait, ..
+            } => {
+                self.owner = Owner::Gone(reason);
+                self.time_wait = time_wait;
+            }
             ToeEvent::Restored { .. } => self.come_back(now),
             ToeEvent::Room { .. } => {}
             other => panic!("{other:?}"),

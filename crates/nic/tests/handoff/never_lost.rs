@@ -33,7 +33,27 @@ fn run(setup: &Setup, moves: &[u64]) -> World {
     let mut moves = moves.iter().cycle();
     let mut next = world.now;
     let start = world.now;
+    let mut rounds = 0;
     while !world.is_over() {
+        rounds += 1;
+        assert!(
+            rounds < 60_000,
+            "no end: {:?} after {:?}, nic {:?}, host {:?}, peer {:?}",
+            world.host.owner,
+            world.now - start,
+            world
+                .nic
+                .poll_timeout()
+                .map(|at| at.saturating_duration_since(world.now)),
+            world
+                .host
+                .timeout()
+                .map(|at| at.saturating_duration_since(world.now)),
+            world
+                .peer
+                .poll_timeout()
+                .map(|at| at.saturating_duration_since(world.now)),
+        );
         assert!(
             world.now < start + Duration::from_secs(600),
             "{:?}",
