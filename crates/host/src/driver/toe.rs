@@ -175,7 +175,9 @@ impl Driver {
 
     /// Takes the memory of a control block back, which the NIC reads and writes no more.
     pub fn reclaim_image(&mut self, slice: Slice) -> Option<Buffer> {
-        self.images.as_ref()?.reclaim(slice)
+        let mut buffer = self.images.as_ref()?.reclaim(slice)?;
+        buffer.truncate(TCB_IMAGE_BYTES as u32);
+        Some(buffer)
     }
 
     /// Memory for control blocks, which a host has only once it hands connections off.

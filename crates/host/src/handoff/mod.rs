@@ -90,7 +90,8 @@ impl HandoffState {
     /// When there is something to do, if nothing comes before.
     pub fn poll_timeout(&self, last_poll: Instant) -> Option<Instant> {
         let is_due = !self.due.is_empty() || !self.cancels.is_empty();
-        [is_due.then_some(last_poll), self.watch_at]
+        let watch_at = self.watch_at.filter(|_| self.table.taken() > 0);
+        [is_due.then_some(last_poll), watch_at]
             .into_iter()
             .flatten()
             .min()

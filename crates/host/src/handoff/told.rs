@@ -212,6 +212,7 @@ impl Stack {
             core.driver.reclaim_image(slice);
         }
         core.left_nic(socket);
+        socket.tcp.unpark();
         socket.tcp.conclude();
         if let Some(entry) = time_wait {
             core.time_wait.insert(now, socket.flow, entry);
