@@ -102,7 +102,8 @@ pub struct NicCosts {
     /// Received packets that wait at most for the core (chosen; the mean delay of host packets on a NIC that serves all in order
     /// is as long as this queue).
     pub receive_ring: u32,
-    /// Packets of the host that wait at most to be sent; more are lost, as in the full interface queue of FreeBSD 4.7 (IFQ_MAXLEN).
+    /// Packets of the host that wait at most to be sent; more are lost, as by a full interface queue: FreeBSD 4.7's takes 50
+    /// (IFQ_MAXLEN), the ring behind it some more (chosen: of the order; fewer are lost already in the bursts of a NIC that has time left).
     pub transmit_ring: u32,
     /// NIC packets that wait at most in their own queue, when host packets go first: more than Hiwat, and little of its 32 MB
     /// (given, §4.1).
@@ -118,17 +119,17 @@ impl Default for Costs {
         Self {
             host: HostCosts {
                 hertz: 2_000_000_000,
-                receive: 1700,
-                transmit: 1900,
+                receive: 1600,
+                transmit: 1800,
                 deliver: 7000,
-                connection: 14_000,
-                teardown: 15_000,
+                connection: 25_000,
+                teardown: 45_000,
                 timer: 800,
                 accept_system: 14_000,
                 accept_user: 6_000,
-                request_system: 22_000,
+                request_system: 21_000,
                 request_user: 9_000,
-                dynamic_user: 330_000,
+                dynamic_user: 370_000,
                 page: 1200,
                 copied_byte: 0.5,
                 bypass_command: 1500,
@@ -155,7 +156,7 @@ impl Default for Costs {
                 timer: 600,
                 dma_nanos: 800,
                 receive_ring: 256,
-                transmit_ring: 50,
+                transmit_ring: 80,
                 receive_queue: 2048,
                 hiwat: 1024,
                 lowat: 64,
