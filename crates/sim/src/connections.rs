@@ -17,6 +17,7 @@ pub use watch::Wrong;
 
 use host::{Accel, CloseReason};
 
+use crate::Lending;
 use crate::oracle::Side;
 
 /// What each host asks of its NIC.
@@ -24,17 +25,21 @@ use crate::oracle::Side;
 pub struct Help {
     /// By node.
     pub accel: [Accel; 2],
+    /// By node: what it hands off.
+    pub lending: [Option<Lending>; 2],
 }
 
 impl Help {
     /// Nothing.
     pub const NONE: Self = Self {
         accel: [Accel::NONE; 2],
+        lending: [None; 2],
     };
 
-    /// All that it can.
+    /// All of setup, teardown and relaying.
     pub const ALL: Self = Self {
         accel: [Accel::ALL; 2],
+        lending: [None; 2],
     };
 }
 
@@ -155,7 +160,7 @@ fn check(scenario: &Scenario, streams: &[[Vec<u8>; 2]], help: Help) -> Result<Ou
     }
     for (number, life) in scenario.lives.iter().enumerate() {
         let ends = &outcome.ends[number];
-        let is_cut_off = ends.iter().any(End::is_cut_off);
+        let is_cut_off = ends.iter().any(End::is_cut_off) || outcome.lost.contains(&number);
         for side in Side::BOTH {
             let end = &ends[side as usize];
             let written = &streams[number][side.other() as usize];

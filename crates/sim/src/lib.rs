@@ -3,7 +3,8 @@
 //! A [`World`] has a clock of its own, which jumps to the next wake-up of anything in it; an hour of retransmission
 //! timeouts takes as long as its packets take to compute. [`oracle`] drives one list of operations through a world with
 //! TLS offload and through one with plain software, where both have to give the same bytes and the same ends.
-//! [`connections`] does so with whole connections, many at a time, with and without what NICs do for them. [`Plaintext`]
+//! [`connections`] does so with whole connections, many at a time, with and without what NICs do for them. In all of them
+//! connections may be handed off to the NICs, and taken back, at any time ([`Lending`]). [`Plaintext`]
 //! watches the wire meanwhile. [`blocks`] does the same with commands to an NVMe namespace; [`storage`] is what it takes for
 //! that. [`explore`] makes every run of something within bounds. [`handoff`]
 //! repeats the experiments of seed 003 with costs.
@@ -18,12 +19,14 @@ pub mod blocks;
 pub mod connections;
 pub mod explore;
 pub mod handoff;
+mod lending;
 pub mod oracle;
 mod plaintext;
 mod session;
 pub mod storage;
 mod world;
 
+pub use lending::Lending;
 pub use plaintext::{Leak, Plaintext};
 pub use session::{Identity, SERVER_NAME, Suite};
 pub use world::{Cycles, NodeConfig, Observer, World, WorldConfig};

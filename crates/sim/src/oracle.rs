@@ -12,22 +12,42 @@ pub use scenario::{Family, Keys, Operation, Reads, Scenario, Side};
 
 use host::Offload;
 
+use crate::Lending;
+
+/// What the NICs do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Help {
+    /// Of TLS, on both sides.
+    pub offload: Offload,
+    /// By node: what it hands off.
+    pub lending: [Option<Lending>; 2],
+}
+
+impl From<Offload> for Help {
+    fn from(offload: Offload) -> Self {
+        Self {
+            offload,
+            lending: [None; 2],
+        }
+    }
+}
+
 /// How a run went wrong.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Mismatch {
     /// It did not come to its end.
-    #[error("{offload:?}: {stalled}")]
+    #[error("{help:?}: {stalled}")]
     Stalled {
-        /// What was offloaded.
-        offload: Offload,
+        /// What the NICs did.
+        help: Help,
         /// How far it came.
         stalled: Stalled,
     },
     /// What one side read is not what the other side wrote.
-    #[error("{offload:?}: {side:?} read {read} bytes of {written}, the same up to byte {same}")]
+    #[error("{help:?}: {side:?} read {read} bytes of {written}, the same up to byte {same}")]
     Bytes {
-        /// What was offloaded.
-        offload: Offload,
+        /// What the NICs did.
+        help: Help,
         /// The side that read.
         side: Side,
         /// Bytes it read.
@@ -48,10 +68,10 @@ pub enum Mismatch {
         software: String,
     },
     /// Plaintext of an offloaded flow stood in a frame.
-    #[error("{offload:?}: plaintext {leak:02x?} on the wire in frame {frame}, sent by {side:?}")]
+    #[error("{help:?}: plaintext {leak:02x?} on the wire in frame {frame}, sent by {side:?}")]
     Leak {
-        /// What was offloaded.
-        offload: Offload,
+        /// What the NICs did.
+        help: Help,
         /// Who sent it.
         side: Side,
         /// The frame's number.
@@ -61,11 +81,11 @@ pub enum Mismatch {
     },
     /// A retransmission carried other bytes than the first transmission: a counter was used twice.
     #[error(
-        "{offload:?}: frame {frame}, sent by {side:?}, gives other bytes for sequence numbers sent before"
+        "{help:?}: frame {frame}, sent by {side:?}, gives other bytes for sequence numbers sent before"
     )]
     Changed {
-        /// What was offloaded.
-        offload: Offload,
+        /// What the NICs did.
+        help: Help,
         /// Who sent it.
         side: Side,
         /// The frame's number.
@@ -73,23 +93,28 @@ pub enum Mismatch {
     },
 }
 
-/// Drives a scenario with each of `offloads` and without, and compares each with the other and with what was written.
+/// Drives a scenario with each of `helps` and without, and compares each with the other and with what was written.
 /// Gives the outcomes, the one in software first.
 ///
 /// # Errors
 /// At the first difference.
-pub fn compare(scenario: &Scenario, offloads: &[Offload]) -> Result<Vec<Outcome>, Mismatch> {
+pub fn compare(
+    scenario: &Scenario,
+    helps: &[impl Into<Help> + Copy],
+) -> Result<Vec<Outcome>, Mismatch> {
     let streams = payload::streams(scenario);
-    let software = check(scenario, &streams, Offload::None)?;
+    let software = check(scenario, &streams, Offload::None.into())?;
     let mut outcomes = vec![software];
-    for &offload in offloads {
-        let outcome = check(scenario, &streams, offload)?;
+    for &help in helps {
+        let outcome = check(scenario, &streams, help.into())?;
+        let is_cut_off = outcome.ends.iter().chain(&outcomes[0].ends);
+        let is_cut_off = is_cut_off.map(End::is_cut_off).any(|cut| cut);
         for side in Side::BOTH {
             let (offloaded, software) = (
                 &outcome.ends[side as usize],
                 &outcomes[0].ends[side as usize],
             );
-            if offloaded.is_cut_off() || software.is_cut_off() {
+            if is_cut_off {
                 continue;
             }
             if offloaded.closed != software.closed || offloaded.eof != software.eof {
@@ -105,27 +130,19 @@ pub fn compare(scenario: &Scenario, offloads: &[Offload]) -> Result<Vec<Outcome>
     Ok(outcomes)
 }
 
-fn check(
-    scenario: &Scenario,
-    streams: &[Vec<u8>; 2],
-    offload: Offload,
-) -> Result<Outcome, Mismatch> {
-    let outcome = run(scenario, streams, offload)
-        .map_err(|stalled| Mismatch::Stalled { offload, stalled })?;
+fn check(scenario: &Scenario, streams: &[Vec<u8>; 2], help: Help) -> Result<Outcome, Mismatch> {
+    let outcome =
+        run(scenario, streams, help).map_err(|stalled| Mismatch::Stalled { help, stalled })?;
     if let Some((side, frame, leak)) = outcome.leak {
         return Err(Mismatch::Leak {
-            offload,
+            help,
             side,
             frame,
             leak: leak.block,
         });
     }
     if let Some((side, frame)) = outcome.changed {
-        return Err(Mismatch::Changed {
-            offload,
-            side,
-            frame,
-        });
+        return Err(Mismatch::Changed { help, side, frame });
     }
     for side in Side::BOTH {
         let (read, written) = (
@@ -142,7 +159,7 @@ fn check(
         if read != written {
             let same = read.iter().zip(written).take_while(|(a, b)| a == b).count();
             return Err(Mismatch::Bytes {
-                offload,
+                help,
                 side,
                 read: read.len(),
                 written: written.len(),

@@ -191,6 +191,14 @@ impl World {
         }
     }
 
+    /// The NIC of `node` loses all that it has for its host.
+    pub fn reset_nic(&mut self, node: usize) {
+        match &mut self.wires {
+            Place::Here(wires, _) => wires.reset(node),
+            Place::OnAThread(turns) => turns.with(|wires| wires.reset(node)),
+        }
+    }
+
     /// Puts a frame of somebody else's on the link, on the side of `node`: it shares the link, and what that does to frames,
     /// with the node's own.
     pub fn inject(&mut self, node: usize, frame: &[u8]) {

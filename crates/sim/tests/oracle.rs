@@ -3,62 +3,15 @@
 
 mod links;
 mod scenarios;
+mod secured;
 
 use host::Offload;
-use links::{cases, link};
+use links::cases;
 use port::impair::Impairment;
 use proptest::prelude::*;
-use scenarios::{operations, reads, suites};
+use secured::scenario;
 use sim::Suite;
 use sim::oracle::{Family, Keys, Operation, Plant, Reads, Scenario, Side, compare};
-
-fn families() -> impl Strategy<Value = Family> {
-    prop_oneof![Just(Family::V4), Just(Family::V6)]
-}
-
-/// From the smallest that IPv6 allows to jumbo frames; mostly Ethernet's.
-fn mtus() -> impl Strategy<Value = u16> {
-    prop_oneof![3 => Just(1500u16), 1 => Just(1280u16), 2 => 1280u16..9001]
-}
-
-fn scenario() -> impl Strategy<Value = Scenario> {
-    (
-        (
-            any::<u64>(),
-            suites(),
-            prop_oneof![Just(Keys::Installed), Just(Keys::Handshake)],
-            families(),
-            mtus(),
-        ),
-        (
-            link(),
-            prop::option::of(1u32..200_000),
-            prop_oneof![4 => Just(4 << 20), 1 => Just(416u64)],
-        ),
-        ([reads(), reads()], operations()),
-    )
-        .prop_map(
-            |(
-                (seed, suite, keys, family, mtu),
-                (link, wrap_within, context_memory),
-                (reads, operations),
-            )| {
-                Scenario {
-                    seed,
-                    suite,
-                    keys,
-                    family,
-                    mtu,
-                    link,
-                    wrap_within,
-                    plant: Vec::new(),
-                    context_memory,
-                    reads,
-                    operations,
-                }
-            },
-        )
-}
 
 fn plants() -> impl Strategy<Value = Vec<Plant>> {
     let one = (

@@ -293,6 +293,7 @@ impl Connection {
 
     /// Another owner has brought the connection to its end: nothing is sent, and no event tells of it.
     pub fn conclude(&mut self) {
+        self.unpark();
         self.finish(crate::CloseReason::Graceful);
         self.snd.reset_at = None;
         self.events = Pending::default();

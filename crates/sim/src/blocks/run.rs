@@ -12,8 +12,9 @@ use l5p::nvme::target::Limits;
 use super::memory::{Memory, Place};
 use super::model::{Expected, Model};
 use super::scenario::{BLOCK, Command, Scenario};
+use crate::lending::Lender;
 use crate::storage::{NSID, SharedKey, Storage, StorageConfig, poll_initiator};
-use crate::{NodeConfig, World, WorldConfig};
+use crate::{Lending, NodeConfig, World, WorldConfig};
 
 /// What the NICs do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct Help {
     pub initiator_tls: Offload,
     /// The controller's.
     pub controller_tls: Offload,
+    /// By node, the initiator's first: what it hands off.
+    pub lending: [Option<Lending>; 2],
 }
 
 impl Help {
@@ -35,14 +38,16 @@ impl Help {
         controller: NvmeOffload::NONE,
         initiator_tls: Offload::None,
         controller_tls: Offload::None,
+        lending: [None; 2],
     };
 
-    /// All that they can.
+    /// All that they can of TLS and NVMe/TCP.
     pub const ALL: Self = Self {
         initiator: NvmeOffload::ALL,
         controller: NvmeOffload::ALL,
         initiator_tls: Offload::Both,
         controller_tls: Offload::Both,
+        lending: [None; 2],
     };
 }
 
@@ -157,6 +162,7 @@ struct Run<'a> {
     is_ready: bool,
     /// By the initiator's index.
     flight: Vec<Option<InFlight>>,
+    lenders: Vec<Lender>,
 }
 
 struct InFlight {
@@ -170,11 +176,18 @@ impl<'a> Run<'a> {
         let mut node = NodeConfig::default();
         node.stack.arena = ArenaLayout::within(ARENA);
         node.nic.context_memory = scenario.context_memory;
+        let nodes = help.lending.map(|lending| {
+            let mut node = node.clone();
+            if let Some(lending) = lending {
+                lending.configure(&mut node);
+            }
+            node
+        });
         let mut world = World::new(WorldConfig {
             seed: scenario.seed,
             mtu: scenario.mtu,
             links: [scenario.link; 2],
-            nodes: [node.clone(), node],
+            nodes,
             ..WorldConfig::default()
         });
         let failed = |why: String| Mismatch::Failed { help: *help, why };
@@ -229,6 +242,7 @@ impl<'a> Run<'a> {
             done: 0,
             is_ready: false,
             flight: Vec::new(),
+            lenders: Lender::of(&help.lending),
         })
     }
 
@@ -245,6 +259,10 @@ impl<'a> Run<'a> {
                 moved = true;
             }
             moved |= self.storage.poll(&mut self.world);
+            let now = self.world.now();
+            for lender in &mut self.lenders {
+                moved |= lender.turn(now, &mut self.world);
+            }
             moved |= self.world.step();
             if !moved && (!self.wait() || self.world.now() - began > LONGEST) {
                 return Err(Mismatch::Stalled {

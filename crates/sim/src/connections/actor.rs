@@ -26,7 +26,7 @@ impl End {
     pub fn is_cut_off(&self) -> bool {
         matches!(
             self.closed,
-            Some(CloseReason::Unreachable | CloseReason::TimedOut)
+            Some(CloseReason::Unreachable | CloseReason::TimedOut | CloseReason::NicReset)
         )
     }
 }

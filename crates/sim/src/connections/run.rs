@@ -1,20 +1,21 @@
 //! One run of a scenario.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use host::memory::ArenaLayout;
-use host::{Event, ListenOptions, ListenerId, SocketId};
+use host::{CloseReason, Event, ListenOptions, ListenerId, SocketId};
 use nic::ring::{FunctionConfig, Region};
 
 use super::actor::{Actor, End};
 use super::relay::Relay;
 use super::watch::{Watch, Wrong};
 use super::{Door, Help, Life, Scenario};
+use crate::lending::Lender;
 use crate::oracle::{Family, Side};
 use crate::{NodeConfig, World, WorldConfig};
 
@@ -42,6 +43,8 @@ pub struct Outcome {
     pub ends: Vec<[End; 2]>,
     /// By connection: bytes that splices told of, and those that must have gone through them.
     pub splices: Vec<Option<([u64; 2], [u64; 2])>>,
+    /// Connections that were reset because a NIC was, as their host was told.
+    pub lost: BTreeSet<usize>,
     /// Connections that a server was given twice.
     pub again: u32,
     /// The first frame that nobody may send.
@@ -62,7 +65,10 @@ impl Outcome {
     /// The counters of a node that tell what its NIC has done for connections.
     pub(super) fn of_acceleration(&self, node: usize) -> Vec<(&'static str, u64)> {
         let all = self.nic[node].iter().chain(&self.host[node]);
-        let is_one = |name: &str| name.starts_with("accel_") || name.starts_with("Accel");
+        let is_one = |name: &str| {
+            let of = ["accel_", "Accel", "toe_", "Handoff"];
+            of.iter().any(|of| name.starts_with(of))
+        };
         all.filter(|(name, count)| is_one(name) && *count > 0)
             .copied()
             .collect()
@@ -116,6 +122,8 @@ struct Run<'a> {
     relays: Vec<Option<Relay>>,
     /// Connections by when they start, the last first.
     unstarted: Vec<usize>,
+    lenders: Vec<Lender>,
+    lost: BTreeSet<usize>,
     listeners: BTreeMap<(usize, ListenerId), u16>,
     owners: BTreeMap<(usize, SocketId), Owner>,
     /// By the node and address of who opened it.
@@ -157,6 +165,8 @@ impl<'a> Run<'a> {
             relays: actors.iter().map(|_| None).collect(),
             actors,
             unstarted,
+            lenders: Lender::of(&help.lending),
+            lost: BTreeSet::new(),
             listeners,
             owners: BTreeMap::new(),
             opened: BTreeMap::new(),
@@ -246,6 +256,9 @@ impl<'a> Run<'a> {
         for relay in self.relays.iter_mut().flatten() {
             moved |= relay.poll(now, self.world.stack(1));
         }
+        for lender in &mut self.lenders {
+            moved |= lender.turn(now, &mut self.world);
+        }
         self.world.step() || moved
     }
 
@@ -307,6 +320,12 @@ impl<'a> Run<'a> {
 
     fn handle_event(&mut self, node: usize, event: Event) {
         let now = self.world.now();
+        if let Event::Closed(socket, CloseReason::NicReset) = event
+            && let Some(Owner::End(life, _) | Owner::Leg(life, _)) =
+                self.owners.get(&(node, socket))
+        {
+            self.lost.insert(*life);
+        }
         match event {
             Event::Accepted(listener) => {
                 while let Some(socket) = self.world.stack(node).accept(listener) {
@@ -430,6 +449,7 @@ impl<'a> Run<'a> {
         let ends = self.actors.into_iter().map(|actors| actors.map(Actor::end));
         let watch = self.watch.borrow();
         Outcome {
+            lost: self.lost,
             again: self.again,
             ends: ends.collect(),
             splices,
@@ -449,6 +469,9 @@ fn world(scenario: &Scenario, help: Help) -> World {
         let tcp = scenario.tcp[at];
         node.nic.accel = scenario.limits;
         node.stack.accel = help.accel[at];
+        if let Some(lending) = &help.lending[at] {
+            lending.configure(&mut node);
+        }
         node.function = FunctionConfig {
             send_entries: 256,
             receive_entries: 512,

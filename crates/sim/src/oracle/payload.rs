@@ -46,7 +46,7 @@ fn forge(scenario: &Scenario, streams: &mut [Vec<u8>; 2]) {
         plant: Vec::new(),
         ..scenario.clone()
     };
-    let Ok(outcome) = run(&calm, streams, Offload::None) else {
+    let Ok(outcome) = run(&calm, streams, Offload::None.into()) else {
         return;
     };
     for plant in &scenario.plant {

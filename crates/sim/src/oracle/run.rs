@@ -12,7 +12,8 @@ use nic::ring::FunctionConfig;
 use wire::SeqNum;
 
 use super::endpoint::{Endpoint, Session};
-use super::{Family, Keys, Operation, Scenario, Side};
+use super::{Family, Help, Keys, Operation, Scenario, Side};
+use crate::lending::Lender;
 use crate::{Identity, Leak, NodeConfig, Plaintext, World, WorldConfig};
 
 /// Virtual time that a run may take: many times the longest retransmission timeout.
@@ -42,7 +43,7 @@ impl End {
 pub(super) fn is_cut_off(closed: Option<&CloseReason>) -> bool {
     matches!(
         closed,
-        Some(CloseReason::Unreachable | CloseReason::TimedOut)
+        Some(CloseReason::Unreachable | CloseReason::TimedOut | CloseReason::NicReset)
     )
 }
 
@@ -94,20 +95,16 @@ pub struct Stalled {
     server: String,
 }
 
-/// Drives the scenario with this payload and this offload on both sides.
+/// Drives the scenario with this payload and this help.
 ///
 /// # Errors
 /// When the connection does not end in a virtual time in which it should.
-pub fn run(
-    scenario: &Scenario,
-    streams: &[Vec<u8>; 2],
-    offload: Offload,
-) -> Result<Outcome, Stalled> {
+pub fn run(scenario: &Scenario, streams: &[Vec<u8>; 2], help: Help) -> Result<Outcome, Stalled> {
     let start = match scenario.wrap_within {
         Some(within) => until_wrap(scenario, streams, within),
         None => Duration::ZERO,
     };
-    Run::new(scenario, streams, offload, start).finish()
+    Run::new(scenario, streams, help, start).finish()
 }
 
 /// How long to wait so that the client's sequence numbers start at most `within` before their wrap. They rise by one
@@ -117,7 +114,7 @@ fn until_wrap(scenario: &Scenario, streams: &[Vec<u8>; 2], within: u32) -> Durat
         link: Default::default(),
         ..scenario.clone()
     };
-    let mut probe = Run::new(&calm, streams, Offload::None, Duration::ZERO);
+    let mut probe = Run::new(&calm, streams, Help::from(Offload::None), Duration::ZERO);
     while probe.wire.borrow().streams[0].isn.is_none() {
         assert!(probe.step(), "the client sends its SYN");
     }
@@ -133,10 +130,11 @@ struct Run {
     wire: Rc<RefCell<Wire>>,
     /// Whether both sides have their keys, and their NICs know of them.
     secured: bool,
+    lenders: Vec<Lender>,
 }
 
 impl Run {
-    fn new(scenario: &Scenario, streams: &[Vec<u8>; 2], offload: Offload, start: Duration) -> Self {
+    fn new(scenario: &Scenario, streams: &[Vec<u8>; 2], help: Help, start: Duration) -> Self {
         let mut node = NodeConfig::default();
         node.nic.context_memory = scenario.context_memory;
         node.function = FunctionConfig {
@@ -154,11 +152,18 @@ impl Run {
             large: 128,
         };
         node.stack.max_sockets = 16;
+        let nodes = help.lending.map(|lending| {
+            let mut node = node.clone();
+            if let Some(lending) = lending {
+                lending.configure(&mut node);
+            }
+            node
+        });
         let mut world = World::new(WorldConfig {
             seed: scenario.seed,
             mtu: scenario.mtu,
             links: [scenario.link, scenario.link],
-            nodes: [node.clone(), node],
+            nodes,
             ..WorldConfig::default()
         });
         let begin = world.now() + start;
@@ -187,7 +192,7 @@ impl Run {
                 side,
                 world.stack(at),
                 session,
-                offload,
+                help.offload,
                 &streams[at],
                 &operations,
                 scenario.reads[at],
@@ -210,6 +215,7 @@ impl Run {
             listener,
             wire,
             secured: false,
+            lenders: Lender::of(&help.lending),
         }
     }
 
@@ -228,6 +234,9 @@ impl Run {
         }
         for at in 0..2 {
             moved |= self.endpoints[at].poll(now, self.world.stack(at), self.secured);
+        }
+        for lender in &mut self.lenders {
+            moved |= lender.turn(now, &mut self.world);
         }
         moved |= self.world.step();
         if moved {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nic::Nic;
+use nic::{FunctionId, Nic};
 use port::Port;
 use port::impair::{Impair, Impairment, Impairments};
 
@@ -93,6 +93,12 @@ impl Wires {
 
     pub(super) fn impair(&mut self, node: usize, impairment: Impairment) {
         self.ports[node].set_impairments(Impairments::on_transmit(impairment));
+    }
+
+    pub(super) fn reset(&mut self, node: usize) {
+        // Each NIC has one function, the first.
+        let is_there = self.nics[node].reset_function(FunctionId(0));
+        assert!(is_there, "the node's function");
     }
 
     pub(super) fn inject(&mut self, now: Instant, node: usize, frame: &[u8]) {

@@ -4,6 +4,7 @@
 //! hears the host, then the NIC, then perhaps the host again, and never both by turns; and where nothing was lost on the
 //! wire, nobody has to send anything again.
 
+mod handoff;
 mod peer;
 mod splice;
 mod teardown;

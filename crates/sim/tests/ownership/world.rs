@@ -32,8 +32,25 @@ pub enum Owner {
     Nic,
 }
 
+/// A rule of handing over that the world breaks, to see that this is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// What comes while a connection changes hands is nobody's.
+    LosesHeld,
+    /// What comes then is answered by both.
+    BothAnswer,
+    /// Who has given a connection away sends a frame more.
+    SendsOn,
+}
+
 /// What the host's application does.
 pub trait App {
+    /// Whether a connection changes hands.
+    fn is_between(&self, stack: &Stack) -> bool {
+        let _ = stack;
+        false
+    }
+
     /// Does what is to be done now. Whether there was anything.
     fn drive(&mut self, now: Instant, stack: &mut Stack) -> bool;
 }
@@ -87,7 +104,21 @@ pub struct World<A> {
     /// The end of what was sent to each peer, and how often something was sent again.
     sent_to: [Option<SeqNum>; 2],
     pub repeated: u32,
+    /// The last frame to each peer, if it only acknowledged: what it said, and how much had been taken from the peer by then.
+    answered: [Option<(SeqNum, u16, u32)>; 2],
+    /// Frames taken from each peer.
+    taken: [u32; 2],
+    /// Acknowledgments that said again what one before them had, with nothing to answer in between.
+    pub answered_twice: u32,
     made: u64,
+    /// Nothing of a previous owner's leaves late.
+    pub is_strict: bool,
+    /// Somebody may be reset.
+    pub may_reset: bool,
+    /// A rule that does not hold.
+    pub broken: Option<Broken>,
+    /// A frame that the rule broken keeps back.
+    kept_back: Option<Vec<u8>>,
     out: Vec<u8>,
     /// Packets were lost or doubled, or time has passed that need not have.
     pub is_disturbed: bool,
@@ -159,7 +190,14 @@ impl<A: App> World<A> {
             forwarded: [None; 2],
             sent_to: [None; 2],
             repeated: 0,
+            answered: [None; 2],
+            taken: [0; 2],
+            answered_twice: 0,
             made: 0,
+            is_strict: false,
+            may_reset: false,
+            broken: None,
+            kept_back: None,
             out: vec![0; 70_000],
             is_disturbed: false,
             log: Vec::new(),
@@ -290,6 +328,11 @@ impl<A: App> World<A> {
                     return;
                 };
                 self.note(&format!("{peer} > NIC"), Some(&frame));
+                self.taken[peer] += 1;
+                if self.broken == Some(Broken::LosesHeld) && self.app.is_between(&self.stack) {
+                    self.broken = None;
+                    return;
+                }
                 self.nic
                     .handle_frame(self.now, &frame, FrameMeta::default());
                 self.nic.flush(self.now);
@@ -326,19 +369,41 @@ impl<A: App> World<A> {
         self.nic_due = sent.is_some();
         self.host_due |= sent.is_some();
         if let Some((len, _)) = sent {
-            let made = self.nic.counters().accel_tx_packets;
+            let counters = self.nic.counters();
+            let made = counters.accel_tx_packets + counters.toe_tx_packets;
             let owner = if made > self.made {
                 Owner::Nic
             } else {
                 Owner::Host
             };
             self.made = made;
-            self.sent(&out[..len], owner);
+            self.leave(&out[..len], owner);
         } else {
             // Descriptors that are no packets were worked off.
             self.host_due = true;
         }
         self.out = out;
+    }
+
+    /// A frame leaves, if no rule is broken.
+    fn leave(&mut self, frame: &[u8], owner: Owner) {
+        let is_between = self.app.is_between(&self.stack);
+        self.sent(frame, owner);
+        match self.broken {
+            Some(Broken::BothAnswer) if is_between => {
+                self.broken = None;
+                self.sent(frame, owner);
+            }
+            Some(Broken::SendsOn) if owner == Owner::Nic => {
+                self.kept_back = Some(frame.to_vec());
+            }
+            Some(Broken::SendsOn) if self.kept_back.is_some() => {
+                self.broken = None;
+                let late = self.kept_back.take().unwrap_or_default();
+                self.sent(&late, Owner::Nic);
+            }
+            _ => {}
+        }
     }
 
     /// A frame is on the wire.
@@ -349,13 +414,18 @@ impl<A: App> World<A> {
                 assert!(parsed.verify_checksums(frame), "checksums are right");
                 let to = usize::from(parsed.flow.dst.0 == peer_ip(1));
                 self.note(&format!("{owner:?} > {to}"), Some(frame));
+                // What comes late and is of a connection that is over is answered so.
+                let is_over = self.peers[to].as_ref().is_some_and(Peer::is_over);
                 assert!(
-                    !parsed.tcp.flags.contains(Flags::RST),
+                    self.may_reset
+                        || is_over && self.is_disturbed
+                        || !parsed.tcp.flags.contains(Flags::RST),
                     "a reset:\n{}",
                     self.story()
                 );
                 self.note_owner(to, owner, &parsed);
                 self.note_repeated(to, &parsed);
+                self.note_answer(to, &parsed);
                 if to == 1 && self.peers[1].is_none() {
                     let peer =
                         Peer::accepting(self.now, peer_mac(1), &parsed, (2, 1), self.plans[1]);
@@ -381,6 +451,16 @@ impl<A: App> World<A> {
         self.sent_to[to] = Some(before.map_or(end, |before| before.max(end)));
     }
 
+    /// Counts what only acknowledges, and nothing new.
+    fn note_answer(&mut self, to: usize, parsed: &Parsed) {
+        let tcp = &parsed.tcp;
+        let only_acks = tcp.sequence_len(parsed.payload_len) == 0;
+        let answer = (tcp.ack, tcp.window, self.taken[to]);
+        let again = only_acks && self.answered[to] == Some(answer);
+        self.answered_twice += u32::from(again);
+        self.answered[to] = only_acks.then_some(answer);
+    }
+
     fn note_owner(&mut self, to: usize, owner: Owner, parsed: &Parsed) {
         let tcp = &parsed.tcp;
         let end = tcp.seq + tcp.sequence_len(parsed.payload_len);
@@ -391,7 +471,8 @@ impl<A: App> World<A> {
         let owners = &mut self.owners[to];
         // What the NIC has forwarded before it gave the connection back may leave after the host's first packet. There is
         // nothing new in it.
-        let is_late = owners.ends_with(&[Owner::Nic, Owner::Host])
+        let is_late = !self.is_strict
+            && owners.ends_with(&[Owner::Nic, Owner::Host])
             && owner == Owner::Nic
             && before.is_some_and(|before| end.at_or_before(before));
         if owners.last() != Some(&owner) && !is_late {
@@ -482,6 +563,11 @@ impl<A: App> World<A> {
             .push(format!("{what}: {}", seen.unwrap_or_default()));
     }
 
+    /// What the NIC has counted.
+    pub fn nic_counters(&self) -> nic::Counters {
+        self.nic.counters()
+    }
+
     /// Keeps a log from here on.
     pub fn keep_log(&mut self) {
         self.log.reserve(MOST_STEPS);
@@ -504,8 +590,14 @@ impl<A: App> World<A> {
                 )
             })
             .collect();
+        let counters = self.nic.counters();
+        let of_toe = counters.iter().filter(|(name, _)| name.starts_with("toe_"));
+        let of_toe: Vec<_> = of_toe.filter(|(_, count)| *count > 0).collect();
+        let host = self.stack.counters();
+        let of_host = host.filter(|(name, count)| name.starts_with("Handoff") && *count > 0);
+        let of_host: Vec<_> = of_host.collect();
         format!(
-            "{}\nhost: {sockets:?}\npeers: {peers:?}",
+            "{}\nhost: {sockets:?} {of_host:?}\npeers: {peers:?}\nNIC: {of_toe:?}",
             self.log.join("\n")
         )
     }

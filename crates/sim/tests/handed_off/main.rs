@@ -1,0 +1,11 @@
+//! Connections that hosts hand off to their NICs and take back (seed 003), at random points and on random links: the same bytes
+//! and the same ends as when the hosts run them all the time.
+
+mod lending;
+#[path = "../links/mod.rs"]
+mod links;
+#[path = "../scenarios/mod.rs"]
+mod scenarios;
+#[path = "../secured/mod.rs"]
+mod secured;
+mod tls;
