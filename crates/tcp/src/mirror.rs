@@ -188,7 +188,7 @@ impl Connection {
             (true, true, false) => State::FinWait2,
             (true, true, true) => State::TimeWait,
         };
-        let snd_nxt = posted.max(left.snd_una).min(left.write_seq) + u32::from(fin);
+        let snd_nxt = posted.max(left.snd_nxt).min(left.write_seq) + u32::from(fin);
         let end = left.write_seq + u32::from(left.fin_queued);
         let linger = (state == State::TimeWait)
             .then(|| std::time::Duration::from_nanos(self.settings.time_wait()));

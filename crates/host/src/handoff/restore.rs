@@ -109,7 +109,7 @@ impl Core {
         let image = TcbImage::decode(bytes)
             .map_err(|field| format!("the control block that came back is wrong: {field}"))?;
         let tcb = &image.tcb;
-        if tcb.write_seq.after(lent.posted) {
+        if tcb.write_seq.after(socket.known_to_nic(lent)) {
             return Err("the control block that came back is wrong: write_seq".into());
         }
         socket
@@ -137,6 +137,11 @@ impl Core {
 }
 
 impl Socket {
+    /// What the NIC may know to be queued: what was posted, and what the host had sent before.
+    pub(super) fn known_to_nic(&self, lent: &Lent) -> SeqNum {
+        lent.posted.max(self.tcp.snd_nxt())
+    }
+
     /// The context that what is written now is transformed by.
     fn transmit_context(&self) -> Option<ContextId> {
         let of_records = self

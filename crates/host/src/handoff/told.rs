@@ -39,7 +39,7 @@ impl Stack {
                 flight,
             } => self.enter(toe, |socket| {
                 let posted = socket.lent.is_some_and(|lent| {
-                    snd_una.at_or_before(lent.posted + u32::from(lent.told.fin))
+                    snd_una.at_or_before(socket.known_to_nic(&lent) + u32::from(lent.told.fin))
                 });
                 posted && socket.tcp.told_acked(snd_una, flight)
             }),

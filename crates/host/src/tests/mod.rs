@@ -3,6 +3,7 @@
 mod pair;
 
 mod accel;
+mod handoff;
 mod hostile;
 mod memory;
 mod neighbours;

@@ -10,7 +10,7 @@ use nic::ring::{Region, Slice};
 use super::pair::{CLIENT, Fate, Pair, SERVER, lossy, options, pattern, region};
 use crate::{CloseReason, Event, Offload, SocketId};
 
-fn send_all(pair: &mut Pair, server: SocketId, client: SocketId, slices: &[Slice]) -> Vec<u8> {
+pub fn send_all(pair: &mut Pair, server: SocketId, client: SocketId, slices: &[Slice]) -> Vec<u8> {
     let total: u64 = slices.iter().map(|slice| u64::from(slice.len)).sum();
     let mut left: Vec<Slice> = slices.to_vec();
     let mut received = Vec::new();

@@ -131,7 +131,11 @@ impl Toe {
             && entry.untold.recover
             && !leaving
         {
-            let sent = connection.snd_nxt().min(connection.write_seq());
+            // What TCP has given out of new data is not sent yet from there on.
+            let sent = match entry.sending.rest {
+                Some(rest) if !rest.retransmit => tcpsn,
+                _ => connection.snd_nxt().min(connection.write_seq()),
+            };
             let event = ToeEvent::Recover {
                 toe,
                 context,

@@ -141,11 +141,11 @@ impl Toe {
             .pool
             .passes_at(&sending.queue, tcpsn)
             .and_then(|passes| passes.context);
+        if let Some(last) = sending.last.take() {
+            sending.rest = Some(rejoin(last, sending.rest.take(), tcpsn));
+        }
         match (error, context) {
             (ErrorCode::OutOfSequence | ErrorCode::Unverified, Some(context)) => {
-                if let Some(last) = sending.last.take() {
-                    sending.rest = Some(rejoin(last, sending.rest.take(), tcpsn));
-                }
                 sending.waiting = Some((context, tcpsn));
                 entry.untold.recover = true;
                 around.function.counters.toe_tx_recoveries += 1;

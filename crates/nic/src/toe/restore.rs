@@ -64,6 +64,10 @@ impl Toe {
         let Some(mut tcb) = connection.tcb(around.now) else {
             return;
         };
+        // New data that TCP has given out and that has not left was never sent.
+        if let Some(rest) = entry.sending.rest.filter(|rest| !rest.retransmit) {
+            tcb.snd_nxt = rest.header.seq;
+        }
         // The peer sends again what is forgotten here (RFC 2018 §8).
         tcb.held.truncate(MAX_HELD);
         let image = TcbImage {

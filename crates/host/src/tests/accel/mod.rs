@@ -4,5 +4,5 @@ mod alone;
 mod closing;
 mod early;
 mod lazy;
-mod rig;
+pub mod rig;
 mod subsets;

@@ -3,5 +3,5 @@
 mod contexts;
 mod forged;
 mod refusals;
-mod rig;
-mod transfers;
+pub mod rig;
+pub mod transfers;

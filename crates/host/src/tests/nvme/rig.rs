@@ -114,6 +114,9 @@ pub fn scattered(region: RegionId, at: u64, len: u32) -> Vec<Slice> {
 pub struct Rig {
     pub pair: Pair,
     pub sides: [Side; 2],
+    /// Done again and again while it runs, with the number of the time.
+    pub disturb: Option<fn(&mut Pair, [SocketId; 2], u32)>,
+    turns: u32,
 }
 
 pub const ROLES: [Role; 2] = [Role::Host, Role::Controller];
@@ -153,7 +156,12 @@ impl Rig {
                 },
             }
         });
-        let mut rig = Self { pair, sides };
+        let mut rig = Self {
+            pair,
+            sides,
+            disturb: None,
+            turns: 0,
+        };
         rig.negotiate(mode);
         rig
     }
@@ -235,6 +243,11 @@ impl Rig {
                 return;
             }
             assert!(self.pair.now < limit, "nothing has come for long");
+            if let Some(disturb) = self.disturb {
+                self.turns += 1;
+                let ids = [self.sides[CLIENT].id, self.sides[SERVER].id];
+                disturb(&mut self.pair, ids, self.turns);
+            }
             if !self.pair.step() && !self.pair.advance() {
                 panic!("nothing will ever come");
             }

@@ -18,7 +18,7 @@ const DIGESTS: [Digests; 4] = [
     Digests::BOTH,
 ];
 
-fn modes() -> impl Iterator<Item = Mode> {
+pub fn modes() -> impl Iterator<Item = Mode> {
     let tls = [
         None,
         Some(Offload::None),
@@ -40,7 +40,7 @@ fn modes() -> impl Iterator<Item = Mode> {
 }
 
 /// Commands with data in the capsule one way, data of several commands in turn the other way, and data the first way.
-fn exchange(rig: &mut Rig, data: &[u8], mode: Mode) {
+pub fn exchange(rig: &mut Rig, data: &[u8], mode: Mode) {
     let each = data.len() / 4;
     let is_mapped = rig.map(CLIENT, 0, 0, each as u32);
     let is_decrypted = mode.tls.is_none_or(Offload::receive);

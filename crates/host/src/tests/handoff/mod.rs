@@ -1,0 +1,9 @@
+//! Connections that the NIC runs, with real NICs and the wire between them.
+
+mod choosing;
+mod closing;
+mod offloads;
+mod refusals;
+mod reset;
+mod rig;
+mod transfers;
