@@ -27,8 +27,8 @@ mod wheel;
 
 use std::time::Instant;
 
-use wire::FlowKey;
 use wire::packet::{Class, Parsed};
+use wire::{FlowKey, SeqNum};
 
 pub use config::AccelConfig;
 
@@ -80,6 +80,18 @@ pub(crate) enum Handled {
     Pass(Option<Established>),
     /// It is of a connection that the device runs, by its number in the function.
     Run(u32),
+}
+
+/// What a report of a too big packet is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// The host is to have it.
+    ForTheHost,
+    /// Nothing like what it quotes is on its way.
+    Forged,
+    /// It is about the connection at this place of those that the device runs: it quotes this position, and the path takes so
+    /// many bytes of an IP packet.
+    OfToe(u32, SeqNum, u32),
 }
 
 /// What the device has besides a part of the acceleration, for one function's packet or command.
@@ -184,31 +196,34 @@ impl Accel {
         }
     }
 
-    /// Takes notice of a frame for `function` that reports a segment of ours as too big for its path. False when nothing like
-    /// that segment is on its way, as only the device can tell: the host, which gets it else, is not to believe it (RFC 5927
-    /// §4.1).
+    /// Takes notice of a frame for `function` that reports a segment of ours as too big for its path. When nothing like that
+    /// segment is on its way, as only the device can tell, the host is not to believe it (RFC 5927 §4.1).
     pub(crate) fn heed(
         &mut self,
         device: &Device<'_>,
         function: &mut Function,
         frame: &[u8],
         class: &Class,
-    ) -> bool {
+    ) -> Heard {
         let Some((quoted, mtu)) = path::too_big(frame, class) else {
-            return true;
+            return Heard::ForTheHost;
         };
         let flow = quoted.flow.reversed();
         match self.owner(device, device.hasher.hash(&flow), function.id, &flow) {
             Some(Owned::Closing(at)) => {
                 self.closing.path_shrank(at, quoted.seq, mtu);
-                true
+                Heard::ForTheHost
             }
             Some(Owned::Spliced(at, side)) => {
                 let is_true = self.splices.is_on_its_way(at, side, quoted.seq);
                 function.counters.accel_splice_stale_errors += u64::from(!is_true);
-                is_true
+                match is_true {
+                    true => Heard::ForTheHost,
+                    false => Heard::Forged,
+                }
             }
-            None | Some(Owned::Toe(_)) => true,
+            Some(Owned::Toe(at)) => Heard::OfToe(at, quoted.seq, mtu),
+            None => Heard::ForTheHost,
         }
     }
 

@@ -55,7 +55,7 @@ pub(crate) use placing::{MAX_PLACED, Placed, PlacedList, Placer};
 pub(crate) use queue::QueueState;
 pub(crate) use recovery::{Order, Shared};
 
-use crate::accel::{Handled, Segment};
+use crate::accel::{Handled, Heard, Segment};
 use crate::counters::Counters;
 use crate::device::Offloads;
 use crate::frame::FrameMeta;
@@ -79,8 +79,14 @@ pub(crate) fn handle_frame(
         class => {
             if !offloads.accel.is_idle() {
                 let (accel, device) = offloads.accel(now);
-                if !accel.heed(&device, function, frame, &class) {
-                    return;
+                match accel.heed(&device, function, frame, &class) {
+                    Heard::Forged => return,
+                    Heard::OfToe(at, seq, mtu) => {
+                        if !offloads.toe.path_shrank(now, at, seq, mtu) {
+                            return;
+                        }
+                    }
+                    Heard::ForTheHost => {}
                 }
             }
             if let Some(mut host) = Host::of(function, 0) {

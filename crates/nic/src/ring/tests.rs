@@ -4,3 +4,4 @@ mod accel;
 mod descriptors;
 mod memory;
 mod spsc;
+mod toe;

@@ -1,5 +1,7 @@
 //! Packets of connections that the device runs, and reports about their paths.
 
+use std::time::Instant;
+
 use wire::{SeqNum, ipv4, ipv6};
 
 use super::rx_queue::NicPacket;
@@ -53,13 +55,13 @@ impl Toe {
     }
 
     /// The segment at `seq` of the connection at this place was too big: its path takes IP packets of `mtu` bytes only (RFC 1191,
-    /// RFC 8201).
-    pub(crate) fn path_shrank(&mut self, now: std::time::Instant, at: u32, seq: SeqNum, mtu: u32) {
+    /// RFC 8201). False when nothing is on its way there.
+    pub(crate) fn path_shrank(&mut self, now: Instant, at: u32, seq: SeqNum, mtu: u32) -> bool {
         let Some(entry) = self.table.get_mut(at) else {
-            return;
+            return true;
         };
         let Some(connection) = &mut entry.connection else {
-            return;
+            return true;
         };
         // RFC 5927 §4.1: who can't tell what is in flight has not seen it.
         let in_flight = connection.snd_una().at_or_before(seq) && seq.before(connection.snd_nxt());
@@ -72,6 +74,7 @@ impl Toe {
             connection.handle_path_mss(now, mss as u16);
             self.settle(at);
         }
+        in_flight
     }
 
     /// Most bytes of payload and options of a packet that the wire takes.

@@ -178,3 +178,6 @@ impl Entry {
             || self.acked_is_due()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -215,3 +215,6 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

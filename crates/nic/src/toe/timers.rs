@@ -113,3 +113,6 @@ impl Timers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

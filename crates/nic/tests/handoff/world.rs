@@ -40,7 +40,7 @@ pub struct World {
     got: Vec<bool>,
     pub peer_end: Option<CloseReason>,
     peer_timed: bool,
-    flow: FlowKey,
+    pub flow: FlowKey,
     wire: Wire,
 }
 

@@ -258,7 +258,7 @@ impl Rig {
         let class = classify(&frame[..len]);
         let (accel, device, functions) = self.parts();
         let for_host = accel.heed(&device, &mut functions[0], &frame[..len], &class);
-        assert!(for_host);
+        assert_eq!(for_host, crate::accel::Heard::ForTheHost);
     }
 
     /// The host opens a connection with this flow.
