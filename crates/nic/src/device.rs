@@ -166,7 +166,10 @@ impl Nic {
                 flows: FlowTable::new(),
                 hasher: FlowHasher::new(&config.secret),
                 accel: Accel::new(&config.accel),
-                toe: Toe::new(&config.toe),
+                toe: Toe::new(&ToeConfig {
+                    hard_limit: config.toe.hard_limit.min(accel::MAX_TOE),
+                    ..config.toe
+                }),
                 gather: Box::new(Gather::EMPTY),
                 recoveries: 0,
             },

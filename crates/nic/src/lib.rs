@@ -46,7 +46,6 @@ mod prefetch;
 mod receive;
 mod rss;
 mod switch;
-#[allow(dead_code)] // until the engine runs connections
 pub mod toe;
 mod transmit;
 

@@ -101,7 +101,6 @@ impl Sessions {
     }
 
     /// Any session's place whose connection the device runs.
-    #[allow(dead_code)] // the engine calls it
     pub(crate) fn any_own(&self) -> Option<usize> {
         if self.own == 0 {
             return None;

@@ -28,7 +28,6 @@ impl Owned {
     /// Closing connections that have places.
     pub(crate) const MAX_CLOSING: u32 = 1 << 29;
     /// Connections that the device runs that have places.
-    #[allow(dead_code)] // the engine has it
     pub(crate) const MAX_TOE: u32 = 1 << 29;
 
     fn to_bits(self) -> u32 {

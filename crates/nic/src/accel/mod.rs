@@ -46,6 +46,9 @@ use room::Rooms;
 use setup::Setup;
 use splice::Splices;
 
+/// Connections that the device runs that have places in the index of flows.
+pub(crate) const MAX_TOE: u32 = Owned::MAX_TOE;
+
 /// All of it, for all functions.
 #[derive(Debug)]
 pub(crate) struct Accel {
@@ -263,13 +266,11 @@ impl Accel {
     }
 
     /// The flow with this hash, which nobody owns, is the device's to run, at this place.
-    #[allow(dead_code)] // the engine calls it
     pub(crate) fn adopt(&mut self, hash: u64, at: u32) {
         self.flows.insert(hash, Owned::Toe(at));
     }
 
     /// It is no longer.
-    #[allow(dead_code)] // the engine calls it
     pub(crate) fn release(&mut self, hash: u64, at: u32) {
         self.flows.remove(hash, Owned::Toe(at));
     }

@@ -20,7 +20,6 @@ mod contents;
 mod context;
 mod delivery;
 mod established;
-#[allow(dead_code)] // until the engine runs connections
 mod nic_packets;
 mod observer;
 mod open;
@@ -48,7 +47,6 @@ pub(crate) use command::{
 };
 pub(crate) use contents::Contents;
 pub(crate) use context::{PlacingContext, ReceiveContext};
-#[allow(unused_imports)] // the engine calls it
 pub(crate) use nic_packets::{Sender, end_session, pass_to_host};
 pub(crate) use nic_packets::{end_own_sessions, reset, settle};
 pub(crate) use placing::{MAX_PLACED, Placed, PlacedList, Placer};

@@ -10,7 +10,6 @@ mod encrypt;
 mod headers;
 mod job;
 mod layers;
-#[allow(dead_code)] // until the engine runs connections
 mod own;
 mod queue;
 mod recover;

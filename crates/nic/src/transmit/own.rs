@@ -47,12 +47,7 @@ impl OwnSegments {
         self.work.job.as_ref().map(|_| self.connection)
     }
 
-    /// Drops the segment that is on its way.
-    pub(crate) fn stop(&mut self) {
-        self.work.job = None;
-    }
-
-    /// Drops that, and what recoveries have left.
+    /// Drops the segment that is on its way, and what recoveries have left.
     pub(crate) fn reset(&mut self) {
         self.work.reset();
     }

@@ -46,7 +46,6 @@ pub(crate) enum ToeRequest {
 }
 
 impl ToeRequest {
-    #[allow(dead_code)] // until the engine runs connections
     pub(crate) fn toe(&self) -> ToeId {
         match *self {
             ToeRequest::Offer(offer) => offer.toe,
