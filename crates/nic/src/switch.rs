@@ -7,8 +7,8 @@ use crate::function::FunctionId;
 /// Functions by MAC address.
 #[derive(Debug, Default)]
 pub(crate) struct Switch {
-    /// Sorted by address.
-    entries: Vec<(MacAddr, FunctionId)>,
+    /// Sorted by address, which is compared as a number.
+    entries: Vec<(u64, FunctionId)>,
 }
 
 /// Where a frame goes.
@@ -27,7 +27,7 @@ impl Switch {
     pub(crate) fn add(&mut self, mac: MacAddr, function: FunctionId) -> bool {
         match self.find(mac) {
             Err(place) if mac.is_unicast() && mac != MacAddr::ZERO => {
-                self.entries.insert(place, (mac, function));
+                self.entries.insert(place, (number(mac), function));
                 true
             }
             _ => false,
@@ -45,8 +45,14 @@ impl Switch {
     }
 
     fn find(&self, mac: MacAddr) -> Result<usize, usize> {
-        self.entries.binary_search_by_key(&mac.0, |(mac, _)| mac.0)
+        self.entries
+            .binary_search_by_key(&number(mac), |(mac, _)| *mac)
     }
+}
+
+fn number(mac: MacAddr) -> u64 {
+    let [a, b, c, d, e, f] = mac.0;
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
 #[cfg(test)]

@@ -19,9 +19,10 @@
 //! A NIC sees all segments of a port, and can't tell by a table of connections which of them bring a cookie back. So a few
 //! bits of its cookies are a keyed multiplication of the peer's ISN only, which [`might_open`](Baker::might_open) checks in a
 //! few cycles: of other segments it lets one in 256 through. These bits are not to be relied on against forgers. In their
-//! place such a cookie is good only together with a TSecr that is one of the last 128 s of this flow's keyed clock, which
-//! is worth 15 bits: a forger has to guess 2^35, whatever he learns.
+//! place such a cookie is good only together with a TSecr that is one of the last 128 s of this connection's clock, which
+//! is worth 15 bits: a forger has to guess 2^35, whatever he learns. That clock can begin at the other half of the same hash.
 
+use std::hash::Hasher;
 use std::time::{Duration, Instant};
 
 use siphasher::sip::SipHasher24;
@@ -43,8 +44,9 @@ pub struct Baker {
     master: [u8; 16],
     origin: Instant,
     is_filtered: bool,
-    /// The newest period that there are keys for.
+    /// The newest period that there are keys for, and its end.
     newest: u64,
+    until: Instant,
     /// Its keys and those of the period before, each at the parity of its number.
     periods: [Period; 2],
 }
@@ -85,6 +87,7 @@ impl Baker {
             origin: now,
             is_filtered,
             newest: 0,
+            until: now + PERIOD,
             periods: [Period::new(&master, 0), Period::new(&master, u64::MAX)],
             master,
         }
@@ -93,15 +96,17 @@ impl Baker {
     /// Brings the keys up to `now`. Call it before anything is made or checked.
     #[inline]
     pub fn advance(&mut self, now: Instant) {
-        let period = now.saturating_duration_since(self.origin).as_secs() / PERIOD.as_secs();
-        if period > self.newest {
-            self.enter(period);
+        if now >= self.until {
+            self.enter(now);
         }
     }
 
     #[cold]
-    fn enter(&mut self, period: u64) {
+    fn enter(&mut self, now: Instant) {
+        let since = now.saturating_duration_since(self.origin);
+        let period = since.as_secs() / PERIOD.as_secs();
         self.newest = period;
+        self.until = self.origin + Duration::from_secs((period + 1) * PERIOD.as_secs());
         for number in [period - 1, period] {
             self.periods[(number & 1) as usize] = Period::new(&self.master, number);
         }
@@ -109,12 +114,18 @@ impl Baker {
 
     /// The sequence number of the SYN-ACK.
     pub fn sequence(&self, flow: u64, syn: &Header) -> SeqNum {
+        self.bake(flow, syn).0
+    }
+
+    /// The sequence number of the SYN-ACK, and where a clock of the connection's own can begin: a number that only the
+    /// [opened](Self::open_timed) cookie tells again.
+    pub fn bake(&self, flow: u64, syn: &Header) -> (SeqNum, u32) {
         let announced = syn.options.mss.unwrap_or(MSS_CLASSES[0]);
         let class = MSS_CLASSES
             .iter()
             .rposition(|&mss| mss <= announced)
             .unwrap_or(0) as u32;
-        self.sequence_of((self.newest & 1) as u32, flow, syn.seq, class)
+        self.made_of((self.newest & 1) as u32, flow, syn.seq, class)
     }
 
     /// The TSval of the SYN-ACK: the latest not after `clock` that holds the peer's options.
@@ -144,11 +155,28 @@ impl Baker {
     /// Checks the cookie that the first segments of a connection bring back. `clock` is the TSval of this flow now;
     /// filtered cookies are good with timestamps only.
     pub fn open(&self, flow: u64, clock: u32, ack: &Header) -> Option<Cookie> {
+        self.open_at(flow, ack, |_| clock).map(|(cookie, _)| cookie)
+    }
+
+    /// As [`open`](Self::open), where the connection's clock [began](Self::bake) so many milliseconds ago at the origin that all
+    /// have. Gives its value now too.
+    pub fn open_timed(&self, flow: u64, since: u32, ack: &Header) -> Option<(Cookie, u32)> {
+        self.open_at(flow, ack, |beginning| beginning.wrapping_add(since))
+    }
+
+    fn open_at(
+        &self,
+        flow: u64,
+        ack: &Header,
+        clock: impl FnOnce(u32) -> u32,
+    ) -> Option<(Cookie, u32)> {
         let sequence = ack.ack - 1;
         let class = sequence.0 >> HASH_BITS & 7;
-        if self.sequence_of(sequence.0 >> 31, flow, ack.seq - 1, class) != sequence {
+        let (right, beginning) = self.made_of(sequence.0 >> 31, flow, ack.seq - 1, class);
+        if right != sequence {
             return None;
         }
+        let clock = clock(beginning);
         let echo = ack.options.timestamps.map(|timestamps| timestamps.echo);
         if self.is_filtered {
             let age = clock.wrapping_sub(echo?);
@@ -157,20 +185,24 @@ impl Baker {
             }
         }
         let shift = echo.map_or(NO_SHIFT, |bits| bits & 15);
-        Some(Cookie {
+        let cookie = Cookie {
             mss: MSS_CLASSES[class as usize],
             window_scale: (shift != NO_SHIFT).then_some(shift as u8),
             sack: echo.is_some_and(|bits| bits & 16 != 0),
-        })
+        };
+        Some((cookie, clock))
     }
 
-    fn sequence_of(&self, parity: u32, flow: u64, isn: SeqNum, class: u32) -> SeqNum {
+    /// The sequence number, and the half of the hash that is not in it.
+    fn made_of(&self, parity: u32, flow: u64, isn: SeqNum, class: u32) -> (SeqNum, u32) {
         let period = &self.periods[parity as usize];
-        let mut hash = period.hash_of(flow, isn, class) & ((1 << HASH_BITS) - 1);
+        let full = period.hash_of(flow, isn, class);
+        let mut hash = full as u32 & ((1 << HASH_BITS) - 1);
         if self.is_filtered {
             hash = hash & !((1 << FILTER_BITS) - 1) | period.filter_of(isn);
         }
-        SeqNum(parity << 31 | class << HASH_BITS | hash)
+        let sequence = SeqNum(parity << 31 | class << HASH_BITS | hash);
+        (sequence, (full >> 32) as u32)
     }
 }
 
@@ -194,12 +226,12 @@ impl Period {
         }
     }
 
-    fn hash_of(&self, flow: u64, isn: SeqNum, class: u32) -> u32 {
-        let mut input = [0; 16];
-        input[..8].copy_from_slice(&flow.to_le_bytes());
-        input[8..12].copy_from_slice(&isn.0.to_le_bytes());
-        input[12..].copy_from_slice(&class.to_le_bytes());
-        SipHasher24::new_with_keys(self.hash[0], self.hash[1]).hash(&input) as u32
+    fn hash_of(&self, flow: u64, isn: SeqNum, class: u32) -> u64 {
+        let mut hasher = SipHasher24::new_with_keys(self.hash[0], self.hash[1]);
+        hasher.write_u64(flow);
+        hasher.write_u32(isn.0);
+        hasher.write_u8(class as u8);
+        hasher.finish()
     }
 
     #[inline]

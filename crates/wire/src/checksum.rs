@@ -28,6 +28,13 @@ impl Sum {
         sum + of_tail(tail)
     }
 
+    /// As [`of`](Self::of), for few bytes of a known number: without a loop.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_array<const N: usize>(bytes: &[u8; N]) -> Sum {
+        of_tail(bytes)
+    }
+
     /// Copies `source` to `target`, which has the same length, and gives the sum of the bytes, in one pass.
     ///
     /// # Panics

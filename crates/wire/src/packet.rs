@@ -159,9 +159,9 @@ impl IpPacket {
 #[must_use]
 pub fn classify(frame: &[u8]) -> Class {
     match locate(frame) {
-        Ok(Located::Ip(layer)) if layer.is_tcp() => match parse_tcp(frame, &layer) {
-            Ok(parsed) => Class::Tcp(parsed),
-            Err(error) => Class::Malformed(error),
+        Ok(Located::Ip(layer)) if layer.is_tcp() => match layer.version {
+            IpVersion::V4 => class_of_tcp::<false>(frame, &layer),
+            IpVersion::V6 => class_of_tcp::<true>(frame, &layer),
         },
         Ok(Located::Ip(layer)) => layer.class(frame),
         Ok(Located::Arp { offset }) => Class::Arp { offset },
@@ -353,12 +353,35 @@ fn locate_ipv6(frame: &[u8], l3_offset: usize) -> Result<Layer, ParseError> {
     Ok(Layer::of_ipv6(&header, l3_offset, start, &upper))
 }
 
+/// The class of a TCP segment. A function of its own for each version of IP, which writes its result once: where the versions
+/// meet, addresses would be copied again, byte by byte.
+#[inline(never)]
+fn class_of_tcp<const V6: bool>(frame: &[u8], layer: &Layer) -> Class {
+    let addresses = if V6 {
+        layer.ipv6_addresses(frame)
+    } else {
+        layer.ipv4_addresses(frame)
+    };
+    match parse_tcp_of(frame, layer, addresses) {
+        Ok(parsed) => Class::Tcp(parsed),
+        Err(error) => Class::Malformed(error),
+    }
+}
+
 #[inline(always)]
 fn parse_tcp(frame: &[u8], layer: &Layer) -> Result<Parsed, ParseError> {
+    parse_tcp_of(frame, layer, layer.addresses(frame))
+}
+
+#[inline(always)]
+fn parse_tcp_of(
+    frame: &[u8],
+    layer: &Layer,
+    (src, dst): (IpAddr, IpAddr),
+) -> Result<Parsed, ParseError> {
     let end = frame.len().min(layer.l4_offset + layer.l4_len);
     let segment = frame.get(layer.l4_offset..end).unwrap_or_default();
     let (tcp, header_len) = tcp::Header::parse(segment)?;
-    let (src, dst) = layer.addresses(frame);
     Ok(Parsed {
         l3_offset: layer.l3_offset,
         l4_offset: layer.l4_offset,
@@ -440,16 +463,27 @@ impl Layer {
     /// Source and destination. The IP header has been found to be whole.
     #[inline(always)]
     fn addresses(&self, frame: &[u8]) -> (IpAddr, IpAddr) {
-        let header = &frame[self.l3_offset..];
         match self.version {
-            IpVersion::V4 => (
-                array_at::<4>(header, 12).into(),
-                array_at::<4>(header, 16).into(),
-            ),
-            IpVersion::V6 => (
-                array_at::<16>(header, 8).into(),
-                array_at::<16>(header, 24).into(),
-            ),
+            IpVersion::V4 => self.ipv4_addresses(frame),
+            IpVersion::V6 => self.ipv6_addresses(frame),
         }
+    }
+
+    #[inline(always)]
+    fn ipv4_addresses(&self, frame: &[u8]) -> (IpAddr, IpAddr) {
+        let header = &frame[self.l3_offset..];
+        (
+            array_at::<4>(header, 12).into(),
+            array_at::<4>(header, 16).into(),
+        )
+    }
+
+    #[inline(always)]
+    fn ipv6_addresses(&self, frame: &[u8]) -> (IpAddr, IpAddr) {
+        let header = &frame[self.l3_offset..];
+        (
+            array_at::<16>(header, 8).into(),
+            array_at::<16>(header, 24).into(),
+        )
     }
 }

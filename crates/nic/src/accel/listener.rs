@@ -1,13 +1,13 @@
 //! The listening rules of all functions: which SYNs and cookies are whose.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use crate::function::FunctionId;
 use crate::ring::ErrorCode;
 use crate::ring::accel::{InstallListener, ListenRuleId, ListenerOptions};
 
-/// All rules, sorted by function, port and address. A lookup is two binary searches at most: peers choose ports, but no
-/// entries.
+/// All rules, sorted by function, port and address. A lookup is a binary search for the port, and a look at the addresses that
+/// its host has on it: peers choose ports, but no entries.
 #[derive(Debug)]
 pub(super) struct Listeners {
     rules: Vec<Rule>,
@@ -118,22 +118,23 @@ impl Listeners {
         function: FunctionId,
         (address, port): (IpAddr, u16),
     ) -> Option<&mut Rule> {
+        let wanted = place(function, port);
         let first = self
             .rules
-            .partition_point(|rule| rule.key() < (function, port, address));
-        let exact = self.rules.get(first);
-        let at = match exact {
-            Some(rule) if rule.key() == (function, port, address) => first,
-            _ => {
-                let all = match address {
-                    IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-                    IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-                };
-                let key = (function, port, all);
-                self.rules.binary_search_by_key(&key, Rule::key).ok()?
+            .partition_point(|rule| place(rule.function, rule.port) < wanted);
+        let (mut all, mut at) = (None, first);
+        while let Some(rule) = self.rules.get(at)
+            && place(rule.function, rule.port) == wanted
+        {
+            if rule.address == address {
+                return self.rules.get_mut(at);
             }
-        };
-        self.rules.get_mut(at)
+            if rule.address.is_unspecified() && rule.address.is_ipv4() == address.is_ipv4() {
+                all = Some(at);
+            }
+            at += 1;
+        }
+        self.rules.get_mut(all?)
     }
 
     /// For commands, which are few.
@@ -146,6 +147,11 @@ impl Listeners {
             .position(|rule| rule == id)
             .map(|at| first + at)
     }
+}
+
+/// A port of a function, in the order of the rules.
+fn place(function: FunctionId, port: u16) -> u32 {
+    u32::from(function.0) << 16 | u32::from(port)
 }
 
 #[cfg(test)]

@@ -18,11 +18,10 @@
 //! Cost targets: 800 cycles for a SYN answered, 500 for a cookie checked, from the frame on; a segment of an established
 //! connection pays the filter: a multiplication and a comparison.
 
-use std::hash::Hasher;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
-use siphasher::sip::{SipHasher13, SipHasher24};
+use siphasher::sip::SipHasher24;
 use tcp::cookie::Baker;
 use wire::ethernet::{self, MacAddr};
 use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
@@ -48,7 +47,8 @@ pub(super) struct Setup {
 struct Oven {
     baker: Baker,
     origin: Instant,
-    clock_key: (u64, u64),
+    /// What was asked for last, and milliseconds since the origin then: most frames come in batches of one moment.
+    last: (Instant, u32),
 }
 
 impl Setup {
@@ -99,7 +99,7 @@ impl Setup {
         else {
             return Handled::Pass(None);
         };
-        oven.baker.advance(around.now);
+        oven.advance(around.now);
         if is_syn {
             oven.take_syn(around, rule, &mut self.budget, segment)
         } else {
@@ -118,17 +118,17 @@ impl Oven {
         Oven {
             baker: Baker::filtered(now, key),
             origin: now,
-            clock_key: (hasher.hash(b"clock 0"), hasher.hash(b"clock 1")),
+            last: (now, 0),
         }
     }
 
-    /// TSval of the flow with this hash now: milliseconds since an origin of its own (RFC 7323 §5.4).
-    fn clock(&self, now: Instant, flow: u64) -> u32 {
-        let mut hasher = SipHasher13::new_with_keys(self.clock_key.0, self.clock_key.1);
-        hasher.write_u64(flow);
-        let since = now.saturating_duration_since(self.origin);
-        let milliseconds = since.as_secs() * 1000 + u64::from(since.subsec_millis());
-        (hasher.finish() as u32).wrapping_add(milliseconds as u32)
+    fn advance(&mut self, now: Instant) {
+        if now != self.last.0 {
+            self.baker.advance(now);
+            let since = now.saturating_duration_since(self.origin);
+            let milliseconds = since.as_secs() * 1000 + u64::from(since.subsec_millis());
+            self.last = (now, milliseconds as u32);
+        }
     }
 
     /// Answers a SYN, or leaves it to the host.
@@ -158,8 +158,7 @@ impl Oven {
             return Handled::Pass(None);
         }
         let flow = flow_of(around.function.id, segment);
-        let clock = self.clock(around.now, flow);
-        let answer = self.answer(rule, segment, (flow, clock), timestamps.val);
+        let answer = self.answer(rule, segment, flow, timestamps.val);
         let addresses = Addresses {
             source: around.function.config.mac,
             hop,
@@ -176,13 +175,7 @@ impl Oven {
     }
 
     /// The SYN-ACK: our offer, as far as the peer's SYN has it too.
-    fn answer(
-        &self,
-        rule: &Rule,
-        segment: &Segment<'_>,
-        (flow, clock): (u64, u32),
-        echo: u32,
-    ) -> Header {
+    fn answer(&self, rule: &Rule, segment: &Segment<'_>, flow: u64, echo: u32) -> Header {
         let (syn, offer) = (&segment.parsed.tcp, &rule.options);
         let scales = offer.window_scale.is_some() && syn.options.window_scale.is_some();
         let sack = offer.sack && syn.options.sack_permitted;
@@ -191,10 +184,13 @@ impl Oven {
             sack_permitted: sack,
             ..Options::default()
         };
+        // TSvals of a connection are milliseconds since an origin of its own (RFC 7323 §5.4).
+        let (seq, beginning) = self.baker.bake(flow, syn);
+        let clock = beginning.wrapping_add(self.last.1);
         Header {
             src_port: syn.dst_port,
             dst_port: syn.src_port,
-            seq: self.baker.sequence(flow, syn),
+            seq,
             ack: syn.seq + 1,
             flags: Flags::SYN | Flags::ACK,
             window: offer.window,
@@ -220,8 +216,7 @@ impl Oven {
     ) -> Handled {
         let (parsed, header) = (segment.parsed, &segment.parsed.tcp);
         let flow = flow_of(around.function.id, segment);
-        let clock = self.clock(around.now, flow);
-        let Some(cookie) = self.baker.open(flow, clock, header) else {
+        let Some((cookie, clock)) = self.baker.open_timed(flow, self.last.1, header) else {
             around.function.counters.accel_cookies_failed += 1;
             return Handled::Pass(None);
         };

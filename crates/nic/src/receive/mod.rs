@@ -71,13 +71,13 @@ pub(crate) fn handle_frame(
 ) {
     function.counters.rx_packets += 1;
     function.counters.rx_bytes += frame.len() as u64;
-    match classify(frame) {
-        Class::Tcp(parsed) => handle_tcp(offloads, function, now, frame, &parsed, meta),
-        Class::Malformed(error) => count_malformed(&mut function.counters, error),
+    match &classify(frame) {
+        Class::Tcp(parsed) => handle_tcp(offloads, function, now, frame, parsed, meta),
+        Class::Malformed(error) => count_malformed(&mut function.counters, *error),
         class => {
             if !offloads.accel.is_idle() {
                 let (accel, device) = offloads.accel(now);
-                match accel.heed(&device, function, frame, &class) {
+                match accel.heed(&device, function, frame, class) {
                     Heard::Forged => return,
                     Heard::OfToe(at, seq, mtu) => {
                         if !offloads.toe.path_shrank(now, at, seq, mtu) {

@@ -162,23 +162,28 @@ impl SendConsumer {
         let mut slots = 1;
         let context = Some(words[1] as u32).filter(|id| *id != ContextId::NONE);
         let context = context.map(ContextId);
-        let command = self
-            .decode(head, &mut words, &mut bytes)
-            .and_then(|command| {
-                let inline = inline_slices(head, &words)?;
+        let mut taken = Taken {
+            index,
+            bytes: 0,
+            command: self
+                .decode(head, &mut words, &mut bytes)
+                .map_err(|error| BadDescriptor { context, error }),
+        };
+        if let Ok(command) = &taken.command {
+            let checked = inline_slices(head, &words).and_then(|inline| {
                 for pair in inline.chunks_exact(Slice::WORDS) {
                     gather.push(Slice::from_words([pair[0], pair[1]]));
                 }
                 slots += self.continuations(head, gather, &mut bytes)?;
                 check_lengths(command, &words, gather)
-            })
-            .map_err(|error| BadDescriptor { context, error });
+            });
+            if let Err(error) = checked {
+                taken.command = Err(BadDescriptor { context, error });
+            }
+        }
+        taken.bytes = bytes;
         self.ring.advance(slots);
-        Some(Taken {
-            index,
-            bytes,
-            command,
-        })
+        Some(taken)
     }
 
     /// The command without its slices. Reads the words after the first eight as far as it needs them.
@@ -396,11 +401,11 @@ fn inline_slices(head: Head, words: &[u64; SLOT_WORDS]) -> Result<&[u64], ErrorC
 
 /// What a descriptor says of its slices' length must be what they add up to.
 fn check_lengths(
-    command: Command,
+    command: &Command,
     words: &[u64; SLOT_WORDS],
     gather: &Gather,
-) -> Result<Command, ErrorCode> {
-    let right = match &command {
+) -> Result<(), ErrorCode> {
+    let right = match command {
         Command::Send(send) => gather.len() == u64::from(send.payload_len),
         Command::Recover(recover) => {
             let resume = recover.start.distance_to(recover.resume);
@@ -424,7 +429,7 @@ fn check_lengths(
         _ => gather.slices().is_empty(),
     };
     if right {
-        Ok(command)
+        Ok(())
     } else {
         Err(ErrorCode::BadLength)
     }

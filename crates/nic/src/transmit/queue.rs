@@ -139,38 +139,41 @@ fn descriptor(
         tcpsn,
         error,
     };
-    let command = taken
-        .command
-        .map_err(|BadDescriptor { context, error }| refuse(context, SeqNum(0), error))?;
-    let unmaps = matches!(command, Command::Destroy(_) | Command::DelRr(_));
-    let done = match command {
-        Command::Send(send) => {
+    let unmaps = matches!(
+        taken.command,
+        Ok(Command::Destroy(_) | Command::DelRr(_))
+    );
+    let done = match &taken.command {
+        Err(BadDescriptor { context, error }) => {
+            return Err(refuse(*context, SeqNum(0), *error));
+        }
+        Ok(Command::Send(send)) => {
             return self::send(offloads, function, queue, index, send, now, out).map(Some);
         }
-        Command::Create(command) => create(offloads, function, &command)
+        Ok(Command::Create(command)) => create(offloads, function, command)
             .map_err(|error| refuse(Some(command.context), command.tcpsn, error)),
-        Command::Destroy(id) => {
-            destroy(offloads, function, id).map_err(|error| refuse(Some(id), SeqNum(0), error))
+        Ok(Command::Destroy(id)) => {
+            destroy(offloads, function, *id).map_err(|error| refuse(Some(*id), SeqNum(0), error))
         }
-        Command::Recover(command) => recover(offloads, function, queue, &command)
+        Ok(Command::Recover(command)) => recover(offloads, function, queue, command)
             .map_err(|error| refuse(Some(command.context), command.start, error)),
-        Command::Resync(response) => receive::resync_response(offloads, function, &response)
+        Ok(Command::Resync(response)) => receive::resync_response(offloads, function, response)
             .map(|()| COMMAND_COST)
             .map_err(|error| refuse(Some(response.context), response.tcpsn, error)),
-        Command::AddRr(state) => {
+        Ok(Command::AddRr(state)) => {
             let mut slices = [Slice::NOTHING; MAX_RR_SLICES];
             let gathered = function.queues[queue].transmit.gather.slices();
             let slices = &mut slices[..gathered.len().min(MAX_RR_SLICES)];
             slices.copy_from_slice(&gathered[..slices.len()]);
-            receive::add_rr_state(offloads, function, state, slices)
+            receive::add_rr_state(offloads, function, *state, slices)
                 .map(|()| COMMAND_COST)
                 .map_err(|error| refuse(Some(state.context), SeqNum(state.tag.into()), error))
         }
         // That ring is for packets.
-        Command::Toe(_) => Err(refuse(None, SeqNum(0), ErrorCode::Unsupported)),
-        Command::Accel(command) => accelerate(offloads, function, queue, &command, now)
+        Ok(Command::Toe(_)) => Err(refuse(None, SeqNum(0), ErrorCode::Unsupported)),
+        Ok(Command::Accel(command)) => accelerate(offloads, function, queue, command, now)
             .map_err(|error| refuse(None, SeqNum(command.name()), error)),
-        Command::DelRr(state) => receive::del_rr_state(offloads, function, state)
+        Ok(Command::DelRr(state)) => receive::del_rr_state(offloads, function, *state)
             .map(|()| COMMAND_COST)
             .map_err(|error| refuse(Some(state.context), SeqNum(state.tag.into()), error)),
     };
@@ -186,14 +189,14 @@ fn send(
     function: &mut Function,
     queue: usize,
     index: u64,
-    send: Send,
+    send: &Send,
     now: Instant,
     out: &mut [u8],
 ) -> Result<Progress, Refused> {
     let context = send.context;
     let large = send.mss != 0 && send.payload_len > u32::from(send.mss);
     let bytes = u64::from(send.payload_len);
-    let mut job = Job::new(send, index);
+    let mut job = Job::new(send.clone(), index);
     let tcpsn = job.tcpsn();
     let refuse = |error| Refused {
         index,

@@ -1,7 +1,5 @@
 //! One connection in teardown: its numbers, and how it is made.
 
-use std::net::{IpAddr, Ipv6Addr};
-
 use tcp::State;
 use wire::ethernet::MacAddr;
 use wire::tcp::HEADER_LEN;
@@ -24,14 +22,11 @@ pub(super) const OPEN: u8 = u8::MAX;
 pub(super) struct Entry {
     /// When the one timer of its state fires: retransmission or window probe, end of FIN-WAIT-2, end of TIME-WAIT.
     pub(super) deadline: Nanos,
-    local: [u8; 16],
-    remote: [u8; 16],
-    pub(super) local_port: u16,
-    pub(super) remote_port: u16,
+    /// From us to the peer.
+    pub(super) flow: FlowKey,
     pub(super) function: u16,
     pub(super) hop: MacAddr,
     pub(super) hop_limit: u8,
-    is_ipv6: bool,
     /// Of the flow from the peer to us: leads to it in the index of flows.
     pub(super) hash: u64,
     pub(super) state: State,
@@ -143,14 +138,10 @@ impl Entry {
         let timestamps = teardown.timestamps;
         let mut entry = Entry {
             deadline: NEVER,
-            local: wide(flow.src.0),
-            remote: wide(flow.dst.0),
-            local_port: flow.src.1,
-            remote_port: flow.dst.1,
+            flow,
             function,
             hop: teardown.hop,
             hop_limit: teardown.hop_limit,
-            is_ipv6: flow.is_ipv6(),
             hash,
             state: if teardown.peer_closed {
                 State::LastAck
@@ -207,7 +198,7 @@ impl Entry {
 
     /// Bytes of IP and TCP headers of a packet with data.
     pub(super) fn headers_len(&self) -> u16 {
-        let ip = if self.is_ipv6 {
+        let ip = if self.flow.is_ipv6() {
             ipv6::HEADER_LEN
         } else {
             ipv4::HEADER_LEN
@@ -220,22 +211,9 @@ impl Entry {
         if self.has_timestamps { 12 } else { 0 }
     }
 
-    /// From us to the peer.
-    pub(super) fn flow(&self) -> FlowKey {
-        FlowKey {
-            src: (narrow(self.local, self.is_ipv6), self.local_port),
-            dst: (narrow(self.remote, self.is_ipv6), self.remote_port),
-        }
-    }
-
     /// Whether `flow`, from the peer to us, is this one's.
     pub(super) fn is_of(&self, function: u16, flow: &FlowKey) -> bool {
-        self.local_port == flow.dst.1
-            && self.remote_port == flow.src.1
-            && self.function == function
-            && self.is_ipv6 == flow.is_ipv6()
-            && self.remote == wide(flow.src.0)
-            && self.local == wide(flow.dst.0)
+        self.flow.src == flow.dst && self.flow.dst == flow.src && self.function == function
     }
 
     /// The retransmission timeout with its back-off (RFC 6298 §5.5).
@@ -287,19 +265,4 @@ pub(super) const MILLISECOND: Nanos = 1_000_000;
 /// The device's milliseconds, of which TSvals and such are made: they wrap.
 pub(super) fn millis(now: Nanos) -> u32 {
     (now / MILLISECOND) as u32
-}
-
-fn wide(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
-    }
-}
-
-fn narrow(octets: [u8; 16], is_ipv6: bool) -> IpAddr {
-    let address = Ipv6Addr::from(octets);
-    match address.to_ipv4_mapped() {
-        Some(address) if !is_ipv6 => IpAddr::V4(address),
-        _ => IpAddr::V6(address),
-    }
 }

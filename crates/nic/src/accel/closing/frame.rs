@@ -26,7 +26,7 @@ pub(super) fn next(
     let addresses = Addresses {
         source: function.config.mac,
         hop: entry.hop,
-        flow: &entry.flow(),
+        flow: &entry.flow,
         hop_limit: entry.hop_limit,
     };
     let offset = entry.una.distance_to(header.seq);

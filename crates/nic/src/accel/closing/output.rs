@@ -188,8 +188,8 @@ impl Entry {
         self.owes.ack = false;
         self.fin_unacknowledged = false;
         Header {
-            src_port: self.local_port,
-            dst_port: self.remote_port,
+            src_port: self.flow.src.1,
+            dst_port: self.flow.dst.1,
             seq,
             ack: self.rcv_nxt,
             flags,
@@ -207,8 +207,8 @@ impl Entry {
     fn reset_segment(&self) -> Segment {
         Segment {
             header: Header {
-                src_port: self.local_port,
-                dst_port: self.remote_port,
+                src_port: self.flow.src.1,
+                dst_port: self.flow.dst.1,
                 seq: self.nxt,
                 flags: Flags::RST,
                 ..Header::default()
