@@ -362,40 +362,21 @@ fn class_of_tcp<const V6: bool>(frame: &[u8], layer: &Layer) -> Class {
     } else {
         layer.ipv4_addresses(frame)
     };
-    match parse_tcp_of(frame, layer, addresses) {
-        Ok(parsed) => Class::Tcp(parsed),
+    let segment = layer.upper(frame);
+    // What nearly all are does not meet the rest either.
+    if let Some(tcp) = tcp::Header::parse_timestamped(segment) {
+        return Class::Tcp(layer.parsed(addresses, tcp, tcp::TIMESTAMPED_LEN));
+    }
+    match tcp::Header::parse(segment) {
+        Ok((tcp, header_len)) => Class::Tcp(layer.parsed(addresses, tcp, header_len)),
         Err(error) => Class::Malformed(error),
     }
 }
 
 #[inline(always)]
 fn parse_tcp(frame: &[u8], layer: &Layer) -> Result<Parsed, ParseError> {
-    parse_tcp_of(frame, layer, layer.addresses(frame))
-}
-
-#[inline(always)]
-fn parse_tcp_of(
-    frame: &[u8],
-    layer: &Layer,
-    (src, dst): (IpAddr, IpAddr),
-) -> Result<Parsed, ParseError> {
-    let end = frame.len().min(layer.l4_offset + layer.l4_len);
-    let segment = frame.get(layer.l4_offset..end).unwrap_or_default();
-    let (tcp, header_len) = tcp::Header::parse(segment)?;
-    Ok(Parsed {
-        l3_offset: layer.l3_offset,
-        l4_offset: layer.l4_offset,
-        payload_offset: layer.l4_offset + header_len,
-        payload_len: (layer.l4_len - header_len) as u32,
-        flow: FlowKey {
-            src: (src, tcp.src_port),
-            dst: (dst, tcp.dst_port),
-        },
-        tcp,
-        ip_version: layer.version,
-        hop_limit: layer.hop_limit,
-        traffic_class: layer.traffic_class,
-    })
+    let (tcp, header_len) = tcp::Header::parse(layer.upper(frame))?;
+    Ok(layer.parsed(layer.addresses(frame), tcp, header_len))
 }
 
 impl Layer {
@@ -436,6 +417,31 @@ impl Layer {
     #[inline(always)]
     fn is_tcp(&self) -> bool {
         self.protocol == protocol::TCP && !self.is_fragment
+    }
+
+    /// What is there of the upper layer.
+    #[inline(always)]
+    fn upper<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        let end = frame.len().min(self.l4_offset + self.l4_len);
+        frame.get(self.l4_offset..end).unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn parsed(&self, (src, dst): (IpAddr, IpAddr), tcp: tcp::Header, header_len: usize) -> Parsed {
+        Parsed {
+            l3_offset: self.l3_offset,
+            l4_offset: self.l4_offset,
+            payload_offset: self.l4_offset + header_len,
+            payload_len: (self.l4_len - header_len) as u32,
+            flow: FlowKey {
+                src: (src, tcp.src_port),
+                dst: (dst, tcp.dst_port),
+            },
+            tcp,
+            ip_version: self.version,
+            hop_limit: self.hop_limit,
+            traffic_class: self.traffic_class,
+        }
     }
 
     /// What it is, if it is not TCP.

@@ -18,6 +18,8 @@ use crate::seq::SeqNum;
 pub const HEADER_LEN: usize = 20;
 /// The most bytes of a header.
 pub const MAX_HEADER_LEN: usize = HEADER_LEN + MAX_OPTIONS_LEN;
+/// Bytes of a header with timestamps alone.
+pub(crate) const TIMESTAMPED_LEN: usize = HEADER_LEN + 12;
 /// Where the checksum field is in the header.
 pub const CHECKSUM_OFFSET: usize = 16;
 
@@ -60,6 +62,24 @@ impl Header {
             options: Options::parse(&segment[HEADER_LEN..header_len])?,
         };
         Ok((header, header_len))
+    }
+
+    /// As [`parse`](Self::parse), if the header has timestamps and no other option, as nearly all of a connection have.
+    #[inline(always)]
+    pub(crate) fn parse_timestamped(segment: &[u8]) -> Option<Header> {
+        let header = segment.get(..TIMESTAMPED_LEN)?;
+        if usize::from(header[12] >> 4) * 4 != TIMESTAMPED_LEN {
+            return None;
+        }
+        Some(Header {
+            src_port: u16_at(header, 0),
+            dst_port: u16_at(header, 2),
+            seq: SeqNum(u32_at(header, 4)),
+            ack: SeqNum(u32_at(header, 8)),
+            flags: Flags(header[13]),
+            window: u16_at(header, 14),
+            options: Options::parse_timestamps(&header[HEADER_LEN..])?,
+        })
     }
 
     /// Bytes of the header when emitted: a multiple of 4, at most [`MAX_HEADER_LEN`].

@@ -94,6 +94,28 @@ proptest! {
         }
     }
 
+    /// The clock that begins with a cookie goes on with it, whatever is made in between.
+    #[test]
+    fn a_cookie_tells_its_clock_again(
+        isn: u32, mss in 536u16.., shift in proptest::option::of(0u8..15), sack: bool,
+        flow: u64, made in 0u32..300_000, later in 0u32..64_000,
+    ) {
+        let now = Instant::now();
+        let mut baker = Baker::filtered(now, KEY);
+        baker.advance(now + Duration::from_millis(made.into()));
+        let syn = syn(isn, mss, shift, sack);
+        let (sequence, beginning) = baker.bake(flow, &syn);
+        let clock = beginning.wrapping_add(made);
+        let echo = baker.timestamp(clock, &syn.options);
+        prop_assert_eq!(sequence, baker.sequence(flow, &syn));
+        baker.advance(now + Duration::from_millis((made + later).into()));
+        let (cookie, told) = baker.open_timed(flow, made + later, &ack(&syn, sequence, echo)).expect("it is fresh");
+        prop_assert_eq!(told, clock.wrapping_add(later));
+        prop_assert_eq!((cookie.window_scale, cookie.sack), (shift, sack));
+        let other = baker.open_timed(flow, made.wrapping_sub(64), &ack(&syn, sequence, echo));
+        prop_assert!(other.is_none(), "an echo of the future");
+    }
+
     /// Any bit of what the peer brings back matters, but for those of the timestamp that say what it may use.
     #[test]
     fn a_filtered_cookie_with_a_flipped_bit_is_not_good(

@@ -56,18 +56,26 @@ impl Options {
     /// Parses the option bytes of one header.
     #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Result<Options, ParseError> {
-        // What nearly all segments of a connection carry (RFC 7323, appendix A).
-        if bytes.len() == 12 && bytes[..4] == [NOP, NOP, TIMESTAMPS, 10] {
-            let timestamps = Timestamps {
-                val: u32_at(bytes, 4),
-                echo: u32_at(bytes, 8),
-            };
-            return Ok(Options {
-                timestamps: Some(timestamps),
-                ..Options::default()
-            });
+        match Options::parse_timestamps(bytes) {
+            Some(options) => Ok(options),
+            None => Options::parse_any(bytes),
         }
-        Options::parse_any(bytes)
+    }
+
+    /// What nearly all segments of a connection carry, and nothing else (RFC 7323, appendix A).
+    #[inline(always)]
+    pub(super) fn parse_timestamps(bytes: &[u8]) -> Option<Options> {
+        if bytes.len() != 12 || bytes[..4] != [NOP, NOP, TIMESTAMPS, 10] {
+            return None;
+        }
+        let timestamps = Timestamps {
+            val: u32_at(bytes, 4),
+            echo: u32_at(bytes, 8),
+        };
+        Some(Options {
+            timestamps: Some(timestamps),
+            ..Options::default()
+        })
     }
 
     #[inline(never)]
