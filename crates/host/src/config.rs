@@ -104,6 +104,10 @@ pub struct StackConfig {
     pub accel: Accel,
     /// Which connections are handed off to the NIC (seed 003); none by default.
     pub handoff: Handoff,
+    /// Handshakes of the NIC's that are remembered, so that a copy of a connection's first data opens no second one: 8 bytes each,
+    /// from the first one on, rounded up to a power of two; 0 for none. A cookie is good for up to 128 s, so the default of 65,536
+    /// is for some 512 connections a second; a busy server in front of peers that may replay wants more.
+    pub accel_handshakes: u32,
     /// Whether to take time-stamp readings at component boundaries ([`Stack::meter`](crate::Stack::meter)).
     pub meter: bool,
 }
@@ -124,6 +128,7 @@ impl Default for StackConfig {
             secret: [0; 16],
             accel: Accel::NONE,
             handoff: Handoff::default(),
+            accel_handshakes: 1 << 16,
             meter: false,
         }
     }

@@ -93,6 +93,7 @@ pub fn attach(wire: &Wire) -> Result<Attached> {
             mtu: capabilities.mtu,
             secret: secret()?,
             accel: wire.accel,
+            accel_handshakes: wire.accel_handshakes,
             handoff: wire.handoff.clone(),
             ..StackConfig::default()
         },

@@ -124,6 +124,9 @@ pub struct Wire {
     /// What the NIC does for whole connections: some of setup,teardown,splice,lazy-tcb; or all, or none
     #[arg(long, value_name = "WHAT", default_value_t = Accel::NONE)]
     pub accel: Accel,
+    /// Handshakes of the NIC's to remember against replays of a connection's first data, 8 bytes each
+    #[arg(long, value_name = "N", default_value_t = 65_536)]
+    pub accel_handshakes: u32,
     /// Which established connections the NIC runs from then on: fcfs (first come, first served), t4 (at the fourth write; any
     /// number), predict (those that will send the most), off; 443=t4,80=fcfs for ports of ours
     #[arg(long, value_name = "POLICY", default_value_t = Handoff::default())]

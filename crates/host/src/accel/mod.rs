@@ -68,10 +68,10 @@ pub(crate) struct AccelState {
 }
 
 impl AccelState {
-    pub fn new(now: Instant) -> Self {
+    pub fn new(now: Instant, handshakes: u32) -> Self {
         Self {
             rules: Rules::default(),
-            replays: Replays::default(),
+            replays: Replays::new(handshakes),
             teardowns: Teardowns::default(),
             doubts: Doubts::default(),
             answered: Vec::new(),

@@ -109,6 +109,33 @@ fn a_detached_connection_does_not_probe_for_ever() {
     panic!("it probes for ever");
 }
 
+/// Without window scaling a larger buffer can't be told of: reading from it sends no ACKs of its own.
+#[test]
+fn a_window_beyond_what_the_field_holds_is_no_reason_for_an_update() {
+    for window_scale in [None, Some(7)] {
+        let config = Config {
+            rcv_buf: 512 << 10,
+            rcv_buf_max: 512 << 10,
+            delayed_ack: Some(ms(200)),
+            ..Config::default()
+        };
+        let options = Options {
+            window_scale,
+            ..modern()
+        };
+        let mut peer = Peer::connected(&config, options);
+        let mut acks = 0;
+        for _ in 0..100 {
+            peer.data(2 * MSS);
+            acks += peer.sent().len();
+            let (now, unread) = (peer.now, peer.connection.unread());
+            peer.connection.consumed(now, unread);
+            acks += peer.sent().len();
+        }
+        assert!(acks <= 100, "{acks} with {window_scale:?}");
+    }
+}
+
 /// RFC 9293 §3.8.6.2.1: the sender does not dribble into a small window.
 #[test]
 fn a_small_window_is_left_alone_until_the_override() {
