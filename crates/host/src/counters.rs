@@ -146,6 +146,9 @@ counters! {
     accel_replays = "AccelReplays",
     /// Segments of no connection that were not answered, since they may come before what begins one that the NIC sets up.
     accel_early_segments = "AccelEarlySegments",
+    /// Segments of no connection, with a cookie that is not good or without one, to a listener that the NIC answers for: answered
+    /// by resets.
+    accel_bad_cookies = "AccelBadCookies",
     /// Connections that have a quasi control block at the moment.
     accel_curr_quasi = "AccelCurrQuasi",
     /// Quasi control blocks that became full ones.

@@ -179,9 +179,9 @@ impl Stack {
 
     /// Whether a segment can be of a connection that the NIC has yet to hand up: a part of a request, or what a peer answers to
     /// a second SYN-ACK while its request is lost.
-    fn may_be_early(&mut self, now: Instant, listener: ListenerId, parsed: &Parsed) -> bool {
-        let accel = &mut self.core.accel;
-        accel.rules.answers_for(listener) && accel.doubts.benefit(now, &parsed.flow)
+    fn may_be_early(&mut self, now: Instant, parsed: &Parsed) -> bool {
+        // A cookie of the NIC's serves nobody without timestamps, and then all of the connection's segments have them.
+        parsed.tcp.options.timestamps.is_some() && self.core.accel.doubts.benefit(now, &parsed.flow)
     }
 
     /// A segment that belongs to no connection.
@@ -257,8 +257,13 @@ impl Stack {
                 let info = FrameInfo::plain(segments, payload_len);
                 self.deliver(now, id, frame, parsed, info);
             }
-            AckAction::Refuse if self.may_be_early(now, listener, parsed) => {
-                self.core.counters.accel_early_segments += 1;
+            AckAction::Refuse if self.core.accel.rules.answers_for(listener) => {
+                if self.may_be_early(now, parsed) {
+                    self.core.counters.accel_early_segments += 1;
+                } else {
+                    self.core.counters.accel_bad_cookies += 1;
+                    self.refuse(&frame, parsed);
+                }
             }
             AckAction::Refuse => self.refuse(&frame, parsed),
             AckAction::Drop => self.core.counters.tcp_listen_drops += 1,

@@ -346,6 +346,12 @@ impl Nic {
         }
     }
 
+    /// Connections that hosts have handed over to be finished and whose peers have not acknowledged all that they are to get. Looks
+    /// at each connection: for a device that is about to go away.
+    pub fn unfinished_teardowns(&self) -> usize {
+        self.offloads.accel.unfinished_teardowns()
+    }
+
     /// Counters of all functions together.
     pub fn counters(&self) -> Counters {
         let mut total = self.device;

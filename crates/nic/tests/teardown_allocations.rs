@@ -84,8 +84,6 @@ impl Server {
                 value: 2,
             }),
             rto_us: 200_000,
-            srtt_us: 100,
-            rttvar_us: 50_000,
             retransmits: 0,
             time_wait_ms: 60_000,
             fin_wait2_ms: 60_000,

@@ -37,8 +37,6 @@ pub struct Closing {
     pub timestamps: Option<(u32, u32)>,
     /// Retransmission timeout (RFC 6298).
     pub rto: Duration,
-    /// Smoothed round-trip time and its variation; zero if it was never measured.
-    pub rtt: (Duration, Duration),
 }
 
 impl Connection {
@@ -78,10 +76,6 @@ impl Connection {
                 .timestamps
                 .then(|| (self.timestamps.recent, self.timestamps.value(now))),
             rto: Duration::from_nanos(self.rtt.rto()),
-            rtt: (
-                Duration::from_nanos(self.rtt.smoothed().unwrap_or(0)),
-                Duration::from_nanos(self.rtt.variation()),
-            ),
         })
     }
 }

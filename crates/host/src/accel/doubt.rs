@@ -4,6 +4,11 @@
 //! stream brings it. When that is lost, or late, the rest of a request comes first. To reset the connection then, as is right
 //! where there is none (RFC 9293 §3.10.7.1), would cut off a peer that will send the beginning again in a moment. So such a
 //! segment is dropped the first time; when others of its flow still come after some time, there is no connection.
+//!
+//! A forged cookie, or one that has expired, can't be told from such a segment: it is a segment with numbers that mean nothing
+//! to anybody. So its flow has the benefit of the doubt too, unless it has no timestamps, without which there are no cookies,
+//! or unless more flows are in doubt than are remembered, as under an attack. A copy of a good one that was used is known at
+//! once ([`Replays`](super::replays::Replays)).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -121,6 +121,11 @@ impl Core {
 }
 
 impl Stack {
+    /// Whether the NIC has still to be asked to finish a connection, or to say that it will not.
+    pub fn has_pending_teardowns(&self) -> bool {
+        self.core.accel.teardowns.len() > 0
+    }
+
     /// Gives a closed socket up to the NIC, if it is one that the NIC may finish.
     pub(crate) fn close_on_nic(&mut self, now: Instant, id: SocketId) -> bool {
         let Some(socket) = self.sockets.get_mut(id) else {
@@ -237,8 +242,6 @@ impl Stack {
                 value: handshake.timestamp,
             }),
             rto_us: INITIAL_RTO_US.max(micros(config.min_rto)),
-            srtt_us: 0,
-            rttvar_us: 0,
             retransmits: 0,
             time_wait_ms: millis(config.time_wait),
             fin_wait2_ms: millis(config.fin_wait_2),
@@ -295,8 +298,6 @@ impl Stack {
                 .timestamps
                 .map(|(recent, value)| TimestampState { recent, value }),
             rto_us: micros(closing.rto),
-            srtt_us: micros(closing.rtt.0),
-            rttvar_us: micros(closing.rtt.1),
             retransmits: 0,
             time_wait_ms: millis(config.time_wait),
             fin_wait2_ms: millis(config.fin_wait_2),

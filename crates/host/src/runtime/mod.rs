@@ -202,6 +202,19 @@ impl Runtime {
         }
     }
 
+    /// Whether the peers of all connections that the NIC was to finish have acknowledged all that they are to get. Until then
+    /// [`shutdown`](Self::shutdown) loses what is left.
+    ///
+    /// # Errors
+    /// When the device's thread has ended.
+    pub fn has_finished_teardowns(&mut self) -> io::Result<bool> {
+        if self.stack.has_pending_teardowns() {
+            return Ok(false);
+        }
+        let left = self.with_device(|device| device.nic.unfinished_teardowns())?;
+        Ok(left == 0)
+    }
+
     /// Ends the device's thread, when it has one, after what was posted has gone out.
     ///
     /// # Errors

@@ -176,6 +176,11 @@ impl Balancer {
         }
     }
 
+    /// When connections are cut off, once it was told to [stop](Self::stop).
+    pub fn ends(&self) -> Option<Instant> {
+        self.ends
+    }
+
     /// Whether it was told to stop, nobody is left, and all that was to be sent is with whom it was for.
     pub fn is_done(&self, now: Instant, stack: &Stack) -> bool {
         let Some(ends) = self.ends else {

@@ -42,6 +42,8 @@ use options::{Command, Run, Target};
 
 /// How often signals and the control socket are looked at when it never sleeps.
 const LOOK: Duration = Duration::from_millis(50);
+/// How often the NIC is asked at the end whether it has finished.
+const FINISHED: Duration = Duration::from_millis(10);
 
 /// Runs a load balancer, or asks one that runs for something.
 ///
@@ -86,18 +88,22 @@ fn balance(run: &Run) -> Result<()> {
     let can_splice = run.wire.accel.splice;
     let mut balancer =
         Balancer::start(Instant::now(), config, attached.runtime.stack(), can_splice)?;
-    serve(&mut balancer, &mut attached, control.as_mut(), &signals)?;
+    let is_over = serve(&mut balancer, &mut attached, control.as_mut(), &signals)?;
     drop(control);
+    if is_over {
+        finish(&balancer, &mut attached, &signals)?;
+    }
     attached.runtime.shutdown(Instant::now())?;
     Ok(())
 }
 
+/// Serves until it is told to end. Whether it has come to its end; else it was told twice.
 fn serve(
     balancer: &mut Balancer,
     attached: &mut Attached,
     mut control: Option<&mut ControlServer>,
     signals: &Signals,
-) -> Result<()> {
+) -> Result<bool> {
     let mut looked = Instant::now();
     let mut slept = false;
     let mut was_told = false;
@@ -106,13 +112,13 @@ fn serve(
         let mut progress = attached.runtime.poll(now)?;
         progress |= balancer.poll(now, attached.runtime.stack());
         if balancer.is_done(now, attached.runtime.stack()) {
-            return Ok(());
+            return Ok(true);
         }
         if slept || now.duration_since(looked) >= LOOK {
             looked = now;
             if signals.received() {
                 if std::mem::replace(&mut was_told, true) {
-                    return Ok(());
+                    return Ok(false);
                 }
                 balancer.stop(now, attached.runtime.stack());
                 progress = true;
@@ -126,6 +132,23 @@ fn serve(
             let mut fds: Vec<BorrowedFd<'_>> = vec![signals.as_fd()];
             fds.extend(control.iter().flat_map(|control| control.fds()));
             slept = attached.runtime.wait(now, balancer.poll_timeout(), &fds)?;
+        }
+    }
+}
+
+/// Lets the NIC send what it was given of closed connections, for as long as connections may go on after the signal, or until
+/// another one.
+fn finish(balancer: &Balancer, attached: &mut Attached, signals: &Signals) -> Result<()> {
+    loop {
+        let now = Instant::now();
+        let progress = attached.runtime.poll(now)?;
+        let is_late = balancer.ends().is_none_or(|ends| ends <= now);
+        if is_late || signals.received() || attached.runtime.has_finished_teardowns()? {
+            return Ok(());
+        }
+        if !progress {
+            let fds = [signals.as_fd()];
+            attached.runtime.wait(now, Some(now + FINISHED), &fds)?;
         }
     }
 }

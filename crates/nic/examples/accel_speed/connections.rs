@@ -199,8 +199,6 @@ impl Connections {
                 value,
             }),
             rto_us: 200_000,
-            srtt_us: 1000,
-            rttvar_us: 500,
             retransmits: 0,
             time_wait_ms: 60_000,
             fin_wait2_ms: 60_000,

@@ -301,6 +301,12 @@ impl Closing {
         None
     }
 
+    /// Connections of all functions that have still to send, or to have acknowledged, data, a FIN or a RST.
+    pub(super) fn unfinished(&self) -> usize {
+        let entries = self.store.iter().flat_map(|store| store.table.iter());
+        entries.filter(|entry| entry.is_unfinished()).count()
+    }
+
     /// The room that a function has, which has so much for splices.
     pub(super) fn room(&self, function: &Function, splices: u32) -> AccelRoom {
         let (used, free_blocks) = self.store.as_ref().map_or((0, self.blocks), |store| {

@@ -72,6 +72,8 @@ pub(crate) struct Segment<'a> {
     pub(crate) hash: u64,
     /// Packets on the wire that it stands for.
     pub(crate) segments: u32,
+    /// It is a SYN of a flow that has a receive context: of a connection that its host has.
+    pub(crate) is_hosts: bool,
 }
 
 /// What became of a segment.
@@ -376,6 +378,11 @@ impl Accel {
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let timeouts = [self.closing.poll_timeout(), self.splices.poll_timeout()];
         timeouts.into_iter().flatten().min()
+    }
+
+    /// See [`Nic::unfinished_teardowns`](crate::Nic::unfinished_teardowns).
+    pub(crate) fn unfinished_teardowns(&self) -> usize {
+        self.closing.unfinished()
     }
 
     /// Whether a frame waits for [`poll_transmit`](Self::poll_transmit).

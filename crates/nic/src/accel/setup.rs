@@ -12,6 +12,11 @@
 //!          └──────────┴─────────┴─▶ host, as any other packet
 //! ```
 //!
+//! A SYN of a connection that the host has gets the host's challenge ACK (RFC 5961 §4.2), as far as the device knows of the
+//! connection: by its receive context. Where it does not, the peer gets a SYN-ACK: one that has the connection still answers it with
+//! an ACK, of which the host takes no more notice than of any, and one that has forgotten it brings the cookie, and the
+//! host sees that this is another incarnation.
+//!
 //! Nothing is kept of a half-open connection. A cookie serves only SYNs with timestamps, which hold the options; others go to
 //! the host (seed 002). A bad cookie goes up as it came: the host, which has no such connection, answers with RST.
 //!
@@ -86,6 +91,9 @@ impl Setup {
         let Some(oven) = &mut self.oven else {
             return Handled::Pass(None);
         };
+        if segment.is_hosts {
+            return Handled::Pass(None);
+        }
         let header = &segment.parsed.tcp;
         let is_syn = header.flags.contains(Flags::SYN);
         if is_syn && header.flags.intersects(Flags::ACK | Flags::RST)

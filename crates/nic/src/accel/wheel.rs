@@ -174,6 +174,13 @@ impl Wheel {
         }
     }
 
+    /// Bits that are set.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> u32 {
+        let bits = self.bits.iter();
+        bits.map(|word| word.load(SeqCst).count_ones()).sum()
+    }
+
     fn set(&self, flow: u32, tick: u64) {
         let (word, bit) = place(flow);
         let summaries = self.words.div_ceil(BITS);

@@ -40,7 +40,7 @@ use std::time::Instant;
 
 use wire::ParseError;
 use wire::packet::{Class, Parsed, classify};
-use wire::tcp;
+use wire::tcp::{self, Flags};
 
 pub(crate) use command::{
     add_rr_state, create_context, del_rr_state, destroyed, placing_destroyed, resync_response,
@@ -168,6 +168,12 @@ fn handle_tcp(
     function.counters.rx_csum_ok += 1;
     let (mut established, mut connection) = (None, None);
     if !offloads.accel.is_idle() {
+        let is_syn = parsed.tcp.flags.contains(Flags::SYN);
+        let is_hosts = is_syn
+            && offloads
+                .flows
+                .find(hash, function.id.0, &parsed.flow)
+                .is_some();
         let (accel, device) = offloads.accel(now);
         let segment = Segment {
             frame,
@@ -175,6 +181,7 @@ fn handle_tcp(
             meta,
             hash,
             segments: segments(parsed, meta),
+            is_hosts,
         };
         match accel.receive(&device, function, &segment) {
             Handled::Taken => return,

@@ -195,6 +195,23 @@ fn what_comes_between_the_hand_over_and_its_completion_is_put_back() {
     }
 }
 
+/// Who ends a program waits for this, lest what the NIC has still to send is lost.
+#[test]
+fn what_was_handed_over_is_unfinished_until_the_peer_has_it() {
+    let mut pair = pair(TEARDOWN);
+    let (client, server) = answered(&mut pair, 5000);
+    let now = pair.now;
+    pair.stack(SERVER).close(now, server).expect("closes");
+    assert!(pair.stack(SERVER).has_pending_teardowns());
+    pair.wire = Box::new(|_, _| Fate::Drop);
+    pair.run_for(Duration::from_secs(1));
+    assert!(!pair.stack(SERVER).has_pending_teardowns());
+    assert_eq!(pair.hosts[SERVER].nic.unfinished_teardowns(), 1);
+    pair.wire = Box::new(|_, _| Fate::Pass);
+    finish(&mut pair, client, 5000);
+    assert_eq!(pair.hosts[SERVER].nic.unfinished_teardowns(), 0);
+}
+
 #[test]
 fn a_client_hands_its_closes_over_and_finds_other_ports() {
     let mut pair = Pair::with(|at, (stack, _)| {

@@ -1,5 +1,7 @@
 //! What comes before that which opens a connection.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::rig::{accept, assert_nothing_left, listen, open, pair, read, request};
@@ -45,6 +47,73 @@ fn a_request_whose_beginning_is_lost_is_no_stray() {
         pair.stack(CLIENT).close(now, client).expect("it is open");
         assert_nothing_left(&mut pair);
     }
+}
+
+/// The answer to a segment of no connection is RST, at once if no cookie can have been made for it.
+#[test]
+fn a_forged_cookie_is_reset() {
+    let mut pair = pair(Accel::ALL);
+    listen(&mut pair, v4, ListenOptions::default());
+    // So that each knows where the other is.
+    let client = open(&mut pair, v4);
+    let resets = Rc::new(Cell::new(0));
+    let seen = Rc::clone(&resets);
+    let stolen = Rc::new(RefCell::new(None));
+    let kept = Rc::clone(&stolen);
+    pair.wire = Box::new(move |from, frame| {
+        let Ok(parsed) = wire::packet::parse(frame) else {
+            return Fate::Pass;
+        };
+        let is_reset = parsed.tcp.flags.contains(wire::tcp::Flags::RST);
+        seen.set(seen.get() + u32::from(from == SERVER && is_reset));
+        if from == CLIENT && parsed.payload_len > 0 {
+            kept.borrow_mut().get_or_insert_with(|| frame.clone());
+            return Fate::Drop;
+        }
+        Fate::Pass
+    });
+    request(&mut pair, client, b"request");
+    pair.run_for(Duration::from_millis(10));
+    let frame = stolen.take().expect("it was sent");
+    let forged = |port: u16, has_timestamps: bool| {
+        let parsed = wire::packet::parse(&frame).expect("a segment");
+        let mut header = parsed.tcp;
+        header.src_port = port;
+        header.ack += 1 << 8;
+        if !has_timestamps {
+            header.options.timestamps = None;
+        }
+        let mut flow = parsed.flow;
+        flow.src.1 = port;
+        rewritten(&frame, &flow, &header)
+    };
+    pair.inject(SERVER, forged(7000, false));
+    pair.run_for(Duration::from_millis(1));
+    assert_eq!(
+        (resets.get(), pair.counter(SERVER, "AccelBadCookies")),
+        (1, 1)
+    );
+    // With timestamps it may be the rest of a request: for three seconds.
+    for (after, answers) in [(0, 1), (1, 1), (3, 2)] {
+        pair.run_for(Duration::from_secs(after));
+        pair.inject(SERVER, forged(7001, true));
+        pair.run_for(Duration::from_millis(1));
+        assert_eq!(resets.get(), answers, "{after}");
+    }
+    assert_eq!(pair.counter(SERVER, "AccelBadCookies"), 2);
+}
+
+/// A frame with the same Ethernet addresses and another header.
+fn rewritten(frame: &[u8], flow: &wire::FlowKey, header: &wire::tcp::Header) -> Vec<u8> {
+    let (ethernet, _) = wire::ethernet::Header::parse(frame).expect("Ethernet");
+    let mut bytes = vec![0; wire::packet::MAX_TCP_HEADERS_LEN];
+    let (source, destination) = (ethernet.source, ethernet.destination);
+    let len = wire::packet::emit_tcp_headers(&mut bytes, source, destination, flow, header, 0, 64);
+    bytes.truncate(len);
+    let l4 = len - header.len();
+    wire::ipv4::fill_checksum(&mut bytes[14..l4]);
+    wire::tcp::fill_checksum(flow.src.0, flow.dst.0, &mut bytes[l4..]);
+    bytes
 }
 
 #[test]

@@ -244,6 +244,15 @@ impl Entry {
         self.state == State::Closed && !self.owes.reset
     }
 
+    /// The peer has not acknowledged all that it is to get.
+    pub(super) fn is_unfinished(&self) -> bool {
+        match self.state {
+            State::TimeWait | State::FinWait2 => false,
+            State::Closed => self.owes.reset,
+            _ => true,
+        }
+    }
+
     /// Our FIN is acknowledged.
     pub(super) fn is_fin_acknowledged(&self) -> bool {
         self.una.after(self.fin)

@@ -104,6 +104,14 @@ impl Table {
         }
     }
 
+    /// All entries.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter_map(|slot| match slot {
+            Slot::Used(entry) => Some(entry),
+            Slot::Free(_) => None,
+        })
+    }
+
     /// Adds an entry. `None` if there is no room.
     pub(super) fn insert(&mut self, entry: Entry) -> Option<u32> {
         let slot = if self.free != NONE {

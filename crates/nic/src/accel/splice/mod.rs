@@ -26,6 +26,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod time;
+mod timers;
 mod translate;
 
 use std::time::Instant;
@@ -33,7 +34,6 @@ use std::time::Instant;
 use wire::{FlowKey, SeqNum};
 
 use super::flows::Owned;
-use super::wheel::{Scan, Wheel};
 use super::{AccelConfig, Around, Handled, Segment};
 use crate::function::FunctionId;
 use crate::ring::ErrorCode;
@@ -44,6 +44,7 @@ use linger::Lingering;
 use pair::{Pair, Phase};
 use table::{Slot, Table};
 use time::Hosts;
+use timers::Timers;
 
 /// How long retransmitted FINs of a finished splice are still forwarded: a few retransmissions. The peer that closed first
 /// rests in TIME-WAIT by itself.
@@ -59,9 +60,7 @@ const GROUP: u32 = 4;
 #[derive(Debug)]
 pub(super) struct Splices {
     table: Table,
-    /// Made when the first splice comes.
-    wheel: Option<Wheel>,
-    scan: Scan,
+    timers: Timers,
     lingering: Lingering,
     ended: Ended,
     /// What times count from.
@@ -74,10 +73,10 @@ pub(super) struct Splices {
 
 impl Splices {
     pub(super) fn new(config: &AccelConfig) -> Splices {
+        let table = Table::new(config.splices);
         Splices {
-            table: Table::new(config.splices),
-            wheel: None,
-            scan: Scan::default(),
+            timers: Timers::new(table.capacity()),
+            table,
             lingering: Lingering::default(),
             ended: Ended::default(),
             epoch: None,
@@ -89,7 +88,7 @@ impl Splices {
     /// Bytes that so many splices take, the flows' index not counted.
     #[cfg(test)]
     pub(super) const fn bytes(splices: u32) -> usize {
-        Table::bytes(splices) + Wheel::bytes(splices.div_ceil(GROUP) as usize)
+        Table::bytes(splices) + Timers::bytes(splices)
     }
 
     /// Whether the splice at `slot` is this function's, and the peer of this side sends this flow.

@@ -2,4 +2,5 @@
 
 mod memory;
 mod samples;
+mod timers;
 mod translation;

@@ -4,13 +4,16 @@ use std::time::{Duration, Instant};
 
 use super::pair::Phase;
 use super::table::Slot;
-use super::{DRAIN_MS, GROUP, LINGER_MS, Splices, TICK_MS, ended};
+use super::{DRAIN_MS, LINGER_MS, Splices, TICK_MS, ended};
 use crate::accel::flows::{Flows, Owned};
-use crate::accel::wheel::Wheel;
 use crate::accel::{Around, Everywhere};
 use crate::function::{Function, FunctionId};
 use crate::ring::accel::{Side, SpliceEnd};
 use crate::rss::FlowHasher;
+
+/// Words of the wheel that one call looks at, of 64 groups each, and finished splices that it ends: no call takes long (seed 002).
+pub(super) const WORDS: u32 = 4;
+const ENDS: u32 = 64;
 
 /// Whom the end of a splice concerns: the flows' index, and the hosts.
 pub(super) struct Hosts<'a> {
@@ -102,24 +105,39 @@ impl Splices {
         true
     }
 
-    /// Does what is due.
+    /// Does what is due, or a slice of it: then more is due at once.
     pub(in crate::accel) fn handle_time(&mut self, everywhere: &mut Everywhere<'_>) {
         if self.due.is_none_or(|due| everywhere.now < due) {
             return;
         }
         let now = self.milliseconds(everywhere.now);
+        let mut is_done = true;
         let hosts = &mut Hosts::of_all(everywhere);
+        let mut ends = 0..ENDS;
         while let Some(slot) = self.lingering.due(&self.table, |until| is_past(until, now)) {
+            if ends.next().is_none() {
+                is_done = false;
+                break;
+            }
             self.end(slot, SpliceEnd::Finished, hosts);
         }
-        while let Some(wheel) = &self.wheel
-            && let Some(due) = wheel.take_due(&mut self.scan, self.clock / u64::from(TICK_MS))
-        {
-            for slot in due.flat_map(|group| group * GROUP..(group + 1) * GROUP) {
-                self.look_at(slot, now, hosts);
+        let mut words = 0..WORDS;
+        while let Some(due) = self.timers.take_due(self.clock / u64::from(TICK_MS)) {
+            for group in due {
+                let slots = self.timers.expired(group, due.tick).unwrap_or_default();
+                slots.for_each(|slot| self.look_at(slot, now, hosts));
+            }
+            words.next();
+            if words.is_empty() {
+                is_done = false;
+                break;
             }
         }
-        self.due = self.next();
+        self.due = if is_done {
+            self.next()
+        } else {
+            Some(everywhere.now)
+        };
     }
 
     /// When [`handle_time`](Self::handle_time) has something to do.
@@ -137,12 +155,8 @@ impl Splices {
 
     /// Has a splice looked at when `delay` milliseconds are over.
     pub(super) fn arm(&mut self, slot: Slot, delay: u32) {
-        let capacity = self.table.capacity();
-        let wheel = self
-            .wheel
-            .get_or_insert_with(|| Wheel::new(capacity.div_ceil(GROUP)));
         let tick = (self.clock + u64::from(delay)) / u64::from(TICK_MS) + 1;
-        let armed = wheel.arm(slot / GROUP, tick);
+        let armed = self.timers.arm(slot, tick);
         let at = armed.saturating_mul(TICK_MS.into());
         self.expect(at.saturating_sub(self.clock).min(u32::MAX.into()) as u32);
     }
@@ -219,10 +233,8 @@ impl Splices {
             .map(|(_, until)| until.wrapping_sub(self.clock as u32))
             .min()
             .and_then(|wait| self.instant(self.clock + u64::from(wait)));
-        let wheel = self.wheel.as_ref().and_then(|wheel| {
-            let tick = wheel.next(&self.scan)?;
-            self.instant(tick.saturating_mul(TICK_MS.into()))
-        });
+        let tick = self.timers.next();
+        let wheel = tick.and_then(|tick| self.instant(tick.saturating_mul(TICK_MS.into())));
         [lingering, wheel].into_iter().flatten().min()
     }
 

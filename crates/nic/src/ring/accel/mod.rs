@@ -8,7 +8,7 @@
 //! 4–5    port|mss|window|…    destination address
 //! 6                           ports|window|shift|retransmits
 //! 7                           hop's MAC | hop limit
-//! 8–13                        numbers and times
+//! 8–12                        numbers and times
 //! 11                                                          leg b (9 words)
 //! 16–23                       slices (4 × 2 words)
 //!

@@ -47,10 +47,6 @@ pub struct Teardown {
     pub timestamps: Option<TimestampState>,
     /// Retransmission timeout before back-off.
     pub rto_us: u32,
-    /// Smoothed round-trip time; 0 when never measured.
-    pub srtt_us: u32,
-    /// Its mean deviation.
-    pub rttvar_us: u32,
     /// Time-outs since anything was acknowledged.
     pub retransmits: u8,
     /// How long TIME-WAIT lasts (2 MSL).
@@ -99,9 +95,8 @@ impl Teardown {
         if let Some(TimestampState { recent, value }) = self.timestamps {
             words[10] = pair(recent, value);
         }
-        words[11] = pair(self.rto_us, self.srtt_us);
-        words[12] = pair(self.rttvar_us, self.time_wait_ms);
-        words[13] = pair(
+        words[11] = pair(self.rto_us, self.time_wait_ms);
+        words[12] = pair(
             self.fin_wait2_ms,
             u32::from(self.mss) | u32::from(self.our_shift) << 16,
         );
@@ -116,9 +111,8 @@ impl Teardown {
         let (snd_una, snd_nxt) = unpair(words[8]);
         let (rcv_nxt, peer_window) = unpair(words[9]);
         let (recent, value) = unpair(words[10]);
-        let (rto_us, srtt_us) = unpair(words[11]);
-        let (rttvar_us, time_wait_ms) = unpair(words[12]);
-        let (fin_wait2_ms, mss_shift) = unpair(words[13]);
+        let (rto_us, time_wait_ms) = unpair(words[11]);
+        let (fin_wait2_ms, mss_shift) = unpair(words[12]);
         let (hop, hop_limit) = hop_of(words[7]);
         let teardown = Teardown {
             ticket: unpair(words[1]).0,
@@ -136,8 +130,6 @@ impl Teardown {
             mss: mss_shift as u16,
             timestamps: set(TIMESTAMPS).then_some(TimestampState { recent, value }),
             rto_us,
-            srtt_us,
-            rttvar_us,
             retransmits: (words[6] >> 56) as u8,
             time_wait_ms,
             fin_wait2_ms,

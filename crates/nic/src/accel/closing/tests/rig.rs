@@ -104,8 +104,6 @@ pub(super) fn teardown(port: u16) -> Teardown {
             value: 5000,
         }),
         rto_us: RTO.as_micros() as u32,
-        srtt_us: 1000,
-        rttvar_us: 50_000,
         retransmits: 0,
         time_wait_ms: 60_000,
         fin_wait2_ms: 60_000,
@@ -217,6 +215,7 @@ impl Rig {
             meta: FrameMeta::default(),
             hash,
             segments: 1,
+            is_hosts: false,
         };
         let (accel, device, functions) = self.parts();
         let handled = accel.receive(&device, &mut functions[function], &segment);

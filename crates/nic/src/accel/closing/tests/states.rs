@@ -36,6 +36,25 @@ fn in_time_wait() -> (Rig, Peer) {
     (rig, peer)
 }
 
+/// Who takes the device away can know whether anything is lost with it.
+#[test]
+fn a_connection_is_unfinished_until_its_end_is_acknowledged() {
+    let mut rig = Rig::new();
+    let unfinished = |rig: &Rig| rig.accel.unfinished_teardowns();
+    assert_eq!(unfinished(&rig), 0);
+    let (one, other) = (teardown(1), teardown(2));
+    let mut peer = Peer::of(&one);
+    rig.close(&one, &bytes(64)).expect("room");
+    rig.close(&other, &[]).expect("room");
+    assert_eq!(unfinished(&rig), 2);
+    assert_eq!(rig.sent().len(), 2);
+    peer.acknowledge(&mut rig, UNA + 65);
+    assert_eq!(unfinished(&rig), 1, "the other's");
+    peer.finish(&mut rig);
+    assert_eq!(rig.only().header.ack, RCV + 1);
+    assert_eq!(unfinished(&rig), 1);
+}
+
 /// RFC 9293 §3.6.1, figure 12.
 #[test]
 fn a_response_goes_with_the_fin_and_the_close_is_completed() {

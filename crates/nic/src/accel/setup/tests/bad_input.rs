@@ -3,13 +3,15 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use l5p::nvme;
+use l5p::tls::Direction;
 use proptest::prelude::*;
 use wire::SeqNum;
 use wire::tcp::{Flags, Timestamps};
 
 use super::rig::{Rig, Told, ack, flow, frame, mac, options, syn};
-use crate::ring::SendDescriptor;
 use crate::ring::accel::ListenRuleId;
+use crate::ring::{ContextId, L5Parameters, SendDescriptor};
 
 /// The host gets a frame as it came, and the NIC says nothing.
 fn goes_up(rig: &mut Rig, host: usize, bytes: &[u8]) {
@@ -60,6 +62,34 @@ fn a_syn_that_a_cookie_cannot_serve_is_the_hosts() {
         goes_up(&mut rig, 0, &frame(mac(0), &flow, &odd, &[]));
     }
     assert_eq!(rig.nic.counters().accel_syns, 10);
+}
+
+/// RFC 5961 §4.2: the challenge ACK is the host's to send.
+#[test]
+fn a_syn_of_a_flow_with_a_context_is_the_hosts() {
+    let mut rig = Rig::listening(options());
+    let (known, other) = (flow(false, 5000), flow(false, 5001));
+    rig.post(
+        0,
+        &SendDescriptor::CreateContext {
+            context: ContextId(0),
+            direction: Direction::Receive,
+            flow: known,
+            tcpsn: SeqNum(77),
+            l5: L5Parameters::Nvme(&nvme::Parameters {
+                sender: nvme::Role::Host,
+                header_digest: true,
+                data_digest: true,
+                alignment: 0,
+                max_pdu: 1 << 16,
+                commands: 16,
+            }),
+        },
+    );
+    assert_eq!(rig.told(0), []);
+    goes_up(&mut rig, 0, &frame(mac(0), &known, &syn(&known), &[]));
+    rig.answer(&frame(mac(0), &other, &syn(&other), &[]));
+    assert_eq!(rig.nic.counters().accel_syns, 1);
 }
 
 #[test]

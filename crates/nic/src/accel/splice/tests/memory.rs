@@ -50,7 +50,7 @@ fn sixty_four_ki_splices_take_at_most_sixteen_mib() {
 }
 
 /// IPv6, with everything.
-fn numbered(n: u32) -> Splice {
+pub(super) fn numbered(n: u32) -> Splice {
     let leg = |side: u16| Leg {
         flow: FlowKey {
             src: ([0xfd00, 0, 0, side, 0, 0, 0, 1].into(), 443),
