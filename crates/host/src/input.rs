@@ -17,7 +17,7 @@ use crate::memory::Buffer;
 use crate::meter::Component;
 use crate::socket::{Marks, Segment, Socket};
 use crate::stack::{Core, Stack};
-use crate::{CloseReason, ListenerId, SocketId};
+use crate::{CloseReason, SocketId};
 
 /// Payload so short that keeping it in a packet's buffer would waste it.
 const COPY_BELOW: u32 = 256;

@@ -122,6 +122,26 @@ impl Header {
         buffer[16..20].copy_from_slice(&self.dst.octets());
         HEADER_LEN
     }
+
+    /// The sum of the header as it is [emitted](Self::emit).
+    #[inline]
+    #[must_use]
+    pub fn sum(&self) -> Sum {
+        let dont_fragment = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
+        Sum::of_u16(u16::from_be_bytes([0x45, self.traffic_class]))
+            + Sum::of_u16(HEADER_LEN as u16 + self.payload_len)
+            + Sum::of_u16(self.identification)
+            + Sum::of_u16(dont_fragment | self.fragment.map_or(0, Fragment::bits))
+            + Sum::of_u16(u16::from_be_bytes([self.ttl, self.protocol]))
+            + Sum::of_u32(self.src.to_bits())
+            + Sum::of_u32(self.dst.to_bits())
+    }
+}
+
+/// Sets the checksum field of the header at the front of `packet`.
+#[inline]
+pub fn set_checksum(packet: &mut [u8], checksum: u16) {
+    put_u16(packet, 10, checksum);
 }
 
 /// Sets the total length of the header at the front of `packet`. The checksum is then stale.

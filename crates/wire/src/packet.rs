@@ -3,6 +3,7 @@
 use core::net::IpAddr;
 
 use crate::bytes::array_at;
+use crate::checksum::Sum;
 use crate::error::ParseError;
 use crate::ethernet::{self, EtherType, MacAddr};
 use crate::flow::FlowKey;
@@ -239,6 +240,45 @@ pub fn emit_tcp_headers(
     l4_offset + header.emit(&mut buffer[l4_offset..])
 }
 
+/// As [`emit_tcp_headers`], with checksums. They are made from the numbers: to read again what was just written in other pieces
+/// takes longer than to write it.
+///
+/// `payload` is the sum of the payload, which may be elsewhere; `None` for a TCP checksum that a port is to finish, of the pseudo header
+/// alone.
+///
+/// # Panics
+/// As [`emit_tcp_headers`].
+#[inline]
+#[allow(clippy::too_many_arguments)] // those of `emit_tcp_headers`
+pub fn emit_checked_tcp_headers(
+    buffer: &mut [u8],
+    eth_src: MacAddr,
+    eth_dst: MacAddr,
+    flow: &FlowKey,
+    header: &tcp::Header,
+    payload_len: u32,
+    hop_limit: u8,
+    payload: Option<Sum>,
+) -> usize {
+    let ip = IpFields {
+        src: flow.src.0,
+        dst: flow.dst.0,
+        protocol: protocol::TCP,
+        hop_limit,
+    };
+    let l4_len = header.len() as u32 + payload_len;
+    let l4_offset = emit_headers_below(buffer, eth_src, eth_dst, &ip, l4_len, true);
+    let pseudo = tcp::pseudo_header_sum(ip.src, ip.dst, l4_len);
+    let checksum = match payload {
+        Some(payload) => (pseudo + header.sum() + payload).finish(),
+        None => pseudo.fold(),
+    };
+    let segment = &mut buffer[l4_offset..];
+    let header_len = header.emit(segment);
+    tcp::set_checksum(segment, checksum);
+    l4_offset + header_len
+}
+
 /// The fields of an IP header that are chosen per packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpFields {
@@ -268,6 +308,18 @@ pub fn emit_ip_headers(
     ip: &IpFields,
     l4_len: u32,
 ) -> usize {
+    emit_headers_below(buffer, eth_src, eth_dst, ip, l4_len, false)
+}
+
+#[inline(always)]
+fn emit_headers_below(
+    buffer: &mut [u8],
+    eth_src: MacAddr,
+    eth_dst: MacAddr,
+    ip: &IpFields,
+    l4_len: u32,
+    is_checked: bool,
+) -> usize {
     let l3_offset = ethernet::HEADER_LEN;
     let (ether_type, ip_len) = match (ip.src, ip.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -282,7 +334,12 @@ pub fn emit_ip_headers(
                 payload_len: l4_len.min(u32::from(ipv4::MAX_PAYLOAD_LEN)) as u16,
                 fragment: None,
             };
-            (EtherType::IPV4, header.emit(&mut buffer[l3_offset..]))
+            let packet = &mut buffer[l3_offset..];
+            let len = header.emit(packet);
+            if is_checked {
+                ipv4::set_checksum(packet, header.sum().finish());
+            }
+            (EtherType::IPV4, len)
         }
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
             let header = ipv6::Header {

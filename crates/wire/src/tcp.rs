@@ -107,6 +107,20 @@ impl Header {
         len
     }
 
+    /// The sum of the header as it is [emitted](Self::emit).
+    #[inline]
+    #[must_use]
+    pub fn sum(&self) -> Sum {
+        let len = self.len() as u8;
+        Sum::of_u16(self.src_port)
+            + Sum::of_u16(self.dst_port)
+            + Sum::of_u32(self.seq.0)
+            + Sum::of_u32(self.ack.0)
+            + Sum::of_u16(u16::from_be_bytes([len / 4 << 4, self.flags.0]))
+            + Sum::of_u16(self.window)
+            + self.options.sum()
+    }
+
     /// How much of the sequence space a segment with this header takes: payload, SYN and FIN.
     #[inline]
     #[must_use]

@@ -17,7 +17,9 @@ pub struct Accel {
     /// The NIC relays between two connections once they are spliced.
     pub splice: bool,
     /// A connection that the NIC has set up has no full control block until it needs one: a second segment, or a response
-    /// without a close. Nothing to do without `setup`.
+    /// without a close. Nothing to do without `setup`; and without effect where connections have
+    /// [keep-alive](tcp::Config::keep_alive), which is a full control block's timer: a quasi control block has none, and a peer that
+    /// vanishes would not be found out.
     pub lazy_tcb: bool,
 }
 

@@ -239,6 +239,7 @@ impl Accel {
     }
 
     /// Who owns a flow; it is from the peer to us.
+    #[inline]
     fn owner(
         &self,
         device: &Device<'_>,
@@ -253,6 +254,7 @@ impl Accel {
 
     /// Who owns a flow, from the peer to us; `runs` says whether the connection at a place among those that the device runs
     /// has it.
+    #[inline]
     pub(crate) fn owner_of(
         &self,
         hash: u64,
@@ -261,10 +263,19 @@ impl Accel {
         runs: impl Fn(u32) -> bool,
     ) -> Option<Owned> {
         self.flows.find(hash, |owned| match owned {
+            Owned::Toe(at) => runs(at),
+            _ => self.confirms(owned, function, flow),
+        })
+    }
+
+    /// Out of the way of those lookups that find nothing.
+    #[inline(never)]
+    fn confirms(&self, owned: Owned, function: FunctionId, flow: &FlowKey) -> bool {
+        match owned {
             Owned::Closing(at) => self.closing.owns(at, function, flow),
             Owned::Spliced(at, side) => self.splices.owns(at, side, function, flow),
-            Owned::Toe(at) => runs(at),
-        })
+            Owned::Toe(_) => false,
+        }
     }
 
     /// The flow with this hash, which nobody owns, is the device's to run, at this place.

@@ -3,16 +3,13 @@
 use wire::FlowKey;
 use wire::checksum::Sum;
 use wire::ethernet::{self, MacAddr};
-use wire::ipv4::{self, protocol};
+use wire::ipv4;
 use wire::ipv6;
-use wire::packet::{MAX_TCP_HEADERS_LEN, emit_tcp_headers};
-use wire::tcp::Header;
+use wire::packet::{MAX_TCP_HEADERS_LEN, emit_checked_tcp_headers};
+use wire::tcp::{CHECKSUM_OFFSET, Header};
 
 use crate::device::NicConfig;
 use crate::frame::FrameMeta;
-
-/// Offset of the checksum in a TCP header.
-const TCP_CHECKSUM: usize = 16;
 
 /// The addresses of a packet.
 #[derive(Debug, Clone, Copy)]
@@ -57,27 +54,17 @@ pub(super) fn write(
     if out.len() < ethernet::HEADER_LEN + ip + header.len() + payload_len as usize {
         return None;
     }
-    let at = emit_tcp_headers(out, source, hop, flow, header, payload_len, hop_limit);
-    let len = at + payload_len as usize;
-    fill(&mut out[at..len])?;
-    let l4 = at - header.len();
-    let frame = &mut out[..len];
-    if flow.src.0.is_ipv4() {
-        ipv4::fill_checksum(&mut frame[ethernet::HEADER_LEN..l4]);
-    }
-    let l4_len = (len - l4) as u32;
-    let pseudo = Sum::of_pseudo_header(flow.src.0, flow.dst.0, protocol::TCP, l4_len);
+    let l4 = ethernet::HEADER_LEN + ip;
+    let (at, len) = (l4 + header.len(), l4 + header.len() + payload_len as usize);
     let cut = gso_size > 0 && u32::from(gso_size) < payload_len;
-    let leave = nic.wire.checksum && (cut || payload_len > 0);
-    let (sum, needs_checksum) = if leave {
-        (pseudo.fold(), Some((l4 as u16, TCP_CHECKSUM as u16)))
-    } else {
-        (pseudo.then(0, Sum::of(&frame[l4..])).finish(), None)
-    };
-    frame[l4 + TCP_CHECKSUM..l4 + TCP_CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
+    let leave = nic.wire.checksum && payload_len > 0;
+    let payload = &mut out[at..len];
+    fill(payload)?;
+    let sum = (!leave).then(|| Sum::of(payload));
+    emit_checked_tcp_headers(out, source, hop, flow, header, payload_len, hop_limit, sum);
     let meta = FrameMeta {
         gso_size: if cut { gso_size } else { 0 },
-        needs_checksum,
+        needs_checksum: leave.then_some((l4 as u16, CHECKSUM_OFFSET as u16)),
         checksum_valid: false,
     };
     Some((len, meta))

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::bytes::{put_u16, put_u32, u16_at, u32_at};
+use crate::checksum::Sum;
 use crate::error::ParseError;
 use crate::seq::SeqNum;
 
@@ -178,6 +179,41 @@ impl Options {
             }
         }
         at
+    }
+
+    /// The sum of the options as they are [emitted](Self::emit): each begins at a multiple of four bytes.
+    #[inline]
+    #[must_use]
+    pub(super) fn sum(&self) -> Sum {
+        let of = |a, b, c, d| Sum::of_u32(u32::from_be_bytes([a, b, c, d]));
+        let mut sum = Sum::ZERO;
+        if let Some(mss) = self.mss {
+            let [high, low] = mss.to_be_bytes();
+            sum += of(MSS, 4, high, low);
+        }
+        if let Some(timestamps) = self.timestamps {
+            sum += match self.sack_permitted {
+                true => of(SACK_PERMITTED, 2, TIMESTAMPS, 10),
+                false => of(NOP, NOP, TIMESTAMPS, 10),
+            };
+            sum += Sum::of_u32(timestamps.val) + Sum::of_u32(timestamps.echo);
+        } else if self.sack_permitted {
+            sum += of(NOP, NOP, SACK_PERMITTED, 2);
+        }
+        if let Some(scale) = self.window_scale {
+            sum += of(NOP, WINDOW_SCALE, 3, scale);
+        }
+        if self.sack.is_empty() {
+            return sum;
+        }
+        let blocks = self.emitted_sack_blocks(self.len_without_sack());
+        if blocks > 0 {
+            sum += of(NOP, NOP, SACK, 2 + 8 * blocks as u8);
+        }
+        for &(left, right) in &self.sack.as_slice()[..blocks] {
+            sum += Sum::of_u32(left.0) + Sum::of_u32(right.0);
+        }
+        sum
     }
 
     #[inline]
