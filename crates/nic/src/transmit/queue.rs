@@ -139,10 +139,7 @@ fn descriptor(
         tcpsn,
         error,
     };
-    let unmaps = matches!(
-        taken.command,
-        Ok(Command::Destroy(_) | Command::DelRr(_))
-    );
+    let unmaps = matches!(taken.command, Ok(Command::Destroy(_) | Command::DelRr(_)));
     let done = match &taken.command {
         Err(BadDescriptor { context, error }) => {
             return Err(refuse(*context, SeqNum(0), *error));
