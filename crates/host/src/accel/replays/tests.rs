@@ -13,7 +13,7 @@ fn a_handshake_is_used_once() {
 
 #[test]
 fn as_many_as_asked_for_are_remembered_and_none_when_none_are() {
-    // Hardly more than a place each: of four times as many places, most handshakes keep theirs.
+    // Of four times as many places most handshakes keep theirs; of few places each has its latest.
     let numbers = (0..1000u32).map(|n| (SeqNum(n.wrapping_mul(0x85eb_ca6b)), SeqNum(n ^ 0x5555)));
     let remembered = |handshakes: u32| {
         let mut replays = Replays::new(handshakes);
