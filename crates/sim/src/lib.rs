@@ -14,6 +14,10 @@
 //! `step` moves packets until now, and answers whether anything moved. When neither the applications nor `step` have
 //! anything to do, [`World::advance`] jumps to the next wake-up.
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::result_large_err,
+    reason = "a run has one error, which says all of how it was made"
+)]
 
 pub mod blocks;
 pub mod connections;

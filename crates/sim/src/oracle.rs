@@ -44,7 +44,9 @@ pub enum Mismatch {
         stalled: Stalled,
     },
     /// What one side read is not what the other side wrote.
-    #[error("{help:?}: {side:?} read {read} bytes of {written}, the same up to byte {same}")]
+    #[error(
+        "{help:?}: {side:?} read {read} bytes of {written}, the same up to byte {same}; {ends}"
+    )]
     Bytes {
         /// What the NICs did.
         help: Help,
@@ -56,6 +58,8 @@ pub enum Mismatch {
         written: usize,
         /// First byte that differs.
         same: usize,
+        /// How the client's side ended, and the server's.
+        ends: String,
     },
     /// A side ended differently with and without offload.
     #[error("{side:?} ended with {offloaded} when offloaded, and with {software} in software")]
@@ -108,7 +112,7 @@ pub fn compare(
     for &help in helps {
         let outcome = check(scenario, &streams, help.into())?;
         let is_cut_off = outcome.ends.iter().chain(&outcomes[0].ends);
-        let is_cut_off = is_cut_off.map(End::is_cut_off).any(|cut| cut);
+        let is_cut_off = is_cut_off.into_iter().any(End::is_cut_off);
         for side in Side::BOTH {
             let (offloaded, software) = (
                 &outcome.ends[side as usize],
@@ -164,6 +168,7 @@ fn check(scenario: &Scenario, streams: &[Vec<u8>; 2], help: Help) -> Result<Outc
                 read: read.len(),
                 written: written.len(),
                 same,
+                ends: format!("client: {}, server: {}", outcome.ends[0], outcome.ends[1]),
             });
         }
     }

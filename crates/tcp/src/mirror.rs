@@ -212,8 +212,11 @@ impl Connection {
         let aborted = self.state == State::Closed;
         let detached = self.detached;
         self.parked = None;
+        // What the other owner told may not have been asked for yet.
+        let untold = std::mem::take(&mut self.events);
         self.take_back(now, tcb);
-        self.events.acked = acked;
+        self.events.acked = acked || untold.acked;
+        self.events.peer_fin |= untold.peer_fin;
         if detached && !aborted {
             self.detach(now);
         }

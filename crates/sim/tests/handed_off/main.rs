@@ -4,6 +4,10 @@
 mod lending;
 #[path = "../links/mod.rs"]
 mod links;
+#[path = "../lives/mod.rs"]
+mod lives;
+mod plain;
+mod resets;
 #[path = "../scenarios/mod.rs"]
 mod scenarios;
 #[path = "../secured/mod.rs"]

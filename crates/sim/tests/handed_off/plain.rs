@@ -1,0 +1,48 @@
+//! Connections without TLS: many at a time, also with what NICs do at their beginnings and ends.
+
+use host::Accel;
+use proptest::prelude::*;
+use sim::Lending;
+use sim::connections::{Help, Outcome, Scenario, compare};
+
+use crate::lending::of_either;
+use crate::links::cases;
+use crate::lives::scenario;
+
+fn same(scenario: &Scenario, helps: &[Help]) -> Result<Vec<Outcome>, TestCaseError> {
+    let compared = compare(scenario, helps);
+    compared.map_err(|error| TestCaseError::fail(error.to_string()))
+}
+
+fn accel() -> impl Strategy<Value = Accel> {
+    any::<[bool; 4]>().prop_map(|[setup, teardown, splice, lazy_tcb]| Accel {
+        setup,
+        teardown,
+        splice,
+        lazy_tcb,
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(32))]
+
+    #[test]
+    fn connections_are_the_same_handed_off_or_not(scenario in scenario(Some(false)), lending in of_either()) {
+        same(&scenario, &[Help { lending, ..Help::NONE }])?;
+    }
+
+    #[test]
+    fn with_the_rest_of_what_nics_do_too(
+        scenario in scenario(None),
+        accel in [accel(), accel()],
+        lending in of_either(),
+    ) {
+        same(&scenario, &[Help { accel, lending }])?;
+    }
+
+    #[test]
+    fn again_and_again(scenario in scenario(Some(false)), seed in any::<u64>()) {
+        let lending = [Some(Lending::to_and_fro(seed)); 2];
+        same(&scenario, &[Help { lending, ..Help::NONE }])?;
+    }
+}

@@ -1,0 +1,34 @@
+//! NICs that lose all that they have for their hosts, in the middle of everything: connections that can go on do, with no byte
+//! lost; the others are reset, and the application is told.
+
+use proptest::prelude::*;
+use sim::Lending;
+use sim::connections::{self, compare};
+
+use crate::lending::of_either;
+use crate::links::cases;
+use crate::lives;
+
+fn with_resets(lending: [Option<Lending>; 2], often: u16) -> [Option<Lending>; 2] {
+    lending.map(|lending| {
+        lending.map(|lending| Lending {
+            reset: often,
+            ..lending
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(32))]
+
+    #[test]
+    fn what_can_go_on_does(
+        scenario in lives::scenario(Some(false)),
+        lending in of_either(),
+        often in 1u16..100,
+    ) {
+        let lending = with_resets(lending, often);
+        let help = connections::Help { lending, ..connections::Help::NONE };
+        compare(&scenario, &[help]).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    }
+}
