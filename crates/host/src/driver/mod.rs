@@ -72,7 +72,7 @@ pub(crate) struct Driver {
     /// Connections that the NIC may run for this function.
     toe_connections: u32,
     /// Memory for their control blocks.
-    images: Option<Arena>,
+    images: Vec<Arena>,
     gather: Vec<Slice>,
     prefix: Vec<Slice>,
     wakeup_due: bool,
@@ -137,7 +137,7 @@ impl Driver {
             delivered: None,
             resets: vec![0; usize::from(function.config.queues)],
             toe_connections: function.config.toe_connections,
-            images: None,
+            images: Vec::new(),
             gather: Vec::with_capacity(64),
             prefix: Vec::with_capacity(64),
             wakeup_due: false,

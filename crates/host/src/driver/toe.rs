@@ -15,10 +15,10 @@ use wire::SeqNum;
 use super::recovery::{MessageSource, Recovery};
 use super::{Driver, Payload, Stopped};
 use crate::counters::Counters;
-use crate::memory::{Arena, ArenaLayout, Buffer};
+use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
 
-/// Control blocks in memory at most: two for each connection that a NIC runs by default.
-const MAX_IMAGES: u32 = 16_384;
+/// Control blocks in the first region for them; each region has twice as many as the one before.
+const IMAGES: u32 = 256;
 
 const _: () = assert!(MAX_SEND_SLICES <= MAX_TOE_SEND_SLICES);
 
@@ -164,10 +164,15 @@ impl Driver {
 
     /// Writes a control block where the NIC can read it. `None` when there is no memory, or it does not fit.
     pub fn lend_image(&mut self, image: &TcbImage) -> Option<Slice> {
-        if self.images.is_none() {
-            self.images = Some(self.make_images()?);
-        }
-        let mut buffer = self.images.as_ref()?.allocate(TCB_IMAGE_BYTES as u32)?;
+        let free = |images: &Arena| images.allocate_class(SizeClass::Packet);
+        let mut buffer = match self.images.iter().rev().find_map(free) {
+            Some(buffer) => buffer,
+            None => {
+                let images = self.make_images()?;
+                self.images.push(images);
+                free(self.images.last()?)?
+            }
+        };
         buffer.truncate(TCB_IMAGE_BYTES as u32);
         image.encode(bytes_of(&mut buffer)?).ok()?;
         buffer.lend().ok()
@@ -175,16 +180,17 @@ impl Driver {
 
     /// Takes the memory of a control block back, which the NIC reads and writes no more.
     pub fn reclaim_image(&mut self, slice: Slice) -> Option<Buffer> {
-        let mut buffer = self.images.as_ref()?.reclaim(slice)?;
+        let of = |images: &&Arena| images.region_id() == slice.region;
+        let mut buffer = self.images.iter().find(of)?.reclaim(slice)?;
         buffer.truncate(TCB_IMAGE_BYTES as u32);
         Some(buffer)
     }
 
-    /// Memory for control blocks, which a host has only once it hands connections off.
+    /// More memory for control blocks, which a host has only once it hands connections off.
     fn make_images(&mut self) -> Option<Arena> {
         let layout = ArenaLayout {
             header: 0,
-            packet: self.toe_connections.clamp(1, MAX_IMAGES),
+            packet: IMAGES << self.images.len().min(6),
             record: 0,
             large: 0,
         };
