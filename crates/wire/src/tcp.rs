@@ -116,7 +116,7 @@ impl Header {
             + Sum::of_u16(self.dst_port)
             + Sum::of_u32(self.seq.0)
             + Sum::of_u32(self.ack.0)
-            + Sum::of_u16(u16::from_be_bytes([len / 4 << 4, self.flags.0]))
+            + Sum::of_u16(u16::from_be_bytes([(len / 4) << 4, self.flags.0]))
             + Sum::of_u16(self.window)
             + self.options.sum()
     }
