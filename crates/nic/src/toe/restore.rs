@@ -66,7 +66,7 @@ impl Toe {
         };
         // New data that TCP has given out and that has not left was never sent.
         if let Some(rest) = entry.sending.rest.filter(|rest| !rest.retransmit) {
-            tcb.snd_nxt = rest.header.seq;
+            tcb.snd_nxt = rest.header.seq.max(tcb.snd_una);
         }
         // The peer sends again what is forgotten here (RFC 2018 §8).
         tcb.held.truncate(MAX_HELD);
