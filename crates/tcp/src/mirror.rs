@@ -6,17 +6,18 @@
 //! owner hands the connection back by a [`Tcb`] ([`Connection::bring_back`]), or is gone with it, and this side goes on from what
 //! it was told last ([`Connection::take_over`]).
 
+use std::num::NonZeroU32;
 use std::time::Instant;
 
 use wire::SeqNum;
 
 use crate::{Connection, State, Tcb};
 
-/// What only a parked connection has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Parked {
-    /// What may be under way at once, as the other owner has said last.
-    pub(crate) flight: u32,
+/// What may be under way at once of a parked connection, as the other owner has said last: at least a byte.
+pub(crate) type Flight = NonZeroU32;
+
+fn flight(bytes: u32) -> Flight {
+    Flight::new(bytes).unwrap_or(Flight::MIN)
 }
 
 /// What another owner says of a connection can't be: the two disagree on this field of its [`Tcb`].
@@ -34,8 +35,7 @@ impl std::error::Error for Disagreement {}
 impl Connection {
     /// Another owner runs the connection from here on, with the [`Tcb`] that was just taken out.
     pub fn park(&mut self) {
-        let flight = self.flight_limit();
-        self.parked = Some(Parked { flight });
+        self.parked = Some(flight(self.flight_limit()));
     }
 
     /// The other owner has not taken it: all is as it was, but for the commands that were given meanwhile.
@@ -96,13 +96,13 @@ impl Connection {
 
     /// The peer has acknowledged everything before `una`, and so many bytes may be under way at once:
     /// [`Event::Acked`](crate::Event::Acked) follows. False if that was never queued.
-    pub fn told_acked(&mut self, una: SeqNum, flight: u32) -> bool {
+    pub fn told_acked(&mut self, una: SeqNum, bytes_under_way: u32) -> bool {
         let end = self.snd.write_seq + u32::from(self.snd.fin_queued);
         if una.before(self.snd.una) || una.after(end) {
             return false;
         }
         if let Some(parked) = &mut self.parked {
-            parked.flight = flight;
+            *parked = flight(bytes_under_way);
         }
         if una != self.snd.una {
             self.stats.bytes_acked += u64::from(self.snd.una.distance_to(una));

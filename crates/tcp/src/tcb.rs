@@ -7,7 +7,7 @@ use wire::tcp::Header;
 
 use crate::congestion::Congestion;
 use crate::cookie::Cookie;
-use crate::mirror::Parked;
+use crate::mirror::Flight;
 use crate::options::{Negotiated, TIMESTAMPS_LEN, TimestampClock, agreed_mss};
 use crate::rack::Rack;
 use crate::recovery::{Phase, Recovery};
@@ -34,7 +34,7 @@ pub struct Connection {
     /// It was opened by [`Connection::accept`].
     pub(crate) passive: bool,
     /// Another owner runs it.
-    pub(crate) parked: Option<Parked>,
+    pub(crate) parked: Option<Flight>,
     /// Unanswered keep-alive or window probes.
     pub(crate) probes: u8,
     pub(crate) settings: Settings,
@@ -392,7 +392,7 @@ impl Connection {
     /// Bytes that may be under way at once, as the congestion window and the peer's window stand.
     pub fn flight_limit(&self) -> u32 {
         match self.parked {
-            Some(parked) => parked.flight,
+            Some(flight) => flight.get(),
             None => self.congestion.cwnd().min(self.snd.wnd),
         }
     }
