@@ -176,6 +176,7 @@ impl Driver {
             expected: Some(tcpsn),
             frontier: tcpsn,
             failed: false,
+            lost: false,
             errors: 0,
             erred_at: tcpsn,
             destroyed: false,

@@ -23,6 +23,8 @@ pub(crate) struct Shadow {
     pub frontier: SeqNum,
     /// The NIC refused it or gave it up: nothing may be posted with it.
     pub failed: bool,
+    /// The NIC was reset while it had the context: what it had sent by then, and written back, nobody knows.
+    pub lost: bool,
     /// Errors close to one another, the last one with this much of the stream posted.
     pub errors: u8,
     pub erred_at: SeqNum,
@@ -98,6 +100,7 @@ impl Contexts {
     pub fn fail_all(&mut self) {
         for shadow in self.shadows.iter_mut().flatten() {
             shadow.failed = true;
+            shadow.lost = true;
             shadow.expected = None;
         }
     }

@@ -70,6 +70,7 @@ fn what_a_context_had_transformed_before_it_was_destroyed_still_bears_its_mark()
         expected: None,
         frontier: SeqNum(0),
         failed: false,
+        lost: false,
         errors: 0,
         erred_at: SeqNum(0),
         destroyed: false,

@@ -59,7 +59,8 @@ impl Stack {
             core.counters.handoff_curr = core.counters.handoff_curr.saturating_sub(1);
             core.counters.handoff_recovered += 1;
             let held = socket.stream.held();
-            socket.tcp.take_over(now, lent.posted, lent.told.fin, held);
+            let known = socket.known_to_nic(&lent);
+            socket.tcp.take_over(now, known, lent.told.fin, held);
             if let Some(mss) = lent.path_mss {
                 socket.tcp.handle_path_mss(now, mss);
             }

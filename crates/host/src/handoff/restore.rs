@@ -71,7 +71,8 @@ impl Stack {
             Err(what) => {
                 core.counters.driver_errors += 1;
                 let held = socket.stream.held();
-                socket.tcp.take_over(now, lent.posted, lent.told.fin, held);
+                let known = socket.known_to_nic(&lent);
+                socket.tcp.take_over(now, known, lent.told.fin, held);
                 self.reset(id, CloseReason::Device(what));
             }
         }

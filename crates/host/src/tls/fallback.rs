@@ -74,10 +74,9 @@ impl Session {
                 None => ("registered memory", 0),
             };
             let name = name.to_owned();
-            let frontier = driver
-                .contexts
-                .get(context)
-                .map_or(record.start, |shadow| shadow.frontier);
+            let shadow = driver.contexts.get(context);
+            let frontier = shadow.map_or(record.start, |shadow| shadow.frontier);
+            let lost = shadow.is_some_and(|shadow| shadow.lost);
             if let Some(gone) = in_place
                 .iter()
                 .find(|slice| driver.regions.is_faulted(slice.region))
@@ -90,6 +89,9 @@ impl Session {
             let same = sealed[sealed.len() - l5p::tls::ICV_LEN..]
                 == framed[framed.len() - l5p::tls::ICV_LEN..];
             if frontier.after(record.start) && !(frontier.at_or_after(end) && same) {
+                if lost {
+                    return Fallback::Impossible(CloseReason::NicReset);
+                }
                 counters.tls_source_changed += 1;
                 return Fallback::Impossible(CloseReason::SourceChanged { name, offset });
             }

@@ -1,6 +1,9 @@
 //! Connections that hosts hand off to their NICs and take back (seed 003), at random points and on random links: the same bytes
 //! and the same ends as when the hosts run them all the time.
 
+mod blocks;
+#[path = "../commands/mod.rs"]
+mod commands;
 mod lending;
 #[path = "../links/mod.rs"]
 mod links;

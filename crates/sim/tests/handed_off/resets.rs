@@ -1,13 +1,15 @@
 //! NICs that lose all that they have for their hosts, in the middle of everything: connections that can go on do, with no byte
 //! lost; the others are reset, and the application is told.
 
+use host::Offload;
 use proptest::prelude::*;
 use sim::Lending;
 use sim::connections::{self, compare};
+use sim::oracle;
 
 use crate::lending::of_either;
 use crate::links::cases;
-use crate::lives;
+use crate::{lives, secured};
 
 fn with_resets(lending: [Option<Lending>; 2], often: u16) -> [Option<Lending>; 2] {
     lending.map(|lending| {
@@ -30,5 +32,15 @@ proptest! {
         let lending = with_resets(lending, often);
         let help = connections::Help { lending, ..connections::Help::NONE };
         compare(&scenario, &[help]).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    }
+
+    #[test]
+    fn with_contexts_of_tls(
+        scenario in secured::scenario(),
+        lending in of_either(),
+        often in 1u16..100,
+    ) {
+        let help = oracle::Help { offload: Offload::Both, lending: with_resets(lending, often) };
+        oracle::compare(&scenario, &[help]).map_err(|error| TestCaseError::fail(error.to_string()))?;
     }
 }

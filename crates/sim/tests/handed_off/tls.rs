@@ -100,3 +100,28 @@ fn on_a_calm_link_the_nics_do_nearly_all_of_it() {
         }
     }
 }
+
+/// A bad link, and back and forth all the time: contexts are recovered by whoever runs the connection.
+#[test]
+fn on_a_bad_link_contexts_recover_on_the_nic_and_on_the_host() {
+    let link = Impairment {
+        loss: 0.02,
+        reorder: 0.02,
+        ..Impairment::default()
+    };
+    let mut handoffs = 0;
+    for seed in 0..8 {
+        let help = Help {
+            offload: Offload::Both,
+            lending: [Some(Lending::to_and_fro(seed)); 2],
+        };
+        let scenario = Scenario {
+            seed,
+            ..bulk(link, Operation::Send(600_000))
+        };
+        let outcomes = compare(&scenario, &[help]);
+        let outcomes = outcomes.unwrap_or_else(|error| panic!("{seed}: {error}"));
+        handoffs += outcomes[1].counter(Side::Client, "toe_handoffs");
+    }
+    assert!(handoffs > 16, "{handoffs}");
+}
