@@ -48,6 +48,12 @@ impl Stack {
         if socket.is_given_away() {
             return true;
         }
+        let is_offered_later = socket.lent.is_some_and(|lent| lent.phase == Phase::Ready);
+        let is_whole = self.core.unsent.is_none_or(|(owner, _)| owner != id);
+        if is_offered_later && is_whole {
+            // What was in the way of its offer is gone.
+            self.core.mark_ready(id, socket);
+        }
         self.core.tell_readiness(id, socket);
         let deadline = socket.tcp.poll_timeout();
         self.core.timers.arm(id, &mut socket.armed, deadline);

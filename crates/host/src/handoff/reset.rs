@@ -18,6 +18,8 @@ impl Stack {
             self.take_over_lent(now, id);
         }
         self.core.handoff.cancels.clear();
+        // Those too whose end the NIC was still to tell.
+        self.core.handoff.table.release_all();
         self.take_back_teardowns(now);
         self.core.accel.rules.forgotten();
     }

@@ -74,6 +74,14 @@ impl Table {
         }
     }
 
+    /// The NIC knows of none of them any more.
+    pub fn release_all(&mut self) {
+        for index in 0..self.places.len() as u32 {
+            let generation = self.places[index as usize].generation;
+            self.release(ToeId { index, generation });
+        }
+    }
+
     /// Every socket that has a place, from place `from` on.
     pub fn sockets_from(&self, from: u32) -> impl Iterator<Item = (u32, SocketId)> + '_ {
         let places = self.places.iter().enumerate().skip(from as usize);

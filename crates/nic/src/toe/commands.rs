@@ -191,7 +191,12 @@ impl Toe {
                     context: *context,
                     flags: *flags,
                 };
-                self.send(around, at, (*seq, *bytes), passes, gather.slices())?;
+                let sent = self.send(around, at, (*seq, *bytes), passes, gather.slices());
+                if let Err(error) = sent {
+                    // Nothing that follows would fit.
+                    self.give_back(around, at, RestoreReason::Transmit(error));
+                    return Err(error);
+                }
             }
             (ToeRequest::Consumed { bytes, .. }, Some(connection)) => {
                 connection.consumed(now, *bytes);

@@ -62,6 +62,9 @@ pub(super) struct Lines {
     pub(super) untold: VecDeque<(u16, ToeEvent)>,
 }
 
+/// Refusals of a function that wait at most: more than a turn makes.
+const MOST_UNTOLD: usize = 64;
+
 impl Toe {
     pub(crate) fn new(config: &ToeConfig) -> Toe {
         Toe {
@@ -96,6 +99,12 @@ impl Toe {
     /// Whether no connection is begun or run, and nothing is to be told.
     pub(crate) fn is_idle(&self) -> bool {
         self.table.is_empty() && self.lines.iter().all(|lines| lines.untold.is_empty())
+    }
+
+    /// Whether refusals wait for room in a function's receive rings: it is to read them before it asks for more.
+    pub(crate) fn has_untold(&self, function: FunctionId) -> bool {
+        let lines = self.lines.get(usize::from(function.0));
+        lines.is_some_and(|lines| lines.untold.len() >= MOST_UNTOLD)
     }
 
     /// When [`handle_time`](Self::handle_time) is to be called.

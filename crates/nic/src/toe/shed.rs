@@ -12,7 +12,8 @@ impl Toe {
     /// at a time.
     pub(super) fn shed(&mut self, around: &mut Around<'_>) {
         const AT_ONCE: u32 = 16;
-        if !self.active_restore {
+        // How far a segment that is being sent has come is not known.
+        if !self.active_restore || around.function.own.busy().is_some() {
             return;
         }
         for _ in 0..self.room.excess().min(AT_ONCE) {

@@ -283,7 +283,9 @@ fn command(offloads: &mut Offloads, function: &mut Function, now: Instant) -> Do
         if !function.queues[queue].rings.commands.has_work() {
             continue;
         }
-        if !(0..function.queues.len()).all(|queue| function.has_space(queue, EVENTS)) {
+        if offloads.toe.has_untold(function.id)
+            || !(0..function.queues.len()).all(|queue| function.has_space(queue, EVENTS))
+        {
             return Done::Blocked;
         }
         let (index, context, tcpsn, error) = match transmit::next_command(offloads, function, queue)
