@@ -13,6 +13,8 @@ use super::pages::Pages;
 
 /// Connections opened in a turn at most.
 const OPENED_AT_ONCE: u32 = 256;
+/// Clients that begin to ask in a turn at most: not all wake up in the same moment.
+const WOKEN_AT_ONCE: usize = 64;
 
 /// Clients on one stack.
 pub struct Clients {
@@ -117,9 +119,11 @@ impl Clients {
             });
             self.opened += 1;
         }
-        while self.left > 0
-            && let Some(at) = self.idle.pop()
-        {
+        for _ in 0..WOKEN_AT_ONCE {
+            if self.left == 0 {
+                break;
+            }
+            let Some(at) = self.idle.pop() else { break };
             self.ask(now, stack, pages, at)?;
         }
         Ok(())
