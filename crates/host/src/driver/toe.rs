@@ -28,6 +28,12 @@ impl Driver {
         self.toe_connections
     }
 
+    /// Whether a command of one slot has room now.
+    #[inline]
+    pub fn has_toe_room(&mut self) -> bool {
+        !self.is_blocked() && self.queues[0].commands.free(1) > 0
+    }
+
     /// Posts a command. False when there is no room for it, or something waits for room in the send ring.
     #[inline]
     pub fn post_toe(&mut self, command: ToeCommand<'_>, counters: &mut Counters) -> bool {

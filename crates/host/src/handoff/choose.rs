@@ -72,7 +72,6 @@ impl Stack {
     pub(super) fn begin_chosen(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some(id) = self.core.handoff.due.pop_front() {
-            any = true;
             let Some(socket) = self.sockets.get(id) else {
                 continue;
             };
@@ -80,8 +79,15 @@ impl Stack {
                 // Another one has its seat.
                 let restored = self.restore(now, id);
                 debug_assert!(restored.is_ok(), "{restored:?}");
+                any = true;
                 continue;
             }
+            if !self.core.driver.has_toe_room() {
+                // The NIC has not come to the commands that are there.
+                self.core.handoff.due.push_front(id);
+                break;
+            }
+            any = true;
             if self.hand_off(now, id).is_err() {
                 self.core.counters.handoff_withheld += 1;
                 if let Some(socket) = self.sockets.get_mut(id) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::rig::holder;
 use crate::handoff::policy::Selection;
 use crate::tests::pair::{CLIENT, PORT, Pair, SERVER, pattern, v4};
-use crate::{Handoff, Holder};
+use crate::{Handoff, Holder, ListenOptions};
 
 fn pair(selection: Selection, limit: u32) -> Pair {
     Pair::with_nics(
@@ -38,6 +38,31 @@ fn first_come_first_served_hands_off_as_long_as_there_is_room() {
     let (_, next) = pair.connect(v4);
     pair.run_for(Duration::from_millis(10));
     assert_eq!(holder(&mut pair, SERVER, next), Some(Holder::Nic));
+}
+
+#[test]
+fn a_command_ring_without_room_only_delays_handoffs() {
+    const CONNECTIONS: u64 = 20;
+    let mut pair = Pair::with(|at, (stack, function)| {
+        if at == SERVER {
+            stack.handoff = Handoff::new(Selection::Fcfs);
+            function.command_entries = 4;
+        }
+    });
+    let address = (v4(SERVER), PORT).into();
+    let options = ListenOptions::default();
+    let listener = pair.stack(SERVER).listen(address, options);
+    listener.expect("the port is free");
+    let now = pair.now;
+    for _ in 0..CONNECTIONS {
+        let connected = pair.stack(CLIENT).connect(now, address);
+        connected.expect("a port to connect from is free");
+    }
+    let done = pair.run_until(Duration::from_secs(5), |pair| {
+        pair.counter(SERVER, "HandoffAccepted") == CONNECTIONS
+    });
+    assert!(done, "{}", pair.counter(SERVER, "HandoffAccepted"));
+    assert_eq!(pair.counter(SERVER, "HandoffWithheld"), 0);
 }
 
 #[test]

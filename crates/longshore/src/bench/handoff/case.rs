@@ -58,7 +58,7 @@ pub struct Case {
     pub rounds: Vec<f64>,
     /// Who had the connections, and what moved between host and NIC in one round.
     pub connections: Owned,
-    /// From request to response, with all connections at once.
+    /// From request to response.
     pub latency_us: Latency,
 }
 
@@ -162,6 +162,8 @@ pub struct Report {
 pub struct Asked {
     /// Keep-alive connections.
     pub connections: u32,
+    /// Requests under way at once.
+    pub at_once: u32,
     /// Bytes of a file.
     pub file_bytes: u32,
     /// Requests of a round.

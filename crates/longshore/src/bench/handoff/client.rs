@@ -1,5 +1,6 @@
-//! The clients: each keeps its connection, and asks for one file after the other. Their cycles do not count.
+//! The clients: each keeps its connection, and asks for a file whenever it is its turn. Their cycles do not count.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,6 @@ use super::pages::Pages;
 
 /// Connections opened in a turn at most.
 const OPENED_AT_ONCE: u32 = 256;
-/// Clients that begin to ask in a turn at most: not all wake up in the same moment.
-const WOKEN_AT_ONCE: usize = 64;
 
 /// Clients on one stack.
 pub struct Clients {
@@ -24,8 +23,10 @@ pub struct Clients {
     established: u32,
     /// By the index of its socket.
     connections: Vec<Option<Connection>>,
-    /// Connections whose client has nothing to ask for.
-    idle: Vec<usize>,
+    /// Connections whose client waits for its turn to ask, the longest first.
+    idle: VecDeque<usize>,
+    /// Requests under way at most.
+    at_once: u64,
     /// Requests that are still to be made.
     left: u64,
     /// Requests that are made and not answered.
@@ -53,18 +54,24 @@ struct Connection {
 }
 
 impl Clients {
-    /// So many clients of that server.
+    /// So many clients of that server, of which so many ask at the same time.
     ///
     /// # Errors
     /// Never in practice: when there is no such histogram.
-    pub fn new(server: SocketAddr, clients: u32, pages: &Pages, seed: u64) -> anyhow::Result<Self> {
+    pub fn new(
+        server: SocketAddr,
+        (clients, at_once): (u32, u32),
+        pages: &Pages,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
             server,
             wanted: clients,
             opened: 0,
             established: 0,
             connections: Vec::new(),
-            idle: Vec::new(),
+            idle: VecDeque::new(),
+            at_once: at_once.into(),
             left: 0,
             open: 0,
             random: Pcg64Mcg::seed_from_u64(seed),
@@ -119,14 +126,7 @@ impl Clients {
             });
             self.opened += 1;
         }
-        for _ in 0..WOKEN_AT_ONCE {
-            if self.left == 0 {
-                break;
-            }
-            let Some(at) = self.idle.pop() else { break };
-            self.ask(now, stack, pages, at)?;
-        }
-        Ok(())
+        self.ask(now, stack, pages)
     }
 
     /// Does what the events ask for.
@@ -138,7 +138,7 @@ impl Clients {
             match event {
                 Event::Connected(socket) => {
                     self.established += 1;
-                    self.idle.push(socket.index());
+                    self.idle.push_back(socket.index());
                     self.read(now, stack, pages, socket.index())?;
                 }
                 Event::Writable(socket) => self.write(now, stack, pages, socket.index())?,
@@ -152,32 +152,28 @@ impl Clients {
         Ok(())
     }
 
-    /// Asks for a file, or has nothing to ask for.
-    fn ask(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        pages: &Pages,
-        at: usize,
-    ) -> anyhow::Result<()> {
-        let Some(connection) = self.connections[at].as_mut() else {
-            return Ok(());
-        };
-        if self.left == 0 {
-            self.idle.push(at);
-            return Ok(());
+    /// Has clients ask for files, as many as may and have not been asking for the longest time.
+    fn ask(&mut self, now: Instant, stack: &mut Stack, pages: &Pages) -> anyhow::Result<()> {
+        while self.left > 0 && self.open < self.at_once {
+            let Some(at) = self.idle.pop_front() else {
+                break;
+            };
+            let Some(connection) = self.connections[at].as_mut() else {
+                continue;
+            };
+            self.left -= 1;
+            self.open += 1;
+            *connection = Connection {
+                socket: connection.socket,
+                file: self.random.random_range(0..pages.files()),
+                written: 0,
+                received: 0,
+                began: now,
+                asks: true,
+            };
+            self.write(now, stack, pages, at)?;
         }
-        self.left -= 1;
-        self.open += 1;
-        *connection = Connection {
-            socket: connection.socket,
-            file: self.random.random_range(0..pages.files()),
-            written: 0,
-            received: 0,
-            began: now,
-            asks: true,
-        };
-        self.write(now, stack, pages, at)
+        Ok(())
     }
 
     fn write(
@@ -233,7 +229,8 @@ impl Clients {
                 connection.asks = false;
                 self.latency.record(nanos(now - connection.began))?;
                 self.open -= 1;
-                self.ask(now, stack, pages, at)?;
+                self.idle.push_back(at);
+                self.ask(now, stack, pages)?;
             }
         }
     }

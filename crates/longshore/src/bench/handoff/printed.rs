@@ -41,8 +41,9 @@ fn text(report: &Report) {
 
 fn summary(asked: &Asked) -> String {
     format!(
-        "{} keep-alive connections, files of {} bytes, {} requests per round, selection {}, at most {} connections on the NIC, seed {}",
+        "{} keep-alive connections, {} requests at once, files of {} bytes, {} requests per round, selection {}, at most {} connections on the NIC, seed {}",
         asked.connections,
+        asked.at_once,
         asked.file_bytes,
         asked.requests,
         asked.selection,
@@ -55,9 +56,10 @@ fn page(report: &Report) -> Page {
     let asked = &report.settings;
     let mut page = Page::new("longshore bench handoff");
     page.command(&format!(
-        "longshore bench handoff --connections {} --file-bytes {} --requests {} --selection {} --nic-connections {} --seed {} \
+        "longshore bench handoff --connections {} --at-once {} --file-bytes {} --requests {} --selection {} --nic-connections {} --seed {} \
          --rounds {} --layout {}",
         asked.connections,
+        asked.at_once,
         asked.file_bytes,
         asked.requests,
         asked.selection,

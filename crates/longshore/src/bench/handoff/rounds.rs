@@ -63,7 +63,7 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     })
 }
 
-/// Latency with all connections at once. Answers whether every byte was right, too.
+/// Latency with as many requests at once as were asked for. Answers whether every byte was right, too.
 fn timed(settings: &Settings, mode: Mode) -> anyhow::Result<(Latency, bool)> {
     let mut world = HandoffWorld::new(settings, mode, latency::TICK)?;
     latency::set_link(world.world());
@@ -82,6 +82,7 @@ fn timed(settings: &Settings, mode: Mode) -> anyhow::Result<(Latency, bool)> {
 fn asked(settings: &Settings) -> Asked {
     Asked {
         connections: settings.connections,
+        at_once: settings.at_once,
         file_bytes: settings.file_bytes,
         requests: settings.requests,
         selection: settings.selection.to_string(),

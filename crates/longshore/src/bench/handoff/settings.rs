@@ -8,9 +8,13 @@ use crate::bench::settings::Layout;
 /// Settings of `bench handoff`.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// Keep-alive connections, 1 to 16384, each with one request at a time
+    /// Keep-alive connections, 1 to 16384
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     pub connections: u32,
+
+    /// Requests under way at once: whenever one is answered, the client asks that has been quiet for the longest time
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    pub at_once: u32,
 
     /// Bytes of a file, 1 to 1 MiB; each response has a head of some 130 bytes before it
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]

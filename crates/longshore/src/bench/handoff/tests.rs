@@ -9,6 +9,7 @@ use crate::bench::settings::Layout;
 fn settings() -> Settings {
     Settings {
         connections: 20,
+        at_once: 8,
         file_bytes: 4096,
         requests: 400,
         selection: Selection::Fcfs,
@@ -33,6 +34,38 @@ fn every_mode_has_a_row_and_every_byte_is_verified() {
         assert!(case.latency_us.p50 > 0.0 && case.latency_us.p50 <= case.latency_us.max);
     }
     assert!(report.load_control_cycles_per_packet > 0.0);
+}
+
+#[test]
+fn the_nic_has_every_connection_where_it_has_room_for_all() {
+    for selection in [Selection::Fcfs, Selection::Threshold(4)] {
+        let report = measure(&Settings {
+            selection,
+            ..settings()
+        })
+        .expect("the benchmark runs");
+        for case in &report.cases {
+            let (host, nic) = match case.mode {
+                Mode::Host => (20, 0),
+                Mode::Handoff => (0, 20),
+            };
+            assert_eq!(case.connections.host, host, "{selection}: {case:?}");
+            assert_eq!(case.connections.nic, nic, "{selection}: {case:?}");
+        }
+        assert_eq!(report.moves.connections, 20);
+        assert!(report.moves.handoff_us > 0.0 && report.moves.restore_us > 0.0);
+    }
+}
+
+#[test]
+fn a_nic_with_room_for_some_has_these_and_the_host_has_the_others() {
+    let report = measure(&Settings {
+        nic_connections: Some(5),
+        ..settings()
+    })
+    .expect("the benchmark runs");
+    let handoff = &report.cases[1].connections;
+    assert_eq!((handoff.host, handoff.nic), (15, 5));
 }
 
 #[test]
