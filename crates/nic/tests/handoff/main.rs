@@ -2,6 +2,7 @@
 //! that loses, doubles and reorders: the same bytes and the same ends as if they had never been handed off.
 
 mod host;
+mod hostile;
 mod link;
 mod never_lost;
 mod refusals;

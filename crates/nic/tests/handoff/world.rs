@@ -111,6 +111,10 @@ impl World {
             self.host.output(self.now);
             while let Some((len, meta)) = self.nic.poll_transmit(self.now, &mut out) {
                 assert_eq!(meta, FrameMeta::default());
+                if out[6..12] != OWN.0 {
+                    // Another function's.
+                    continue;
+                }
                 self.check_order();
                 self.wire.send(self.now, PEER, &out[..len]);
             }
@@ -221,9 +225,18 @@ impl World {
 }
 
 pub fn frame(flow: &FlowKey, header: &wire::tcp::Header, payload: &[u8]) -> Vec<u8> {
+    frame_to(OWN, flow, header, payload)
+}
+
+pub fn frame_to(
+    mac: MacAddr,
+    flow: &FlowKey,
+    header: &wire::tcp::Header,
+    payload: &[u8],
+) -> Vec<u8> {
     let mut frame = vec![0; MAX_TCP_HEADERS_LEN];
     let len = payload.len() as u32;
-    let at = emit_tcp_headers(&mut frame, PEER_MAC, OWN, flow, header, len, 63);
+    let at = emit_tcp_headers(&mut frame, PEER_MAC, mac, flow, header, len, 63);
     frame.truncate(at);
     frame.extend(payload);
     let l4 = at - header.len();
