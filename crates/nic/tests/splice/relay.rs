@@ -30,7 +30,7 @@ fn config() -> impl Strategy<Value = Config> {
             snd_buf: 128 << 10,
             sack,
             delayed_ack: delays_acks.then_some(Duration::from_millis(40)),
-            time_wait: Duration::from_secs(5),
+            time_wait: Duration::from_secs(60),
             ..Config::default()
         })
 }

@@ -207,6 +207,8 @@ fn run(accel: Accel, defer: bool, closing: u32, loss: f64, scripts: &[Script]) -
                 ..tcp::KeepAlive::default()
             });
             stack.tcp.time_wait = Duration::from_secs(1);
+            // Whoever has been left half-closed for so long is not forgotten, which its keep-alive would learn by a reset.
+            stack.tcp.fin_wait_2 = Duration::from_secs(4000);
         },
         |_, nic| nic.accel.closing = closing,
     );
