@@ -78,7 +78,7 @@ impl Toe {
         }
     }
 
-    /// Whether the connection at this place of [`Flows`] is a function's and receives this flow.
+    /// Whether the connection at this place of the index of flows is a function's and receives this flow.
     #[inline]
     pub(crate) fn owns(&self, at: u32, function: FunctionId, flow: &FlowKey) -> bool {
         self.table.owns(at, function, flow)
