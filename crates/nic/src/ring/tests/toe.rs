@@ -283,6 +283,11 @@ fn a_contradiction_names_its_field() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 512 })
+    })]
+
     /// Whatever is in memory: it is refused, or makes a connection that is sound.
     #[test]
     fn any_image_is_sound_or_refused(
