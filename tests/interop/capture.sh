@@ -23,7 +23,7 @@ for suite in "${suites[@]}"; do
     start serve.log "$LONGSHORE" serve "${our_addresses[@]}" --root "$scratch/root" --cert "$scratch/leaf.pem" \
         --key "$scratch/leaf.key" --offload both --pcap "$scratch/capture.pcapng" --keylog "$scratch/keys"
     serve=$started
-    if ! eventually 10 listens "$ours4" 443; then
+    if ! eventually listens "$ours4" 443; then
         not_ok "capture, $name" "serve did not start: $(last_words serve.log)"
         stop "$serve"
         continue

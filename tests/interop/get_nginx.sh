@@ -26,7 +26,7 @@ chmod -R a+rX "$scratch"
 } >"$scratch/nginx.conf"
 
 start nginx.log nginx -e "$scratch/nginx-error.log" -c "$scratch/nginx.conf"
-if ! eventually 10 listens "$linux4" 4430; then
+if ! eventually listens "$linux4" 4430; then
     skip 'get from nginx' "nginx did not start: $(last_words nginx.log)"
     exit
 fi

@@ -35,6 +35,14 @@ needs() {
     done
 }
 
+# try NAME COMMAND…: a case; a command that fails has left the reason in $why.
+try() {
+    local name=$1
+    shift
+    why='it failed'
+    if "$@"; then ok "$name"; else not_ok "$name" "$why"; fi
+}
+
 # start LOG COMMAND…: runs it in the background; $started is its process id.
 start() {
     local log=$1
@@ -48,7 +56,7 @@ start() {
 stop() {
     local pid=$1 kept=() other tries
     kill "$pid" 2>/dev/null
-    for ((tries = 0; tries < 100; tries++)); do
+    for ((tries = 0; tries < 600; tries++)); do
         kill -0 "$pid" 2>/dev/null || break
         sleep 0.05
     done
@@ -58,10 +66,10 @@ stop() {
     pids=(${kept[@]+"${kept[@]}"})
 }
 
-# eventually SECONDS COMMAND…: tries until it succeeds.
+# eventually COMMAND…: tries until it succeeds. What does not come in so many seconds does not come, however busy the machine is.
+patience=120
 eventually() {
-    local end=$((SECONDS + $1))
-    shift
+    local end=$((SECONDS + patience))
     until "$@" >/dev/null 2>&1; do
         [[ $SECONDS -lt $end ]] || return 1
         sleep 0.1
@@ -87,6 +95,41 @@ make_tap() {
 }
 
 our_addresses=(--tap "$tap" --ip "$ours4/24" --ip "$ours6/64")
+
+# ---- another host: a namespace of the network, as long as its process lives ---------------------------------
+start_other() {
+    start other.log unshare --net sleep infinity
+    other=$started
+    eventually has_own_namespace && there ip link set lo up
+}
+has_own_namespace() { [[ $(readlink "/proc/$other/ns/net") != $(readlink /proc/self/ns/net) ]]; }
+there() { nsenter --net="/proc/$other/ns/net" "$@"; }
+
+# other_host ADDRESS: one at the end of a wire: w1 there, w0 here. Skips the whole script where there can be none.
+other_host() {
+    if ! start_other || ! ip link add w0 type veth peer name w1 netns "$other"; then
+        skip "$(basename "$0" .sh)" 'no second network namespace, or no veth'
+        exit
+    fi
+    # Linux must not answer here for the interface of the NIC that has w0 as its wire.
+    sysctl -q -w net.ipv4.conf.w0.arp_ignore=1
+    ip link set w0 up
+    there ip addr add "$1/24" dev w1
+    there ip link set w1 up
+}
+
+# ---- `longshore nic`: $nic is its process, $control its socket ------------------------------------------------
+# counter NAME: the sum over all groups that have it.
+counter() {
+    "$LONGSHORE" stat --all "$control" 2>/dev/null | awk -v name="$1:" '$1 == name { gsub(/,/, "", $2); sum += $2 } END { print sum + 0 }'
+}
+worker() { cut -d' ' -f1 "/proc/$nic/task/$nic/children"; }
+# kill_worker: not the one that it has killed before, which may take its time to end.
+killed=none
+kill_worker() {
+    local pid
+    pid=$(worker) && [[ -n $pid && $pid != "$killed" ]] && kill -9 "$pid" && killed=$pid
+}
 
 # ---- a guest with a Linux kernel of its own is .3, on a bridge with the TAP ----------------------------------
 guest_tap=gt0 guest4=10.77.0.3
@@ -149,6 +192,25 @@ make_certificates() {
             "$linux4" "$linux6" "$ours4" "$ours6" >leaf.ext
         openssl x509 -req -in leaf.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile leaf.ext -out leaf.pem
     ) >"$scratch/certificates.log" 2>&1
+}
+
+# The configuration that has OpenSSL ask for kernel TLS: $OPENSSL_CONF of a program that shall.
+make_openssl_configuration() {
+    cat >"$scratch/openssl.cnf" <<CONF
+openssl_conf = all
+[all]
+ssl_conf = ssl
+[ssl]
+system_default = defaults
+[defaults]
+Options = KTLS
+CONF
+}
+
+# temporary_paths NAME: nginx's, so that it needs no folder of the system.
+temporary_paths() {
+    local kind
+    for kind in client_body proxy fastcgi uwsgi scgi; do echo "    ${kind}_temp_path $scratch/$1.$kind;"; done
 }
 
 # make_file NAME BYTES: random bytes, so that a misplaced block shows.

@@ -23,11 +23,7 @@ http {
     access_log off;
     sendfile on;
     keepalive_requests 1000000;
-    client_body_temp_path $scratch/body;
-    proxy_temp_path $scratch/proxy;
-    fastcgi_temp_path $scratch/fastcgi;
-    uwsgi_temp_path $scratch/uwsgi;
-    scgi_temp_path $scratch/scgi;
+$(temporary_paths nginx)
     server {
         listen $linux4:8443 ssl;
         ssl_certificate $scratch/leaf.pem;
@@ -41,7 +37,7 @@ EOF
 chmod 755 "$scratch" "$scratch/root"
 start nginx.log "${run[@]}" nginx -c "$scratch/nginx.conf"
 nginx=$started
-if ! eventually 10 listens "$linux4" 8443; then
+if ! eventually listens "$linux4" 8443; then
     not_ok 'nginx with kernel TLS' "$(last_words nginx.log)"
     exit
 fi
@@ -82,15 +78,7 @@ records=$(sent nginx.log)
 if [[ ${records:-0} -gt 1000 ]]; then ok "nginx had the library make $records records"; else not_ok 'nginx had the library make its records' "$(last_words nginx.log)"; fi
 
 # ---- OpenSSL's own tools, both ends with kernel TLS --------------------------------------
-cat >"$scratch/openssl.cnf" <<EOF
-openssl_conf = all
-[all]
-ssl_conf = ssl
-[ssl]
-system_default = defaults
-[defaults]
-Options = KTLS
-EOF
+make_openssl_configuration
 # Lines of digits, so that none of them is a command of the tools.
 lines=20000
 seq -f '%063.0f' 1 $lines >"$scratch/lines"
@@ -103,11 +91,11 @@ talk() {
     OPENSSL_CONF=$scratch/openssl.cnf STDIN=$scratch/stdin start server.log bash -c 'exec "$0" "$@" 0<>"$STDIN"' "${run[@]}" openssl s_server -accept "$linux4:4433" -naccept 1 $server_options \
         -cert "$scratch/leaf.pem" -key "$scratch/leaf.key" -quiet
     server=$started
-    eventually 10 is_bound 4433
+    eventually is_bound 4433
     # shellcheck disable=SC2086 # options
     {
         cat "$scratch/lines"
-        eventually 20 has_lines server.log "$lines"
+        eventually has_lines server.log "$lines"
     } | OPENSSL_CONF=$scratch/openssl.cnf timeout 60 "${run[@]}" openssl s_client -connect "$linux4:4433" $client_options \
         -CAfile "$scratch/ca.pem" >"$scratch/client.log" 2>&1
     stop "$server"
@@ -147,7 +135,7 @@ EOF
     plain=$started
     start haproxy.log "${run[@]}" haproxy -f "$scratch/haproxy.cfg"
     haproxy=$started
-    if eventually 10 listens "$linux4" 8081 && eventually 10 listens "$linux4" 9443; then
+    if eventually listens "$linux4" 8081 && eventually listens "$linux4" 9443; then
         for size in 1024 5000000; do
             timeout 60 curl -sS --cacert "$scratch/ca.pem" -o "$scratch/got" "https://$linux4:9443/f$size" 2>"$scratch/curl.log"
             if cmp -s "$scratch/root/f$size" "$scratch/got"; then

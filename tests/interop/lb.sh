@@ -39,7 +39,7 @@ start_nginx() {
     nginx_conf "$1" >"$scratch/nginx-$1.conf"
     start "nginx-$1.log" nginx -e "$scratch/nginx-$1-error.log" -c "$scratch/nginx-$1.conf"
     nginx_pids[$1]=$started
-    eventually 10 listens "$linux4" "808$1"
+    eventually listens "$linux4" "808$1"
 }
 
 cat >"$scratch/lb.toml" <<END
@@ -121,7 +121,7 @@ fi
 start lb.log "$LONGSHORE" lb --config "$scratch/lb.toml" "${our_addresses[@]}" --control "$scratch/control" \
     --accel "$accel"
 balancer=$started
-if ! eventually 10 listens "$ours4" 80; then
+if ! eventually listens "$ours4" 80; then
     not_ok lb "it did not start: $(last_words lb.log)"
     exit
 fi
@@ -195,7 +195,7 @@ while True:
     peer.close()
 END
     start upgrade.log python3 "$scratch/upgrade.py" "$linux4"
-    eventually 10 listens "$linux4" 8085
+    eventually listens "$linux4" 8085
     # shellcheck disable=SC2016
     got=$(timeout 10 bash -c 'exec 3<>"/dev/tcp/$0/80"
         printf "GET /tunnel HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n" >&3
@@ -251,17 +251,20 @@ is "$lb: a drained backend gets nothing new" 'backend 2' "$(for _ in 1 2 3 4; do
 is "$lb: and is taken back" 2 "$(for _ in 1 2 3 4; do get "http://$ours4/name"; done | sort -u | wc -l)"
 
 # ---- a backend dies under load -------------------------------------------------------------------------------
+is_up() { [[ $(counter "backend app/$linux4:8082" up) == "$1" ]]; }
 name="$lb: a backend dies under load, and nobody notices"
 if command -v wrk >/dev/null; then
     wrk -t 1 -c 32 -d "$load_time" --timeout 10 "http://$ours4/name" >"$scratch/wrk.log" 2>&1 &
     load=$!
     pids+=("$load")
     sleep 3
-    # Its worker goes first, so that nobody is told to close connections in order.
+    # Its worker goes first, so that nobody is told to close connections in order; the master is stopped before, so that
+    # it starts no other.
+    kill -STOP "${nginx_pids[2]}"
     worker=$(ps -o pid= --ppid "${nginx_pids[2]}")
     kill -9 $worker "${nginx_pids[2]}" 2>/dev/null
     wait "${nginx_pids[2]}" 2>/dev/null
-    sleep 2
+    eventually is_up 0
     down=$(counter "backend app/$linux4:8082" up)
     sleep 1
     start_nginx 2
@@ -275,7 +278,7 @@ if command -v wrk >/dev/null; then
         not_ok "$name" "${done_:-no} requests; $failed"
     fi
     is "$lb: the dead backend was found to be down" 0 "$down"
-    sleep 0.6
+    eventually is_up 1
     is "$lb: it is up again" 1 "$(counter "backend app/$linux4:8082" up)"
     for _ in 1 2 3 4; do get "http://$ours4/name"; done >/dev/null
     name="$lb: and serves again"
@@ -291,7 +294,7 @@ slow=$!
 sleep 0.5
 kill -TERM "$balancer"
 wait "$slow"
-if cmp -s "$scratch/got" "$scratch/root/large" && eventually 5 bash -c "! kill -0 $balancer"; then
+if cmp -s "$scratch/got" "$scratch/root/large" && eventually bash -c "! kill -0 $balancer"; then
     ok "$name"
 else
     not_ok "$name" "the bytes differ, or it stayed: $(last_words lb.log)"

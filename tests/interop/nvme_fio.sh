@@ -12,7 +12,7 @@ cat "$(dirname "$0")/guest/linux_target" - >"$scratch/script" <<'SCRIPT'
 sleep 1000
 SCRIPT
 start_guest guest.log "$scratch/script" --set "ADDRESS=$guest4" --time 300
-if ! eventually 120 grep -q 'TARGET READY' "$scratch/guest.log"; then
+if ! eventually grep -q 'TARGET READY' "$scratch/guest.log"; then
     not_ok 'fio through our initiator' "the guest's target did not start: $(last_words guest.log)"
     exit
 fi
@@ -37,7 +37,7 @@ for label in offload impaired; do
     start attach.log "$LONGSHORE" nvme attach "$guest4:4420" --tap "$tap" --ip "$ours4/24" --nqn "$nqn" --nbd "$scratch/nbd" \
         --control "$scratch/control" "${options[@]}"
     attach=$started
-    if ! eventually 30 test -S "$scratch/nbd"; then
+    if ! eventually test -S "$scratch/nbd"; then
         not_ok "attach, $label" "$(last_words attach.log)"
         stop "$attach"
         continue

@@ -13,7 +13,7 @@ cat "$here/guest/linux_target" - >"$scratch/script" <<'SCRIPT'
 sleep 1000
 SCRIPT
 start_guest guest.log "$scratch/script" --set "ADDRESS=$guest4"
-if ! eventually 120 grep -q 'TARGET READY' "$scratch/guest.log"; then
+if ! eventually grep -q 'TARGET READY' "$scratch/guest.log"; then
     not_ok 'our initiator against nvmet' "the guest's target did not start: $(last_words guest.log)"
     exit
 fi
@@ -59,6 +59,23 @@ for label in offload impaired software plain; do
     # The next one must not find its data there already.
     make_file data 67108864
 done
+
+# has NAME KEY COMMAND OPTION…: the case passes if the command's JSON has a number above 0 under that key.
+has() {
+    local name=$1 key=$2
+    shift 2
+    if ! nvme "$@" --json; then
+        not_ok "$name" "$(last_words nvme.log)"
+    elif grep -Eq "\"$key\": [0-9.]*[1-9]" "$scratch/nvme.log"; then
+        ok "$name"
+    else
+        not_ok "$name" "no $key in: $(last_words nvme.log)"
+    fi
+}
+
+has 'bench reads from nvmet, placed by the NIC' placed_share bench --nqn "$nqn" --seconds 2 --depth 32 --io-bytes 65536 --digest both
+has 'bench reads blocks of 4 KiB in order' iops bench --nqn "$nqn" --seconds 2 --io-bytes 4096 --sequential
+has 'bench writes to nvmet, digests made by the NIC' made_share bench --nqn "$nqn" --seconds 2 --write --digest data
 
 name='connect-check says that a subsystem is not there'
 if nvme connect-check --nqn nqn.2024-01.org.example:absent; then

@@ -21,7 +21,7 @@ serve() {
     start "$name.log" "$LONGSHORE" nvme target --tap "$interface" --ip "$address/24" --nqn "$nqn:$name" \
         --ns "$scratch/$name.img,block=512" --ns mem:32M --discovery --control "$scratch/$name.control" "$@"
     serving[$name]=$started
-    eventually 20 grep -q '^listening' "$scratch/$name.log" || not_ok "the target $name" "$(last_words "$name.log")"
+    eventually grep -q '^listening' "$scratch/$name.log" || not_ok "the target $name" "$(last_words "$name.log")"
 }
 serve plain "$tap" "$ours4"
 serve digests ls1 10.77.0.4 --digest both

@@ -52,7 +52,7 @@ SCRIPT
 start_guest guest.log "$scratch/script" --image tls --set "ADDRESS=$guest4" --set TLS=yes \
     --set "KEY_A=$(cat "$scratch/key-a")" --set "KEY_B=$(cat "$scratch/key-b")" \
     --set "KEY_OURS=$(cat "$scratch/key-ours")" --set "OURS=$ours" --time 300
-eventually 200 grep -q 'KEYS READY' "$scratch/guest.log"
+eventually grep -q 'KEYS READY' "$scratch/guest.log"
 repeat_cases guest.log
 "$LONGSHORE" stat "$scratch/control" >"$scratch/stat.log" 2>&1
 for counter in tx_tls_encrypted_packets rx_tls_decrypted_packets tx_nvmeotcp_digest_packets; do

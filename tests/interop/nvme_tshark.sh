@@ -42,7 +42,7 @@ for label in 'in the clear' 'over TLS, the initiator'"'"'s capture' 'over TLS, t
     fi
     start target.log "$LONGSHORE" nvme target --tap ls1 --ip 10.77.0.4/24 --nqn "$nqn" --ns mem:64M "${tls[@]}" "${theirs[@]}"
     target=$started
-    eventually 20 grep -q '^listening' "$scratch/target.log"
+    eventually grep -q '^listening' "$scratch/target.log"
     # Writes, and reads it all back.
     timeout 60 "$LONGSHORE" nvme write 10.77.0.4:4420 --tap "$tap" --ip "$ours4/24" --nqn "$nqn" --digest both \
         -i "$scratch/root/data" --verify -q "${tls[@]}" "${ours[@]}" >"$scratch/nvme.log" 2>&1

@@ -17,7 +17,7 @@ make_session() {
     local port=4600
     start session.log openssl s_server -accept "$linux4:$port" -tls1_3 -ciphersuites TLS_AES_256_GCM_SHA384 \
         -cert "$scratch/leaf.pem" -key "$scratch/leaf.key" -quiet
-    eventually 10 listens "$linux4" $port || return 1
+    eventually listens "$linux4" $port || return 1
     { sleep 1; } | openssl s_client -connect "$linux4:$port" -tls1_3 -sess_out "$scratch/session.pem" >/dev/null 2>&1
     stop "$started"
     local key
@@ -44,7 +44,7 @@ for bits in 128 256; do
     cd "$scratch/root" || exit 1
     start s_server.log openssl s_server -accept "$linux4:$port" -WWW -nocert -tls1_3 "${theirs[@]}"
     server=$started
-    if ! eventually 10 listens "$linux4" "$port"; then
+    if ! eventually listens "$linux4" "$port"; then
         not_ok "get --psk from s_server, AES-$bits-GCM" "s_server did not start: $(last_words s_server.log)"
         continue
     fi
@@ -80,7 +80,7 @@ done
 name='get --psk refuses a server that has a certificate only'
 port=$((port + 1))
 start s_server.log openssl s_server -accept "$linux4:$port" -WWW -tls1_3 -cert "$scratch/leaf.pem" -key "$scratch/leaf.key"
-eventually 10 listens "$linux4" "$port"
+eventually listens "$linux4" "$port"
 if fetch "$scratch/ours-128"; then not_ok "$name" 'exit 0'; else ok "$name"; fi
 stop "$started"
 
@@ -104,7 +104,7 @@ for label in offload impaired software; do
         declare -n theirs=theirs_$bits
         start serve.log env RUST_LOG=debug "$LONGSHORE" serve "${our_addresses[@]}" --root "$scratch/root" --psk "$scratch/ours-$bits" "${options[@]}"
         serve=$started
-        if ! eventually 10 listens "$ours4" 443; then
+        if ! eventually listens "$ours4" 443; then
             not_ok "s_client to serve --psk, $label, AES-$bits-GCM" "serve did not start: $(last_words serve.log)"
             stop "$serve"
             continue

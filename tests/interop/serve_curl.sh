@@ -15,7 +15,7 @@ serve() {
     start "serve-$label.log" "$LONGSHORE" serve "${our_addresses[@]}" --root "$scratch/root" \
         --cert "$scratch/leaf.pem" --key "$scratch/leaf.key" --control "$scratch/control" "$@"
     serve=$started serve_log=serve-$label.log
-    eventually 10 listens "$ours4" 443
+    eventually listens "$ours4" 443
 }
 
 # fetch FAMILY VERSION CIPHER OPTION…: the large file, with what was negotiated checked.

@@ -1,4 +1,4 @@
-# openssl s_client against `longshore serve`: key updates asked by the peer, resumption, half-close.
+# openssl s_client against `longshore serve`: every version and cipher, IPv4 and IPv6, key updates asked by the peer, resumption.
 . "$(dirname "$0")/harness.sh"
 needs openssl ip
 
@@ -11,6 +11,23 @@ ask() {
     shift
     timeout 60 openssl s_client -connect "$ours4:443" -servername longshore.test -CAfile "$scratch/ca.pem" \
         -verify_return_error "-tls${version/./_}" "$@" >"$scratch/answer" 2>"$scratch/s_client.log"
+}
+
+# every_suite LABEL: the body over each family, in each version with each cipher.
+every_suite() {
+    local suite family version cipher name pick
+    for suite in "${suites[@]}"; do
+        read -r version cipher name <<<"$suite"
+        pick=(-tls1_2 -cipher "$cipher")
+        [[ $version == 1.3 ]] && pick=(-tls1_3 -ciphersuites "$cipher")
+        for family in 4 6; do
+            { sleep 0.3; request 'Connection: close'$'\r\n'; } |
+                timeout 60 openssl s_client -connect "$(url_address "$family" ours):443" -servername longshore.test \
+                    -CAfile "$scratch/ca.pem" -verify_return_error -ign_eof "${pick[@]}" \
+                    >"$scratch/answer" 2>"$scratch/s_client.log"
+            case_of "s_client to serve, $1, TLS $version $name, IPv$family"
+        done
+    done
 }
 
 # What came after the last response head, as long as the file.
@@ -37,14 +54,13 @@ for label in offload impaired software; do
     start "serve-$label.log" "$LONGSHORE" serve "${our_addresses[@]}" --root "$scratch/root" \
         --cert "$scratch/leaf.pem" --key "$scratch/leaf.key" --control "$scratch/control" "${options[@]}"
     serve=$started
-    if ! eventually 10 listens "$ours4" 443; then
+    if ! eventually listens "$ours4" 443; then
         not_ok "s_client to serve, $label" "serve did not start: $(last_words "serve-$label.log")"
         stop "$serve"
         continue
     fi
 
-    { sleep 0.5; request 'Connection: close'$'\r\n'; sleep 2; } | ask 1.2
-    case_of "s_client to serve, $label, TLS 1.2"
+    every_suite "$label"
 
     # `k`: the client changes its own key. `K`: and asks the server to change its key too, here in mid-download.
     { sleep 0.5; printf 'k\n'; sleep 0.3; request 'Connection: close'$'\r\n'; sleep 2; } | ask 1.3

@@ -12,7 +12,7 @@ serve() {
     start serve.log "$LONGSHORE" serve "${our_addresses[@]}" --root "$scratch/root" --control "$scratch/control" \
         --pcap "$scratch/capture.pcapng" "$@"
     serve=$started
-    eventually 10 listens "$ours4" "$port"
+    eventually listens "$ours4" "$port"
 }
 
 counter() { "$LONGSHORE" stat "$scratch/control" 2>/dev/null | awk -v name="$1:" '$1 == name { print $2; exit }'; }
@@ -27,14 +27,6 @@ get() {
             { why="curl exit $?, IPv$family"; return 1; }
         cmp -s "$scratch/root/$file" "$scratch/got" || { why="the bytes differ, IPv$family"; return 1; }
     done
-}
-
-# try NAME COMMAND…
-try() {
-    local name=$1
-    shift
-    why='it failed'
-    if "$@"; then ok "$name"; else not_ok "$name" "$why"; fi
 }
 
 codes() {

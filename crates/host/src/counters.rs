@@ -96,6 +96,8 @@ counters! {
     driver_tx_out_of_sequence = "DriverTxOutOfSequence",
     /// Recoveries posted.
     driver_tx_recoveries = "DriverTxRecoveries",
+    /// Retransmissions of a record's middle, which need none.
+    driver_tx_asides = "DriverTxAsides",
     /// Bytes named to the NIC again by recoveries.
     driver_tx_recovery_bytes = "DriverTxRecoveryBytes",
     /// Packets and commands posted.

@@ -66,6 +66,12 @@ pub enum SocketError {
     /// The NIC takes no more memory regions.
     #[error("the NIC takes no more memory regions; unregister one first")]
     TooManyRegions,
+    /// The system gives no memory to share with the NIC.
+    #[error("the system gives no {0} bytes of memory to share with the NIC")]
+    NoMemory(usize),
+    /// The NIC can't have the memory.
+    #[error(transparent)]
+    RegionRefused(nic::ring::RegisterError),
 }
 
 /// Why a connection ended.

@@ -169,7 +169,8 @@ impl Stack {
         if mtu < u32::from(self.core.interface.mtu) {
             if let Some(lent) = socket.lent.as_mut().filter(|lent| lent.is_away()) {
                 lent.path_mss = Some(mss);
-                return self.recall(now, id);
+                self.recall(now, id);
+                return;
             }
             socket.tcp.handle_path_mss(now, mss);
             self.core.mark_ready(id, socket);

@@ -3,21 +3,21 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
+use nic::ring::ErrorCode;
 use nic::ring::accel::Established;
-use nic::ring::{ContextId, ErrorCode};
-use tcp::{Accepted, AckAction, Chunk, SynAction, Verdict};
+use tcp::{Accepted, AckAction, Chunk, State, SynAction, Verdict};
 use wire::SeqNum;
 use wire::ethernet::MacAddr;
 use wire::packet::{self, Class, IpPacket, Parsed};
 use wire::tcp::{Flags, Header};
 
+use crate::SocketId;
 use crate::accel::is_of_splice;
-use crate::driver::{Frame, FrameInfo, Protocols, Received, Supply};
+use crate::driver::{Frame, FrameInfo, Received, Supply};
 use crate::memory::Buffer;
 use crate::meter::Component;
 use crate::socket::{Marks, Segment, Socket};
 use crate::stack::{Core, Stack};
-use crate::{CloseReason, SocketId};
 
 /// Payload so short that keeping it in a packet's buffer would waste it.
 const COPY_BELOW: u32 = 256;
@@ -63,7 +63,10 @@ impl Stack {
                 index,
             } => match context {
                 None if self.accel_refused(now, index, error) => {}
-                None if is_of_splice(tcpsn.0) => self.take_splice_refusal(now, tcpsn.0, error),
+                // A splice reads no memory; a packet's position may look like a splice's number.
+                None if error != ErrorCode::SourceFaulted && is_of_splice(tcpsn.0) => {
+                    self.take_splice_refusal(now, tcpsn.0, error);
+                }
                 _ => self.take_refusal(context, tcpsn, error),
             },
             Received::SpliceEnded(ended) => self.take_splice_ended(ended),
@@ -128,13 +131,17 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        if socket.tcp.is_parked() {
+        if socket.tcp.is_parked() && !core.take_let_go(now, id, socket) {
             // All of the flow's packets are the NIC's: as if it were lost.
             core.counters.handoff_stale += 1;
             return;
         }
         if socket.splice.is_some() {
             return self.take_spliced(now, id, frame, parsed, info);
+        }
+        if socket.tcp.state() == State::SynReceived && core.accel.answers_other(socket, parsed) {
+            core.counters.accel_early_segments += 1;
+            return;
         }
         let (payload_len, segments) = (parsed.payload_len, info.segments);
         core.meter.switch(Component::Tcp);
@@ -306,152 +313,6 @@ impl Stack {
             Class::Tcp(_) => {}
         }
     }
-
-    fn take_resync_request(&mut self, context: ContextId, tcpsn: SeqNum, inner: Option<u32>) {
-        let core = &mut self.core;
-        let Some(shadow) = core.driver.contexts.get(context) else {
-            return;
-        };
-        let (id, is_outer) = (shadow.socket, inner.is_none());
-        let is_record = is_outer && shadow.protocols != Protocols::Nvme;
-        let Some(socket) = self.sockets.get_mut(id) else {
-            return;
-        };
-        if !is_record {
-            core.counters.nvme_rx_device_resync += 1;
-            let receive = socket.tls.session().and_then(|session| session.receive);
-            match &mut socket.pdus {
-                Some(pdus) if pdus.receive.or(receive) == Some(context) => {
-                    pdus.l5o_resync_rx_req(context, (tcpsn, inner), &mut core.driver);
-                }
-                // No PDU begins there for a context that is about to go.
-                _ => core.driver.l5o_resync_rx_resp(context, tcpsn, inner, None),
-            }
-            core.mark_ready(id, socket);
-            return;
-        }
-        core.counters.tls_rx_device_resync += 1;
-        if let Some(session) = socket.tls.session_mut() {
-            session.l5o_resync_rx_req(context, tcpsn, &mut self.core.driver);
-            self.core.mark_ready(id, socket);
-        }
-    }
-
-    /// The NIC did not do what a descriptor asked for.
-    pub(crate) fn take_refusal(
-        &mut self,
-        context: Option<ContextId>,
-        tcpsn: SeqNum,
-        error: ErrorCode,
-    ) {
-        let Some(context) = context else {
-            if error == ErrorCode::SourceFaulted {
-                self.end_faulted();
-            }
-            return;
-        };
-        let Some(shadow) = self.core.driver.contexts.get_mut(context) else {
-            return;
-        };
-        let id = shadow.socket;
-        shadow.expected = None;
-        let hopeless = shadow.count_error();
-        let for_good = matches!(
-            error,
-            ErrorCode::NoContext
-                | ErrorCode::ContextExists
-                | ErrorCode::OverQuota
-                | ErrorCode::BadParameters
-                | ErrorCode::Unsupported
-                | ErrorCode::WrongFlow
-        );
-        if for_good || hopeless {
-            shadow.failed = true;
-        }
-        let failed = shadow.failed;
-        let Some(socket) = self.sockets.get_mut(id) else {
-            return;
-        };
-        let end = socket.send.end();
-        if failed && let Some(session) = socket.tls.session_mut() {
-            session.context_failed(
-                context,
-                end,
-                (&mut self.core.driver, &mut self.core.counters),
-            );
-        } else if failed && let Some(pdus) = &mut socket.pdus {
-            pdus.context_failed(context, end, &mut self.core.driver);
-        }
-        match error {
-            ErrorCode::SourceChanged => {
-                self.core.counters.tls_source_changed += 1;
-                let reason = self.source_reason(id, tcpsn, |name, offset| {
-                    CloseReason::SourceChanged { name, offset }
-                });
-                self.reset(id, reason);
-            }
-            ErrorCode::SourceFaulted => {
-                let reason = self.source_reason(id, tcpsn, |name, offset| {
-                    CloseReason::SourceGone { name, offset }
-                });
-                self.reset(id, reason);
-            }
-            _ => {}
-        }
-    }
-
-    /// Names the registered memory around a position of a connection's stream.
-    pub(crate) fn source_reason(
-        &self,
-        id: SocketId,
-        tcpsn: SeqNum,
-        reason: impl FnOnce(String, u64) -> CloseReason,
-    ) -> CloseReason {
-        let mut source = None;
-        if let Some(socket) = self.sockets.get(id) {
-            let left = tcpsn.diff(socket.send.end()).unsigned_abs();
-            socket
-                .send
-                .slices(tcpsn, left.min(MAX_RECORD), |payload, offset, len| {
-                    if source.is_none() && payload.as_region().is_some() && len > 0 {
-                        source = Some(payload.slice(offset, len));
-                    }
-                });
-        }
-        match source {
-            Some(slice) => reason(
-                self.core.driver.regions.name(slice.region).to_owned(),
-                slice.offset,
-            ),
-            None => reason("registered memory".to_owned(), 0),
-        }
-    }
-
-    /// Ends every connection that sends from memory which is gone.
-    fn end_faulted(&mut self) {
-        let regions = &self.core.driver.regions;
-        let faulted: Vec<(SocketId, SeqNum)> = self
-            .sockets
-            .iter()
-            .filter_map(|(id, socket)| {
-                let mut chunks = socket.send.iter();
-                chunks
-                    .find(|(_, payload)| {
-                        payload
-                            .as_region()
-                            .is_some_and(|slice| regions.is_faulted(slice.region))
-                    })
-                    .map(|(seq, _)| (id, seq))
-            })
-            .collect();
-        for (id, seq) in faulted {
-            let reason = self.source_reason(id, seq, |name, offset| CloseReason::SourceGone {
-                name,
-                offset,
-            });
-            self.reset(id, reason);
-        }
-    }
 }
 
 impl Core {
@@ -504,8 +365,6 @@ impl Core {
         socket.stream.insert(data, socket.tcp.rcv_nxt(), segment);
     }
 }
-
-const MAX_RECORD: u32 = 1 << 15;
 
 /// Where the peer's stream begins is known once its SYN has come.
 fn anchor(socket: &mut Socket, data: Option<(SeqNum, u32)>) {

@@ -17,11 +17,13 @@
 //! In steady state no call allocates per packet.
 
 mod accel;
+mod complaints;
 mod config;
 mod connect;
 mod counters;
 mod demux;
 mod driver;
+mod ending;
 mod error;
 mod events;
 mod icmp;

@@ -213,7 +213,11 @@ impl Stack {
         let mut sent = false;
         for _ in 0..TRANSMIT_BUDGET {
             let mut unsent = match core.unsent.take() {
-                Some((owner, unsent)) if owner == id => unsent,
+                Some((owner, mut unsent)) if owner == id => {
+                    // It may have waited for long.
+                    socket.tcp.bring_up_to_date(now, &mut unsent.transmit);
+                    unsent
+                }
                 Some(other) => {
                     // Another socket's segment is half posted: its rest goes first.
                     core.unsent = Some(other);
@@ -284,116 +288,6 @@ impl Stack {
         }
         core.mark_ready(id, socket);
         sent
-    }
-
-    /// Ends a connection that cannot go on, by a reset.
-    pub(crate) fn reset(&mut self, id: SocketId, reason: CloseReason) {
-        self.end(id, reason);
-        if self
-            .core
-            .unsent
-            .as_ref()
-            .is_some_and(|(owner, _)| *owner == id)
-        {
-            self.core.unsent = None;
-        }
-        if let Some(socket) = self.sockets.get_mut(id) {
-            socket.tcp.abort();
-            self.core.mark_ready(id, socket);
-        }
-    }
-
-    /// Ends a connection whose TLS session has failed: the alert that is queued still goes out, then a FIN.
-    pub(crate) fn fail(&mut self, now: Instant, id: SocketId, reason: CloseReason) {
-        self.end(id, reason);
-        if let Some(socket) = self.sockets.get_mut(id) {
-            socket.shut = true;
-            socket.lingers = true;
-            socket.tcp.close(now);
-            self.core.mark_ready(id, socket);
-        }
-    }
-
-    /// The connection is over for the application. What is left of it runs on without it.
-    pub(crate) fn end(&mut self, id: SocketId, reason: CloseReason) {
-        let Some(socket) = self.sockets.get_mut(id) else {
-            return;
-        };
-        if socket.ended.is_some() {
-            return;
-        }
-        if let Some(listener) = socket.listener.take() {
-            // Not accepted: nobody will ask for it any more.
-            socket.owner = Owner::Nobody;
-            if let Some(rule) = self.listeners.ended(listener, id) {
-                self.core.accel.rules.give_back(rule, Some(listener));
-            }
-        }
-        match reason {
-            CloseReason::Refused => self.core.counters.tcp_attempt_fails += 1,
-            CloseReason::Reset => self.core.counters.tcp_estab_resets += 1,
-            _ => {}
-        }
-        // What came in order before the end may still be read, but not after a failure of the session.
-        if !matches!(
-            reason,
-            CloseReason::Graceful | CloseReason::Reset | CloseReason::TimedOut
-        ) {
-            socket.deaf = true;
-            socket.stream.clear();
-        }
-        socket.ended = Some(Box::new(reason));
-        self.core.tell(id, socket, Pending::CLOSED);
-        self.core.mark_ready(id, socket);
-    }
-
-    /// Lets a socket go that nobody holds and that TCP is done with.
-    pub(crate) fn retire_socket(&mut self, now: Instant, id: SocketId) {
-        let Some(socket) = self.sockets.get_mut(id) else {
-            return;
-        };
-        if socket.owner != Owner::Nobody || socket.tcp.is_parked() {
-            return;
-        }
-        match socket.tcp.state() {
-            // The reset of an aborted connection is sent first.
-            State::Closed if !socket.is_ready => {}
-            State::TimeWait => {
-                if let Some(entry) = socket.tcp.time_wait(now) {
-                    self.core.time_wait.insert(now, socket.flow, entry);
-                }
-            }
-            _ => return,
-        }
-        self.remove(id);
-    }
-
-    /// Takes a socket out of every table.
-    pub(crate) fn remove(&mut self, id: SocketId) {
-        let Some(mut socket) = self.sockets.remove(id) else {
-            return;
-        };
-        let core = &mut self.core;
-        if !socket.is_unhooked {
-            core.demux.remove(&socket.flow);
-        }
-        if core.unsent.as_ref().is_some_and(|(owner, _)| *owner == id) {
-            core.unsent = None;
-        }
-        let end = socket.send.end();
-        for payload in socket.send.release(end) {
-            core.driver.retire(payload);
-        }
-        if let Some(lent) = socket.lent.take() {
-            core.cancel(lent.toe, lent.phase);
-        }
-        core.left_nic(&mut socket);
-        if let Tls::Open(mut session) = socket.tls {
-            session.dismantle(&mut core.driver, &mut core.counters);
-        }
-        if let Some(mut pdus) = socket.pdus {
-            pdus.dismantle(&mut core.driver);
-        }
     }
 }
 

@@ -226,6 +226,11 @@ impl Stack {
         self.core.driver.take_wakeup()
     }
 
+    /// Whether the NIC has not done yet all that was posted to it.
+    pub fn has_posted(&mut self) -> bool {
+        self.core.driver.completed() < self.core.driver.posted()
+    }
+
     /// Announces to the NIC that the host is about to sleep, so that it is woken by what comes. False when something has
     /// come meanwhile: then it must poll instead.
     pub fn prepare_sleep(&mut self) -> bool {
@@ -235,6 +240,17 @@ impl Stack {
     /// Takes the announcement back, after the sleep or instead of it.
     pub fn cancel_sleep(&mut self) {
         self.core.driver.cancel_sleep();
+    }
+
+    /// Zeroed memory that can be [registered](Self::register) with this NIC.
+    ///
+    /// # Errors
+    /// [`SocketError::NoMemory`].
+    ///
+    /// # Panics
+    /// When `len` is zero.
+    pub fn allocate_region(&self, len: usize) -> Result<Region, SocketError> {
+        self.core.driver.regions.allocate(len)
     }
 
     /// Registers memory with the NIC for [`send_slices`](Self::send_slices), under a name for errors (a file's path).
@@ -283,6 +299,7 @@ impl Stack {
             let Some(received) = self.core.driver.poll_receive(&mut self.core.counters) else {
                 return self.core.driver.settle() || taken > 0;
             };
+            self.expect_delivery();
             self.take_in(now, received);
         }
         self.core.driver.settle();

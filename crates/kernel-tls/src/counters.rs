@@ -30,9 +30,35 @@ pub enum Counter {
     RxRecords,
     /// Bytes of content received.
     RxBytes,
+    /// Sockets whose records the NIC makes, from the keys that they were given.
+    TlsTxDevice,
+    /// Records of those sent that the NIC makes.
+    TxDeviceRecords,
+    /// Bytes of content in them.
+    TxDeviceBytes,
+    /// Bytes of content in them that went from a file's pages without a copy.
+    TxZerocopyBytes,
+    /// Sockets whose records the NIC refused to make.
+    TxDeviceRefused,
+    /// Sockets that a NIC took on again after its restart.
+    TxDeviceResumed,
+    /// Sockets whose records we make again because the NIC asked for it.
+    TxDeviceStopped,
+    /// Sockets whose records the NIC opens, from the keys that they were given.
+    TlsRxDevice,
+    /// Records of those received that the NIC has opened.
+    RxDeviceRecords,
+    /// Records that it has opened in part.
+    RxDevicePartialRecords,
+    /// Records of which it was not known which copy of some bytes the kernel has kept, and that had the right tag with one of them.
+    RxDeviceEitherRecords,
+    /// Sockets whose records the NIC refused to open.
+    RxDeviceRefused,
+    /// Questions of the NIC's where a record begins.
+    TlsRxDeviceResync,
 }
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 25] = [
     "TlsTxSw",
     "TlsRxSw",
     "TlsDecryptError",
@@ -45,6 +71,19 @@ const NAMES: [&str; 12] = [
     "tx_bytes",
     "rx_records",
     "rx_bytes",
+    "TlsTxDevice",
+    "tx_device_records",
+    "tx_device_bytes",
+    "tx_zerocopy_bytes",
+    "tx_device_refused",
+    "tx_device_resumed",
+    "tx_device_stopped",
+    "TlsRxDevice",
+    "rx_device_records",
+    "rx_device_partial_records",
+    "rx_device_either_records",
+    "rx_device_refused",
+    "TlsRxDeviceResync",
 ];
 
 /// All counters; a program and its children may share them in a file.

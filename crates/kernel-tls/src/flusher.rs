@@ -1,19 +1,25 @@
-//! A thread that sends what was accepted and found no room, once there is some.
+//! The library's thread: it sends what was accepted and found no room, once there is some, and what was held back for too long; it tells the NIC what was
+//! closed, and takes up with it again when it has been restarted.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::fork_lock::{ForkGuard, ForkLock};
+use crate::internal::Internal;
 use crate::session::Session;
+use crate::{held, mapped_files, offload};
+
+/// How often a NIC that has gone is looked for.
+const RETRY: Duration = Duration::from_millis(100);
 
 /// A socket with something to send. A descriptor of our own keeps it open for that long.
 #[derive(Debug)]
 struct Unsent {
     session: Arc<Session>,
-    fd: OwnedFd,
+    fd: Internal,
 }
 
 #[derive(Debug)]
@@ -21,7 +27,7 @@ struct Waiting {
     process: u32,
     sockets: Vec<Arc<Unsent>>,
     /// Wakes the thread, if it runs.
-    wake: Option<Arc<OwnedFd>>,
+    wake: Option<Arc<Internal>>,
 }
 
 static WAITING: ForkLock<Waiting> = ForkLock::new(Waiting {
@@ -42,8 +48,17 @@ pub(crate) fn watch(session: &Arc<Session>, fd: BorrowedFd<'_>) {
     };
     waiting.sockets.push(Arc::new(Unsent {
         session: Arc::clone(session),
-        fd,
+        fd: Internal::new(fd),
     }));
+    wake_up(waiting);
+}
+
+/// Has the thread look at what there is to do.
+pub(crate) fn wake() {
+    wake_up(lock());
+}
+
+fn wake_up(mut waiting: ForkGuard<'_, Waiting>) {
     let wake = match &waiting.wake {
         Some(wake) => Some(Arc::clone(wake)),
         None => start(&mut waiting),
@@ -56,6 +71,7 @@ pub(crate) fn watch(session: &Arc<Session>, fd: BorrowedFd<'_>) {
 
 /// Waits until all that was accepted is sent, at most so long. For the end of a program.
 pub fn flush_all(at_most: Duration) {
+    held::send_all();
     let end = Instant::now() + at_most;
     while Instant::now() < end && !lock().sockets.is_empty() {
         std::thread::sleep(Duration::from_millis(1));
@@ -80,8 +96,8 @@ fn lock() -> ForkGuard<'static, Waiting> {
     waiting
 }
 
-fn start(waiting: &mut Waiting) -> Option<Arc<OwnedFd>> {
-    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).ok()?);
+fn start(waiting: &mut Waiting) -> Option<Arc<Internal>> {
+    let wake = Arc::new(Internal::new(eventfd(0, EventfdFlags::CLOEXEC).ok()?));
     let own = Arc::clone(&wake);
     let thread = std::thread::Builder::new().name("ktls-flush".into());
     thread.spawn(move || run(&own)).ok()?;
@@ -89,29 +105,48 @@ fn start(waiting: &mut Waiting) -> Option<Arc<OwnedFd>> {
     Some(wake)
 }
 
-fn run(wake: &OwnedFd) {
+fn run(wake: &Internal) {
     refuse_signals();
+    let mut nic_is_gone = false;
     loop {
+        offload::tell_released();
+        if nic_is_gone || offload::is_lost() {
+            nic_is_gone = !offload::reattach();
+        }
+        let next_look = held::look();
         let sockets = lock().sockets.clone();
-        let mut polled = Vec::with_capacity(sockets.len() + 1);
+        let nic = offload::watched();
+        let patience = [
+            next_look,
+            mapped_files::let_go(),
+            nic_is_gone.then_some(RETRY),
+        ];
+        let patience = patience.into_iter().flatten().min();
+        let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
+        let mut polled = Vec::with_capacity(sockets.len() + 2);
         polled.push(PollFd::new(wake, PollFlags::IN));
         let fds = sockets.iter().map(|unsent| &unsent.fd);
         polled.extend(fds.map(|fd| PollFd::new(fd, PollFlags::OUT)));
-        let _ = poll(&mut polled, None);
+        polled.extend(nic.as_deref().map(|nic| PollFd::new(nic, PollFlags::RDHUP)));
+        let _ = poll(&mut polled, patience.as_ref());
         if !polled[0].revents().is_empty() {
             let _ = rustix::io::read(wake, &mut [0; 8]);
         }
+        nic_is_gone |= nic.is_some() && polled.last().is_some_and(|nic| !nic.revents().is_empty());
         for (unsent, polled) in sockets.iter().zip(&polled[1..]) {
-            if polled.revents().is_empty() {
-                continue;
-            }
-            // Taken off first: what is accepted meanwhile puts it back.
-            lock().sockets.retain(|other| !Arc::ptr_eq(other, unsent));
-            // An error is told to whoever uses the socket next.
-            if unsent.session.flush(unsent.fd.as_fd()) == Ok(false) {
-                lock().sockets.push(Arc::clone(unsent));
+            if !polled.revents().is_empty() {
+                flush(unsent);
             }
         }
+    }
+}
+
+fn flush(unsent: &Arc<Unsent>) {
+    // Taken off first: what is accepted meanwhile puts it back.
+    lock().sockets.retain(|other| !Arc::ptr_eq(other, unsent));
+    // An error is told to whoever uses the socket next.
+    if unsent.session.flush(unsent.fd.as_fd()) == Ok(false) {
+        lock().sockets.push(Arc::clone(unsent));
     }
 }
 

@@ -14,8 +14,22 @@
 //! - Of a record of which the caller has taken a part only, the last byte stays in the socket, so that it does.
 //! - What was accepted for sending and found no room is sent by a thread of its own as soon as there is room.
 //!
+//! # A head and its file
+//! Servers write the head of a response and send a file behind it. On a session where that has happened once, a short message is held back for the file, and
+//! goes with it in one call. Only a thread that calls [`before_wait`] before it waits for events has messages held back; what is held back leaves
+//! with that call at the latest, and after 50 ms in any case.
+//!
+//! # With a NIC
+//! [`use_nic`] names a NIC that is asked, with each direction's first keys, to make or open its records; where it refuses they are made here. What is sent then
+//! goes into the socket as headers, content and room for the integrity check value. Of a record of which the socket took a byte, the rest is kept here at
+//! once: no caller sees one that is half sent. After a restart of the NIC the library's thread tells it the keys again, with a record's boundary.
+//!
+//! A received record is in the program's hands when its bytes were authenticated: by the NIC if it decrypted all of them and counts records as we do, else here.
+//! Where nobody knows which of two copies of a packet the kernel has kept, the record's tag tells.
+//!
 //! # Cost
-//! Sending costs one `send` for up to four records; receiving two `recv`s, of which the second copies nothing, for as many records as fit into 64 KiB.
+//! With a NIC, sending costs one `sendmsg` for up to 32 records, a file without a copy one `vmsplice` and one `splice`. In software it costs one `send` for up to four records; receiving two `recv`s, of which the second copies nothing, for as many records as fit into 64 KiB; of what
+//! a NIC has decrypted, two for each record, without another copy.
 
 #![warn(missing_docs)]
 
@@ -23,7 +37,11 @@ mod abi;
 mod counters;
 mod flusher;
 mod fork_lock;
+mod held;
+mod internal;
 mod lock;
+mod mapped_files;
+mod offload;
 mod process;
 mod session;
 mod shared;
@@ -36,5 +54,9 @@ pub use abi::{
 pub use counters::{Counter, Counters, counters};
 pub use flusher::flush_all;
 pub use fork_lock::{ForkGuard, ForkLock};
+pub use held::{before_wait, send_held};
+pub use internal::{internal_between, is_internal};
+pub use offload::use_nic;
+pub use process::borrows_memory;
 pub use rustix::io::Errno;
 pub use session::{Received, Session};

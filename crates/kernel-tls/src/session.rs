@@ -1,15 +1,18 @@
 //! One TLS socket: its options, and what each process has of its own.
 
+mod offload;
+mod readable;
 mod receive;
 mod send;
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering::*};
 
 use l5p::tls::{CryptoInfo, Reader, Version, Writer};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::abi;
@@ -27,12 +30,37 @@ pub struct Session {
     shared: Mapping,
     writer: Own<Writer>,
     reader: Own<Reader>,
-    sends: AtomicBool,
     /// It is to be closed, or shut down: nothing is held open.
     closes: AtomicBool,
-    receives: AtomicBool,
+    /// Its sending direction is shut down once all is sent.
+    shuts: AtomicBool,
+    /// A file has followed its last short message, and may follow the next one.
+    pub(crate) joins_files: AtomicBool,
+    /// Calls on the socket wait, as far as it is known (`O_NONBLOCK`): [`UNKNOWN`], [`WAITS`] or [`DOES_NOT_WAIT`].
+    waits: AtomicU8,
     zerocopy: AtomicI32,
     no_padding: AtomicI32,
+    /// The kernel's name of the socket.
+    cookie: u64,
+    /// The descriptor that it was last called by, or −1.
+    fd: AtomicI32,
+    /// The program's descriptors of it in this process.
+    descriptors: AtomicU32,
+    /// The process that its slot was claimed by, and whether the NIC took keys then.
+    claimed_by: AtomicU32,
+    told: AtomicBool,
+    /// The NIC has been restarted, and was not told again for want of a descriptor.
+    is_behind: AtomicBool,
+}
+
+const UNKNOWN: u8 = 0;
+const WAITS: u8 = 1;
+const DOES_NOT_WAIT: u8 = 2;
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.leave_nic();
+    }
 }
 
 /// What a process has of a direction. Reached while that direction is locked only.
@@ -77,10 +105,11 @@ impl<S: Direction, C: Cipher> Locked<'_, S, C> {
         });
         if !fits {
             let info = keys.info().ok_or(Errno::BADMSG)?;
+            let (epoch, first_nonce) = (keys.epoch, keys.first_nonce);
             *current = Some(Current {
                 process,
-                epoch: keys.epoch,
-                cipher: C::new(info, keys.first_nonce),
+                epoch,
+                cipher: C::new(info, first_nonce, &self.guard.older_keys()),
             });
         }
         let cipher = current.as_mut().map(|current| &mut current.cipher);
@@ -105,11 +134,18 @@ impl<S, C> DerefMut for Locked<'_, S, C> {
 /// What both directions have.
 trait Direction {
     fn keys(&mut self) -> &mut Keys;
+
+    /// Keys before the present ones that are still needed, oldest first.
+    fn older_keys(&self) -> Vec<CryptoInfo>;
 }
 
 impl Direction for Sending {
     fn keys(&mut self) -> &mut Keys {
         &mut self.keys
+    }
+
+    fn older_keys(&self) -> Vec<CryptoInfo> {
+        Vec::new()
     }
 }
 
@@ -117,19 +153,23 @@ impl Direction for Receiving {
     fn keys(&mut self) -> &mut Keys {
         &mut self.keys
     }
+
+    fn older_keys(&self) -> Vec<CryptoInfo> {
+        Receiving::older_keys(self).collect()
+    }
 }
 
 /// What makes or opens a direction's records.
 trait Cipher {
     /// `first_nonce` is that of record 0 where nonces are explicit.
-    fn new(info: CryptoInfo, first_nonce: u64) -> Self;
+    fn new(info: CryptoInfo, first_nonce: u64, older: &[CryptoInfo]) -> Self;
 
     /// Number of the next record.
     fn sequence(&self) -> u64;
 }
 
 impl Cipher for Writer {
-    fn new(info: CryptoInfo, first_nonce: u64) -> Self {
+    fn new(info: CryptoInfo, first_nonce: u64, _: &[CryptoInfo]) -> Self {
         let mut writer = Writer::new(info);
         writer.count_nonces_from(first_nonce);
         writer
@@ -141,8 +181,13 @@ impl Cipher for Writer {
 }
 
 impl Cipher for Reader {
-    fn new(info: CryptoInfo, _: u64) -> Self {
-        Reader::new(info)
+    fn new(info: CryptoInfo, _: u64, older: &[CryptoInfo]) -> Self {
+        let mut epochs = older.iter().cloned().chain([info]);
+        let mut reader = Reader::new(epochs.next().expect("there are present keys"));
+        for info in epochs {
+            reader.rekey(info);
+        }
+        reader
     }
 
     fn sequence(&self) -> u64 {
@@ -157,31 +202,75 @@ impl Session {
     /// What `setsockopt(TCP_ULP, "tls")` makes of an established socket.
     ///
     /// # Errors
-    /// `ENOTCONN` for a socket that is not established; `ENOMEM`.
+    /// `ENOTCONN` for a socket that is not established; what the kernel answers for one that is not TCP's; `ENOMEM`.
     pub fn new(fd: BorrowedFd<'_>) -> Result<Session, Errno> {
-        rustix::net::getpeername(fd)?;
+        if !crate::socket::is_established(fd)? {
+            return Err(Errno::NOTCONN);
+        }
+        // Before there is a session, so that whoever has it has the slab.
+        crate::offload::slab();
         Ok(Session {
+            cookie: crate::socket::cookie(fd).ok_or(Errno::NOTSUP)?,
+            fd: AtomicI32::new(fd.as_raw_fd()),
+            descriptors: AtomicU32::new(0),
+            claimed_by: AtomicU32::new(0),
+            told: AtomicBool::new(false),
+            is_behind: AtomicBool::new(false),
             shared: Mapping::new()?,
             writer: Own::empty(),
             reader: Own::empty(),
-            sends: AtomicBool::new(false),
             closes: AtomicBool::new(false),
-            receives: AtomicBool::new(false),
+            shuts: AtomicBool::new(false),
+            joins_files: AtomicBool::new(false),
+            waits: AtomicU8::new(UNKNOWN),
             zerocopy: AtomicI32::new(0),
             no_padding: AtomicI32::new(0),
         })
     }
 
+    /// The program has got another descriptor of the socket.
+    pub fn opened(&self) {
+        self.descriptors.fetch_add(1, Relaxed);
+    }
+
+    /// One of the program's descriptors is closed; true if it was the last one in this process.
+    pub fn closed(&self) -> bool {
+        self.descriptors.fetch_sub(1, AcqRel) == 1
+    }
+
+    /// To be called behind whatever has set or cleared `O_NONBLOCK`, once there is a session: it is not asked for with each file.
+    pub fn flags_changed(&self) {
+        self.waits.store(UNKNOWN, Relaxed);
+    }
+
+    /// Whether calls on the socket wait.
+    fn waits(&self, fd: BorrowedFd<'_>) -> bool {
+        let known = self.waits.load(Relaxed);
+        if known != UNKNOWN {
+            return known == WAITS;
+        }
+        let flags = rustix::fs::fcntl_getfl(fd);
+        let waits = !flags.is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
+        let now = if waits { WAITS } else { DOES_NOT_WAIT };
+        self.waits.store(now, Relaxed);
+        waits
+    }
+
+    /// Whether a descriptor is one of this socket.
+    pub fn is_of(&self, fd: BorrowedFd<'_>) -> bool {
+        crate::socket::cookie(fd) == Some(self.cookie)
+    }
+
     /// The direction of sending has keys.
     #[inline]
     pub fn sends(&self) -> bool {
-        self.sends.load(Relaxed)
+        self.shared.sends.load(Relaxed)
     }
 
     /// The direction of receiving has keys.
     #[inline]
     pub fn receives(&self) -> bool {
-        self.receives.load(Relaxed)
+        self.shared.receives.load(Relaxed)
     }
 
     /// `setsockopt` at level [`SOL_TLS`](crate::SOL_TLS).
@@ -215,20 +304,18 @@ impl Session {
     /// `getsockopt` at level [`SOL_TLS`](crate::SOL_TLS): writes the value and answers its length.
     ///
     /// # Errors
-    /// `EBUSY` for keys that were not set; `EINVAL` when there is no room; `ENOPROTOOPT`.
+    /// `EBUSY` for keys that were not set; `EINVAL` when there is no room, or for an option of receiving in TLS 1.3 where that is not done; `ENOPROTOOPT`.
     pub fn option(&self, option: i32, value: &mut [u8]) -> Result<usize, Errno> {
         let keys = match option {
             abi::TLS_TX => self.sending().keys.info(),
             abi::TLS_RX => self.receiving().keys.info(),
-            abi::TLS_TX_ZEROCOPY_RO | abi::TLS_RX_EXPECT_NO_PAD => {
-                let flag = match option {
-                    abi::TLS_TX_ZEROCOPY_RO => &self.zerocopy,
-                    _ => &self.no_padding,
+            abi::TLS_TX_ZEROCOPY_RO => return tell_flag(&self.zerocopy, value),
+            abi::TLS_RX_EXPECT_NO_PAD => {
+                let keys = self.receiving().keys.info();
+                return match keys.map(|info| info.version) {
+                    Some(Version::Tls13) => tell_flag(&self.no_padding, value),
+                    _ => Err(Errno::INVAL),
                 };
-                let bytes = flag.load(Relaxed).to_ne_bytes();
-                let room = value.get_mut(..4).ok_or(Errno::INVAL)?;
-                room.copy_from_slice(&bytes);
-                return Ok(4);
             }
             _ => return Err(Errno::NOPROTOOPT),
         };
@@ -264,30 +351,51 @@ impl Session {
         if !first {
             // What is held open goes under the old keys.
             self.seal_rest(fd, &mut sending, 0)?;
+            if sending.device.owes_keys {
+                self.settle(fd, &mut sending, 0)?;
+            }
         }
-        let taken = take_keys(&mut sending.keys, &info);
+        let taken = fits(&sending.keys, &info);
+        if taken.is_ok() {
+            self.take_sending_keys(&mut sending, &info);
+        }
         let (ok, failed) = (Counter::TlsTxRekeyOk, Counter::TlsTxRekeyError);
-        count_keys(&taken, first, [Counter::TlsTxSw, ok, failed]);
+        count_keys(&taken, first, ok, failed);
+        if first && taken.is_ok() {
+            self.offload_sending(fd, &mut sending);
+        }
         drop(sending);
         self.send_later(fd);
         taken?;
-        self.sends.store(true, Relaxed);
+        self.shared.sends.store(true, Relaxed);
         Ok(())
     }
 
-    fn set_receive(&self, fd: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {
+    fn take_sending_keys(&self, sending: &mut Sending, info: &CryptoInfo) {
+        if sending.device.is_on {
+            sending.device.replace(&sending.keys);
+            // Once all that was made under the old ones is in the socket.
+            sending.device.owes_keys = true;
+        }
+        sending.keys.set(info);
+    }
+
+    fn set_receive(self: &Arc<Self>, fd: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {
         let info = abi::parse(value)?;
         let mut receiving = self.receiving();
         let first = !receiving.keys.are_set;
-        let taken = take_keys(&mut receiving.keys, &info);
+        let taken = fits(&receiving.keys, &info);
         let (ok, failed) = (Counter::TlsRxRekeyOk, Counter::TlsRxRekeyError);
-        count_keys(&taken, first, [Counter::TlsRxSw, ok, failed]);
+        count_keys(&taken, first, ok, failed);
         taken?;
+        receiving.set_keys(&info);
+        self.is_called_by(fd);
+        self.offload_receiving(fd, &mut receiving, first)?;
         if std::mem::take(&mut receiving.wants_keys) {
             crate::socket::set_low_water(fd, 1);
         }
         drop(receiving);
-        self.receives.store(true, Relaxed);
+        self.shared.receives.store(true, Relaxed);
         Ok(())
     }
 
@@ -300,6 +408,13 @@ impl Session {
     }
 }
 
+fn tell_flag(flag: &AtomicI32, value: &mut [u8]) -> Result<usize, Errno> {
+    let bytes = flag.load(Relaxed).to_ne_bytes();
+    let room = value.get_mut(..bytes.len()).ok_or(Errno::INVAL)?;
+    room.copy_from_slice(&bytes);
+    Ok(bytes.len())
+}
+
 /// Locks a direction. One that a process has died in the middle of has ended: a record number could be used twice.
 fn lock<'a, S: Direction, C>(guarded: &'a Guarded<S>, own: &'a Own<C>) -> Locked<'a, S, C> {
     let mut guard = guarded.lock();
@@ -309,25 +424,22 @@ fn lock<'a, S: Direction, C>(guarded: &'a Guarded<S>, own: &'a Own<C>) -> Locked
     Locked { guard, own }
 }
 
-fn take_keys(keys: &mut Keys, info: &CryptoInfo) -> Result<(), Errno> {
-    if let Some(old) = keys.info() {
-        if old.version != Version::Tls13 {
-            return Err(Errno::BUSY);
+/// Whether keys can be taken in the place of those that a direction has.
+fn fits(keys: &Keys, info: &CryptoInfo) -> Result<(), Errno> {
+    match keys.info() {
+        Some(old) if old.version != Version::Tls13 => Err(Errno::BUSY),
+        Some(old) if (old.version, old.algorithm) != (info.version, info.algorithm) => {
+            Err(Errno::INVAL)
         }
-        if (old.version, old.algorithm) != (info.version, info.algorithm) {
-            return Err(Errno::INVAL);
-        }
+        _ => Ok(()),
     }
-    keys.set(info);
-    Ok(())
 }
 
-fn count_keys(taken: &Result<(), Errno>, first: bool, [new, ok, failed]: [Counter; 3]) {
+fn count_keys(taken: &Result<(), Errno>, first: bool, ok: Counter, failed: Counter) {
     match (taken, first) {
-        (Ok(()), true) => counters().add(new, 1),
         (Ok(()), false) => counters().add(ok, 1),
-        (Err(_), true) => {}
         (Err(_), false) => counters().add(failed, 1),
+        (_, true) => {}
     }
 }
 

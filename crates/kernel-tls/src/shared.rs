@@ -3,10 +3,12 @@
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use l5p::tls::CryptoInfo;
+use l5p::tls::{Algorithm, CryptoInfo, Version};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use wire::SeqNum;
 
 use crate::lock::{ProcessLock, Taken};
 
@@ -19,6 +21,12 @@ pub(crate) const BATCH: usize = 4;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Shared {
+    /// The slot that stands for the socket where a NIC does records: its generation and index, as [`SlotName`](crate::offload::SlotName) has
+    /// them; 0 for none.
+    pub(crate) slot: AtomicU64,
+    /// Directions that have keys. Here, for they may be given them after a fork.
+    pub(crate) sends: AtomicBool,
+    pub(crate) receives: AtomicBool,
     pub(crate) sending: Guarded<Sending>,
     pub(crate) receiving: Guarded<Receiving>,
 }
@@ -32,6 +40,10 @@ pub(crate) struct Keys {
     /// Counts the keys of this direction, so that another process sees that they are others now.
     pub(crate) epoch: u32,
     info: [u8; CryptoInfo::ENCODED_LEN],
+    /// They are TLS 1.3's.
+    pub(crate) is_tls13: bool,
+    /// Their records have explicit nonces (RFC 5288 §3).
+    pub(crate) has_nonces: bool,
     /// The explicit nonce of record 0 in TLS 1.2, as Linux counts them.
     pub(crate) first_nonce: u64,
     /// Number of the next record.
@@ -45,6 +57,8 @@ impl Keys {
         self.are_set = true;
         self.epoch += 1;
         self.info = info.to_bytes();
+        self.is_tls13 = info.version == Version::Tls13;
+        self.has_nonces = !self.is_tls13 && info.algorithm != Algorithm::ChaCha20Poly1305;
         self.sequence = info.sequence;
         let explicit = info.iv[4..].try_into().expect("8 bytes");
         self.first_nonce = u64::from_be_bytes(explicit).wrapping_sub(info.sequence);
@@ -72,15 +86,112 @@ impl Keys {
     }
 }
 
+/// Where a record begins, and its number.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Boundary {
+    pub(crate) tcpsn: u32,
+    pub(crate) index: u64,
+}
+
+impl Boundary {
+    pub(crate) fn resume(self) -> attachment::Resume {
+        attachment::Resume {
+            tcpsn: SeqNum(self.tcpsn),
+            index: self.index,
+        }
+    }
+}
+
+/// What there is to know of a sending direction whose records the NIC makes.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Device {
+    /// It makes them: what goes into the socket is framed content.
+    pub(crate) is_on: bool,
+    /// It has not been told the keys of the next record.
+    pub(crate) owes_keys: bool,
+    /// The process that told it the keys, and tells them again after its restart.
+    pub(crate) teller: u32,
+    /// Behind the last byte of `made`: where the next record begins.
+    pub(crate) end: u32,
+    /// The record that the first byte of `made` is of.
+    pub(crate) begun: Boundary,
+    /// The keys before, under which bytes may be unacknowledged, the latest first: as many as the NIC takes.
+    replaced: [Replaced; MOST_REPLACED],
+    /// Where the present ones begin.
+    pub(crate) newer_start: Boundary,
+}
+
+/// Sets of keys of a connection under which bytes may be unacknowledged at a time, as far as the NIC goes along.
+const MOST_REPLACED: usize = 4;
+
+/// Keys that were replaced.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Replaced {
+    is_set: bool,
+    info: [u8; CryptoInfo::ENCODED_LEN],
+    end: Boundary,
+}
+
+impl Device {
+    /// Remembers the keys that are replaced, if anything was made under them.
+    pub(crate) fn replace(&mut self, keys: &Keys) {
+        if self.end == self.newer_start.tcpsn {
+            return;
+        }
+        self.replaced.rotate_right(1);
+        self.replaced[0] = Replaced {
+            is_set: true,
+            info: keys.info,
+            end: Boundary {
+                tcpsn: self.end,
+                index: keys.sequence,
+            },
+        };
+    }
+
+    /// The keys before under which bytes are unacknowledged, and where each end, oldest first. Others are forgotten.
+    pub(crate) fn older(&mut self, acknowledged: u32) -> Vec<(CryptoInfo, Boundary)> {
+        for replaced in &mut self.replaced {
+            replaced.is_set &= (replaced.end.tcpsn.wrapping_sub(acknowledged) as i32) > 0;
+        }
+        let set = self.replaced.iter().rev().filter(|older| older.is_set);
+        set.filter_map(|older| Some((CryptoInfo::from_bytes(&older.info).ok()?, older.end)))
+            .collect()
+    }
+
+    /// The keys before, and where they end.
+    pub(crate) fn last_older(&self) -> Option<(CryptoInfo, Boundary)> {
+        let last = Some(&self.replaced[0]).filter(|last| last.is_set)?;
+        Some((CryptoInfo::from_bytes(&last.info).ok()?, last.end))
+    }
+
+    /// Forgets keys under which nothing can be unacknowledged any more: no window is larger than 2^30 (RFC 7323 §2.3), and positions are compared
+    /// within 2^31.
+    pub(crate) fn forget_older(&mut self) {
+        if self.owes_keys {
+            return;
+        }
+        for replaced in &mut self.replaced {
+            replaced.is_set &= self.end.wrapping_sub(replaced.end.tcpsn) <= 1 << 30;
+        }
+    }
+}
+
 /// The sending direction.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Sending {
     pub(crate) keys: Keys,
+    pub(crate) device: Device,
     /// Type of the record that is held open for more.
     pub(crate) open_type: u8,
     /// Bytes of content that it has.
     pub(crate) open: usize,
+    /// The program did not ask for it to be held open.
+    pub(crate) is_held: bool,
     /// Records that were made and are not sent yet: bytes of `made`.
     pub(crate) made_from: usize,
     pub(crate) made_to: usize,
@@ -90,9 +201,91 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
+    /// Nothing waits for room in the socket.
+    pub(crate) fn is_pushed(&self) -> bool {
+        self.made_from == self.made_to
+    }
+
+    /// The content that was held open is made a record: its bytes.
+    pub(crate) fn take_open(&mut self) -> usize {
+        self.is_held = false;
+        std::mem::take(&mut self.open)
+    }
+
+    /// The newest record's beginning that is not behind what the socket has.
+    pub(crate) fn boundary(&self) -> Boundary {
+        match self.is_pushed() {
+            true => Boundary {
+                tcpsn: self.device.end,
+                index: self.keys.sequence,
+            },
+            false => self.device.begun,
+        }
+    }
+
     /// Another record can be made.
     pub(crate) fn has_room_for_record(&self) -> bool {
         self.made.len() - self.made_to >= MAX_RECORD
+    }
+}
+
+/// Sets of keys before the present ones under which a NIC may have decrypted what is read next.
+pub(crate) const OLDER_KEYS: usize = 3;
+
+/// What there is to know of a receiving direction whose records a NIC opens, or did.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct ReceiveDevice {
+    /// It was given keys: what it tells of received bytes counts.
+    pub(crate) is_on: bool,
+    /// The keys were told it by this process, which tells them again after its restart.
+    pub(crate) teller: u32,
+    /// The position of the next byte in the socket.
+    pub(crate) position: u32,
+    /// The last record was all decrypted by it: the next one is likely to be.
+    pub(crate) flows: bool,
+    /// Where its last run was.
+    pub(crate) hint: usize,
+    /// Of how many runs that may be in either form none is left.
+    pub(crate) eithers: u64,
+    /// Its question that a reader has taken last, and whether that is still open.
+    pub(crate) question: u32,
+    pub(crate) asks: bool,
+    /// Number of the first record under the present keys.
+    began: u64,
+    older: [OlderKeys; OLDER_KEYS],
+}
+
+/// Keys that were replaced.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct OlderKeys {
+    is_set: bool,
+    info: [u8; CryptoInfo::ENCODED_LEN],
+    /// The number that a context that goes on under them gives to the first record under the present keys.
+    next: u64,
+}
+
+impl Receiving {
+    /// New keys, in the place of those that there are.
+    pub(crate) fn set_keys(&mut self, info: &CryptoInfo) {
+        let device = &mut self.device;
+        if device.is_on && self.keys.are_set {
+            let passed = self.keys.sequence - device.began;
+            for older in &mut device.older {
+                older.next += passed;
+            }
+            device.older.rotate_right(1);
+            device.older[0] = OlderKeys {
+                is_set: true,
+                info: self.keys.info,
+                next: self.keys.sequence,
+            };
+        }
+        device.began = info.sequence;
+        device.flows = false;
+        device.asks = false;
+        self.keys.set(info);
     }
 }
 
@@ -101,6 +294,7 @@ impl Sending {
 #[repr(C)]
 pub(crate) struct Receiving {
     pub(crate) keys: Keys,
+    pub(crate) device: ReceiveDevice,
     /// The peer goes on under keys that we have not been given yet.
     pub(crate) wants_keys: bool,
     /// Bytes of a record that has come in part.
@@ -118,6 +312,17 @@ pub(crate) struct Receiving {
 }
 
 impl Receiving {
+    /// The keys before the present ones, oldest first, each with the number that goes on under them with the next record.
+    pub(crate) fn older_keys(&self) -> impl Iterator<Item = CryptoInfo> {
+        let passed = self.keys.sequence - self.device.began;
+        let older = self.device.older.iter().rev().filter(|older| older.is_set);
+        older.filter_map(move |older| {
+            let mut info = CryptoInfo::from_bytes(&older.info).ok()?;
+            info.sequence = older.next + passed;
+            Some(info)
+        })
+    }
+
     /// Bytes of content not read yet.
     pub(crate) fn unread(&self) -> usize {
         self.unread_to - self.unread_from

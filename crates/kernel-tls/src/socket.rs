@@ -1,5 +1,7 @@
 //! System calls on the socket itself. They go to the kernel directly, not by functions that a preloaded library replaces.
 
+use std::io::IoSlice;
+use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,119 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> Result<usize
     })
 }
 
+/// Most pieces that the kernel takes at once.
+const MOST_PIECES: usize = libc::UIO_MAXIOV as usize;
+
+/// Sends pieces as far as there is room; `flags` as for `send(2)`.
+pub(crate) fn send_slices(
+    fd: BorrowedFd<'_>,
+    slices: &[IoSlice<'_>],
+    flags: i32,
+) -> Result<usize, Errno> {
+    send_vector(fd, slices.as_ptr().cast(), slices.len(), flags)
+}
+
+/// As [`send_slices`], for memory that may be gone: `EFAULT` if its first byte is.
+pub(crate) fn send_pieces(
+    fd: BorrowedFd<'_>,
+    pieces: &[libc::iovec],
+    flags: i32,
+) -> Result<usize, Errno> {
+    send_vector(fd, pieces.as_ptr(), pieces.len(), flags)
+}
+
+fn send_vector(
+    fd: BorrowedFd<'_>,
+    pieces: *const libc::iovec,
+    count: usize,
+    flags: i32,
+) -> Result<usize, Errno> {
+    // SAFETY: a message without name and control messages is all zeros.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = pieces.cast_mut();
+    message.msg_iovlen = count.min(MOST_PIECES);
+    retried(|| {
+        // SAFETY: the pieces are borrowed for the call, and the kernel only reads through them; an `IoSlice` is an `iovec`.
+        unsafe {
+            libc::syscall(
+                libc::SYS_sendmsg,
+                fd.as_raw_fd(),
+                &raw const message,
+                flags | libc::MSG_DONTWAIT,
+            )
+        }
+    })
+}
+
+/// Ends the connection with RST; what is unsent is not sent.
+pub(crate) fn reset(fd: BorrowedFd<'_>) {
+    let nowhere = libc::sockaddr {
+        sa_family: libc::AF_UNSPEC as u16,
+        sa_data: [0; 14],
+    };
+    // SAFETY: the address is borrowed for the call, with its size.
+    unsafe {
+        libc::syscall(
+            libc::SYS_connect,
+            fd.as_raw_fd(),
+            &raw const nowhere,
+            size_of::<libc::sockaddr>(),
+        )
+    };
+}
+
+/// Bytes in the socket that the peer has not acknowledged.
+pub(crate) fn unacknowledged(fd: BorrowedFd<'_>) -> u32 {
+    let mut bytes = 0_i32;
+    // SAFETY: the answer's place is borrowed for the call.
+    let asked = unsafe {
+        libc::syscall(
+            libc::SYS_ioctl,
+            fd.as_raw_fd(),
+            libc::TIOCOUTQ,
+            &raw mut bytes,
+        )
+    };
+    if asked == 0 { bytes.max(0) as u32 } else { 0 }
+}
+
+/// What tells one socket from all others of the system.
+pub(crate) fn cookie(fd: BorrowedFd<'_>) -> Option<u64> {
+    sockopt::socket_cookie(fd).ok()
+}
+
+/// States of `net/tcp_states.h`.
+const ESTABLISHED: u8 = 1;
+const CLOSE: u8 = 7;
+
+/// Whether it is a TCP socket, and whether its connection is established.
+pub(crate) fn is_established(fd: BorrowedFd<'_>) -> Result<bool, Errno> {
+    Ok(state(fd)? == ESTABLISHED)
+}
+
+/// Whether no packet of its connection with data will leave any more: it was reset, or both sides have ended and have acknowledged it. What has come
+/// may be unread still.
+pub(crate) fn is_over(fd: BorrowedFd<'_>) -> bool {
+    state(fd) == Ok(CLOSE)
+}
+
+fn state(fd: BorrowedFd<'_>) -> Result<u8, Errno> {
+    let mut state = 0_u8;
+    let mut len = size_of::<u8>() as libc::socklen_t;
+    // SAFETY: the answer's place is borrowed for the call, with its size: `tcp_info` begins with the state.
+    let asked = unsafe {
+        libc::syscall(
+            libc::SYS_getsockopt,
+            fd.as_raw_fd(),
+            libc::SOL_TCP,
+            libc::TCP_INFO,
+            &raw mut state,
+            &raw mut len,
+        )
+    };
+    answer(asked).map(|_| state)
+}
+
 /// Looks at received bytes, without taking them and without waiting for them.
 pub(crate) fn look(fd: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<usize, Errno> {
     retried(|| {
@@ -39,6 +154,25 @@ pub(crate) fn look(fd: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<usize, Errno>
                 libc::MSG_PEEK | libc::MSG_DONTWAIT,
                 0,
                 0,
+            )
+        }
+    })
+}
+
+/// Takes received bytes out of the socket, without waiting for them; 0 at the stream's end.
+pub(crate) fn receive(fd: BorrowedFd<'_>, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+    // SAFETY: all zeros are a message header without anything.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = buffers.as_mut_ptr().cast();
+    header.msg_iovlen = buffers.len() as _;
+    retried(|| {
+        // SAFETY: the header names buffers that are borrowed mutably for the call; `IoSliceMut` is an `iovec`.
+        unsafe {
+            libc::syscall(
+                libc::SYS_recvmsg,
+                fd.as_raw_fd(),
+                &raw mut header,
+                libc::MSG_DONTWAIT,
             )
         }
     })
@@ -90,6 +224,9 @@ impl Patience {
                 *self.end.insert(time.map(|time| Instant::now() + time))
             }
         };
+        if let (None, Want::Bytes) = (end, self.want) {
+            return wait_for_bytes(fd);
+        }
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
             return Err(Errno::AGAIN);
@@ -100,6 +237,24 @@ impl Patience {
             _ => Ok(()),
         }
     }
+}
+
+/// Waits for bytes, or the end of the stream, in the kernel's own call: after a signal it goes on if the handler was installed to that end (`SA_RESTART`).
+fn wait_for_bytes(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut byte = [0_u8];
+    // SAFETY: the byte is borrowed mutably for the call.
+    let seen = unsafe {
+        libc::syscall(
+            libc::SYS_recvfrom,
+            fd.as_raw_fd(),
+            byte.as_mut_ptr(),
+            byte.len(),
+            libc::MSG_PEEK,
+            0,
+            0,
+        )
+    };
+    answer(seen).map(drop)
 }
 
 /// Drops `len` received bytes, which have been seen there, without copying them.

@@ -2,15 +2,20 @@
 
 use std::ffi::{c_int, c_uint};
 
-use libc::{sockaddr, socklen_t};
+use kernel_tls::{Errno, internal_between, is_internal};
+use libc::{FILE, sockaddr, socklen_t};
+use rustix::io::FdFlags;
 
 use crate::next::next;
-use crate::table;
+use crate::{answer, table};
 
 /// # Safety
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+    if is_internal(fd) {
+        return answer::fail(Errno::BADF);
+    }
     forget(fd);
     next!(close(fd): fn(c_int) -> c_int)
 }
@@ -19,23 +24,67 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
-        table::taken(first, last).for_each(forget);
+    const KNOWN: c_uint = libc::CLOSE_RANGE_CLOEXEC | libc::CLOSE_RANGE_UNSHARE;
+    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 || flags & !(KNOWN as c_int) != 0 {
+        return close_between(first, last, flags);
     }
+    table::taken(first, last).for_each(forget);
+    let mut first = first;
+    for ours in internal_between(first, last) {
+        if first < ours && close_between(first, ours - 1, flags) != 0 {
+            return -1;
+        }
+        first = ours + 1;
+    }
+    match first <= last {
+        true => close_between(first, last, flags),
+        false => 0,
+    }
+}
+
+fn close_between(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     next!(close_range(first, last, flags): fn(c_uint, c_uint, c_int) -> c_int)
 }
 
 /// # Safety
 /// As of the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    if how != libc::SHUT_RD
-        && let Some(session) = table::sender(fd)
-    {
-        session.finish(table::borrow(&fd));
-        session.wait_until_sent(table::borrow(&fd));
+pub unsafe extern "C" fn closefrom(first: c_int) {
+    // SAFETY: as of the caller.
+    unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fclose(stream: *mut FILE) -> c_int {
+    // SAFETY: the caller's stream.
+    let fd = unsafe { libc::fileno(stream) };
+    if table::get(fd).is_some() {
+        // What it holds back goes the C library's way, as all that is written to it.
+        // SAFETY: as above.
+        unsafe { libc::fflush(stream) };
+        forget(fd);
     }
-    next!(shutdown(fd, how): fn(c_int, c_int) -> c_int)
+    next!(fclose(stream): fn(*mut FILE) -> c_int)
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    let sender = match how {
+        libc::SHUT_WR | libc::SHUT_RDWR => table::sender(fd),
+        _ => None,
+    };
+    let Some(session) = sender else {
+        return next!(shutdown(fd, how): fn(c_int, c_int) -> c_int);
+    };
+    session.shut_sending(table::borrow(&fd));
+    match how {
+        libc::SHUT_RDWR => next!(shutdown(fd, libc::SHUT_RD): fn(c_int, c_int) -> c_int),
+        _ => 0,
+    }
 }
 
 /// # Safety
@@ -50,31 +99,44 @@ pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
-    if fd != to {
-        forget(to);
+    match make_way(fd, to) {
+        Ok(()) => share(fd, next!(dup2(fd, to): fn(c_int, c_int) -> c_int)),
+        Err(error) => answer::fail(error),
     }
-    let new = next!(dup2(fd, to): fn(c_int, c_int) -> c_int);
-    share(fd, new)
 }
 
 /// # Safety
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
-    if fd != to {
-        forget(to);
+    let way = match flags & !libc::O_CLOEXEC {
+        0 => make_way(fd, to),
+        _ => Err(Errno::INVAL),
+    };
+    match way {
+        Ok(()) => share(
+            fd,
+            next!(dup3(fd, to, flags): fn(c_int, c_int, c_int) -> c_int),
+        ),
+        Err(error) => answer::fail(error),
     }
-    let new = next!(dup3(fd, to, flags): fn(c_int, c_int, c_int) -> c_int);
-    share(fd, new)
 }
 
 /// # Safety
 /// As of the C library's; `argument` is whatever the command takes, which fits in a word.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    let argument = match command {
+        libc::F_SETFD if table::get(fd).is_some() => argument | libc::FD_CLOEXEC as usize,
+        _ => argument,
+    };
     let answer = next!(fcntl(fd, command, argument): fn(c_int, c_int, usize) -> c_int);
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => share(fd, answer),
+        libc::F_SETFL => {
+            flags_changed(fd);
+            answer
+        }
         _ => answer,
     }
 }
@@ -98,6 +160,7 @@ pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> 
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn accept(fd: c_int, from: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    kernel_tls::send_held();
     fresh(next!(accept(fd, from, len): fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int))
 }
 
@@ -110,8 +173,55 @@ pub unsafe extern "C" fn accept4(
     len: *mut socklen_t,
     flags: c_int,
 ) -> c_int {
+    kernel_tls::send_held();
     fresh(next!(accept4(fd, from, len, flags):
         fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int))
+}
+
+/// Another descriptor is about to take a number, if it is one.
+fn make_way(fd: c_int, to: c_int) -> Result<(), Errno> {
+    if is_internal(to) {
+        return Err(Errno::BUSY);
+    }
+    if fd != to && table::get(to).is_some() {
+        rustix::io::fcntl_getfd(table::borrow(&fd))?;
+        forget(to);
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn socketpair(
+    domain: c_int,
+    kind: c_int,
+    protocol: c_int,
+    pair: *mut c_int,
+) -> c_int {
+    let made = next!(socketpair(domain, kind, protocol, pair):
+        fn(c_int, c_int, c_int, *mut c_int) -> c_int);
+    if made == 0 {
+        // SAFETY: the caller's room for two, which were put there.
+        let pair = unsafe { std::slice::from_raw_parts(pair, 2) };
+        pair.iter().for_each(|fd| {
+            fresh(*fd);
+        });
+    }
+    made
+}
+
+/// What `O_NONBLOCK` says of a descriptor's file may be another thing now.
+pub(crate) fn flags_changed(fd: c_int) {
+    if let Some(session) = table::get(fd) {
+        session.flags_changed();
+    }
+}
+
+/// A program that this one becomes has not the keys: what it would write would go in clear. So it has not the socket either.
+pub(crate) fn close_on_exec(fd: c_int) {
+    // A descriptor that was closed meanwhile needs it no more.
+    let _ = rustix::io::fcntl_setfd(table::borrow(&fd), FdFlags::CLOEXEC);
 }
 
 /// A descriptor is about to be closed.
@@ -131,7 +241,10 @@ fn fresh(fd: c_int) -> c_int {
 fn share(fd: c_int, new: c_int) -> c_int {
     if new >= 0 && new != fd {
         match table::get(fd) {
-            Some(session) => table::put(new, session),
+            Some(session) => {
+                table::put(new, session);
+                close_on_exec(new);
+            }
             None => drop(table::take(new)),
         }
     }

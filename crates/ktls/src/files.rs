@@ -1,9 +1,14 @@
 //! `splice`: between a socket and a pipe.
 
 use std::ffi::{c_int, c_uint};
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
 
 use kernel_tls::{Errno, RECORD_TYPE_DATA};
 use libc::{loff_t, size_t, ssize_t};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::OFlags;
+use rustix::io::ReadWriteFlags;
 
 use crate::next::next;
 use crate::{answer, table};
@@ -22,6 +27,7 @@ pub unsafe extern "C" fn splice(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
+    kernel_tls::send_held();
     let moved = match (table::receiver(from), table::sender(to)) {
         (None, None) => {
             return next!(splice(from, from_offset, to, to_offset, len, flags):
@@ -44,7 +50,7 @@ fn out_of(from: c_int, to: c_int, len: usize, flags: c_uint) -> Result<usize, Er
     let mut buffer = vec![0; len.min(MOST)];
     let fd = table::borrow(&from);
     let seen = session.receive(fd, &mut [&mut buffer[..]], false, how | libc::MSG_PEEK)?;
-    let written = rustix::io::write(table::borrow(&to), &buffer[..seen.len])?;
+    let written = put(table::borrow(&to), &buffer[..seen.len], flags)?;
     let mut taken = 0;
     while taken < written {
         let rest = &mut buffer[taken..written];
@@ -66,6 +72,17 @@ fn into(from: c_int, to: c_int, len: usize, flags: c_uint) -> Result<usize, Errn
     // Nothing is taken out of the pipe that the socket would not take.
     session.send(fd, &[], RECORD_TYPE_DATA, libc::MSG_MORE | wait_flag(flags))?;
     let mut buffer = vec![0; len.min(MOST)];
+    if flags & libc::SPLICE_F_NONBLOCK != 0 {
+        let now = rustix::event::Timespec::default();
+        let pipe = table::borrow(&from);
+        if poll(
+            &mut [PollFd::from_borrowed_fd(pipe, PollFlags::IN)],
+            Some(&now),
+        )? == 0
+        {
+            return Err(Errno::AGAIN);
+        }
+    }
     let read = rustix::io::read(table::borrow(&from), &mut buffer[..])?;
     let mut sent = 0;
     while sent < read {
@@ -78,6 +95,26 @@ fn into(from: c_int, to: c_int, len: usize, flags: c_uint) -> Result<usize, Errn
         }
     }
     Ok(sent)
+}
+
+/// Puts into a pipe what there is room for, which is waited for as the flags say.
+fn put(pipe: BorrowedFd<'_>, bytes: &[u8], flags: c_uint) -> Result<usize, Errno> {
+    loop {
+        // Whoever empties the pipe may be who called us: never all of it is waited for.
+        let written = rustix::io::pwritev2(
+            pipe,
+            &[IoSlice::new(bytes)],
+            u64::MAX,
+            ReadWriteFlags::NOWAIT,
+        );
+        if written != Err(Errno::AGAIN)
+            || flags & libc::SPLICE_F_NONBLOCK != 0
+            || rustix::fs::fcntl_getfl(pipe)?.contains(OFlags::NONBLOCK)
+        {
+            return written;
+        }
+        poll(&mut [PollFd::from_borrowed_fd(pipe, PollFlags::OUT)], None)?;
+    }
 }
 
 fn wait_flag(flags: c_uint) -> c_int {

@@ -6,6 +6,8 @@
 //! Descriptors that are closed behind its back (by `fclose`, or a system call of the program's own) are noticed when the next one of that number turns out
 //! to be something else, or is made by a function that is seen here.
 //!
+//! `LONGSHORE_NIC` names the control socket of a NIC that is asked to do the records, and with `LONGSHORE_NIC_ZEROCOPY` files go to it without a copy.
+//!
 //! `LONGSHORE_KTLS_COUNTERS` names a file that the counters go to, which this program and its children share.
 
 mod answer;
@@ -17,3 +19,4 @@ mod receive;
 mod send;
 mod start;
 mod table;
+mod wait;

@@ -7,7 +7,7 @@ use kernel_tls::{Errno, SOL_TLS, Session, ULP_NAME};
 use libc::{SOL_TCP, TCP_ULP, socklen_t};
 
 use crate::next::next;
-use crate::{answer, table};
+use crate::{answer, descriptors, table};
 
 /// # Safety
 /// As of the C library's.
@@ -39,13 +39,12 @@ pub unsafe extern "C" fn setsockopt(
 }
 
 fn make_tls(fd: c_int) -> Result<(), Errno> {
-    if let Some(session) = table::get(fd) {
-        // With a key it is this socket's, and not one that was closed unseen.
-        if session.sends() || session.receives() {
-            return Err(Errno::EXIST);
-        }
+    // Another socket's was closed unseen.
+    if table::get(fd).is_some_and(|session| session.is_of(table::borrow(&fd))) {
+        return Err(Errno::EXIST);
     }
     table::put(fd, Arc::new(Session::new(table::borrow(&fd))?));
+    descriptors::close_on_exec(fd);
     Ok(())
 }
 

@@ -1,13 +1,13 @@
 //! The functions that receive.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_ulong, c_void};
 use std::sync::Arc;
 
 use kernel_tls::{Errno, RECORD_TYPE_DATA, SOL_TLS, Session, TLS_GET_RECORD_TYPE};
-use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use libc::{iovec, mmsghdr, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 use crate::next::next;
-use crate::{answer, table};
+use crate::{answer, descriptors, table};
 
 /// Most pieces of a call (`IOV_MAX`).
 const MAX_PIECES: usize = 1024;
@@ -16,7 +16,7 @@ const MAX_PIECES: usize = 1024;
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn read(fd: c_int, room: *mut c_void, len: size_t) -> ssize_t {
-    match table::receiver(fd) {
+    match reader(fd) {
         // SAFETY: the caller's room.
         Some(session) => answer::count(unsafe { receive_one(&session, fd, (room, len), 0) }),
         None => next!(read(fd, room, len): fn(c_int, *mut c_void, size_t) -> ssize_t),
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn __read_chk(
     len: size_t,
     there: size_t,
 ) -> ssize_t {
-    match table::receiver(fd) {
+    match reader(fd) {
         Some(session) if len <= there => {
             // SAFETY: the caller's room, as far as it is there.
             let received = unsafe { receive_one(&session, fd, (room, len), 0) };
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn __read_chk(
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recv(fd: c_int, room: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-    match table::receiver(fd) {
+    match reader(fd) {
         // SAFETY: the caller's room.
         Some(session) => answer::count(unsafe { receive_one(&session, fd, (room, len), flags) }),
         None => next!(recv(fd, room, len, flags):
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn __recv_chk(
     there: size_t,
     flags: c_int,
 ) -> ssize_t {
-    match table::receiver(fd) {
+    match reader(fd) {
         Some(session) if len <= there => {
             // SAFETY: the caller's room, as far as it is there.
             let received = unsafe { receive_one(&session, fd, (room, len), flags) };
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn recvfrom(
     from: *mut sockaddr,
     from_len: *mut socklen_t,
 ) -> ssize_t {
-    match table::receiver(fd) {
+    match reader(fd) {
         Some(session) => {
             // A TCP socket tells no address.
             // SAFETY: the caller's length, or none, and room.
@@ -104,10 +104,71 @@ pub unsafe extern "C" fn recvfrom(
 }
 
 /// # Safety
+/// As of the C library's `recvfrom`, which a program with checks calls by this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recvfrom_chk(
+    fd: c_int,
+    room: *mut c_void,
+    len: size_t,
+    there: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    from_len: *mut socklen_t,
+) -> ssize_t {
+    match reader(fd) {
+        // SAFETY: the caller's room, as far as it is there.
+        Some(_) if len <= there => unsafe { recvfrom(fd, room, len, flags, from, from_len) },
+        _ => next!(__recvfrom_chk(fd, room, len, there, flags, from, from_len):
+            fn(c_int, *mut c_void, size_t, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's; `argument` is whatever the request takes, which fits in a word.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+    if request == libc::FIONREAD as c_ulong
+        && let Some(session) = table::receiver(fd)
+    {
+        let readable = session.readable(table::borrow(&fd)).map(|bytes| {
+            // SAFETY: the request takes the address of a number.
+            unsafe { *(argument as *mut c_int) = bytes as c_int };
+        });
+        return answer::status(readable);
+    }
+    let answer = next!(ioctl(fd, request, argument): fn(c_int, c_ulong, usize) -> c_int);
+    match request as _ {
+        libc::FIONBIO => descriptors::flags_changed(fd),
+        libc::FIONCLEX if table::get(fd).is_some() => descriptors::close_on_exec(fd),
+        _ => {}
+    }
+    answer
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn preadv2(
+    fd: c_int,
+    pieces: *const iovec,
+    count: c_int,
+    offset: off64_t,
+    flags: c_int,
+) -> ssize_t {
+    match reader(fd) {
+        // Sockets have no places.
+        // SAFETY: the caller's pieces.
+        Some(_) if offset == -1 => unsafe { readv(fd, pieces, count) },
+        _ => next!(preadv2(fd, pieces, count, offset, flags):
+            fn(c_int, *const iovec, c_int, off64_t, c_int) -> ssize_t),
+    }
+}
+
+/// # Safety
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
-    match table::receiver(fd) {
+    match reader(fd) {
         Some(session) => {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             // SAFETY: the caller's pieces.
@@ -125,7 +186,7 @@ pub unsafe extern "C" fn readv(fd: c_int, pieces: *const iovec, count: c_int) ->
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    match table::receiver(fd) {
+    match reader(fd) {
         Some(session) => {
             // SAFETY: the caller's message.
             let received = unsafe { receive_message(&session, fd, &mut *message, flags) };
@@ -145,7 +206,7 @@ pub unsafe extern "C" fn recvmmsg(
     flags: c_int,
     patience: *mut timespec,
 ) -> c_int {
-    let Some(session) = table::receiver(fd) else {
+    let Some(session) = reader(fd) else {
         return next!(recvmmsg(fd, messages, count, flags, patience):
             fn(c_int, *mut mmsghdr, c_uint, c_int, *mut timespec) -> c_int);
     };
@@ -166,6 +227,13 @@ pub unsafe extern "C" fn recvmmsg(
         }
     }
     count as c_int
+}
+
+/// The session of a descriptor that is about to be read, if it receives by it.
+#[inline]
+fn reader(fd: c_int) -> Option<Arc<Session>> {
+    kernel_tls::send_held();
+    table::receiver(fd)
 }
 
 /// # Safety

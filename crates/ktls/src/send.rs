@@ -88,6 +88,25 @@ pub unsafe extern "C" fn writev(fd: c_int, pieces: *const iovec, count: c_int) -
 /// # Safety
 /// As of the C library's.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwritev2(
+    fd: c_int,
+    pieces: *const iovec,
+    count: c_int,
+    offset: off64_t,
+    flags: c_int,
+) -> ssize_t {
+    match table::sender(fd) {
+        // Sockets have no places.
+        // SAFETY: the caller's pieces.
+        Some(_) if offset == -1 => unsafe { writev(fd, pieces, count) },
+        _ => next!(pwritev2(fd, pieces, count, offset, flags):
+            fn(c_int, *const iovec, c_int, off64_t, c_int) -> ssize_t),
+    }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     match table::sender(fd) {
         // SAFETY: the caller's message.
@@ -137,7 +156,11 @@ pub unsafe extern "C" fn sendfile64(
     };
     // SAFETY: the caller's offset, or none.
     let offset = unsafe { offset.as_mut() };
-    let sent = send_file(&session, (to, from), offset.as_deref().copied(), count);
+    let place = offset.as_deref().map(|offset| u64::try_from(*offset));
+    let sent = match place.transpose() {
+        Ok(place) => session.send_file(table::borrow(&to), table::borrow(&from), place, count),
+        Err(_) => Err(Errno::INVAL),
+    };
     if let (Some(offset), Ok(sent)) = (offset, &sent) {
         *offset += *sent as off64_t;
     }
@@ -155,34 +178,6 @@ pub unsafe extern "C" fn sendfile(
 ) -> ssize_t {
     // SAFETY: `off_t` has 64 bits here.
     unsafe { sendfile64(to, from, offset, count) }
-}
-
-/// Sends `count` bytes of a file from `offset` on, or from where it stands.
-fn send_file(
-    session: &Arc<Session>,
-    (to, from): (c_int, c_int),
-    offset: Option<off64_t>,
-    count: usize,
-) -> Result<usize, Errno> {
-    /// What Linux transfers in one call.
-    const MOST: usize = 0x7fff_f000;
-    let mut taken = 0;
-    let file = table::borrow(&from);
-    let sent = session.send_file(table::borrow(&to), count.min(MOST), |buffer, at| {
-        let place = offset.map(|offset| offset as u64 + at as u64);
-        let read = match place {
-            Some(place) => rustix::io::pread(file, buffer, place),
-            None => rustix::io::read(file, buffer),
-        }?;
-        taken += read;
-        Ok(read)
-    })?;
-    if offset.is_none() && taken > sent {
-        // The file stands behind what was sent.
-        let back = rustix::fs::SeekFrom::Current(sent as i64 - taken as i64);
-        rustix::fs::seek(file, back)?;
-    }
-    Ok(sent)
 }
 
 /// Sends application data.
@@ -204,7 +199,11 @@ unsafe fn send_message(
     flags: c_int,
 ) -> Result<usize, Errno> {
     // SAFETY: the caller's control messages.
-    let record_type = unsafe { record_type(message) }?.unwrap_or(RECORD_TYPE_DATA);
+    let record_type = unsafe { record_type(message) }?;
+    if record_type.is_some() && flags & libc::MSG_MORE != 0 {
+        return Err(Errno::INVAL);
+    }
+    let record_type = record_type.unwrap_or(RECORD_TYPE_DATA);
     // SAFETY: the caller's pieces.
     let pieces = unsafe { gather(message.msg_iov, message.msg_iovlen) }?;
     session.send(table::borrow(&fd), &pieces, record_type, flags)

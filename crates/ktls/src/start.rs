@@ -20,6 +20,11 @@ extern "C" fn start(_: c_int, _: *const *const i8, _: *const *const i8) {
     if let Some(path) = std::env::var_os("LONGSHORE_KTLS_COUNTERS") {
         share_counters(Path::new(&path));
     }
+    // Now, for programs change their environment.
+    if let Some(control) = std::env::var_os("LONGSHORE_NIC").filter(|path| !path.is_empty()) {
+        let zerocopy = std::env::var_os("LONGSHORE_NIC_ZEROCOPY").is_some();
+        kernel_tls::use_nic(Path::new(&control), zerocopy);
+    }
     // SAFETY: a function that stays, as this library does.
     unsafe { libc::atexit(end) };
 }

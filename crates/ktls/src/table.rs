@@ -21,27 +21,39 @@ static TABLE: [OnceLock<Box<[Slot]>>; PAGES] = [const { OnceLock::new() }; PAGES
 /// The session of a descriptor.
 #[inline]
 pub(crate) fn get(fd: i32) -> Option<Arc<Session>> {
-    let slot = slot(fd)?;
-    if !slot.is_taken.load(Acquire) {
-        return None;
-    }
-    slot.session.lock().clone()
+    get_if(fd, |_| true)
 }
 
 /// The session of a descriptor, if it sends by it.
 #[inline]
 pub(crate) fn sender(fd: i32) -> Option<Arc<Session>> {
-    get(fd).filter(|session| session.sends())
+    get_if(fd, Session::sends)
 }
 
 /// The session of a descriptor, if it receives by it.
 #[inline]
 pub(crate) fn receiver(fd: i32) -> Option<Arc<Session>> {
-    get(fd).filter(|session| session.receives())
+    get_if(fd, Session::receives)
+}
+
+#[inline]
+fn get_if(fd: i32, is_wanted: impl FnOnce(&Session) -> bool) -> Option<Arc<Session>> {
+    let slot = slot(fd)?;
+    if !slot.is_taken.load(Acquire) {
+        return None;
+    }
+    let session = slot.session.lock();
+    session
+        .as_ref()
+        .filter(|session| is_wanted(session))
+        .cloned()
 }
 
 /// Puts a session behind a descriptor.
 pub(crate) fn put(fd: i32, session: Arc<Session>) {
+    if kernel_tls::borrows_memory() {
+        return;
+    }
     let Ok(at) = usize::try_from(fd) else { return };
     let Some(page) = TABLE.get(at / PAGE) else {
         return;
@@ -54,19 +66,25 @@ pub(crate) fn put(fd: i32, session: Arc<Session>) {
         slots.collect()
     });
     let slot = &page[at % PAGE];
-    *slot.session.lock() = Some(session);
+    session.opened();
+    let before = slot.session.lock().replace(session);
     slot.is_taken.store(true, Release);
+    // Closed unseen.
+    if let Some(before) = before {
+        before.closed();
+    }
 }
 
 /// A descriptor is no TLS socket from now on. Gives the session if no other descriptor has it.
 pub(crate) fn take(fd: i32) -> Option<Arc<Session>> {
     let slot = slot(fd)?;
-    if !slot.is_taken.load(Acquire) {
+    // The child of a `vfork` closes descriptors of its own; the table is its parent's.
+    if !slot.is_taken.load(Acquire) || kernel_tls::borrows_memory() {
         return None;
     }
     let session = slot.session.lock().take()?;
     slot.is_taken.store(false, Release);
-    (Arc::strong_count(&session) == 1).then_some(session)
+    session.closed().then_some(session)
 }
 
 /// The descriptors from `first` to `last` that are TLS sockets.

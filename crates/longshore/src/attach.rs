@@ -1,4 +1,5 @@
-//! From the command line to a stack on a TAP: port, impairments, capture, NIC, function, stack.
+//! From the command line to a stack: on a TAP with port, impairments, capture, NIC and function; or on a function of a NIC in another
+//! process.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -7,46 +8,82 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use host::runtime::{Device, Runtime, RuntimeConfig};
 use host::{Cidr, Holder, SocketInfo, Stack, StackConfig};
 use l5p::tls::KeyLogSink;
-use nic::ring::FunctionConfig;
+use nic::ring::{FunctionConfig, HostFunction};
 use nic::{Nic, NicConfig, ToeConfig, WireCapabilities};
 use port::Port;
 use port::capture::Capture;
 use port::impair::{Impair, Impairment, Impairments};
 use port::tap::{Tap, TapConfig};
+use rings::Client;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use wire::ethernet::MacAddr;
 
-use crate::cli::Wire;
+use crate::cli::{Line, Wire};
 use crate::control::{Answer, CounterGroup, Request, Socket};
 
 /// A stack on the wire.
 pub struct Attached {
     /// Runs it.
     pub runtime: Runtime,
-    /// The TAP's name, as the system has it.
-    pub tap: String,
+    /// The TAP's name, as the system has it; none with a NIC in another process.
+    pub tap: Option<String>,
     /// Its addresses.
     pub addresses: Vec<Cidr>,
     /// Where the TLS secrets go, if anywhere.
     pub key_log: Option<KeyLogSink>,
 }
 
-/// Opens the TAP and puts a NIC and a stack on it.
+/// Opens the TAP and puts a NIC and a stack on it, or gets a function of the NIC that runs already.
 ///
 /// # Errors
 /// When something of it can't be had; the message says what to do.
 pub fn attach(wire: &Wire) -> Result<Attached> {
-    let impairment = impairment(wire);
+    match (&wire.nic, &wire.tap) {
+        (Some(path), _) => attach_to_nic(wire, path),
+        (None, Some(tap)) => attach_to_tap(wire, tap),
+        (None, None) => bail!("no way to the wire; give --tap or --nic"),
+    }
+}
+
+/// A stack on a function of the NIC at `path`.
+fn attach_to_nic(wire: &Wire, path: &Path) -> Result<Attached> {
+    allow_more_descriptors();
+    let (client, ours) = Client::connect(path, FunctionConfig::new(MacAddr::ZERO))?;
+    let stack = stack(wire, client.mtu(), ours)?;
+    let runtime = Runtime::attach(stack, client, runtime_config(wire))
+        .context("the stack can't be started")?;
+    let key_log = wire.keylog.as_deref().map(key_log_file).transpose()?;
+    Ok(Attached {
+        runtime,
+        tap: None,
+        addresses: wire.addresses.clone(),
+        key_log,
+    })
+}
+
+/// A file that the NIC's process may read from costs a descriptor, for as long as it is mapped: to show it to the NIC again.
+fn allow_more_descriptors() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the limit of descriptors stays");
+    }
+}
+
+/// A stack on a TAP of its own.
+fn attach_to_tap(wire: &Wire, tap: &str) -> Result<Attached> {
+    let impairment = impairment(&wire.line);
     let clean = impairment == Impairment::default();
     // A super-frame that is lost would take 45 packets with it: an impaired wire carries packets only.
     let config = TapConfig {
         tso: clean,
         checksum: clean,
     };
-    let tap = Tap::open(&wire.tap, config)?;
+    let tap = Tap::open(tap, config)?;
     let name = tap.name().to_owned();
     if let Err(error) = tap.set_up() {
         tracing::warn!(%error, "{name} can't be set up; run: ip link set {name} up");
@@ -66,7 +103,11 @@ pub fn attach(wire: &Wire) -> Result<Attached> {
         }
     };
     if !clean {
-        port = Box::new(Impair::new(port, Impairments::both(impairment), wire.seed));
+        port = Box::new(Impair::new(
+            port,
+            Impairments::both(impairment),
+            wire.line.seed,
+        ));
     }
 
     let capabilities = port.capabilities();
@@ -84,43 +125,59 @@ pub fn attach(wire: &Wire) -> Result<Attached> {
     });
     let (ours, theirs) = nic::ring::function(FunctionConfig::new(mac_address(wire)));
     let function = nic.attach(theirs)?;
-    let stack = Stack::new(
-        Instant::now(),
-        StackConfig {
-            addresses: wire.addresses.clone(),
-            gateway_v4: wire.gateway,
-            gateway_v6: wire.gateway6,
-            mtu: capabilities.mtu,
-            secret: secret()?,
-            accel: wire.accel,
-            accel_handshakes: wire.accel_handshakes,
-            handoff: wire.handoff.clone(),
-            ..StackConfig::default()
-        },
-        ours,
-    );
-    let config = RuntimeConfig {
-        own_thread: !wire.one_thread,
-        busy_poll: wire.busy_poll,
-        ..RuntimeConfig::default()
-    };
-    let runtime = Runtime::start(stack, nic, function, port, config)
+    let stack = stack(wire, capabilities.mtu, ours)?;
+    let runtime = Runtime::start(stack, nic, function, port, runtime_config(wire))
         .context("the NIC's thread can't be started")?;
     Ok(Attached {
         runtime,
-        tap: name,
+        tap: Some(name),
         addresses: wire.addresses.clone(),
         key_log: all_of(sinks),
     })
 }
 
+fn stack(wire: &Wire, mtu: u16, function: HostFunction) -> Result<Stack> {
+    let config = StackConfig {
+        addresses: wire.addresses.clone(),
+        gateway_v4: wire.gateway,
+        gateway_v6: wire.gateway6,
+        mtu,
+        secret: secret()?,
+        accel: wire.accel,
+        accel_handshakes: wire.accel_handshakes,
+        handoff: wire.handoff.clone(),
+        ..StackConfig::default()
+    };
+    Ok(Stack::new(Instant::now(), config, function))
+}
+
+fn runtime_config(wire: &Wire) -> RuntimeConfig {
+    RuntimeConfig {
+        own_thread: !wire.one_thread,
+        busy_poll: wire.busy_poll,
+        ..RuntimeConfig::default()
+    }
+}
+
 impl Attached {
-    /// The counters of every part, as `ethtool -S` has them.
+    /// Says how this machine reaches the stack, if that is by an interface of its own.
+    pub fn announce_neighbours(&self) {
+        let Some(tap) = &self.tap else { return };
+        for cidr in &self.addresses {
+            let peer = crate::serve::neighbour_of(cidr);
+            println!("to reach it from this machine: ip addr add {peer} dev {tap}");
+        }
+    }
+
+    /// The counters of every part in this process, as `ethtool -S` has them.
     ///
     /// # Errors
     /// When the NIC's thread has ended.
     pub fn counters(&mut self) -> Result<Vec<CounterGroup>> {
-        let mut groups = self.runtime.with_device(device_counters)?;
+        let mut groups = match self.runtime.has_device() {
+            true => self.runtime.with_device(device_counters)?,
+            false => Vec::new(),
+        };
         let host = CounterGroup::new("host", self.runtime.stack().counters());
         groups.push(host);
         Ok(groups)
@@ -146,6 +203,7 @@ impl Attached {
             }
             Request::Restore { peer } => Answer::Restored(self.restore(peer)),
             Request::Drain { .. } => Answer::Error("it is no load balancer".to_owned()),
+            Request::Attach => Answer::Error("it is not `longshore nic`".to_owned()),
         }
     }
 
@@ -161,7 +219,9 @@ impl Attached {
             .filter_map(|info| info.id)
             .collect();
         let now = Instant::now();
-        let restored = ids.into_iter().filter(|id| stack.restore(now, *id).is_ok());
+        let restored = ids
+            .into_iter()
+            .filter(|id| stack.restore(now, *id) == Ok(true));
         restored.count() as u64
     }
 }
@@ -177,12 +237,13 @@ fn device_counters(device: &mut Device) -> Vec<CounterGroup> {
     ]
 }
 
-fn impairment(wire: &Wire) -> Impairment {
+/// What the command line asks of the wire.
+pub(crate) fn impairment(line: &Line) -> Impairment {
     Impairment {
-        loss: wire.loss,
-        reorder: wire.reorder,
-        duplicate: wire.duplicate,
-        corrupt: wire.corrupt,
+        loss: line.loss,
+        reorder: line.reorder,
+        duplicate: line.duplicate,
+        corrupt: line.corrupt,
         ..Impairment::default()
     }
 }
@@ -202,7 +263,8 @@ fn mac_address(wire: &Wire) -> MacAddr {
     MacAddr(bytes)
 }
 
-fn secret() -> Result<[u8; 16]> {
+/// Unpredictable bytes.
+pub(crate) fn secret() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| anyhow!("the system gives no random bytes"))?;
     Ok(bytes)

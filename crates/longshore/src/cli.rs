@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use host::{Accel, Cidr, Handoff, Offload};
 use url::Url;
 
-use crate::{bench, demo, lb, nvme, run, sim_handoff};
+use crate::{bench, demo, lb, nic_process, nvme, run, sim_handoff};
 
 /// A network card made of software, and the host stack that goes with it.
 #[derive(Debug, Parser)]
@@ -26,6 +26,7 @@ Examples:
   longshore nvme attach 10.9.0.1 --nqn nqn.2024-01.org.example:disk --nbd /tmp/disk.sock \
             --tap ls0 --ip 10.9.0.2/24
   longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24
+  longshore nic --host tap:ls0,ip=10.9.0.1/24 --wire packet:eth1 --control /run/longshore.sock
   longshore run -- nginx -g 'daemon off;'
   longshore bench tls --loss 0.01 --json
   longshore sim handoff --paper --report handoff.html
@@ -63,6 +64,9 @@ pub enum Command {
         #[command(subcommand)]
         command: Box<nvme::Command>,
     },
+    /// Run a NIC as a process, for Linux's own TCP and for stacks of ours in other processes
+    #[command(after_help = nic_process::EXAMPLES)]
+    Nic(nic_process::Options),
     /// Run a program with the socket API of kernel TLS
     #[command(after_help = run::EXAMPLES)]
     Run(run::Options),
@@ -92,6 +96,11 @@ Examples:
   longshore ss /tmp/longshore.sock
   longshore restore /tmp/longshore.sock
 
+  # the NIC is a process of its own; the interface ls0 on it is Linux's
+  sudo longshore nic --host tap:ls0,ip=10.9.0.1/24 --host rings:/run/files.sock --wire mem --control /run/nic.sock &
+  sudo longshore serve --nic /run/files.sock --ip 10.9.0.2/24 --root . &
+  curl --insecure https://10.9.0.2/
+
   # a lossy wire, captured together with the keys to decrypt it
   longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --loss 0.01 --pcap /tmp/tls.pcapng";
 
@@ -99,6 +108,8 @@ const GET_EXAMPLES: &str = "\
 Examples:
   sudo longshore get https://10.9.0.1/file --tap ls0 --ip 10.9.0.2/24 --ca ca.pem -o file
   sudo longshore get https://example.org/ --tap ls0 --ip 10.9.0.2/24 --gateway 10.9.0.1
+  # by a NIC that runs as longshore nic --host rings:/run/get.sock …
+  sudo longshore get https://10.9.0.1/file --nic /run/get.sock --ip 10.9.0.2/24 --ca ca.pem -o file
 
 Exit codes: 0 the download is whole, 1 it failed, 2 the command line is wrong, 3 the server \
 answered with a status of 300 or more.";
@@ -107,8 +118,13 @@ answered with a status of 300 or more.";
 #[derive(Clone, Debug, Args)]
 pub struct Wire {
     /// TAP interface to use; it is made when there is none of this name
-    #[arg(long, value_name = "NAME")]
-    pub tap: String,
+    #[arg(long, value_name = "NAME", required_unless_present = "nic")]
+    pub tap: Option<String>,
+    /// Instead of an interface and a NIC of its own, a function of a running `longshore nic`, which was given it by --host
+    /// rings:SOCKET
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["tap", "nic_connections", "pcap", "loss", "reorder", "duplicate",
+        "corrupt", "seed", "one_thread"])]
+    pub nic: Option<PathBuf>,
     /// Our address with its prefix length, as in 10.9.0.2/24 or fd09::2/64; may be given for each family
     #[arg(long = "ip", value_name = "CIDR", required = true)]
     pub addresses: Vec<Cidr>,
@@ -140,6 +156,20 @@ pub struct Wire {
     /// Append the TLS secrets to this file, in the format of SSLKEYLOGFILE
     #[arg(long, value_name = "FILE")]
     pub keylog: Option<PathBuf>,
+    /// What the wire does to frames.
+    #[command(flatten)]
+    pub line: Line,
+    /// Never sleep: less latency, and two cores busy
+    #[arg(long)]
+    pub busy_poll: bool,
+    /// Run host and NIC on one thread instead of one each
+    #[arg(long)]
+    pub one_thread: bool,
+}
+
+/// What a wire does to frames, to see how everybody copes.
+#[derive(Clone, Debug, Args)]
+pub struct Line {
     /// Share of the frames to lose, in each direction, from 0 to 1
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     pub loss: f64,
@@ -155,12 +185,6 @@ pub struct Wire {
     /// What the losses and damages are drawn from; the same seed draws the same
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// Never sleep: less latency, and two cores busy
-    #[arg(long)]
-    pub busy_poll: bool,
-    /// Run host and NIC on one thread instead of one each
-    #[arg(long)]
-    pub one_thread: bool,
 }
 
 /// `longshore serve`.
@@ -187,6 +211,10 @@ pub struct Serve {
     /// Serve HTTP without TLS, for comparison
     #[arg(long, conflicts_with_all = ["cert", "key", "psk", "keylog"])]
     pub plain: bool,
+    /// With --nic too, encrypt files from where they are instead of a copy. When the NIC dies, connections are reset that are in
+    /// the middle of a record: nobody can tell whether the file has changed since
+    #[arg(long, requires = "nic")]
+    pub zerocopy: bool,
     /// Answer `longshore stat` and `longshore ss` at this path
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,

@@ -8,6 +8,8 @@ mod demo;
 mod get;
 mod http;
 mod lb;
+mod meta;
+mod nic_process;
 mod nvme;
 mod psk_file;
 mod report;
@@ -54,6 +56,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Ss(options) => ss(options)?,
         Command::Restore(options) => restore(options)?,
         Command::Nvme { command } => nvme::run(command)?,
+        Command::Nic(options) => return nic_process::run(options),
         Command::Run(options) => return run::run(options),
         Command::Bench(options) => bench::run(options)?,
         Command::Sim { command } => sim_handoff::run(command)?,

@@ -121,10 +121,17 @@ impl Contexts {
         }
     }
 
-    /// Makes room for the next function's contexts.
-    pub(crate) fn add_function(&mut self, quota: u32) {
-        self.functions.push(vec![None; quota as usize]);
-        self.shared.push(FunctionShared::new(quota));
+    /// Makes room for a function's contexts: the next one's, or one's that comes in the place of another, which has none any more.
+    pub(crate) fn add_function(&mut self, function: FunctionId, quota: u32) {
+        let at = usize::from(function.0);
+        let (names, shared) = (vec![None; quota as usize], FunctionShared::new(quota));
+        match self.functions.get_mut(at) {
+            Some(old) => (*old, self.shared[at]) = (names, shared),
+            None => {
+                self.functions.push(names);
+                self.shared.push(shared);
+            }
+        }
     }
 
     /// Adds a context; gives its slot.

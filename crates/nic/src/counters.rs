@@ -50,6 +50,8 @@ counters! {
     tx_tls_encrypted_bytes,
     /// Recoveries: the host sent out of sequence.
     tx_tls_ooo,
+    /// Of these, the ones that needed nothing of the record before them, and left the context where it was.
+    tx_tls_aside,
     /// Slices of message prefixes read for recovery.
     tx_tls_dump_packets,
     /// Bytes of these.

@@ -1,5 +1,7 @@
 //! The device: functions, switch, and the two directions of the wire.
 
+mod output;
+
 use std::time::{Duration, Instant};
 
 use wire::ethernet::{self, MacAddr};
@@ -16,7 +18,7 @@ use crate::ring::{DeviceFunction, Gather};
 use crate::rss::FlowHasher;
 use crate::switch::{Destination, Switch};
 use crate::toe::turn::{self, Turns};
-use crate::toe::{self, Toe, ToeConfig};
+use crate::toe::{self, Toe, ToeConfig, shed};
 use crate::transmit::{self, RecoveryId, Scheduler};
 
 /// What the wire port can do, so that the NIC need not.
@@ -90,6 +92,8 @@ pub(crate) struct Offloads {
     pub(crate) toe: Toe,
     /// Slices of the command at hand, which the function's queue has lent.
     pub(crate) gather: Box<Gather>,
+    /// Payload may stay where the hosts have it.
+    pub(crate) lends: bool,
     recoveries: u64,
 }
 
@@ -139,7 +143,11 @@ pub struct Nic {
     turns: Turns,
     /// Bytes that the NIC may send of its own frames before it is the functions' turn.
     own_turn: usize,
-    /// Frames for no function.
+    /// Of which queue the frame was whose payload is lent.
+    lender: Option<(FunctionId, usize)>,
+    /// Connections of functions whose hosts send nothing have waited long enough for those that do.
+    spare_due: bool,
+    /// Frames for no function, and what functions had counted that have gone.
     device: Counters,
     /// Set when work was left over: when to go on.
     again: Option<Instant>,
@@ -148,9 +156,6 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Frames looped between functions, and commands worked off, in one call of
-    /// [`poll_transmit`](Self::poll_transmit) that gives none to the wire.
-    const STEPS: u32 = 1024;
     /// How long completions wait before a full receive ring is tried again.
     const RETRY: Duration = Duration::from_millis(1);
 
@@ -171,6 +176,7 @@ impl Nic {
                     ..config.toe
                 }),
                 gather: Box::new(Gather::EMPTY),
+                lends: false,
                 recoveries: 0,
             },
             functions: Vec::new(),
@@ -178,6 +184,8 @@ impl Nic {
             scheduler: Scheduler::default(),
             turns: Turns::new(&config.toe),
             own_turn: 0,
+            lender: None,
+            spare_due: false,
             device: Counters::default(),
             again: None,
             retry: None,
@@ -190,18 +198,53 @@ impl Nic {
     /// When its MAC address is not its own.
     pub fn attach(&mut self, device: DeviceFunction) -> Result<FunctionId, AttachError> {
         let functions = self.functions.len();
-        let Ok(id) = u16::try_from(functions) else {
+        let vacant = self.functions.iter().position(Function::is_vacant);
+        let Ok(id) = u16::try_from(vacant.unwrap_or(functions)) else {
             return Err(AttachError::TooMany { functions });
         };
         let (id, mac) = (FunctionId(id), device.config.mac);
         if !self.switch.add(mac, id) {
             return Err(AttachError::Address { mac });
         }
-        self.offloads.contexts.add_function(device.config.contexts);
-        self.functions.push(Function::new(id, device));
-        self.offloads.toe.add_function();
+        let contexts = &mut self.offloads.contexts;
+        contexts.add_function(id, device.config.contexts);
+        let function = Function::new(id, device);
+        match vacant {
+            Some(at) => self.functions[at] = function,
+            None => {
+                self.functions.push(function);
+                self.offloads.toe.add_function();
+            }
+        }
         self.share_queue();
         Ok(id)
+    }
+
+    /// Removes a function whose host has gone: all that [`reset_function`](Self::reset_function) forgets, its address, and its
+    /// memory. Its counters stay in those of [all functions together](Self::counters); its id may be another one's from now on.
+    /// False when there is no such function.
+    pub fn detach(&mut self, id: FunctionId) -> bool {
+        if self.attached(id).is_none() || !self.reset_function(id) {
+            return false;
+        }
+        self.switch.remove(id);
+        self.scheduler.remove_function(id);
+        self.offloads.accel.remove_function(id);
+        self.offloads.contexts.add_function(id, 0);
+        let place = &mut self.functions[usize::from(id.0)];
+        let gone = std::mem::replace(place, Function::vacant(id));
+        let counted = Counters {
+            toe_rx_queue_len: 0,
+            ..gone.counters
+        };
+        self.device.add(&counted);
+        self.share_queue();
+        true
+    }
+
+    fn attached(&self, id: FunctionId) -> Option<&Function> {
+        let function = self.functions.get(usize::from(id.0))?;
+        (!function.is_vacant()).then_some(function)
     }
 
     /// Resets a function, as a device does whose firmware was loaded anew: contexts, listeners, connections in teardown, spliced or
@@ -209,6 +252,7 @@ impl Nic {
     /// [`RecvDescriptor::Reset`](crate::ring::RecvDescriptor::Reset), behind all that it was told before. False when there is no such
     /// function.
     pub fn reset_function(&mut self, id: FunctionId) -> bool {
+        self.end_lending();
         let offloads = &mut self.offloads;
         let Some(function) = self.functions.get_mut(usize::from(id.0)) else {
             return false;
@@ -218,8 +262,6 @@ impl Nic {
         function.reset();
         let (toe, accel) = (&mut offloads.toe, &mut offloads.accel);
         toe.reset_function(accel, function);
-        toe.room.forget(id);
-        toe.room.note(id, 0);
         for context in offloads.contexts.ids_of(id) {
             // Each of them is there.
             let _ = transmit::destroy(offloads, function, context);
@@ -249,6 +291,7 @@ impl Nic {
     /// Ends a batch of [`handle_frame`](Self::handle_frame) and [`poll_transmit`](Self::poll_transmit) calls: shows the hosts what was
     /// received, sent and refused.
     pub fn flush(&mut self, now: Instant) {
+        self.end_lending();
         self.scheduler.end_turn(&mut self.functions);
         let (accel, device) = self.offloads.accel(now);
         let mut all = accel.flush(&device, &mut self.functions);
@@ -260,43 +303,6 @@ impl Nic {
         self.turns.flush();
         self.turns.look_again(now, &self.offloads, &self.functions);
         self.retry = (!all).then(|| now + Self::RETRY);
-    }
-
-    /// Writes the next frame for the wire into `out`, which should have room for the MTU and an Ethernet
-    /// header, or for 64 KiB when the wire segments. Gives its length, or `None` when nothing is to be sent.
-    pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<(usize, FrameMeta)> {
-        self.again = None;
-        let (accel, device) = self.offloads.accel(now);
-        accel.handle_time(&device, &mut self.functions);
-        for _ in 0..Self::STEPS {
-            let step = self.step(now, out);
-            let (sender, len, meta) = match step {
-                transmit::Step::Frame {
-                    function,
-                    len,
-                    meta,
-                } => (function, len, meta),
-                transmit::Step::Busy => continue,
-                transmit::Step::Idle => return None,
-            };
-            let frame = &out[..len];
-            let destination = ethernet::destination(frame).unwrap_or(MacAddr::ZERO);
-            match self.switch.destination(destination) {
-                Destination::Wire => return Some((len, meta)),
-                Destination::Everyone => {
-                    self.deliver_to_all_but(now, Some(sender), frame, meta);
-                    return Some((len, meta));
-                }
-                Destination::Function(id) => {
-                    self.functions[usize::from(sender.0)]
-                        .counters
-                        .tx_loopback_packets += 1;
-                    self.deliver(now, id, frame, meta);
-                }
-            }
-        }
-        self.again = Some(now);
-        None
     }
 
     /// When to call [`poll_transmit`](Self::poll_transmit) and [`flush`](Self::flush) again, without any new input.
@@ -349,7 +355,12 @@ impl Nic {
     /// Connections that hosts have handed over to be finished and whose peers have not acknowledged all that they are to get. Looks
     /// at each connection: for a device that is about to go away.
     pub fn unfinished_teardowns(&self) -> usize {
-        self.offloads.accel.unfinished_teardowns()
+        self.offloads.accel.unfinished_teardowns(None)
+    }
+
+    /// The same, of one function's host.
+    pub fn unfinished_teardowns_of(&self, id: FunctionId) -> usize {
+        self.offloads.accel.unfinished_teardowns(Some(id))
     }
 
     /// Counters of all functions together.
@@ -363,12 +374,14 @@ impl Nic {
 
     /// The functions attached.
     pub fn functions(&self) -> impl Iterator<Item = FunctionId> + use<> {
-        (0..self.functions.len() as u16).map(FunctionId)
+        let attached = self.functions.iter().filter(|it| !it.is_vacant());
+        let ids: Vec<FunctionId> = attached.map(|function| function.id).collect();
+        ids.into_iter()
     }
 
     /// Counters of one function.
     pub fn function_counters(&self, id: FunctionId) -> Option<&Counters> {
-        Some(&self.functions.get(usize::from(id.0))?.counters)
+        Some(&self.attached(id)?.counters)
     }
 
     /// Counters of one function's queues.
@@ -380,52 +393,11 @@ impl Nic {
             .map(|queue| &queue.counters)
     }
 
-    /// The next frame, from the functions' rings and from the NIC itself by turns: a packet's worth of bytes of its own for
-    /// each frame of theirs.
-    fn step(&mut self, now: Instant, out: &mut [u8]) -> transmit::Step {
-        if self.own_turn > 0
-            && let Some(step) = self.made(now, out)
-        {
-            return step;
-        }
-        self.own_turn = usize::from(self.offloads.config.mtu);
-        let functions = &mut self.functions;
-        let step = self.scheduler.step(&mut self.offloads, functions, now, out);
-        match step {
-            transmit::Step::Idle => self.made(now, out).unwrap_or_else(|| self.run(now, out)),
-            _ => step,
-        }
-    }
-
-    /// The next frame of the connections that the NIC runs.
-    fn run(&mut self, now: Instant, out: &mut [u8]) -> transmit::Step {
-        let functions = &mut self.functions;
-        if self.offloads.toe.is_idle() && !functions.iter_mut().any(Function::has_commands) {
-            self.turns.rest();
-            return transmit::Step::Idle;
-        }
-        let step = self.turns.step(&mut self.offloads, functions, now, out);
-        if let transmit::Step::Idle = step
-            && self.turns.take_worked()
-        {
-            let mut all = self.tell_of_connections(now);
-            for function in &mut self.functions {
-                all &= receive::flush(function);
-            }
-            if !all {
-                let retry = now + Self::RETRY;
-                self.retry = Some(self.retry.map_or(retry, |known| known.min(retry)));
-            }
-            // What was told may have let more go.
-            self.turns.look_again(now, &self.offloads, &self.functions);
-        }
-        step
-    }
-
     /// Tells the hosts of the connections that the NIC runs. False when some of that waits for room.
     fn tell_of_connections(&mut self, now: Instant) -> bool {
         let mut all = true;
         self.device.toe_soft_limit = self.offloads.toe.room.soft_limit().into();
+        shed::shed(&mut self.offloads, &mut self.functions, now);
         for function in &mut self.functions {
             function.counters.toe_rx_queue_len = function.nic_packets.len().into();
             all &= function.tell_of_reset();
@@ -452,25 +424,6 @@ impl Nic {
         }
     }
 
-    /// The next frame that the NIC has made.
-    fn made(&mut self, now: Instant, out: &mut [u8]) -> Option<transmit::Step> {
-        let (accel, device) = self.offloads.accel(now);
-        if !accel.has_frames() {
-            return None;
-        }
-        let made = accel.poll_transmit(&device, &mut self.functions, out)?;
-        let counters = &mut self.functions[usize::from(made.function.0)].counters;
-        counters.tx_packets += 1;
-        counters.tx_bytes += made.len as u64;
-        counters.accel_tx_packets += 1;
-        self.own_turn = self.own_turn.saturating_sub(made.len);
-        Some(transmit::Step::Frame {
-            function: made.function,
-            len: made.len,
-            meta: made.meta,
-        })
-    }
-
     fn deliver(&mut self, now: Instant, id: FunctionId, frame: &[u8], meta: FrameMeta) {
         let function = &mut self.functions[usize::from(id.0)];
         receive::handle_frame(&mut self.offloads, function, now, frame, meta);
@@ -484,7 +437,7 @@ impl Nic {
         meta: FrameMeta,
     ) {
         for function in &mut self.functions {
-            if Some(function.id) != sender {
+            if Some(function.id) != sender && !function.is_vacant() {
                 receive::handle_frame(&mut self.offloads, function, now, frame, meta);
             }
         }

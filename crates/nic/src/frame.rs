@@ -1,5 +1,7 @@
 //! What goes with a frame between the NIC and its wire port.
 
+use crate::transmit::Payload;
+
 /// As the header of virtio-net: what a port that can segment and checksum has to do, or has done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FrameMeta {
@@ -10,4 +12,15 @@ pub struct FrameMeta {
     pub needs_checksum: Option<(u16, u16)>,
     /// The port has found the checksums right.
     pub checksum_valid: bool,
+}
+
+/// A frame whose headers are in the buffer that was given for it, and whose payload may be in memory of a host's.
+#[derive(Debug)]
+pub struct Lent<'a> {
+    /// Bytes in the buffer.
+    pub head: usize,
+    /// The bytes behind them, which are there until the NIC is called again.
+    pub payload: Option<Payload<'a>>,
+    /// What goes with it.
+    pub meta: FrameMeta,
 }

@@ -78,6 +78,16 @@ impl Function {
         }
     }
 
+    /// In the place of a function that has gone.
+    pub(crate) fn vacant(id: FunctionId) -> Function {
+        Function::new(id, DeviceFunction::none())
+    }
+
+    /// Whether it is nobody's.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.queues.is_empty()
+    }
+
     /// Writes a descriptor to a queue's receive ring, where room for packets and completions stays. False when there is none.
     #[must_use]
     pub(crate) fn tell(&mut self, queue: usize, descriptor: RecvDescriptor) -> bool {

@@ -5,7 +5,7 @@ const LINE: usize = 64;
 
 /// Has the processor fetch the cache lines of a value that will be read or written soon. Does nothing where there is no way to say so.
 #[inline(always)]
-pub(crate) fn prefetch<T>(value: &T) {
+pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

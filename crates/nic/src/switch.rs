@@ -34,6 +34,11 @@ impl Switch {
         }
     }
 
+    /// Removes a function.
+    pub(crate) fn remove(&mut self, function: FunctionId) {
+        self.entries.retain(|(_, other)| *other != function);
+    }
+
     pub(crate) fn destination(&self, mac: MacAddr) -> Destination {
         if !mac.is_unicast() {
             return Destination::Everyone;
@@ -77,5 +82,8 @@ mod tests {
             switch.destination(MacAddr::BROADCAST),
             Destination::Everyone
         );
+        switch.remove(FunctionId(0));
+        assert_eq!(switch.destination(a), Destination::Wire);
+        assert!(switch.add(a, FunctionId(2)), "it is free again");
     }
 }

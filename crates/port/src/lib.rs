@@ -1,7 +1,8 @@
 //! Wires: what carries Ethernet frames between a NIC and the rest of the world.
 //!
-//! A [`Port`] is a [link in memory](memory::link) or a [TAP device](tap::Tap); [`Impair`](impair::Impair) and
-//! [`Capture`](capture::Capture) wrap any of them and are ports themselves.
+//! A [`Port`] is a [link in memory](memory::link), a [TAP device](tap::Tap), or any network interface by a
+//! [packet socket](packet::Packet) or by [AF_XDP](xdp::Xdp); [`Impair`](impair::Impair) and [`Capture`](capture::Capture) wrap any of them and are
+//! ports themselves.
 //!
 //! The contract: [`Port::transmit`] and [`Port::receive`] move a batch of frames and never block; the frames are
 //! written and read in place, where the port can. A loop that finds nothing to do asks
@@ -12,12 +13,18 @@
 
 pub mod capture;
 pub mod impair;
+mod interface;
 pub mod memory;
 mod meta;
 mod offload;
+pub mod packet;
+mod parts;
 pub mod tap;
+mod vnet;
+pub mod xdp;
 
 pub use meta::{Capabilities, Meta};
+pub use parts::{Parts, Source};
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -45,6 +52,18 @@ pub trait Port {
     /// # Panics
     /// If `fill` gives a length beyond its buffer.
     fn transmit(&mut self, now: Instant, fill: &mut Fill<'_>) -> io::Result<usize>;
+
+    /// As [`transmit`](Self::transmit), with frames that need not lie in one piece. A port of a network interface hands them over as they
+    /// lie; others put them together in their buffers.
+    ///
+    /// # Errors
+    /// As there.
+    fn transmit_parts(&mut self, now: Instant, source: &mut dyn Source) -> io::Result<usize> {
+        self.transmit(now, &mut |frame| {
+            let parts = source.next(frame)?;
+            Some((parts.gather(frame), parts.meta))
+        })
+    }
 
     /// Receives frames: calls `take` for each that is there, up to a batch's worth. Gives their number; 0 says
     /// that there are no more.
@@ -82,6 +101,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn transmit(&mut self, now: Instant, fill: &mut Fill<'_>) -> io::Result<usize> {
         (**self).transmit(now, fill)
+    }
+
+    fn transmit_parts(&mut self, now: Instant, source: &mut dyn Source) -> io::Result<usize> {
+        (**self).transmit_parts(now, source)
     }
 
     fn receive(&mut self, now: Instant, take: &mut Take<'_>) -> io::Result<usize> {

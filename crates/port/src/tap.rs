@@ -3,19 +3,21 @@
 //! With virtio-net's header before each frame, super-frames and unfinished checksums pass in both directions, so
 //! that Linux's TCP works on up to 64 KiB at once.
 
+mod address;
 mod device;
-mod vnet;
 
 pub use device::OpenError;
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::meta::{Capabilities, LINK_HEADER_LEN, MAX_SUPER_FRAME};
-use crate::{Fill, Port, Take};
+use crate::meta::{Capabilities, LINK_HEADER_LEN, MAX_SUPER_FRAME, Meta};
+use crate::parts::Whole;
+use crate::{Fill, Port, Source, Take, vnet};
 
 /// How a TAP device is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,25 +50,13 @@ pub struct Tap {
     outgoing: Box<[u8]>,
     /// Bytes of `outgoing` that the kernel had no memory for.
     unsent: Option<Unsent>,
-    counters: Counters,
+    counters: vnet::Counters,
 }
 
 #[derive(Debug)]
 struct Unsent {
     len: usize,
     retry_at: Instant,
-}
-
-#[derive(Debug, Default)]
-struct Counters {
-    tx_packets: u64,
-    tx_bytes: u64,
-    tx_super_frames: u64,
-    tx_dropped: u64,
-    rx_packets: u64,
-    rx_bytes: u64,
-    rx_super_frames: u64,
-    rx_errors: u64,
 }
 
 impl Tap {
@@ -79,7 +69,8 @@ impl Tap {
         let (fd, name) = device::open(name)?;
         device::set_header_len(&fd, vnet::HEADER_LEN, &name)?;
         device::set_offload(&fd, config.checksum || config.tso, config.tso, &name)?;
-        let mtu = device::mtu(&name)?;
+        let mtu = crate::interface::mtu(&name)
+            .map_err(|error| device::io_error("ask for the MTU of", &name, error))?;
         let max_frame = if config.tso {
             MAX_SUPER_FRAME
         } else {
@@ -98,7 +89,7 @@ impl Tap {
             incoming: vec![0; vnet::HEADER_LEN + MAX_RECEIVED].into(),
             outgoing: vec![0; vnet::HEADER_LEN + max_frame].into(),
             unsent: None,
-            counters: Counters::default(),
+            counters: vnet::Counters::default(),
         })
     }
 
@@ -113,31 +104,138 @@ impl Tap {
     /// # Errors
     /// The process lacks CAP_NET_ADMIN.
     pub fn set_up(&self) -> io::Result<()> {
-        device::set_up(&self.name)
+        crate::interface::set_up(&self.name)
     }
 
-    /// Writes `len` bytes of `outgoing`. `false`: the kernel has no memory for them now.
-    fn write(&mut self, now: Instant, len: usize) -> io::Result<bool> {
-        match retry_if_interrupted(|| rustix::io::write(&self.fd, &self.outgoing[..len])) {
+    /// Whether there is an interface of this name, a TAP device or another one.
+    #[must_use]
+    pub fn exists(name: &str) -> bool {
+        crate::interface::index(name).is_ok()
+    }
+
+    /// Keeps the device when it is closed, with its addresses and routes, or lets it go away then.
+    ///
+    /// # Errors
+    /// The process lacks CAP_NET_ADMIN.
+    pub fn set_persistent(&self, persistent: bool) -> io::Result<()> {
+        device::set_persistent(&self.fd, persistent)
+    }
+
+    /// The Ethernet address of Linux's side.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub fn address(&self) -> io::Result<[u8; 6]> {
+        device::address(&self.fd)
+    }
+
+    /// Sets the Ethernet address of Linux's side.
+    ///
+    /// # Errors
+    /// It is no unicast address, or the device is gone.
+    pub fn set_address(&self, address: [u8; 6]) -> io::Result<()> {
+        device::set_address(&self.fd, address)
+    }
+
+    /// Gives Linux's side an IP address, as `ip addr add` does. It may have it already.
+    ///
+    /// # Errors
+    /// The process lacks CAP_NET_ADMIN, or no interface can have such an address.
+    pub fn add_ip(&self, ip: IpAddr, prefix_len: u8) -> io::Result<()> {
+        address::add(&self.name, ip, prefix_len)
+    }
+
+    /// Reads a frame that Linux has sent into memory of the caller's: what does not fit into `frame` goes to `beyond`. Together they should
+    /// have room for any. Gives its length, and `None` when there is none now.
+    ///
+    /// # Errors
+    /// The device is gone or broken.
+    pub fn read_frame(
+        &mut self,
+        frame: &mut [u8],
+        beyond: &mut [u8],
+    ) -> io::Result<Option<(usize, Meta)>> {
+        let mut header = [0; vnet::HEADER_LEN];
+        let len = loop {
+            let parts = &mut [
+                IoSliceMut::new(&mut header),
+                IoSliceMut::new(frame),
+                IoSliceMut::new(beyond),
+            ];
+            match retry_if_interrupted(|| rustix::io::readv(&self.fd, parts)) {
+                Ok(len) if len >= vnet::HEADER_LEN => break len - vnet::HEADER_LEN,
+                Ok(_) => self.counters.rx_errors += 1,
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(error) => return Err(self.gone(error)),
+            }
+        };
+        let meta = vnet::decode_header(&header);
+        self.counters.rx_packets += 1;
+        self.counters.rx_bytes += len as u64;
+        self.counters.rx_super_frames += u64::from(meta.gso_size != 0);
+        Ok(Some((len, meta)))
+    }
+
+    /// Gives Linux a frame. It is lost when the device is down or the kernel has no memory for it.
+    ///
+    /// # Errors
+    /// The device is gone or broken.
+    pub fn write_frame(&mut self, frame: &[u8], meta: Meta) -> io::Result<()> {
+        let mut header = [0; vnet::HEADER_LEN];
+        vnet::encode(meta, frame, &mut header);
+        let parts = [IoSlice::new(&header), IoSlice::new(frame)];
+        match retry_if_interrupted(|| rustix::io::writev(&self.fd, &parts)) {
             Ok(_) => {
                 self.counters.tx_packets += 1;
-                self.counters.tx_bytes += (len - vnet::HEADER_LEN) as u64;
+                self.counters.tx_bytes += frame.len() as u64;
+                self.counters.tx_super_frames += u64::from(meta.gso_size != 0);
+                Ok(())
+            }
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::IO | Errno::INVAL) => {
+                self.counters.tx_dropped += 1;
+                Ok(())
+            }
+            Err(error) => Err(self.gone(error)),
+        }
+    }
+
+    /// Sends what could not be sent before. `false`: it can't be now.
+    fn send_unsent(&mut self, now: Instant) -> io::Result<bool> {
+        let Some(Unsent { len, .. }) = self.unsent.take() else {
+            return Ok(true);
+        };
+        let written = retry_if_interrupted(|| rustix::io::write(&self.fd, &self.outgoing[..len]));
+        let sent = self.judge(written)?;
+        if !sent {
+            self.wait(now, len);
+        }
+        Ok(sent)
+    }
+
+    /// Counts a frame that was written. `false`: the kernel has no memory for it now.
+    fn judge(&mut self, written: Result<usize, Errno>) -> io::Result<bool> {
+        match written {
+            Ok(len) => {
+                self.counters.tx_packets += 1;
+                self.counters.tx_bytes += len.saturating_sub(vnet::HEADER_LEN) as u64;
                 Ok(true)
             }
-            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
-                self.unsent = Some(Unsent {
-                    len,
-                    retry_at: now + RETRY_INTERVAL,
-                });
-                Ok(false)
-            }
-            // The device is down, or the frame is not to Linux's liking: lost, as on any wire.
-            Err(Errno::IO | Errno::INVAL) => {
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => Ok(false),
+            // The device is down, the frame is not to Linux's liking, or its memory was taken away: lost, as on any wire.
+            Err(Errno::IO | Errno::INVAL | Errno::FAULT) => {
                 self.counters.tx_dropped += 1;
                 Ok(true)
             }
             Err(error) => Err(self.gone(error)),
         }
+    }
+
+    /// The first `len` bytes of `outgoing` are to be sent first.
+    fn wait(&mut self, now: Instant, len: usize) {
+        self.unsent = Some(Unsent {
+            len,
+            retry_at: now + RETRY_INTERVAL,
+        });
     }
 
     /// The error that says that the device cannot be used any longer.
@@ -156,21 +254,27 @@ impl Port for Tap {
     }
 
     fn transmit(&mut self, now: Instant, fill: &mut Fill<'_>) -> io::Result<usize> {
-        if let Some(Unsent { len, .. }) = self.unsent.take()
-            && !self.write(now, len)?
-        {
+        self.transmit_parts(now, &mut Whole(fill))
+    }
+
+    fn transmit_parts(&mut self, now: Instant, source: &mut dyn Source) -> io::Result<usize> {
+        if !self.send_unsent(now)? {
             return Ok(0);
         }
         let mut sent = 0;
         while sent < BATCH {
-            let (header, frame) = self.outgoing.split_at_mut(vnet::HEADER_LEN);
-            let Some((len, meta)) = fill(frame) else {
+            let (header, room) = self.outgoing.split_at_mut(vnet::HEADER_LEN);
+            let Some(parts) = source.next(room) else {
                 break;
             };
-            vnet::encode(meta, &frame[..len], header);
-            self.counters.tx_super_frames += u64::from(meta.gso_size != 0);
+            vnet::encode(parts.meta, &room[..parts.head], header);
+            self.counters.tx_super_frames += u64::from(parts.meta.gso_size != 0);
             sent += 1;
-            if !self.write(now, vnet::HEADER_LEN + len)? {
+            let front = &self.outgoing[..vnet::HEADER_LEN + parts.head];
+            let written = retry_if_interrupted(|| parts.write(&self.fd, front));
+            if !self.judge(written)? {
+                let whole = parts.gather(&mut self.outgoing[vnet::HEADER_LEN..]);
+                self.wait(now, vnet::HEADER_LEN + whole);
                 break;
             }
         }
@@ -191,9 +295,7 @@ impl Port for Tap {
                 self.counters.rx_errors += 1;
                 continue;
             };
-            self.counters.rx_packets += 1;
-            self.counters.rx_bytes += frame.len() as u64;
-            self.counters.rx_super_frames += u64::from(meta.gso_size != 0);
+            self.counters.received(frame, meta);
             take(frame, meta);
         }
         Ok(received)
@@ -208,15 +310,7 @@ impl Port for Tap {
     }
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
-        let counters = &self.counters;
-        visit("tx_packets", counters.tx_packets);
-        visit("tx_bytes", counters.tx_bytes);
-        visit("tx_super_frames", counters.tx_super_frames);
-        visit("tx_dropped", counters.tx_dropped);
-        visit("rx_packets", counters.rx_packets);
-        visit("rx_bytes", counters.rx_bytes);
-        visit("rx_super_frames", counters.rx_super_frames);
-        visit("rx_errors", counters.rx_errors);
+        self.counters.visit(visit);
     }
 }
 

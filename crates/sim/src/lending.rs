@@ -61,9 +61,14 @@ impl Lending {
     }
 }
 
+/// Connections that a host hands off by name or takes back in a run, at most: each costs some steps of virtual time, and what
+/// waits for a timer meanwhile is to come about in the end.
+const MOST_MOVES: u32 = 2_000;
+
 /// What a node does of its own accord.
 pub(crate) struct Lender {
     lending: Lending,
+    moves_left: u32,
     node: usize,
     random: Pcg64Mcg,
 }
@@ -76,6 +81,7 @@ impl Lender {
             lending.map(|lending| Self {
                 random: Pcg64Mcg::seed_from_u64(lending.seed ^ node as u64),
                 lending,
+                moves_left: MOST_MOVES,
                 node,
             })
         });
@@ -94,6 +100,9 @@ impl Lender {
             world.reset_nic(self.node);
             return true;
         }
+        if self.moves_left == 0 {
+            return false;
+        }
         let mut done = false;
         if self.is_time(hand_off, 1000)
             && let Some(socket) = self.any_of(world.stack_ref(self.node))
@@ -105,6 +114,7 @@ impl Lender {
         {
             done |= world.stack(self.node).restore(now, socket).is_ok();
         }
+        self.moves_left -= u32::from(done);
         done
     }
 

@@ -97,6 +97,7 @@ pub struct World {
     cycle_counter: fn() -> u64,
     stacks: [Stack; 2],
     host_cycles: [u64; 2],
+    nic_resets: [u32; 2],
     wires: Place,
 }
 
@@ -130,6 +131,7 @@ impl World {
             cycle_counter,
             stacks: [stack, other_stack],
             host_cycles: [0; 2],
+            nic_resets: [0; 2],
             wires: if config.nic_thread {
                 Place::OnAThread(Turns::new(wires))
             } else {
@@ -173,6 +175,11 @@ impl World {
         self.with_wires(|wires| wires.counters(node))
     }
 
+    /// How often a host's NIC was reset.
+    pub fn nic_resets(&self, node: usize) -> u32 {
+        self.nic_resets[node]
+    }
+
     /// What a node has taken of the processor.
     pub fn cycles(&self, node: usize) -> Cycles {
         let (nic_transmit, nic_receive) = self.with_wires(|wires| wires.cycles(node));
@@ -193,6 +200,7 @@ impl World {
 
     /// The NIC of `node` loses all that it has for its host.
     pub fn reset_nic(&mut self, node: usize) {
+        self.nic_resets[node] += 1;
         match &mut self.wires {
             Place::Here(wires, _) => wires.reset(node),
             Place::OnAThread(turns) => turns.with(|wires| wires.reset(node)),

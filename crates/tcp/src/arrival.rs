@@ -147,7 +147,8 @@ impl Connection {
         } else {
             end.after(rcv.nxt)
         };
-        if not_old && segment.seq.at_or_before(rcv.edge.max(rcv.nxt)) {
+        let not_beyond = segment.seq.at_or_before(rcv.edge.max(rcv.nxt));
+        if not_old && not_beyond {
             return true;
         }
         if is_reset {
@@ -160,7 +161,26 @@ impl Connection {
         }
         self.note_old_data(segment, payload_len);
         self.answer_unacceptable(now, segment, payload_len);
+        if not_beyond {
+            self.take_ack_of_old(now, segment, payload_len);
+        }
         false
+    }
+
+    /// The ACK field of a segment whose payload is old counts, as in BSD: of two ends that have both sent beyond what the other
+    /// takes, or that both probe, each would else wait for an acceptable segment of the other (RFC 9293 §3.10.7.4). Blind
+    /// attackers gain little: the segment has to lie where the peer may have stood, and the ACK where RFC 5961 §5 wants it.
+    fn take_ack_of_old(&mut self, now: Time, segment: &Header, payload_len: u32) {
+        let flags = segment.flags;
+        let rests = !self.state.is_synchronized() || self.state == State::TimeWait;
+        if rests || flags.contains(Flags::SYN) || !flags.contains(Flags::ACK) {
+            return;
+        }
+        let brings_news = segment.ack.after(self.snd.una) && segment.ack.at_or_before(self.snd.nxt);
+        if brings_news && segment.seq.at_or_after(self.rcv.oldest()) {
+            self.heard_at = now;
+            self.take_ack(now, segment, payload_len);
+        }
     }
 
     /// Data that came again is reported (RFC 2883 §4).

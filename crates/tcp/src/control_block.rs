@@ -12,7 +12,7 @@ use crate::sack::Scoreboard;
 use crate::tcb::Pending;
 use crate::time::{Time, nanos};
 use crate::timer::{Timer, Timers};
-use crate::{Config, Connection, KeepAlive, State};
+use crate::{Config, Connection, KeepAlive, Patience, State};
 
 /// All that another owner must know of a connection in a synchronized state, and all that it hands back: plain data.
 ///
@@ -80,6 +80,9 @@ pub struct Tcb {
     pub detached: bool,
     /// What is left of TIME-WAIT, or of FIN-WAIT-2 when detached.
     pub linger: Option<Duration>,
+    /// How long the peer was waited for: [`take_back`](Connection::take_back) and [`hand_over`](Connection::hand_over) go on with
+    /// it, [`put_back`](Connection::put_back) does not.
+    pub patience: Patience,
 }
 
 impl Tcb {
@@ -182,6 +185,7 @@ impl Connection {
             cwnd: self.congestion.cwnd(),
             detached: self.detached,
             linger: self.timers.left(Timer::Linger, now).map(span),
+            patience: self.patience(now),
         })
     }
 
@@ -241,17 +245,19 @@ impl Connection {
     }
 
     /// As [`put_back`](Self::put_back), from an owner that has run the connection until now as we would have: the congestion
-    /// window is what it was.
+    /// window is what it was, and what is due is due when it was.
     pub fn take_back(&mut self, now: Instant, tcb: &Tcb) {
         self.put_back(now, tcb);
         self.congestion.set_cwnd(tcb.cwnd);
+        self.wait_on(now, &tcb.patience);
     }
 
     /// As [`resume`](Self::resume), from an owner that has run the connection until now as we do: the congestion window is what
-    /// it was.
+    /// it was, and what is due is due when it was.
     pub fn hand_over(now: Instant, config: &Config, tcb: &Tcb) -> Self {
-        let mut connection = Self::resume(now, config, tcb);
-        connection.congestion.set_cwnd(tcb.cwnd);
+        let epoch = now.checked_sub(tcb.patience.age()).unwrap_or(now);
+        let mut connection = Self::of(epoch, config, tcb);
+        connection.take_back(now, tcb);
         connection
     }
 
@@ -281,16 +287,6 @@ impl Connection {
         }
     }
 
-    /// Turns keep-alive probes on or off (RFC 9293 §3.8.4).
-    pub fn set_keep_alive(&mut self, now: Instant, keep_alive: Option<KeepAlive>) {
-        self.settings.keep_alive = keep_alive.map(Into::into);
-        self.timers.cancel(Timer::KeepAlive);
-        if self.state.is_synchronized() && self.state != State::TimeWait {
-            let now = self.time(now);
-            self.arm_keep_alive(now);
-        }
-    }
-
     /// Another owner has brought the connection to its end: nothing is sent, and no event tells of it.
     pub fn conclude(&mut self) {
         self.unpark();
@@ -301,10 +297,16 @@ impl Connection {
 
     /// A connection that another owner has had so far. Settings that the SYNs agreed on come from `tcb`, all others from `config`.
     pub fn resume(now: Instant, config: &Config, tcb: &Tcb) -> Self {
-        let isn = tcb.snd_una - 1;
-        let mut connection = Self::new(now, config, tcb.src_port, tcb.dst_port, isn.into());
-        connection.passive = true;
+        let mut connection = Self::of(now, config, tcb);
         connection.put_back(now, tcb);
+        connection
+    }
+
+    /// One that nothing was put back into yet.
+    fn of(epoch: Instant, config: &Config, tcb: &Tcb) -> Self {
+        let isn = tcb.snd_una - 1;
+        let mut connection = Self::new(epoch, config, tcb.src_port, tcb.dst_port, isn.into());
+        connection.passive = true;
         connection
     }
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use wire::SeqNum;
 
-use crate::{Connection, State, Tcb};
+use crate::{Connection, Patience, State, Tcb};
 
 /// What may be under way at once of a parked connection, as the other owner has said last: at least a byte.
 pub(crate) type Flight = NonZeroU32;
@@ -164,8 +164,9 @@ impl Connection {
     }
 
     /// The other owner is gone, and nothing is known of the connection but what was posted to it (everything before `posted`,
-    /// and with `fin` the FIN behind it) and what it has told. `held`: what is kept that came out of order. The peer's window is not known:
-    /// it is asked for at once.
+    /// and with `fin` the FIN behind it) and what it has told. `held`: what is kept that came out of order. Of the peer's window as much is
+    /// good as might be under way by what was told last: a peer that knows of the connection by its first data only (a cookie, or
+    /// `TCP_DEFER_ACCEPT`) answers nothing before these. It is asked for the rest at once.
     pub fn take_over(
         &mut self,
         now: Instant,
@@ -174,8 +175,11 @@ impl Connection {
         held: impl Iterator<Item = (SeqNum, SeqNum)>,
     ) {
         let Some(left) = self.tcb(now) else {
-            // It was aborted: the reset is still to be sent.
-            self.parked = None;
+            // It was aborted: the reset is still to be sent, as close as can be to where the other owner stood. The peer
+            // looks at one in its window only (RFC 5961 §3.2).
+            let under_way = self.parked.take().map_or(0, Flight::get);
+            let sent = (posted + u32::from(fin)).min(self.snd.una + under_way);
+            self.snd.reset_at = self.snd.reset_at.map(|_| sent.max(self.snd.una));
             return;
         };
         let fin_acked = left.fin_queued && left.snd_una.after(left.write_seq);
@@ -195,13 +199,15 @@ impl Connection {
         let tcb = Tcb {
             state,
             snd_nxt: snd_nxt.max(left.snd_una).min(end),
-            snd_wnd: 0,
+            snd_wnd: self.parked.map_or(0, Flight::get),
             rcv_edge: left.rcv_edge.max(left.rcv_nxt + left.rcv_buffer),
             held: held
                 .filter(|(start, _)| start.after(left.rcv_nxt))
                 .collect(),
             owes_ack: true,
             linger,
+            // Of whom was waited for, and how long, nothing is known either.
+            patience: Patience::default(),
             ..left
         };
         self.resume_with(now, &tcb, false);

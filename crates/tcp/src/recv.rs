@@ -23,6 +23,8 @@ pub(crate) struct Receiver {
     read: SeqNum,
     /// Right edge of the largest window ever offered: what lies before it is taken.
     pub(crate) edge: SeqNum,
+    /// The widest window ever offered: the peer never had more on its way.
+    widest: u32,
     /// The acknowledgment number that we sent last (RFC 7323 §4.3, Last.ACK.sent).
     pub(crate) last_ack_sent: SeqNum,
     buffer: u32,
@@ -60,6 +62,7 @@ impl Receiver {
             nxt: SeqNum(0),
             read: SeqNum(0),
             edge: SeqNum(0),
+            widest: 0,
             last_ack_sent: SeqNum(0),
             // A window that the scale can't express would never open.
             buffer: config.rcv_buf.max(granule * 4).min(buffer_max),
@@ -84,7 +87,8 @@ impl Receiver {
         self.read = self.nxt;
         self.last_ack_sent = self.nxt;
         self.share = self.buffer;
-        self.edge = self.nxt + self.buffer.min(u32::from(u16::MAX));
+        self.widest = self.buffer.min(u32::from(u16::MAX));
+        self.edge = self.nxt + self.widest;
     }
 
     /// Goes on where another owner has stopped.
@@ -99,6 +103,7 @@ impl Receiver {
             tcb.fin_at
         };
         self.edge = tcb.rcv_edge.max(tcb.rcv_nxt);
+        self.widest = tcb.rcv_window().max(tcb.rcv_buffer);
         self.last_ack_sent = tcb.rcv_nxt;
         self.buffer = tcb.rcv_buffer.max(self.buffer).min(self.buffer_max);
         self.share = self.buffer;
@@ -109,6 +114,11 @@ impl Receiver {
             packets: u16::from(tcb.owes_ack),
             quick: QUICK_ACKS,
         };
+    }
+
+    /// Where the peer's oldest segment may begin that is still on its way; one before that for a probe.
+    pub(crate) fn oldest(&self) -> SeqNum {
+        self.nxt - self.widest - 1
     }
 
     /// Position of the first byte that the application has not consumed.
@@ -171,6 +181,7 @@ impl Receiver {
     /// An ACK with `field` is sent.
     pub(crate) fn note_ack_sent(&mut self, field: u16, shift: u8) {
         self.edge = self.edge.max(self.nxt + (u32::from(field) << shift));
+        self.widest = self.widest.max(self.offered());
         self.last_ack_sent = self.nxt;
         self.ack.quick = self
             .ack

@@ -143,6 +143,11 @@ impl Rtt {
         self.tries = 0;
     }
 
+    /// Goes on where another owner has stopped.
+    pub(crate) fn keep_backoff(&mut self, backoff: u8, tries: u8) {
+        (self.backoff, self.tries) = (backoff, tries);
+    }
+
     /// Timeouts since the peer last acknowledged something new.
     pub(crate) fn tries(&self) -> u8 {
         self.tries

@@ -479,7 +479,42 @@ impl Connection {
                 .ranges
                 .take_report(if self.options.timestamps { 3 } else { 4 });
         }
-        Some(self.empty_segment(now, self.snd.nxt, blocks))
+        Some(self.empty_segment(now, self.acceptable_seq(), blocks))
+    }
+
+    /// Where the peer takes a segment without payload: behind all that was sent, or at the edge of its window if that was
+    /// taken back or is not known (as Linux's `tcp_acceptable_seq`).
+    pub(crate) fn acceptable_seq(&self) -> SeqNum {
+        let edge = self.snd.una + self.snd.wnd;
+        // What a peer takes is not told exactly when windows are scaled.
+        let rounding = (1 << self.options.snd_shift) - 1;
+        if self.state.is_synchronized() && self.snd.nxt.after(edge + rounding) {
+            edge
+        } else {
+            self.snd.nxt
+        }
+    }
+
+    /// Where a RST goes: behind all that was sent. More than the largest window can't have been, whatever an owner that is gone
+    /// was given to send.
+    pub(crate) fn reset_seq(&self) -> SeqNum {
+        if self.state.is_synchronized() {
+            self.snd.nxt.min(self.snd.una + self.snd.max_wnd)
+        } else {
+            self.snd.nxt
+        }
+    }
+
+    /// Brings a segment that was given out before, and is to be sent only now, up to date with what has come meanwhile: what it
+    /// acknowledges, its window and its timestamps (RFC 7323 §3.2: a late one with an old TSval may be taken for an old duplicate).
+    pub fn bring_up_to_date(&mut self, now: Instant, transmit: &mut Transmit) {
+        if !self.state.is_synchronized() {
+            return;
+        }
+        let (seq, flags) = (transmit.header.seq, transmit.header.flags);
+        let sack = transmit.header.options.sack;
+        let now = self.time(now);
+        transmit.header = self.header(now, seq, flags, sack);
     }
 
     /// `start..end` of what is outstanding; the last position may be the FIN.

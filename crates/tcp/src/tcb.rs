@@ -272,7 +272,7 @@ impl Connection {
     /// Ends the connection with a RST at once (RFC 9293 §3.10.5).
     pub fn abort(&mut self) {
         if !matches!(self.state, State::Closed | State::SynSent | State::TimeWait) {
-            self.snd.reset_at = Some(self.snd.nxt);
+            self.snd.reset_at = Some(self.reset_seq());
         }
         if self.state != State::Closed {
             self.finish(CloseReason::Aborted);

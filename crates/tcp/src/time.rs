@@ -29,6 +29,10 @@ impl Time {
         Self(self.0.saturating_add(span))
     }
 
+    pub(crate) fn before(self, span: Nanos) -> Self {
+        Self(self.0.saturating_sub(span))
+    }
+
     /// The span from `earlier` to this; zero if it is not earlier.
     pub(crate) fn since(self, earlier: Time) -> Nanos {
         self.0.saturating_sub(earlier.0)

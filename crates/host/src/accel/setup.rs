@@ -9,10 +9,12 @@ use wire::packet::Parsed;
 use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum};
 
+use super::AccelState;
 use super::quasi::{Flag, Held, Opening};
 use crate::driver::FrameInfo;
 use crate::input::{shrink, source_mac};
 use crate::memory::Buffer;
+use crate::socket::Socket;
 use crate::stack::{Core, Stack};
 use crate::{CloseReason, ListenerId, SocketId};
 
@@ -252,6 +254,21 @@ impl Stack {
             self.core.mark_ready(id, socket);
         }
         true
+    }
+}
+
+impl AccelState {
+    /// Whether a segment answers the NIC's SYN-ACK, not that of the host, which has answered another copy of the same SYN: the peer
+    /// is connected, and what brings the cookie is still to come. To reset it, as is right where nobody else answers SYNs
+    /// (RFC 9293 §3.10.7.4, fifth), would end that connection.
+    pub(crate) fn answers_other(&self, socket: &Socket, parsed: &Parsed) -> bool {
+        let header = &parsed.tcp;
+        let is_nics = |listener| self.rules.answers_for(listener);
+        socket.listener.is_some_and(is_nics)
+            && header.flags.contains(Flags::ACK)
+            && !header.flags.contains(Flags::RST)
+            && header.options.timestamps.is_some()
+            && header.ack != socket.tcp.snd_nxt()
     }
 }
 

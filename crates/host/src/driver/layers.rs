@@ -33,6 +33,11 @@ impl Layers {
         }
     }
 
+    /// Whether the NIC can make bytes of a message's middle again without what comes before them.
+    pub fn is_seekable(&self) -> bool {
+        matches!(self, Layers::Tls(crypto) if crypto.is_seekable())
+    }
+
     pub fn protocols(&self) -> Protocols {
         match self {
             Layers::Tls(_) => Protocols::Tls,

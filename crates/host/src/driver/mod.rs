@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use l5p::tls::ContextTag;
 use nic::ring::accel::{Established, Splice, SpliceId};
-use nic::ring::{ContextId, Direction, HostFunction, HostQueue, Region, SendDescriptor, Slice};
+use nic::ring::{ContextId, Direction, HostFunction, HostQueue, SendDescriptor, Slice};
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
@@ -55,8 +55,10 @@ pub(crate) struct Driver {
     settling: rr_state::Settling,
     /// Frames of the stack's own that the ring had no room for.
     frames: VecDeque<Frame>,
-    /// What the NIC may still read, with the send ring's position at which it has read it.
-    retiring: VecDeque<(u64, Payload)>,
+    /// What the NIC may still read, with where it has read it.
+    retiring: VecDeque<(Posted, Payload)>,
+    /// What it was last known to have completed.
+    completed: Posted,
     /// What the NIC may still write, with the send ring's position after which it does not.
     held: VecDeque<(u64, Box<[Slice]>)>,
     /// The rest of the arena block that small writes are cut from.
@@ -77,6 +79,13 @@ pub(crate) struct Driver {
     prefix: Vec<Slice>,
     wakeup_due: bool,
     next_queue: usize,
+}
+
+/// Positions of the send ring and of the command ring.
+#[derive(Clone, Copy, Debug, Default)]
+struct Posted {
+    sends: u64,
+    commands: u64,
 }
 
 /// A command that is not a packet.
@@ -115,10 +124,11 @@ enum Command {
 
 impl Driver {
     pub fn new(function: HostFunction, layout: ArenaLayout) -> Self {
-        let region = Arc::new(Region::anonymous(layout.bytes() as usize));
+        let region = function.regions.allocate(layout.bytes() as usize);
+        let region = Arc::new(region.expect("the system has memory for packets"));
         let id = function
             .register(Arc::clone(&region))
-            .expect("a new function has ids for regions");
+            .expect("a new function takes the memory of its host");
         let mut driver = Self {
             mac: function.config.mac,
             queues: function.queues,
@@ -130,6 +140,7 @@ impl Driver {
             settling: rr_state::Settling::default(),
             frames: VecDeque::new(),
             retiring: VecDeque::new(),
+            completed: Posted::default(),
             held: VecDeque::new(),
             tail: None,
             placed: Vec::with_capacity(64),
@@ -172,6 +183,7 @@ impl Driver {
         let shadow = Shadow {
             socket,
             protocols: layers.protocols(),
+            is_seekable: layers.is_seekable(),
             tag,
             expected: Some(tcpsn),
             frontier: tcpsn,
@@ -295,8 +307,26 @@ impl Driver {
     /// Lets go of payload that TCP no longer needs, once the NIC has read what was posted up to now.
     #[inline]
     pub fn retire(&mut self, payload: Payload) {
-        let posted = self.queues[0].send.posted();
+        let queue = &self.queues[0];
+        let posted = Posted {
+            sends: queue.send.posted(),
+            // Recoveries for connections on the NIC name it too.
+            commands: queue.commands.posted(),
+        };
         self.retiring.push_back((posted, payload));
+    }
+
+    /// Whether the NIC has done all that was posted until then.
+    #[inline]
+    fn has_completed(&mut self, posted: Posted) -> bool {
+        let (done, queue) = (&mut self.completed, &mut self.queues[0]);
+        if posted.sends > done.sends {
+            done.sends = queue.send.completed();
+        }
+        if posted.commands > done.commands {
+            done.commands = queue.commands.completed();
+        }
+        posted.sends <= done.sends && posted.commands <= done.commands
     }
 
     /// Frees what the NIC has read. Answers whether anything was freed.
@@ -304,7 +334,10 @@ impl Driver {
         if self.retiring.is_empty() && self.held.is_empty() {
             return false;
         }
-        let completed = self.queues[0].send.completed();
+        let completed = match self.held.is_empty() {
+            true => 0,
+            false => self.queues[0].send.completed(),
+        };
         while let Some((posted, _)) = self.held.front()
             && *posted <= completed
         {
@@ -314,7 +347,7 @@ impl Driver {
         }
         let before = self.retiring.len();
         while let Some((posted, _)) = self.retiring.front()
-            && *posted <= completed
+            && self.has_completed(*posted)
         {
             if let Some((_, payload)) = self.retiring.pop_front()
                 && let Some(slice) = payload.as_region()
@@ -351,6 +384,15 @@ impl Driver {
     /// Whether memory waits for the NIC to have read it.
     pub fn has_retiring(&self) -> bool {
         !self.retiring.is_empty() || !self.held.is_empty()
+    }
+
+    /// The NIC is gone, and all that it had told was taken: what was posted counts as done, and the buffers that it had are taken
+    /// back. Another one finds the rings empty.
+    pub fn clear(&mut self) {
+        self.queues.iter_mut().for_each(HostQueue::clear);
+        self.arena.reclaim_all();
+        (self.opening, self.delivered) = (None, None);
+        self.resets.fill(0);
     }
 
     /// Shows everything posted and taken to the NIC.

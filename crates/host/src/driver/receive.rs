@@ -59,6 +59,8 @@ pub(crate) struct Delivered {
     pub data: Accepted,
     /// The next position expected.
     pub rcv_nxt: SeqNum,
+    /// Everything before it is acknowledged, and so many bytes may be under way at once.
+    pub acked: (SeqNum, u32),
 }
 
 /// What the NIC says of a frame.
@@ -136,6 +138,12 @@ impl Driver {
         None
     }
 
+    /// The connection on the NIC of which something will be received soon, if that is known.
+    #[inline]
+    pub fn delivered_ahead(&self) -> Option<ToeId> {
+        self.queues[self.next_queue].recv.delivered_ahead()
+    }
+
     fn accept(
         &mut self,
         at: usize,
@@ -181,9 +189,16 @@ impl Driver {
                 skip,
                 len,
                 rcv_nxt,
+                snd_una,
+                flight,
             }) => {
-                let data = Accepted { seq, skip, len };
-                self.delivered = Some((at, Delivered { toe, data, rcv_nxt }));
+                let delivered = Delivered {
+                    toe,
+                    data: Accepted { seq, skip, len },
+                    rcv_nxt,
+                    acked: (snd_una, flight),
+                };
+                self.delivered = Some((at, delivered));
                 return None;
             }
             RecvDescriptor::Toe(event) => Received::Toe(event),

@@ -1,6 +1,7 @@
 //! What the L5 protocol offers the driver, and how a retransmission of an offloaded flow is cut.
 
-use nic::ring::{InnerRecover, Verify};
+use nic::ring::toe::ToeId;
+use nic::ring::{ContextId, InnerRecover, SendDescriptor, Slice, Verify};
 use wire::SeqNum;
 
 /// A message of an offloaded flow: what `l5o_get_tx_msgstate` answers (seed 000, Listing 2).
@@ -55,6 +56,27 @@ impl Recovery {
             message,
             prefix: sent,
             verify,
+        }
+    }
+
+    /// The descriptor that brings `context` to `resume`, on the send ring, or on the command ring for a connection on the NIC.
+    pub fn descriptor<'a>(
+        &self,
+        (context, resume): (ContextId, SeqNum),
+        toe: Option<ToeId>,
+        prefix: &'a [Slice],
+        inner: Option<InnerRecover>,
+    ) -> SendDescriptor<'a> {
+        SendDescriptor::RecoverContext {
+            context,
+            start: self.message.start,
+            index: self.message.index,
+            len: self.message.len,
+            resume,
+            prefix,
+            verify: self.verify,
+            inner,
+            toe,
         }
     }
 }

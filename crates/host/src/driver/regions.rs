@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use nic::ring::{Region, RegionId, Regions, Slice};
+use nic::ring::{Region, RegionId, Regions, RegisterError, Slice};
 
 use crate::SocketError;
 
@@ -37,10 +38,13 @@ impl InUse {
     }
 
     pub fn register(&mut self, region: Arc<Region>, name: &str) -> Result<RegionId, SocketError> {
-        let id = self
-            .shared
-            .register(Arc::clone(&region))
-            .map_err(|_| SocketError::TooManyRegions)?;
+        let id = match self.shared.register(Arc::clone(&region)) {
+            Ok(id) => id,
+            Err(RegisterError::NoId) => return Err(SocketError::TooManyRegions),
+            Err(error @ RegisterError::NotShared(_)) => {
+                return Err(SocketError::RegionRefused(error));
+            }
+        };
         let index = usize::from(id.0);
         if self.table.len() <= index {
             self.table.resize_with(index + 1, || None);
@@ -53,6 +57,12 @@ impl InUse {
             watched: false,
         });
         Ok(id)
+    }
+
+    /// Zeroed memory that can be registered.
+    pub fn allocate(&self, len: usize) -> Result<Region, SocketError> {
+        let given = self.shared.allocate(len);
+        given.map_err(|_| SocketError::NoMemory(len))
     }
 
     /// Registers memory of the stack's own, which stays. `None` when the NIC takes no more regions.
@@ -125,6 +135,15 @@ impl InUse {
             }
         }
         self.remove_idle(slice.region);
+    }
+
+    /// Marks the regions whose files have shrunk: a NIC in another process, which has run into that, marks its own only.
+    pub fn look_for_lost(&self) {
+        for entry in self.table.iter().flatten() {
+            if rings::memory::has_shrunk(&entry.region) {
+                entry.region.faulted.store(true, Ordering::Release);
+            }
+        }
     }
 
     /// Whether a page of the region was lost.

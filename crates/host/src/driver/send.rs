@@ -1,5 +1,6 @@
 //! Posting packets: in sequence with a flow's context, or with a recovery before them.
 
+use l5p::tls::ICV_LEN;
 use nic::ring::{
     ContextId, InnerRecover, MAX_RECOVER_BYTES, MAX_RECOVER_SLICES, MAX_SEND_SLICES, PostError,
     SendDescriptor, SendFlags, SendProducer, Slice, Verify,
@@ -11,7 +12,7 @@ use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum, packet};
 
 use super::layers::Protocols;
-use super::recovery::{MessageSource, Recovery};
+use super::recovery::{MessageSource, MsgState, Recovery};
 use super::shadow::Shadow;
 use super::{Driver, HOP_LIMIT, Payload};
 use crate::counters::Counters;
@@ -207,6 +208,19 @@ impl Driver {
             let Some(message) = messages.l5o_get_tx_msgstate(seq) else {
                 return Err(Stopped::NoMessage(seq));
             };
+            let end = seq + run.len;
+            let was_sent = again && end.at_or_before(shadow.frontier) && !run.mutable;
+            if was_sent && shadow.is_seekable && is_inside(&message, seq, run.len) {
+                self.post_aside(context, message, seq, counters)?;
+                return self.post_run(
+                    link,
+                    unsent,
+                    Some(context),
+                    SendFlags::CHECKSUM,
+                    run.len,
+                    counters,
+                );
+            }
             let recovery = Recovery::plan(message, seq, shadow.frontier, run.begins_mutable);
             if again && run.mutable {
                 let sent_end = (message.start + message.len).min(shadow.frontier);
@@ -303,7 +317,6 @@ impl Driver {
         (queue, messages): (&SendQueue<Payload>, &dyn MessageSource),
         counters: &mut Counters,
     ) -> Result<(), Stopped> {
-        let message = recovery.message;
         let (inner, bytes) = self.gather_prefix(resume, &recovery, queue, messages)?;
         let prefix = &self.prefix;
         let send = &mut self.queues[0].send;
@@ -313,16 +326,7 @@ impl Driver {
             counters.driver_tx_ring_full += 1;
             return Err(Stopped::RingFull);
         }
-        let descriptor = SendDescriptor::RecoverContext {
-            context,
-            start: message.start,
-            index: message.index,
-            len: message.len,
-            resume,
-            prefix,
-            verify: recovery.verify,
-            inner,
-        };
+        let descriptor = recovery.descriptor((context, resume), None, prefix, inner);
         match send.post(&descriptor) {
             Ok(_) => {}
             Err(PostError::Full { .. }) => return Err(Stopped::RingFull),
@@ -335,6 +339,42 @@ impl Driver {
             // Also right if the packet after it is not posted: a verified recovery must come again.
             shadow.expected = (recovery.verify == Verify::None).then_some(resume);
         }
+        Ok(())
+    }
+
+    /// Posts the place that the gathered slices are of, which is not where the context is, nor needs it to be there.
+    fn post_aside(
+        &mut self,
+        context: ContextId,
+        message: MsgState,
+        resume: SeqNum,
+        counters: &mut Counters,
+    ) -> Result<(), Stopped> {
+        let send = &mut self.queues[0].send;
+        let needed =
+            SendProducer::slots_for_recover(0) + SendProducer::slots_for_send(self.gather.len());
+        if send.free(needed) < needed {
+            counters.driver_tx_ring_full += 1;
+            return Err(Stopped::RingFull);
+        }
+        let descriptor = SendDescriptor::RecoverContext {
+            context,
+            start: message.start,
+            index: message.index,
+            len: message.len,
+            resume,
+            prefix: &[],
+            verify: Verify::Aside,
+            inner: None,
+            toe: None,
+        };
+        match send.post(&descriptor) {
+            Ok(_) => {}
+            Err(PostError::Full { .. }) => return Err(Stopped::RingFull),
+            Err(_) => return Err(Stopped::NoContext(resume)),
+        }
+        counters.driver_tx_posted += 1;
+        counters.driver_tx_asides += 1;
         Ok(())
     }
 
@@ -529,4 +569,10 @@ fn trim(slices: &mut Vec<Slice>, mut len: u32) {
         len -= slice.len;
         slice.len > 0
     });
+}
+
+/// Whether bytes from `seq` on are inside of a record, before its integrity check value.
+fn is_inside(record: &MsgState, seq: SeqNum, len: u32) -> bool {
+    let end = record.start.distance_to(seq).saturating_add(len);
+    end.saturating_add(ICV_LEN as u32) <= record.len
 }

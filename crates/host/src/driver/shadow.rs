@@ -15,6 +15,8 @@ pub(crate) struct Shadow {
     /// Whose packets it is for.
     pub socket: SocketId,
     pub protocols: Protocols,
+    /// Bytes of a record's middle can be sent again without its beginning.
+    pub is_seekable: bool,
     /// What the bytes are marked with that a receive context decrypts.
     pub tag: Option<ContextTag>,
     /// Where the NIC will be once it has done all that was posted; `None` when an error left that unknown.

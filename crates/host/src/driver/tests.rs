@@ -66,6 +66,7 @@ fn what_a_context_had_transformed_before_it_was_destroyed_still_bears_its_mark()
             generation: 0,
         },
         protocols: Protocols::Tls,
+        is_seekable: false,
         tag: Some(tag),
         expected: None,
         frontier: SeqNum(0),

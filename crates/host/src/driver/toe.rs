@@ -6,9 +6,7 @@
 use std::sync::Arc;
 
 use nic::ring::toe::{MAX_TOE_SEND_SLICES, TCB_IMAGE_BYTES, TcbImage, ToeCommand, ToeId};
-use nic::ring::{
-    ContextId, MAX_SEND_SLICES, Region, SendDescriptor, SendFlags, SendProducer, Slice,
-};
+use nic::ring::{ContextId, MAX_SEND_SLICES, SendDescriptor, SendFlags, SendProducer, Slice};
 use tcp::SendQueue;
 use wire::SeqNum;
 
@@ -135,16 +133,7 @@ impl Driver {
             counters.driver_tx_ring_full += 1;
             return Err(Stopped::RingFull);
         }
-        let descriptor = SendDescriptor::RecoverContext {
-            context,
-            start: message.start,
-            index: message.index,
-            len: message.len,
-            resume,
-            prefix: &self.prefix,
-            verify: recovery.verify,
-            inner,
-        };
+        let descriptor = recovery.descriptor((context, resume), Some(toe), &self.prefix, inner);
         let go_on = SendDescriptor::Toe(ToeCommand::Resume {
             toe,
             context,
@@ -200,7 +189,7 @@ impl Driver {
             record: 0,
             large: 0,
         };
-        let region = Arc::new(Region::anonymous(layout.bytes() as usize));
+        let region = Arc::new(self.regions.allocate(layout.bytes() as usize).ok()?);
         let id = self.regions.register_own(Arc::clone(&region))?;
         Some(Arena::new(region, id, layout))
     }

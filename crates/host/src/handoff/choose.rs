@@ -3,9 +3,19 @@
 use std::time::Instant;
 
 use super::policy::Choice;
+use super::refused::HandoffRefused;
 use crate::SocketId;
 use crate::socket::Socket;
 use crate::stack::{Core, Stack};
+
+/// What a policy has chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Due {
+    /// This connection is to be handed off.
+    HandOff(SocketId),
+    /// This one is to make room for another one.
+    Restore(SocketId),
+}
 
 impl Core {
     /// A connection is established, with a full control block.
@@ -45,12 +55,14 @@ impl Core {
     }
 
     fn note_choice(&mut self, id: SocketId, choice: Choice<SocketId>) {
+        let handoff = &mut self.handoff;
         match choice {
             Choice::Stay => {}
-            Choice::HandOff => self.handoff.due.push_back(id),
+            Choice::HandOff => handoff.due.push_back(Due::HandOff(id)),
             Choice::Instead(other) => {
-                self.handoff.due.push_back(other);
-                self.handoff.due.push_back(id);
+                handoff.due.push_back(Due::Restore(other));
+                // The place is free once the NIC has given that one back.
+                handoff.waiting.push_back(id);
             }
         }
     }
@@ -71,30 +83,55 @@ impl Stack {
     /// Begins to hand off what was chosen since the last poll, and restores those whose place it is to take.
     pub(super) fn begin_chosen(&mut self, now: Instant) -> bool {
         let mut any = false;
-        while let Some(id) = self.core.handoff.due.pop_front() {
-            let Some(socket) = self.sockets.get(id) else {
-                continue;
+        if self.core.handoff.may_go_on()
+            && let Some(id) = self.core.handoff.waiting.pop_front()
+        {
+            self.core.handoff.due.push_back(Due::HandOff(id));
+        }
+        while let Some(due) = self.core.handoff.due.pop_front() {
+            let id = match due {
+                Due::HandOff(id) => id,
+                Due::Restore(id) => {
+                    self.make_way(now, id);
+                    any = true;
+                    continue;
+                }
             };
-            if !socket.record.is_held() {
-                // Another one has its seat.
-                let restored = self.restore(now, id);
-                debug_assert!(restored.is_ok(), "{restored:?}");
-                any = true;
+            let socket = self.sockets.get(id);
+            if socket.is_none_or(|socket| !socket.record.is_held()) {
+                // Gone, or another one has its seat.
                 continue;
             }
             if !self.core.driver.has_toe_room() {
                 // The NIC has not come to the commands that are there.
-                self.core.handoff.due.push_front(id);
+                self.core.handoff.due.push_front(due);
                 break;
             }
             any = true;
-            if self.hand_off(now, id).is_err() {
-                self.core.counters.handoff_withheld += 1;
-                if let Some(socket) = self.sockets.get_mut(id) {
-                    self.core.stays(now, socket);
+            match self.hand_off(now, id) {
+                Ok(()) => {}
+                // Those who are on the way back have places still.
+                Err(HandoffRefused::Full) => self.core.handoff.waiting.push_back(id),
+                Err(_) => {
+                    self.core.counters.handoff_withheld += 1;
+                    if let Some(socket) = self.sockets.get_mut(id) {
+                        self.core.stays(now, socket);
+                    }
                 }
             }
         }
         any
+    }
+
+    /// Another connection is to have this one's place.
+    fn make_way(&mut self, now: Instant, id: SocketId) {
+        match self.sockets.get_mut(id) {
+            None => {}
+            // It has not come there yet.
+            Some(socket) if socket.lent.is_none() => self.core.stays(now, socket),
+            Some(_) => {
+                self.recall(now, id);
+            }
+        }
     }
 }

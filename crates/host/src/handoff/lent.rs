@@ -45,6 +45,8 @@ pub(crate) struct Lent {
     /// A window update is worth this many bytes.
     pub(super) update: u32,
     pub(super) told: Told,
+    /// The NIC has said that it runs the connection.
+    pub(super) accepted: bool,
     /// The NIC waits for a context to be where it is to send next.
     pub(super) recover: Option<Recover>,
     /// A smaller packet size that the path was found to have.
@@ -83,6 +85,7 @@ impl Lent {
             read: SeqNum(0),
             update: 0,
             told: Told::default(),
+            accepted: false,
             recover: None,
             path_mss: None,
             failed: None,

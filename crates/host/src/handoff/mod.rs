@@ -50,6 +50,7 @@ use nic::ring::toe::ToeId;
 
 use crate::SocketId;
 use crate::stack::Stack;
+use choose::Due;
 use policy::Selector;
 use table::Table;
 
@@ -66,7 +67,9 @@ pub(crate) struct HandoffState {
     /// Any policy may choose a connection.
     is_on: bool,
     /// Chosen since the last poll.
-    due: VecDeque<SocketId>,
+    due: VecDeque<Due>,
+    /// Chosen, and waiting for a place that another connection has until the NIC has given that back.
+    waiting: VecDeque<SocketId>,
     /// No longer wanted, and held by the NIC still.
     cancels: VecDeque<ToeId>,
     /// When paths are looked at next, and from which place on.
@@ -81,15 +84,22 @@ impl HandoffState {
             selector: Selector::new(settings.selection, &settings.per_port, quota),
             is_on: settings.is_on() && quota > 0,
             due: VecDeque::new(),
+            waiting: VecDeque::new(),
             cancels: VecDeque::new(),
             watch_at: None,
             watched: 0,
         }
     }
 
+    /// Whether there is a place for one that waits for it, here and by what the NIC has told of itself.
+    fn may_go_on(&self) -> bool {
+        let is_free = self.table.has_room() && self.table.taken() < self.selector.soft_limit();
+        is_free && !self.waiting.is_empty()
+    }
+
     /// When there is something to do, if nothing comes before.
     pub fn poll_timeout(&self, last_poll: Instant) -> Option<Instant> {
-        let is_due = !self.due.is_empty() || !self.cancels.is_empty();
+        let is_due = !self.due.is_empty() || !self.cancels.is_empty() || self.may_go_on();
         let watch_at = self.watch_at.filter(|_| self.table.taken() > 0);
         [is_due.then_some(last_poll), watch_at]
             .into_iter()
@@ -103,7 +113,8 @@ impl Stack {
     #[inline]
     pub(crate) fn poll_handoff(&mut self, now: Instant) -> bool {
         let handoff = &self.core.handoff;
-        if handoff.table.taken() == 0 && handoff.due.is_empty() && handoff.cancels.is_empty() {
+        let is_idle = handoff.due.is_empty() && handoff.cancels.is_empty();
+        if handoff.table.taken() == 0 && is_idle && handoff.waiting.is_empty() {
             return false;
         }
         let cancelled = self.core.post_cancels();

@@ -21,9 +21,6 @@ pub enum HandoffRefused {
     /// It is part of a splice.
     #[error("the connection is spliced")]
     Spliced,
-    /// The TLS handshake is under way.
-    #[error("the TLS handshake is under way")]
-    Handshake,
     /// All places are taken.
     #[error("the NIC has no place left for connections of this host")]
     Full,

@@ -6,6 +6,16 @@ use crate::SocketId;
 use crate::stack::Stack;
 
 impl Stack {
+    /// The NIC's process is gone. Takes in what it had told, goes on as after a reset, and leaves the rings empty for the next one. Until
+    /// that has come, nothing reaches anybody.
+    pub fn leave_nic(&mut self, now: Instant) {
+        while let Some(received) = self.core.driver.poll_receive(&mut self.core.counters) {
+            self.take_in(now, received);
+        }
+        self.core.driver.clear();
+        self.take_nic_reset(now);
+    }
+
     /// Takes back what the NIC had: connections that were handed off go on from their last agreed state, contexts' work is done by
     /// software, listeners are installed anew. Of what was spliced nobody knows where it stands: the application is told.
     pub(crate) fn take_nic_reset(&mut self, now: Instant) {
@@ -58,7 +68,7 @@ impl Stack {
             if let Some(slice) = lent.image {
                 core.driver.reclaim_image(slice);
             }
-            core.counters.handoff_curr = core.counters.handoff_curr.saturating_sub(1);
+            core.counters.handoff_curr -= u64::from(lent.accepted);
             core.counters.handoff_recovered += 1;
             let held = socket.stream.held();
             let known = socket.known_to_nic(&lent);

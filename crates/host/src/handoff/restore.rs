@@ -15,33 +15,32 @@ use crate::{CloseReason, SocketError, SocketId};
 
 impl Stack {
     /// Asks the NIC for a connection that was [handed off](Self::hand_off); nothing happens if the host has it. Reads and writes go on
-    /// meanwhile.
+    /// meanwhile. Answers whether it is on its way back.
     ///
     /// # Errors
     /// [`SocketError::NotFound`] when there is no such socket.
-    pub fn restore(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
-        if self.sockets.get(id).is_none() {
-            return if self.sockets.is_quasi(id) {
-                Ok(())
-            } else {
-                Err(SocketError::NotFound)
-            };
+    pub fn restore(&mut self, now: Instant, id: SocketId) -> Result<bool, SocketError> {
+        if self.sockets.get(id).is_none() && !self.sockets.is_quasi(id) {
+            return Err(SocketError::NotFound);
         }
-        self.recall(now, id);
-        Ok(())
+        Ok(self.recall(now, id))
     }
 
-    /// The host is to run a connection again.
-    pub(crate) fn recall(&mut self, now: Instant, id: SocketId) {
+    /// The host is to run a connection again. Answers whether the NIC is asked for it.
+    pub(crate) fn recall(&mut self, now: Instant, id: SocketId) -> bool {
         let Some(socket) = self.sockets.get_mut(id) else {
-            return;
+            return false;
         };
-        let Some(lent) = &mut socket.lent else { return };
+        let Some(lent) = &mut socket.lent else {
+            return false;
+        };
         if !lent.is_away() {
-            return self.cancel_handoff(now, id);
+            self.cancel_handoff(now, id);
+            return false;
         }
         lent.phase = Phase::Restoring;
         self.core.mark_ready(id, socket);
+        true
     }
 
     /// The NIC gives a connection back.
@@ -58,7 +57,7 @@ impl Stack {
         let Some(lent) = socket.lent.take() else {
             return;
         };
-        core.counters.handoff_curr = core.counters.handoff_curr.saturating_sub(1);
+        core.counters.handoff_curr -= u64::from(lent.accepted);
         match reason {
             RestoreReason::Asked => core.counters.handoff_restored += 1,
             _ => core.counters.handoff_given_back += 1,
@@ -67,7 +66,7 @@ impl Stack {
         let brought = core.bring_back(now, socket, &lent);
         core.mark_ready(id, socket);
         match brought {
-            Ok(()) => self.settle_contexts(id, &lent, reason),
+            Ok(()) => self.settle_contexts(&lent, reason),
             Err(what) => {
                 core.counters.driver_errors += 1;
                 let held = socket.stream.held();
@@ -79,16 +78,14 @@ impl Stack {
     }
 
     /// Software does what a context of a connection could not do on the NIC.
-    fn settle_contexts(&mut self, id: SocketId, lent: &Lent, reason: RestoreReason) {
+    fn settle_contexts(&mut self, lent: &Lent, reason: RestoreReason) {
         if let Some((context, error)) = lent.failed {
             self.context_erred(context, error);
         }
-        if let RestoreReason::Transmit(error) = reason {
-            let socket = self.sockets.get(id);
-            let context = socket.and_then(Socket::transmit_context);
-            if let Some(context) = context.filter(|_| lent.failed.is_none()) {
-                self.context_erred(context, error);
-            }
+        if let RestoreReason::Transmit { error, context } = reason
+            && let Some(context) = context.filter(|_| lent.failed.is_none())
+        {
+            self.context_erred(context, error);
         }
     }
 
@@ -141,16 +138,5 @@ impl Socket {
     /// What the NIC may know to be queued: what was posted, and what the host had sent before.
     pub(super) fn known_to_nic(&self, lent: &Lent) -> SeqNum {
         lent.posted.max(self.tcp.snd_nxt())
-    }
-
-    /// The context that what is written now is transformed by.
-    fn transmit_context(&self) -> Option<ContextId> {
-        let of_records = self
-            .tls
-            .session()
-            .map(|session| session.transmit_contexts());
-        let of_pdus = self.pdus.as_ref().map(|pdus| pdus.transmit_contexts());
-        let of_records = of_records.and_then(Iterator::last);
-        of_records.or_else(|| of_pdus.and_then(Iterator::last))
     }
 }

@@ -33,6 +33,11 @@ impl Table {
         self.taken
     }
 
+    /// Whether there is a place left.
+    pub fn has_room(&self) -> bool {
+        self.taken < self.quota
+    }
+
     /// A place for a socket; `None` when all are taken.
     pub fn take(&mut self, socket: SocketId) -> Option<ToeId> {
         let index = match self.free.pop() {

@@ -6,13 +6,14 @@ use nic::ring::ContextId;
 use nic::ring::ErrorCode;
 use nic::ring::toe::{ToeEvent, ToeId};
 use tcp::TimeWaitEntry;
+use wire::SeqNum;
 
-use super::lent::{Phase, Recover};
+use super::lent::{Lent, Phase, Recover};
 use crate::driver::{Delivered, FrameInfo};
 use crate::memory::Buffer;
 use crate::meter::Component;
 use crate::socket::Socket;
-use crate::stack::Stack;
+use crate::stack::{Core, Stack};
 use crate::{CloseReason, SocketId, SpliceRefused};
 
 impl Stack {
@@ -21,28 +22,12 @@ impl Stack {
         match event {
             ToeEvent::Ready { toe } => self.take_ready(toe),
             ToeEvent::Refused { toe, .. } => self.take_handoff_refusal(now, toe),
-            ToeEvent::Accepted { toe } => {
-                self.core.counters.handoff_accepted += 1;
-                self.core.counters.handoff_curr += 1;
-                self.enter(toe, |socket| {
-                    if let Some(lent) = &mut socket.lent
-                        && lent.phase == Phase::Offered
-                    {
-                        lent.phase = Phase::Owned;
-                    }
-                    true
-                });
-            }
+            ToeEvent::Accepted { toe } => self.take_accepted(toe),
             ToeEvent::Acked {
                 toe,
                 snd_una,
                 flight,
-            } => self.enter(toe, |socket| {
-                let posted = socket.lent.is_some_and(|lent| {
-                    snd_una.at_or_before(socket.known_to_nic(&lent) + u32::from(lent.told.fin))
-                });
-                posted && socket.tcp.told_acked(snd_una, flight)
-            }),
+            } => self.enter(toe, |socket| socket.told_acked(snd_una, flight)),
             ToeEvent::PeerFin { toe, rcv_nxt } => {
                 self.enter(toe, |socket| socket.tcp.told_fin(rcv_nxt));
             }
@@ -84,6 +69,17 @@ impl Stack {
         }
     }
 
+    /// Has the processor fetch the socket that the NIC will speak of soon.
+    #[inline]
+    pub(crate) fn expect_delivery(&self) {
+        if self.core.handoff.table.taken() > 0
+            && let Some(toe) = self.core.driver.delivered_ahead()
+            && let Some(id) = self.core.handoff.table.find(toe)
+        {
+            self.sockets.expect(id);
+        }
+    }
+
     /// Takes payload that TCP on the NIC has taken.
     pub(crate) fn take_delivered(
         &mut self,
@@ -108,7 +104,10 @@ impl Stack {
             core.counters.driver_rx_bytes += u64::from(info.payload_len);
         }
         let data = Some(taken.data).filter(|data| data.len > 0);
-        let agrees = socket.tcp.is_parked() && socket.tcp.told_received(taken.rcv_nxt);
+        let (snd_una, flight) = taken.acked;
+        let agrees = socket.tcp.is_parked()
+            && socket.tcp.told_received(taken.rcv_nxt)
+            && socket.told_acked(snd_una, flight);
         if agrees {
             core.keep_payload(id, socket, frame, data, &info);
         }
@@ -149,6 +148,22 @@ impl Stack {
         self.reset(id, CloseReason::Device(reason));
     }
 
+    fn take_accepted(&mut self, toe: ToeId) {
+        self.core.counters.handoff_accepted += 1;
+        let mut is_new = false;
+        self.enter(toe, |socket| {
+            let lent = socket.lent.as_mut().filter(|lent| lent.toe == toe);
+            if let Some(lent) = lent {
+                is_new = !std::mem::replace(&mut lent.accepted, true);
+                if lent.phase == Phase::Offered {
+                    lent.phase = Phase::Owned;
+                }
+            }
+            is_new
+        });
+        self.core.counters.handoff_curr += u64::from(is_new);
+    }
+
     fn take_ready(&mut self, toe: ToeId) {
         let id = self.core.handoff.table.find(toe);
         if let Some((id, socket)) = id.and_then(|id| Some((id, self.sockets.get_mut(id)?)))
@@ -171,19 +186,9 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        let Some(lent) = socket.lent.take_if(|lent| lent.toe == toe) else {
-            return;
-        };
-        let core = &mut self.core;
-        if let Some(slice) = lent.image {
-            core.driver.reclaim_image(slice);
+        if let Some(lent) = socket.lent.take_if(|lent| lent.toe == toe) {
+            self.core.has_again(now, id, socket, &lent);
         }
-        socket.tcp.unpark();
-        if let Some(mss) = lent.path_mss {
-            socket.tcp.handle_path_mss(now, mss);
-        }
-        core.stays(now, socket);
-        core.mark_ready(id, socket);
     }
 
     /// A connection has ended on the NIC.
@@ -207,7 +212,7 @@ impl Stack {
             return;
         };
         let core = &mut self.core;
-        core.counters.handoff_curr = core.counters.handoff_curr.saturating_sub(1);
+        core.counters.handoff_curr -= u64::from(lent.accepted);
         if let Some(slice) = lent.image {
             core.driver.reclaim_image(slice);
         }
@@ -246,5 +251,43 @@ impl Stack {
             lent.failed = context.map(|context| (context, error));
             self.recall(now, id);
         }
+    }
+}
+
+impl Socket {
+    /// The peer has acknowledged everything before `snd_una`. False if that was never posted.
+    #[inline]
+    fn told_acked(&mut self, snd_una: SeqNum, flight: u32) -> bool {
+        let posted = self.lent.is_some_and(|lent| {
+            snd_una.at_or_before(self.known_to_nic(&lent) + u32::from(lent.told.fin))
+        });
+        posted && self.tcp.told_acked(snd_una, flight)
+    }
+}
+
+impl Core {
+    /// A packet of a connection that the host has offered, and that the NIC has not taken yet, has come to the host. So the NIC
+    /// holds the flow no longer: the offer came too late, and will be refused. Answers whether it is so; then the host has the
+    /// connection from here on.
+    pub(crate) fn take_let_go(&mut self, now: Instant, id: SocketId, socket: &mut Socket) -> bool {
+        let offered = |lent: &mut Lent| lent.is_away() && !lent.accepted;
+        let Some(lent) = socket.lent.take_if(offered) else {
+            return false;
+        };
+        self.has_again(now, id, socket, &lent);
+        true
+    }
+
+    /// The host has a connection that the NIC was to run: as it was, with what was done to it meanwhile.
+    fn has_again(&mut self, now: Instant, id: SocketId, socket: &mut Socket, lent: &Lent) {
+        if let Some(slice) = lent.image {
+            self.driver.reclaim_image(slice);
+        }
+        socket.tcp.unpark();
+        if let Some(mss) = lent.path_mss {
+            socket.tcp.handle_path_mss(now, mss);
+        }
+        self.stays(now, socket);
+        self.mark_ready(id, socket);
     }
 }

@@ -210,6 +210,21 @@ impl Arena {
         })
     }
 
+    /// Takes back all that is lent: the device is gone, and touches nothing of it any more.
+    pub fn reclaim_all(&self) {
+        for pool in &self.shared.pools {
+            for (index, entry) in (0..).zip(&pool.entries) {
+                let taken =
+                    entry
+                        .parts
+                        .compare_exchange(LENT, 0, Ordering::Acquire, Ordering::Relaxed);
+                if taken.is_ok() {
+                    pool.push(index);
+                }
+            }
+        }
+    }
+
     /// What is in use, by class.
     pub fn stats(&self) -> ArenaStats {
         ArenaStats {

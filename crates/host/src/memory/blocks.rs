@@ -33,7 +33,7 @@ impl BlockPool {
     /// costs nothing.
     ///
     /// # Errors
-    /// When the NIC takes no more regions.
+    /// When the system has no memory, or the NIC takes no more regions.
     ///
     /// # Panics
     /// When the blocks have no bytes in all.
@@ -43,7 +43,7 @@ impl BlockPool {
         count: u32,
         name: &str,
     ) -> Result<BlockPool, SocketError> {
-        let region = Arc::new(Region::anonymous(block_len as usize * count as usize));
+        let region = Arc::new(stack.allocate_region(block_len as usize * count as usize)?);
         let id = stack.register(Arc::clone(&region), name)?;
         Ok(BlockPool {
             shared: Arc::new(Shared {

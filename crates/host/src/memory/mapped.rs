@@ -1,16 +1,14 @@
 //! A file in the page cache as a registered region.
 
-use std::any::Any;
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use nic::ring::{Region, RegionId, Slice};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
-
-use super::fault::{Guard, GuardError};
+use rings::fault::GuardError;
+use rings::memory::{MapFileError, map_file};
 
 /// A file could not be mapped.
 #[derive(Debug, thiserror::Error)]
@@ -59,27 +57,10 @@ impl MappedFile {
         if len == 0 {
             return Err(MapError::Empty { path });
         }
-        let pages = match Pages::map(file, len) {
-            Ok(pages) => Arc::new(pages),
-            Err(source) => return Err(MapError::Map { path, source }),
-        };
-        let owner: Arc<dyn Any + Send + Sync> = pages.clone();
-        // SAFETY: the pages stay mapped until the owner is dropped, which the region holds; they
-        // are mapped for reading, and the region says so. What other processes write to the
-        // file changes the bytes, which the NIC's check of retransmissions is there for.
-        let region = Arc::new(unsafe {
-            Region::from_raw_parts(pages.address.as_ptr(), pages.len, owner, false)
-        });
-        // SAFETY: the range is this mapping's own. The guard lives in the pages, which the region
-        // drops as one of its fields: the flag, another field, is still in memory then.
-        let guard =
-            unsafe { Guard::new(pages.address.as_ptr() as usize, pages.len, &region.faulted) };
-        match guard {
-            Ok(guard) => {
-                let _ = pages.guard.set(guard);
-                Ok(MappedFile { region, len, path })
-            }
-            Err(source) => Err(MapError::Guard { path, source }),
+        match region_of(file, len) {
+            Ok(region) => Ok(MappedFile { region, len, path }),
+            Err(MapFileError::Map(source)) => Err(MapError::Map { path, source }),
+            Err(MapFileError::Guard(source)) => Err(MapError::Guard { path, source }),
         }
     }
 
@@ -129,50 +110,7 @@ impl MappedFile {
     }
 }
 
-/// The mapping itself.
-#[derive(Debug)]
-struct Pages {
-    address: NonNull<u8>,
-    len: usize,
-    /// Kept here and not in [`MappedFile`]: the NIC may read the region for longer than that lives.
-    guard: OnceLock<Guard>,
-}
-
-// SAFETY: an address range; reading it is safe from any thread, and it is unmapped once.
-unsafe impl Send for Pages {}
-// SAFETY: as above; nothing in it changes.
-unsafe impl Sync for Pages {}
-
-impl Pages {
-    fn map(file: &File, len: u64) -> io::Result<Pages> {
-        let len = usize::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
-        let address = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                len,
-                ProtFlags::READ,
-                MapFlags::SHARED,
-                file,
-                0,
-            )?
-        };
-        // SAFETY: the range was mapped just now. Advice only: a refusal changes nothing.
-        let _ = unsafe { madvise(address, len, Advice::Sequential) };
-        let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Pages {
-            address,
-            len,
-            guard: OnceLock::new(),
-        })
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        drop(self.guard.take());
-        // SAFETY: the range was mapped by `map` and is unmapped only here; nobody holds the
-        // region that named it any more.
-        let _ = unsafe { munmap(self.address.as_ptr().cast(), self.len) };
-    }
+fn region_of(file: &File, len: u64) -> Result<Arc<Region>, MapFileError> {
+    let len = usize::try_from(len).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    map_file(OwnedFd::from(file.try_clone()?), 0, len)
 }

@@ -7,15 +7,14 @@
 
 mod arena;
 mod blocks;
-mod fault;
 mod file_cache;
 mod mapped;
 
 pub use arena::{Arena, ArenaLayout, ArenaStats, Buffer, LendError, PoolStats, SizeClass};
 pub use blocks::{Block, BlockPool};
-pub use fault::{GuardError, MAX_GUARDED};
 pub use file_cache::{FileCache, FileCacheStats, FileIdentity};
 pub use mapped::{MapError, MappedFile};
+pub use rings::fault::{GuardError, MAX_GUARDED};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! Runs a stack, its NIC and the NIC's port: on a thread each for host and device, or all on one.
+//! Runs a stack, its NIC and the NIC's port: on a thread each for host and device, or all on one. Or a stack alone, whose NIC is
+//! another process ([`rings`]).
 //!
 //! ```text
 //!   the caller's thread                              thread `nic`
@@ -25,6 +26,7 @@
 mod device;
 mod device_thread;
 mod doorbell;
+mod remote;
 mod sleep;
 #[cfg(test)]
 mod tests;
@@ -35,6 +37,7 @@ use std::time::{Duration, Instant};
 
 use nic::{FunctionId, Nic};
 use port::Port;
+use rings::Client;
 
 use crate::Stack;
 
@@ -42,6 +45,7 @@ pub use device::Device;
 pub use doorbell::Doorbell;
 
 use device_thread::{DeviceThread, Habits};
+use remote::Remote;
 use sleep::{earlier, readable, sleep};
 
 /// Where and how eagerly things run.
@@ -77,7 +81,11 @@ pub struct Runtime {
 enum Placement {
     Here(Box<Device>),
     Thread(DeviceThread),
+    Elsewhere(Remote),
 }
+
+/// How long [`Runtime::shutdown`] waits for the NIC's process to send what was posted.
+const FLUSH: Duration = Duration::from_millis(500);
 
 impl Runtime {
     /// Couples a stack with the NIC that has its function, and the NIC with its port.
@@ -113,6 +121,26 @@ impl Runtime {
         })
     }
 
+    /// Couples a stack with its function of a NIC in another process. When that goes, the stack waits, and goes on with the NIC that
+    /// comes in its place, without what the one that has gone had done for its connections.
+    ///
+    /// # Errors
+    /// When the system has no descriptors to give.
+    pub fn attach(stack: Stack, client: Client, config: RuntimeConfig) -> io::Result<Runtime> {
+        Ok(Runtime {
+            stack,
+            device: Placement::Elsewhere(Remote::new(client, Instant::now())),
+            bell: Doorbell::new()?,
+            config,
+            idle_since: None,
+        })
+    }
+
+    /// Whether the NIC is in this process, so that there is a [device](Self::with_device).
+    pub fn has_device(&self) -> bool {
+        !matches!(self.device, Placement::Elsewhere(_))
+    }
+
     /// The stack, for commands and events.
     pub fn stack(&mut self) -> &mut Stack {
         &mut self.stack
@@ -126,7 +154,7 @@ impl Runtime {
     /// Runs the stack once, and the device too when it is on this thread. Whether anything was done.
     ///
     /// # Errors
-    /// When the port has failed.
+    /// When the port has failed, or the NIC's process was started again as another one.
     pub fn poll(&mut self, now: Instant) -> io::Result<bool> {
         let mut progress = self.stack.poll(now);
         match &mut self.device {
@@ -139,6 +167,12 @@ impl Runtime {
                     thread.stop()?;
                     return Err(io::ErrorKind::BrokenPipe.into());
                 }
+            }
+            Placement::Elsewhere(remote) => {
+                if self.stack.take_doorbell() {
+                    remote.ring();
+                }
+                progress |= remote.poll(now, &mut self.stack)?;
             }
         }
         if progress {
@@ -182,6 +216,16 @@ impl Runtime {
                 }
                 self.stack.cancel_sleep();
             }
+            Placement::Elsewhere(remote) => {
+                if self.stack.prepare_sleep() {
+                    deadline = earlier(deadline, remote.poll_timeout());
+                    wanted.extend(remote.fd().map(readable));
+                    sleep(&mut wanted, now, deadline)?;
+                }
+                self.stack.cancel_sleep();
+                drop(wanted);
+                remote.answer();
+            }
         }
         self.bell.answer();
         Ok(true)
@@ -191,7 +235,7 @@ impl Runtime {
     /// counters, for one.
     ///
     /// # Errors
-    /// When the device's thread has ended.
+    /// When the device's thread has ended, or [it is another process's](Self::has_device).
     pub fn with_device<R: Send + 'static>(
         &mut self,
         errand: impl FnOnce(&mut Device) -> R + Send + 'static,
@@ -199,6 +243,10 @@ impl Runtime {
         match &mut self.device {
             Placement::Here(device) => Ok(errand(device)),
             Placement::Thread(thread) => thread.with(errand),
+            Placement::Elsewhere(_) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the NIC is another process",
+            )),
         }
     }
 
@@ -211,20 +259,39 @@ impl Runtime {
         if self.stack.has_pending_teardowns() {
             return Ok(false);
         }
+        if let Placement::Elsewhere(remote) = &mut self.device {
+            return Ok(remote.unfinished_teardowns() == 0);
+        }
         let left = self.with_device(|device| device.nic.unfinished_teardowns())?;
         Ok(left == 0)
     }
 
-    /// Ends the device's thread, when it has one, after what was posted has gone out.
+    /// Ends the device's thread, when it has one, after what was posted has gone out; waits for that where the NIC is another
+    /// process.
     ///
     /// # Errors
     /// What the port failed with.
     pub fn shutdown(mut self, now: Instant) -> io::Result<()> {
         self.stack.poll(now);
+        if !self.has_device() {
+            return self.flush(now + FLUSH);
+        }
         self.with_device(move |device| device.poll(now))??;
         match &mut self.device {
-            Placement::Here(_) => Ok(()),
             Placement::Thread(thread) => thread.stop(),
+            Placement::Here(_) | Placement::Elsewhere(_) => Ok(()),
+        }
+    }
+
+    /// Waits for the NIC's process to have sent what was posted: what it has not when this process ends is lost.
+    fn flush(&mut self, deadline: Instant) -> io::Result<()> {
+        loop {
+            let now = Instant::now();
+            self.poll(now)?;
+            if now >= deadline || !self.stack.has_posted() {
+                return Ok(());
+            }
+            self.wait(now, Some(now + Duration::from_millis(1)), &[])?;
         }
     }
 }

@@ -1,3 +1,5 @@
+mod remote;
+
 use std::time::{Duration, Instant};
 
 use nic::ring::FunctionConfig;

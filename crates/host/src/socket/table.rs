@@ -84,6 +84,14 @@ impl Sockets {
             .filter(|_| slot.generation == id.generation)
     }
 
+    /// Says that this socket is needed soon.
+    #[inline]
+    pub fn expect(&self, id: SocketId) {
+        if let Some(socket) = self.get(id) {
+            nic::prefetch(socket);
+        }
+    }
+
     #[inline]
     fn quasi_index(&self, id: SocketId) -> Option<u32> {
         let slot = self.slots.get(id.index as usize)?;

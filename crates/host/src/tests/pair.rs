@@ -182,6 +182,13 @@ impl Pair {
         }
     }
 
+    /// A host has no socket any more, but for listeners.
+    pub fn assert_no_sockets(&mut self, at: usize) {
+        let left: Vec<_> = self.stack(at).sockets().collect();
+        let left: Vec<_> = left.iter().filter(|socket| socket.id.is_some()).collect();
+        assert!(left.is_empty(), "host {at} has {left:?}");
+    }
+
     pub fn run_for(&mut self, time: Duration) {
         self.run_until(time, |_| false);
     }

@@ -188,6 +188,32 @@ fn a_source_that_goes_away_ends_its_connection_only() {
     );
 }
 
+/// Wherever in the sequence numbers they are.
+#[test]
+fn a_source_that_goes_away_ends_connections_without_contexts_too() {
+    let mut pair = Pair::new();
+    let connections: Vec<_> = (0..16).map(|_| pair.connect(super::pair::v4).1).collect();
+    for server in connections {
+        let memory: Arc<Region> = region(&pattern(100_000));
+        let now = pair.now;
+        let stack = pair.stack(SERVER);
+        let id = stack
+            .register(Arc::clone(&memory), "/srv/short")
+            .expect("an id");
+        let slice = Slice {
+            region: id,
+            offset: 0,
+            len: 100_000,
+        };
+        stack.send_slices(now, server, &[slice]).expect("room");
+        memory.faulted.store(true, Ordering::Release);
+        pair.run_for(Duration::from_secs(1));
+        assert!(pair.hosts[SERVER].events.iter().any(
+            |event| matches!(event, Event::Closed(id, CloseReason::SourceGone { .. }) if *id == server)
+        ));
+    }
+}
+
 #[test]
 fn a_region_is_held_until_nothing_names_it() {
     let mut pair = Pair::new();

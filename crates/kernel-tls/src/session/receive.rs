@@ -1,16 +1,27 @@
 //! Receiving: records out of the socket, content out of records.
 
+mod decrypted;
+mod either;
+mod offload;
+mod target;
+mod told;
+
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::Relaxed;
 
+use attachment::results::What;
 use l5p::tls::{ContentType, HEADER_LEN, Location, Output, Piece, TlsError, Version, Violation};
 use rustix::io::Errno;
+use wire::SeqNum;
 
 use super::{LockedReceiving, Session};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
 use crate::shared::MAX_RECORD;
 use crate::socket::{self, Patience, Want};
+use target::Target;
+use told::Told;
 
 /// Bytes that one look into the socket sees.
 const LOOK: usize = 64 << 10;
@@ -29,16 +40,6 @@ pub struct Received {
     pub record_type: u8,
     /// They end a record that is not application data: `MSG_EOR`.
     pub ends_record: bool,
-}
-
-/// Where a call's content goes.
-struct Target<'a, 'b> {
-    pieces: &'a mut [&'b mut [u8]],
-    /// Piece, and place in it.
-    at: (usize, usize),
-    len: usize,
-    record_type: Option<u8>,
-    ends_record: bool,
 }
 
 thread_local! {
@@ -62,13 +63,10 @@ impl Session {
         if flags & libc::MSG_OOB != 0 {
             return Err(Errno::OPNOTSUPP);
         }
-        let mut target = Target {
-            pieces,
-            at: (0, 0),
-            len: 0,
-            record_type: None,
-            ends_record: false,
-        };
+        if self.is_behind.load(Relaxed) {
+            self.is_called_by(fd);
+        }
+        let mut target = Target::new(pieces);
         let peeks = flags & libc::MSG_PEEK != 0;
         let waits_for_all = flags & libc::MSG_WAITALL != 0;
         let mut patience = Patience::new(Want::Bytes, flags);
@@ -108,6 +106,13 @@ impl Session {
         receiving.keys.check()?;
         if receiving.wants_keys {
             return Err(Errno::KEYEXPIRED);
+        }
+        let peeks = flags & libc::MSG_PEEK != 0;
+        if receiving.device.flows
+            && !peeks
+            && let Some(step) = self.receive_decrypted(fd, receiving, target)?
+        {
+            return Ok(step);
         }
         SEEN.with(|seen| {
             let mut own = Vec::new();
@@ -154,7 +159,8 @@ impl Session {
                 done += self.keep_part(receiving, rest);
                 break false;
             };
-            let opened = match self.open(receiving, &mut rest[..here], target, peeks) {
+            let start = receiving.record_start(done);
+            let opened = match self.open(receiving, start, &mut rest[..here], target, peeks) {
                 Ok(opened) => opened,
                 Err(error) => return Err(self.broken(fd, receiving, error)),
             };
@@ -167,7 +173,7 @@ impl Session {
                 break true;
             }
         };
-        socket::drop_received(fd, done)?;
+        receiving.drop_received(fd, done)?;
         match unread {
             true => deliver(fd, receiving, target, control, flags),
             false => Ok(Step::Again),
@@ -200,43 +206,85 @@ impl Session {
         bytes
     }
 
-    /// Opens a record, `rest` being what of it was not kept before. True when its content went to the target; else it is what is unread.
+    /// Opens the record at `start`, `rest` being what of it was not kept before. True when its content went to the target; else it is what is unread.
     fn open(
         &self,
         receiving: &mut LockedReceiving<'_>,
+        start: SeqNum,
         rest: &mut [u8],
         target: &mut Target<'_, '_>,
         peeks: bool,
     ) -> Result<bool, TlsError> {
+        let results = self.results(receiving);
         let Ok((reader, state)) = receiving.parts() else {
             return Ok(false);
         };
         let kept = std::mem::take(&mut state.partial);
         let (first, len) = (&mut state.record[..kept], kept + rest.len());
+        let told = match results {
+            Some(results) => {
+                let device = &mut state.device;
+                offload::note_record(results, device, reader, start);
+                let told = told::told(results, device, start, len);
+                device.flows = matches!(told, Told::All(_));
+                told
+            }
+            None => Told::Nothing,
+        };
         let direct = match target.record_type {
             None | Some(RECORD_TYPE_DATA) if !peeks => target.contiguous(),
             _ => &mut [],
-        };
-        let mut pieces = [
-            Piece {
-                data: first.into(),
-                decrypted: None,
-            },
-            Piece {
-                data: (&mut *rest).into(),
-                decrypted: None,
-            },
-        ];
-        let pieces = if kept == 0 {
-            &mut pieces[1..]
-        } else {
-            &mut pieces[..]
         };
         let output = match direct.is_empty() {
             true => Output::InPlace,
             false => Output::To(direct),
         };
-        let opened = reader.open(pieces, output)?;
+        let epoch = state.keys.epoch;
+        let mut joined = Vec::new();
+        let opened = match told {
+            Told::Mixed(spans)
+                if spans
+                    .iter()
+                    .any(|span| matches!(span.what, What::Either(_))) =>
+            {
+                let record = &mut [&*first, &*rest].concat();
+                let opened = either::open_either(reader, epoch, record, &spans, &mut joined)?;
+                counters().add(Counter::RxDeviceEitherRecords, 1);
+                opened
+            }
+            Told::Mixed(spans) => {
+                let tags: Vec<_> = spans
+                    .iter()
+                    .map(|span| match span.what {
+                        What::Ciphertext => None,
+                        What::Decrypted(mark) | What::Either(mark) => {
+                            Some(told::tag(reader, epoch, mark))
+                        }
+                    })
+                    .collect();
+                counters().add(Counter::RxDevicePartialRecords, 1);
+                let mut pieces = told::cut([first, &mut *rest], &spans, &tags);
+                reader.open(&mut pieces, output)?
+            }
+            Told::Nothing | Told::All(_) => {
+                let decrypted = match told {
+                    Told::All(mark) => {
+                        counters().add(Counter::RxDeviceRecords, 1);
+                        Some(told::tag(reader, epoch, mark))
+                    }
+                    _ => None,
+                };
+                let mut pieces = [first, &mut *rest].map(|bytes| Piece {
+                    data: bytes.into(),
+                    decrypted,
+                });
+                let pieces = match kept {
+                    0 => &mut pieces[1..],
+                    _ => &mut pieces[..],
+                };
+                reader.open(pieces, output)?
+            }
+        };
         state.keys.sequence += 1;
         counters().add(Counter::RxRecords, 1);
         counters().add(Counter::RxBytes, opened.len() as u64);
@@ -252,7 +300,10 @@ impl Session {
                 0..bytes
             }
             Location::Record(range) => {
-                if kept == 0 {
+                if !joined.is_empty() {
+                    state.record[..range.len()].copy_from_slice(&joined[range.clone()]);
+                    0..range.len()
+                } else if kept == 0 {
                     state.record[..range.len()].copy_from_slice(&rest[range.clone()]);
                     0..range.len()
                 } else {
@@ -324,7 +375,7 @@ fn deliver(
     receiving.unread_whole = false;
     let ended = receiving.unread() == 0;
     if ended && std::mem::take(&mut receiving.left_last) {
-        socket::drop_received(fd, 1)?;
+        receiving.drop_received(fd, 1)?;
     }
     if begins_update {
         counters().add(Counter::TlsRxRekeyReceived, 1);
@@ -343,49 +394,4 @@ fn deliver(
 enum Step {
     Again,
     Enough,
-}
-
-impl Target<'_, '_> {
-    fn is_full(&self) -> bool {
-        self.pieces[self.at.0.min(self.pieces.len())..]
-            .iter()
-            .enumerate()
-            .all(|(index, piece)| piece.len() == if index == 0 { self.at.1 } else { 0 })
-    }
-
-    /// The next room that lies together.
-    fn contiguous(&mut self) -> &mut [u8] {
-        while self.at.0 < self.pieces.len() && self.at.1 == self.pieces[self.at.0].len() {
-            self.at = (self.at.0 + 1, 0);
-        }
-        match self.pieces.get_mut(self.at.0) {
-            Some(piece) => &mut piece[self.at.1..],
-            None => &mut [],
-        }
-    }
-
-    /// The next `len` bytes of room that lies together were filled with application data.
-    fn advance(&mut self, len: usize) {
-        self.at.1 += len;
-        self.len += len;
-        self.record_type = Some(RECORD_TYPE_DATA);
-    }
-
-    /// Copies as much as there is room for.
-    fn copy(&mut self, mut from: &[u8], record_type: u8) -> usize {
-        let before = from.len();
-        while !from.is_empty() {
-            let room = self.contiguous();
-            let bytes = room.len().min(from.len());
-            if bytes == 0 {
-                break;
-            }
-            room[..bytes].copy_from_slice(&from[..bytes]);
-            from = &from[bytes..];
-            self.at.1 += bytes;
-            self.len += bytes;
-        }
-        self.record_type = Some(record_type);
-        before - from.len()
-    }
 }

@@ -1,5 +1,13 @@
 //! Sending: content into records, records into the socket.
 
+mod batch;
+mod content;
+mod device;
+mod file;
+mod frame;
+mod hold;
+mod pipe;
+
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,11 +20,13 @@ use rustix::io::Errno;
 use super::{LockedSending, Session};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
-use crate::shared::BATCH;
 use crate::socket::{Patience, Want};
-use crate::{flusher, socket};
+use crate::{flusher, held, socket};
+use content::{Content, Job};
 
-/// How long a `shutdown` waits for a peer that takes nothing.
+/// What `send(2)` may be asked for.
+const KNOWN_FLAGS: i32 = libc::MSG_MORE | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
+/// How long a caller waits for a peer that takes nothing.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 const STEP: Timespec = Timespec {
     tv_sec: 0,
@@ -28,7 +38,7 @@ impl Session {
     /// last record is held open for what comes next, as long as that is of the same type.
     ///
     /// # Errors
-    /// `EAGAIN` when the socket takes nothing without waiting; `EOPNOTSUPP` for `MSG_OOB`; what the socket gives.
+    /// `EAGAIN` when the socket takes nothing without waiting; `EOPNOTSUPP` for a flag that kernel TLS has not; what the socket gives.
     pub fn send(
         self: &Arc<Self>,
         fd: BorrowedFd<'_>,
@@ -36,9 +46,30 @@ impl Session {
         record_type: u8,
         flags: i32,
     ) -> Result<usize, Errno> {
-        if flags & libc::MSG_OOB != 0 {
+        if flags & !KNOWN_FLAGS != 0 {
             return Err(Errno::OPNOTSUPP);
         }
+        let more = flags & libc::MSG_MORE != 0;
+        held::before_send(self, !more);
+        let len = pieces.iter().map(|piece| piece.len()).sum();
+        let is_short = (1..=held::MOST).contains(&len) && record_type == RECORD_TYPE_DATA && !more;
+        if is_short && held::is_wanted(self) && self.hold(fd, pieces, len)? {
+            return Ok(len);
+        }
+        let sent = self.send_now(fd, pieces, record_type, flags)?;
+        held::forget(self);
+        held::sent(self, is_short && sent == len);
+        Ok(sent)
+    }
+
+    /// As [`send`](Self::send), without holding anything back.
+    fn send_now(
+        self: &Arc<Self>,
+        fd: BorrowedFd<'_>,
+        pieces: &[&[u8]],
+        record_type: u8,
+        flags: i32,
+    ) -> Result<usize, Errno> {
         let mut patience = Patience::new(Want::Room, flags);
         let mut job = Job {
             content: Content { pieces, skip: 0 },
@@ -49,7 +80,10 @@ impl Session {
             accepted: 0,
         };
         loop {
-            let advanced = self.advance(fd, &mut self.sending(), &mut job);
+            let mut sending = self.sending();
+            let advanced = self.advance(fd, &mut sending, &mut job);
+            let waits_for_room = !sending.is_pushed();
+            drop(sending);
             let advanced = match advanced {
                 Err(Errno::AGAIN) => match patience.wait(fd) {
                     Ok(()) => continue,
@@ -61,60 +95,13 @@ impl Session {
                 Err(error) if job.accepted == 0 => Err(error),
                 // The records are made: what they hold is accepted, and leaves when there is room. An error is told to the next call.
                 _ => {
-                    self.send_later(fd);
+                    if waits_for_room {
+                        self.send_later(fd);
+                    }
                     Ok(job.accepted)
                 }
             };
         }
-    }
-
-    /// Sends up to `count` bytes that `read` gives, as `sendfile(2)` does; answers how many were accepted. `read` fills the front of the buffer that
-    /// it is given, and gives 0 at the end of the file.
-    ///
-    /// # Errors
-    /// As [`send`](Self::send), and what `read` gives when nothing was accepted.
-    pub fn send_file(
-        self: &Arc<Self>,
-        fd: BorrowedFd<'_>,
-        count: usize,
-        mut read: impl FnMut(&mut [u8], usize) -> Result<usize, Errno>,
-    ) -> Result<usize, Errno> {
-        let mut buffer = vec![0; count.min(BATCH * MAX_PLAINTEXT)];
-        let mut accepted = 0;
-        while accepted < count {
-            let want = (count - accepted).min(buffer.len());
-            match self.wait_for_room(fd) {
-                Err(error) if accepted == 0 => return Err(error),
-                Err(_) => break,
-                Ok(()) => {}
-            }
-            let got = match read(&mut buffer[..want], accepted) {
-                Ok(0) => break,
-                Ok(got) => got,
-                Err(error) if accepted == 0 => return Err(error),
-                Err(_) => break,
-            };
-            let more = if accepted + got < count {
-                libc::MSG_MORE
-            } else {
-                0
-            };
-            match self.send(fd, &[&buffer[..got]], RECORD_TYPE_DATA, more) {
-                Ok(sent) => {
-                    accepted += sent;
-                    if sent < got {
-                        break;
-                    }
-                }
-                Err(error) if accepted == 0 => return Err(error),
-                Err(_) => break,
-            }
-        }
-        // The file may have been shorter than `count`.
-        if accepted < count {
-            let _ = self.send(fd, &[], RECORD_TYPE_DATA, libc::MSG_DONTWAIT);
-        }
-        Ok(accepted)
     }
 
     /// Sends what was accepted as far as there is room, after [`finish`](Self::finish) the record held open too; answers whether all of it
@@ -130,7 +117,12 @@ impl Session {
             false => Ok(()),
         };
         match sealed.and_then(|()| self.push(fd, &mut sending, libc::MSG_NOSIGNAL)) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                if self.shuts.load(Relaxed) {
+                    rustix::net::shutdown(fd, rustix::net::Shutdown::Write)?;
+                }
+                Ok(true)
+            }
             Err(Errno::AGAIN) => Ok(false),
             Err(error) => Err(error),
         }
@@ -138,11 +130,21 @@ impl Session {
 
     /// What is held open is made a record, and sent as far as there is room, the rest by and by. For `close` and `shutdown`.
     pub fn finish(self: &Arc<Self>, fd: BorrowedFd<'_>) {
+        held::forget(self);
         if self.sends() {
             self.closes.store(true, Relaxed);
             if self.flush(fd) == Ok(false) {
                 flusher::watch(self, fd);
             }
+        }
+    }
+
+    /// Shuts the sending direction down behind what was accepted: at once, or as soon as that is out. For `shutdown`.
+    pub fn shut_sending(self: &Arc<Self>, fd: BorrowedFd<'_>) {
+        self.shuts.store(true, Relaxed);
+        self.closes.store(true, Relaxed);
+        if self.flush(fd) == Ok(false) {
+            flusher::watch(self, fd);
         }
     }
 
@@ -152,22 +154,6 @@ impl Session {
         while self.flush(fd) == Ok(false) && Instant::now() < end {
             let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
             let _ = poll(&mut polled, Some(&STEP));
-        }
-    }
-
-    /// Waits until what was accepted before is out.
-    fn wait_for_room(&self, fd: BorrowedFd<'_>) -> Result<(), Errno> {
-        let mut patience = Patience::new(Want::Room, 0);
-        loop {
-            let mut sending = self.sending();
-            sending.keys.check()?;
-            match self.push(fd, &mut sending, 0) {
-                Err(Errno::AGAIN) => {
-                    drop(sending);
-                    patience.wait(fd)?;
-                }
-                other => return other,
-            }
         }
     }
 
@@ -181,21 +167,57 @@ impl Session {
 
     /// Makes records and sends them, until all of the job is accepted or there is no room.
     fn advance(
+        self: &Arc<Self>,
+        fd: BorrowedFd<'_>,
+        sending: &mut LockedSending<'_>,
+        job: &mut Job<'_, '_>,
+    ) -> Result<(), Errno> {
+        self.settle(fd, sending, job.flags)?;
+        if sending.open > 0 && sending.open_type != job.record_type {
+            self.seal_rest(fd, sending, job.flags)?;
+            self.push(fd, sending, job.flags)?;
+        }
+        self.send_job(fd, sending, job)
+    }
+
+    /// Sends the record that is held open, if there is one.
+    fn send_open(&self, fd: BorrowedFd<'_>, sending: &mut LockedSending<'_>) -> Result<(), Errno> {
+        let record_type = sending.open_type;
+        self.send_job(fd, sending, &mut Job::end(record_type))
+    }
+
+    fn send_job(
         &self,
         fd: BorrowedFd<'_>,
         sending: &mut LockedSending<'_>,
         job: &mut Job<'_, '_>,
     ) -> Result<(), Errno> {
-        sending.keys.check()?;
-        self.push(fd, sending, job.flags)?;
-        if sending.open > 0 && sending.open_type != job.record_type {
-            self.seal_rest(fd, sending, job.flags)?;
+        if sending.device.is_on {
+            return self.advance_device(fd, sending, job);
         }
         while job.left > 0 || !job.more && sending.open > 0 {
             self.fill(sending, job)?;
             self.push(fd, sending, job.flags)?;
         }
         Ok(())
+    }
+
+    /// Sends what was made before, and agrees with the NIC on what comes next.
+    pub(super) fn settle(
+        self: &Arc<Self>,
+        fd: BorrowedFd<'_>,
+        sending: &mut LockedSending<'_>,
+        flags: i32,
+    ) -> Result<(), Errno> {
+        sending.keys.check()?;
+        if self.shuts.load(Relaxed) {
+            return Err(Errno::PIPE);
+        }
+        self.push(fd, sending, flags)?;
+        match sending.device.is_on {
+            true => self.agree(fd, sending),
+            false => Ok(()),
+        }
     }
 
     /// Makes as many records as there is room for; the last one stays open with `MSG_MORE`.
@@ -242,13 +264,16 @@ impl Session {
     }
 
     fn seal_open(&self, sending: &mut LockedSending<'_>) -> Result<(), Errno> {
+        if sending.device.is_on {
+            return self.frame_open(sending);
+        }
         let (writer, state) = sending.parts()?;
-        let open = std::mem::take(&mut state.open);
+        let open = state.take_open();
         let (content, made) = (&state.content[..open], &mut state.made[state.made_to..]);
         // Counted before it is made: whatever happens, the number is used up.
         state.keys.sequence += 1;
         state.made_to += writer.seal_into(ContentType(state.open_type), &[content], made);
-        count_record(open);
+        count_record(1, open);
         Ok(())
     }
 
@@ -262,7 +287,7 @@ impl Session {
         state.keys.sequence += 1;
         let made = &mut state.made[state.made_to..];
         state.made_to += writer.seal_into(ContentType(record_type), &[content], made);
-        count_record(content.len());
+        count_record(1, content.len());
         Ok(())
     }
 
@@ -292,64 +317,7 @@ impl Session {
     }
 }
 
-fn count_record(bytes: usize) {
-    counters().add(Counter::TxRecords, 1);
+fn count_record(records: usize, bytes: usize) {
+    counters().add(Counter::TxRecords, records as u64);
     counters().add(Counter::TxBytes, bytes as u64);
-}
-
-/// What a call has still to send.
-struct Job<'p, 'c> {
-    content: Content<'p, 'c>,
-    record_type: u8,
-    /// The last record is held open.
-    more: bool,
-    /// For the socket.
-    flags: i32,
-    /// Bytes that are still to be accepted.
-    left: usize,
-    accepted: usize,
-}
-
-impl Job<'_, '_> {
-    fn accept(&mut self, len: usize) {
-        self.left -= len;
-        self.accepted += len;
-    }
-}
-
-/// What is left of a call's content.
-struct Content<'p, 'c> {
-    pieces: &'p [&'c [u8]],
-    /// Bytes of the first piece that are done with.
-    skip: usize,
-}
-
-impl<'c> Content<'_, 'c> {
-    /// Takes the next `len` bytes, if they lie together.
-    fn take(&mut self, len: usize) -> Option<&'c [u8]> {
-        while let Some((first, rest)) = self.pieces.split_first()
-            && self.skip == first.len()
-        {
-            (self.pieces, self.skip) = (rest, 0);
-        }
-        let taken = self.pieces.first()?.get(self.skip..self.skip + len)?;
-        self.skip += len;
-        Some(taken)
-    }
-
-    /// Takes as many bytes as `to` has room for, which there are.
-    fn copy(&mut self, mut to: &mut [u8]) {
-        while !to.is_empty()
-            && let Some(first) = self.pieces.first()
-        {
-            let bytes = (first.len() - self.skip).min(to.len());
-            let (now, later) = to.split_at_mut(bytes);
-            now.copy_from_slice(&first[self.skip..self.skip + bytes]);
-            to = later;
-            self.skip += bytes;
-            if self.skip == first.len() {
-                (self.pieces, self.skip) = (&self.pieces[1..], 0);
-            }
-        }
-    }
 }

@@ -1,6 +1,9 @@
 //! Two sessions over a TCP connection of the loopback interface.
 
 mod api;
+mod held;
+#[path = "../../tests/keys/mod.rs"]
+mod keys;
 mod readiness;
 mod stream;
 
@@ -13,6 +16,7 @@ use rustix::io::Errno;
 
 use super::{Received, Session};
 use crate::{RECORD_TYPE_DATA, TLS_RX, TLS_TX};
+use keys::keys;
 
 /// One end.
 struct End {
@@ -37,21 +41,6 @@ fn keyed(version: u16, cipher: u16) -> io::Result<(End, End)> {
     b.set(TLS_TX, &back)?;
     a.set(TLS_RX, &back)?;
     Ok((a, b))
-}
-
-/// Keys as the kernel's structures have them.
-fn keys(version: u16, cipher: u16, key: u8, number: u64) -> Vec<u8> {
-    let secret = match cipher {
-        51 => 8 + 16 + 4,
-        52 => 8 + 32 + 4,
-        _ => 12 + 32,
-    };
-    let mut bytes = Vec::new();
-    bytes.extend(version.to_ne_bytes());
-    bytes.extend(cipher.to_ne_bytes());
-    bytes.extend((0..secret).map(|at| at as u8 ^ key));
-    bytes.extend(number.to_be_bytes());
-    bytes
 }
 
 const TLS_1_2: u16 = 0x0303;

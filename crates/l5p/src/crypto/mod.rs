@@ -135,6 +135,11 @@ impl Cipher {
         }
     }
 
+    /// Whether it can be [copied](Self::with_copy).
+    pub(crate) fn has_copies(&self) -> bool {
+        matches!(self.0, Inner::Gcm(_))
+    }
+
     /// Lends a copy, under the same key, that may be started and used while this one is in the middle of a message. `None`
     /// for ChaCha20-Poly1305, of which nobody needs one.
     pub(crate) fn with_copy<R>(&mut self, use_copy: impl FnOnce(CipherCopy<'_>) -> R) -> Option<R> {

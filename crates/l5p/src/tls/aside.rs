@@ -1,4 +1,4 @@
-//! Late bytes of a record, for AES-GCM.
+//! Bytes of a record out of order, for AES-GCM: late ones to decrypt, and those that are encrypted again.
 //!
 //! With zeros for the ciphertext outside of a range, GHASH gives that range's share, because it is linear, and the
 //! constant share of nonce, additional data and lengths, which is the tag of a record whose ciphertext is all zeros. The
@@ -80,6 +80,46 @@ impl AnyOrder for Engine {
 }
 
 impl Engine {
+    /// Encrypts bytes of record number `index`, which has `len` bytes, from its byte `offset` on, as they were encrypted in their
+    /// turn. Nothing of what comes before them is needed, and the record in progress is left alone. False, with nothing done, for
+    /// bytes of the integrity check value, which is over the whole record, and where the keys are not
+    /// [seekable](super::CryptoInfo::is_seekable).
+    ///
+    /// The cost is a pass of the cipher over `offset` bytes that are in no memory, and over `input`.
+    ///
+    /// # Panics
+    /// When `input` and `output` differ in length.
+    pub fn encrypt_aside(
+        &mut self,
+        index: u64,
+        len: u32,
+        offset: u32,
+        input: &[u8],
+        output: &mut [u8],
+    ) -> bool {
+        assert_eq!(input.len(), output.len());
+        let body = self.framing.body() as u32;
+        let before_icv = len
+            .checked_sub(ICV_LEN as u32)
+            .and_then(|icv| icv.checked_sub(offset))
+            .is_some_and(|left| input.len() <= left as usize);
+        if !self.is_seekable() || !before_icv {
+            return false;
+        }
+        let nonce = self.framing.nonce(&self.iv, index, &[0; 8]);
+        let in_header = (body.saturating_sub(offset) as usize).min(input.len());
+        let (header, payload) = input.split_at(in_header);
+        let (header_output, payload_output) = output.split_at_mut(in_header);
+        header_output.copy_from_slice(header);
+        let done = self.cipher.with_copy(|mut cipher| {
+            cipher.start(&nonce, &[]);
+            decrypt_zeros(&mut cipher, offset.saturating_sub(body));
+            // In counter mode that is the same as encrypting; the digest is not asked for.
+            cipher.decrypt(payload, payload_output);
+        });
+        done.is_some()
+    }
+
     /// The tag of a record of `len` bytes whose ciphertext begins with what `begin` decrypts and goes on with zeros. `None` when the
     /// cipher is not AES-GCM.
     fn tag_aside(

@@ -52,6 +52,11 @@ impl Engine {
         start..len.saturating_sub(behind).max(start)
     }
 
+    /// Whether its keys are [seekable](CryptoInfo::is_seekable).
+    pub fn is_seekable(&self) -> bool {
+        self.framing.explicit_nonce_len() == 0 && self.cipher.has_copies()
+    }
+
     fn start_cipher(&mut self) {
         let nonce = self.framing.nonce(&self.iv, self.index, &self.field);
         let additional = self

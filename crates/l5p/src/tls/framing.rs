@@ -12,6 +12,12 @@ pub(super) const EXPLICIT_NONCE_LEN: usize = 8;
 /// Second and third byte of every record after the handshake (RFC 8446 §5.1, RFC 5246 §6.2.1).
 const VERSION_BYTES: [u8; 2] = wire::tls::VERSION_TLS12.to_be_bytes();
 
+/// Judges the bytes at a presumed header of a protected record, as an [`Engine`](super::Engine) does, without keys.
+pub fn judge(version: Version, algorithm: Algorithm, bytes: &[u8]) -> Judgement {
+    let framing = Framing { version, algorithm };
+    framing.judge(bytes)
+}
+
 /// The layout of protected records under one version and algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Framing {

@@ -37,6 +37,7 @@ pub use certificate::{Certificate, CertificateError, chain_from_pem};
 pub use config::{Options, Trust, client_config, server_config};
 pub use engine::Engine;
 pub use error::{TlsError, Violation};
+pub use framing::judge;
 pub use handshake::{Established, Handshake, HandshakeError};
 pub use key_log::KeyLogSink;
 pub use openssl::OpenSslError;

@@ -47,6 +47,12 @@ impl CryptoInfo {
     /// Length of the encoding in a descriptor.
     pub const ENCODED_LEN: usize = 64;
 
+    /// Whether bytes from the middle of a record can be encrypted by themselves ([`Engine::encrypt_aside`](super::Engine::encrypt_aside)):
+    /// the keystream is that of AES-CTR, and the nonce needs nothing of the record's bytes.
+    pub fn is_seekable(&self) -> bool {
+        self.version == Version::Tls13 && self.algorithm != Algorithm::ChaCha20Poly1305
+    }
+
     /// The fixed-size encoding for a descriptor: version, algorithm, 6 zeros, sequence number
     /// (little-endian), IV, key, 4 zeros.
     pub fn to_bytes(&self) -> [u8; Self::ENCODED_LEN] {

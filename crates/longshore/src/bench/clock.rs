@@ -83,7 +83,8 @@ impl Undisturbed {
     }
 }
 
-fn processor_time() -> Duration {
+/// What the thread has had of a processor.
+pub fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

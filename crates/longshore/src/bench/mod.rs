@@ -1,11 +1,15 @@
 //! `longshore bench`: what an offload saves, in cycles of the host.
 
-mod clock;
+mod asking;
+pub(crate) mod clock;
 mod cycle_sum;
 mod cycles;
+mod daemon;
 mod exchange;
+mod folder;
 mod handoff;
-mod latency;
+pub(crate) mod latency;
+mod linux;
 mod nvme;
 mod pcie;
 mod printed;
@@ -79,6 +83,14 @@ pub enum What {
   longshore bench handoff --selection predict --nic-connections 256 --json
   longshore bench handoff --report bench.html")]
     Handoff(handoff::Settings),
+
+    /// A server on Linux's own TCP: http, https, and kernel TLS of ours in software and by the NIC, in one run
+    #[command(after_help = "Examples:
+  sudo longshore bench linux
+  sudo longshore bench linux --file-bytes 1024 --json
+  sudo longshore bench linux --connections 10000 --seconds 20
+  sudo longshore bench linux --report bench.html")]
+    Linux(linux::Settings),
 }
 
 /// Measures, and prints what came of it.
@@ -92,6 +104,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         What::Short(settings) => short::run(settings)?,
         What::Proxy(settings) => proxy::run(settings)?,
         What::Handoff(settings) => handoff::run(settings)?,
+        What::Linux(settings) => linux::run(settings)?,
     };
     anyhow::ensure!(verified, "bytes that arrived are not those that were sent");
     Ok(())

@@ -40,6 +40,15 @@ pub fn print<R: Serialize>(
     Ok(())
 }
 
+/// How the figures of a page came about: `whose` code it is of which the host's cycles are.
+pub fn method(rounds: u32, cycles_per_second: f64, whose: &str) -> String {
+    format!(
+        "A figure is the median of {rounds} rounds, the modes taking turns. Cycles are those of the time-stamp counter, {:.2} GHz; \
+         the host's are those in which {whose}'s own code ran.",
+        cycles_per_second / 1e9
+    )
+}
+
 /// Numbers by their names, as they stand in the JSON.
 pub fn ratios_table(ratios: &impl Serialize) -> Table {
     let mut table = Table::new(["ratio", ""]);
@@ -71,6 +80,20 @@ pub fn host_bars(
             })
             .collect(),
     }
+}
+
+/// Host cycles per whatever is counted, by component, and in all; those of the NIC; and what a core of the host does in a second.
+pub fn cycle_cells(host: HostCycles, nic: NicCycles, per_host_core: f64) -> [String; 7] {
+    [
+        host.total,
+        host.app,
+        host.copy,
+        host.tcp,
+        host.driver,
+        nic.total,
+        per_host_core,
+    ]
+    .map(|figure| format!("{figure:.0}"))
 }
 
 /// NIC cycles per whatever is counted.

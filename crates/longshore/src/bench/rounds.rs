@@ -79,7 +79,7 @@ pub struct Median<T> {
     pub each: Vec<f64>,
 }
 
-impl<T: Copy> Rounds<T> {
+impl<T> Rounds<T> {
     /// Whether every byte of all rounds was the right one.
     pub fn verified(&self) -> bool {
         self.0.iter().all(|round| round.verified)
@@ -93,7 +93,7 @@ impl<T: Copy> Rounds<T> {
         let each = self.0.iter().map(Round::host_cycles).collect();
         self.0
             .sort_by(|a, b| a.host_cycles().total_cmp(&b.host_cycles()));
-        let round = self.0[self.0.len() / 2];
+        let round = self.0.swap_remove(self.0.len() / 2);
         let (host, nic) = cycles_per(&round.taken, round.count);
         Median {
             round,

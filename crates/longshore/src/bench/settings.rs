@@ -1,7 +1,55 @@
 //! Settings that several benchmarks have.
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
+
+use super::printed::Wanted;
+
+/// How a benchmark is run, and how its report is wanted.
+#[derive(Clone, Debug, Args)]
+pub struct Run {
+    /// Rounds of which each figure is the median
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+
+    /// How hosts and NICs share the machine
+    #[arg(long, value_enum, default_value_t = Layout::OneThread)]
+    pub layout: Layout,
+
+    /// Prints JSON and nothing else
+    #[arg(long)]
+    pub json: bool,
+
+    /// Writes a page with tables and plots
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<std::path::PathBuf>,
+}
+
+impl Run {
+    /// Whether the NICs have a thread of their own.
+    pub fn has_nic_thread(&self) -> bool {
+        self.layout == Layout::TwoThreads
+    }
+
+    /// How the report is wanted.
+    pub fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            json: self.json,
+            page: self.report.as_deref(),
+        }
+    }
+
+    /// On one thread, with no progress bar.
+    #[cfg(test)]
+    pub fn quiet(rounds: u32) -> Self {
+        Self {
+            rounds,
+            layout: Layout::OneThread,
+            json: true,
+            report: None,
+        }
+    }
+}
 
 /// How hosts and NICs share the machine. The packets are the same in both layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]

@@ -28,6 +28,8 @@ pub enum Request {
         /// Nothing new.
         drains: bool,
     },
+    /// The connection is to be an attachment of a library's (`attachment::ATTACH_LINE`). Anybody may ask for that.
+    Attach,
 }
 
 /// An answer, one line.
@@ -40,6 +42,8 @@ pub enum Answer {
     Sockets(Vec<Socket>),
     /// To [`Request::Restore`]: so many connections are on their way back.
     Restored(u64),
+    /// To [`Request::Attach`] (`attachment::ATTACHED_LINE`): what follows are the attachment's messages.
+    Attached,
     /// To [`Request::Drain`]: it is done.
     Done,
     /// To a line that is no request, or one that can't be granted.

@@ -1,11 +1,11 @@
 //! The server's side: never blocks, and holds little for a client that does not read.
 
-use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+
+use attachment::listening::{Listening, Unusable};
 
 use super::protocol::{Answer, Request};
 
@@ -32,14 +32,18 @@ const MOST_CLIENTS: usize = 16;
 /// A listening control socket, with its clients. Its path goes away with it.
 #[derive(Debug)]
 pub struct Server {
-    listener: UnixListener,
-    path: PathBuf,
+    listening: Listening,
     clients: Vec<Client>,
+    attached: Vec<UnixStream>,
 }
 
 #[derive(Debug)]
 struct Client {
     stream: UnixStream,
+    /// It is of the user who has started this process, or of root.
+    is_trusted: bool,
+    /// It has become an attachment.
+    is_attached: bool,
     input: Vec<u8>,
     output: Vec<u8>,
 }
@@ -47,51 +51,58 @@ struct Client {
 impl Server {
     /// Listens at `path`, for this user only. A socket that a dead server left there is replaced.
     pub fn bind(path: &Path) -> Result<Server, ControlError> {
-        let refused = |error| ControlError::Bind(path.to_path_buf(), error);
-        match fs::symlink_metadata(path) {
-            Ok(metadata) if !metadata.file_type().is_socket() => {
-                return Err(ControlError::NotASocket(path.to_path_buf()));
-            }
-            Ok(_) if UnixStream::connect(path).is_ok() => {
-                return Err(ControlError::InUse(path.to_path_buf()));
-            }
-            Ok(_) => fs::remove_file(path).map_err(refused)?,
-            Err(_) => {}
-        }
-        let listener = UnixListener::bind(path).map_err(refused)?;
-        listener.set_nonblocking(true).map_err(refused)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(refused)?;
+        let refused = |why| match why {
+            Unusable::InUse => ControlError::InUse(path.to_path_buf()),
+            Unusable::NotASocket => ControlError::NotASocket(path.to_path_buf()),
+            Unusable::Refused(error) => ControlError::Bind(path.to_path_buf(), error),
+        };
+        let listening = Listening::bind(path).map_err(refused)?;
         Ok(Server {
-            listener,
-            path: path.to_path_buf(),
+            listening,
             clients: Vec::new(),
+            attached: Vec::new(),
         })
+    }
+
+    /// Lets every user connect. Others than the one who has started this process may attach, and nothing else.
+    ///
+    /// # Errors
+    /// When the system does not let us.
+    pub fn open_to_all(&self) -> Result<(), ControlError> {
+        let path = self.listening.path();
+        let refused = |error| ControlError::Bind(path.to_path_buf(), error);
+        self.listening.set_mode(0o666).map_err(refused)
     }
 
     /// What to wait on for reading.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let clients = self.clients.iter().map(|client| client.stream.as_fd());
-        std::iter::once(self.listener.as_fd()).chain(clients)
+        std::iter::once(self.listening.as_fd()).chain(clients)
     }
 
     /// Takes what came and answers it.
     pub fn poll(&mut self, mut answer: impl FnMut(Request) -> Answer) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        while let Ok(stream) = self.listening.accept() {
             if self.clients.len() < MOST_CLIENTS && stream.set_nonblocking(true).is_ok() {
                 self.clients.push(Client {
+                    is_trusted: is_trusted(&stream),
                     stream,
+                    is_attached: false,
                     input: Vec::new(),
                     output: Vec::new(),
                 });
             }
         }
-        self.clients.retain_mut(|client| client.poll(&mut answer));
+        let polled = self
+            .clients
+            .extract_if(.., |client| !client.poll(&mut answer) || client.is_attached);
+        let attached = polled.filter(|client| client.is_attached);
+        self.attached.extend(attached.map(|client| client.stream));
     }
-}
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+    /// Connections that are attachments now and no business of the control socket's any more.
+    pub fn take_attached(&mut self) -> Vec<UnixStream> {
+        std::mem::take(&mut self.attached)
     }
 }
 
@@ -112,9 +123,11 @@ impl Client {
         while let Some(end) = self.input.iter().position(|&b| b == b'\n') {
             let line: Vec<u8> = self.input.drain(..=end).collect();
             let reply = match serde_json::from_slice(&line) {
-                Ok(request) => answer(request),
+                Ok(request) if self.is_trusted || request == Request::Attach => answer(request),
+                Ok(_) => Answer::Error("only the user who started it may ask that".to_owned()),
                 Err(error) => Answer::Error(format!("no request: {error}")),
             };
+            self.is_attached = reply == Answer::Attached;
             if serde_json::to_writer(&mut self.output, &reply).is_err() {
                 return false;
             }
@@ -135,4 +148,10 @@ impl Client {
         self.output.clear();
         sent && self.stream.set_nonblocking(true).is_ok()
     }
+}
+
+fn is_trusted(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid();
+    rustix::net::sockopt::socket_peercred(stream)
+        .is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
 }

@@ -26,6 +26,7 @@ fn served(
             Request::Sockets => Answer::Sockets(Vec::new()),
             Request::Restore { .. } => Answer::Restored(0),
             Request::Drain { .. } => Answer::Done,
+            Request::Attach => Answer::Attached,
         });
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
@@ -111,4 +112,32 @@ fn sockets_print_as_ss_does() {
     ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
+}
+
+#[test]
+fn an_attachment_leaves_the_control_socket_behind_its_answer() {
+    use std::io::{Read, Write};
+    let at = path("attach");
+    let mut server = Server::bind(&at).unwrap();
+    let mut client = std::os::unix::net::UnixStream::connect(&at).unwrap();
+    client
+        .write_all(attachment::ATTACH_LINE.as_bytes())
+        .unwrap();
+    let attached = loop {
+        server.poll(|request| match request {
+            Request::Attach => Answer::Attached,
+            _ => Answer::Done,
+        });
+        if let Some(stream) = server.take_attached().pop() {
+            break stream;
+        }
+    };
+    let mut line = [0; attachment::ATTACHED_LINE.len()];
+    client.read_exact(&mut line).unwrap();
+    assert_eq!(line, *attachment::ATTACHED_LINE.as_bytes());
+    client.write_all(b"a message").unwrap();
+    server.poll(|_| Answer::Done);
+    let mut message = [0; 9];
+    (&attached).read_exact(&mut message).unwrap();
+    assert_eq!(&message, b"a message");
 }

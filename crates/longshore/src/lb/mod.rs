@@ -180,11 +180,5 @@ fn announce(config: &Config, attached: &Attached) {
         let listens = listens.collect::<Vec<_>>().join(" and ");
         println!("frontend {} listens on {listens}", frontend.name);
     }
-    for cidr in &attached.addresses {
-        let peer = crate::serve::neighbour_of(cidr);
-        println!(
-            "to reach it from this machine: ip addr add {peer} dev {}",
-            attached.tap
-        );
-    }
+    attached.announce_neighbours();
 }

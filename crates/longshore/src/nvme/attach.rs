@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use host::nvme::initiator::Initiator;
 
 use super::driver::{Driver, Interrupted, choose_namespace};
+use super::initiator::Initiator;
 use super::nbd::{Export, Server};
 use super::options::Attach;
+use super::transport::Transport;
 use crate::control::{self, Answer, Request};
 
 /// How long requests under way may take when we are told to end.
@@ -22,6 +23,9 @@ pub(super) fn run(options: &Attach) -> Result<()> {
         .as_deref()
         .map(control::Server::bind)
         .transpose()?;
+    if let Transport::Linux { .. } = options.disk.peer.transport {
+        bail!("nvme attach needs a stack of our own: give --tap and --ip instead of --kernel");
+    }
     let mut driver = Driver::new(&options.disk.peer)?;
     let mut initiator = driver.connect_disk(&options.disk)?;
     let namespace = choose_namespace(&options.disk, &initiator)?;
@@ -30,7 +34,7 @@ pub(super) fn run(options: &Attach) -> Result<()> {
         bail!("the connection was lost at once; try again");
     };
     let export = Export::new(&namespace, info, controller.limits(), options.read_only);
-    let mut server = Server::bind(&options.nbd, export, driver.attached.runtime.stack())?;
+    let mut server = Server::bind(&options.nbd, export, driver.attached()?.runtime.stack())?;
     eprintln!(
         "longshore: namespace {} of {}, {} bytes{}, is at nbd+unix:///?socket={}",
         namespace.nsid,
@@ -71,7 +75,7 @@ fn serve(
             server.complete(&done);
             progress = true;
         }
-        progress |= server.poll(initiator)?;
+        progress |= server.poll(initiator.ours()?)?;
         if let Some(control) = control.as_deref_mut()
             && (slept || looked.elapsed() >= LOOK)
         {
@@ -101,7 +105,7 @@ fn finish(driver: &mut Driver, initiator: &mut Initiator, server: &mut Server) -
             server.complete(&done);
             progress = true;
         }
-        progress |= server.poll(initiator)?;
+        progress |= server.poll(initiator.ours()?)?;
         if !progress {
             driver.wait(initiator, &[server.fd()])?;
         }
@@ -110,5 +114,8 @@ fn finish(driver: &mut Driver, initiator: &mut Initiator, server: &mut Server) -
 }
 
 fn answer(driver: &mut Driver, request: Request) -> Answer {
-    driver.attached.answer(request, || [])
+    match driver.attached() {
+        Ok(attached) => attached.answer(request, || []),
+        Err(error) => Answer::Error(error.to_string()),
+    }
 }

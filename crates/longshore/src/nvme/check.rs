@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use host::memory::BlockPool;
-use host::nvme::initiator::{Blocks, Initiator, Io, Namespace};
+use host::nvme::initiator::{Blocks, Io, Namespace};
 use l5p::nvme::initiator::Access;
 use serde::Serialize;
 
 use super::discover::Described;
 use super::driver::Driver;
+use super::initiator::Initiator;
 use super::options::{ConnectCheck, Disk};
 
 /// Reads whose time is taken.
@@ -88,14 +88,17 @@ fn report(
     let Some(agreed) = queue.negotiated() else {
         bail!("the connection was lost while it was looked at; try again");
     };
-    let stack = driver.attached.runtime.stack();
-    let tls = stack
-        .sockets()
-        .find_map(|socket| socket.tls)
-        .map(|tls| Tls {
-            version: tls.version.to_owned(),
-            cipher: tls.cipher.to_owned(),
-        });
+    let tls = match initiator {
+        Initiator::Ours(_) => {
+            let stack = driver.attached()?.runtime.stack();
+            let tls = stack.sockets().find_map(|socket| socket.tls);
+            tls.map(|tls| Tls {
+                version: tls.version.to_owned(),
+                cipher: tls.cipher.to_owned(),
+            })
+        }
+        Initiator::Linux(_) => None,
+    };
     let text = |field: &[u8]| String::from_utf8_lossy(field).trim().to_owned();
     let limits = controller.limits();
     let known = [
@@ -107,7 +110,7 @@ fn report(
         ("dataset management", info.has_dataset_management()),
     ];
     Ok(Report {
-        address: initiator.options().address.to_string(),
+        address: initiator.address().to_string(),
         subsystem: disk.nqn.to_string(),
         host: driver.identity.nqn.to_string(),
         controller: controller.id(),
@@ -139,7 +142,7 @@ fn report(
 /// The median time that reading one block takes.
 fn probe(driver: &mut Driver, initiator: &mut Initiator, namespace: &Namespace) -> Result<f64> {
     let len = namespace.block_size();
-    let pool = BlockPool::new(driver.attached.runtime.stack(), len, 1, "probe")?;
+    let pool = initiator.blocks(driver, len, 1)?;
     let block = pool.take().expect("nobody else has it");
     let blocks = Blocks { start: 0, count: 1 };
     let io = Io::Read { blocks, fua: false };
@@ -150,7 +153,7 @@ fn probe(driver: &mut Driver, initiator: &mut Initiator, namespace: &Namespace) 
     let mut times = Vec::new();
     for _ in 0..PROBES {
         let started = Instant::now();
-        initiator.submit(access, &[block.slice(len)])?;
+        initiator.submit(access, (&block, len))?;
         let done = loop {
             let progress = driver.turn(initiator)?;
             driver.take_events(initiator)?;

@@ -1,6 +1,5 @@
 //! `longshore nvme read` and `write`: between a namespace and a file, many commands at a time.
 
-mod pipeline;
 mod progress;
 mod read;
 mod write;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::Result;
-use host::nvme::initiator::{Config, Namespace, Options};
+use host::nvme::initiator::{Config, Namespace};
 use serde::Serialize;
 use wire::nvme::Nqn;
 use wire::nvme::log::{DiscoveryEntry, SecurityType, SubsystemType};
@@ -83,7 +83,7 @@ pub(super) fn run(options: &Discover) -> Result<()> {
     let identity = driver.identity;
     let address = options.peer.address.with_port(DISCOVERY_PORT);
     let config = Config::discovery(identity.nqn, identity.id);
-    let initiator = driver.connect(&options.peer, config, Options::new(address))?;
+    let initiator = driver.connect(&options.peer, config, address, u32::MAX)?;
     let log: Vec<DiscoveryEntry> = initiator.controller().discovery_log().to_vec();
     driver.disconnect(initiator)?;
 
@@ -127,7 +127,7 @@ fn namespaces(
         reconnect: None,
         ..Config::new(subsystem, identity.nqn, identity.id)
     };
-    let initiator = driver.connect(&options.peer, config, Options::new(address))?;
+    let initiator = driver.connect(&options.peer, config, address, u32::MAX)?;
     let namespaces = initiator.controller().namespaces();
     let described = namespaces.iter().map(Described::of).collect();
     driver.disconnect(initiator)?;

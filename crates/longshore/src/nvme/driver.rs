@@ -1,18 +1,21 @@
-//! Runs an initiator on the attached stack.
+//! Runs an initiator: on a stack of ours, or on Linux's TCP.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use host::nvme::NvmeOffload;
-use host::nvme::initiator::{Config, Event, Failure, Initiator, Namespace, Options, Reconnect};
+use host::nvme::initiator::{self as on_stack, Config, Event, Failure, Namespace, Reconnect};
 use host::{Offload, TlsRole};
 use l5p::nvme::psk::Keys;
 use l5p::tls::PskClientConfig;
 use wire::nvme::Nqn;
 
 use super::identity::Identity;
+use super::initiator::Initiator;
 use super::options::{Disk, Peer};
+use super::transport::Transport;
 use crate::attach::{Attached, attach};
 use crate::signals::Signals;
 
@@ -25,9 +28,10 @@ const FAREWELL: Duration = Duration::from_secs(6);
 pub(super) const IO_PORT: u16 = 4420;
 pub(super) const DISCOVERY_PORT: u16 = 8009;
 
-/// A stack on the wire, and what was asked of us meanwhile.
+/// What initiators run on, and what was asked of us meanwhile.
 pub(super) struct Driver {
-    pub(super) attached: Attached,
+    /// A stack on the wire; `None` on Linux's TCP.
+    attached: Option<Attached>,
     pub(super) identity: Identity,
     signals: Signals,
     look_at: Instant,
@@ -47,7 +51,10 @@ impl Driver {
         });
         let keys = keys.transpose()?;
         Ok(Driver {
-            attached: attach(&peer.wire)?,
+            attached: match &peer.transport {
+                Transport::Ours(wire) => Some(attach(wire)?),
+                Transport::Linux { .. } => None,
+            },
             identity,
             signals,
             look_at: Instant::now(),
@@ -66,9 +73,17 @@ impl Driver {
             reconnect: (disk.retries > 0).then(Reconnect::default),
             ..Config::new(disk.nqn, identity.nqn, identity.id)
         };
-        let mut options = Options::new(disk.peer.address.with_port(IO_PORT));
-        options.map_threshold = disk.map_threshold;
-        self.connect(&disk.peer, config, options)
+        let address = disk.peer.address.with_port(IO_PORT);
+        self.connect(&disk.peer, config, address, disk.map_threshold)
+    }
+
+    /// The stack of ours.
+    ///
+    /// # Errors
+    /// When it is Linux's.
+    pub(super) fn attached(&mut self) -> Result<&mut Attached> {
+        let attached = self.attached.as_mut();
+        attached.ok_or_else(|| anyhow!("this needs a stack of our own; leave --kernel out"))
     }
 
     /// Connects, and waits until it is ready.
@@ -76,11 +91,10 @@ impl Driver {
         &mut self,
         peer: &Peer,
         config: Config,
-        options: Options,
+        address: SocketAddr,
+        map_threshold: u32,
     ) -> Result<Initiator> {
         let subsystem = config.subsystem;
-        let address = options.address;
-        let offload: Offload = peer.wire.offload.into();
         let config = Config {
             digests: peer.digest.into(),
             keep_alive: match config.keep_alive {
@@ -90,13 +104,7 @@ impl Driver {
             setup_timeout: Duration::from_secs(peer.timeout.max(1)),
             ..config
         };
-        let options = Options {
-            tls: self.tls(peer, &subsystem)?,
-            tls_offload: offload,
-            offload: nvme_offload(offload),
-            ..options
-        };
-        let mut initiator = Initiator::new(Instant::now(), config, options);
+        let mut initiator = self.initiator(peer, config, address, map_threshold)?;
         loop {
             let progress = self.turn(&mut initiator)?;
             while let Some(event) = initiator.poll_event() {
@@ -110,9 +118,41 @@ impl Driver {
                 }
             }
             if !progress {
-                self.wait(&initiator, &[])?;
+                self.wait(&mut initiator, &[])?;
             }
         }
+    }
+
+    fn initiator(
+        &self,
+        peer: &Peer,
+        config: Config,
+        address: SocketAddr,
+        map_threshold: u32,
+    ) -> Result<Initiator> {
+        let now = Instant::now();
+        let wire = match &peer.transport {
+            Transport::Ours(wire) => wire,
+            Transport::Linux { nic } => {
+                let options = kernel_nvme::Options {
+                    nic: nic.clone(),
+                    map_threshold,
+                    ..kernel_nvme::Options::new(address)
+                };
+                let initiator = kernel_nvme::Initiator::new(now, config, options)?;
+                return Ok(Initiator::Linux(Box::new(initiator)));
+            }
+        };
+        let offload: Offload = wire.offload.into();
+        let options = on_stack::Options {
+            tls: self.tls(peer, &config.subsystem)?,
+            tls_offload: offload,
+            offload: nvme_offload(offload),
+            map_threshold,
+            ..on_stack::Options::new(address)
+        };
+        let initiator = on_stack::Initiator::new(now, config, options);
+        Ok(Initiator::Ours(Box::new(initiator)))
     }
 
     /// Does what there is to do. Whether that was anything.
@@ -127,15 +167,15 @@ impl Driver {
                 bail!(Interrupted);
             }
         }
-        Ok(self.turn_regardless(now, initiator)?)
+        self.turn_regardless(now, initiator)
     }
 
-    fn turn_regardless(
-        &mut self,
-        now: Instant,
-        initiator: &mut Initiator,
-    ) -> std::io::Result<bool> {
-        let runtime = &mut self.attached.runtime;
+    fn turn_regardless(&mut self, now: Instant, initiator: &mut Initiator) -> Result<bool> {
+        let initiator = match initiator {
+            Initiator::Linux(initiator) => return Ok(initiator.poll(now)),
+            Initiator::Ours(initiator) => initiator,
+        };
+        let runtime = &mut self.attached()?.runtime;
         let mut progress = runtime.poll(now)?;
         while let Some(event) = runtime.stack().poll_event() {
             progress = true;
@@ -146,15 +186,37 @@ impl Driver {
     }
 
     /// Waits for something to do; also for one of `fds` to be readable.
-    pub(super) fn wait(&mut self, initiator: &Initiator, fds: &[BorrowedFd<'_>]) -> Result<()> {
+    pub(super) fn wait(&mut self, initiator: &mut Initiator, fds: &[BorrowedFd<'_>]) -> Result<()> {
         let now = Instant::now();
-        let mut wanted = vec![self.signals.as_fd()];
-        wanted.extend_from_slice(fds);
-        let timeout = initiator.poll_timeout();
-        if self.attached.runtime.wait(now, timeout, &wanted)? {
+        if self.sleep(now, None, initiator, fds)? {
             self.look_at = now;
         }
         Ok(())
+    }
+
+    /// Sleeps until there is something to do. Whether that may be a signal.
+    fn sleep(
+        &mut self,
+        now: Instant,
+        until: Option<Instant>,
+        initiator: &mut Initiator,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<bool> {
+        let mut wanted = vec![self.signals.as_fd()];
+        wanted.extend_from_slice(fds);
+        match initiator {
+            Initiator::Linux(initiator) => {
+                initiator.wait(now, until, &wanted)?;
+                Ok(true)
+            }
+            Initiator::Ours(initiator) => {
+                let timers = [initiator.poll_timeout(), until];
+                let timeout = timers.into_iter().flatten().min();
+                let attached = self.attached.as_mut();
+                let attached = attached.ok_or_else(|| anyhow!("the stack has gone"))?;
+                Ok(attached.runtime.wait(now, timeout, &wanted)?)
+            }
+        }
     }
 
     /// Takes in the events of a controller that is in use, and tells the user.
@@ -185,15 +247,17 @@ impl Driver {
                 return Ok(());
             }
             if !progress {
-                let timeout = initiator.poll_timeout().unwrap_or(until).min(until);
-                self.attached.runtime.wait(now, Some(timeout), &[])?;
+                self.sleep(now, Some(until), &mut initiator, &[])?;
             }
         }
     }
 
     /// Ends the stack.
     pub(super) fn end(self) -> Result<()> {
-        Ok(self.attached.runtime.shutdown(Instant::now())?)
+        match self.attached {
+            Some(attached) => Ok(attached.runtime.shutdown(Instant::now())?),
+            None => Ok(()),
+        }
     }
 
     fn tls(&self, peer: &Peer, subsystem: &Nqn) -> Result<Option<TlsRole>> {
@@ -205,7 +269,9 @@ impl Driver {
             anyhow!("the file of --psk has no key for {host}; add one, or give --hostnqn the name that has one")
         })?;
         let psk = key.tls_psk(peer.psk_identity, host, subsystem, peer.derivation())?;
-        let config = PskClientConfig::new(psk, self.attached.key_log.clone())?;
+        let attached = self.attached.as_ref();
+        let key_log = attached.and_then(|attached| attached.key_log.clone());
+        let config = PskClientConfig::new(psk, key_log)?;
         Ok(Some(TlsRole::PskClient { config }))
     }
 }

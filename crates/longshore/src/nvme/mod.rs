@@ -1,14 +1,18 @@
-//! `longshore nvme`: NVMe/TCP on our stack, as a host and as a target.
+//! `longshore nvme`: NVMe/TCP on our stack, as a host and as a target; as a host also on Linux's TCP.
 
 mod attach;
+mod bench;
 mod check;
 mod copy;
 mod discover;
 mod driver;
 mod identity;
+mod initiator;
 mod nbd;
 mod options;
+mod pipeline;
 mod target;
+mod transport;
 
 use anyhow::Result;
 
@@ -25,6 +29,7 @@ pub fn run(command: &Command) -> Result<()> {
         Command::ConnectCheck(options) => check::run(options),
         Command::Read(options) => copy::read(options),
         Command::Write(options) => copy::write(options),
+        Command::Bench(options) => bench::run(options),
         Command::Attach(options) => attach::run(options),
     }
 }

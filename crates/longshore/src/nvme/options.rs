@@ -9,7 +9,7 @@ use l5p::nvme::psk::{Derivation, IdentityVersion};
 use wire::nvme::{Digests, Nqn};
 
 use super::target;
-use crate::cli::Wire;
+use super::transport::Transport;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -29,6 +29,9 @@ pub enum Command {
     /// Copy a file to a namespace
     #[command(after_help = WRITE_EXAMPLES)]
     Write(Write),
+    /// Read or write at random places, and show throughput, latency and what the NIC did of it
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(Bench),
     /// Make a namespace an NBD export on a Unix socket, for qemu-img, nbdcopy, fio and the like
     #[command(after_help = ATTACH_EXAMPLES)]
     Attach(Attach),
@@ -54,12 +57,26 @@ Examples:
        --tap ls0 --ip 10.9.0.2/24 -o disk.img
   # the second MiB, to the standard output
   sudo longshore nvme read 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
-       --tap ls0 --ip 10.9.0.2/24 --offset 1048576 --length 1048576 -o - | xxd | head";
+       --tap ls0 --ip 10.9.0.2/24 --offset 1048576 --length 1048576 -o - | xxd | head
+  # on Linux's own TCP, with the data placed by the NIC that the route goes through
+  longshore nvme read 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
+       --kernel --nic /run/longshore.sock --digest both -o disk.img";
 
 const WRITE_EXAMPLES: &str = "\
 Examples:
   sudo longshore nvme write 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
        --tap ls0 --ip 10.9.0.2/24 -i disk.img --verify";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  sudo longshore nvme bench 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
+       --tap ls0 --ip 10.9.0.2/24 --digest both
+  # what the namespace holds is overwritten
+  sudo longshore nvme bench 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
+       --tap ls0 --ip 10.9.0.2/24 --write --io-bytes 4096 --depth 32 --json
+  # Linux's own TCP in software, and with a NIC below it
+  longshore nvme bench 10.9.0.1 --nqn nqn.2024-01.org.example:disk --kernel
+  longshore nvme bench 10.9.0.1 --nqn nqn.2024-01.org.example:disk --kernel --nic /run/longshore.sock";
 
 const ATTACH_EXAMPLES: &str = "\
 Examples:
@@ -79,9 +96,9 @@ pub struct Peer {
         help = "The controller's address, as in 10.9.0.1, 10.9.0.1:4420 or [fd09::1]:4420"
     )]
     pub address: Address,
-    /// How to reach the wire.
+    /// Whose TCP carries the connections.
     #[command(flatten)]
-    pub wire: Wire,
+    pub transport: Transport,
     /// Our name [default: that of /etc/nvme/hostnqn, else one made of this machine's ID]
     #[arg(long, value_name = "NQN", value_parser = nqn)]
     pub hostnqn: Option<Nqn>,
@@ -92,7 +109,7 @@ pub struct Peer {
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Digest::None)]
     pub digest: Digest,
     /// Connect under TLS 1.3 with the pre-shared key of this file, in NVMe's interchange format
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
     pub psk: Option<PathBuf>,
     /// Version of the PSK's identity; SPDK knows version 0 only
     #[arg(long, value_name = "N", value_parser = identity_version, default_value = "1")]
@@ -202,6 +219,32 @@ pub struct Write {
     pub quiet: bool,
 }
 
+/// `longshore nvme bench`.
+#[derive(Clone, Debug, Args)]
+pub struct Bench {
+    /// What to read or write.
+    #[command(flatten)]
+    pub disk: Disk,
+    /// Read (the default)
+    #[arg(long, conflicts_with = "write")]
+    pub read: bool,
+    /// Write: what the namespace holds is overwritten with random bytes
+    #[arg(long)]
+    pub write: bool,
+    /// Bytes of each command; a multiple of the namespace's block size
+    #[arg(long, value_name = "N", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..))]
+    pub io_bytes: u32,
+    /// One place after the other, instead of random ones
+    #[arg(long)]
+    pub sequential: bool,
+    /// How long to go on
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seconds: u64,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `longshore nvme attach`.
 #[derive(Clone, Debug, Args)]
 pub struct Attach {
@@ -278,6 +321,14 @@ impl FromStr for Address {
 }
 
 impl Peer {
+    /// What random numbers are made of.
+    pub fn seed(&self) -> u64 {
+        match &self.transport {
+            Transport::Ours(wire) => wire.line.seed,
+            Transport::Linux { .. } => 1,
+        }
+    }
+
     /// How keys are derived.
     pub fn derivation(&self) -> Derivation {
         match self.psk_compat {

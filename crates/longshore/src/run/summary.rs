@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use indicatif::{HumanBytes, HumanCount};
 use kernel_tls::{Counter, Counters};
@@ -16,7 +17,9 @@ impl CountersFile {
     pub const VARIABLE: &str = "LONGSHORE_KTLS_COUNTERS";
 
     pub fn create() -> io::Result<CountersFile> {
-        let name = format!("longshore-run.{}", std::process::id());
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("longshore-run.{}.{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let _ = fs::remove_file(&path);
         let file = File::create_new(&path)?;
@@ -42,7 +45,9 @@ impl Drop for CountersFile {
 /// A few lines for a user.
 pub fn text(program: &str, counters: &Counters) -> String {
     let get = |counter| counters.get(counter);
-    let (senders, receivers) = (get(Counter::TlsTxSw), get(Counter::TlsRxSw));
+    let (sends, receives) = (get(Counter::TlsTxDevice), get(Counter::TlsRxDevice));
+    let senders = get(Counter::TlsTxSw) + sends;
+    let receivers = get(Counter::TlsRxSw) + receives;
     if senders + receivers == 0 {
         return format!(
             "longshore: {program} has asked for kernel TLS on no socket. OpenSSL does so with its option KTLS (nginx: `ssl_conf_command \
@@ -51,7 +56,7 @@ pub fn text(program: &str, counters: &Counters) -> String {
     }
     let line = |what: &str, sockets: u64, records: u64, bytes: u64| {
         format!(
-            "  {what:<9}{:>12} in {} records, of {} sockets, in software\n",
+            "  {what:<9}{:>12} in {} records, of {} sockets",
             HumanBytes(bytes).to_string(),
             HumanCount(records),
             HumanCount(sockets)
@@ -64,12 +69,47 @@ pub fn text(program: &str, counters: &Counters) -> String {
         get(Counter::TxRecords),
         get(Counter::TxBytes),
     );
+    text += &match sends {
+        0 => ", in software\n".to_owned(),
+        _ => format!(
+            "\n  {:<9}{:>12} of that in {} records by the NIC (TlsTxDevice {}, TlsTxSw {})\n",
+            "",
+            HumanBytes(get(Counter::TxDeviceBytes)).to_string(),
+            HumanCount(get(Counter::TxDeviceRecords)),
+            HumanCount(sends),
+            HumanCount(get(Counter::TlsTxSw)),
+        ),
+    };
     text += &line(
         "received",
         receivers,
         get(Counter::RxRecords),
         get(Counter::RxBytes),
     );
+    text += &match receives {
+        0 => ", in software\n".to_owned(),
+        _ => format!(
+            "\n  {:<9}{:>12} {} of the records by the NIC (TlsRxDevice {}, TlsRxSw {})\n",
+            "",
+            "",
+            HumanCount(get(Counter::RxDeviceRecords)),
+            HumanCount(receives),
+            HumanCount(get(Counter::TlsRxSw)),
+        ),
+    };
+    let told = [
+        (Counter::TxZerocopyBytes, "tx_zerocopy_bytes"),
+        (Counter::TxDeviceRefused, "tx_device_refused"),
+        (Counter::TxDeviceResumed, "tx_device_resumed"),
+        (Counter::TxDeviceStopped, "tx_device_stopped"),
+        (Counter::RxDevicePartialRecords, "rx_device_partial_records"),
+        (Counter::RxDeviceEitherRecords, "rx_device_either_records"),
+        (Counter::RxDeviceRefused, "rx_device_refused"),
+        (Counter::TlsRxDeviceResync, "TlsRxDeviceResync"),
+    ];
+    for (counter, name) in told.into_iter().filter(|(counter, _)| get(*counter) > 0) {
+        text += &format!("  {name} {}\n", HumanCount(get(counter)));
+    }
     let rekeyed = get(Counter::TlsTxRekeyOk) + get(Counter::TlsRxRekeyOk);
     if rekeyed > 0 {
         text += &format!("  keys changed {} times\n", HumanCount(rekeyed));

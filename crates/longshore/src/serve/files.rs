@@ -21,17 +21,28 @@ pub(super) enum Source {
     Read(File),
 }
 
+/// How files are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// From the page cache, where that can be.
+    InPlace,
+    /// By copying. What others can't change can be encrypted a second time, when the NIC has gone in the middle of a record.
+    Copied,
+}
+
 /// The mapped files of a server.
 #[derive(Debug)]
 pub(super) struct Files {
+    way: Way,
     cache: FileCache,
     /// Files that could not be mapped.
     unmapped: u64,
 }
 
 impl Files {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(way: Way) -> Self {
         Files {
+            way,
             cache: FileCache::new(CACHED_FILES),
             unmapped: 0,
         }
@@ -39,6 +50,9 @@ impl Files {
 
     /// The source of a file that is not empty.
     pub(super) fn source(&mut self, stack: &mut Stack, open: OpenFile) -> Source {
+        if self.way == Way::Copied {
+            return Source::Read(open.file);
+        }
         let identity = FileIdentity::from(&open.metadata);
         if let Some((file, id)) = self.cache.find(&identity) {
             return Source::Mapped(file, id);

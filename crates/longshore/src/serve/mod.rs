@@ -19,6 +19,7 @@ use crate::psk_file::PskFile;
 use crate::signals::Signals;
 use crate::store::Store;
 
+use files::Way;
 use server::Server;
 
 /// How often sessions are looked at for those that take too long.
@@ -47,10 +48,15 @@ pub fn run(options: &Serve) -> Result<()> {
     let mut attached = attach(&options.wire)?;
     let tls = secrets.into_role(attached.key_log.clone())?;
 
-    let mut server = Server::new(store, tls, options.wire.offload.into());
+    // A NIC of our own dies with us.
+    let way = match options.wire.nic.is_none() || options.plain || options.zerocopy {
+        true => Way::InPlace,
+        false => Way::Copied,
+    };
+    let mut server = Server::new(store, tls, options.wire.offload.into(), way);
     let port = options.port.unwrap_or(if options.plain { 80 } else { 443 });
     listen(&mut server, &mut attached, &options.wire, port)?;
-    announce(options, &attached.tap, port);
+    announce(options, &attached, port);
     serve(&mut server, &mut attached, control.as_mut(), &signals)?;
 
     drop(control);
@@ -173,7 +179,7 @@ fn listen(server: &mut Server, attached: &mut Attached, wire: &Wire, port: u16) 
 }
 
 /// Says where it serves, and what is missing on the Linux side to reach it.
-fn announce(options: &Serve, tap: &str, port: u16) {
+fn announce(options: &Serve, attached: &Attached, port: u16) {
     let (scheme, usual) = if options.plain {
         ("http", 80)
     } else {
@@ -194,10 +200,7 @@ fn announce(options: &Serve, tap: &str, port: u16) {
             options.root.display()
         );
     }
-    for cidr in &options.wire.addresses {
-        let peer = neighbour_of(cidr);
-        println!("to reach it from this machine: ip addr add {peer} dev {tap}");
-    }
+    attached.announce_neighbours();
     if options.cert.is_none() && options.psk.is_none() && !options.plain {
         println!("the certificate is self-signed: curl needs --insecure");
     }

@@ -8,7 +8,7 @@ use host::{
     CloseReason, Event, ListenOptions, ListenerId, Offload, SocketError, SocketId, Stack, TlsRole,
 };
 
-use super::files::Files;
+use super::files::{Files, Way};
 use super::session::{Counters, Fate, Session, Shared};
 use crate::attach::Attached;
 use crate::control::{Answer, CounterGroup, Request};
@@ -31,12 +31,12 @@ pub(super) struct Server {
 
 impl Server {
     /// Serves `store`, with TLS when there is a role for it.
-    pub(super) fn new(store: Store, tls: Option<TlsRole>, offload: Offload) -> Self {
+    pub(super) fn new(store: Store, tls: Option<TlsRole>, offload: Offload, way: Way) -> Self {
         Server {
             store,
             tls,
             offload,
-            files: Files::new(),
+            files: Files::new(way),
             counters: Counters::default(),
             scratch: Vec::new(),
             sessions: Vec::new(),

@@ -189,6 +189,7 @@ impl Sender {
                 len: CONTENT as u32,
                 offset: 0,
             }),
+            toe: None,
         };
         self.host.queues[0].send.post(&recover).expect("room");
         self.post(start + half, tail);

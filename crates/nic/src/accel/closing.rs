@@ -302,9 +302,11 @@ impl Closing {
     }
 
     /// Connections of all functions that have still to send, or to have acknowledged, data, a FIN or a RST.
-    pub(super) fn unfinished(&self) -> usize {
+    pub(super) fn unfinished(&self, of: Option<FunctionId>) -> usize {
         let entries = self.store.iter().flat_map(|store| store.table.iter());
-        entries.filter(|entry| entry.is_unfinished()).count()
+        let meant = |entry: &&Entry| of.is_none_or(|function| entry.function == function.0);
+        let unfinished = entries.filter(meant).filter(|entry| entry.is_unfinished());
+        unfinished.count()
     }
 
     /// The room that a function has, which has so much for splices.

@@ -372,6 +372,11 @@ impl Accel {
             .reset_function(&mut self.flows, hasher, function);
     }
 
+    /// A function that was reset has gone; another one may come in its place.
+    pub(crate) fn remove_function(&mut self, function: FunctionId) {
+        self.rooms.forget(function);
+    }
+
     /// Does what is due.
     pub(crate) fn handle_time(&mut self, device: &Device<'_>, functions: &mut [Function]) {
         let mut everywhere = Everywhere {
@@ -392,8 +397,8 @@ impl Accel {
     }
 
     /// See [`Nic::unfinished_teardowns`](crate::Nic::unfinished_teardowns).
-    pub(crate) fn unfinished_teardowns(&self) -> usize {
-        self.closing.unfinished()
+    pub(crate) fn unfinished_teardowns(&self, of: Option<FunctionId>) -> usize {
+        self.closing.unfinished(of)
     }
 
     /// Whether a frame waits for [`poll_transmit`](Self::poll_transmit).

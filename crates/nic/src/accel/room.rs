@@ -1,13 +1,13 @@
 //! Telling the hosts how much room is left, so that they stop asking before it is gone.
 
-use crate::function::Function;
+use crate::function::{Function, FunctionId};
 use crate::ring::RecvDescriptor;
 use crate::ring::accel::AccelRoom;
 
 /// What each function knows.
 #[derive(Debug, Default)]
 pub(super) struct Rooms {
-    known: Vec<Known>,
+    known: Vec<Option<Known>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -22,9 +22,9 @@ impl Rooms {
     pub(super) fn tell(&mut self, function: &mut Function, room: AccelRoom) -> bool {
         let at = usize::from(function.id.0);
         if at >= self.known.len() {
-            self.known.resize(at + 1, Known::Nothing(room));
+            self.known.resize(at + 1, None);
         }
-        let is_due = match &self.known[at] {
+        let is_due = match self.known[at].get_or_insert(Known::Nothing(room)) {
             Known::Nothing(first) => room != *first,
             Known::Told(told) => differs(told, &room),
         };
@@ -33,9 +33,16 @@ impl Rooms {
         }
         let told = function.tell(0, RecvDescriptor::AccelRoom(room));
         if told {
-            self.known[at] = Known::Told(room);
+            self.known[at] = Some(Known::Told(room));
         }
         told
+    }
+
+    /// The function has gone; another one may come in its place.
+    pub(super) fn forget(&mut self, function: FunctionId) {
+        if let Some(known) = self.known.get_mut(usize::from(function.0)) {
+            *known = None;
+        }
     }
 }
 

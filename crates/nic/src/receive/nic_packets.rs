@@ -147,6 +147,8 @@ pub(crate) fn settle(
         skip,
         len,
         rcv_nxt: taken.rcv_nxt,
+        snd_una: taken.acked.0,
+        flight: taken.acked.1,
     }));
     host.show(stored, placed);
 }

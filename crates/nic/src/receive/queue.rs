@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use wire::checksum::Sum;
 use wire::packet::Parsed;
 use wire::tcp::Flags;
 
@@ -97,7 +98,7 @@ impl<'a> Host<'a> {
         })
     }
 
-    /// Delivers what is not TCP as it is.
+    /// Delivers what is not TCP as it is; a checksum that is still to be made is made.
     pub(super) fn deliver_other(&mut self, frame: &[u8], meta: FrameMeta) {
         let len = frame.len() as u32;
         if !self.has_room() {
@@ -106,7 +107,12 @@ impl<'a> Host<'a> {
         let Some(buffer) = self.take_buffer(len) else {
             return;
         };
-        let written = self.write(buffer, 0, len, |bytes| bytes.copy_from_slice(frame));
+        let written = self.write(buffer, 0, len, |bytes| {
+            bytes.copy_from_slice(frame);
+            if let Some(place) = meta.needs_checksum {
+                finish_checksum(bytes, place);
+            }
+        });
         if written.is_none() {
             return;
         }
@@ -522,3 +528,18 @@ impl<'a> Host<'a> {
 
 /// Segments that carry no bytes of an offloaded stream.
 const NO_STREAM_DATA: Flags = Flags::SYN.union(Flags::RST);
+
+/// Finishes a checksum whose field has the pseudo header's sum: a frame from a local sender is never without it for whoever can't tell.
+/// Places beyond the frame change nothing.
+fn finish_checksum(frame: &mut [u8], (start, field): (u16, u16)) {
+    let (start, field) = (usize::from(start), usize::from(start) + usize::from(field));
+    if field + 2 > frame.len() {
+        return;
+    }
+    // 0 would say that there is none (RFC 768).
+    let sum = match Sum::of(&frame[start..]).finish() {
+        0 => 0xffff,
+        sum => sum,
+    };
+    frame[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+}

@@ -1,4 +1,4 @@
-//! The shared block: one contiguous allocation that holds every ring of a function.
+//! The shared block: one contiguous piece of memory that holds every ring of a function.
 //!
 //! Host and device address it by offsets from its start only, so that it can be mapped at
 //! different addresses in two processes. All of it is read and written as 64-bit atomics: what the
@@ -6,7 +6,10 @@
 //! behaviour.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::any::Any;
+use std::fmt;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 /// Alignment of the block and of everything that one side alone writes: two cache lines, because
@@ -14,11 +17,10 @@ use std::sync::atomic::AtomicU64;
 pub(super) const LINE: usize = 128;
 
 /// The memory of one function's rings.
-#[derive(Debug)]
-pub(super) struct Block {
+pub struct Block {
     start: NonNull<AtomicU64>,
     words: usize,
-    _memory: OwnMemory,
+    _owner: Arc<dyn Any + Send + Sync>,
 }
 
 // SAFETY: the block is only reached as `AtomicU64`s, and its memory lives as long as it does.
@@ -26,14 +28,45 @@ unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block")
+            .field("start", &self.start)
+            .field("words", &self.words)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Block {
     /// Zeroed memory of this process.
     pub(super) fn allocate(bytes: usize) -> Block {
-        let memory = OwnMemory::zeroed(bytes.next_multiple_of(LINE).max(LINE));
+        let memory = Arc::new(OwnMemory::zeroed(bytes.next_multiple_of(LINE).max(LINE)));
+        let (start, len) = (memory.start, memory.layout.size());
+        // SAFETY: `memory` owns `len` bytes at `start` until it is dropped, and nobody else knows of them.
+        unsafe { Block::from_raw_parts(start.as_ptr(), len, memory) }
+    }
+
+    /// Memory that `owner` keeps alive, which another process may have too. A new function's is zeroed.
+    ///
+    /// # Safety
+    /// `start` must be valid for reads and writes of `len` bytes until `owner` is dropped, and in this process nobody reaches
+    /// them but through blocks.
+    ///
+    /// # Panics
+    /// When `start` is null, or not aligned to 128 bytes.
+    pub unsafe fn from_raw_parts(
+        start: *mut u8,
+        len: usize,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Block {
+        assert!(
+            start.addr().is_multiple_of(LINE),
+            "a block is aligned to {LINE} bytes"
+        );
         Block {
-            start: memory.start.cast(),
-            words: memory.layout.size() / 8,
-            _memory: memory,
+            start: NonNull::new(start.cast()).expect("a block has an address"),
+            words: len / 8,
+            _owner: owner,
         }
     }
 
@@ -50,6 +83,11 @@ struct OwnMemory {
     start: NonNull<u8>,
     layout: Layout,
 }
+
+// SAFETY: plain memory, freed on drop by whichever thread.
+unsafe impl Send for OwnMemory {}
+// SAFETY: as above.
+unsafe impl Sync for OwnMemory {}
 
 impl OwnMemory {
     fn zeroed(bytes: usize) -> OwnMemory {

@@ -17,9 +17,11 @@ use super::layout::{
     CREATE_WORDS, ContextId, Head, Opcode, SLOT_WORDS, decode_flow, decode_nvme, decode_tls,
 };
 use super::region::Slice;
-use super::send::{HAS_INNER, InnerRecover, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags, Verify};
+use super::send::{
+    HAS_INNER, HAS_TOE, InnerRecover, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags, Verify,
+};
 use super::spsc::{Consumer, Ring};
-use super::toe::{self, TOE_SEND_SLICES, TOE_SEND_SLICES_AT, ToeRequest};
+use super::toe::{self, TOE_SEND_SLICES, TOE_SEND_SLICES_AT, ToeId, ToeRequest};
 
 /// A packet to send; its slices are in the [`Gather`] that was filled along with it.
 #[derive(Debug, Clone)]
@@ -42,6 +44,7 @@ pub(crate) struct Recover {
     pub(crate) resume: SeqNum,
     pub(crate) verify: Verify,
     pub(crate) inner: Option<InnerRecover>,
+    pub(crate) toe: Option<ToeId>,
 }
 
 /// The protocols of a context, as [`L5Parameters`](super::L5Parameters).
@@ -118,10 +121,10 @@ pub(crate) struct SendConsumer {
 }
 
 impl SendConsumer {
-    pub(super) fn new(block: &Arc<Block>, at: usize, entries: u32) -> Self {
-        SendConsumer {
-            ring: Consumer::new(Ring::new(Arc::clone(block), at, entries)),
-        }
+    /// `None` unless the ring is empty.
+    pub(super) fn resume(block: &Arc<Block>, at: usize, entries: u32) -> Option<Self> {
+        let ring = Consumer::resume(Ring::new(Arc::clone(block), at, entries))?;
+        Some(SendConsumer { ring })
     }
 
     /// Whether a descriptor waits.
@@ -242,10 +245,11 @@ impl SendConsumer {
                     index: words[2],
                     len: high,
                     resume: SeqNum((words[3] >> 32) as u32),
-                    verify: match head.flags & !HAS_INNER {
+                    verify: match head.flags & !(HAS_INNER | HAS_TOE) {
                         0 => Verify::None,
                         1 => Verify::WholeMessage,
                         2 => Verify::Frontier,
+                        3 => Verify::Aside,
                         _ => return Err(ErrorCode::BadParameters),
                     },
                     inner: (head.flags & HAS_INNER != 0).then_some(InnerRecover {
@@ -253,6 +257,7 @@ impl SendConsumer {
                         len: words[23] as u32,
                         offset: (words[23] >> 32) as u32,
                     }),
+                    toe: (head.flags & HAS_TOE != 0).then(|| ToeId::from_word(words[20])),
                 })
             }
             Some(Opcode::ResyncResponse) => Command::Resync(ResyncResponse {
@@ -418,6 +423,7 @@ fn check_lengths(
                     Verify::None => prefix == from,
                     Verify::WholeMessage => prefix == to,
                     Verify::Frontier => (from..to).contains(&prefix),
+                    Verify::Aside => prefix == 0 && recover.inner.is_none(),
                 }
         }
         Command::AddRr(_) => {

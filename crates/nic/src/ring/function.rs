@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use wire::ethernet::MacAddr;
 
-use super::block::Block;
+use super::block::{Block, LINE};
 use super::command::SendConsumer;
 use super::layout::SLOT_WORDS;
 use super::receive::{
     FILL_WORDS, FillConsumer, FillProducer, RECV_WORDS, RecvConsumer, RecvProducer,
 };
-use super::region::{DeviceRegions, NoRegionId, Region, RegionId, Regions};
+use super::region::{Region, RegionId};
+use super::regions::{DeviceRegions, Regions, RegisterError};
 use super::send::SendProducer;
 use super::spsc::ring_words;
 
@@ -71,53 +72,75 @@ impl FunctionConfig {
             toe_connections: 64 << 10,
         }
     }
+
+    /// Whether there can be such a function.
+    ///
+    /// # Errors
+    /// What of it can't be.
+    pub fn check(&self) -> Result<(), BadConfig> {
+        if !(1..=MAX_QUEUES).contains(&self.queues) {
+            return Err(BadConfig::Queues(self.queues));
+        }
+        let rings = [
+            self.send_entries,
+            self.command_entries,
+            self.receive_entries,
+            self.small_entries,
+            self.large_entries,
+        ];
+        let is_possible = |slots: u32| slots.is_power_of_two() && slots <= MAX_ENTRIES;
+        match rings.into_iter().find(|slots| !is_possible(*slots)) {
+            Some(slots) => Err(BadConfig::Entries(slots)),
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes of its rings' [`Block`].
+    pub fn block_bytes(&self) -> usize {
+        let words = self.places().last().map_or(0, |last| last.end);
+        (words * 8).next_multiple_of(LINE)
+    }
+
+    fn places(&self) -> impl Iterator<Item = Places> + use<> {
+        let config = *self;
+        (0..usize::from(config.queues)).map(move |queue| Places::of(&config, queue))
+    }
 }
+
+/// Most queues of a function.
+const MAX_QUEUES: u16 = 64;
+/// Most slots of a ring.
+const MAX_ENTRIES: u32 = 1 << 20;
+
+/// What can't be of a function's settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BadConfig {
+    /// None, or too many.
+    #[error("a function has 1 to {MAX_QUEUES} queues, not {0}")]
+    Queues(u16),
+    /// A ring of no such size.
+    #[error("a ring's size is a power of two of at most {MAX_ENTRIES} slots, not {0}")]
+    Entries(u32),
+}
+
+/// A ring of a function is not empty, so that the device does not know what to make of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the rings are not empty: a function begins with empty ones")]
+pub struct NotEmpty;
 
 /// Both sides of a new function: one for the host's stack, one for [`Nic::attach`](crate::Nic::attach).
 ///
 /// # Panics
 /// When a ring's size is not a power of two, or the number of queues is not 1 to 64.
 pub fn function(config: FunctionConfig) -> (HostFunction, DeviceFunction) {
-    assert!(
-        (1..=64).contains(&config.queues),
-        "a function has 1 to 64 queues, not {}",
-        config.queues
-    );
-    let places: Vec<Places> = (0..usize::from(config.queues))
-        .map(|queue| Places::of(&config, queue))
-        .collect();
-    let words = places.last().map_or(0, |last| last.end);
-    let block = Arc::new(Block::allocate(words * 8));
+    if let Err(error) = config.check() {
+        panic!("{error}");
+    }
+    let block = Arc::new(Block::allocate(config.block_bytes()));
     let regions = Arc::new(Regions::default());
-    let host = HostFunction {
-        config,
-        regions: Arc::clone(&regions),
-        queues: places
-            .iter()
-            .map(|places| HostQueue {
-                send: SendProducer::new(&block, places.send, config.send_entries),
-                commands: SendProducer::new(&block, places.commands, config.command_entries),
-                recv: RecvConsumer::new(&block, places.recv, config.receive_entries),
-                small: FillProducer::new(&block, places.small, config.small_entries),
-                large: FillProducer::new(&block, places.large, config.large_entries),
-            })
-            .collect(),
-    };
-    let device = DeviceFunction {
-        config,
-        regions: DeviceRegions::new(regions),
-        queues: places
-            .iter()
-            .map(|places| DeviceQueue {
-                send: SendConsumer::new(&block, places.send, config.send_entries),
-                commands: SendConsumer::new(&block, places.commands, config.command_entries),
-                recv: RecvProducer::new(&block, places.recv, config.receive_entries),
-                small: FillConsumer::new(&block, places.small, config.small_entries),
-                large: FillConsumer::new(&block, places.large, config.large_entries),
-            })
-            .collect(),
-    };
-    (host, device)
+    let host = HostFunction::over(&block, config, Arc::clone(&regions));
+    let device = DeviceFunction::over(&block, config, regions);
+    (host, device.expect("a new block's rings are empty"))
 }
 
 /// First words of one queue's rings in the block.
@@ -161,11 +184,30 @@ pub struct HostFunction {
 }
 
 impl HostFunction {
+    /// The host's side of a function whose rings are in `block`, which is zeroed.
+    ///
+    /// # Panics
+    /// When the settings [can't be](FunctionConfig::check), or the block is [too small](FunctionConfig::block_bytes).
+    pub fn over(block: &Arc<Block>, config: FunctionConfig, regions: Arc<Regions>) -> HostFunction {
+        let queue = |places: Places| HostQueue {
+            send: SendProducer::new(block, places.send, config.send_entries),
+            commands: SendProducer::new(block, places.commands, config.command_entries),
+            recv: RecvConsumer::new(block, places.recv, config.receive_entries),
+            small: FillProducer::new(block, places.small, config.small_entries),
+            large: FillProducer::new(block, places.large, config.large_entries),
+        };
+        HostFunction {
+            config,
+            regions,
+            queues: config.places().map(queue).collect(),
+        }
+    }
+
     /// Shows memory to the device.
     ///
     /// # Errors
-    /// When every region id of the function is in use.
-    pub fn register(&self, region: Arc<Region>) -> Result<RegionId, NoRegionId> {
+    /// When every region id of the function is in use, or a device in another process can't have the memory.
+    pub fn register(&self, region: Arc<Region>) -> Result<RegionId, RegisterError> {
         self.regions.register(region)
     }
 }
@@ -199,6 +241,16 @@ impl HostQueue {
         commanded && self.commands.take_wakeup() || wanted
     }
 
+    /// The device is gone, and all that it has told was taken: what was posted counts as done, and the buffers that it was given
+    /// are the host's again. The rings are empty, as the next device wants them.
+    pub fn clear(&mut self) {
+        self.send.clear();
+        self.commands.clear();
+        self.recv.clear();
+        self.small.clear();
+        self.large.clear();
+    }
+
     /// Announces that the host is about to sleep. False when something has come meanwhile: then it must
     /// not.
     pub fn prepare_sleep(&mut self) -> bool {
@@ -217,6 +269,65 @@ pub struct DeviceFunction {
     pub(crate) config: FunctionConfig,
     pub(crate) regions: DeviceRegions,
     pub(crate) queues: Vec<DeviceQueue>,
+}
+
+impl DeviceFunction {
+    /// The device's side of a function whose rings are in `block`. Nothing of it is believed, and the block may be another
+    /// process's as well.
+    ///
+    /// # Errors
+    /// When a ring is not empty.
+    ///
+    /// # Panics
+    /// When the settings [can't be](FunctionConfig::check), or the block is [too small](FunctionConfig::block_bytes).
+    pub fn over(
+        block: &Arc<Block>,
+        config: FunctionConfig,
+        regions: Arc<Regions>,
+    ) -> Result<DeviceFunction, NotEmpty> {
+        let queue = |places: Places| {
+            Some(DeviceQueue {
+                send: SendConsumer::resume(block, places.send, config.send_entries)?,
+                commands: SendConsumer::resume(block, places.commands, config.command_entries)?,
+                recv: RecvProducer::resume(block, places.recv, config.receive_entries)?,
+                small: FillConsumer::resume(block, places.small, config.small_entries)?,
+                large: FillConsumer::resume(block, places.large, config.large_entries)?,
+            })
+        };
+        let queues: Option<Vec<DeviceQueue>> = config.places().map(queue).collect();
+        Ok(DeviceFunction {
+            config,
+            regions: DeviceRegions::new(regions),
+            queues: queues.ok_or(NotEmpty)?,
+        })
+    }
+}
+
+impl DeviceFunction {
+    /// Of no host: without queues, memory or quotas.
+    pub(crate) fn none() -> DeviceFunction {
+        DeviceFunction {
+            config: FunctionConfig {
+                mac: MacAddr::ZERO,
+                queues: 0,
+                send_entries: 0,
+                command_entries: 0,
+                receive_entries: 0,
+                small_entries: 0,
+                large_entries: 0,
+                small_bytes: 0,
+                large_bytes: 0,
+                contexts: 0,
+                tags: 0,
+                closing: 0,
+                packet_memory: 0,
+                splices: 0,
+                toe_connections: 0,
+            },
+            regions: DeviceRegions::new(Arc::default()),
+            queues: Vec::new(),
+        }
+    }
 }
 
 /// The device's side of a queue.

@@ -1,6 +1,7 @@
 //! The list of memory slices that a descriptor and its continuations name.
 
 use super::region::Slice;
+use super::toe::MAX_TOE_SEND_SLICES;
 
 /// Most continuation slots that may follow one descriptor. A claim of more is an error, so that a
 /// descriptor can never keep the device reading.
@@ -10,7 +11,7 @@ pub(super) const CONTINUATION_SLICES: usize = 11;
 /// Slices in a `Send` descriptor itself.
 pub(super) const SEND_SLICES: usize = 3;
 /// Slices in a `RecoverContext` descriptor itself.
-pub(super) const RECOVER_SLICES: usize = 9;
+pub(super) const RECOVER_SLICES: usize = 8;
 /// Slices in an `AddRrState` descriptor itself.
 pub(super) const RR_SLICES: usize = 11;
 /// Most slices of the buffer that an `AddRrState` maps.
@@ -23,16 +24,23 @@ pub const MAX_RECOVER_SLICES: usize = RECOVER_SLICES + MAX_CONTINUATIONS * CONTI
 /// Most bytes that a `RecoverContext` may have the device read again: a PDU of 1 MiB of data, and a record before its end.
 pub const MAX_RECOVER_BYTES: u32 = (1 << 20) + (64 << 10);
 
+/// Slices of the descriptor that has most of them.
+const CAPACITY: usize = if MAX_TOE_SEND_SLICES > MAX_RECOVER_SLICES {
+    MAX_TOE_SEND_SLICES
+} else {
+    MAX_RECOVER_SLICES
+};
+
 /// A bounded list of slices.
 #[derive(Debug, Clone)]
 pub(crate) struct Gather {
-    slices: [Slice; MAX_RECOVER_SLICES],
+    slices: [Slice; CAPACITY],
     count: u8,
 }
 
 impl Gather {
     pub(crate) const EMPTY: Gather = Gather {
-        slices: [Slice::NOTHING; MAX_RECOVER_SLICES],
+        slices: [Slice::NOTHING; CAPACITY],
         count: 0,
     };
 

@@ -2,7 +2,8 @@
 //! registered memory.
 //!
 //! [`function()`] makes both sides. Everything in the block is at a fixed offset from its start and nothing in it
-//! is a pointer, so that host and NIC may live in different processes.
+//! is a pointer, so that host and NIC may live in different processes: each has its side
+//! [over](HostFunction::over) the same [`Block`] then, and a [`Sharing`] shows the host's regions to the device.
 //!
 //! ```text
 //!         host                      one queue                        NIC
@@ -33,20 +34,25 @@ mod gather;
 mod layout;
 mod receive;
 mod region;
+mod regions;
 mod send;
 mod spsc;
 #[cfg(test)]
 mod tests;
 
+pub use block::Block;
 pub use error::ErrorCode;
-pub use function::{DeviceFunction, FunctionConfig, HostFunction, HostQueue, function};
+pub use function::{
+    BadConfig, DeviceFunction, FunctionConfig, HostFunction, HostQueue, NotEmpty, function,
+};
 pub use gather::{
     MAX_CONTINUATIONS, MAX_RECOVER_BYTES, MAX_RECOVER_SLICES, MAX_RR_SLICES, MAX_SEND_SLICES,
 };
 pub use l5p::tls::Direction;
 pub use layout::{ContextId, SLOT_WORDS};
 pub use receive::{FillProducer, Packet, RecvConsumer, RecvDescriptor};
-pub use region::{DeviceRegions, NoRegionId, Region, RegionId, Regions, Slice};
+pub use region::{Backing, Region, RegionId, Slice};
+pub use regions::{DeviceRegions, Regions, RegisterError, Sharing};
 pub use send::{
     InnerRecover, L5Parameters, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, PostError, SendDescriptor,
     SendFlags, SendProducer, Verify,

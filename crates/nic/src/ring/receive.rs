@@ -22,7 +22,7 @@ use super::error::ErrorCode;
 use super::layout::ContextId;
 use super::region::Slice;
 use super::spsc::{Consumer, Producer, Ring};
-use super::toe::ToeEvent;
+use super::toe::{ToeEvent, ToeId};
 
 /// Words of a receive slot: 64 bytes.
 pub(super) const RECV_WORDS: usize = 8;
@@ -188,6 +188,12 @@ impl RecvDescriptor {
         words
     }
 
+    /// The connection of a [`ToeEvent::Delivered`], by the first words.
+    fn delivered_to(words: &[u64; 2]) -> Option<ToeId> {
+        let is_toe = words[0] as u8 == TOE;
+        is_toe.then(|| ToeEvent::delivered_to(words)).flatten()
+    }
+
     /// `None` for words that no device of ours writes.
     fn from_words(words: &[u64; RECV_WORDS]) -> Option<RecvDescriptor> {
         let context = Some(words[1] as u32).filter(|id| *id != ContextId::NONE);
@@ -247,11 +253,11 @@ pub(crate) struct RecvProducer {
 }
 
 impl RecvProducer {
-    pub(super) fn new(block: &Arc<Block>, at: usize, entries: u32) -> Self {
-        RecvProducer {
-            ring: Producer::new(Ring::new(Arc::clone(block), at, entries)),
-            wakeup_due: false,
-        }
+    /// `None` unless the ring is empty.
+    pub(super) fn resume(block: &Arc<Block>, at: usize, entries: u32) -> Option<Self> {
+        let ring = Producer::resume(Ring::new(Arc::clone(block), at, entries))?;
+        let wakeup_due = false;
+        Some(RecvProducer { ring, wakeup_due })
     }
 
     /// Free slots; asks the host only when fewer than `wanted` are known.
@@ -308,6 +314,19 @@ impl RecvConsumer {
         None
     }
 
+    /// The connection on the device that a descriptor behind the next one speaks of, if it is known to be there and is
+    /// [`ToeEvent::Delivered`]: its packet lies between the two. For whoever wants to have that connection's memory at hand.
+    #[inline]
+    pub fn delivered_ahead(&self) -> Option<ToeId> {
+        const AHEAD: u32 = 2;
+        if self.ring.known() <= AHEAD {
+            return None;
+        }
+        let mut words = [0; 2];
+        self.ring.read(AHEAD, &mut words);
+        RecvDescriptor::delivered_to(&words)
+    }
+
     /// Index of the next slot to be taken.
     pub fn taken(&self) -> u64 {
         self.ring.next()
@@ -322,6 +341,11 @@ impl RecvConsumer {
     /// Gives all slots taken back to the device.
     pub fn publish(&mut self) {
         self.ring.publish();
+    }
+
+    /// The device is gone, and all that it has shown was taken.
+    pub(super) fn clear(&mut self) {
+        self.ring.clear();
     }
 
     pub(super) fn prepare_sleep(&mut self) -> bool {
@@ -370,6 +394,11 @@ impl FillProducer {
     pub fn publish(&mut self) {
         self.ring.publish();
     }
+
+    /// The device is gone: all buffers are the host's again.
+    pub(super) fn clear(&mut self) {
+        self.ring.clear();
+    }
 }
 
 /// The device's side of a fill ring.
@@ -379,10 +408,10 @@ pub(crate) struct FillConsumer {
 }
 
 impl FillConsumer {
-    pub(super) fn new(block: &Arc<Block>, at: usize, entries: u32) -> Self {
-        FillConsumer {
-            ring: Consumer::new(Ring::new(Arc::clone(block), at, entries)),
-        }
+    /// `None` unless the ring is empty.
+    pub(super) fn resume(block: &Arc<Block>, at: usize, entries: u32) -> Option<Self> {
+        let ring = Consumer::resume(Ring::new(Arc::clone(block), at, entries))?;
+        Some(FillConsumer { ring })
     }
 
     /// Takes a buffer, unchecked: its region and bounds are whatever the host wrote.

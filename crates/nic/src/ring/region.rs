@@ -1,13 +1,13 @@
-//! Memory that a host has registered, and the registry through which the device finds it.
+//! Memory that a host registers with its function.
 //!
-//! A region stays mapped while either side can name it: the registry and the device's copy each
-//! hold a reference, and the region holds its owner.
+//! A region holds its owner, which keeps it mapped; see [`Regions`](super::Regions) for who holds the region.
 
 use std::any::Any;
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A region of a function, as descriptors name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,7 +64,19 @@ pub struct Region {
     /// Set when a page of the region was lost while it was read (a mapped file that shrank); the
     /// device checks it after it read, before what it made of the bytes leaves.
     pub faulted: AtomicBool,
+    /// Its pages can't be lost: they are the allocator's.
+    is_lasting: bool,
+    backing: Option<Backing>,
     _owner: Arc<dyn Any + Send + Sync>,
+}
+
+/// The file that a region maps, by which another process may map it too.
+#[derive(Debug)]
+pub struct Backing {
+    /// The file.
+    pub file: OwnedFd,
+    /// Which byte of it is the region's first: a whole number of pages.
+    pub offset: u64,
 }
 
 // SAFETY: the region is raw memory that lives as long as its owner, which is Send and Sync; accesses
@@ -93,7 +105,11 @@ impl Region {
         let memory = Arc::new(Anonymous::zeroed(len));
         let start = memory.start;
         // SAFETY: `memory` owns `len` writable bytes at `start` until it is dropped.
-        unsafe { Region::from_raw_parts(start.as_ptr(), len, memory, true) }
+        let region = unsafe { Region::from_raw_parts(start.as_ptr(), len, memory, true) };
+        Region {
+            is_lasting: true,
+            ..region
+        }
     }
 
     /// Memory that `owner` keeps alive.
@@ -118,8 +134,23 @@ impl Region {
             len,
             writable,
             faulted: AtomicBool::new(false),
+            is_lasting: false,
+            backing: None,
             _owner: owner,
         }
+    }
+
+    /// The same region, which says what file it maps.
+    pub fn backed_by(self, backing: Backing) -> Region {
+        Region {
+            backing: Some(backing),
+            ..self
+        }
+    }
+
+    /// The file that it maps, if another process may map it.
+    pub fn backing(&self) -> Option<&Backing> {
+        self.backing.as_ref()
     }
 
     /// Length in bytes.
@@ -145,6 +176,11 @@ impl Region {
     /// Whether a page was lost while it was read.
     pub fn is_faulted(&self) -> bool {
         self.faulted.load(Ordering::Acquire)
+    }
+
+    /// Whether whoever reads it without the device's knowledge finds all of it: a lost page of other memory is seen only by who copies it.
+    pub(crate) fn is_lasting(&self) -> bool {
+        self.is_lasting && !self.is_faulted()
     }
 
     /// Copies from the region. False, and nothing copied, when the range is not inside.
@@ -264,129 +300,5 @@ impl Drop for Anonymous {
     fn drop(&mut self) {
         // SAFETY: allocated in `zeroed` with this layout, and freed once.
         unsafe { std::alloc::dealloc(self.allocated.as_ptr(), self.layout) }
-    }
-}
-
-/// The regions of one function, shared by its host and its device.
-///
-/// Registering takes a lock; the device looks at a version number, and takes the changes over
-/// only when that has changed.
-#[derive(Debug, Default)]
-pub struct Regions {
-    version: AtomicU64,
-    table: Mutex<Table>,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    entries: Vec<Option<Arc<Region>>>,
-    free: Vec<u16>,
-    /// What the device has not taken over yet.
-    changed: Vec<u16>,
-}
-
-/// Why a region could not be registered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "all {} region ids of this function are in use: unregister one first",
-    Regions::MAX
-)]
-pub struct NoRegionId;
-
-impl Regions {
-    /// Regions that a function can have at a time.
-    pub const MAX: usize = 1 << 16;
-
-    /// Makes a region known to the device.
-    ///
-    /// # Errors
-    /// When every id is in use.
-    pub fn register(&self, region: Arc<Region>) -> Result<RegionId, NoRegionId> {
-        let mut table = self.lock();
-        let id = match table.free.pop() {
-            Some(id) => id,
-            None if table.entries.len() < Self::MAX => {
-                table.entries.push(None);
-                (table.entries.len() - 1) as u16
-            }
-            None => return Err(NoRegionId),
-        };
-        self.change(&mut table, id, Some(region));
-        Ok(RegionId(id))
-    }
-
-    /// Takes a region away. A descriptor that still names it gets an error completion.
-    ///
-    /// The device lets go of the memory at its next [`Nic::flush`](crate::Nic::flush) or descriptor.
-    pub fn unregister(&self, id: RegionId) -> Option<Arc<Region>> {
-        let mut table = self.lock();
-        table.entries.get(usize::from(id.0))?.as_ref()?;
-        table.free.push(id.0);
-        self.change(&mut table, id.0, None)
-    }
-
-    /// The region of this id.
-    pub fn get(&self, id: RegionId) -> Option<Arc<Region>> {
-        self.lock().entries.get(usize::from(id.0))?.clone()
-    }
-
-    fn change(
-        &self,
-        table: &mut Table,
-        id: u16,
-        region: Option<Arc<Region>>,
-    ) -> Option<Arc<Region>> {
-        table.changed.push(id);
-        let old = std::mem::replace(&mut table.entries[usize::from(id)], region);
-        self.version.fetch_add(1, Ordering::Release);
-        old
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-/// The device's copy of a function's regions. There is one, which takes the changes.
-#[derive(Debug)]
-pub struct DeviceRegions {
-    shared: Arc<Regions>,
-    version: u64,
-    table: Vec<Option<Arc<Region>>>,
-}
-
-impl DeviceRegions {
-    pub(super) fn new(shared: Arc<Regions>) -> Self {
-        DeviceRegions {
-            shared,
-            version: 0,
-            table: Vec::new(),
-        }
-    }
-
-    /// Looks for changes. To be called after a descriptor was taken off its ring and before its
-    /// slices are looked up: what was registered before a descriptor was posted is then known.
-    pub(crate) fn refresh(&mut self) {
-        if self.shared.version.load(Ordering::Acquire) != self.version {
-            self.take_changes();
-        }
-    }
-
-    #[cold]
-    fn take_changes(&mut self) {
-        let mut table = self.shared.lock();
-        self.version = self.shared.version.load(Ordering::Acquire);
-        self.table.resize(table.entries.len(), None);
-        for id in std::mem::take(&mut table.changed) {
-            let id = usize::from(id);
-            self.table[id].clone_from(&table.entries[id]);
-        }
-    }
-
-    /// The region of this id, as of the last refresh.
-    pub(crate) fn get(&self, id: RegionId) -> Option<&Region> {
-        self.table.get(usize::from(id.0))?.as_deref()
     }
 }

@@ -24,6 +24,8 @@ const TAIL: usize = 0;
 const HEAD: usize = LINE_WORDS;
 const ASLEEP: usize = 2 * LINE_WORDS;
 const SLOTS: usize = 3 * LINE_WORDS;
+/// A ring that begins at a count beyond this might see it wrap.
+const LAST_START: u64 = 1 << 62;
 
 /// Where a ring lies in the block, and how large it is.
 #[derive(Debug, Clone)]
@@ -54,6 +56,13 @@ impl<const WORDS: usize> Ring<WORDS> {
         }
     }
 
+    /// The count that an empty ring goes on from. `None` for one that is not empty, or near the end of all counts.
+    fn rests_at(&self) -> Option<u64> {
+        let tail = self.word(TAIL).load(Ordering::Relaxed);
+        let head = self.word(HEAD).load(Ordering::Relaxed);
+        (tail == head && tail <= LAST_START).then_some(tail)
+    }
+
     fn word(&self, offset: usize) -> &AtomicU64 {
         &self.block.words()[self.at + offset]
     }
@@ -74,13 +83,23 @@ pub(super) struct Producer<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Producer<WORDS> {
+    /// Of a ring in zeroed memory.
     pub(super) fn new(ring: Ring<WORDS>) -> Self {
-        let tail = ring.word(TAIL).load(Ordering::Relaxed);
+        Self::at(ring, 0)
+    }
+
+    /// Of a ring that the other side has set up, which is empty.
+    pub(super) fn resume(ring: Ring<WORDS>) -> Option<Self> {
+        let at = ring.rests_at()?;
+        Some(Self::at(ring, at))
+    }
+
+    fn at(ring: Ring<WORDS>, index: u64) -> Self {
         Producer {
             ring,
-            tail,
-            published: tail,
-            head_seen: tail,
+            tail: index,
+            published: index,
+            head_seen: index,
         }
     }
 
@@ -111,6 +130,13 @@ impl<const WORDS: usize> Producer<WORDS> {
         if head > self.head_seen && head <= self.published {
             self.head_seen = head;
         }
+    }
+
+    /// The consumer is gone, and so is what it has not taken: the ring is empty, and goes on from here with another one.
+    pub(super) fn clear(&mut self) {
+        self.ring.word(HEAD).store(self.tail, Ordering::Relaxed);
+        self.ring.word(TAIL).store(self.tail, Ordering::Release);
+        (self.published, self.head_seen) = (self.tail, self.tail);
     }
 
     fn used(&self) -> u32 {
@@ -167,13 +193,23 @@ pub(super) struct Consumer<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Consumer<WORDS> {
+    /// Of a ring in zeroed memory.
     pub(super) fn new(ring: Ring<WORDS>) -> Self {
-        let head = ring.word(HEAD).load(Ordering::Relaxed);
+        Self::at(ring, 0)
+    }
+
+    /// Of a ring that the other side has set up, which is empty.
+    pub(super) fn resume(ring: Ring<WORDS>) -> Option<Self> {
+        let at = ring.rests_at()?;
+        Some(Self::at(ring, at))
+    }
+
+    fn at(ring: Ring<WORDS>, index: u64) -> Self {
         Consumer {
             ring,
-            head,
-            published: head,
-            tail_seen: head,
+            head: index,
+            published: index,
+            tail_seen: index,
         }
     }
 
@@ -182,6 +218,12 @@ impl<const WORDS: usize> Consumer<WORDS> {
         if self.tail_seen == self.head {
             self.refresh();
         }
+        (self.tail_seen - self.head) as u32
+    }
+
+    /// Slots that are known to be readable.
+    #[inline]
+    pub(super) fn known(&self) -> u32 {
         (self.tail_seen - self.head) as u32
     }
 
@@ -236,6 +278,14 @@ impl<const WORDS: usize> Consumer<WORDS> {
             self.ring.word(HEAD).store(head, Ordering::Release);
             self.published = head;
         }
+    }
+
+    /// The producer is gone, and so is what was not taken of what it has written: the ring is empty, and goes on from here with
+    /// another one.
+    pub(super) fn clear(&mut self) {
+        self.ring.word(TAIL).store(self.head, Ordering::Relaxed);
+        self.ring.word(HEAD).store(self.head, Ordering::Release);
+        (self.published, self.tail_seen) = (self.head, self.head);
     }
 
     /// Announces that this side is about to sleep. False when something has come meanwhile: then

@@ -3,5 +3,6 @@
 mod accel;
 mod descriptors;
 mod memory;
+mod renewal;
 mod spsc;
 mod toe;

@@ -24,6 +24,7 @@ impl Toe {
             },
             accepted: None,
             rcv_nxt: SeqNum(0),
+            acked: (SeqNum(0), 0),
         };
         let Some(at) = self.table.by_index(around.function.id.0, index) else {
             return nothing;
@@ -43,10 +44,16 @@ impl Toe {
             packet.segments(),
         );
         entry.fin_taken |= received.fin;
+        let (snd_una, flight) = (connection.snd_una(), connection.flight_limit());
+        if received.data.is_some_and(|data| data.len > 0) {
+            // It is told with that.
+            entry.untold.told_una = snd_una;
+        }
         let taken = Taken {
             toe,
             accepted: received.data,
             rcv_nxt: entry.rcv_nxt(),
+            acked: (snd_una, flight),
         };
         around.function.counters.toe_rx_bytes +=
             u64::from(received.data.map_or(0, |data| data.len));

@@ -194,7 +194,8 @@ impl Toe {
                 let sent = self.send(around, at, (*seq, *bytes), passes, gather.slices());
                 if let Err(error) = sent {
                     // Nothing that follows would fit.
-                    self.give_back(around, at, RestoreReason::Transmit(error));
+                    let context = None;
+                    self.give_back(around, at, RestoreReason::Transmit { error, context });
                     return Err(error);
                 }
             }
@@ -207,7 +208,6 @@ impl Toe {
             (ToeRequest::Option(_, option), Some(connection)) => match *option {
                 ToeOption::NoDelay(on) => connection.set_nagle(!on),
                 ToeOption::Cork(on) => connection.set_cork(now, on),
-                ToeOption::KeepAlive(keep_alive) => connection.set_keep_alive(now, keep_alive),
             },
             (
                 ToeRequest::Resume {

@@ -15,7 +15,7 @@ pub struct ToeConfig {
     /// Lowat: NIC packets in the receive queue with which it has room for more connections.
     pub lowat: u32,
     /// NIC packets received, commands and segments sent in one turn, after which it is the hosts' packets' turn again; `None` for
-    /// as many as there are.
+    /// as many as there are; one at the least.
     pub packets_per_turn: Option<u32>,
     /// Least time between two turns: what the device is busy with the first for, when it is as slow as that. Zero: each
     /// flush ends a turn.

@@ -136,7 +136,7 @@ impl Toe {
         if let Some(lines) = self.lines.get_mut(usize::from(function.id.0)) {
             *lines = Lines::default();
         }
-        function.nic_packets.clear();
+        self.room.forget(function.id);
         self.room.note(function.id, 0);
         function.counters.toe_connections = 0;
     }

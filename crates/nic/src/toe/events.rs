@@ -61,10 +61,7 @@ impl Toe {
         if self.lines.len() <= usize::from(function) {
             return true;
         }
-        self.shed(around);
-        if !self.tell_untold(around) {
-            return false;
-        }
+        let mut all = self.tell_untold(around);
         let count = self.lines_of(function).events.len();
         for _ in 0..count {
             let Some(at) = self.lines_of(function).events.pop_front() else {
@@ -76,29 +73,27 @@ impl Toe {
                 self.lines_of(function).events.push_back(at);
                 continue;
             }
-            let all = self.tell_of(around, at);
+            let told = self.tell_of(around, at);
+            all &= told;
             if let Some(entry) = self.table.get_mut(at) {
-                entry.in_events = !all;
-                if !all {
-                    self.lines_of(function).events.push_front(at);
-                    return false;
+                entry.in_events = !told;
+                if !told {
+                    // Others may be told of on other rings.
+                    self.lines_of(function).events.push_back(at);
                 }
             }
         }
-        true
+        all
     }
 
     /// What is about no connection.
     fn tell_untold(&mut self, around: &mut Around<'_>) -> bool {
-        let lines = self.lines_of(around.function.id.0);
-        while let Some((queue, event)) = lines.untold.front() {
+        let untold = &mut self.lines_of(around.function.id.0).untold;
+        untold.retain(|(queue, event)| {
             let descriptor = RecvDescriptor::Toe(*event);
-            if !around.function.tell(usize::from(*queue), descriptor) {
-                return false;
-            }
-            lines.untold.pop_front();
-        }
-        true
+            !around.function.tell(usize::from(*queue), descriptor)
+        });
+        untold.is_empty()
     }
 
     /// All that is to be told of the connection at this place. False when there was no room for all of it.
@@ -236,7 +231,7 @@ impl Counters {
             Farewell::Refused(reason) => self.count_refusal(*reason),
             Farewell::Restored(RestoreReason::Asked) => self.toe_restored_asked += 1,
             Farewell::Restored(RestoreReason::Load) => self.toe_restored_load += 1,
-            Farewell::Restored(RestoreReason::Transmit(_)) => self.toe_restored_transmit += 1,
+            Farewell::Restored(RestoreReason::Transmit { .. }) => self.toe_restored_transmit += 1,
         }
     }
 }

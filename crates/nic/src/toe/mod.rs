@@ -24,7 +24,7 @@ mod pieces;
 mod restore;
 mod room;
 pub(crate) mod rx_queue;
-mod shed;
+pub(crate) mod shed;
 mod table;
 mod timers;
 pub(crate) mod turn;
@@ -72,6 +72,8 @@ pub(crate) struct Taken {
     pub(crate) accepted: Option<tcp::Accepted>,
     /// All before it is in order; a FIN is not counted.
     pub(crate) rcv_nxt: SeqNum,
+    /// Everything before it is acknowledged, and so many bytes may be under way at once.
+    pub(crate) acked: (SeqNum, u32),
 }
 
 /// A segment to send.

@@ -8,8 +8,8 @@ use wire::tcp::Flags;
 use super::entry::{Entry, Farewell, Phase};
 use super::{Around, Segment, Toe};
 use crate::function::FunctionId;
-use crate::ring::toe::RestoreReason;
-use crate::ring::{ErrorCode, Gather, MAX_HEADER_LEN, Send};
+use crate::ring::toe::{RestoreReason, ToeId};
+use crate::ring::{ContextId, ErrorCode, Gather, MAX_HEADER_LEN, Send};
 use crate::transmit::Stopped;
 
 impl Toe {
@@ -17,6 +17,13 @@ impl Toe {
     pub(crate) fn has_segments(&self, function: FunctionId) -> bool {
         let lines = self.lines.get(usize::from(function.0));
         lines.is_some_and(|lines| !lines.segments.is_empty())
+    }
+
+    /// Whether a connection of a function waits for this context.
+    pub(crate) fn waits_for(&self, function: FunctionId, toe: ToeId, context: ContextId) -> bool {
+        let at = self.table.find(function.0, toe);
+        let waiting = at.and_then(|at| self.table.get(at)?.sending.waiting);
+        waiting.is_some_and(|(waiting, _)| waiting == context)
     }
 
     /// The next segment of a function's connections.
@@ -67,7 +74,11 @@ impl Toe {
         let una = connection.snd_una();
         let left = sending.rest.take().and_then(|rest| not_before(rest, una));
         let transmit = match left {
-            Some(left) => left,
+            Some(mut left) => {
+                // It may have waited for a context.
+                connection.bring_up_to_date(around.now, &mut left);
+                left
+            }
             None => connection.poll_transmit(around.now)?,
         };
         gather.clear();
@@ -141,7 +152,13 @@ impl Toe {
             .pool
             .passes_at(&sending.queue, tcpsn)
             .and_then(|passes| passes.context);
-        if let Some(last) = sending.last.take() {
+        let last = sending.last.take();
+        if let Phase::Ending(_) = entry.phase {
+            // Its last segment is lost, as it might be on the wire.
+            sending.rest = None;
+            return;
+        }
+        if let Some(last) = last {
             sending.rest = Some(rejoin(last, sending.rest.take(), tcpsn));
         }
         match (error, context) {
@@ -151,7 +168,7 @@ impl Toe {
                 around.function.counters.toe_tx_recoveries += 1;
                 self.wants_events(at);
             }
-            _ => self.give_back(around, at, RestoreReason::Transmit(error)),
+            _ => self.give_back(around, at, RestoreReason::Transmit { error, context }),
         }
     }
 

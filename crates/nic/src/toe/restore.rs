@@ -26,18 +26,12 @@ impl Toe {
             return Err(RefuseReason::NotHeld);
         }
         let image = read(&around.function.regions, offer.tcb)?;
-        let TcbImage {
-            mut tcb,
-            config,
-            cork,
-        } = image.map_err(RefuseReason::Tcb)?;
+        let TcbImage { tcb, config, cork } = image.map_err(RefuseReason::Tcb)?;
         Toe::check_ports(&offer.flow, &tcb).map_err(RefuseReason::Tcb)?;
         let most = Toe::most_payload(around.nic.mtu, offer.flow.src.0.is_ipv4());
         if tcb.mss > most {
             return Err(RefuseReason::Tcb(TcbField::Mss));
         }
-        // A frame with a super-frame's payload must still be an IP packet.
-        tcb.adv_mss = tcb.adv_mss.max(tcb.mss);
         let mut connection = Connection::hand_over(around.now, &config, &tcb);
         connection.set_cork(around.now, cork);
         // What the host knows.

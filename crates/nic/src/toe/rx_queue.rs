@@ -334,6 +334,15 @@ impl RxQueue {
         Some((connection, packet))
     }
 
+    /// It is the next connection's turn.
+    pub(crate) fn pass(&mut self) {
+        let connection = self.round.first;
+        if connection != NONE {
+            self.leave_round(connection);
+            self.enqueue(connection);
+        }
+    }
+
     /// The next packet of a connection, held or not.
     pub(crate) fn front(&self, connection: u32) -> Option<&NicPacket> {
         let list = self.lists.get(connection as usize)?;

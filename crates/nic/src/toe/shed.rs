@@ -1,34 +1,61 @@
-//! Active restore: connections go back to their hosts when the device has too much to do, those first that load it most.
+//! Active restore: connections go back to their hosts when the device has too much to do, those first that load it most,
+//! whosever they are.
 
 use std::time::Instant;
 
+use super::Toe;
 use super::entry::Phase;
-use super::{Around, Toe};
+use crate::device::Offloads;
 use crate::function::Function;
 use crate::ring::toe::RestoreReason;
 
-impl Toe {
-    /// Gives connections of a function back that are above Soft_limit: those that have had the most packets of late, a few
-    /// at a time.
-    pub(super) fn shed(&mut self, around: &mut Around<'_>) {
-        const AT_ONCE: u32 = 16;
-        // How far a segment that is being sent has come is not known.
-        if !self.active_restore || around.function.own.busy().is_some() {
-            return;
-        }
-        for _ in 0..self.room.excess().min(AT_ONCE) {
-            let Some(at) = self.busiest(around.function, around.now) else {
-                return;
-            };
-            self.give_back(around, at, RestoreReason::Load);
-        }
-    }
+/// Connections given back at once at most.
+const AT_ONCE: usize = 16;
 
-    fn busiest(&self, function: &Function, now: Instant) -> Option<u32> {
-        self.table
-            .of(function.id)
-            .filter(|(_, entry)| entry.phase == Phase::Running)
-            .max_by_key(|(at, entry)| (entry.load.now(now), *at))
-            .map(|(at, _)| at)
+/// Gives connections back that are above Soft_limit: those of all functions that have had the most packets of late, a few at a
+/// time.
+pub(crate) fn shed(offloads: &mut Offloads, functions: &mut [Function], now: Instant) {
+    let excess = offloads.toe.room.excess() as usize;
+    if !offloads.toe.active_restore || excess == 0 {
+        return;
+    }
+    // How far a segment that is being sent has come is not known.
+    let may_leave = |function: u16| {
+        let function = functions.get(usize::from(function));
+        function.is_some_and(|function| function.own.busy().is_none())
+    };
+    let busiest = offloads.toe.busiest(now, excess.min(AT_ONCE), may_leave);
+    for at in busiest.into_iter().flatten() {
+        let Some(entry) = offloads.toe.table.get(at) else {
+            continue;
+        };
+        let function = &mut functions[usize::from(entry.function)];
+        let (toe, mut around) = offloads.toe(now, function);
+        toe.give_back(&mut around, at, RestoreReason::Load);
+    }
+}
+
+impl Toe {
+    /// The connections that have had the most packets of late, so many and no more.
+    fn busiest(
+        &self,
+        now: Instant,
+        count: usize,
+        may_leave: impl Fn(u16) -> bool,
+    ) -> [Option<u32>; AT_ONCE] {
+        // In descending order.
+        let mut busiest = [None; AT_ONCE];
+        for (at, entry) in self.table.iter() {
+            if entry.phase != Phase::Running || !may_leave(entry.function) {
+                continue;
+            }
+            let load = (entry.load.now(now), at);
+            let place = busiest[..count].partition_point(|known| known.is_some_and(|it| it > load));
+            if place < count {
+                busiest[place..count].rotate_right(1);
+                busiest[place] = Some(load);
+            }
+        }
+        busiest.map(|load| load.map(|(_, at)| at))
     }
 }

@@ -89,12 +89,17 @@ impl Table {
         Some(entry)
     }
 
-    /// All of a function.
-    pub(super) fn of(&self, function: FunctionId) -> impl Iterator<Item = (u32, &Entry)> {
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
         self.entries
             .iter()
             .enumerate()
             .filter_map(|(at, entry)| Some((at as u32, entry.as_deref()?)))
+    }
+
+    /// All of a function.
+    pub(super) fn of(&self, function: FunctionId) -> impl Iterator<Item = (u32, &Entry)> {
+        self.iter()
             .filter(move |(_, entry)| entry.function == function.0)
     }
 }

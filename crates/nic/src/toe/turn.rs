@@ -9,6 +9,9 @@
 //!        └─────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
+//! A host whose send ring is never empty must not keep the connections of another one waiting for ever: now and then a piece of work
+//! is done for those functions whose own send rings are empty ([`Turns::spare`]).
+//!
 //! With a limit on the work of a turn, received host packets get the processor in between: whoever runs the device takes what
 //! the wire has brought whenever [`poll_transmit`](crate::Nic::poll_transmit) has nothing more.
 
@@ -26,8 +29,8 @@ use crate::transmit::{self, Commanded, Step, Stopped};
 
 /// Pieces of one kind of work before it is the next kind's turn.
 const QUANTUM: u32 = 16;
-/// Events that a command may give on each receive ring.
-const EVENTS: u32 = 2;
+/// Frames of hosts whose send rings are never empty, for each of which others wait, before these have a piece of work done.
+const HOST_FRAMES: u32 = 32;
 
 /// The turns.
 #[derive(Debug)]
@@ -45,6 +48,8 @@ pub(crate) struct Turns {
     again: Option<Instant>,
     /// Something was done of which the hosts may not know yet.
     worked: bool,
+    /// Frames of the hosts' own since there was time for anything else.
+    host_frames: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,16 +80,19 @@ impl Turns {
     const RETRY: Duration = Duration::from_millis(1);
 
     pub(crate) fn new(config: &ToeConfig) -> Turns {
+        // With none at all nothing would ever be done.
+        let limit = config.packets_per_turn.map(|limit| limit.max(1));
         Turns {
-            limit: config.packets_per_turn,
+            limit,
             time: config.turn,
-            left: config.packets_per_turn.unwrap_or(u32::MAX),
+            left: limit.unwrap_or(u32::MAX),
             next: None,
             function: 0,
             work: Work::Packets,
             quantum: QUANTUM,
             again: None,
             worked: false,
+            host_frames: 0,
         }
     }
 
@@ -122,6 +130,24 @@ impl Turns {
         }
     }
 
+    /// A host's frame has gone out. Answers whether it is time for a piece of work for others ([`spare`](Self::spare)).
+    pub(crate) fn note_host_frame(&mut self) -> bool {
+        self.host_frames += 1;
+        self.host_frames >= HOST_FRAMES
+    }
+
+    /// Does a piece of work for one of the functions whose send rings are empty, while those of others are not.
+    pub(crate) fn spare(
+        &mut self,
+        offloads: &mut Offloads,
+        functions: &mut [Function],
+        now: Instant,
+        out: &mut [u8],
+    ) -> Step {
+        self.host_frames = 0;
+        self.work(offloads, functions, now, out, true)
+    }
+
     /// Does the next piece of work that gives a frame, with all before it; the hosts' send rings are empty.
     pub(crate) fn step(
         &mut self,
@@ -129,6 +155,18 @@ impl Turns {
         functions: &mut [Function],
         now: Instant,
         out: &mut [u8],
+    ) -> Step {
+        self.host_frames = 0;
+        self.work(offloads, functions, now, out, false)
+    }
+
+    fn work(
+        &mut self,
+        offloads: &mut Offloads,
+        functions: &mut [Function],
+        now: Instant,
+        out: &mut [u8],
+        sparing: bool,
     ) -> Step {
         if self.next.is_none_or(|next| next <= now) && !self.time.is_zero() {
             self.begin();
@@ -161,6 +199,7 @@ impl Turns {
                 None => self.work,
             };
             let done = match work {
+                _ if sparing && transmit::has_sends(function) => Done::Nothing,
                 Work::Packets => packet(offloads, function, now),
                 Work::Commands => command(offloads, function, now),
                 Work::Segments => segment(offloads, function, now, out),
@@ -188,6 +227,9 @@ impl Turns {
             }
             if let Done::Frame(step) = done {
                 return step;
+            }
+            if sparing && idle == 0 {
+                return Step::Busy;
             }
         }
         if blocked {
@@ -254,14 +296,23 @@ pub(crate) fn has_work(offloads: &Offloads, function: &Function) -> bool {
 /// Takes the next NIC packet to TCP.
 fn packet(offloads: &mut Offloads, function: &mut Function, now: Instant) -> Done {
     receive::end_own_sessions(function);
-    let Some((connection, packet)) = function.nic_packets.peek() else {
-        return Done::Nothing;
+    let mut tries = 0;
+    let (connection, queue) = loop {
+        let Some((connection, packet)) = function.nic_packets.peek() else {
+            return Done::Nothing;
+        };
+        let descriptors = 2 + u32::from(packet.placed());
+        let queue = function.nic_packets.queue_of(connection);
+        if function.has_space(queue, descriptors) {
+            break (connection, queue);
+        }
+        // Its host does not read that ring, but perhaps another one.
+        function.nic_packets.pass();
+        tries += 1;
+        if tries == QUANTUM {
+            return Done::Blocked;
+        }
     };
-    let descriptors = 2 + u32::from(packet.placed());
-    let queue = function.nic_packets.queue_of(connection);
-    if !function.has_space(queue, descriptors) {
-        return Done::Blocked;
-    }
     let mut placed = PlacedList::default();
     let taken = function.nic_packets.take(connection, |part| {
         placed.push(part);
@@ -279,14 +330,19 @@ fn packet(offloads: &mut Offloads, function: &mut Function, now: Instant) -> Don
 
 /// Carries out the next command.
 fn command(offloads: &mut Offloads, function: &mut Function, now: Instant) -> Done {
+    let mut blocked = false;
     for queue in 0..function.queues.len() {
         if !function.queues[queue].rings.commands.has_work() {
             continue;
         }
-        if offloads.toe.has_untold(function.id)
-            || !(0..function.queues.len()).all(|queue| function.has_space(queue, EVENTS))
+        // A host that does not know of a reset yet means connections that are gone: it is to hear of it before it is told of
+        // any others. And it is to have heard of refusals before it asks for more.
+        if !function.tell_of_reset()
+            || offloads.toe.has_untold(function.id)
+            || !function.has_space(queue, 1)
         {
-            return Done::Blocked;
+            blocked = true;
+            continue;
         }
         let (index, context, tcpsn, error) = match transmit::next_command(offloads, function, queue)
         {
@@ -318,7 +374,10 @@ fn command(offloads: &mut Offloads, function: &mut Function, now: Instant) -> Do
         debug_assert!(told, "there is room");
         return Done::Some;
     }
-    Done::Nothing
+    match blocked {
+        true => Done::Blocked,
+        false => Done::Nothing,
+    }
 }
 
 fn carry_out(
@@ -373,6 +432,7 @@ fn segment(offloads: &mut Offloads, function: &mut Function, now: Instant, out: 
             function: function.id,
             len,
             meta,
+            lent: None,
         }),
         Ok(None) => Done::Nothing,
         Err(stopped) => {

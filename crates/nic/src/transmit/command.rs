@@ -63,10 +63,21 @@ pub(crate) fn next_command(
             index: taken.index,
             request,
         },
-        Ok(Command::Recover(command)) => match own::recover(offloads, function, &command) {
-            Ok(()) => Commanded::Done,
-            Err(error) => failed(Some(command.context), command.start, error),
-        },
+        Ok(Command::Recover(command)) => {
+            let context = command.context;
+            match command.toe {
+                None => failed(Some(context), command.start, ErrorCode::Unsupported),
+                Some(toe) if !offloads.toe.waits_for(function.id, toe, context) => {
+                    // It was given back since, and the context is where its host has brought it.
+                    function.counters.toe_stale_commands += 1;
+                    Commanded::Done
+                }
+                Some(_) => match own::recover(offloads, function, &command) {
+                    Ok(()) => Commanded::Done,
+                    Err(error) => failed(Some(context), command.start, error),
+                },
+            }
+        }
         // The rest belongs on the send ring.
         Ok(_) => failed(None, SeqNum(0), ErrorCode::Unsupported),
         Err(BadDescriptor { context, error }) => failed(context, SeqNum(0), error),

@@ -7,15 +7,19 @@ use crate::counters::Counters;
 use crate::device::{NicConfig, Offloads};
 use crate::frame::FrameMeta;
 use crate::function::FunctionId;
-use crate::ring::{DeviceRegions, ErrorCode, FunctionConfig, Gather, Send, SendFlags};
+use crate::ring::{DeviceRegions, ErrorCode, FunctionConfig, Gather, Recover, Send, SendFlags};
 
 use super::encrypt;
 use super::headers::{Part, TCP_CHECKSUM, TcpHeaders};
+use super::lent::Lent;
 use super::scratch::Scratch;
 use super::source::{self, Cursor};
 
 /// Largest IP packet, also of a frame that the port cuts.
 const MAX_IP_PACKET: usize = 65_535;
+
+/// Fewer bytes are copied: naming them costs as much.
+const MIN_LENT: u32 = 512;
 
 /// A `Send` in progress.
 #[derive(Debug)]
@@ -35,6 +39,8 @@ pub(super) struct Job {
     fresh: bool,
     /// Of its flow, when it has a context.
     flow_hash: u64,
+    /// The place that it is of, beside where the context is.
+    aside: Option<Recover>,
 }
 
 /// What a job works with besides its descriptor.
@@ -45,6 +51,15 @@ pub(super) struct Surroundings<'a> {
     pub(super) gather: &'a Gather,
     pub(super) scratch: &'a Scratch,
     pub(super) counters: &'a mut Counters,
+    /// The queue of the function that may lend payload to whoever sends the frame.
+    pub(super) lender: Option<usize>,
+}
+
+/// A frame that was written, but for a payload that is lent.
+pub(super) struct Made {
+    pub(super) len: usize,
+    pub(super) meta: FrameMeta,
+    pub(super) lent: Option<Lent>,
 }
 
 impl Job {
@@ -61,9 +76,17 @@ impl Job {
             packets: 0,
             fresh: true,
             flow_hash: 0,
+            aside: None,
             index,
             send,
         }
+    }
+
+    /// It follows a command that names another place than its context's.
+    pub(super) fn set_aside(&mut self, command: Recover) {
+        let is_ours = self.send.context == Some(command.context)
+            && self.tcp.is_some_and(|tcp| tcp.seq == command.resume);
+        self.aside = is_ours.then_some(command);
     }
 
     /// The flow that it opens, if it is a SYN.
@@ -138,6 +161,9 @@ impl Job {
             around.counters.tx_tls_drop_bypass_req += 1;
             return Err(ErrorCode::WrongFlow);
         }
+        if let Some(aside) = &self.aside {
+            return context.check_aside(aside, self.send.payload_len, around.counters);
+        }
         if !context.is_at(tcp.seq) {
             match context.layers.encrypt() {
                 true => around.counters.tx_tls_drop_no_sync_data += 1,
@@ -177,7 +203,7 @@ impl Job {
         around: &mut Surroundings<'_>,
         offloads: &mut Offloads,
         out: &mut [u8],
-    ) -> Result<(usize, FrameMeta), ErrorCode> {
+    ) -> Result<Made, ErrorCode> {
         let header_len = usize::from(self.send.header_len);
         let part = self.next_part(&offloads.config, out.len())?;
         let len = header_len + part.len as usize;
@@ -186,7 +212,10 @@ impl Job {
         if let Some(tcp) = &self.tcp {
             tcp.patch(&mut out[..header_len], part);
         }
-        self.fill_payload(around, offloads, &mut out[header_len..])?;
+        let lent = self.lend(around, &offloads.config, part.len)?;
+        if lent.is_none() {
+            self.fill_payload(around, offloads, &mut out[header_len..])?;
+        }
         let mut meta = FrameMeta::default();
         if part.len > self.packet_payload() {
             meta.gso_size = self.send.mss;
@@ -204,7 +233,31 @@ impl Job {
         self.fresh = false;
         self.done += part.len;
         self.packets += part.len.div_ceil(self.packet_payload().max(1)).max(1);
-        Ok((len, meta))
+        Ok(Made { len, meta, lent })
+    }
+
+    /// Leaves the payload where it is, if it goes out as it is there, and nobody makes a checksum of it here.
+    fn lend(
+        &mut self,
+        around: &mut Surroundings<'_>,
+        config: &NicConfig,
+        len: u32,
+    ) -> Result<Option<Lent>, ErrorCode> {
+        let Some(queue) = around.lender else {
+            return Ok(None);
+        };
+        let is_sent_as_it_is = self.send.context.is_none() || self.tcp.is_none();
+        let is_read_here = self.tcp.is_some() && !config.wire.checksum;
+        if len < MIN_LENT || !is_sent_as_it_is || is_read_here {
+            return Ok(None);
+        }
+        let head = usize::from(self.send.header_len);
+        let memory = (around.gather, around.regions);
+        let lent = Lent::take(&mut self.cursor, memory, (queue, head, len))?;
+        if lent.is_some() {
+            around.counters.pcie_payload_tx += u64::from(len);
+        }
+        Ok(lent)
     }
 
     /// The part that the next frame carries: a packet, or as many as the port takes at once.
@@ -246,7 +299,8 @@ impl Job {
             .transmit(around.function, id, around.counters);
         // Another queue may have destroyed or moved it since the last frame.
         let context = context.ok_or(ErrorCode::NoContext)?;
-        if !context.is_for(self.flow_hash) || !context.is_at(tcp.seq + self.done) {
+        let at = tcp.seq + self.done;
+        if !context.is_for(self.flow_hash) || self.aside.is_none() && !context.is_at(at) {
             return Err(ErrorCode::OutOfSequence);
         }
         let source = encrypt::Source {
@@ -255,7 +309,10 @@ impl Job {
             scratch: around.scratch,
             mutable: self.send.flags.contains(SendFlags::MUTABLE_SOURCE),
         };
-        let moved = context.fill(&source, &mut self.cursor, out)?;
+        let moved = match &self.aside {
+            Some(aside) => context.fill_aside(aside, at, &source, &mut self.cursor, out)?,
+            None => context.fill(&source, &mut self.cursor, out)?,
+        };
         around.counters.pcie_payload_tx += moved.read;
         around.counters.pcie_icv_writeback += moved.written;
         if context.layers.encrypt() {

@@ -4,12 +4,14 @@
 //! step until all of its payload is out. The [`Scheduler`] takes turns between functions, and within a function
 //! between its queues.
 
+mod aside;
 mod command;
 mod context;
 mod encrypt;
 mod headers;
 mod job;
 mod layers;
+mod lent;
 mod own;
 mod queue;
 mod recover;
@@ -22,7 +24,9 @@ mod tests;
 
 pub(crate) use command::{Commanded, next_command};
 pub(crate) use context::{RecoveryId, TransmitContext};
+pub(crate) use lent::Lent;
+pub use lent::Payload;
 pub(crate) use own::{OwnSegments, Stopped, begin, frame};
-pub(crate) use queue::{QueueState, destroy};
+pub(crate) use queue::{QueueState, destroy, has_sends};
 pub(crate) use schedule::{Scheduler, Step};
 pub(crate) use source::{Cursor, copy};

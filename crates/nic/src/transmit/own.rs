@@ -98,7 +98,7 @@ pub(crate) fn frame(
     let connection = function.own.connection;
     let (packets, bytes) = (job.packets(), job.payload_sent());
     let mut around = surroundings(function);
-    let (len, meta) = job
+    let made = job
         .frame(&mut around, offloads, out)
         .map_err(|error| Stopped {
             connection,
@@ -107,13 +107,13 @@ pub(crate) fn frame(
         })?;
     let counters = around.counters;
     counters.tx_packets += 1;
-    counters.tx_bytes += len as u64;
+    counters.tx_bytes += made.len as u64;
     counters.toe_tx_packets += u64::from(job.packets() - packets);
     counters.toe_tx_bytes += u64::from(job.payload_sent() - bytes);
     if !job.finished() {
         function.own.work.job = Some(job);
     }
-    Ok(Some((len, meta)))
+    Ok(Some((made.len, made.meta)))
 }
 
 /// Brings a transmit context to where a connection of the device's goes on with it; `function.own.commands` has the slices.
@@ -146,5 +146,6 @@ fn surroundings(function: &mut Function) -> Surroundings<'_> {
         gather: &function.own.work.gather,
         scratch: &function.own.work.scratch,
         counters: &mut function.counters,
+        lender: None,
     }
 }

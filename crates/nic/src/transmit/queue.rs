@@ -12,13 +12,14 @@ use crate::function::{Function, FunctionId, Queue};
 use crate::receive;
 use crate::ring::{
     AccelCommand, BadDescriptor, Command, ContextId, CreateContext, Direction, ErrorCode, Gather,
-    MAX_RR_SLICES, Recover, Send, Slice,
+    MAX_RR_SLICES, Recover, Send, Slice, Verify,
 };
 
 use super::context::TransmitContext;
-use super::job::{Job, Surroundings};
+use super::job::{Job, Made, Surroundings};
+use super::lent::Lent;
 use super::recover::Prefix;
-use super::scratch::Scratch;
+use super::scratch::{SCRATCH_BYTES, Scratch};
 
 /// What the transmit side keeps per queue.
 #[derive(Debug)]
@@ -27,12 +28,18 @@ pub(crate) struct QueueState {
     /// The slices of the descriptor at hand.
     pub(super) gather: Box<Gather>,
     pub(super) scratch: Scratch,
+    /// The place that the next `Send` is of, beside where its context is.
+    aside: Option<Recover>,
+    /// Index of the descriptor whose payload is lent.
+    lent: Option<u64>,
 }
 
 impl QueueState {
     /// Drops what is on its way, and what recoveries have left.
     pub(crate) fn reset(&mut self) {
         self.job = None;
+        self.aside = None;
+        self.lent = None;
         self.scratch = Scratch::default();
     }
 
@@ -43,7 +50,13 @@ impl QueueState {
 
     /// Index of the descriptor whose memory is still being read.
     pub(crate) fn unfinished(&self) -> Option<u64> {
-        self.job.as_ref().map(|job| job.index)
+        // What is lent is of the job, or of the one before it.
+        self.lent.or(self.job.as_ref().map(|job| job.index))
+    }
+
+    /// Whoever had a payload has read it.
+    pub(crate) fn end_lending(&mut self) {
+        self.lent = None;
     }
 }
 
@@ -53,6 +66,8 @@ impl Default for QueueState {
             job: None,
             gather: Box::new(Gather::EMPTY),
             scratch: Scratch::default(),
+            aside: None,
+            lent: None,
         }
     }
 }
@@ -62,6 +77,7 @@ pub(super) enum Progress {
     Frame {
         len: usize,
         meta: FrameMeta,
+        lent: Option<Lent>,
     },
     /// A descriptor was worked off without a frame; it counts as `cost` bytes.
     Command {
@@ -86,6 +102,11 @@ struct Refused {
 pub(super) fn has_work(function: &mut Function, queue: usize) -> bool {
     let queue = &mut function.queues[queue];
     !queue.completions.is_full() && (queue.transmit.job.is_some() || queue.rings.send.has_work())
+}
+
+/// Whether any of a function's queues has anything to work on.
+pub(crate) fn has_sends(function: &mut Function) -> bool {
+    (0..function.queues.len()).any(|queue| has_work(function, queue))
 }
 
 /// Does the next piece of work: one frame, or one command.
@@ -152,6 +173,20 @@ fn descriptor(
         Ok(Command::Destroy(id)) => {
             destroy(offloads, function, *id).map_err(|error| refuse(Some(*id), SeqNum(0), error))
         }
+        Ok(Command::Recover(command)) if command.toe.is_some() => {
+            // That belongs on the command ring.
+            Err(refuse(
+                Some(command.context),
+                command.start,
+                ErrorCode::Unsupported,
+            ))
+        }
+        Ok(Command::Recover(command)) if command.verify == Verify::Aside => {
+            transmit.aside = Some(*command);
+            // The keystream before the packet is made for nothing.
+            let before = command.start.distance_to(command.resume) as usize;
+            Ok(COMMAND_COST + before.min(SCRATCH_BYTES) as u64)
+        }
         Ok(Command::Recover(command)) => recover(offloads, function, queue, command)
             .map_err(|error| refuse(Some(command.context), command.start, error)),
         Ok(Command::Resync(response)) => receive::resync_response(offloads, function, response)
@@ -194,6 +229,9 @@ fn send(
     let large = send.mss != 0 && send.payload_len > u32::from(send.mss);
     let bytes = u64::from(send.payload_len);
     let mut job = Job::new(send.clone(), index);
+    if let Some(aside) = function.queues[queue].transmit.aside.take() {
+        job.set_aside(aside);
+    }
     let tcpsn = job.tcpsn();
     let refuse = |error| Refused {
         index,
@@ -222,8 +260,9 @@ fn frame(
     out: &mut [u8],
 ) -> Result<Progress, Refused> {
     let (mut around, counters) = surroundings(function, queue);
+    around.lender = offloads.lends.then_some(queue);
     let made = job.frame(&mut around, offloads, out);
-    let (len, meta) = made.map_err(|error| Refused {
+    let Made { len, meta, lent } = made.map_err(|error| Refused {
         index: job.index,
         context: job.send.context,
         tcpsn: job.tcpsn(),
@@ -233,10 +272,12 @@ fn frame(
     around.counters.tx_bytes += len as u64;
     counters.tx_packets += 1;
     counters.tx_bytes += len as u64;
+    let transmit = &mut function.queues[queue].transmit;
+    transmit.lent = lent.map(|_| job.index);
     if !job.finished() {
-        function.queues[queue].transmit.job = Some(job);
+        transmit.job = Some(job);
     }
-    Ok(Progress::Frame { len, meta })
+    Ok(Progress::Frame { len, meta, lent })
 }
 
 fn surroundings(
@@ -253,6 +294,7 @@ fn surroundings(
         gather: &transmit.gather,
         scratch: &transmit.scratch,
         counters: &mut function.counters,
+        lender: None,
     };
     (around, counters)
 }

@@ -31,6 +31,9 @@ impl TransmitContext {
         command: &Recover,
         prefix: Prefix<'_>,
     ) -> Result<(), ErrorCode> {
+        if command.verify == Verify::Aside {
+            return Err(ErrorCode::Unsupported);
+        }
         self.note_frontier();
         self.state = State::Lost;
         // Whoever names more would have the device read up to 4 GiB for nothing.
@@ -65,7 +68,9 @@ impl TransmitContext {
             self.pass_inner(inner, &mut cursor, gather, regions)?;
         }
         match command.verify {
-            Verify::None => self.pass(&mut cursor, gather, regions, scratch.reuse())?,
+            Verify::None | Verify::Aside => {
+                self.pass(&mut cursor, gather, regions, scratch.reuse())?
+            }
             Verify::WholeMessage | Verify::Frontier => {
                 let out = scratch
                     .reuse()
@@ -78,7 +83,7 @@ impl TransmitContext {
 
         let end = command.start + len;
         self.state = match command.verify {
-            Verify::None => State::InSequence,
+            Verify::None | Verify::Aside => State::InSequence,
             Verify::WholeMessage => {
                 let icv = self.layers.icv(command.len);
                 let made = &scratch.reuse()[icv.start as usize..icv.end as usize];

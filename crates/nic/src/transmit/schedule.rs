@@ -7,6 +7,7 @@ use crate::frame::FrameMeta;
 use crate::function::{Function, FunctionId};
 use crate::receive;
 
+use super::lent::Lent;
 use super::queue::{self, Progress};
 
 /// Bytes that a queue may send in one turn. A command counts as some bytes too, and what it reads.
@@ -33,11 +34,12 @@ struct Turn {
 /// What one step gave.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Step {
-    /// A frame of `len` bytes is in the buffer.
+    /// A frame of `len` bytes is in the buffer, but for what of it is lent.
     Frame {
         function: FunctionId,
         len: usize,
         meta: FrameMeta,
+        lent: Option<Lent>,
     },
     /// A command was worked off or a descriptor refused.
     Busy,
@@ -60,11 +62,12 @@ impl Scheduler {
             };
             let function = &mut functions[turn.function];
             let (cost, step) = match queue::step(offloads, function, turn.queue, now, out) {
-                Progress::Frame { len, meta } => {
+                Progress::Frame { len, meta, lent } => {
                     let step = Step::Frame {
                         function: function.id,
                         len,
                         meta,
+                        lent,
                     };
                     (len as u64, step)
                 }
@@ -81,6 +84,15 @@ impl Scheduler {
                 self.turn = Some(turn);
             }
             return step;
+        }
+    }
+
+    /// A function has gone: it has no turn.
+    pub(crate) fn remove_function(&mut self, function: FunctionId) {
+        let at = usize::from(function.0);
+        self.turn.take_if(|turn| turn.function == at);
+        if let Some(queue) = self.next_queue.get_mut(at) {
+            *queue = 0;
         }
     }
 

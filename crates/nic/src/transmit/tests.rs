@@ -1,4 +1,5 @@
 mod encryption;
+mod lending;
 mod nvme;
 mod nvme_refusals;
 mod pdus;

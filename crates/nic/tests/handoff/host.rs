@@ -194,6 +194,16 @@ impl Host {
         true
     }
 
+    /// The application reads nothing; whoever runs the connection may tell of a window all the same.
+    pub fn nudge(&mut self, now: Instant) {
+        if self.runs_here() {
+            self.connection.consumed(now, 0);
+        } else if self.owner == Owner::Nic && self.function.queues[0].commands.free(4) >= 4 {
+            let toe = self.toe;
+            self.command(ToeCommand::Consumed { toe, bytes: 0 });
+        }
+    }
+
     fn offer(&mut self, now: Instant) {
         let tcb = self
             .connection
@@ -463,10 +473,12 @@ impl Host {
                 skip,
                 len,
                 rcv_nxt,
+                snd_una,
                 ..
             } => {
                 assert!(rcv_nxt.at_or_after(self.rcv_nxt));
-                self.rcv_nxt = rcv_nxt;
+                assert!(snd_una.at_or_after(self.told_una));
+                (self.rcv_nxt, self.told_una) = (rcv_nxt, snd_una);
                 self.delivered = Some((seq, skip, len));
             }
             ToeEvent::Acked { snd_una, .. } => {

@@ -79,15 +79,9 @@ fn image() -> impl Strategy<Value = Image> {
 }
 
 fn option() -> impl Strategy<Value = ToeOption> {
-    let keep = any::<(u16, u16, u8)>().prop_map(|(idle, interval, probes)| tcp::KeepAlive {
-        idle: Duration::from_millis(idle.into()),
-        interval: Duration::from_millis(interval.into()),
-        probes,
-    });
     prop_oneof![
         any::<bool>().prop_map(ToeOption::NoDelay),
         any::<bool>().prop_map(ToeOption::Cork),
-        prop::option::of(keep).prop_map(ToeOption::KeepAlive),
     ]
 }
 
@@ -324,6 +318,7 @@ proptest! {
             link: Link { delay: Duration::from_millis(2), loss: 0.0, reorder: 0.0, duplicate: 0.0 },
             toe: ToeConfig::default(),
             totals: (200_000, 100_000),
+            nudges: false,
             seed,
         };
         let mut world = World::new(&setup);

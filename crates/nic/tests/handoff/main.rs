@@ -1,6 +1,9 @@
 //! Connections that are handed off to the device and come back, against a peer that is a plain `tcp::Connection`, over a link
 //! that loses, doubles and reorders: the same bytes and the same ends as if they had never been handed off.
 
+mod bare;
+mod contexts;
+mod fairness;
 mod host;
 mod hostile;
 mod link;

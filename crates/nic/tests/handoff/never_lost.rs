@@ -23,6 +23,7 @@ fn setup() -> Setup {
         },
         toe: ToeConfig::default(),
         totals: (300_000, 200_000),
+        nudges: false,
         seed: 1,
     }
 }
@@ -61,6 +62,10 @@ fn run(setup: &Setup, moves: &[u64]) -> World {
         );
         world.host.write(world.now, 7_000);
         world.settle();
+        if setup.nudges {
+            world.host.nudge(world.now);
+            world.peer.consumed(world.now, 0);
+        }
         world.advance(world.now + Duration::from_millis(1));
         if world.now >= next
             && let Some(wait) = moves.next()
@@ -130,8 +135,8 @@ proptest! {
         totals in (0usize..200_000, 0usize..200_000),
         (loss, reorder, duplicate) in (0.0f64..0.06, 0.0f64..0.2, 0.0f64..0.05),
         (v6, timestamps, sack, window_scale, load_control) in any::<(bool, bool, bool, bool, bool)>(),
-        per_turn in prop::option::of(1u32..8),
-        (buffer, seed) in (4_000u32..100_000, any::<u64>()),
+        per_turn in prop::option::of(0u32..8),
+        (buffer, nudges, seed) in (4_000u32..100_000, any::<bool>(), any::<u64>()),
     ) {
         let setup = Setup {
             v6,
@@ -145,6 +150,7 @@ proptest! {
             link: Link { delay: Duration::from_millis(2), loss, reorder, duplicate },
             toe: ToeConfig { packets_per_turn: per_turn, load_control, ..ToeConfig::default() },
             totals,
+            nudges,
             seed,
         };
         run(&setup, &moves).assert_complete();

@@ -21,6 +21,7 @@ fn world(toe: ToeConfig) -> World {
         },
         toe,
         totals: (1000, 1000),
+        nudges: false,
         seed: 1,
     })
 }

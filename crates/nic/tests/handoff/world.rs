@@ -24,6 +24,8 @@ pub struct Setup {
     pub toe: ToeConfig,
     /// Bytes of the host's stream, and of the peer's.
     pub totals: (usize, usize),
+    /// Both applications read nothing, again and again.
+    pub nudges: bool,
     pub seed: u64,
 }
 

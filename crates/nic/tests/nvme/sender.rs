@@ -141,6 +141,7 @@ impl Sender {
             prefix: &prefix,
             verify,
             inner,
+            toe: None,
         };
         self.host.queues[0].send.post(&recover).unwrap();
     }

@@ -2,11 +2,12 @@
 
 use std::ffi::{c_int, c_short, c_uint};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use crate::interface::{Request, check, ioctl};
 
 /// Why a TAP device cannot be opened, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -119,94 +120,45 @@ pub(super) fn set_offload(
     check(result).map_err(|error| io_error("set the offloads of", name, error))
 }
 
-/// The interface's MTU.
-pub(super) fn mtu(name: &str) -> Result<u16, OpenError> {
-    let failed = |error| io_error("ask for the MTU of", name, error);
-    let mut request = Request::new(name).ok_or_else(|| OpenError::BadName { name: name.into() })?;
-    let socket = any_socket().map_err(failed)?;
-    // SAFETY: SIOCGIFMTU reads and writes an `ifreq`, which `request` is.
-    unsafe { ioctl(&socket, libc::SIOCGIFMTU as _, &raw mut request.0) }.map_err(failed)?;
+/// Keeps the device when it is closed, or not.
+pub(super) fn set_persistent(fd: &OwnedFd, persistent: bool) -> io::Result<()> {
+    // SAFETY: TUNSETPERSIST takes its argument by value and touches no memory of ours.
+    let result = unsafe {
+        libc::ioctl(
+            fd.as_raw_fd(),
+            TUNSETPERSIST as _,
+            libc::c_ulong::from(persistent),
+        )
+    };
+    check(result)
+}
+
+/// The Ethernet address of the kernel's side.
+pub(super) fn address(fd: &OwnedFd) -> io::Result<[u8; 6]> {
+    let mut request = Request::blank();
+    // SAFETY: SIOCGIFHWADDR on the device itself writes an `ifreq`.
+    unsafe { ioctl(fd, libc::SIOCGIFHWADDR as _, &raw mut request.0) }?;
     // SAFETY: the call has filled this member of the union.
-    let mtu = unsafe { request.0.ifr_ifru.ifru_mtu };
-    Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+    let bytes = unsafe { request.0.ifr_ifru.ifru_hwaddr.sa_data };
+    Ok(std::array::from_fn(|at| bytes[at] as u8))
 }
 
-/// Sets the interface up.
-pub(super) fn set_up(name: &str) -> io::Result<()> {
-    let mut request = Request::new(name).ok_or(io::ErrorKind::InvalidInput)?;
-    let socket = any_socket()?;
-    // SAFETY: SIOCGIFFLAGS reads and writes an `ifreq`, which `request` is.
-    unsafe { ioctl(&socket, libc::SIOCGIFFLAGS as _, &raw mut request.0) }?;
-    request.set_flags(request.flags() | libc::IFF_UP as c_short);
-    // SAFETY: SIOCSIFFLAGS reads an `ifreq`.
-    unsafe { ioctl(&socket, libc::SIOCSIFFLAGS as _, &raw mut request.0) }
-}
-
-/// A socket to ask for an interface's properties.
-fn any_socket() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC;
-    Ok(rustix::net::socket_with(
-        AddressFamily::INET,
-        SocketType::DGRAM,
-        flags,
-        None,
-    )?)
-}
-
-/// An `ifreq` that names an interface.
-struct Request(libc::ifreq);
-
-impl Request {
-    /// `None` if no interface can have the name.
-    fn new(name: &str) -> Option<Request> {
-        // SAFETY: an `ifreq` is made of integers and may be all zeroes.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        let is_bad = |byte: u8| byte == b'/' || byte == 0 || byte.is_ascii_whitespace();
-        if name.is_empty() || name.len() >= request.ifr_name.len() || name.bytes().any(is_bad) {
-            return None;
-        }
-        for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-            *to = from as _;
-        }
-        Some(Request(request))
+/// Sets the Ethernet address of the kernel's side.
+pub(super) fn set_address(fd: &OwnedFd, address: [u8; 6]) -> io::Result<()> {
+    let mut request = Request::blank();
+    let mut data = [0; 14];
+    for (to, from) in data.iter_mut().zip(address) {
+        *to = from as _;
     }
-
-    fn name(&self) -> String {
-        let bytes = self
-            .0
-            .ifr_name
-            .iter()
-            .map(|&byte| byte as u8)
-            .take_while(|&byte| byte != 0);
-        String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
-    }
-
-    fn flags(&self) -> c_short {
-        // SAFETY: the members of the union are integers and arrays of them; all bits were initialised.
-        unsafe { self.0.ifr_ifru.ifru_flags }
-    }
-
-    fn set_flags(&mut self, flags: c_short) {
-        self.0.ifr_ifru.ifru_flags = flags;
-    }
+    request.0.ifr_ifru.ifru_hwaddr = libc::sockaddr {
+        sa_family: libc::ARPHRD_ETHER,
+        sa_data: data,
+    };
+    // SAFETY: SIOCSIFHWADDR on the device itself reads an `ifreq`.
+    unsafe { ioctl(fd, libc::SIOCSIFHWADDR as _, &raw mut request.0) }
 }
 
-/// # Safety
-/// `argument` must point to what `request` reads and writes.
-unsafe fn ioctl<T>(fd: &impl AsFd, request: c_uint, argument: *mut T) -> io::Result<()> {
-    // SAFETY: the caller's promise; the descriptor is open as it is borrowed.
-    check(unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), request as _, argument) })
-}
-
-fn check(result: c_int) -> io::Result<()> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
-
-fn io_error(action: &'static str, name: &str, source: io::Error) -> OpenError {
+pub(super) fn io_error(action: &'static str, name: &str, source: io::Error) -> OpenError {
     OpenError::Io {
         action,
         name: name.into(),
@@ -218,6 +170,7 @@ const DRIVER: &str = "/dev/net/tun";
 
 // linux/if_tun.h
 const TUNSETIFF: c_uint = 0x4004_54ca;
+const TUNSETPERSIST: c_uint = 0x4004_54cb;
 const TUNSETOFFLOAD: c_uint = 0x4004_54d0;
 const TUNSETVNETHDRSZ: c_uint = 0x4004_54d8;
 const TUN_F_CSUM: c_uint = 0x01;

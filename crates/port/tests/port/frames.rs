@@ -2,17 +2,49 @@
 
 use std::time::Instant;
 
-use port::{Meta, Port};
+use port::{Meta, Parts, Port, Source};
 
-/// Sends all frames, which the port must have room for.
+/// One frame, of which the port is shown the first bytes in its buffer and the others where they are.
+pub struct InParts<'a> {
+    frame: Option<&'a [u8]>,
+    meta: Meta,
+}
+
+impl<'a> InParts<'a> {
+    pub fn new(frame: &'a [u8], meta: Meta) -> InParts<'a> {
+        let frame = Some(frame);
+        InParts { frame, meta }
+    }
+}
+
+impl Source for InParts<'_> {
+    fn next(&mut self, buffer: &mut [u8]) -> Option<Parts<'_>> {
+        let frame = self.frame.take()?;
+        // Of a super-frame at least the headers.
+        let most = if self.meta.gso_size == 0 { 20 } else { 128 };
+        let (head, rest) = frame.split_at(frame.len().min(most));
+        buffer[..head.len()].copy_from_slice(head);
+        let mut parts = Parts::new(head.len(), self.meta);
+        for piece in rest.chunks(rest.len().div_ceil(Parts::MAX_LENT).max(1)) {
+            parts.lend(piece);
+        }
+        assert_eq!(parts.len(), frame.len());
+        Some(parts)
+    }
+}
+
+/// Sends all frames, which the port must have room for, by turns whole and in parts.
 pub fn send(port: &mut impl Port, now: Instant, frames: &[Vec<u8>], meta: Meta) {
-    let mut frames = frames.iter().peekable();
-    while frames.peek().is_some() {
-        let sent = port.transmit(now, &mut |buffer| {
-            let frame = frames.next()?;
-            buffer[..frame.len()].copy_from_slice(frame);
-            Some((frame.len(), meta))
-        });
+    for (number, frame) in frames.iter().enumerate() {
+        let mut whole = Some(frame);
+        let sent = match number % 2 {
+            0 => port.transmit_parts(now, &mut InParts::new(frame, meta)),
+            _ => port.transmit(now, &mut |buffer| {
+                let frame = whole.take()?;
+                buffer[..frame.len()].copy_from_slice(frame);
+                Some((frame.len(), meta))
+            }),
+        };
         sent.expect("a port that works");
     }
 }

@@ -5,3 +5,4 @@ mod frames;
 mod impair;
 mod memory;
 mod tap;
+mod veth;

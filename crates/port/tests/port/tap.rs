@@ -13,6 +13,8 @@ use port::{Meta, Port};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
+use crate::frames::InParts;
+
 const SERVER_PORT: u16 = 4433;
 const WITHOUT_OFFLOAD: TapConfig = TapConfig {
     tso: false,
@@ -129,6 +131,80 @@ fn a_device_that_is_down_loses_frames_and_one_that_is_gone_is_an_error() {
     .unwrap();
 }
 
+#[test]
+fn a_device_stays_when_it_is_to_and_has_addresses() {
+    thread::spawn(|| {
+        if !enter_own_namespace() {
+            return;
+        }
+        assert!(!Tap::exists("tap0"));
+        let tap = Tap::open("tap0", TapConfig::default()).unwrap();
+        tap.set_persistent(true).unwrap();
+        let address = tap.address().unwrap();
+        assert_eq!(address[0] & 1, 0, "{address:?} is a unicast address");
+        for ip in ["10.97.0.1", "fd97::1"] {
+            let ip: IpAddr = ip.parse().unwrap();
+            tap.add_ip(ip, 24).unwrap();
+            tap.add_ip(ip, 24).unwrap();
+            std::net::UdpSocket::bind((ip, 0)).unwrap();
+        }
+        drop(tap);
+        assert!(Tap::exists("tap0"));
+        let tap = Tap::open("tap0", TapConfig::default()).unwrap();
+        assert_eq!(tap.address().unwrap(), address);
+        let other = [2, 0, 0, 0, 0, 7];
+        tap.set_address(other).unwrap();
+        assert_eq!(tap.address().unwrap(), other);
+        assert!(tap.set_address([0xff; 6]).is_err());
+        tap.set_persistent(false).unwrap();
+        drop(tap);
+        assert!(!Tap::exists("tap0"));
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn a_frame_is_read_to_where_the_caller_wants_it() {
+    thread::spawn(|| {
+        if !enter_own_namespace() {
+            return;
+        }
+        let mut tap = Tap::open("tap0", TapConfig::default()).unwrap();
+        tap.set_up().unwrap();
+        let mut room = vec![0; 70_000];
+        while tap.read_frame(&mut room, &mut []).unwrap().is_some() {}
+        ip("addr add 10.97.0.1/24 dev tap0");
+        ip("neigh add 10.97.0.2 lladdr 02:00:00:00:00:09 dev tap0");
+        let socket = std::net::UdpSocket::bind("10.97.0.1:0").unwrap();
+        socket.send_to(b"to the tap", "10.97.0.2:9").unwrap();
+        let (len, meta) = loop {
+            let (len, meta) = tap.read_frame(&mut room, &mut []).unwrap().unwrap();
+            if room[12..14] == [0x08, 0x00] {
+                break (len, meta);
+            }
+        };
+        assert!(room[..len].ends_with(b"to the tap"));
+        assert_eq!(meta.needs_checksum, Some((34, 6)));
+        // Back to its sender, with the ends exchanged.
+        let mut answer = room[..len].to_vec();
+        let (to, from) = (answer[6..12].to_vec(), answer[..6].to_vec());
+        answer[..6].copy_from_slice(&to);
+        answer[6..12].copy_from_slice(&from);
+        answer[26..34].rotate_left(4);
+        answer[34..38].rotate_left(2);
+        tap.write_frame(&answer, meta).unwrap();
+        let mut message = [0; 20];
+        socket
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
+        let (len, peer) = socket.recv_from(&mut message).unwrap();
+        assert_eq!((&message[..len], peer.port()), (&b"to the tap"[..], 9));
+    })
+    .join()
+    .unwrap();
+}
+
 /// A client sends so many bytes to a server, each in a namespace with a TAP device of its own.
 struct Transfer {
     client: Tap,
@@ -191,7 +267,7 @@ fn in_namespace(
 }
 
 /// Puts this thread into a new network namespace. `false`, and says so, without the privileges.
-fn enter_own_namespace() -> bool {
+pub fn enter_own_namespace() -> bool {
     // SAFETY: only the network namespace is unshared: no descriptor table, no memory.
     let entered = unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.is_ok();
     if !entered {
@@ -200,7 +276,7 @@ fn enter_own_namespace() -> bool {
     entered
 }
 
-fn ip(arguments: &str) {
+pub fn ip(arguments: &str) {
     let status = Command::new("ip")
         .args(arguments.split(' '))
         .status()
@@ -231,13 +307,8 @@ fn forward(left: &mut impl Port, right: &mut impl Port, ends: &[JoinHandle<io::R
 
 fn pump(now: Instant, from: &mut impl Port, to: &mut impl Port) -> usize {
     let received = from.receive(now, &mut |frame, meta| {
-        let mut frame = Some(frame);
-        to.transmit(now, &mut |buffer| {
-            let frame = frame.take()?;
-            buffer[..frame.len()].copy_from_slice(frame);
-            Some((frame.len(), meta))
-        })
-        .expect("a port that works");
+        to.transmit_parts(now, &mut InParts::new(frame, meta))
+            .expect("a port that works");
     });
     to.transmit(now, &mut |_| None).expect("a port that works");
     received.expect("a port that works")

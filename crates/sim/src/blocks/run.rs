@@ -1,13 +1,17 @@
 //! One run of a scenario.
 
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use host::Offload;
 use host::memory::ArenaLayout;
 use host::nvme::NvmeOffload;
 use host::nvme::initiator::{Blocks, Event, Initiator, Io, Status};
+use host::{Offload, SocketError, SocketId};
 use l5p::nvme::initiator::Access;
 use l5p::nvme::target::Limits;
+use wire::SeqNum;
+use wire::tcp::Flags;
 
 use super::memory::{Memory, Place};
 use super::model::{Expected, Model};
@@ -121,6 +125,8 @@ pub struct Outcome {
     pub nic: [Vec<(&'static str, u64)>; 2],
     /// Virtual time that it took.
     pub took: Duration,
+    /// Segments on the wire in which the sequence numbers wrapped.
+    pub wrapped: u64,
 }
 
 impl Outcome {
@@ -144,7 +150,36 @@ const ARENA: u64 = 64 << 20;
 /// # Errors
 /// At the first command that does not do what it should.
 pub fn run(scenario: &Scenario, help: &Help) -> Result<Outcome, Mismatch> {
-    Run::new(scenario, help)?.go()
+    let start = match scenario.wrap_within {
+        Some((controller, within)) => until_wrap(scenario, controller, within)?,
+        None => Duration::ZERO,
+    };
+    Run::new(scenario, help, start)?.go()
+}
+
+/// How long to wait so that the sequence numbers of one side of the first I/O queue start at most `within` before their wrap. They
+/// rise by one every 4 µs (RFC 6528 §3); a world on a calm link that goes as far as the SYN tells from where.
+fn until_wrap(scenario: &Scenario, controller: bool, within: u32) -> Result<Duration, Mismatch> {
+    let calm = Scenario {
+        link: Default::default(),
+        ..scenario.clone()
+    };
+    let mut probe = Run::new(&calm, &Help::NONE, Duration::ZERO)?;
+    let syns: Rc<RefCell<Vec<SeqNum>>> = Rc::default();
+    let seen = Rc::clone(&syns);
+    probe.world.observe(move |node, frame| {
+        let parsed = wire::packet::parse(frame).ok();
+        let syn = parsed
+            .filter(|it| node == usize::from(controller) && it.tcp.flags.contains(Flags::SYN));
+        seen.borrow_mut().extend(syn.map(|it| it.tcp.seq));
+    });
+    // The first one is the admin queue's.
+    while syns.borrow().len() < 2 {
+        probe.turn()?;
+    }
+    let wanted = SeqNum(0u32.wrapping_sub(within / 2 + 1));
+    let distance = syns.borrow()[1].distance_to(wanted);
+    Ok(Duration::from_micros(4 * u64::from(distance)))
 }
 
 struct Run<'a> {
@@ -163,6 +198,9 @@ struct Run<'a> {
     /// By the initiator's index.
     flight: Vec<Option<InFlight>>,
     lenders: Vec<Lender>,
+    /// When the initiator began.
+    began: Instant,
+    wrapped: Rc<Cell<u64>>,
 }
 
 struct InFlight {
@@ -172,7 +210,8 @@ struct InFlight {
 }
 
 impl<'a> Run<'a> {
-    fn new(scenario: &'a Scenario, help: &Help) -> Result<Self, Mismatch> {
+    /// The initiator begins to connect after `start`.
+    fn new(scenario: &'a Scenario, help: &Help, start: Duration) -> Result<Self, Mismatch> {
         let mut node = NodeConfig::default();
         node.stack.arena = ArenaLayout::within(ARENA);
         node.nic.context_memory = scenario.context_memory;
@@ -189,6 +228,19 @@ impl<'a> Run<'a> {
             links: [scenario.link; 2],
             nodes,
             ..WorldConfig::default()
+        });
+        let begin = world.now() + start;
+        while world.now() < begin {
+            world.settle();
+            world.advance_to(begin);
+        }
+        let wrapped = Rc::<Cell<u64>>::default();
+        let count = Rc::clone(&wrapped);
+        world.observe(move |_, frame| {
+            if let Ok(parsed) = wire::packet::parse(frame) {
+                let wraps = parsed.tcp.seq.0.checked_add(parsed.payload_len).is_none();
+                count.set(count.get() + u64::from(wraps));
+            }
         });
         let failed = |why: String| Mismatch::Failed { help: *help, why };
         let keys = scenario.tls.map(SharedKey::new).transpose();
@@ -235,7 +287,13 @@ impl<'a> Run<'a> {
             storage,
             initiator,
             memory: memory.map_err(|error| failed(error.to_string()))?,
-            model: Model::new(scenario.blocks, scenario.seed),
+            model: Model::new(
+                scenario.blocks,
+                scenario.seed,
+                scenario.planted.then_some(scenario.digests),
+            ),
+            began: world.now(),
+            wrapped,
             world,
             commands,
             next: 0,
@@ -247,36 +305,42 @@ impl<'a> Run<'a> {
     }
 
     fn go(mut self) -> Result<Outcome, Mismatch> {
-        let began = self.world.now();
         while self.done < self.commands.len() {
-            let mut moved = poll_initiator(&mut self.world, &mut self.initiator);
-            moved |= self.handle_events()?;
-            while let Some(completion) = self.initiator.poll_completion() {
-                self.complete(completion.id.index(), completion.status)?;
-                moved = true;
-            }
-            while self.submit()? {
-                moved = true;
-            }
-            moved |= self.storage.poll(&mut self.world);
-            let now = self.world.now();
-            for lender in &mut self.lenders {
-                moved |= lender.turn(now, &mut self.world);
-            }
-            moved |= self.world.step();
-            if !moved && (!self.wait() || self.world.now() - began > LONGEST) {
-                return Err(Mismatch::Stalled {
-                    help: self.help,
-                    after: self.world.now() - began,
-                    done: self.done,
-                    all: self.commands.len(),
-                });
-            }
+            self.turn()?;
         }
         Ok(Outcome {
             nic: [0, 1].map(|node| self.world.nic_counters(node).iter().collect()),
-            took: self.world.now() - began,
+            took: self.world.now() - self.began,
+            wrapped: self.wrapped.get(),
         })
+    }
+
+    /// Everybody does what there is to do; if that is nothing, time goes by.
+    fn turn(&mut self) -> Result<(), Mismatch> {
+        let mut moved = poll_initiator(&mut self.world, &mut self.initiator);
+        moved |= self.handle_events()?;
+        while let Some(completion) = self.initiator.poll_completion() {
+            self.complete(completion.id.index(), completion.status)?;
+            moved = true;
+        }
+        while self.submit()? {
+            moved = true;
+        }
+        moved |= self.storage.poll(&mut self.world);
+        let now = self.world.now();
+        for lender in &mut self.lenders {
+            moved |= lender.turn(now, &mut self.world);
+        }
+        moved |= self.world.step();
+        if !moved && (!self.wait() || self.world.now() - self.began > LONGEST) {
+            return Err(Mismatch::Stalled {
+                help: self.help,
+                after: self.world.now() - self.began,
+                done: self.done,
+                all: self.commands.len(),
+            });
+        }
+        Ok(())
     }
 
     fn wait(&mut self) -> bool {
@@ -314,6 +378,9 @@ impl<'a> Run<'a> {
         let Some(&command) = self.commands.get(self.next).filter(|_| self.is_ready) else {
             return Ok(false);
         };
+        let Some(io) = io(&command) else {
+            return self.change_keys(command);
+        };
         let mut others = self.flight.iter().flatten();
         if others.any(|other| !command.commutes_with(&self.commands[other.number])) {
             return Ok(false);
@@ -324,10 +391,7 @@ impl<'a> Run<'a> {
             _ => 1,
         };
         let place = self.memory.place(&expected.data, slices);
-        let access = Access {
-            nsid: NSID,
-            io: io(&command),
-        };
+        let access = Access { nsid: NSID, io };
         let id = match self.initiator.submit(access, &place.slices) {
             Ok(id) => id,
             Err(error) => return Err(self.failed(format!("{command:?}: {error}"))),
@@ -341,6 +405,36 @@ impl<'a> Run<'a> {
             expected,
         });
         self.next += 1;
+        Ok(true)
+    }
+
+    /// Changes the keys that a side sends under, on all its connections.
+    fn change_keys(&mut self, command: Command) -> Result<bool, Mismatch> {
+        let Command::KeyUpdate {
+            controller,
+            request_peer,
+        } = command
+        else {
+            return Ok(false);
+        };
+        let now = self.world.now();
+        let stack = self.world.stack(usize::from(controller));
+        let secured: Vec<SocketId> = stack
+            .sockets()
+            .filter(|socket| socket.tls.is_some())
+            .filter_map(|socket| socket.id)
+            .collect();
+        for id in secured {
+            match stack.key_update(now, id, request_peer) {
+                // For want of memory, this one keeps its key.
+                Ok(()) | Err(SocketError::WouldBlock) => {}
+                // The NIC runs it, as it does where a session is handed off.
+                Err(SocketError::Closed(_) | SocketError::Unsupported(_)) => {}
+                Err(error) => return Err(self.failed(format!("{command:?}: {error}"))),
+            }
+        }
+        self.next += 1;
+        self.done += 1;
         Ok(true)
     }
 
@@ -407,13 +501,14 @@ fn whole(blocks: u32) -> impl Iterator<Item = Command> {
         })
 }
 
-fn io(command: &Command) -> Io {
+/// None if it is no command.
+fn io(command: &Command) -> Option<Io> {
     let range = command.blocks();
     let blocks = Blocks {
         start: u64::from(range.start),
         count: range.len() as u32,
     };
-    match *command {
+    Some(match *command {
         Command::Read { .. } => Io::Read { blocks, fua: false },
         Command::Write { fua, .. } => Io::Write { blocks, fua },
         Command::Compare { .. } => Io::Compare { blocks, fua: false },
@@ -422,6 +517,11 @@ fn io(command: &Command) -> Io {
             fua: false,
             deallocate: false,
         },
+        Command::Deallocate { .. } => Io::DatasetManagement {
+            ranges: 1,
+            deallocate: true,
+        },
         Command::Flush => Io::Flush,
-    }
+        Command::KeyUpdate { .. } => return None,
+    })
 }

@@ -47,8 +47,22 @@ pub enum Command {
         /// How many.
         count: u32,
     },
+    /// Deallocates blocks, which read as zeroes then (Dataset Management).
+    Deallocate {
+        /// The first block.
+        start: u32,
+        /// How many.
+        count: u32,
+    },
     /// Makes what was written durable.
     Flush,
+    /// No command: one side changes its keys on all connections, if they are inside TLS.
+    KeyUpdate {
+        /// The controller does, not the initiator.
+        controller: bool,
+        /// Whether it asks the other side to do the same.
+        request_peer: bool,
+    },
 }
 
 impl Command {
@@ -58,14 +72,18 @@ impl Command {
             Self::Read { start, count, .. }
             | Self::Write { start, count, .. }
             | Self::Compare { start, count, .. }
-            | Self::WriteZeroes { start, count } => start..start + count,
-            Self::Flush => 0..0,
+            | Self::WriteZeroes { start, count }
+            | Self::Deallocate { start, count } => start..start + count,
+            Self::Flush | Self::KeyUpdate { .. } => 0..0,
         }
     }
 
     /// Whether it changes them.
     pub fn changes(&self) -> bool {
-        matches!(self, Self::Write { .. } | Self::WriteZeroes { .. })
+        matches!(
+            self,
+            Self::Write { .. } | Self::WriteZeroes { .. } | Self::Deallocate { .. }
+        )
     }
 
     /// Whether both may be under way at the same time.
@@ -102,6 +120,11 @@ pub struct Scenario {
     pub mtu: u16,
     /// What the link does, both ways.
     pub link: Impairment,
+    /// Starts the sequence numbers of this side of the first I/O queue at most about so many bytes before they wrap: the
+    /// initiator's if `false`, the controller's if `true`.
+    pub wrap_within: Option<(bool, u32)>,
+    /// What is written contains headers of PDUs, as the NICs look for them.
+    pub planted: bool,
     /// Room for contexts in the NICs' memory model, in bytes.
     pub context_memory: u64,
     /// I/O queues.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use host::memory::ArenaLayout;
-use host::{CloseReason, Event, ListenOptions, ListenerId, SocketId};
+use host::{Accel, CloseReason, Event, ListenOptions, ListenerId, SocketId};
 use nic::ring::{FunctionConfig, Region};
 
 use super::actor::{Actor, End};
@@ -43,7 +43,7 @@ pub struct Outcome {
     pub ends: Vec<[End; 2]>,
     /// By connection: bytes that splices told of, and those that must have gone through them.
     pub splices: Vec<Option<([u64; 2], [u64; 2])>>,
-    /// Connections that were reset because a NIC was, as their host was told.
+    /// Connections that were reset because a NIC was, as their host was told, or of which the NIC alone may have known.
     pub lost: BTreeSet<usize>,
     /// Connections that a server was given twice.
     pub again: u32,
@@ -122,7 +122,10 @@ struct Run<'a> {
     relays: Vec<Option<Relay>>,
     /// Connections by when they start, the last first.
     unstarted: Vec<usize>,
+    accel: [Accel; 2],
     lenders: Vec<Lender>,
+    /// Resets of each node's NIC that were taken notice of.
+    resets: [u32; 2],
     lost: BTreeSet<usize>,
     listeners: BTreeMap<(usize, ListenerId), u16>,
     owners: BTreeMap<(usize, SocketId), Owner>,
@@ -165,7 +168,9 @@ impl<'a> Run<'a> {
             relays: actors.iter().map(|_| None).collect(),
             actors,
             unstarted,
+            accel: help.accel,
             lenders: Lender::of(&help.lending),
+            resets: [0; 2],
             lost: BTreeSet::new(),
             listeners,
             owners: BTreeMap::new(),
@@ -259,15 +264,48 @@ impl<'a> Run<'a> {
         for lender in &mut self.lenders {
             moved |= lender.turn(now, &mut self.world);
         }
+        for node in 0..2 {
+            let resets = self.world.nic_resets(node);
+            if std::mem::replace(&mut self.resets[node], resets) != resets {
+                self.note_reset(node);
+            }
+        }
         self.world.step() || moved
     }
 
-    /// Nothing moves any more. Who has been left alone by a peer that broke the order gives up: a reset may be lost, and then nobody
-    /// says anything.
+    /// A NIC was reset: what only that had is lost, and who waits for it may wait for ever.
+    fn note_reset(&mut self, node: usize) {
+        let accel = self.accel[node];
+        for (number, life) in self.scenario.lives.iter().enumerate() {
+            let relay = self.relays[number].as_ref();
+            let [client, server] = &self.actors[number];
+            // What an application has let go the NIC may have been given to finish.
+            let nodes = [0, server_node(life)];
+            let mut ends = [client, server].into_iter().zip(nodes);
+            let is_finishing = ends.any(|(actor, at)| at == node && actor.has_left)
+                || node == 1 && relay.is_some_and(Relay::is_done);
+            // Who connects may have been answered by it, and nobody else knows.
+            let is_opening = match relay {
+                _ if client.socket.is_none() => false,
+                None if life.relayed.is_some() => node == 1,
+                _ => node == server_node(life) && server.socket.is_none(),
+            };
+            let is_spliced = node == 1 && relay.is_some_and(|relay| relay.splice().is_some());
+            if accel.teardown && is_finishing
+                || accel.setup && is_opening
+                || accel.splice && is_spliced
+            {
+                self.lost.insert(number);
+            }
+        }
+    }
+
+    /// Nothing moves any more. Who has been left alone by a peer that broke the order, or whose NIC was reset, gives up: a reset may
+    /// be lost, and then nobody says anything.
     fn give_up_rude(&mut self) -> bool {
         let (now, mut any) = (self.world.now(), false);
         for (number, life) in self.scenario.lives.iter().enumerate() {
-            if life.is_gentle() {
+            if life.is_gentle() && !self.lost.contains(&number) {
                 continue;
             }
             let nodes = [0, server_node(life)];

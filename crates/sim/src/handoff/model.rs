@@ -33,8 +33,8 @@ const PROPAGATION: Pico = 500_000;
 const BIT: Pico = 100;
 /// Ethernet, IP and TCP headers with timestamps, the check sequence, preamble and gap.
 const FRAMING: u32 = 14 + 20 + 32 + 4 + 20;
-/// The server's send buffer: twice FreeBSD 4.7's default, as a web server has it.
-const SEND_BUFFER: u32 = 64 << 10;
+/// The server's send buffer: FreeBSD 4.7's default (`net.inet.tcp.sendspace`).
+const SEND_BUFFER: u32 = 32 << 10;
 /// The receive buffers.
 const RECEIVE_BUFFER: u32 = 64 << 10;
 /// The server's port.
@@ -79,6 +79,8 @@ struct Pair {
     far: Connection,
     far_timer: Pico,
     opened: Pico,
+    /// The client has closed it, and waits for the server to do so.
+    closed: bool,
     /// The client has something else to do now.
     left: bool,
     /// The server's end, from the SYN's arrival to the end.
@@ -132,8 +134,6 @@ struct Near {
     untold: u32,
     /// It was on the NIC at some time.
     was_on_nic: bool,
-    /// It is among the connections that the NIC sends for.
-    sending: bool,
     /// Where it is in the list of the connections that the NIC has taken.
     place: Option<u32>,
     /// Packets on the NIC of late.

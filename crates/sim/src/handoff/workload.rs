@@ -67,6 +67,8 @@ pub struct Request {
     /// Bytes per second at which the client takes the content at most: SPECweb99's throttle. `None` for the traces, whose clients
     /// take and send as fast as the server can handle.
     pub pace: Option<u32>,
+    /// Time from the end of the response at least until the client does the next thing.
+    pub turnaround: Duration,
 }
 
 impl Request {

@@ -31,8 +31,13 @@ fn command() -> impl Strategy<Value = Command> {
             .prop_map(|((start, count), slices, fua)| Command::Write { start, count, slices, fua }),
         1 => (range.clone(), any::<bool>())
             .prop_map(|((start, count), equal)| Command::Compare { start, count, equal }),
-        1 => range.prop_map(|(start, count)| Command::WriteZeroes { start, count }),
+        1 => range.clone().prop_map(|(start, count)| Command::WriteZeroes { start, count }),
+        1 => range.prop_map(|(start, count)| Command::Deallocate { start, count }),
         1 => Just(Command::Flush),
+        1 => any::<[bool; 2]>().prop_map(|[controller, request_peer]| Command::KeyUpdate {
+            controller,
+            request_peer,
+        }),
     ]
 }
 
@@ -73,6 +78,10 @@ pub fn scenario() -> impl Strategy<Value = Scenario> {
     (
         (any::<u64>(), digests(), bearable(), pieces()),
         (
+            any::<bool>(),
+            prop::option::weighted(0.2, (any::<bool>(), 1000u32..3_000_000)),
+        ),
+        (
             prop_oneof![3 => Just(1500u16), 1 => 1280u16..9001],
             prop_oneof![4 => Just(4u64 << 20), 1 => Just(416)],
             1u16..4,
@@ -84,6 +93,7 @@ pub fn scenario() -> impl Strategy<Value = Scenario> {
         .prop_map(
             |(
                 (seed, digests, link, pieces),
+                (planted, wrap_within),
                 (mtu, context_memory, queues, depth, map_threshold),
                 commands,
             )| Scenario {
@@ -92,6 +102,8 @@ pub fn scenario() -> impl Strategy<Value = Scenario> {
                 digests,
                 mtu,
                 link,
+                wrap_within,
+                planted,
                 context_memory,
                 queues,
                 depth,
@@ -160,6 +172,8 @@ pub fn bulk(tls: Option<Hash>) -> Scenario {
         },
         mtu: 1500,
         link: Impairment::default(),
+        wrap_within: None,
+        planted: false,
         context_memory: 4 << 20,
         queues: 1,
         depth: 32,

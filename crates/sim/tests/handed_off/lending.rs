@@ -1,7 +1,8 @@
-//! Ways to hand connections off.
+//! Ways to hand connections off, and what else NICs do for them.
 
 use std::time::Duration;
 
+use host::Accel;
 use host::handoff::policy::Selection;
 use nic::ToeConfig;
 use proptest::prelude::*;
@@ -70,8 +71,32 @@ pub fn lending() -> impl Strategy<Value = Lending> {
         )
 }
 
+/// By this policy, and at random; the NIC does little at a time.
+pub fn in_small_turns(selection: Selection) -> impl Strategy<Value = Lending> {
+    let turn = prop_oneof![1 => Just(0u64), 1 => 1u64..50];
+    (lending(), 1u32..8, turn).prop_map(move |(lending, packets, turn)| Lending {
+        selection,
+        toe: ToeConfig {
+            packets_per_turn: Some(packets),
+            turn: Duration::from_micros(turn),
+            ..lending.toe
+        },
+        ..lending
+    })
+}
+
 /// Of one host or of both.
 pub fn of_either() -> impl Strategy<Value = [Option<Lending>; 2]> {
     let maybe = || prop::option::weighted(0.7, lending());
     [maybe(), maybe()].prop_filter("somebody does", |both| both.iter().any(Option::is_some))
+}
+
+/// Any part of setup, teardown and relaying.
+pub fn accel() -> impl Strategy<Value = Accel> {
+    any::<[bool; 4]>().prop_map(|[setup, teardown, splice, lazy_tcb]| Accel {
+        setup,
+        teardown,
+        splice,
+        lazy_tcb,
+    })
 }

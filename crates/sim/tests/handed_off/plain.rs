@@ -1,26 +1,18 @@
 //! Connections without TLS: many at a time, also with what NICs do at their beginnings and ends.
 
 use host::Accel;
+use host::handoff::policy::Selection;
 use proptest::prelude::*;
 use sim::Lending;
 use sim::connections::{Help, Outcome, Scenario, compare};
 
-use crate::lending::of_either;
+use crate::lending::{accel, in_small_turns, of_either};
 use crate::links::cases;
-use crate::lives::scenario;
+use crate::lives::{handed_up, scenario};
 
 fn same(scenario: &Scenario, helps: &[Help]) -> Result<Vec<Outcome>, TestCaseError> {
     let compared = compare(scenario, helps);
     compared.map_err(|error| TestCaseError::fail(error.to_string()))
-}
-
-fn accel() -> impl Strategy<Value = Accel> {
-    any::<[bool; 4]>().prop_map(|[setup, teardown, splice, lazy_tcb]| Accel {
-        setup,
-        teardown,
-        splice,
-        lazy_tcb,
-    })
 }
 
 proptest! {
@@ -38,6 +30,19 @@ proptest! {
         lending in of_either(),
     ) {
         same(&scenario, &[Help { accel, lending }])?;
+    }
+
+    #[test]
+    fn short_lives_that_nics_set_up_and_run(
+        scenario in handed_up(),
+        client in in_small_turns(Selection::Threshold(2)),
+        server in in_small_turns(Selection::Fcfs),
+    ) {
+        let accel = [
+            Accel { teardown: true, splice: true, ..Accel::NONE },
+            Accel { setup: true, lazy_tcb: true, ..Accel::NONE },
+        ];
+        same(&scenario, &[Help { accel, lending: [Some(client), Some(server)] }])?;
     }
 
     #[test]

@@ -7,7 +7,7 @@ use sim::Lending;
 use sim::connections::{self, compare};
 use sim::oracle;
 
-use crate::lending::of_either;
+use crate::lending::{accel, of_either};
 use crate::links::cases;
 use crate::{lives, secured};
 
@@ -31,6 +31,18 @@ proptest! {
     ) {
         let lending = with_resets(lending, often);
         let help = connections::Help { lending, ..connections::Help::NONE };
+        compare(&scenario, &[help]).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    }
+
+    /// Those too that the NIC sets up, finishes and joins: what it alone knows of is lost, and nothing else.
+    #[test]
+    fn with_the_rest_of_what_nics_do(
+        scenario in lives::scenario(None),
+        accel in [accel(), accel()],
+        lending in of_either(),
+        often in 1u16..100,
+    ) {
+        let help = connections::Help { accel, lending: with_resets(lending, often) };
         compare(&scenario, &[help]).map_err(|error| TestCaseError::fail(error.to_string()))?;
     }
 

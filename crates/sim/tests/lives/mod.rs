@@ -231,6 +231,38 @@ fn limits() -> impl Strategy<Value = AccelConfig> {
     )
 }
 
+/// Lives whose connections the server's NIC sets up and hands up with their first bytes, many at a time, on a link that loses
+/// nothing.
+#[allow(dead_code, reason = "not every test has such lives")]
+pub fn handed_up() -> impl Strategy<Value = Scenario> {
+    let door = Door {
+        accel: true,
+        defer: true,
+    };
+    (
+        scenario(Some(false)),
+        prop::collection::vec(life(Some(false)), 1..32),
+    )
+        .prop_map(move |(scenario, mut lives)| {
+            for life in &mut lives {
+                life.door = door;
+            }
+            Scenario {
+                link: Impairment {
+                    loss: 0.0,
+                    corrupt: 0.0,
+                    ..scenario.link
+                },
+                tcp: scenario.tcp.map(|tcp| TcpOptions {
+                    timestamps: true,
+                    ..tcp
+                }),
+                lives,
+                ..scenario
+            }
+        })
+}
+
 /// `through_relay`: all of them, or none, or some.
 pub fn scenario(through_relay: Option<bool>) -> impl Strategy<Value = Scenario> {
     let mtu = prop_oneof![3 => Just(1500u16), 1 => 1280u16..9001];

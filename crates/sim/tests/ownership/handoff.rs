@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use host::{CloseReason, Event, Holder, ListenOptions, ListenerId, SocketError, SocketId, Stack};
-use sim::explore::{Bounds, Choices, Explored, explore, replay};
+use sim::explore::{Choices, Explored};
 
+use crate::moves::{self, Moved, Moves};
 use crate::peer::{Plan, message};
 use crate::world::{App, Broken, HOST_IP, Owner, World};
 
@@ -26,16 +27,13 @@ struct Server {
     listener: Option<ListenerId>,
     socket: Option<SocketId>,
     case: Case,
-    /// Since the connection was there.
-    turns: u32,
+    moved: Moved,
     read: u32,
     written: u32,
     at_end: bool,
     has_shut: bool,
     is_closed: bool,
     closed: Option<CloseReason>,
-    handed_off: u32,
-    restored: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,15 +57,13 @@ impl Server {
             listener: None,
             socket: None,
             case,
-            turns: 0,
+            moved: Moved::default(),
             read: 0,
             written: 0,
             at_end: false,
             has_shut: false,
             is_closed: false,
             closed: None,
-            handed_off: 0,
-            restored: 0,
         }
     }
 
@@ -84,18 +80,12 @@ impl Server {
             again,
             ..
         } = self.case;
-        let turn = self.turns;
-        let back = restore.map(|after| hand_off + after);
-        let once_more = back.filter(|_| again).map(|back| back + 2);
-        if turn == hand_off || Some(turn) == once_more {
-            self.handed_off += u32::from(stack.hand_off(now, socket).is_ok());
-        }
-        if Some(turn) == back {
-            self.restored += u32::from(stack.restore(now, socket).is_ok());
-        }
-        self.turns += 1;
-        // Until then it has something to do.
-        turn <= once_more.or(back).unwrap_or(hand_off)
+        let moves = Moves {
+            hand_off,
+            restore,
+            again,
+        };
+        self.moved.turn(moves, now, stack, socket)
     }
 
     fn talk(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) -> bool {
@@ -149,9 +139,9 @@ impl Server {
 impl App for Server {
     fn is_between(&self, stack: &Stack) -> bool {
         let info = self.socket.and_then(|socket| stack.info(socket));
-        self.turns > self.case.hand_off
+        self.moved.turns > self.case.hand_off
             && info.is_some_and(|info| info.holder == Holder::Host)
-            && self.restored == 0
+            && self.moved.restored == 0
     }
 
     fn drive(&mut self, now: Instant, stack: &mut Stack) -> bool {
@@ -267,30 +257,12 @@ fn judge(world: &World<Server>) {
 }
 
 fn explore_all(case: Case, broken: Option<Broken>, deviations: usize) -> (Explored, Seen) {
-    let bounds = Bounds {
-        depth: 120,
-        deviations,
-    };
     let mut seen = Seen::default();
-    let explored = explore(bounds, |choices| {
-        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            run(case, broken, choices, false)
-        }));
-        match found {
-            Ok(of_run) => {
-                seen.handoffs += of_run.handoffs;
-                seen.restores += of_run.restores;
-                seen.refused += of_run.refused;
-            }
-            Err(_) => {
-                // Once more, to tell the story.
-                let script = choices.script();
-                replay(bounds, &script, |choices| {
-                    run(case, broken, choices, true);
-                });
-                panic!("{script:?}");
-            }
-        }
+    let explored = moves::explore_all(deviations, |choices, tell| {
+        let of_run = run(case, broken, choices, tell);
+        seen.handoffs += of_run.handoffs;
+        seen.restores += of_run.restores;
+        seen.refused += of_run.refused;
     });
     (explored, seen)
 }

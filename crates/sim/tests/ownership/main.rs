@@ -4,7 +4,9 @@
 //! hears the host, then the NIC, then perhaps the host again, and never both by turns; and where nothing was lost on the
 //! wire, nobody has to send anything again.
 
+mod contexts;
 mod handoff;
+mod moves;
 mod peer;
 mod splice;
 mod teardown;

@@ -1,5 +1,6 @@
 //! A peer of the host's: one connection, and bytes that its position in the stream tells.
 
+use std::rc::Rc;
 use std::time::Instant;
 
 use tcp::{CloseReason, Config, Connection, Event, State};
@@ -24,18 +25,36 @@ pub struct Plan {
     pub closes_at: u32,
 }
 
+/// The bytes of a direction.
+#[derive(Clone, Debug)]
+pub enum Bytes {
+    /// Each tells its position; another number, other bytes.
+    Counted(u8),
+    /// These, and no more.
+    Given(Rc<[u8]>),
+}
+
+impl Bytes {
+    fn at(&self, position: u32) -> u8 {
+        match self {
+            Bytes::Counted(seed) => byte(*seed, position),
+            Bytes::Given(bytes) => bytes[position as usize],
+        }
+    }
+}
+
 pub struct Peer {
     pub connection: Connection,
     pub mac: MacAddr,
     /// From the peer to the host.
     pub flow: FlowKey,
-    seed: u8,
+    /// What it sends, and what it must get.
+    streams: [Bytes; 2],
     plan: Plan,
     sent_messages: u32,
     iss: SeqNum,
     /// Where the other side's stream begins, once it is known.
     irs: Option<SeqNum>,
-    other_seed: u8,
     pub received: u32,
     pub saw_fin: bool,
     closed: bool,
@@ -67,7 +86,7 @@ impl Peer {
         connection: Connection,
         mac: MacAddr,
         flow: FlowKey,
-        seeds: (u8, u8),
+        streams: [Bytes; 2],
         plan: Plan,
         iss: SeqNum,
     ) -> Self {
@@ -75,8 +94,7 @@ impl Peer {
             connection,
             mac,
             flow,
-            seed: seeds.0,
-            other_seed: seeds.1,
+            streams,
             plan,
             sent_messages: 0,
             iss,
@@ -94,12 +112,12 @@ impl Peer {
         now: Instant,
         mac: MacAddr,
         flow: FlowKey,
-        seeds: (u8, u8),
+        streams: [Bytes; 2],
         plan: Plan,
     ) -> Self {
         let iss = SeqNum(u32::MAX - 500);
         let connection = Connection::connect(now, &config(), flow.src.1, flow.dst.1, iss);
-        Self::new(connection, mac, flow, seeds, plan, iss)
+        Self::new(connection, mac, flow, streams, plan, iss)
     }
 
     /// Is connected to by the host.
@@ -107,12 +125,12 @@ impl Peer {
         now: Instant,
         mac: MacAddr,
         syn: &Parsed,
-        seeds: (u8, u8),
+        streams: [Bytes; 2],
         plan: Plan,
     ) -> Self {
         let iss = SeqNum(7_000);
         let connection = Connection::accept(now, &config(), &syn.tcp, iss);
-        let mut peer = Self::new(connection, mac, syn.flow.reversed(), seeds, plan, iss);
+        let mut peer = Self::new(connection, mac, syn.flow.reversed(), streams, plan, iss);
         peer.irs = Some(syn.tcp.seq);
         peer
     }
@@ -143,12 +161,8 @@ impl Peer {
             let first = (irs + 1).distance_to(data.seq);
             for at in 0..data.len {
                 let got = payload[(data.skip + at) as usize];
-                assert_eq!(
-                    got,
-                    byte(self.other_seed, first + at),
-                    "byte {}",
-                    first + at
-                );
+                let expected = self.streams[1].at(first + at);
+                assert_eq!(got, expected, "byte {}", first + at);
             }
         }
         let unread = self.connection.unread();
@@ -208,7 +222,7 @@ impl Peer {
         );
         frame.truncate(len);
         let first = (self.iss + 1).distance_to(header.seq);
-        frame.extend((0..transmit.payload).map(|at| byte(self.seed, first.wrapping_add(at))));
+        frame.extend((0..transmit.payload).map(|at| self.streams[0].at(first.wrapping_add(at))));
         ipv4::fill_checksum(&mut frame[IP_AT..TCP_AT]);
         wire::tcp::fill_checksum(self.flow.src.0, self.flow.dst.0, &mut frame[TCP_AT..]);
         Some(frame)

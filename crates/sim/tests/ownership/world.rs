@@ -18,7 +18,7 @@ use wire::ethernet::{self, EtherType, MacAddr};
 use wire::packet::{self, Class, Parsed};
 use wire::tcp::Flags;
 
-use crate::peer::{Peer, Plan};
+use crate::peer::{Bytes, Peer, Plan};
 
 const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 pub const HOST_IP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9));
@@ -206,11 +206,16 @@ impl<A: App> World<A> {
 
     /// Peer 0 connects to the host's port 80.
     pub fn connect(&mut self) {
+        self.connect_with([Bytes::Counted(1), Bytes::Counted(2)]);
+    }
+
+    /// Peer 0 connects, to send and to get these bytes.
+    pub fn connect_with(&mut self, streams: [Bytes; 2]) {
         let flow = wire::FlowKey {
             src: (peer_ip(0), 4_000),
             dst: (HOST_IP, 80),
         };
-        let peer = Peer::connecting(self.now, peer_mac(0), flow, (1, 2), self.plans[0]);
+        let peer = Peer::connecting(self.now, peer_mac(0), flow, streams, self.plans[0]);
         self.peers[0] = Some(peer);
         self.let_send(0);
     }
@@ -427,8 +432,9 @@ impl<A: App> World<A> {
                 self.note_repeated(to, &parsed);
                 self.note_answer(to, &parsed);
                 if to == 1 && self.peers[1].is_none() {
+                    let streams = [Bytes::Counted(2), Bytes::Counted(1)];
                     let peer =
-                        Peer::accepting(self.now, peer_mac(1), &parsed, (2, 1), self.plans[1]);
+                        Peer::accepting(self.now, peer_mac(1), &parsed, streams, self.plans[1]);
                     self.peers[1] = Some(peer);
                     self.let_send(1);
                 } else {

@@ -22,7 +22,7 @@ use rig::{Cut, MEMORY, Mode, Rig};
 use scenarios::suites;
 use script::{Buffer, Message, Round, RoundPlan, rounds};
 use sim::Suite;
-use wire::nvme::{Digests, FatalError, Pdu, Role};
+use wire::nvme::{Digests, FatalError, Pdu, PduType, Role};
 
 fn offloads() -> impl Strategy<Value = NvmeOffload> {
     let any =
@@ -204,7 +204,7 @@ proptest! {
     fn a_malformed_pdu_is_answered_with_what_is_wrong_with_it(
         mode in modes(),
         plans in rounds(),
-        change in (0..72usize, any::<u8>()),
+        change in (0..72usize, prop_oneof![any::<u8>(), 0..10u8]),
         is_digested in any::<bool>(),
     ) {
         let mode = Mode { link: Impairment::default(), ..mode };
@@ -218,7 +218,13 @@ proptest! {
         let ended = rig.run_until(|_| false).expect_err("refused");
         prop_assert!(matches!(ended, Cut::Refused(refused) if refused == error), "{:?}", ended);
         rig.read_to_end();
-        // Whatever the header claims to be, at least its common part is told.
+        // A TermReq is not answered, however wrong it is (NVMe/TCP 1.0 §3.5.1).
+        let claimed = PduType::from_code(bytes[0]);
+        if matches!(claimed, Some(PduType::H2CTermReq | PduType::C2HTermReq)) {
+            prop_assert!(rig.read.is_empty(), "{:?}", rig.read);
+            return Ok(());
+        }
+        // Whatever else the header claims to be, at least its common part is told.
         let told = Pdu::parse(&rig.read, &mode.parameters(mode.role).framing());
         let (Ok(Pdu::C2HTermReq(told)) | Ok(Pdu::H2CTermReq(told))) = told else {
             panic!("no TermReq but {:?}", rig.read);

@@ -53,6 +53,54 @@ fn data_with_an_impossible_ack_is_not_taken() {
     }
 }
 
+/// What is old brings its ACK field, as in BSD, and nothing else: no window, no duplicate ACK, no payload. Older than all that the
+/// peer can have had on its way, or with an ACK that can't be, it is but challenged.
+#[test]
+fn the_ack_of_an_old_duplicate_counts_if_it_could_be_the_peers() {
+    for (age, len, ack, counts) in [
+        (1, 0, 100, true),
+        (100, 100, 100, true),
+        (1000, 100, 60, true),
+        (100, 100, 101, false),
+        (1 << 26, 100, 100, false),
+        (1 << 26, 0, 100, false),
+    ] {
+        let mut peer = Peer::modern();
+        peer.data(2000);
+        peer.deliver(&peer.header(Flags::ACK), 0);
+        peer.sent();
+        peer.queue(100);
+        assert_eq!(peer.sent_data().len(), 1);
+        let una = peer.connection.snd_una();
+        let window = peer.connection.tcb(peer.now).expect("established").snd_wnd;
+        let mut old = peer.header(Flags::ACK);
+        old.seq -= age;
+        old.ack = una + ack;
+        old.window = 1;
+        let received = peer.deliver(&old, len);
+        assert_eq!(received.data, None);
+        let expected = if counts { una + ack } else { una };
+        assert_eq!(peer.connection.snd_una(), expected, "{age} {len} {ack}");
+        let after = peer.connection.tcb(peer.now).expect("established");
+        assert_eq!(after.snd_wnd, window);
+        assert_eq!(peer.sent().len(), 1, "it is answered");
+    }
+}
+
+/// RFC 7323 §5.3: not even that of a segment with an old timestamp.
+#[test]
+fn the_ack_of_an_old_timestamp_does_not_count() {
+    let mut peer = Peer::modern();
+    peer.timestamps = Some((5000, 0));
+    peer.data(100);
+    peer.queue(100);
+    peer.sent();
+    let una = peer.connection.snd_una();
+    peer.timestamps = Some((4000, 0));
+    peer.acknowledge(una + 100);
+    assert_eq!(peer.connection.snd_una(), una);
+}
+
 /// RFC 5961 §7.
 #[test]
 fn challenges_are_few() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tcp::{CloseReason, Config, Event, KeepAlive, State};
-use wire::tcp::{Flags, Options};
+use wire::tcp::{Flags, Header, Options};
 
 use crate::pair::{App, Link, Pair, Reader, Setup};
 use crate::peer::{Peer, modern};
@@ -520,4 +520,41 @@ fn the_sequence_space_wraps() {
         peer.connection.consumed(peer.now, unread);
         peer.connection.poll_transmit(peer.now);
     }
+}
+
+/// As Linux's `tcp_acceptable_seq`: a peer that has taken back its window takes nothing beyond it, and no ACK there either.
+#[test]
+fn acknowledgments_go_where_the_peer_takes_them() {
+    let mut peer = Peer::modern();
+    peer.queue(10_000);
+    peer.sent();
+    let una = peer.connection.snd_una();
+    peer.window = 4000 >> 7;
+    peer.acknowledge(una + 1000);
+    peer.data(100);
+    let acks = peer.sent();
+    let pure = acks.iter().find(|it| it.payload == 0).expect("an ACK");
+    assert_eq!(pure.header.seq, una + 1000 + (4000 >> 7 << 7));
+    peer.window = u16::MAX;
+    peer.acknowledge(una + 10_000);
+    peer.data(100);
+    assert_eq!(peer.sent()[0].header.seq, una + 10_000);
+}
+
+/// RFC 7323 §3.2: what it says of the other direction is what holds when it goes.
+#[test]
+fn a_segment_that_had_to_wait_says_what_holds_when_it_goes() {
+    let mut peer = Peer::modern();
+    peer.queue(100);
+    let mut segment = peer.connection.poll_transmit(peer.now).expect("data");
+    let before = segment.header;
+    peer.pass(ms(30));
+    peer.data(1000);
+    peer.connection.bring_up_to_date(peer.now, &mut segment);
+    assert_eq!(segment.header.seq, before.seq);
+    assert_eq!(segment.header.flags, before.flags);
+    assert_eq!(segment.header.ack, peer.seq);
+    let value = |header: &Header| header.options.timestamps.map(|it| it.val);
+    assert!(value(&segment.header) > value(&before));
+    assert!(peer.sent().is_empty(), "it has acknowledged what came");
 }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use tcp::{Config, Connection, Disagreement, State};
 
 use crate::pair::{App, Link, Pair, Reader, Setup};
+use crate::peer::Peer;
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -82,9 +83,7 @@ proptest! {
             let Some(tcb) = pair.sides[side].connection.tcb(pair.now) else {
                 continue;
             };
-            // Of two that go on from what they were told last, neither can tell the other where it stands when all that both send
-            // looks old or too new: one of them dies here.
-            if dies && side == 0 {
+            if dies {
                 let fin = tcb.fin_queued;
                 mirror.take_over(pair.now, tcb.write_seq, fin, tcb.held.iter().copied());
             } else {
@@ -126,6 +125,35 @@ fn lent() -> (Pair, Connection) {
     (pair, mirror)
 }
 
+/// All that both send looks old or too new to the other: only the ACK fields of what looks old can tell them where they stand.
+#[test]
+fn two_whose_owners_are_both_gone_find_each_other_again() {
+    let (mut pair, _) = lent();
+    // What is on its way arrives, and what would tell of that is lost.
+    pair.filter = Some(Box::new(|_, _| false));
+    pair.run(ms(10));
+    pair.filter = None;
+    let mirrors = [0, 1].map(|side| {
+        let mut mirror = pair.sides[side].connection.clone();
+        mirror.park();
+        tell(&mut mirror, &pair, side);
+        let taken = pair.sides[1 - side].connection.rcv_nxt();
+        let ahead = mirror.snd_una().distance_to(taken);
+        assert!(
+            ahead > 5000,
+            "the peer has taken more than was told: {ahead}"
+        );
+        // The other owner has sent what its congestion window allowed, and was given more.
+        let posted = mirror.write_seq();
+        mirror.take_over(pair.now, posted, false, std::iter::empty());
+        mirror
+    });
+    for (side, mirror) in pair.sides.iter_mut().zip(mirrors) {
+        side.connection = mirror;
+    }
+    pair.run_to_end(Duration::from_secs(300));
+}
+
 #[test]
 fn what_was_queued_and_closed_meanwhile_counts() {
     let (pair, mut mirror) = lent();
@@ -155,6 +183,44 @@ fn what_was_aborted_meanwhile_is_reset() {
     assert!(reset.header.flags.contains(wire::tcp::Flags::RST));
     assert_eq!(reset.header.seq, tcb.snd_nxt);
     assert_eq!((mirror.state(), mirror.poll_event()), (State::Closed, None));
+}
+
+/// RFC 5961 §3.2: outside of its window the peer does not even look at it.
+#[test]
+fn what_was_aborted_before_the_other_owner_was_lost_is_reset_in_the_peers_window() {
+    let (pair, mut mirror) = lent();
+    let posted = mirror.write_seq();
+    mirror.abort();
+    mirror.take_over(pair.now, posted, false, std::iter::empty());
+    let reset = mirror.poll_transmit(pair.now).expect("a reset");
+    assert!(reset.header.flags.contains(wire::tcp::Flags::RST));
+    let sent = pair.sides[0].connection.snd_nxt();
+    let taken = pair.sides[1].connection.rcv_nxt();
+    let at = reset.header.seq;
+    assert!(
+        at.at_or_after(taken) && at.before(sent + 100_000),
+        "{taken} {at} {sent}"
+    );
+}
+
+/// The same for one that ends after it: more than the largest window can't be under way.
+#[test]
+fn what_is_aborted_after_the_other_owner_was_lost_is_reset_in_the_peers_window() {
+    let mut peer = Peer::modern();
+    let window = peer
+        .connection
+        .tcb(peer.now)
+        .expect("established")
+        .snd_wnd_max;
+    peer.queue(window + 1000);
+    let (una, posted) = (peer.connection.snd_una(), peer.connection.write_seq());
+    peer.connection.park();
+    let nothing = std::iter::empty();
+    peer.connection.take_over(peer.now, posted, false, nothing);
+    peer.connection.abort();
+    let sent = peer.sent();
+    assert!(sent[0].header.flags.contains(wire::tcp::Flags::RST));
+    assert_eq!(sent[0].header.seq, una + window);
 }
 
 #[test]

@@ -129,11 +129,13 @@ impl<K: Copy> Selector<K> {
         bytes: u32,
         waiting: u64,
     ) -> Choice<K> {
-        let tick = self.tick(now);
         record.sends = record.sends.saturating_add(1);
         let selection = self.selection_of(port);
         match selection {
-            Selection::Predict => self.predict(tick, port, key, record, bytes, waiting),
+            Selection::Predict => {
+                let tick = self.tick(now);
+                self.predict(tick, port, key, record, bytes, waiting)
+            }
             Selection::Threshold(sends) if sends == record.sends => self.try_once(key, record),
             _ => Choice::Stay,
         }

@@ -13,7 +13,7 @@ use nic::ring::{RegionId, Slice};
 use wire::nvme::command::Status;
 
 use super::pool::{Pool, Run};
-use super::{TargetError, anonymous};
+use super::{TargetError, zeroed};
 use crate::SocketId;
 use crate::nvme::store::{Extent, MemoryId, Stores};
 use crate::nvme::{Unmapped, Unmapping};
@@ -89,7 +89,7 @@ impl Memories {
         // A Compare has its data and what is read side by side.
         let largest = 2 * limits.data;
         let bytes = bytes.max(2 * u64::from(largest));
-        let region = anonymous(bytes + ALIGNMENT);
+        let region = zeroed(stack, bytes + ALIGNMENT)?;
         let start = aligned(region.as_ptr());
         let id = stack.register(region.clone(), "memory of commands")?;
         stack.watch(id);
@@ -98,7 +98,7 @@ impl Memories {
         let slots = limits.queue_entries;
         let slot_len = limits.in_capsule.next_multiple_of(512);
         let all = limits.connections as u64 * u64::from(slots) * u64::from(slot_len);
-        let region = anonymous(all + ALIGNMENT);
+        let region = zeroed(stack, all + ALIGNMENT)?;
         let capsules = Capsules {
             start: aligned(region.as_ptr()),
             region: stack.register(region.clone(), "memory of capsules")?,

@@ -410,7 +410,7 @@ impl Target {
     }
 }
 
-/// A region of anonymous memory, whose pages are taken when they are used.
-fn anonymous(bytes: u64) -> Arc<Region> {
-    Arc::new(Region::anonymous(bytes.max(1) as usize))
+/// A region of zeroed memory, whose pages are taken when they are used.
+fn zeroed(stack: &Stack, bytes: u64) -> Result<Arc<Region>, SocketError> {
+    stack.allocate_region(bytes.max(1) as usize).map(Arc::new)
 }

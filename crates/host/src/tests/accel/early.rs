@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::rig::{accept, assert_nothing_left, listen, open, pair, read, request};
+use super::rig::{accept, assert_nothing_left, listen, open, pair, pair_with, read, request};
 use crate::tests::pair::{CLIENT, Fate, SERVER, pattern, v4, v6};
 use crate::{Accel, Event, ListenOptions};
 
@@ -46,6 +46,63 @@ fn a_request_whose_beginning_is_lost_is_no_stray() {
         let now = pair.now;
         pair.stack(CLIENT).close(now, client).expect("it is open");
         assert_nothing_left(&mut pair);
+    }
+}
+
+/// The host answers a SYN that the NIC leaves to it, the NIC the next copy, to which the peer connects. What then answers the host's
+/// SYN-ACK, sent again, comes before the stream's beginning.
+#[test]
+fn a_connection_to_the_nic_is_not_reset_for_the_hosts_half_of_it() {
+    for ip in [v4 as fn(usize) -> _, v6] {
+        let mut pair = pair_with(Accel::ALL, |nic| nic.accel.setups_per_second = Some(1));
+        let options = ListenOptions {
+            defer: true,
+            ..ListenOptions::default()
+        };
+        let listener = listen(&mut pair, ip, options);
+        // All that the NIC may set up in a second.
+        let first = open(&mut pair, ip);
+        request(&mut pair, first, b"first");
+        let server = accept(&mut pair, listener);
+        assert_eq!(read(&mut pair, SERVER, server, Some(5)), b"first");
+        let set_up = pair.nic_counter(SERVER, "accel_syn_acks");
+        // The host's SYN-ACK is lost until the client's request to the NIC is, and that until the client has answered the host's.
+        let has_answered = Rc::new(Cell::new(false));
+        let answered = Rc::clone(&has_answered);
+        let (mut hosts, mut has_sent, mut has_passed) = (None, false, false);
+        pair.wire = Box::new(move |from, frame| {
+            let Ok(parsed) = wire::packet::parse(frame) else {
+                return Fate::Pass;
+            };
+            let is_syn = parsed.tcp.flags.contains(wire::tcp::Flags::SYN);
+            let is_lost = match (from, is_syn) {
+                (SERVER, true) if *hosts.get_or_insert(parsed.tcp.seq) == parsed.tcp.seq => {
+                    has_passed |= has_sent;
+                    !has_sent
+                }
+                (CLIENT, false) if !answered.get() => {
+                    has_sent |= parsed.payload_len > 0;
+                    answered.set(has_passed && parsed.payload_len == 0);
+                    !answered.get()
+                }
+                _ => false,
+            };
+            if is_lost { Fate::Drop } else { Fate::Pass }
+        });
+        let client = open(&mut pair, ip);
+        request(&mut pair, client, b"other");
+        assert_eq!(
+            pair.nic_counter(SERVER, "accel_syn_acks"),
+            set_up + 1,
+            "the copy of the SYN was to be the NIC's"
+        );
+        let server = accept(&mut pair, listener);
+        assert_eq!(read(&mut pair, SERVER, server, Some(5)), b"other");
+        assert!(
+            has_answered.get(),
+            "the host's SYN-ACK was to be sent again"
+        );
+        assert!(pair.counter(SERVER, "AccelEarlySegments") > 0);
     }
 }
 

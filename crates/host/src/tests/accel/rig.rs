@@ -94,12 +94,7 @@ pub fn read(pair: &mut Pair, at: usize, socket: SocketId, len: Option<usize>) ->
 pub fn assert_nothing_left(pair: &mut Pair) {
     pair.run_for(Duration::from_secs(200));
     for at in [CLIENT, SERVER] {
-        let left: Vec<_> = pair
-            .stack(at)
-            .sockets()
-            .filter(|socket| socket.id.is_some())
-            .collect();
-        assert!(left.is_empty(), "host {at} has {left:?}");
+        pair.assert_no_sockets(at);
         assert_eq!(pair.counter(at, "AccelCurrQuasi"), 0);
         assert_eq!(pair.hosts[at].stack.handed_over(), 0);
     }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::rig::{assert_all_given_back, hand_off, holder, in_use, restore};
+use super::rig::{
+    assert_all_given_back, assert_ends, await_closed, hand_off, holder, in_use, restore,
+};
 use crate::tests::pair::{CLIENT, Pair, SERVER, lossy, pattern, v4};
 use crate::{CloseReason, Event, Holder, SocketError, SocketId};
 
@@ -99,11 +101,7 @@ fn the_end_of_time_wait_is_the_hosts_to_wait_for() {
     let now = pair.now;
     pair.stack(CLIENT).close(now, client).expect("open");
     assert_eq!(read_all(&mut pair, SERVER, server), Ok(0));
-    let closed = Event::Closed(server, CloseReason::Graceful);
-    let done = pair.run_until(Duration::from_secs(1), |pair| {
-        pair.hosts[SERVER].events.contains(&closed)
-    });
-    assert!(done, "{:?}", pair.hosts[SERVER].events);
+    await_closed(&mut pair, SERVER, server, CloseReason::Graceful);
     assert_eq!(pair.nic_counter(SERVER, "toe_connections"), 0);
     assert_eq!(pair.hosts[SERVER].stack.core.time_wait.len(), 1);
     let now = pair.now;
@@ -124,11 +122,7 @@ fn a_reset_of_the_peers_ends_it() {
     pair.run_for(Duration::from_millis(5));
     let now = pair.now;
     pair.stack(CLIENT).abort(now, client).expect("open");
-    let closed = Event::Closed(server, CloseReason::Reset);
-    let done = pair.run_until(Duration::from_secs(1), |pair| {
-        pair.hosts[SERVER].events.contains(&closed)
-    });
-    assert!(done, "{:?}", pair.hosts[SERVER].events);
+    await_closed(&mut pair, SERVER, server, CloseReason::Reset);
     // What came in order before may still be read.
     let mut buffer = [0; 100];
     let now = pair.now;
@@ -148,16 +142,7 @@ fn an_abort_resets_the_peer() {
         .write(now, server, &pattern(200_000))
         .expect("room");
     pair.stack(SERVER).abort(now, server).expect("open");
-    let closed = Event::Closed(client, CloseReason::Reset);
-    let done = pair.run_until(Duration::from_secs(1), |pair| {
-        pair.hosts[CLIENT].events.contains(&closed)
-    });
-    assert!(done, "{:?}", pair.hosts[CLIENT].events);
-    let now = pair.now;
-    pair.stack(CLIENT)
-        .close(now, client)
-        .expect("its id is good");
-    assert_all_given_back(&mut pair, before);
+    assert_ends(&mut pair, (CLIENT, client, CloseReason::Reset), before);
 }
 
 #[test]
@@ -171,16 +156,7 @@ fn closing_with_something_unread_resets_the_peer() {
     pair.run_for(Duration::from_millis(5));
     let now = pair.now;
     pair.stack(SERVER).close(now, server).expect("open");
-    let closed = Event::Closed(client, CloseReason::Reset);
-    let done = pair.run_until(Duration::from_secs(1), |pair| {
-        pair.hosts[CLIENT].events.contains(&closed)
-    });
-    assert!(done, "{:?}", pair.hosts[CLIENT].events);
-    let now = pair.now;
-    pair.stack(CLIENT)
-        .close(now, client)
-        .expect("its id is good");
-    assert_all_given_back(&mut pair, before);
+    assert_ends(&mut pair, (CLIENT, client, CloseReason::Reset), before);
 }
 
 #[test]

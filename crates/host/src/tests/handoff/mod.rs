@@ -3,6 +3,7 @@
 mod choosing;
 mod closing;
 mod offloads;
+mod places;
 mod refusals;
 mod reset;
 mod rig;

@@ -18,7 +18,7 @@ const MODES: [Offload; 4] = [Offload::None, Offload::Tx, Offload::Rx, Offload::B
 fn toggle(pair: &mut Pair, at: usize, id: SocketId) {
     let now = pair.now;
     if holder(pair, at, id) == Some(Holder::Nic) {
-        assert_eq!(pair.stack(at).restore(now, id), Ok(()));
+        assert_eq!(pair.stack(at).restore(now, id), Ok(true));
     } else {
         let _ = pair.stack(at).hand_off(now, id);
     }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::rig::{hand_off, holder};
+use super::rig::{hand_off, holder, splicing};
 use crate::tests::accel::rig as accel;
 use crate::tests::pair::{CLIENT, PORT, Pair, SERVER, pattern, v4};
 use crate::{
@@ -85,12 +85,7 @@ fn a_quasi_control_block_is_not_handed_off() {
 
 #[test]
 fn a_splice_takes_its_connections_back_first() {
-    let mut pair = Pair::with(|at, (stack, _)| {
-        if at == SERVER {
-            stack.accel = Accel::ALL;
-            stack.accel.setup = false;
-        }
-    });
+    let mut pair = splicing();
     let (client_a, a) = pair.connect(v4);
     let (client_b, b) = pair.connect(v4);
     hand_off(&mut pair, SERVER, a);
@@ -120,12 +115,7 @@ fn a_splice_takes_its_connections_back_first() {
 
 #[test]
 fn what_comes_before_a_splice_is_relayed_by_the_host() {
-    let mut pair = Pair::with(|at, (stack, _)| {
-        if at == SERVER {
-            stack.accel = Accel::ALL;
-            stack.accel.setup = false;
-        }
-    });
+    let mut pair = splicing();
     let (client_a, a) = pair.connect(v4);
     let (_, b) = pair.connect(v4);
     hand_off(&mut pair, SERVER, a);

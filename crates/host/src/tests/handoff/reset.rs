@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use l5p::tls::Options;
 
-use super::rig::{assert_all_given_back, exchange, hand_off, holder, in_use};
+use super::rig::{assert_all_given_back, exchange, hand_off, holder, in_use, splicing};
+use crate::tests::accel::rig as accel;
 use crate::tests::pair::{CLIENT, Pair, SERVER, lossy, pattern, v4};
-use crate::{Accel, CloseReason, Event, Holder, Offload, SpliceEnd, SpliceOptions};
+use crate::{Accel, CloseReason, Event, Holder, ListenOptions, Offload, SpliceEnd, SpliceOptions};
 
 fn reset(pair: &mut Pair, at: usize) {
     let id = pair.hosts[at].nic.functions().next().expect("it has one");
@@ -45,6 +46,27 @@ fn the_host_goes_on_from_what_it_was_told_last() {
         pair.stack(CLIENT).close(now, client).expect("open");
         assert_all_given_back(&mut pair, before);
     }
+}
+
+/// The peer's NIC has answered the SYN, and hands the connection up with its first bytes: nobody answers before them.
+#[test]
+fn who_has_said_nothing_yet_is_heard() {
+    let mut pair = accel::pair(Accel::ALL);
+    let defer = ListenOptions {
+        defer: true,
+        ..ListenOptions::default()
+    };
+    let listener = accel::listen(&mut pair, v4, defer);
+    let client = accel::open(&mut pair, v4);
+    pair.run_for(Duration::from_millis(10));
+    hand_off(&mut pair, CLIENT, client);
+    reset(&mut pair, CLIENT);
+    pair.run_for(Duration::from_secs(2));
+    assert_eq!(pair.counter(CLIENT, "HandoffRecovered"), 1);
+    accel::request(&mut pair, client, b"here I am");
+    let server = accel::accept(&mut pair, listener);
+    let read = accel::read(&mut pair, SERVER, server, Some(9));
+    assert_eq!(read, b"here I am");
 }
 
 #[test]
@@ -101,12 +123,7 @@ fn a_connection_that_was_closing_closes() {
 
 #[test]
 fn of_what_was_spliced_the_application_is_told() {
-    let mut pair = Pair::with(|at, (stack, _)| {
-        if at == SERVER {
-            stack.accel = Accel::ALL;
-            stack.accel.setup = false;
-        }
-    });
+    let mut pair = splicing();
     let (_, a) = pair.connect(v4);
     let (_, b) = pair.connect(v4);
     let now = pair.now;
@@ -129,4 +146,40 @@ fn of_what_was_spliced_the_application_is_told() {
     let now = pair.now;
     let read = pair.stack(SERVER).read(now, a, &mut [0; 4]);
     assert_eq!(read, Err(crate::SocketError::Closed(CloseReason::NicReset)));
+}
+
+/// Contexts, a connection on the NIC and one that it finishes, when their host is gone: the NIC does nothing for them any more, whatever
+/// their peers send.
+#[test]
+fn of_a_host_that_dies_nothing_is_left_on_the_nic() {
+    for turns in [0, 1, 3, 10, 50] {
+        let mut pair = Pair::new();
+        let (client, server) = pair.secure(&Options::default(), [Offload::Both; 2]);
+        let (second, closing) = pair.connect(v4);
+        hand_off(&mut pair, SERVER, server);
+        hand_off(&mut pair, SERVER, closing);
+        let (now, data) = (pair.now, pattern(200_000));
+        for (at, id) in [
+            (CLIENT, client),
+            (SERVER, server),
+            (CLIENT, second),
+            (SERVER, closing),
+        ] {
+            let _ = pair.stack(at).write(now, id, &data);
+        }
+        pair.stack(SERVER).close(now, closing).expect("open");
+        for _ in 0..turns {
+            pair.step();
+        }
+        let nic = &mut pair.hosts[SERVER].nic;
+        let id = nic.functions().next().expect("it has one");
+        assert!(nic.detach(id));
+        pair.run_for(Duration::from_secs(5));
+        let nic = &mut pair.hosts[SERVER].nic;
+        assert_eq!(nic.functions().count(), 0);
+        assert_eq!(nic.unfinished_teardowns(), 0);
+        assert_eq!(nic.counters().toe_connections, 0);
+        assert_eq!(nic.poll_timeout(), None, "nothing is to be done");
+        assert!(nic.prepare_sleep());
+    }
 }

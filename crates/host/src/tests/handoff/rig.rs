@@ -4,7 +4,17 @@ use std::time::Duration;
 
 use crate::memory::SizeClass;
 use crate::tests::pair::{CLIENT, Pair, SERVER};
-use crate::{Holder, SocketError, SocketId};
+use crate::{Accel, CloseReason, Event, Holder, SocketError, SocketId};
+
+/// A pair whose server's NIC joins connections.
+pub fn splicing() -> Pair {
+    Pair::with(|at, (stack, _)| {
+        if at == SERVER {
+            stack.accel = Accel::ALL;
+            stack.accel.setup = false;
+        }
+    })
+}
 
 /// Hands a connection off and waits until the NIC runs it.
 pub fn hand_off(pair: &mut Pair, at: usize, id: SocketId) {
@@ -21,11 +31,33 @@ pub fn hand_off(pair: &mut Pair, at: usize, id: SocketId) {
 /// Takes a connection back and waits until the host runs it.
 pub fn restore(pair: &mut Pair, at: usize, id: SocketId) {
     let now = pair.now;
-    assert_eq!(pair.stack(at).restore(now, id), Ok(()));
+    assert_eq!(pair.stack(at).restore(now, id), Ok(true));
     let done = pair.run_until(Duration::from_secs(5), |pair| {
         holder(pair, at, id) == Some(Holder::Host)
     });
     assert!(done, "{:?}", pair.stack(at).info(id));
+}
+
+/// Waits until a host's application is told that a connection has ended, closes its socket, and looks whether anything is left
+/// anywhere.
+pub fn assert_ends(
+    pair: &mut Pair,
+    (at, id, reason): (usize, SocketId, CloseReason),
+    before: [[u32; 4]; 2],
+) {
+    await_closed(pair, at, id, reason);
+    let now = pair.now;
+    pair.stack(at).close(now, id).expect("its id is good");
+    assert_all_given_back(pair, before);
+}
+
+/// Waits until a host's application is told that a connection has ended.
+pub fn await_closed(pair: &mut Pair, at: usize, id: SocketId, reason: CloseReason) {
+    let closed = Event::Closed(id, reason);
+    let done = pair.run_until(Duration::from_secs(1), |pair| {
+        pair.hosts[at].events.contains(&closed)
+    });
+    assert!(done, "{:?}", pair.hosts[at].events);
 }
 
 pub fn holder(pair: &mut Pair, at: usize, id: SocketId) -> Option<Holder> {
@@ -117,12 +149,7 @@ pub fn exchange(
 pub fn assert_all_given_back(pair: &mut Pair, before: [[u32; 4]; 2]) {
     pair.run_for(Duration::from_secs(200));
     for at in [CLIENT, SERVER] {
-        let left: Vec<_> = pair
-            .stack(at)
-            .sockets()
-            .filter(|socket| socket.id.is_some())
-            .collect();
-        assert!(left.is_empty(), "host {at} has {left:?}");
+        pair.assert_no_sockets(at);
         assert_eq!(pair.counter(at, "HandoffCurr"), 0);
         assert_eq!(pair.nic_counter(at, "toe_connections"), 0);
         let [header, packet, record, large] = in_use(pair, at);

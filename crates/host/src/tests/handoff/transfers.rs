@@ -66,7 +66,7 @@ fn handing_off_and_restoring_in_the_middle_changes_no_byte() {
                 let now = pair.now;
                 let (at, id) = [(SERVER, server), (CLIENT, client)][turn as usize % 2];
                 if holder(pair, at, id) == Some(Holder::Nic) {
-                    assert_eq!(pair.stack(at).restore(now, id), Ok(()));
+                    assert_eq!(pair.stack(at).restore(now, id), Ok(true));
                 } else if pair.stack(at).hand_off(now, id).is_ok() {
                     moves += 1;
                 }
@@ -108,7 +108,7 @@ fn what_was_written_while_the_connection_changes_hands_is_sent_once() {
     }
     pair.run_for(Duration::from_millis(20));
     let now = pair.now;
-    assert_eq!(pair.stack(SERVER).restore(now, server), Ok(()));
+    assert_eq!(pair.stack(SERVER).restore(now, server), Ok(true));
     for _ in 0..20 {
         write(&mut pair, 1000);
         pair.step();

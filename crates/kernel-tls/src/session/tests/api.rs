@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 
+use l5p::tls::{ContentType, Writer};
 use rustix::io::Errno;
 
 use super::{CIPHERS, End, TLS_1_2, TLS_1_3, keyed, keys, pair, pattern};
@@ -190,6 +191,32 @@ fn the_flags_are_zero_or_one_and_padding_is_tls_1_3s() {
         b.set(TLS_RX_EXPECT_NO_PAD, &1_i32.to_ne_bytes()),
         Err(Errno::INVAL)
     );
+}
+
+#[test]
+fn records_with_padding_and_of_other_types_are_received_though_none_were_expected() {
+    let (a, b) = pair().expect("loopback");
+    let info = keys(TLS_1_3, 51, 1, 0);
+    b.set(TLS_RX, &info).expect("keys");
+    b.set(TLS_RX_EXPECT_NO_PAD, &1_i32.to_ne_bytes())
+        .expect("an option");
+    let mut writer = Writer::new(crate::abi::parse(&info).expect("keys"));
+    writer.set_padding(16);
+    for (content_type, content) in [
+        (ContentType::APPLICATION_DATA, &b"padded"[..]),
+        (ContentType(ALERT), &[1, 0]),
+        (ContentType::APPLICATION_DATA, b""),
+        (ContentType::APPLICATION_DATA, b"again"),
+    ] {
+        let mut record = [0; 5 + 16 + 16];
+        let len = writer.seal_into(content_type, &[content], &mut record);
+        assert_eq!(len, record.len(), "it is padded");
+        rustix::io::write(&a.socket, &record[..len]).expect("loopback");
+    }
+    assert_eq!(b.read(100), Ok(b"padded".to_vec()));
+    let (data, received) = b.receive(100, true, 0).expect("an alert");
+    assert_eq!((&data[..], received.record_type), (&[1, 0][..], ALERT));
+    assert_eq!(b.read(100), Ok(b"again".to_vec()));
 }
 
 #[test]

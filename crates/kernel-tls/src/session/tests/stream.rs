@@ -79,15 +79,15 @@ fn a_file_is_sent_from_where_the_caller_reads_it() {
     let file = pattern(1_000_000);
     let expected = file.clone();
     let reader = thread::spawn(move || b.read_exactly(expected.len()) == expected);
+    let fd = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).expect("memory");
+    rustix::io::write(&fd, &file).expect("memory");
+    rustix::fs::seek(&fd, rustix::fs::SeekFrom::Start(0)).expect("memory");
     let sent = a
         .session
-        .send_file(a.socket.as_fd(), 2_000_000, |buffer, at| {
-            let from = &file[at..];
-            let len = from.len().min(buffer.len()).min(33_333);
-            buffer[..len].copy_from_slice(&from[..len]);
-            Ok(len)
-        });
+        .send_file(a.socket.as_fd(), fd.as_fd(), None, 2_000_000);
     assert_eq!(sent, Ok(1_000_000));
+    let stands = rustix::fs::seek(&fd, rustix::fs::SeekFrom::Current(0));
+    assert_eq!(stands, Ok(1_000_000));
     assert!(reader.join().expect("the reader"));
 }
 

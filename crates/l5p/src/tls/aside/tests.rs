@@ -101,3 +101,47 @@ proptest! {
         prop_assert_eq!(shown, expected);
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_encrypted_again_by_itself_is_what_it_was(
+        which in 0usize..PAIRS.len(),
+        content in prop::collection::vec(any::<u8>(), 1..5000),
+        sequence in 0..u64::MAX - 1,
+        (from, count) in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+        progress in any::<prop::sample::Index>(),
+    ) {
+        let pair = PAIRS[which];
+        let keys = CryptoInfo { sequence, ..info(pair, 7) };
+        let wire = record(pair, sequence, &content);
+        let framer = Writer::new(keys.clone());
+        let layout = framer.record_layout(ContentType::APPLICATION_DATA, content.len());
+        let framed = [layout.header(), &content, layout.trailer()].concat();
+        prop_assert_eq!(framed.len(), wire.len());
+
+        // Another record is in the middle of being encrypted.
+        let mut engine = Engine::new(&keys, Direction::Transmit);
+        let next = record(pair, sequence + 1, &content);
+        let mut output = framed.clone();
+        let stop = 5 + progress.index(framed.len() - 5);
+        engine.start(sequence, &framed[..5]);
+        engine.transform(5, &framed[5..stop], &mut output[5..stop]);
+
+        let from = from.index(framed.len());
+        let to = from + 1 + count.index(framed.len() - from);
+        let mut again = vec![0; to - from];
+        let (index, len) = (sequence, framed.len() as u32);
+        let done = engine.encrypt_aside(index, len, from as u32, &framed[from..to], &mut again);
+        prop_assert_eq!(done, keys.is_seekable() && to <= framed.len() - 16);
+        if done {
+            prop_assert_eq!(&again[..], &wire[from..to]);
+        }
+        let done = engine.encrypt_aside(index + 1, len, 5, &framed[5..framed.len() - 16], &mut output.clone()[5..framed.len() - 16]);
+        prop_assert_eq!(done, keys.is_seekable());
+        engine.transform(stop as u32, &framed[stop..], &mut output[stop..]);
+        prop_assert_eq!(&output, &wire);
+        prop_assert_ne!(next, wire);
+    }
+}

@@ -1,13 +1,14 @@
 //! The client: opens connections, sends requests one after the other, checks the responses. Its cycles do not count.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use hdrhistogram::Histogram;
 use host::{Event, SocketError, SocketId, Stack};
 
 use super::messages::Messages;
+use crate::bench::asking::{nanos, write_rest};
 
 /// Connections opened in a turn at most.
 const OPENED_AT_ONCE: u32 = 256;
@@ -198,14 +199,7 @@ impl Client {
         self.request.clear();
         let key = messages.key(connection.transaction(self.transactions_per_connection));
         messages.write_request(key, &mut self.request);
-        while (connection.written as usize) < self.request.len() {
-            match stack.write(now, socket, &self.request[connection.written as usize..]) {
-                Ok(len) => connection.written += len as u32,
-                Err(SocketError::WouldBlock) => break,
-                Err(error) => return Err(error).context("a write of the client failed"),
-            }
-        }
-        Ok(())
+        write_rest(now, stack, socket, &self.request, &mut connection.written)
     }
 
     fn read(
@@ -255,8 +249,4 @@ impl Connection {
     fn transaction(&self, of_a_connection: u32) -> u64 {
         self.number * u64::from(of_a_connection) + u64::from(self.transactions)
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

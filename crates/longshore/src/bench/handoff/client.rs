@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
 use hdrhistogram::Histogram;
@@ -11,6 +11,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
 use super::pages::Pages;
+use crate::bench::asking::{nanos, write_rest};
 
 /// Connections opened in a turn at most.
 const OPENED_AT_ONCE: u32 = 256;
@@ -188,15 +189,8 @@ impl Clients {
             return Ok(());
         };
         pages.write_request(connection.file, &mut self.request);
-        while (connection.written as usize) < self.request.len() {
-            let rest = &self.request[connection.written as usize..];
-            match stack.write(now, connection.socket, rest) {
-                Ok(len) => connection.written += len as u32,
-                Err(SocketError::WouldBlock) => break,
-                Err(error) => return Err(error).context("a write of a client failed"),
-            }
-        }
-        Ok(())
+        let socket = connection.socket;
+        write_rest(now, stack, socket, &self.request, &mut connection.written)
     }
 
     fn read(
@@ -234,8 +228,4 @@ impl Clients {
             }
         }
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

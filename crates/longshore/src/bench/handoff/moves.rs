@@ -40,7 +40,8 @@ pub fn measure(world: &mut HandoffWorld) -> anyhow::Result<Moves> {
     for _ in 0..TIMES {
         let back = world
             .hand(&held, Holder::Host, |stack, now, id| {
-                Ok(stack.restore(now, id)?)
+                stack.restore(now, id)?;
+                Ok(())
             })
             .context("restore")?;
         restores.push(back);

@@ -3,7 +3,7 @@
 use super::case::{Asked, Case, Report};
 use super::settings::Settings;
 use crate::bench::printed::{
-    self, Wanted, host_bars, latency_table, nic_bars, print_verified, ratios_table,
+    self, cycle_cells, host_bars, latency_table, method, nic_bars, print_verified, ratios_table,
 };
 use crate::report::{Page, Table, figure};
 
@@ -12,11 +12,7 @@ use crate::report::{Page, Table, figure};
 /// # Errors
 /// When the page can't be written.
 pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
-    let wanted = Wanted {
-        json: settings.json,
-        page: settings.report.as_deref(),
-    };
-    printed::print(wanted, report, text, page)
+    printed::print(settings.run.wanted(), report, text, page)
 }
 
 fn text(report: &Report) {
@@ -68,12 +64,7 @@ fn page(report: &Report) -> Page {
         asked.rounds,
         asked.layout.name()
     ));
-    page.paragraph(&format!(
-        "A figure is the median of {} rounds, the modes taking turns. Cycles are those of the time-stamp counter, {:.2} GHz; the host's \
-         are those in which the server's own code ran.",
-        asked.rounds,
-        asked.cycles_per_second / 1e9
-    ));
+    page.paragraph(&method(asked.rounds, asked.cycles_per_second, "the server"));
     let cases = report.cases.iter();
     let host = cases
         .clone()
@@ -109,16 +100,7 @@ fn cycles_table(cases: &[Case]) -> Table {
     for case in cases {
         let host = case.host_cycles_per_request;
         let nic = case.nic_cycles_per_request;
-        let cells = [
-            host.total,
-            host.app,
-            host.copy,
-            host.tcp,
-            host.driver,
-            nic.total,
-            case.requests_per_host_core,
-        ]
-        .map(|cycles| format!("{cycles:.0}"));
+        let cells = cycle_cells(host, nic, case.requests_per_host_core);
         table.row(std::iter::once(case.mode.label().to_owned()).chain(cells));
     }
     table

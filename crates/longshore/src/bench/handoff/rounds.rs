@@ -21,8 +21,8 @@ const TIMED: u64 = 32_768;
 /// # Errors
 /// When a connection fails, or one can't be moved.
 pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
-    let turns = u64::from(settings.rounds) + 2;
-    let progress = progress(settings.json, turns * Mode::ALL.len() as u64);
+    let turns = u64::from(settings.run.rounds) + 2;
+    let progress = progress(settings.run.json, turns * Mode::ALL.len() as u64);
     let mut worlds = Mode::ALL
         .into_iter()
         .map(|mode| HandoffWorld::new(settings, mode, TICK))
@@ -31,7 +31,7 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
         .iter_mut()
         .map(|world| world as &mut dyn Contestant<_>)
         .collect();
-    let rounds = take_turns(&mut all, settings.rounds, &progress)?;
+    let rounds = take_turns(&mut all, settings.run.rounds, &progress)?;
     let mut bytes_verified = rounds.iter().all(Rounds::verified);
     let mut cases = Vec::new();
     for (mode, rounds) in Mode::ALL.into_iter().zip(rounds) {
@@ -88,8 +88,8 @@ fn asked(settings: &Settings) -> Asked {
         selection: settings.selection.to_string(),
         nic_connections: settings.hard_limit(),
         seed: settings.seed,
-        rounds: settings.rounds,
-        layout: settings.layout,
+        rounds: settings.run.rounds,
+        layout: settings.run.layout,
         cycles_per_second: cycles_per_second(),
     }
 }

@@ -4,7 +4,7 @@ use super::case::Mode;
 use super::pages::{Pages, Parsed};
 use super::rounds::measure;
 use super::*;
-use crate::bench::settings::Layout;
+use crate::bench::settings::Run;
 
 fn settings() -> Settings {
     Settings {
@@ -15,10 +15,7 @@ fn settings() -> Settings {
         selection: Selection::Fcfs,
         nic_connections: None,
         seed: 3,
-        rounds: 1,
-        layout: Layout::OneThread,
-        json: true,
-        report: None,
+        run: Run::quiet(1),
     }
 }
 

@@ -17,7 +17,6 @@ use crate::bench::cycle_sum::CycleSum;
 use crate::bench::cycles::Taken;
 use crate::bench::latency::Timed;
 use crate::bench::rounds::{Contestant, Round};
-use crate::bench::settings::Layout;
 use crate::bench::turn::work;
 
 /// The host of the clients.
@@ -64,7 +63,7 @@ impl HandoffWorld {
             wire_bytes: wire_bytes(settings),
             nodes: [clients, server],
             granularity,
-            nic_thread: settings.layout == Layout::TwoThreads,
+            nic_thread: settings.run.has_nic_thread(),
             cycle_counter: Some(read_cycles),
             ..WorldConfig::default()
         });

@@ -2,7 +2,7 @@
 
 use super::case::{Case, Latency, Report};
 use super::settings::Settings;
-use crate::bench::printed::{self, Wanted, print_verified, ratios_table};
+use crate::bench::printed::{self, method, print_verified, ratios_table};
 use crate::report::{Bar, Bars, Page, Table};
 
 /// Prints the report as the settings say, and writes the page if one is wanted.
@@ -10,11 +10,7 @@ use crate::report::{Bar, Bars, Page, Table};
 /// # Errors
 /// When the page can't be written.
 pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
-    let wanted = Wanted {
-        json: settings.json,
-        page: settings.report.as_deref(),
-    };
-    printed::print(wanted, report, text, page)
+    printed::print(settings.run.wanted(), report, text, page)
 }
 
 fn text(report: &Report) {
@@ -65,11 +61,10 @@ fn page(report: &Report) -> Page {
         asked.rounds,
         asked.layout.name()
     ));
-    page.paragraph(&format!(
-        "A figure is the median of {} rounds, the modes taking turns. Cycles are those of the time-stamp counter, {:.2} GHz; the host's \
-         are those in which the initiator's own code ran.",
+    page.paragraph(&method(
         asked.rounds,
-        asked.cycles_per_second / 1e9
+        asked.cycles_per_second,
+        "the initiator",
     ));
     page.heading("The initiator's host")
         .bars(&host_bars(&report.cases))

@@ -18,10 +18,10 @@ use crate::bench::cycles_per_second;
 /// When a connection breaks or a command fails.
 pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     let modes = Mode::of(settings);
-    let progress = if settings.json {
+    let progress = if settings.run.json {
         ProgressBar::hidden()
     } else {
-        ProgressBar::new(u64::from(settings.rounds + 1) * modes.len() as u64)
+        ProgressBar::new(u64::from(settings.run.rounds + 1) * modes.len() as u64)
     };
     let rounds = run(settings, &modes, &progress)?;
     let bytes_verified = rounds.iter().flatten().all(|round| round.verified);
@@ -73,8 +73,8 @@ fn asked(settings: &Settings) -> Asked {
         loss: settings.loss,
         reorder: settings.reorder,
         seed: settings.seed,
-        rounds: settings.rounds,
-        layout: settings.layout,
+        rounds: settings.run.rounds,
+        layout: settings.run.layout,
         cycles_per_second: cycles_per_second(),
     }
 }
@@ -96,7 +96,7 @@ fn run(
         }
     }
     let mut rounds = vec![Vec::new(); modes.len()];
-    for number in 0..=settings.rounds {
+    for number in 0..=settings.run.rounds {
         for rig in &mut rigs {
             for initiator in 0..rig.modes.len() {
                 let at = rig.modes[initiator];

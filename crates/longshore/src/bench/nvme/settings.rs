@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::bench::settings::{Layout, share};
+use crate::bench::settings::{Run, share};
 
 /// Settings of `bench nvme`.
 #[derive(Clone, Debug, Args)]
@@ -56,21 +56,8 @@ pub struct Settings {
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
 
-    /// Rounds of which each figure is the median
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: u32,
-
-    /// How hosts and NICs share the machine
-    #[arg(long, value_enum, default_value_t = Layout::OneThread)]
-    pub layout: Layout,
-
-    /// Prints JSON and nothing else
-    #[arg(long)]
-    pub json: bool,
-
-    /// Writes a page with tables and plots
-    #[arg(long, value_name = "FILE.html")]
-    pub report: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    pub run: Run,
 }
 
 /// Which digests a connection has.

@@ -2,7 +2,7 @@ use super::case::{Io, Stage};
 use super::rounds::measure;
 use super::settings::Digest;
 use super::*;
-use crate::bench::settings::Layout;
+use crate::bench::settings::Run;
 
 fn settings() -> Settings {
     Settings {
@@ -18,10 +18,7 @@ fn settings() -> Settings {
         bytes: 2 << 20,
         working_set: 2 << 20,
         seed: 3,
-        rounds: 1,
-        layout: Layout::OneThread,
-        json: true,
-        report: None,
+        run: Run::quiet(1),
     }
 }
 

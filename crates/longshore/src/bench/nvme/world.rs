@@ -18,7 +18,6 @@ use wire::nvme::Digests;
 use super::case::{Io, Mode, Offloaded, Stage};
 use super::settings::{Digest, Settings};
 use crate::bench::pcie::{PcieBytes, pcie};
-use crate::bench::settings::Layout;
 
 /// The initiator's host.
 pub const HOST: usize = 0;
@@ -67,7 +66,7 @@ impl NvmeWorld {
             wire_bytes: WIRE_BYTES,
             nodes: [node.clone(), node],
             granularity: tick,
-            nic_thread: settings.layout == Layout::TwoThreads,
+            nic_thread: settings.run.has_nic_thread(),
             cycle_counter: Some(read_cycles),
             ..WorldConfig::default()
         });

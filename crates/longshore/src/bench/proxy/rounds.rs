@@ -13,8 +13,8 @@ use crate::bench::tap::Linux;
 /// # Errors
 /// When a connection fails.
 pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
-    let turns = u64::from(settings.rounds) + 1;
-    let progress = progress(settings.json, turns * Mode::OURS.len() as u64);
+    let turns = u64::from(settings.run.rounds) + 1;
+    let progress = progress(settings.run.json, turns * Mode::OURS.len() as u64);
     let mut notes = Vec::new();
     let mut haproxy = None;
     let connections = settings.connections_of_a_round();
@@ -43,7 +43,7 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
         .as_mut()
         .map(|haproxy| haproxy as &mut dyn Contestant<_>);
     let mut all: Vec<_> = ours.chain(theirs).collect();
-    let rounds = take_turns(&mut all, settings.rounds, &progress)?;
+    let rounds = take_turns(&mut all, settings.run.rounds, &progress)?;
     progress.finish_and_clear();
     let bytes_verified = rounds.iter().all(Rounds::verified);
     let cases: Vec<Case> = MODES
@@ -70,8 +70,8 @@ fn asked(settings: &Settings) -> Asked {
         connections: settings.connections,
         messages: settings.messages_of_a_round(),
         seed: settings.seed,
-        rounds: settings.rounds,
-        layout: settings.layout,
+        rounds: settings.run.rounds,
+        layout: settings.run.layout,
         cycles_per_second: cycles_per_second(),
     }
 }

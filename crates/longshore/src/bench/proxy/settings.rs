@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::bench::settings::Layout;
+use crate::bench::settings::Run;
 
 /// Settings of `bench proxy`.
 #[derive(Clone, Debug, Args)]
@@ -27,25 +27,12 @@ pub struct Settings {
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
 
-    /// Rounds of which each figure is the median
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: u32,
-
-    /// How hosts and NICs share the machine
-    #[arg(long, value_enum, default_value_t = Layout::OneThread)]
-    pub layout: Layout,
-
     /// Adds HAProxy on Linux's TCP, over a TAP in a network namespace of its own (needs CAP_NET_ADMIN and CAP_SYS_ADMIN)
     #[arg(long)]
     pub linux: bool,
 
-    /// Prints JSON and nothing else
-    #[arg(long)]
-    pub json: bool,
-
-    /// Writes a page with tables and plots
-    #[arg(long, value_name = "FILE.html")]
-    pub report: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    pub run: Run,
 }
 
 impl Settings {

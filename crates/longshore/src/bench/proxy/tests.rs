@@ -1,7 +1,7 @@
 use super::case::Mode;
 use super::rounds::measure;
 use super::*;
-use crate::bench::settings::Layout;
+use crate::bench::settings::Run;
 
 fn settings() -> Settings {
     Settings {
@@ -10,11 +10,8 @@ fn settings() -> Settings {
         connections: 8,
         messages: 400,
         seed: 3,
-        rounds: 1,
-        layout: Layout::OneThread,
+        run: Run::quiet(1),
         linux: false,
-        json: true,
-        report: None,
     }
 }
 

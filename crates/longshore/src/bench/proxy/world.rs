@@ -13,7 +13,6 @@ use super::settings::Settings;
 use crate::bench::cycle_sum::CycleSum;
 use crate::bench::exchange::{Client, Ends, Messages, Server};
 use crate::bench::rounds::{Contestant, Round};
-use crate::bench::settings::Layout;
 use crate::bench::turn::work;
 use crate::lb::Balancer;
 use crate::lb::config::Config;
@@ -65,7 +64,7 @@ impl ProxyWorld {
             seed: settings.seed,
             nodes,
             granularity: TICK,
-            nic_thread: settings.layout == Layout::TwoThreads,
+            nic_thread: settings.run.has_nic_thread(),
             cycle_counter: Some(read_cycles),
             ..WorldConfig::default()
         });

@@ -17,8 +17,8 @@ use crate::bench::tap::Linux;
 /// # Errors
 /// When a connection fails.
 pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
-    let turns = u64::from(settings.rounds) + 2;
-    let progress = progress(settings.json, turns * Mode::OURS.len() as u64);
+    let turns = u64::from(settings.run.rounds) + 2;
+    let progress = progress(settings.run.json, turns * Mode::OURS.len() as u64);
     let mut notes = Vec::new();
     let mut linux = None;
     if settings.linux {
@@ -44,7 +44,7 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
         .map(|world| world as &mut dyn Contestant<_>);
     let theirs = linux.as_mut().map(|linux| linux as &mut dyn Contestant<_>);
     let mut all: Vec<_> = ours.chain(theirs).collect();
-    let rounds = take_turns(&mut all, settings.rounds, &progress)?;
+    let rounds = take_turns(&mut all, settings.run.rounds, &progress)?;
     let mut bytes_verified = rounds.iter().all(Rounds::verified);
     let mut cases = Vec::new();
     for (mode, rounds) in MODES.into_iter().zip(rounds) {
@@ -89,8 +89,8 @@ fn asked(settings: &Settings) -> Asked {
         connections: settings.connections,
         transactions: settings.transactions_of_a_round(),
         seed: settings.seed,
-        rounds: settings.rounds,
-        layout: settings.layout,
+        rounds: settings.run.rounds,
+        layout: settings.run.layout,
         cycles_per_second: cycles_per_second(),
     }
 }

@@ -2,7 +2,7 @@ use super::case::Mode;
 use super::rounds::measure;
 use super::*;
 use crate::bench::exchange::Messages;
-use crate::bench::settings::Layout;
+use crate::bench::settings::Run;
 
 fn settings() -> Settings {
     Settings {
@@ -12,11 +12,8 @@ fn settings() -> Settings {
         connections: 20,
         transactions: 400,
         seed: 3,
-        rounds: 1,
-        layout: Layout::OneThread,
+        run: Run::quiet(1),
         linux: false,
-        json: true,
-        report: None,
     }
 }
 

@@ -14,7 +14,6 @@ use crate::bench::cycle_sum::CycleSum;
 use crate::bench::exchange::{Client, Messages, Server};
 use crate::bench::latency::Timed;
 use crate::bench::rounds::{Contestant, Round};
-use crate::bench::settings::Layout;
 use crate::bench::turn::work;
 
 /// The host of the client.
@@ -58,7 +57,7 @@ impl ShortWorld {
             wire_bytes: WIRE_BYTES,
             nodes: [client, server],
             granularity,
-            nic_thread: settings.layout == Layout::TwoThreads,
+            nic_thread: settings.run.has_nic_thread(),
             cycle_counter: Some(read_cycles),
             ..WorldConfig::default()
         });

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use host::{Cidr, Stack, StackConfig, read_cycles};
 use nic::ring::FunctionConfig;
-use nic::{FrameMeta, Nic, NicConfig, WireCapabilities};
+use nic::{Nic, NicConfig, WireCapabilities};
 use port::{Meta, Port};
 use wire::ethernet::MacAddr;
 
 use super::namespace::{OURS, PREFIX};
+use crate::meta::{from_port, to_port};
 
 /// Our MAC address on the TAP.
 pub const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -167,20 +168,4 @@ fn unclaimed(buffer: &mut [u8], len: usize) -> usize {
     buffer[6..12].copy_from_slice(&MAC.0);
     buffer[12..HEADER].copy_from_slice(&0x88b5_u16.to_be_bytes());
     len
-}
-
-fn from_port(meta: Meta) -> FrameMeta {
-    FrameMeta {
-        gso_size: meta.gso_size,
-        needs_checksum: meta.needs_checksum,
-        checksum_valid: meta.checksum_valid,
-    }
-}
-
-fn to_port(meta: FrameMeta) -> Meta {
-    Meta {
-        gso_size: meta.gso_size,
-        needs_checksum: meta.needs_checksum,
-        checksum_valid: meta.checksum_valid,
-    }
 }

@@ -93,9 +93,16 @@ fn set_address() -> io::Result<()> {
 /// allowed before; does nothing where there is only one.
 pub fn pin(number: usize) -> Option<CpuSet> {
     let allowed = sched_getaffinity(None).ok()?;
+    let one = only(number)?;
+    sched_setaffinity(None, &one).is_ok().then_some(allowed)
+}
+
+/// One of the processors that the calling thread may use, by its number among them; none where there is only one.
+pub fn only(number: usize) -> Option<CpuSet> {
+    let allowed = sched_getaffinity(None).ok()?;
     let mut one = CpuSet::new();
     one.set(nth(&allowed, number)?);
-    (allowed.count() > 1 && sched_setaffinity(None, &one).is_ok()).then_some(allowed)
+    (allowed.count() > 1).then_some(one)
 }
 
 /// Lets the calling thread run where it was allowed before.

@@ -1,7 +1,7 @@
 //! The report for people and for programs.
 
 use super::{Case, Direction, Report, Settings};
-use crate::bench::printed::{self, Wanted, print_verified, ratios_table};
+use crate::bench::printed::{self, print_verified, ratios_table};
 use crate::report::{Bar, Bars, Page, Table, figure};
 
 /// Prints the report as the settings say, and writes the page if one is wanted.
@@ -9,11 +9,7 @@ use crate::report::{Bar, Bars, Page, Table, figure};
 /// # Errors
 /// When the page can't be written.
 pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
-    let wanted = Wanted {
-        json: settings.json,
-        page: settings.report.as_deref(),
-    };
-    printed::print(wanted, report, text, page)
+    printed::print(settings.run.wanted(), report, text, page)
 }
 
 fn text(report: &Report) {

@@ -16,10 +16,10 @@ use crate::bench::cycles_per_second;
 /// # Errors
 /// When a connection breaks.
 pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
-    let progress = if settings.json {
+    let progress = if settings.run.json {
         ProgressBar::hidden()
     } else {
-        ProgressBar::new(u64::from(settings.rounds + 1) * Mode::OURS.len() as u64)
+        ProgressBar::new(u64::from(settings.run.rounds + 1) * Mode::OURS.len() as u64)
     };
     let rounds = run(settings, &progress)?;
     let mut bytes_verified = rounds.iter().flatten().all(|round| round.verified);
@@ -66,8 +66,8 @@ fn asked(settings: &Settings) -> Asked {
         loss: settings.loss,
         reorder: settings.reorder,
         seed: settings.seed,
-        rounds: settings.rounds,
-        layout: settings.layout,
+        rounds: settings.run.rounds,
+        layout: settings.run.layout,
         cycles_per_second: cycles_per_second(),
     }
 }
@@ -89,7 +89,7 @@ fn run(settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Vec<Vec<Ro
     world.impair(settings);
 
     let mut rounds = vec![Vec::new(); Mode::OURS.len()];
-    for number in 0..=settings.rounds {
+    for number in 0..=settings.run.rounds {
         for (mode, rounds) in Mode::OURS.into_iter().zip(&mut rounds) {
             progress.set_message(mode.label());
             if mode.secured() {

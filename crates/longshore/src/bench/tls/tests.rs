@@ -1,5 +1,5 @@
 use super::*;
-use crate::bench::settings::Layout;
+use crate::bench::settings::{Layout, Run};
 
 fn settings() -> Settings {
     Settings {
@@ -10,11 +10,8 @@ fn settings() -> Settings {
         loss: 0.0,
         reorder: 0.0,
         seed: 5,
-        rounds: 2,
-        layout: Layout::OneThread,
+        run: Run::quiet(2),
         linux: false,
-        json: true,
-        report: None,
     }
 }
 
@@ -43,7 +40,7 @@ fn equal_seeds_give_equal_records_and_retransmissions() {
     let lossy = Settings {
         loss: 0.02,
         reorder: 0.02,
-        rounds: 1,
+        run: Run::quiet(1),
         ..settings()
     };
     let [first, second] = [(); 2].map(|()| rounds::measure(&lossy).expect("the benchmark runs"));
@@ -62,11 +59,14 @@ fn equal_seeds_give_equal_records_and_retransmissions() {
 fn both_layouts_send_the_same_packets() {
     let lossy = Settings {
         loss: 0.02,
-        rounds: 1,
+        run: Run::quiet(1),
         ..settings()
     };
     let two = Settings {
-        layout: Layout::TwoThreads,
+        run: Run {
+            layout: Layout::TwoThreads,
+            ..Run::quiet(1)
+        },
         ..lossy.clone()
     };
     let [first, second] =
@@ -80,7 +80,7 @@ fn both_layouts_send_the_same_packets() {
 #[test]
 fn the_json_has_the_documented_keys() {
     let report = rounds::measure(&Settings {
-        rounds: 1,
+        run: Run::quiet(1),
         ..settings()
     })
     .expect("the benchmark runs");

@@ -15,7 +15,6 @@ use port::impair::Impairment;
 use sim::{NodeConfig, Suite, World, WorldConfig};
 
 use super::Settings;
-use crate::bench::settings::Layout;
 
 /// The sending host and the receiving one.
 pub const SENDER: usize = 0;
@@ -69,7 +68,7 @@ impl BenchWorld {
             wire_bytes: WIRE_BYTES,
             nodes: [node.clone(), node],
             granularity: TICK,
-            nic_thread: settings.layout == Layout::TwoThreads,
+            nic_thread: settings.run.has_nic_thread(),
             cycle_counter: Some(read_cycles),
             ..WorldConfig::default()
         });

@@ -8,11 +8,11 @@ use anyhow::{Result, bail};
 use aws_lc_rs::digest::{Context, Digest, SHA256};
 use indicatif::ProgressBar;
 
-use super::pipeline::{Part, Pipeline};
 use super::progress::{bar, summarise};
 use crate::get::Output;
 use crate::nvme::driver::{Driver, choose_namespace};
 use crate::nvme::options::Read;
+use crate::nvme::pipeline::{Part, Pipeline};
 
 /// Copies a namespace, or a part of it, to a file.
 pub(in crate::nvme) fn run(options: &Read) -> Result<()> {

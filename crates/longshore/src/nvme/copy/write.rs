@@ -8,11 +8,11 @@ use anyhow::{Context as _, Result, bail};
 use aws_lc_rs::digest::{Context, Digest, SHA256};
 use indicatif::ProgressBar;
 
-use super::pipeline::{Part, Pipeline};
 use super::progress::{bar, summarise};
 use super::read;
 use crate::nvme::driver::{Driver, choose_namespace};
 use crate::nvme::options::Write;
+use crate::nvme::pipeline::{Part, Pipeline};
 
 /// Copies a file to a namespace.
 pub(in crate::nvme) fn run(options: &Write) -> Result<()> {

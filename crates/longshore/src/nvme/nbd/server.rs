@@ -3,10 +3,9 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use attachment::listening::{Listening, Unusable};
 use host::memory::Block;
 use host::nvme::initiator::{Completion, Initiator, SubmitError};
 use host::{SocketError, Stack};
@@ -43,8 +42,7 @@ const LISTENER: u64 = u64::MAX;
 /// An export that is served.
 #[derive(Debug)]
 pub(in crate::nvme) struct Server {
-    listener: UnixListener,
-    path: PathBuf,
+    listening: Listening,
     epoll: OwnedFd,
     export: Export,
     memory: Memory,
@@ -77,18 +75,17 @@ impl Server {
         export: Export,
         stack: &mut Stack,
     ) -> Result<Server, ServerError> {
-        let listener = listen(path)?;
+        let listening = listen(path)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let data = epoll::EventData::new_u64(LISTENER);
-        epoll::add(&epoll, &listener, data, epoll::EventFlags::IN)?;
+        epoll::add(&epoll, &listening, data, epoll::EventFlags::IN)?;
         let memory = Memory::new(stack, export.most_data)?;
         let mut zeroes = Vec::new();
         // Registered memory is zeroed when it is made, and this block is only ever read.
         memory.take(export.most_data, &mut zeroes);
         let (zeroes, _) = zeroes.pop().expect("nothing else was taken yet");
         Ok(Server {
-            listener,
-            path: path.to_path_buf(),
+            listening,
             epoll,
             export,
             memory,
@@ -176,7 +173,7 @@ impl Server {
     }
 
     fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        while let Ok(stream) = self.listening.accept() {
             let free = self.clients.iter().position(|slot| slot.client.is_none());
             let at = free.unwrap_or(self.clients.len());
             if !self.accepts || at == MOST_CLIENTS || stream.set_nonblocking(true).is_err() {
@@ -398,32 +395,15 @@ impl Client {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
 fn refused(error: &SubmitError) -> Errno {
     tracing::warn!(%error, "a command was not taken");
     Errno::Io
 }
 
-fn listen(path: &Path) -> Result<UnixListener, ServerError> {
-    use std::os::unix::fs::FileTypeExt;
-    let refused = |error| ServerError::Bind(path.to_path_buf(), error);
-    match std::fs::symlink_metadata(path) {
-        Ok(metadata) if !metadata.file_type().is_socket() => {
-            return Err(ServerError::NotASocket(path.to_path_buf()));
-        }
-        Ok(_) if UnixStream::connect(path).is_ok() => {
-            return Err(ServerError::InUse(path.to_path_buf()));
-        }
-        Ok(_) => std::fs::remove_file(path).map_err(refused)?,
-        Err(_) => {}
-    }
-    let listener = UnixListener::bind(path).map_err(refused)?;
-    listener.set_nonblocking(true).map_err(refused)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(refused)?;
-    Ok(listener)
+fn listen(path: &Path) -> Result<Listening, ServerError> {
+    Listening::bind(path).map_err(|why| match why {
+        Unusable::InUse => ServerError::InUse(path.to_path_buf()),
+        Unusable::NotASocket => ServerError::NotASocket(path.to_path_buf()),
+        Unusable::Refused(error) => ServerError::Bind(path.to_path_buf(), error),
+    })
 }

@@ -21,7 +21,6 @@ use wire::nvme::Nqn;
 use crate::attach::{Attached, attach};
 use crate::control;
 use crate::nvme::driver::nvme_offload;
-use crate::serve::neighbour_of;
 use crate::signals::Signals;
 
 pub use options::{EXAMPLES, Target};
@@ -57,7 +56,7 @@ pub fn run(options: &Target) -> Result<()> {
         .as_deref()
         .map(|path| keys(path, options, names, attached.key_log.clone()));
     let config = config(options, subsystems);
-    announce(options, &attached.tap, &config, &stores);
+    announce(options, &attached, &config, &stores);
     let glue_options = GlueOptions {
         offload: nvme_offload(options.wire.offload.into()),
         tls: tls.transpose()?,
@@ -208,7 +207,7 @@ fn run_until(
 }
 
 /// Says what is served and where, and what is missing on the Linux side to reach it.
-fn announce(options: &Target, tap: &str, config: &Config, stores: &Stores) {
+fn announce(options: &Target, attached: &Attached, config: &Config, stores: &Stores) {
     for subsystem in &config.subsystems {
         println!("subsystem {}", subsystem.nqn);
         let specs = options.namespaces.iter();
@@ -240,10 +239,7 @@ fn announce(options: &Target, tap: &str, config: &Config, stores: &Stores) {
             SocketAddr::new(cidr.address, options.port)
         );
     }
-    for cidr in &options.wire.addresses {
-        let peer = neighbour_of(cidr);
-        println!("to reach it from this machine: ip addr add {peer} dev {tap}");
-    }
+    attached.announce_neighbours();
     if let (Some(cidr), Some(subsystem)) =
         (options.wire.addresses.first(), config.subsystems.first())
     {

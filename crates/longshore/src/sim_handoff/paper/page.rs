@@ -35,7 +35,10 @@ pub fn page(report: &Report) -> Page {
         .lines(&timeline_plot(
             OVER_TIME.into(),
             &report.timeline,
-            vec![("Hiwat".into(), 1024.0)],
+            vec![
+                ("Hiwat".into(), 1024.0),
+                ("published: connections, settled".into(), 1000.0),
+            ],
         ))
         .table(&table(report, Figure::Figure6));
     page.heading("Figure 7: connection selection");

@@ -34,8 +34,8 @@ impl Entry {
         if self.state == State::TimeWait {
             return self.arrives_in_time_wait(now, segment, len);
         }
-        if !self.is_acceptable(now, segment, len) {
-            return Next::Stay;
+        if let Err(next) = self.check(now, segment, len) {
+            return next;
         }
         if flags.contains(Flags::RST) {
             // RFC 5961 §3.2.
@@ -92,15 +92,18 @@ impl Entry {
     }
 
     /// PAWS (RFC 7323 §5.3) and the sequence number (RFC 9293 §3.10.7.4, first).
-    fn is_acceptable(&mut self, now: Nanos, segment: &Header, len: u32) -> bool {
+    ///
+    /// # Errors
+    /// What becomes of the connection, when the segment is not acceptable.
+    fn check(&mut self, now: Nanos, segment: &Header, len: u32) -> Result<(), Next> {
         let is_reset = segment.flags.contains(Flags::RST);
         if self.has_timestamps && !is_reset {
             match segment.options.timestamps {
                 // RFC 7323 §3.2: every segment has them once both SYNs had.
-                None => return false,
+                None => return Err(Next::Stay),
                 Some(timestamps) if self.is_older(timestamps.val) => {
                     self.answer_unacceptable(now, segment, len);
-                    return false;
+                    return Err(Next::Stay);
                 }
                 Some(_) => {}
             }
@@ -112,13 +115,34 @@ impl Entry {
         } else {
             end.after(self.rcv_nxt)
         };
-        if not_old && segment.seq.at_or_before(self.rcv_edge.max(self.rcv_nxt)) {
-            return true;
+        let not_beyond = segment.seq.at_or_before(self.rcv_edge.max(self.rcv_nxt));
+        if not_old && not_beyond {
+            return Ok(());
         }
-        if !is_reset {
-            self.answer_unacceptable(now, segment, len);
+        if is_reset {
+            return Err(Next::Stay);
         }
-        false
+        self.answer_unacceptable(now, segment, len);
+        let next = match not_beyond {
+            true => self.take_ack_of_old(now, segment, len),
+            false => None,
+        };
+        Err(next.unwrap_or(Next::Stay))
+    }
+
+    /// The ACK field of a segment whose payload is old counts, if it says something new and the segment can be the peer's.
+    fn take_ack_of_old(&mut self, now: Nanos, segment: &Header, len: u32) -> Option<Next> {
+        let flags = segment.flags;
+        if flags.contains(Flags::SYN) || !flags.contains(Flags::ACK) {
+            return None;
+        }
+        let window = self.rcv_nxt.distance_to(self.rcv_edge.max(self.rcv_nxt));
+        let oldest = self.rcv_nxt - window - 1;
+        let brings_news = segment.ack.after(self.una) && segment.ack.at_or_before(self.nxt);
+        if brings_news && segment.seq.at_or_after(oldest) {
+            return self.take_ack(now, segment, len);
+        }
+        None
     }
 
     fn answer_unacceptable(&mut self, now: Nanos, segment: &Header, len: u32) {

@@ -62,7 +62,22 @@ impl Entry {
             // An empty segment that the peer must answer.
             return Some(self.empty_segment(now, self.una - 1));
         }
-        self.owes.ack.then(|| self.empty_segment(now, self.nxt))
+        self.owes
+            .ack
+            .then(|| self.empty_segment(now, self.acceptable_seq()))
+    }
+
+    /// Where the peer takes a segment without payload: behind all that was sent, or at the edge of its window if that was
+    /// taken back.
+    fn acceptable_seq(&self) -> SeqNum {
+        let edge = self.una + self.wnd;
+        // What a peer takes is not told exactly when windows are scaled.
+        let rounding = (1 << self.snd_shift) - 1;
+        if self.nxt.after(edge + rounding) {
+            edge
+        } else {
+            self.nxt
+        }
     }
 
     /// The first segment that is not acknowledged, as it may have been lost.

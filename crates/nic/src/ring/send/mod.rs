@@ -9,11 +9,12 @@
 //! 1     context | payload bytes      context | message bytes  context | tcpsn        context | tcpsn  context | tag
 //! 2     slices (3 × 2 words)         message index            source address         message index    slices (11 × 2 words)
 //! 3                                  message tcpsn | resume   …                      inner offset
-//! 4                                  slices (9 × 2 words)     destination address
+//! 4                                  slices (8 × 2 words)     destination address
 //! 6                                                           ports
 //! 7                                                           TLS (64 bytes)
 //! 8–23  packet headers
 //! 15                                                          NVMe/TCP
+//! 20                                 index | generation
 //! 22                                 inner index
 //! 23                                 inner len | offset
 //! ```
@@ -27,10 +28,10 @@ use wire::{FlowKey, SeqNum};
 use super::accel::{InstallListener, ListenRuleId, Splice, SpliceId, Teardown};
 use super::layout::ContextId;
 use super::region::Slice;
-use super::toe::ToeCommand;
+use super::toe::{ToeCommand, ToeId};
 
-pub(super) use producer::HAS_INNER;
 pub use producer::SendProducer;
+pub(super) use producer::{HAS_INNER, HAS_TOE};
 
 /// Most bytes of packet headers in a `Send`.
 pub const MAX_HEADER_LEN: usize = 128;
@@ -72,6 +73,10 @@ pub enum Verify {
     WholeMessage,
     /// The prefix is as much of the message as was ever sent; the device has kept its digest.
     Frontier,
+    /// Not at all, as with [`None`](Self::None), and nothing is read: there is no prefix. The context stays where it is; only the
+    /// `Send` that follows on this ring is of the place that is named. For TLS whose keys are
+    /// [seekable](l5p::tls::CryptoInfo::is_seekable), and a payload that ends before the record's integrity check value.
+    Aside,
 }
 
 /// The layer-5 protocols of a context.
@@ -132,7 +137,8 @@ pub enum SendDescriptor<'a> {
         /// The context.
         context: ContextId,
     },
-    /// Brings a transmit context to where the next `Send` of it begins (seed 000 §4.2).
+    /// Brings a transmit context to where the next `Send` of it begins (seed 000 §4.2); on the
+    /// [command ring](super::HostQueue::commands) to where a connection that the device runs is to send next.
     RecoverContext {
         /// The context.
         context: ContextId,
@@ -151,6 +157,9 @@ pub enum SendDescriptor<'a> {
         verify: Verify,
         /// For a stack of two protocols, the inner one's place.
         inner: Option<InnerRecover>,
+        /// On the command ring the connection that has asked ([`ToeEvent::Recover`](super::toe::ToeEvent::Recover)), and nothing on
+        /// the send ring. If it does not wait for that context any more, the context stays where it is.
+        toe: Option<ToeId>,
     },
     /// `l5o_add_rr_state` (seed 000, Listing 1): data of messages that name `tag` go into this buffer. An error
     /// completion when the tag is mapped already, is not below the context's number of commands, or the memory is not

@@ -30,6 +30,11 @@ impl SendProducer {
         }
     }
 
+    /// The device is gone: what was posted counts as done.
+    pub(in crate::ring) fn clear(&mut self) {
+        self.ring.clear();
+    }
+
     /// Slots of the ring.
     pub fn capacity(&self) -> u32 {
         self.ring.capacity()
@@ -100,6 +105,7 @@ impl SendProducer {
                 prefix,
                 verify,
                 inner,
+                toe,
             } => {
                 self.check(prefix.len(), RECOVER_SLICES)?;
                 words[1] = pair(context.0, len);
@@ -109,11 +115,16 @@ impl SendProducer {
                     Verify::None => 0,
                     Verify::WholeMessage => 1,
                     Verify::Frontier => 2,
+                    Verify::Aside => 3,
                 };
                 if let Some(inner) = inner {
                     flags |= HAS_INNER;
                     words[22] = inner.index;
                     words[23] = pair(inner.len, inner.offset);
+                }
+                if let Some(toe) = toe {
+                    flags |= HAS_TOE;
+                    words[20] = pair(toe.index, toe.generation);
                 }
                 Ok(self.write(
                     Opcode::RecoverContext,
@@ -369,6 +380,8 @@ impl SendProducer {
 
 /// Flag of a `RecoverContext` that places the inner protocol too.
 pub(in crate::ring) const HAS_INNER: u8 = 4;
+/// Flag of a `RecoverContext` that a connection on the device waits for.
+pub(in crate::ring) const HAS_TOE: u8 = 8;
 
 const fn slots(slices: usize, inline: usize) -> u32 {
     1 + slices.saturating_sub(inline).div_ceil(CONTINUATION_SLICES) as u32

@@ -10,6 +10,7 @@ use super::super::command::RrState;
 use super::super::function::{DeviceFunction, FunctionConfig, HostFunction, function};
 use super::super::gather::Gather;
 use super::super::layout::SLOT_WORDS;
+use super::super::toe::ToeId;
 use super::super::*;
 
 fn config() -> FunctionConfig {
@@ -135,10 +136,14 @@ fn commands_arrive_as_they_were_posted() {
         len: 100,
         offset: 40,
     };
-    for (count, verify, inner) in [
-        (9, Verify::None, None),
-        (10, Verify::Frontier, Some(inner)),
-        (MAX_RECOVER_SLICES, Verify::None, Some(inner)),
+    let toe = Some(ToeId {
+        index: 3,
+        generation: u32::MAX,
+    });
+    for (count, verify, inner, toe) in [
+        (8, Verify::None, None, toe),
+        (9, Verify::Frontier, Some(inner), None),
+        (MAX_RECOVER_SLICES, Verify::None, Some(inner), toe),
     ] {
         let prefix = slices(count);
         let bytes: u32 = prefix.iter().map(|slice| slice.len).sum();
@@ -152,6 +157,7 @@ fn commands_arrive_as_they_were_posted() {
             prefix: &prefix,
             verify,
             inner,
+            toe,
         });
         let Command::Recover(recover) = command else {
             panic!("not a recover")
@@ -159,7 +165,7 @@ fn commands_arrive_as_they_were_posted() {
         assert_eq!((recover.index, recover.len), (1 << 50, len + 5));
         assert_eq!(recover.start.distance_to(recover.resume), len);
         assert_eq!((recover.verify, gathered), (verify, prefix));
-        assert_eq!(recover.inner, inner);
+        assert_eq!((recover.inner, recover.toe), (inner, toe));
     }
 
     let (command, _) = pass(&SendDescriptor::ResyncResponse {

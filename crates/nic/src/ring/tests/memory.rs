@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use super::super::region::{DeviceRegions, Region, RegionId, Regions};
+use super::super::region::{Region, RegionId};
+use super::super::regions::{DeviceRegions, Regions};
 
 #[test]
 fn only_what_is_inside_is_read_or_written() {

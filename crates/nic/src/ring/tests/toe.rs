@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tcp::{CloseReason, Config, Connection, State, TimeWaitEntry};
+use tcp::{CloseReason, Config, Connection, Patience, State, TimeWaitEntry};
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
@@ -57,17 +57,7 @@ fn commands_arrive_as_they_were_posted() {
     assert_eq!(taken(ToeCommand::Close { toe }).0, ToeRequest::Close(toe));
     assert_eq!(taken(ToeCommand::Abort { toe }).0, ToeRequest::Abort(toe));
     assert_eq!(taken(ToeCommand::Detach { toe }).0, ToeRequest::Detach(toe));
-    let keep_alive = tcp::KeepAlive {
-        idle: Duration::from_secs(60),
-        interval: Duration::from_millis(1500),
-        probes: 3,
-    };
-    for option in [
-        ToeOption::NoDelay(true),
-        ToeOption::Cork(false),
-        ToeOption::KeepAlive(None),
-        ToeOption::KeepAlive(Some(keep_alive)),
-    ] {
+    for option in [ToeOption::NoDelay(true), ToeOption::Cork(false)] {
         let request = taken(ToeCommand::Option { toe, option }).0;
         assert_eq!(request, ToeRequest::Option(toe, option));
     }
@@ -139,6 +129,8 @@ fn events_arrive_as_they_were_told() {
             skip: 2,
             len: 3,
             rcv_nxt: SeqNum(4),
+            snd_una: SeqNum(5),
+            flight: 6,
         },
         ToeEvent::Acked {
             toe,
@@ -157,7 +149,14 @@ fn events_arrive_as_they_were_told() {
         })),
         restored(RestoreReason::Asked),
         restored(RestoreReason::Load),
-        restored(RestoreReason::Transmit(ErrorCode::SourceFaulted)),
+        restored(RestoreReason::Transmit {
+            error: ErrorCode::SourceFaulted,
+            context: Some(ContextId(9)),
+        }),
+        restored(RestoreReason::Transmit {
+            error: ErrorCode::TableFull,
+            context: None,
+        }),
         ToeEvent::Recover {
             toe,
             context: ContextId(1),
@@ -182,6 +181,37 @@ fn events_arrive_as_they_were_told() {
     }
 }
 
+/// The host sees whose packet comes behind the next one, once it has looked at what is there.
+#[test]
+fn the_connection_behind_the_next_packet_is_known_ahead() {
+    let (mut host, mut device) = function(FunctionConfig::new(MacAddr([2, 0, 0, 0, 0, 1])));
+    let (recv, told) = (&mut host.queues[0].recv, &mut device.queues[0].recv);
+    let delivered = |index| {
+        RecvDescriptor::Toe(ToeEvent::Delivered {
+            toe: ToeId {
+                index,
+                generation: 3,
+            },
+            seq: SeqNum(1),
+            skip: 0,
+            len: 1,
+            rcv_nxt: SeqNum(2),
+            snd_una: SeqNum(3),
+            flight: 4,
+        })
+    };
+    let reset = RecvDescriptor::Reset { epoch: 1 };
+    for index in 0..3 {
+        assert!(told.push(delivered(index)) && told.push(reset));
+    }
+    told.publish();
+    let mut seen = Vec::new();
+    while recv.pop().is_some() {
+        seen.push(recv.delivered_ahead().map(|toe| toe.index));
+    }
+    assert_eq!(seen, [None, Some(2), None, None, None, None]);
+}
+
 /// Of a connection that has sent, received and waits.
 fn image() -> TcbImage {
     let now = std::time::Instant::now();
@@ -200,6 +230,15 @@ fn image() -> TcbImage {
     tcb.held = vec![(nxt + 10, nxt + 20), (nxt + 30, nxt + 31)];
     tcb.fin_at = Some(nxt + 40);
     tcb.owes_ack = true;
+    assert!(tcb.patience.tail_probe.is_some(), "something is in flight");
+    tcb.patience.keep_alive = Some(Duration::from_secs(7200));
+    (
+        tcb.patience.backoff,
+        tcb.patience.tries,
+        tcb.patience.probes,
+    ) = (1, 2, 3);
+    tcb.patience.progress_age = Duration::from_millis(4);
+    tcb.patience.heard_age = Duration::from_millis(5);
     TcbImage {
         tcb,
         config: ours.config(),
@@ -276,6 +315,12 @@ fn a_contradiction_names_its_field() {
     refused(TcbField::Cwnd, &|i| i.tcb.cwnd = 0);
     refused(TcbField::Linger, &|i| {
         i.tcb.linger = Some(Duration::from_secs(1))
+    });
+    refused(TcbField::Patience, &|i| {
+        i.tcb.patience.retransmit = Some(Duration::from_secs(121));
+    });
+    refused(TcbField::Patience, &|i| {
+        i.tcb.patience.heard_age = Patience::OLDEST + Duration::from_millis(1);
     });
     refused(TcbField::RcvBufMax, &|i| {
         i.config.rcv_buf_max = i.tcb.rcv_buffer - 1

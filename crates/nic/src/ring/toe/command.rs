@@ -10,7 +10,7 @@ use super::super::layout::{
 };
 use super::super::region::Slice;
 use super::super::send::SendFlags;
-use super::{ToeCommand, ToeId, ToeOffer, ToeOption, from_millis, to_millis};
+use super::{ToeCommand, ToeId, ToeOffer, ToeOption};
 
 /// A command whose form is right, as the device has it. Slices of a `Send` are in the [`Gather`] that was filled along with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,6 @@ const MUTABLE: u8 = 2;
 
 const NO_DELAY: u32 = 1;
 const CORK: u32 = 2;
-const KEEP_ALIVE: u32 = 3;
 
 /// Writes the words behind the first but for slices; gives the opcode and the flags.
 pub(in crate::ring) fn encode(
@@ -112,11 +111,6 @@ pub(in crate::ring) fn encode(
             match option {
                 ToeOption::NoDelay(on) => words[2] = pair(NO_DELAY, on.into()),
                 ToeOption::Cork(on) => words[2] = pair(CORK, on.into()),
-                ToeOption::KeepAlive(None) => words[2] = pair(KEEP_ALIVE, 0),
-                ToeOption::KeepAlive(Some(keep)) => {
-                    words[2] = pair(KEEP_ALIVE, 1 | u32::from(keep.probes) << 8);
-                    words[4] = pair(to_millis(keep.idle), to_millis(keep.interval));
-                }
             }
             (Opcode::ToeOption, 0)
         }
@@ -139,8 +133,7 @@ pub(in crate::ring) fn decode(
     head: Head,
     words: &[u64; SLOT_WORDS],
 ) -> Result<ToeRequest, ErrorCode> {
-    let (index, generation) = unpair(words[1]);
-    let toe = ToeId { index, generation };
+    let toe = ToeId::from_word(words[1]);
     let (low, high) = unpair(words[2]);
     let flow = || decode_flow(words, head.flags & V6 != 0).ok_or(ErrorCode::BadParameters);
     Ok(match opcode {
@@ -191,16 +184,9 @@ pub(in crate::ring) fn decode(
 
 fn option(words: &[u64; SLOT_WORDS]) -> Result<ToeOption, ErrorCode> {
     let (which, value) = unpair(words[2]);
-    let (idle, interval) = unpair(words[4]);
-    Ok(match (which, value & 0xff) {
+    Ok(match (which, value) {
         (NO_DELAY, on @ 0..2) => ToeOption::NoDelay(on == 1),
         (CORK, on @ 0..2) => ToeOption::Cork(on == 1),
-        (KEEP_ALIVE, 0) => ToeOption::KeepAlive(None),
-        (KEEP_ALIVE, 1) => ToeOption::KeepAlive(Some(tcp::KeepAlive {
-            idle: from_millis(idle),
-            interval: from_millis(interval),
-            probes: (value >> 8) as u8,
-        })),
         _ => return Err(ErrorCode::BadParameters),
     })
 }

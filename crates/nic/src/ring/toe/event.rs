@@ -43,8 +43,13 @@ pub enum ToeEvent {
         len: u32,
         /// All before it is in order; a FIN is not counted.
         rcv_nxt: SeqNum,
+        /// As in [`Acked`](Self::Acked): an answer acknowledges what it answers.
+        snd_una: SeqNum,
+        /// As in [`Acked`](Self::Acked).
+        flight: u32,
     },
-    /// The peer has acknowledged more: told when it is a quarter of what is queued, 64 KiB, or all; at most once a flush.
+    /// The peer has acknowledged more and sent nothing: told when it is a quarter of what is queued, 64 KiB, or all; at most once a
+    /// flush.
     Acked {
         /// The connection.
         toe: ToeId,
@@ -141,6 +146,13 @@ impl ToeEvent {
         }
     }
 
+    /// The connection of a [`Delivered`](Self::Delivered), by the first words.
+    pub(in crate::ring) fn delivered_to(words: &[u64; 2]) -> Option<ToeId> {
+        let [_, kind, ..] = words[0].to_le_bytes();
+        let (index, generation) = unpair(words[1]);
+        (kind == DELIVERED).then_some(ToeId { index, generation })
+    }
+
     /// Writes the words; the opcode is the caller's.
     pub(in crate::ring) fn encode(&self, words: &mut [u64; RECV_WORDS]) {
         if let Some(toe) = self.toe() {
@@ -161,11 +173,14 @@ impl ToeEvent {
                 skip,
                 len,
                 rcv_nxt,
+                snd_una,
+                flight,
                 ..
             } => {
                 head(DELIVERED, 0, 0);
                 words[2] = pair(seq.0, skip);
                 words[3] = pair(len, rcv_nxt.0);
+                words[4] = pair(snd_una.0, flight);
             }
             ToeEvent::Acked {
                 snd_una, flight, ..
@@ -192,8 +207,10 @@ impl ToeEvent {
                 }
             }
             ToeEvent::Restored { reason, .. } => {
+                let context = reason.context();
                 let (reason, error) = reason.to_bytes();
                 head(RESTORED, reason, error);
+                words[2] = context.map_or(ContextId::NONE, |id| id.0).into();
             }
             ToeEvent::Recover {
                 context,
@@ -230,6 +247,7 @@ impl ToeEvent {
         let toe = ToeId { index, generation };
         let (low, high) = unpair(words[2]);
         let (third, fourth) = unpair(words[3]);
+        let (fifth, sixth) = unpair(words[4]);
         Some(match kind {
             READY => ToeEvent::Ready { toe },
             REFUSED => ToeEvent::Refused {
@@ -243,6 +261,8 @@ impl ToeEvent {
                 skip: high,
                 len: third,
                 rcv_nxt: SeqNum(fourth),
+                snd_una: SeqNum(fifth),
+                flight: sixth,
             },
             ACKED => ToeEvent::Acked {
                 toe,
@@ -261,12 +281,12 @@ impl ToeEvent {
                     rcv_nxt: SeqNum(high),
                     rcv_wnd: third,
                     window: fourth as u16,
-                    timestamps: (flags & TIMESTAMPS != 0).then(|| unpair(words[4])),
+                    timestamps: (flags & TIMESTAMPS != 0).then_some((fifth, sixth)),
                 }),
             },
             RESTORED => ToeEvent::Restored {
                 toe,
-                reason: RestoreReason::from_bytes(reason, detail)?,
+                reason: RestoreReason::from_bytes(reason, detail, context(low))?,
             },
             RECOVER => ToeEvent::Recover {
                 toe,
@@ -280,13 +300,17 @@ impl ToeEvent {
             },
             COMMAND_FAILED => ToeEvent::CommandFailed {
                 index: words[2],
-                context: (third != ContextId::NONE).then_some(ContextId(third)),
+                context: context(third),
                 tcpsn: SeqNum(fourth),
                 error: ErrorCode::from_byte(reason)?,
             },
             _ => return None,
         })
     }
+}
+
+fn context(id: u32) -> Option<ContextId> {
+    (id != ContextId::NONE).then_some(ContextId(id))
 }
 
 fn close_to_byte(reason: CloseReason) -> u8 {

@@ -5,21 +5,23 @@
 
 use std::time::Duration;
 
-use tcp::{Algorithm, Config, KeepAlive, State, Tcb, TcbTimestamps};
+use tcp::{Algorithm, Config, KeepAlive, Patience, State, Tcb, TcbTimestamps};
 use wire::SeqNum;
 use wire::tcp::MAX_WINDOW_SCALE;
 
+use super::MAX_HELD;
 use super::reason::TcbField;
-use super::{MAX_HELD, from_millis, to_millis};
 
 /// Bytes of an image.
 pub const TCB_IMAGE_BYTES: usize = 512;
 
 /// "TCB" and a version.
-const VERSION: u32 = u32::from_le_bytes(*b"TCB\x01");
+const VERSION: u32 = u32::from_le_bytes(*b"TCB\x02");
 /// Most bytes that a connection may have queued, and the largest window (RFC 7323 §2.3).
 const MOST: u32 = 1 << 30;
 const MIN_MSS: u16 = 64;
+/// No timeout is longer (RFC 6298 §2.5 allows for one of 60 seconds or more).
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A control block and the settings that the connection goes on with.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,6 +120,7 @@ impl TcbImage {
         to.span(variation);
         to.span(tcb.rto);
         to.span(tcb.linger.unwrap_or_default());
+        write_patience(&tcb.patience, to);
         for n in 0..MAX_HELD {
             let (start, end) = tcb.held.get(n).copied().unwrap_or((SeqNum(0), SeqNum(0)));
             to.u32(start.0);
@@ -245,6 +248,7 @@ fn read_tcb(from: &mut Reader<'_>, set: impl Fn(u32) -> bool) -> Result<Tcb, Tcb
         cwnd: from.u32(),
         detached: set(DETACHED),
         linger: None,
+        patience: Patience::default(),
     };
     let (recent, val, recent_age) = (from.u32(), from.u32(), from.span());
     tcb.timestamps = set(TIMESTAMPS).then_some(TcbTimestamps {
@@ -256,9 +260,48 @@ fn read_tcb(from: &mut Reader<'_>, set: impl Fn(u32) -> bool) -> Result<Tcb, Tcb
     tcb.rtt = set(RTT).then_some((smoothed, variation));
     tcb.rto = from.span();
     tcb.linger = Some(from.span()).filter(|_| set(LINGER));
+    tcb.patience = read_patience(from);
     let ranges: [(SeqNum, SeqNum); MAX_HELD] = std::array::from_fn(|_| (from.seq(), from.seq()));
     tcb.held.extend_from_slice(&ranges[..held]);
     Ok(tcb)
+}
+
+/// What is left of a timer that is not set.
+const NOT_SET: Duration = Duration::from_nanos(u64::MAX);
+
+fn write_patience(patience: &Patience, to: &mut Writer<'_>) {
+    let Patience {
+        retransmit,
+        tail_probe,
+        persist,
+        keep_alive,
+        ..
+    } = *patience;
+    for left in [retransmit, tail_probe, persist, keep_alive] {
+        to.span(left.unwrap_or(NOT_SET));
+    }
+    for number in [patience.backoff, patience.tries, patience.probes, 0] {
+        to.u8(number);
+    }
+    to.span(patience.progress_age);
+    to.span(patience.heard_age);
+}
+
+fn read_patience(from: &mut Reader<'_>) -> Patience {
+    let left: [_; 4] = std::array::from_fn(|_| Some(from.span()).filter(|left| *left != NOT_SET));
+    let [retransmit, tail_probe, persist, keep_alive] = left;
+    let [backoff, tries, probes, _] = std::array::from_fn(|_| from.u8());
+    Patience {
+        retransmit,
+        tail_probe,
+        persist,
+        keep_alive,
+        backoff,
+        tries,
+        probes,
+        progress_age: from.span(),
+        heard_age: from.span(),
+    }
 }
 
 fn read_config(
@@ -322,6 +365,10 @@ fn check(tcb: &Tcb) -> Result<(), TcbField> {
         (
             tcb.linger.is_none() || tcb.detached && tcb.state == State::FinWait2,
             TcbField::Linger,
+        ),
+        (
+            tcb.patience.longest() <= LONGEST_TIMEOUT && tcb.patience.age() <= Patience::OLDEST,
+            TcbField::Patience,
         ),
     ];
     let shifts = tcb.shifts.unwrap_or_default();
@@ -497,4 +544,13 @@ impl Reader<'_> {
     fn span(&mut self) -> Duration {
         Duration::from_nanos(u64::from_le_bytes(self.take()))
     }
+}
+
+/// Milliseconds on the ring.
+fn to_millis(span: Duration) -> u32 {
+    u32::try_from(span.as_millis()).unwrap_or(u32::MAX)
+}
+
+fn from_millis(millis: u32) -> Duration {
+    Duration::from_millis(millis.into())
 }

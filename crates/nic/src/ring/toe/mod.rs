@@ -9,7 +9,7 @@
 //! 0      opcode|flags|slices    the same in all: see `Head`
 //! 1      index | generation     the same in all
 //! 2–3    source address         seq | bytes                bytes         option | value   context | tcpsn
-//! 4–5    destination address    context (3), slices (4–21)               idle | interval  bytes (3)
+//! 4–5    destination address    context (3), slices (4–21)                                bytes (3)
 //! 6      ports
 //! 7      hop's MAC | hop limit
 //! 8–9    the control block
@@ -17,9 +17,9 @@
 //! word   Delivered, …           Acked              Closed                  Restored, Refused     CommandFailed
 //! 0      opcode|kind|reason     …                  …|state                 …|field or error      …|error
 //! 1      index | generation     the same in all
-//! 2      seq | skip             snd_una | flight   snd_nxt | rcv_nxt       …                     index of the slot
+//! 2      seq | skip             snd_una | flight   snd_nxt | rcv_nxt       context               index of the slot
 //! 3      len | rcv_nxt                             rcv_wnd | window                              context | tcpsn
-//! 4                                                timestamps
+//! 4      snd_una | flight                          timestamps
 //! ```
 
 mod command;
@@ -27,13 +27,11 @@ mod event;
 mod image;
 mod reason;
 
-use std::time::Duration;
-
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
 use super::gather::{CONTINUATION_SLICES, MAX_CONTINUATIONS};
-use super::layout::ContextId;
+use super::layout::{ContextId, unpair};
 use super::region::Slice;
 use super::send::SendFlags;
 
@@ -66,6 +64,13 @@ pub struct ToeId {
     pub generation: u32,
 }
 
+impl ToeId {
+    pub(super) fn from_word(word: u64) -> ToeId {
+        let (index, generation) = unpair(word);
+        ToeId { index, generation }
+    }
+}
+
 /// A connection that the device is to run from now on, [held](ToeCommand::Begin) already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToeOffer {
@@ -89,8 +94,6 @@ pub enum ToeOption {
     NoDelay(bool),
     /// `TCP_CORK`: only full segments are sent, for at most 200 ms.
     Cork(bool),
-    /// `SO_KEEPALIVE`, with times in milliseconds on the ring.
-    KeepAlive(Option<tcp::KeepAlive>),
 }
 
 /// What a host posts of a connection on its command ring. A command for a connection that is no longer there is dropped and
@@ -199,13 +202,4 @@ impl ToeCommand<'_> {
             _ => &[],
         }
     }
-}
-
-/// Milliseconds on the ring.
-fn to_millis(span: Duration) -> u32 {
-    u32::try_from(span.as_millis()).unwrap_or(u32::MAX)
-}
-
-fn from_millis(millis: u32) -> Duration {
-    Duration::from_millis(millis.into())
 }

@@ -1,6 +1,7 @@
 //! Why the device refuses a connection, or gives one back.
 
 use super::super::error::ErrorCode;
+use super::super::layout::ContextId;
 
 /// Why a connection was not taken. The host goes on with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
@@ -81,8 +82,13 @@ pub enum RestoreReason {
     #[error("the NIC is overloaded")]
     Load,
     /// What it is to send could not be sent.
-    #[error("what it is to send was refused: {0}")]
-    Transmit(ErrorCode),
+    #[error("what it is to send was refused: {error}")]
+    Transmit {
+        /// Why.
+        error: ErrorCode,
+        /// The context that was to transform it.
+        context: Option<ContextId>,
+    },
 }
 
 impl RestoreReason {
@@ -90,15 +96,30 @@ impl RestoreReason {
         match self {
             RestoreReason::Asked => (1, 0),
             RestoreReason::Load => (2, 0),
-            RestoreReason::Transmit(error) => (3, error as u8),
+            RestoreReason::Transmit { error, .. } => (3, error as u8),
         }
     }
 
-    pub(super) fn from_bytes(reason: u8, error: u8) -> Option<RestoreReason> {
+    /// The context that it names.
+    pub(super) fn context(self) -> Option<ContextId> {
+        match self {
+            RestoreReason::Transmit { context, .. } => context,
+            RestoreReason::Asked | RestoreReason::Load => None,
+        }
+    }
+
+    pub(super) fn from_bytes(
+        reason: u8,
+        error: u8,
+        context: Option<ContextId>,
+    ) -> Option<RestoreReason> {
         Some(match reason {
             1 => RestoreReason::Asked,
             2 => RestoreReason::Load,
-            3 => RestoreReason::Transmit(ErrorCode::from_byte(error)?),
+            3 => RestoreReason::Transmit {
+                error: ErrorCode::from_byte(error)?,
+                context,
+            },
             _ => return None,
         })
     }
@@ -172,6 +193,8 @@ fields! {
     Cwnd = "cwnd",
     /// None is due in this state.
     Linger = "linger",
+    /// Longer than anybody waits.
+    Patience = "patience",
     /// No such algorithm.
     Congestion = "congestion",
     /// Smaller than the receive buffer, or none.

@@ -1,4 +1,4 @@
-use l5p::tls::Algorithm;
+use l5p::tls::{Algorithm, ICV_LEN};
 use proptest::prelude::*;
 use wire::SeqNum;
 
@@ -12,14 +12,21 @@ enum Action {
     /// Sends so many new bytes.
     New { bytes: u32, mss: u16 },
     /// Sends a range of what was sent again.
-    Again { at: f64, share: f64, mss: u16 },
+    Again {
+        at: f64,
+        share: f64,
+        mss: u16,
+        /// Beside where the context is, as far as that is possible.
+        aside: bool,
+    },
 }
 
 fn action() -> impl Strategy<Value = Action> {
     let mss = prop_oneof![100u16..1440, Just(1448)];
     prop_oneof![
         3 => (1u32..20_000, mss.clone()).prop_map(|(bytes, mss)| Action::New { bytes, mss }),
-        2 => (0.0..1.0, 0.0..1.0, mss).prop_map(|(at, share, mss)| Action::Again { at, share, mss }),
+        2 => (0.0..1.0, 0.0..1.0, mss, any::<bool>())
+            .prop_map(|(at, share, mss, aside)| Action::Again { at, share, mss, aside }),
     ]
 }
 
@@ -36,11 +43,21 @@ struct Driver {
 }
 
 impl Driver {
-    fn send(&mut self, from: SeqNum, to: SeqNum, mss: u16) {
+    fn send(&mut self, from: SeqNum, to: SeqNum, mss: u16, aside: bool) {
         let mut at = from;
         while at.before(to) {
             let record = *self.stream.record_at(at).unwrap();
             let end = record.start + record.len;
+            let before_icv = (end - ICV_LEN as u32).min(to);
+            let seekable = aside && self.stream.crypto.is_seekable() && !self.mutable;
+            if seekable && at.before(before_icv) && before_icv.at_or_before(self.sent) {
+                self.rig.recover(&record, at, &[], Verify::Aside);
+                let slices = self.stream.slices(&self.rig, at, before_icv, self.cut);
+                self.rig
+                    .send(at, mss, Some(CONTEXT), SendFlags::NONE, &slices);
+                at = before_icv;
+                continue;
+            }
             // What is verified is one record, or the part of one that was sent.
             let known = at.before(self.sent) && self.mutable;
             let limit = if known {
@@ -101,17 +118,22 @@ fn run(
     let mut covered = start;
     for action in actions {
         let left = driver.sent.distance_to(driver.stream.end());
-        let (from, to, mss) = match *action {
-            Action::New { bytes, mss } => (driver.sent, driver.sent + bytes.min(left), mss),
-            Action::Again { at, share, mss } => {
+        let (from, to, mss, aside) = match *action {
+            Action::New { bytes, mss } => (driver.sent, driver.sent + bytes.min(left), mss, false),
+            Action::Again {
+                at,
+                share,
+                mss,
+                aside,
+            } => {
                 let sent = start.distance_to(driver.sent);
                 let from = (f64::from(sent) * at) as u32;
                 let len = (f64::from(sent - from) * share) as u32;
                 let len = len.min(40_000);
-                (start + from, start + from + len, mss)
+                (start + from, start + from + len, mss, aside)
             }
         };
-        driver.send(from, to, mss);
+        driver.send(from, to, mss, aside);
         let mut at = from;
         for (frame, _) in driver.rig.frames() {
             let parsed = wire::packet::parse(&frame).unwrap();
@@ -161,6 +183,7 @@ fn recovery_at_every_byte_of_a_record() {
                 at: f64::from(n) / f64::from(total),
                 share: 0.7,
                 mss: 13,
+                aside: n % 2 == 0,
             }));
             actions.push(Action::New {
                 bytes: 10_000,
@@ -207,5 +230,35 @@ fn recovery_is_counted_by_the_names_of_mlx5() {
     assert_eq!(
         counters.tx_tls_encrypted_bytes,
         u64::from(stream.len()) + 522
+    );
+}
+
+/// What most retransmissions are: nothing but their own bytes is read, and what was next is next still.
+#[test]
+fn the_middle_of_a_record_is_sent_again_without_its_beginning() {
+    let mut rig = Rig::plain();
+    let stream = Stream::new(&rig, SUITES[3], SeqNum(0), &[16_000, 16_000]);
+    rig.create(SeqNum(0), &stream.crypto);
+    let (first, second) = (stream.records[0], stream.records[1]);
+    let next = second.start + 3000;
+    let sent = stream.slices(&rig, stream.start, next, 50_000);
+    rig.send(SeqNum(0), 1000, Some(CONTEXT), SendFlags::NONE, &sent);
+    let again = first.start + 12_000;
+    rig.recover(&first, again, &[], Verify::Aside);
+    let middle = stream.slices(&rig, again, again + 2000, 50_000);
+    rig.send(again, 1000, Some(CONTEXT), SendFlags::NONE, &middle);
+    let rest = stream.slices(&rig, next, stream.end(), 50_000);
+    rig.send(next, 1000, Some(CONTEXT), SendFlags::NONE, &rest);
+    for (frame, _) in rig.frames() {
+        let parsed = wire::packet::parse(&frame).unwrap();
+        stream.check(&parsed, parsed.payload(&frame));
+    }
+    let counters = rig.nic.counters();
+    assert_eq!((counters.tx_errors, counters.pcie_recovery), (0, 0));
+    assert_eq!((counters.tx_tls_ooo, counters.tx_tls_aside), (1, 1));
+    assert_eq!(
+        counters.pcie_payload_tx,
+        u64::from(stream.len()) + 2000,
+        "nothing else is read"
     );
 }

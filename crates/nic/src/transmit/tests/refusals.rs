@@ -359,3 +359,77 @@ proptest! {
         prop_assert!(send.completed() == send.posted() || rig.errors().len() >= 64);
     }
 }
+
+/// A packet beside where its context is: before the integrity value of a record whose keys allow it, from memory that nobody
+/// else writes, and right behind its command.
+#[test]
+fn packets_aside_are_refused_where_they_cannot_be_made() {
+    for suite in SUITES {
+        let seekable = crypto(suite).is_seekable();
+        let mut rig = Rig::plain();
+        let stream = Stream::new(&rig, suite, SeqNum(0), &[1000, 1000]);
+        rig.create(SeqNum(0), &stream.crypto);
+        let all = stream.slices(&rig, stream.start, stream.records[1].start, 5000);
+        rig.send(SeqNum(0), 1448, Some(CONTEXT), SendFlags::NONE, &all);
+        assert_eq!(rig.frames().len(), 1);
+        let record = stream.records[0];
+        let icv = record.start + record.len - 16;
+        let mut again = |from: SeqNum, to: SeqNum, mutable: bool| {
+            rig.recover(&record, from, &[], Verify::Aside);
+            let header = rig.header(from, HEADER_FLAGS);
+            let payload = stream.slices(&rig, from, to, 5000);
+            let flags = match mutable {
+                true => SendFlags::CHECKSUM.union(SendFlags::MUTABLE_SOURCE),
+                false => SendFlags::CHECKSUM,
+            };
+            rig.post(&SendDescriptor::Send {
+                header: &header,
+                mss: 0,
+                context: Some(CONTEXT),
+                flags,
+                payload: &payload,
+            });
+            let frames = rig.frames().len();
+            (frames, rig.errors().first().map(|error| error.1))
+        };
+        let expected = |error: Option<ErrorCode>| match seekable {
+            true => (usize::from(error.is_none()), error),
+            false => (0, Some(ErrorCode::Unsupported)),
+        };
+        let (from, to) = (record.start + 300, record.start + 900);
+        assert_eq!(again(from, to, false), expected(None));
+        assert_eq!(again(from, icv, false), expected(None));
+        assert_eq!(
+            again(from, icv + 1, false),
+            expected(Some(ErrorCode::BadLength))
+        );
+        assert_eq!(again(from, to, true), expected(Some(ErrorCode::Unverified)));
+        // Nobody has the device make gigabytes of keystream.
+        let endless = Record {
+            len: u32::MAX,
+            ..record
+        };
+        rig.recover(&endless, from, &[], Verify::Aside);
+        let header = rig.header(from, HEADER_FLAGS);
+        let payload = stream.slices(&rig, from, to, 5000);
+        let error = refused(&mut rig, send(&header, 0, Some(CONTEXT), &payload));
+        assert_eq!(Some(error), expected(Some(ErrorCode::BadLength)).1);
+        // It is for the next packet only, and for that place.
+        rig.recover(&record, from, &[], Verify::Aside);
+        let header = rig.header(from + 1, HEADER_FLAGS);
+        let payload = stream.slices(&rig, from + 1, to, 5000);
+        let elsewhere = send(&header, 0, Some(CONTEXT), &payload);
+        assert_eq!(refused(&mut rig, elsewhere), ErrorCode::OutOfSequence);
+        let header = rig.header(from, HEADER_FLAGS);
+        let payload = stream.slices(&rig, from, to, 5000);
+        let late = send(&header, 0, Some(CONTEXT), &payload);
+        assert_eq!(refused(&mut rig, late), ErrorCode::OutOfSequence);
+        // The context was left alone.
+        let next = stream.records[1].start;
+        let payload = stream.slices(&rig, next, stream.end(), 5000);
+        rig.send(next, 0, Some(CONTEXT), SendFlags::NONE, &payload);
+        let (frame, _) = rig.frames().pop().expect("the next packet");
+        let parsed = wire::packet::parse(&frame).unwrap();
+        stream.check(&parsed, parsed.payload(&frame));
+    }
+}

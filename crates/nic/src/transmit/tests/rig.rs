@@ -155,6 +155,7 @@ impl Rig {
             prefix,
             verify,
             inner,
+            toe: None,
         });
     }
 
@@ -168,6 +169,23 @@ impl Rig {
         }
         self.nic.flush(self.now);
         frames
+    }
+
+    /// Everything that reaches the wire now, put together from where it lies; and the bytes that were lent.
+    pub(super) fn lent_frames(&mut self) -> (Vec<(Vec<u8>, FrameMeta)>, usize) {
+        let _ = self.host.queues[0].publish();
+        let mut out = vec![0xee; 66_000];
+        let (mut frames, mut bytes) = (Vec::new(), 0);
+        while let Some(lent) = self.nic.poll_transmit_lent(self.now, &mut out) {
+            let mut frame = out[..lent.head].to_vec();
+            for piece in lent.payload.into_iter().flatten() {
+                frame.extend(piece);
+                bytes += piece.len();
+            }
+            frames.push((frame, lent.meta));
+        }
+        self.nic.flush(self.now);
+        (frames, bytes)
     }
 
     /// Everything that reaches the wire now, as TCP segments with their payload; their checksums are right.

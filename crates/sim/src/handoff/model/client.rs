@@ -5,7 +5,7 @@ use std::time::Duration;
 use tcp::{Connection, Event as TcpEvent, State};
 use wire::SeqNum;
 
-use super::{Event, NEVER, PORT, Packet, Pair, PairId, Pico, RECEIVE_BUFFER, World};
+use super::{Event, NEVER, PORT, Packet, Pair, PairId, Pico, World};
 use crate::handoff::workload::Request;
 use crate::handoff::{Config, workload};
 
@@ -23,14 +23,17 @@ pub(super) struct Client {
     reads_at: Pico,
 }
 
+/// Bytes of the first of the two segments that a request comes in (derived: the published packets per request are one more than with
+/// requests of one segment, for each workload).
+const LINE: u32 = 80;
+
 /// Bytes that a client reads at once at least, if it takes its time.
-const CHUNK: u32 = 8 << 10;
+const CHUNK: u32 = 4 << 10;
 
 impl Client {
-    /// Bytes of the response that it reads by now, and when it reads more. What fits the receive buffer is read at once: the
-    /// server would not see the difference.
+    /// Bytes of the response that it reads by now, and when it reads more.
     fn reads(&self, request: &Request, now: Pico) -> (u32, Pico) {
-        let Some(pace) = request.pace.filter(|_| request.response() > RECEIVE_BUFFER) else {
+        let Some(pace) = request.pace.filter(|_| request.response() > CHUNK) else {
             return (u32::MAX, now);
         };
         let pace = u64::from(pace.max(1));
@@ -82,6 +85,7 @@ impl World {
             far,
             far_timer: NEVER,
             opened: self.now,
+            closed: false,
             left: false,
             near: None,
             request: None,
@@ -146,7 +150,8 @@ impl World {
         let took = now - state.asked_at;
         self.measure.answered(took);
         let least = picos(request.at_least());
-        self.at(now + least.saturating_sub(took), Event::Next(id));
+        let next = (now + least.saturating_sub(took)).max(now + picos(request.turnaround));
+        self.at(next, Event::Next(id));
     }
 
     /// After a response, and at the start.
@@ -163,12 +168,17 @@ impl World {
         pair.request = request;
         match request {
             Some(request) => {
-                pair.far.queue(time, request.request);
+                // The request's line, then its headers.
+                let line = request.request.min(LINE);
+                pair.far.queue(time, line);
+                self.far_sends(id);
+                self.pairs[id.index as usize]
+                    .far
+                    .queue(time, request.request - line);
             }
             None => {
                 pair.far.close(time);
-                pair.left = true;
-                self.client_comes_again(client);
+                pair.closed = true;
             }
         }
         self.far_sends(id);
@@ -178,17 +188,23 @@ impl World {
         while let Some(event) = self.pair(id).and_then(|pair| pair.far.poll_event()) {
             match event {
                 TcpEvent::Connected => self.client_goes_on(id),
+                // The server has closed it too.
+                TcpEvent::PeerFin if self.pairs[id.index as usize].closed => self.client_leaves(id),
                 TcpEvent::Closed(_) => {
-                    let pair = &mut self.pairs[id.index as usize];
-                    let client = pair.client;
-                    // Given up before its time: the client begins again.
-                    if !std::mem::replace(&mut pair.left, true) {
-                        self.client_comes_again(client);
-                    }
+                    self.client_leaves(id);
                     self.release_pair(id);
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// The client is through with a connection: it opens the next one.
+    fn client_leaves(&mut self, id: PairId) {
+        let pair = &mut self.pairs[id.index as usize];
+        let client = pair.client;
+        if !std::mem::replace(&mut pair.left, true) {
+            self.client_comes_again(client);
         }
     }
 

@@ -14,7 +14,7 @@ use super::nic::{self, Command};
 use super::{Application, Event, NEVER, Near, Owner, PORT, Packet, PairId, SEND_BUFFER, World};
 use crate::handoff::costs::{CacheCosts, HostCosts};
 use crate::handoff::workload::{Content, PAGE, Request};
-use crate::handoff::{Config, Costs};
+use crate::handoff::{Config, Costs, Workload};
 
 /// Free bytes in the send buffer from which on it is writable (FreeBSD 4.7's `so_snd.sb_lowat`).
 const WRITABLE: u32 = 2048;
@@ -48,6 +48,8 @@ pub(super) enum Message {
 #[derive(Debug)]
 pub(super) struct Host {
     costs: HostCosts,
+    /// Cycles of a static request for the workload's files.
+    file: u64,
     /// Picoseconds of a cycle.
     cycle: u64,
     interrupts: VecDeque<Work>,
@@ -69,6 +71,11 @@ impl Host {
         };
         Self {
             costs: costs.host,
+            file: match config.workload {
+                Workload::WorldCup => 0,
+                Workload::Ibm => costs.host.files.ibm,
+                Workload::SpecWeb99 | Workload::SpecWeb99Static => costs.host.files.specweb99,
+            },
             cycle: 1_000_000_000_000 / costs.host.hertz.max(1),
             interrupts: VecDeque::new(),
             ready: VecDeque::new(),
@@ -370,8 +377,9 @@ impl World {
         let copied = f64::from(request.request + request.header) * costs.copied_byte;
         self.host.bill.system += costs.request_system + copied as u64;
         self.host.bill.user += costs.request_user;
-        if request.kind == Content::Dynamic {
-            self.host.bill.user += costs.dynamic_user;
+        match request.kind {
+            Content::Static => self.host.bill.system += self.host.file,
+            Content::Dynamic => self.host.bill.user += costs.dynamic_user,
         }
         if let Some(near) = self.near(id) {
             near.readable = 0;
@@ -498,7 +506,6 @@ impl Near {
             acknowledged: SeqNum(0),
             untold: 0,
             was_on_nic: false,
-            sending: false,
             place: None,
             load: 0.0,
             load_at: 0,

@@ -56,8 +56,6 @@ pub(super) struct Nic {
     host: VecDeque<Work>,
     /// All else.
     queue: VecDeque<Work>,
-    /// Connections that may have something to send: what has begun is done first.
-    senders: VecDeque<PairId>,
     /// Received packets that wait.
     host_waiting: u32,
     /// Packets of the host that wait to be sent.
@@ -84,7 +82,6 @@ impl Nic {
             host_first: config.host_first,
             host: VecDeque::new(),
             queue: VecDeque::new(),
-            senders: VecDeque::new(),
             host_waiting: 0,
             sends_waiting: 0,
             waiting: 0,
@@ -194,8 +191,6 @@ impl World {
     fn nic_work(&mut self) -> bool {
         if let Some(work) = self.nic.host.pop_front() {
             self.nic_does(work);
-        } else if let Some(id) = self.nic.senders.pop_front() {
-            self.nic_sends(id);
         } else if let Some(work) = self.nic.queue.pop_front() {
             self.nic_does(work);
         } else {
@@ -323,41 +318,27 @@ impl World {
             };
             self.nic.tell(message, id);
         }
-        self.nic_may_send(id);
-        self.arm_near(id);
+        self.nic_sends(id);
     }
 
-    fn nic_may_send(&mut self, id: PairId) {
-        if let Some(near) = self.near(id)
-            && !std::mem::replace(&mut near.sending, true)
-        {
-            self.nic.senders.push_back(id);
-        }
-    }
-
-    /// Sends one packet: host packets may come between two.
+    /// Sends all that TCP may send now: the firmware runs each piece of work to its end.
     fn nic_sends(&mut self, id: PairId) {
         let (now, time) = (self.instant(), self.now);
-        let Some(near) = self.near(id) else { return };
-        near.sending = false;
-        if near.owner == Owner::Host {
-            return;
+        while let Some(near) = self.near(id).filter(|near| near.owner == Owner::Nic) {
+            let Some(transmit) = near.tcp.poll_transmit(now) else {
+                break;
+            };
+            near.count(time);
+            let packet = self.new_packet(Packet {
+                pair: id,
+                header: transmit.header,
+                payload: transmit.payload,
+                at: self.now,
+            });
+            self.nic.bill += self.nic.costs.transmit;
+            self.nic.outputs.push(Output::Packet(packet));
         }
-        let Some(transmit) = near.tcp.poll_transmit(now) else {
-            self.arm_near(id);
-            return;
-        };
-        near.sending = true;
-        near.count(time);
-        let packet = self.new_packet(Packet {
-            pair: id,
-            header: transmit.header,
-            payload: transmit.payload,
-            at: self.now,
-        });
-        self.nic.bill += self.nic.costs.transmit;
-        self.nic.outputs.push(Output::Packet(packet));
-        self.nic.senders.push_front(id);
+        self.arm_near(id);
     }
 
     fn nic_obeys(&mut self, id: PairId, command: Command) {
@@ -382,7 +363,7 @@ impl World {
                 self.nic.tell(Message::Accepted, id);
                 let told = self.nic.control(LoadControl::handed_off);
                 self.nic_limit(told);
-                self.nic_may_send(id);
+                self.nic_sends(id);
             }
             Command::Restore => self.nic_restores(id),
             Command::Send(bytes) => {
@@ -399,7 +380,7 @@ impl World {
     /// Something is to be sent; by the host, if it has the connection back by now.
     fn nic_carries_out(&mut self, id: PairId) {
         match self.near(id).map(|near| near.owner) {
-            Some(Owner::Nic) => self.nic_may_send(id),
+            Some(Owner::Nic) => self.nic_sends(id),
             Some(Owner::Host) => self.nic.tell(Message::Again, id),
             None => {}
         }

@@ -1,6 +1,8 @@
 //! Traces of web sites, as generators. A visitor looks at pages; each brings a few requests. Between pages goes some time, and when
 //! it is more than fifteen seconds, the next page is on another connection (seed 003 §4.2). The replayer does not wait these times.
 
+use std::time::Duration;
+
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
@@ -9,6 +11,10 @@ use super::{Content, Request};
 
 /// Requests further apart than this in the trace are not on one connection, in seconds (seed 003 §4.2).
 const PERSISTENT: f64 = 15.0;
+
+/// Time from a response to the replayer's next request (derived: of a client's round, which is 2,048 clients over requests per second,
+/// §5.3's response times leave 16 to 28 ms; the end of one connection and the begin of the next take the rest).
+const TURNAROUND: Duration = Duration::from_millis(10);
 
 /// A web site and who comes to it.
 #[derive(Debug)]
@@ -127,6 +133,7 @@ impl Visitor {
             content: content.clamp(1.0, self.site.largest) as u32,
             kind: Content::Static,
             pace: None,
+            turnaround: TURNAROUND,
         })
     }
 

@@ -40,7 +40,7 @@ fn in_time_wait() -> (Rig, Peer) {
 #[test]
 fn a_connection_is_unfinished_until_its_end_is_acknowledged() {
     let mut rig = Rig::new();
-    let unfinished = |rig: &Rig| rig.accel.unfinished_teardowns();
+    let unfinished = |rig: &Rig| rig.accel.unfinished_teardowns(None);
     assert_eq!(unfinished(&rig), 0);
     let (one, other) = (teardown(1), teardown(2));
     let mut peer = Peer::of(&one);

@@ -1,0 +1,56 @@
+//! What a program on Linux's TCP and the process of its NIC share: memory, and the messages by which it comes about.
+//!
+//! The library in the program makes a [`Slab`] and passes it over the NIC's control socket ([`Client`]). Each connection whose records
+//! the NIC is to make or open has a slot in it. The NIC takes the requests off the socket ([`Connection`]), and [`Registry`] checks them.
+//!
+//! ```text
+//!   library                                                        NIC
+//!   ATTACH_LINE ────────────────────────────────────────────────▶
+//!               ◀──────────────────────────────────────────────── ATTACHED_LINE
+//!   Attach + memfd ─────────────────────────────────────────────▶  checks seals and size, maps it
+//!               ◀──────────────────────────────────────────────── number of the slab
+//!   SetKeys { slot, direction, keys } + the socket ─────────────▶  checks whose it is, fences the flow
+//!               ◀──────────────────────────────────────────────── tcpsn from which the keys hold
+//!   Memory + memfd ─────────────────────────────────────────────▶  checks it as a slab, maps it
+//!               ◀──────────────────────────────────────────────── number of the memory
+//!   Pdus { slot, memory, parameters } + the socket ─────────────▶  checks whose it is; data goes to that memory
+//!               ◀──────────────────────────────────────────────── tcpsn of the first PDU
+//!   Release { slot } ───────────────────────────────────────────▶  the slot is free when the connection has ended
+//! ```
+//!
+//! # Trust
+//! The library may write anything to a slab and to the socket. The NIC copies each value once, checks it, and keeps what it decides by in
+//! memory of its own. What it reads there can be wrong for that library's connections only.
+
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+mod client;
+pub mod listening;
+mod memory;
+mod message;
+mod passed;
+pub mod passing;
+pub mod pdus;
+mod question;
+mod registry;
+pub mod results;
+mod server;
+mod slab;
+#[cfg(test)]
+mod tests;
+
+pub use client::{Client, ClientError};
+pub use l5p::tls::{CryptoInfo, Direction};
+pub use memory::{DataMemory, PAGE};
+pub use message::{
+    ATTACH_LINE, ATTACHED_LINE, Answer, BadRequest, Keys, PduOffload, Request, Resume, SlotId,
+    VERSION,
+};
+pub use passed::Passed;
+pub use registry::{Limits, Order, Refusal, Registry, Resolved, SlotRef};
+pub use rustix::io::Errno;
+pub use server::{Connection, ConnectionError, Incoming};
+pub use slab::{
+    BadSlab, Lifecycle, MAX_SLOTS, OffloadState, RESULT_WORDS, SLOT_BYTES, Slab, SlabIdentity, Slot,
+};

@@ -1,0 +1,399 @@
+//! What the NIC has written is what the library reads, whatever either finds there.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const MARK: Mark = Mark {
+    epoch: 3,
+    number: 17,
+};
+
+fn words() -> Box<[AtomicU64; RESULT_WORDS]> {
+    Box::new([const { AtomicU64::new(0) }; RESULT_WORDS])
+}
+
+fn runs(results: Results<'_>) -> Vec<(u32, u32, Form)> {
+    let runs = results.runs();
+    runs.map(|(_, run)| (run.start.0, run.len, run.form))
+        .collect()
+}
+
+#[test]
+fn a_stream_in_one_form_is_one_run() {
+    let words = words();
+    let (results, mut writer) = (Results::new(&words), Writer::default());
+    for at in 0..100 {
+        let start = SeqNum(u32::MAX - 500) + at * 10;
+        writer.decrypted(results, (start, 10), MARK).expect("room");
+    }
+    assert_eq!(runs(results), [(u32::MAX - 500, 1000, Form::Decrypted)]);
+    let hint = results.hint(SeqNum(3)).expect("a run");
+    let start = SeqNum(u32::MAX - 490);
+    assert_eq!(results.covered(start, 990, hint), Some(MARK));
+    assert_eq!(results.covered(start, 991, hint), None);
+    assert_eq!(results.covered(start, 9, hint + 1), None);
+    results.clear_before(SeqNum(498));
+    assert_eq!(runs(results).len(), 1);
+    results.clear_before(SeqNum(499));
+    assert_eq!(runs(results).len(), 0);
+}
+
+#[test]
+fn what_was_cleared_does_not_grow() {
+    let words = words();
+    let (results, mut writer) = (Results::new(&words), Writer::default());
+    writer
+        .decrypted(results, (SeqNum(0), 10), MARK)
+        .expect("room");
+    results.clear_before(SeqNum(10));
+    writer
+        .decrypted(results, (SeqNum(10), 5), MARK)
+        .expect("room");
+    assert_eq!(runs(results), [(10, 5, Form::Decrypted)]);
+}
+
+#[test]
+fn contexts_have_runs_of_their_own() {
+    let words = words();
+    let (results, mut writer) = (Results::new(&words), Writer::default());
+    let other = Mark { epoch: 4, ..MARK };
+    writer
+        .decrypted(results, (SeqNum(0), 10), MARK)
+        .expect("room");
+    writer
+        .decrypted(results, (SeqNum(10), 5), other)
+        .expect("room");
+    let spans = results.spans(SeqNum(2), 12);
+    let expected = [(8, What::Decrypted(MARK)), (4, What::Decrypted(other))];
+    assert_eq!(spans, expected.map(|(len, what)| Span { len, what }));
+}
+
+#[test]
+fn a_full_half_takes_no_more_and_says_so() {
+    let words = words();
+    let (results, mut writer) = (Results::new(&words), Writer::default());
+    let most = (RUNS - RESERVED) as u32;
+    for at in 0..most {
+        writer
+            .decrypted(results, (SeqNum(at * 20), 10), MARK)
+            .expect("room");
+    }
+    assert!(writer.is_low());
+    let next = (SeqNum(most * 20), 10);
+    assert_eq!(writer.decrypted(results, next, MARK), Err(Full));
+    // A run that goes on needs no word of its own.
+    let last = (SeqNum(most * 20 - 10), 10);
+    assert_eq!(writer.decrypted(results, last, MARK), Ok(()));
+    for at in 0..RESERVED as u32 {
+        writer
+            .either(results, (SeqNum(at * 20), 10), MARK)
+            .expect("room");
+    }
+    assert_eq!(writer.either(results, next, MARK), Err(Full));
+    results.clear_before(SeqNum(45));
+    assert_eq!(Writer::free(results), 4);
+    assert_eq!(writer.either(results, next, MARK), Ok(()));
+}
+
+#[test]
+fn a_run_longer_than_a_word_can_say_is_several() {
+    let words = words();
+    let (results, mut writer) = (Results::new(&words), Writer::default());
+    writer
+        .decrypted(results, (SeqNum(7), 3 * MAX_RUN), MARK)
+        .expect("room");
+    let spans = results.spans(SeqNum(7), 3 * MAX_RUN as usize);
+    assert_eq!(spans.len(), 1);
+    assert_eq!(spans[0].what, What::Decrypted(MARK));
+}
+
+#[test]
+fn packets_in_both_forms_are_cut_where_they_begin_and_end() {
+    let words = words();
+    let (results, mut writer) = (Results::new(&words), Writer::default());
+    writer
+        .decrypted(results, (SeqNum(0), 100), MARK)
+        .expect("room");
+    writer
+        .either(results, (SeqNum(20), 20), MARK)
+        .expect("room");
+    writer
+        .either(results, (SeqNum(40), 20), MARK)
+        .expect("room");
+    let (decrypted, either) = (What::Decrypted(MARK), What::Either(MARK));
+    let expected = [
+        (15, decrypted),
+        (20, either),
+        (20, either),
+        (40, decrypted),
+        (5, What::Ciphertext),
+    ];
+    let spans = results.spans(SeqNum(5), 100);
+    assert_eq!(spans, expected.map(|(len, what)| Span { len, what }));
+    assert_eq!(results.eithers(), 2);
+}
+
+#[test]
+fn what_a_dead_nic_has_not_seen_acknowledged_may_be_either_packet_by_packet() {
+    let words = words();
+    let (results, mut writer) = (Results::new(&words), Writer::default());
+    for (start, len) in [(0, 20), (20, 40), (60, 40), (110, 40)] {
+        writer
+            .decrypted(results, (SeqNum(start), len), MARK)
+            .expect("room");
+    }
+    assert_eq!(runs(results).len(), 2);
+    writer.acknowledge(results, SeqNum(30));
+    results.doubt();
+    let (decrypted, either) = (What::Decrypted(MARK), What::Either(MARK));
+    let expected = [
+        (20, decrypted),
+        (30, either),
+        (40, either),
+        (10, What::Ciphertext),
+        (40, either),
+        (10, What::Ciphertext),
+    ];
+    let spans = results.spans(SeqNum(10), 150);
+    assert_eq!(spans, expected.map(|(len, what)| Span { len, what }));
+    assert_eq!(results.eithers(), 3);
+    // It does so once.
+    results.doubt();
+    assert_eq!(results.eithers(), 3);
+}
+
+#[test]
+fn a_half_without_room_is_doubted_too() {
+    let words = words();
+    let (results, mut writer) = (Results::new(&words), Writer::default());
+    for at in 0..(RUNS - RESERVED) as u32 {
+        writer
+            .decrypted(results, (SeqNum(at * 20), 10), MARK)
+            .expect("room");
+    }
+    for at in 0..RESERVED as u32 {
+        writer
+            .either(results, (SeqNum(at * 20), 10), MARK)
+            .expect("room");
+    }
+    writer.acknowledge(results, SeqNum(0));
+    results.doubt();
+    for at in 0..(RUNS - RESERVED) as u32 {
+        let what = What::Either(MARK);
+        let spans = results.spans(SeqNum(at * 20), 10);
+        assert_eq!(spans, [Span { len: 10, what }], "packet {at}");
+    }
+}
+
+/// A connection to the NIC may end without the NIC: then the library doubts what that goes on to write.
+#[test]
+fn nothing_is_lost_when_a_nic_is_doubted_that_is_there() {
+    let words = words();
+    let sent = AtomicU64::new(0);
+    let all = if cfg!(miri) { 150 } else { 50_000 };
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (words, sent, stop) = (&words, &sent, &stop);
+        scope.spawn(move || {
+            let (results, mut writer) = (Results::new(words), Writer::default());
+            writer.acknowledge(results, SeqNum(0));
+            for packet in 0..all {
+                while packet % 7 != 0
+                    && writer
+                        .decrypted(results, (SeqNum(packet * 10), 10), MARK)
+                        .is_err()
+                {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    std::thread::yield_now();
+                }
+                sent.store(u64::from(packet + 1), Ordering::Release);
+                if packet % 40 == 0 {
+                    writer.acknowledge(results, SeqNum(packet * 10));
+                }
+            }
+        });
+        let results = Results::new(words);
+        let mut read = 0;
+        while read < all {
+            let until = sent.load(Ordering::Acquire) as u32;
+            results.doubt();
+            for packet in read..until {
+                let spans = results.spans(SeqNum(packet * 10), 10);
+                let is_told = spans
+                    .iter()
+                    .all(|span| (packet % 7 == 0) == (span.what == What::Ciphertext));
+                stop.store(!is_told, Ordering::Relaxed);
+                assert!(is_told, "packet {packet}: {spans:?}");
+            }
+            results.clear_before(SeqNum(until * 10));
+            read = until;
+        }
+    });
+}
+
+#[test]
+fn contexts_are_marked_by_the_announced_epoch_and_a_number_of_their_own() {
+    let words = words();
+    let results = Results::new(&words);
+    results.announce_epoch(18);
+    let marks = [results.next_mark(), results.next_mark()];
+    assert_eq!(
+        marks[0],
+        Mark {
+            epoch: 2,
+            number: 0
+        }
+    );
+    assert_eq!(
+        marks[1],
+        Mark {
+            epoch: 2,
+            number: 1
+        }
+    );
+}
+
+#[test]
+fn a_question_is_answered_once_and_the_latest_only() {
+    let words = words();
+    let (results, mut nic) = (Results::new(&words), Writer::default());
+    assert_eq!(results.question(), None);
+    nic.ask(results, SeqNum(5));
+    let first = results.question().expect("a question");
+    nic.ask(results, SeqNum(9));
+    let second = results.question().expect("a question");
+    results.answer(first.serial, Some(1));
+    assert_eq!(nic.poll_answer(results), None);
+    results.answer(second.serial, Some(77));
+    assert_eq!(nic.poll_answer(results), Some((SeqNum(9), Some(77))));
+    assert_eq!(nic.poll_answer(results), None);
+    // Another NIC's questions are not the ones answered before.
+    let mut next = Writer::default();
+    next.ask(results, SeqNum(9));
+    assert_eq!(next.poll_answer(results), None);
+}
+
+#[test]
+fn runs_are_there_before_the_bytes_they_name() {
+    let words = words();
+    let sent = AtomicU64::new(0);
+    let all = if cfg!(miri) { 200 } else { 100_000 };
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (words, sent, stop) = (&words, &sent, &stop);
+        scope.spawn(move || {
+            let (results, mut writer) = (Results::new(words), Writer::default());
+            for packet in 0..all {
+                // Every seventh packet goes up as it came.
+                while packet % 7 != 0
+                    && writer
+                        .decrypted(results, (SeqNum(packet * 10), 10), MARK)
+                        .is_err()
+                {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    std::thread::yield_now();
+                }
+                sent.store(u64::from(packet + 1), Ordering::Release);
+            }
+        });
+        let results = Results::new(words);
+        let mut read = 0;
+        while read < all {
+            let until = sent.load(Ordering::Acquire) as u32;
+            for packet in read..until {
+                let spans = results.spans(SeqNum(packet * 10), 10);
+                let what = match packet % 7 {
+                    0 => What::Ciphertext,
+                    _ => What::Decrypted(MARK),
+                };
+                stop.store(spans != [Span { len: 10, what }], Ordering::Relaxed);
+                assert_eq!(spans, [Span { len: 10, what }], "packet {packet}");
+            }
+            results.clear_before(SeqNum(until * 10));
+            read = until;
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
+
+    /// Whatever the library writes there, the NIC goes on, and uses the words that it may use.
+    #[test]
+    fn the_nic_bears_any_contents(
+        contents in prop::collection::vec((0..RESULT_WORDS, any::<u64>()), 0..300),
+        steps in prop::collection::vec((any::<u32>(), 1u32..5_000_000, 0u8..4), 1..40),
+    ) {
+        let words = words();
+        let (results, mut writer) = (Results::new(&words), Writer::default());
+        let mut contents = contents.into_iter();
+        for (start, len, step) in steps {
+            for (at, word) in contents.by_ref().take(8) {
+                words[at].store(word, Ordering::Relaxed);
+            }
+            match step {
+                0 => drop(writer.decrypted(results, (SeqNum(start), len), MARK)),
+                1 => drop(writer.either(results, (SeqNum(start), len), MARK)),
+                2 => writer.ask(results, SeqNum(start)),
+                _ => drop(writer.poll_answer(results)),
+            }
+        }
+    }
+
+    /// Whatever the NIC writes there, the library gets spans of the length that it asked for.
+    #[test]
+    fn the_library_bears_any_contents(
+        contents in prop::collection::vec(any::<u64>(), RESULT_WORDS),
+        (start, len) in (any::<u32>(), 1usize..20_000),
+        near in any::<bool>(),
+    ) {
+        let words = words();
+        for (at, word) in contents.into_iter().enumerate() {
+            let near_start = u64::from(start.wrapping_add(word as u32 % 30_000).wrapping_sub(10_000));
+            let word = if near { word >> 32 << 32 & !(0x1f << 48) | near_start } else { word };
+            words[at].store(word, Ordering::Relaxed);
+        }
+        let results = Results::new(&words);
+        let spans = results.spans(SeqNum(start), len);
+        results.doubt();
+        prop_assert_eq!(spans.iter().map(|span| span.len).sum::<usize>(), len);
+        prop_assert!(spans.iter().all(|span| span.len > 0));
+        results.clear_before(SeqNum(start));
+        let _ = (results.covered(SeqNum(start), len, 5000), results.hint(SeqNum(start)), results.question(), results.acknowledged());
+    }
+
+    /// Packets in any order, each in a form: every byte is told as it went up.
+    #[test]
+    fn every_byte_is_told_as_it_went_up(
+        packets in prop::collection::vec((0u32..40, 1u32..6, any::<bool>()), 1..60),
+        base in any::<u32>(),
+    ) {
+        let words = words();
+        let (results, mut writer) = (Results::new(&words), Writer::default());
+        let mut model = [None; 64];
+        for (start, len, decrypted) in packets {
+            let range = start as usize..(start + len) as usize;
+            if !decrypted || model[range.clone()].iter().any(Option::is_some) {
+                continue;
+            }
+            model[range].fill(Some(MARK));
+            writer.decrypted(results, (SeqNum(base) + start, len), MARK).expect("room");
+        }
+        let mut told = Vec::new();
+        for span in results.spans(SeqNum(base), 64) {
+            let mark = match span.what {
+                What::Decrypted(mark) => Some(mark),
+                _ => None,
+            };
+            told.extend(std::iter::repeat_n(mark, span.len));
+        }
+        prop_assert_eq!(told, model.to_vec());
+    }
+}

@@ -1,0 +1,127 @@
+//! The NIC's side of one connection: requests off the socket, answers to it. Never blocks.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use l5p::crypto::wipe;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::memory::DataMemory;
+use crate::message::{Answer, BadRequest, REQUEST_BYTES, Request};
+use crate::passed::Passed;
+use crate::passing;
+use crate::slab::Slab;
+
+/// The connection has ended, or is to be ended by dropping it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectionError {
+    /// The library has gone.
+    #[error("the library has closed its connection")]
+    Closed,
+    /// What came is no request.
+    #[error(transparent)]
+    BadRequest(#[from] BadRequest),
+    /// It came with more descriptors than one.
+    #[error("a request came with more than one descriptor")]
+    Descriptors,
+    /// The library does not read what it is told.
+    #[error("the library does not read the answers to its requests")]
+    Unread,
+    /// The system refused.
+    #[error("the attachment's socket has failed: {0}")]
+    System(Errno),
+}
+
+/// A request with what came along with it.
+#[derive(Debug)]
+pub struct Incoming {
+    /// The request.
+    pub request: Request,
+    /// The descriptor that came with it.
+    pub descriptor: Option<Passed>,
+}
+
+/// An attachment's socket, once [`ATTACHED_LINE`](crate::ATTACHED_LINE) was written to it.
+#[derive(Debug)]
+pub struct Connection {
+    /// Descriptors may be on their way in it, which are closed with it.
+    socket: Passed,
+    bytes: [u8; REQUEST_BYTES],
+    have: usize,
+    descriptor: Option<Passed>,
+    /// By their numbers on this connection.
+    pub(crate) slabs: Vec<Arc<Slab>>,
+    pub(crate) memories: Vec<Arc<DataMemory>>,
+}
+
+impl Connection {
+    /// A connection of a library that has nothing attached yet.
+    pub fn new(socket: OwnedFd) -> Connection {
+        Connection {
+            socket: socket.into(),
+            bytes: [0; REQUEST_BYTES],
+            have: 0,
+            descriptor: None,
+            slabs: Vec::new(),
+            memories: Vec::new(),
+        }
+    }
+
+    /// The next request; `None` if none has come whole.
+    ///
+    /// # Errors
+    /// The connection is to be dropped then.
+    pub fn poll_request(&mut self) -> Result<Option<Incoming>, ConnectionError> {
+        while self.have < REQUEST_BYTES {
+            let mut descriptors = 0;
+            let (kept, rest) = (&mut self.descriptor, &mut self.bytes[self.have..]);
+            // No further than this request's end: what comes along is this one's then.
+            let received = passing::receive(
+                self.socket.as_fd(),
+                rest,
+                RecvFlags::DONTWAIT,
+                |descriptor| {
+                    descriptors += 1 + usize::from(kept.is_some());
+                    *kept = Some(descriptor.into());
+                },
+            );
+            match received {
+                Ok(0) => return Err(ConnectionError::Closed),
+                Ok(_) if descriptors > 1 => return Err(ConnectionError::Descriptors),
+                Ok(received) => self.have += received,
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::CONNRESET | Errno::PIPE) => return Err(ConnectionError::Closed),
+                Err(error) => return Err(ConnectionError::System(error)),
+            }
+        }
+        let request = Request::from_bytes(&self.bytes);
+        wipe(&mut self.bytes);
+        self.have = 0;
+        Ok(Some(Incoming {
+            request: request?,
+            descriptor: self.descriptor.take(),
+        }))
+    }
+
+    /// Answers the oldest request that has none.
+    ///
+    /// # Errors
+    /// The connection is to be dropped then.
+    pub fn answer(&mut self, answer: Answer) -> Result<(), ConnectionError> {
+        let bytes = answer.to_bytes();
+        match passing::send(self.socket.as_fd(), &bytes, None, SendFlags::DONTWAIT) {
+            Ok(sent) if sent == bytes.len() => Ok(()),
+            Ok(_) | Err(Errno::AGAIN) => Err(ConnectionError::Unread),
+            Err(Errno::CONNRESET | Errno::PIPE) => Err(ConnectionError::Closed),
+            Err(error) => Err(ConnectionError::System(error)),
+        }
+    }
+}
+
+impl AsFd for Connection {
+    /// To be waited on for reading.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

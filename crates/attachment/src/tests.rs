@@ -1,0 +1,4 @@
+mod hostile;
+mod requests;
+mod rig;
+mod slots;

@@ -1,0 +1,126 @@
+//! What the library asks for reaches the NIC as it was asked, and so does the answer.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+
+use l5p::Direction;
+use wire::SeqNum;
+
+use super::rig::{keys, pair};
+use crate::{
+    Answer, ClientError, ConnectionError, Errno, Keys, OffloadState, Order, Resume, Slab, SlotId,
+};
+
+#[test]
+fn keys_come_with_their_socket_and_are_answered_with_a_position() {
+    let (told, orders) = mpsc::channel();
+    let (mut client, nic) = pair(move |order| {
+        if let Order::SetKeys { slot, .. } = &order {
+            let (generation, state) = (slot.generation(), OffloadState::Offloaded);
+            slot.slot()
+                .set_status(Direction::Transmit, generation, state);
+        }
+        told.send(order).unwrap();
+        Answer::at(SeqNum(0xffff_fff0))
+    });
+    let slab = Slab::create(4).unwrap();
+    assert_eq!(client.attach(&slab), Ok(0));
+    let (index, generation) = slab.claim().unwrap();
+    let slot = SlotId {
+        slab: 0,
+        index,
+        generation,
+    };
+    let resume = Some(Resume {
+        tcpsn: SeqNum(5),
+        index: 1 << 40,
+    });
+    let (socket, _peer) = UnixStream::pair().unwrap();
+    let request = Keys {
+        slot,
+        direction: Direction::Transmit,
+        info: keys(),
+        resume,
+    };
+    let position = client.set_keys(request, socket.as_fd());
+    assert_eq!(position, Ok(SeqNum(0xffff_fff0)));
+    let Order::SetKeys {
+        slot: named,
+        direction: Direction::Transmit,
+        info,
+        resume: told,
+        socket: passed,
+    } = orders.recv().unwrap()
+    else {
+        panic!("another order than that for keys")
+    };
+    assert_eq!((info, told), (keys(), resume));
+    assert_eq!((named.place().1, named.generation()), (index, generation));
+    assert_eq!(inode(&passed), inode(OwnedFd::from(socket)));
+    let here = slab.slot(index).unwrap();
+    assert_eq!(
+        here.status(Direction::Transmit, generation),
+        OffloadState::Offloaded
+    );
+
+    assert_eq!(client.release(slot), Ok(()));
+    assert!(matches!(orders.recv().unwrap(), Order::Release { slot } if slot == named));
+    drop(client);
+    assert_eq!(nic.join().unwrap(), ConnectionError::Closed);
+}
+
+#[test]
+fn the_same_slab_is_one_on_every_connection() {
+    let slab = Slab::create(1).unwrap();
+    let (_, generation) = slab.claim().unwrap();
+    let mut places = Vec::new();
+    for _ in 0..2 {
+        let (told, orders) = mpsc::channel();
+        let (mut client, nic) = pair(move |order| {
+            told.send(order).unwrap();
+            Answer::at(SeqNum(0))
+        });
+        assert_eq!(client.attach(&slab), Ok(0));
+        assert_eq!(client.attach(&slab), Ok(1), "attached twice");
+        for number in 0..2 {
+            let slot = SlotId {
+                slab: number,
+                index: 0,
+                generation,
+            };
+            client.release(slot).unwrap();
+            let Ok(Order::Release { slot }) = orders.recv() else {
+                panic!("another order")
+            };
+            places.push(slot.place());
+        }
+        drop(client);
+        nic.join().unwrap();
+    }
+    assert!(places.iter().all(|place| *place == places[0]));
+}
+
+#[test]
+fn a_refusal_is_told_from_a_nic_that_has_gone() {
+    let (mut client, _nic) = pair(|_| Answer::refused(Errno::NODEV));
+    let slab = Slab::create(1).unwrap();
+    client.attach(&slab).unwrap();
+    let (socket, _peer) = UnixStream::pair().unwrap();
+    let slot = SlotId {
+        slab: 0,
+        index: 0,
+        generation: 1,
+    };
+    let stopped = client.stop(slot, Direction::Receive, socket.as_fd());
+    assert_eq!(stopped, Err(ClientError::Refused(Errno::NODEV)));
+
+    let (mut client, nic) = pair(|_| panic!("the NIC dies"));
+    client.attach(&slab).unwrap();
+    assert!(matches!(client.release(slot), Err(ClientError::Gone(_))));
+    assert!(nic.join().is_err());
+}
+
+fn inode(file: impl AsFd) -> u64 {
+    rustix::fs::fstat(file).unwrap().st_ino
+}

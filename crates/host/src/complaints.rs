@@ -1,0 +1,166 @@
+//! What the NIC asks about contexts, and what it could not do.
+
+use nic::ring::{ContextId, ErrorCode};
+use wire::SeqNum;
+
+use crate::driver::Protocols;
+use crate::stack::Stack;
+use crate::{CloseReason, SocketId};
+
+/// No record is longer, with all around it.
+const MAX_RECORD: u32 = 1 << 15;
+
+impl Stack {
+    /// The NIC asks whether a message begins at `tcpsn`, or so many bytes into the record there.
+    pub(crate) fn take_resync_request(
+        &mut self,
+        context: ContextId,
+        tcpsn: SeqNum,
+        inner: Option<u32>,
+    ) {
+        let core = &mut self.core;
+        let Some(shadow) = core.driver.contexts.get(context) else {
+            return;
+        };
+        let (id, is_outer) = (shadow.socket, inner.is_none());
+        let is_record = is_outer && shadow.protocols != Protocols::Nvme;
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        if !is_record {
+            core.counters.nvme_rx_device_resync += 1;
+            let receive = socket.tls.session().and_then(|session| session.receive);
+            match &mut socket.pdus {
+                Some(pdus) if pdus.receive.or(receive) == Some(context) => {
+                    pdus.l5o_resync_rx_req(context, (tcpsn, inner), &mut core.driver);
+                }
+                // No PDU begins there for a context that is about to go.
+                _ => core.driver.l5o_resync_rx_resp(context, tcpsn, inner, None),
+            }
+            core.mark_ready(id, socket);
+            return;
+        }
+        core.counters.tls_rx_device_resync += 1;
+        if let Some(session) = socket.tls.session_mut() {
+            session.l5o_resync_rx_req(context, tcpsn, &mut self.core.driver);
+            self.core.mark_ready(id, socket);
+        }
+    }
+
+    /// The NIC did not do what a descriptor asked for.
+    pub(crate) fn take_refusal(
+        &mut self,
+        context: Option<ContextId>,
+        tcpsn: SeqNum,
+        error: ErrorCode,
+    ) {
+        let Some(context) = context else {
+            if error == ErrorCode::SourceFaulted {
+                self.end_faulted();
+            }
+            return;
+        };
+        let Some(shadow) = self.core.driver.contexts.get_mut(context) else {
+            return;
+        };
+        let id = shadow.socket;
+        shadow.expected = None;
+        let hopeless = shadow.count_error();
+        let for_good = matches!(
+            error,
+            ErrorCode::NoContext
+                | ErrorCode::ContextExists
+                | ErrorCode::OverQuota
+                | ErrorCode::BadParameters
+                | ErrorCode::Unsupported
+                | ErrorCode::WrongFlow
+        );
+        if for_good || hopeless {
+            shadow.failed = true;
+        }
+        let failed = shadow.failed;
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        let end = socket.send.end();
+        if failed && let Some(session) = socket.tls.session_mut() {
+            session.context_failed(
+                context,
+                end,
+                (&mut self.core.driver, &mut self.core.counters),
+            );
+        } else if failed && let Some(pdus) = &mut socket.pdus {
+            pdus.context_failed(context, end, &mut self.core.driver);
+        }
+        match error {
+            ErrorCode::SourceChanged => {
+                self.core.counters.tls_source_changed += 1;
+                let reason = self.source_reason(id, tcpsn, |name, offset| {
+                    CloseReason::SourceChanged { name, offset }
+                });
+                self.reset(id, reason);
+            }
+            ErrorCode::SourceFaulted => {
+                let reason = self.source_reason(id, tcpsn, |name, offset| {
+                    CloseReason::SourceGone { name, offset }
+                });
+                self.reset(id, reason);
+            }
+            _ => {}
+        }
+    }
+
+    /// Names the registered memory around a position of a connection's stream.
+    pub(crate) fn source_reason(
+        &self,
+        id: SocketId,
+        tcpsn: SeqNum,
+        reason: impl FnOnce(String, u64) -> CloseReason,
+    ) -> CloseReason {
+        let mut source = None;
+        if let Some(socket) = self.sockets.get(id) {
+            let left = tcpsn.diff(socket.send.end()).unsigned_abs();
+            socket
+                .send
+                .slices(tcpsn, left.min(MAX_RECORD), |payload, offset, len| {
+                    if source.is_none() && payload.as_region().is_some() && len > 0 {
+                        source = Some(payload.slice(offset, len));
+                    }
+                });
+        }
+        match source {
+            Some(slice) => reason(
+                self.core.driver.regions.name(slice.region).to_owned(),
+                slice.offset,
+            ),
+            None => reason("registered memory".to_owned(), 0),
+        }
+    }
+
+    /// Ends every connection that sends from memory which is gone.
+    fn end_faulted(&mut self) {
+        let regions = &self.core.driver.regions;
+        regions.look_for_lost();
+        let faulted: Vec<(SocketId, SeqNum)> = self
+            .sockets
+            .iter()
+            .filter_map(|(id, socket)| {
+                let mut chunks = socket.send.iter();
+                chunks
+                    .find(|(_, payload)| {
+                        payload
+                            .as_region()
+                            .is_some_and(|slice| regions.is_faulted(slice.region))
+                    })
+                    .map(|(seq, _)| (id, seq))
+            })
+            .collect();
+        for (id, seq) in faulted {
+            let reason = self.source_reason(id, seq, |name, offset| CloseReason::SourceGone {
+                name,
+                offset,
+            });
+            self.reset(id, reason);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The NIC below the sockets, if there is one: connections that it helps with, and when it is done with memory.
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use attachment::pdus::{Generation, Pdus};
+use attachment::{Client, ClientError, Errno, Lifecycle, PduOffload, Slab, SlotId};
+use l5p::nvme::Parameters;
+use rustix::net::RecvFlags;
+use wire::SeqNum;
+
+use crate::commands::Written;
+use crate::memory::Memory;
+
+/// Connections at a time, and those whose slots are not free again yet.
+const SLOTS: u32 = 256;
+/// How long the NIC has for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A use of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotName {
+    index: u32,
+    generation: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Health {
+    Good,
+    /// It has not answered in time, and is asked no more. It may write to our memory still.
+    Silent,
+    /// It is no more: nobody writes to our memory.
+    Gone,
+}
+
+/// The attachment to a NIC.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    client: Client,
+    slab: Slab,
+    slab_number: u16,
+    memory_number: u16,
+    health: Health,
+}
+
+impl Nic {
+    /// Attaches to the NIC behind a control socket, and shares the memory with it.
+    pub(crate) fn attach(control: &Path, memory: &Memory) -> Result<Nic, ClientError> {
+        let slab = Slab::create(SLOTS).map_err(ClientError::Refused)?;
+        let mut client = Client::connect(control, PATIENCE)?;
+        let slab_number = client.attach(&slab)?;
+        let memory_number = client.add_memory(memory.data())?;
+        Ok(Nic {
+            client,
+            slab,
+            slab_number,
+            memory_number,
+            health: Health::Good,
+        })
+    }
+
+    /// Has the NIC help with a connection whose next received byte begins a PDU. `None` when it does not.
+    pub(crate) fn start(
+        &mut self,
+        parameters: Parameters,
+        socket: BorrowedFd<'_>,
+    ) -> Option<(SlotName, SeqNum)> {
+        if self.health != Health::Good {
+            return None;
+        }
+        let (index, generation) = self.slab.claim()?;
+        let name = SlotName { index, generation };
+        let pdus = PduOffload {
+            slot: self.id(name),
+            memory: self.memory_number,
+            parameters,
+        };
+        match self.client.start_pdus(pdus, socket) {
+            Ok(tcpsn) => Some((name, tcpsn)),
+            Err(error) => {
+                self.note(&error);
+                // It knows nothing of the slot, or is no more.
+                if self.health != Health::Silent
+                    && let Some(slot) = self.slab.slot(index)
+                {
+                    slot.free(generation);
+                }
+                None
+            }
+        }
+    }
+
+    /// What is shared of a connection.
+    pub(crate) fn pdus(&self, name: SlotName) -> Pdus<'_> {
+        let slot = self.slab.slot(name.index);
+        slot.expect("a name is of a slot that there is").pdus()
+    }
+
+    /// Has the NIC take mappings back at once of which it was told that they have ended.
+    pub(crate) fn settle(&mut self, name: SlotName) {
+        let id = self.id(name);
+        self.ask(|client| client.settle(id));
+    }
+
+    /// The connection is about to be closed.
+    pub(crate) fn release(&mut self, name: SlotName) {
+        let id = self.id(name);
+        self.ask(|client| client.release(id));
+    }
+
+    /// What the NIC has written for a mapping that it was told to end.
+    pub(crate) fn written(&mut self, name: SlotName, tag: u16, generation: Generation) -> Written {
+        if !self.is_in_use(name) {
+            return Written::Unknown;
+        }
+        match self.pdus(name).ended_mapping(tag, generation) {
+            Some(bytes) => Written::Bytes(bytes),
+            None if self.has_ended() => Written::Unknown,
+            None => Written::Pending,
+        }
+    }
+
+    /// Whether the NIC takes mappings.
+    pub(crate) fn is_there(&self) -> bool {
+        self.health == Health::Good
+    }
+
+    /// Whether the NIC is no more. This asks the system.
+    fn has_ended(&mut self) -> bool {
+        let mut byte = [0_u8];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let looked = rustix::net::recv(&self.client, &mut byte, flags);
+        if !matches!(looked, Err(Errno::AGAIN) | Ok((_, 1..))) {
+            self.health = Health::Gone;
+        }
+        self.health == Health::Gone
+    }
+
+    fn is_in_use(&self, name: SlotName) -> bool {
+        let in_use = Lifecycle::InUse {
+            generation: name.generation,
+        };
+        let slot = self.slab.slot(name.index);
+        slot.is_some_and(|slot| slot.lifecycle() == in_use)
+    }
+
+    fn id(&self, name: SlotName) -> SlotId {
+        SlotId {
+            slab: self.slab_number,
+            index: name.index,
+            generation: name.generation,
+        }
+    }
+
+    fn ask(&mut self, ask: impl FnOnce(&mut Client) -> Result<(), ClientError>) {
+        if self.health == Health::Good
+            && let Err(error) = ask(&mut self.client)
+        {
+            self.note(&error);
+        }
+    }
+
+    fn note(&mut self, error: &ClientError) {
+        match error {
+            ClientError::Refused(_) => {}
+            ClientError::Gone(Errno::AGAIN) => self.health = Health::Silent,
+            ClientError::Gone(_) => self.health = Health::Gone,
+        }
+    }
+}

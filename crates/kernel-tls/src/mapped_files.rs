@@ -1,0 +1,141 @@
+//! Files as memory. A mapping is kept for a while: making one costs as much as sending 100 KiB from it.
+//!
+//! What is in the memory is looked at by the kernel only, on our behalf: a page that is no longer of the file is an error of that call then, no signal.
+
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::fs::Stat;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::fork_lock::{ForkGuard, ForkLock};
+
+/// A file is mapped in windows of this many bytes.
+pub(crate) const WINDOW: u64 = 64 << 20;
+/// Mappings that are kept at the most, and how long one is that nobody uses.
+const MOST: usize = 512;
+const IDLE: Duration = Duration::from_secs(2);
+
+/// A window of a file.
+#[derive(Debug)]
+pub(crate) struct Window {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the memory belongs to no thread, and is read by the kernel only.
+unsafe impl Send for Window {}
+// SAFETY: as above.
+unsafe impl Sync for Window {}
+
+impl Window {
+    /// Address of a place in the window.
+    pub(crate) fn at(&self, offset: usize) -> *const u8 {
+        debug_assert!(offset < self.len);
+        self.start.as_ptr().wrapping_add(offset)
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length, and nobody has its address any more.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Device, inode, and which window.
+type Key = (u64, u64, u64);
+
+#[derive(Debug)]
+struct Kept {
+    window: Arc<Window>,
+    used: Instant,
+}
+
+#[derive(Debug)]
+struct Windows {
+    process: u32,
+    kept: BTreeMap<Key, Kept>,
+}
+
+static WINDOWS: ForkLock<Windows> = ForkLock::new(Windows {
+    process: 0,
+    kept: BTreeMap::new(),
+});
+
+fn lock() -> ForkGuard<'static, Windows> {
+    let me = crate::process::id();
+    let mut windows = WINDOWS.lock();
+    if windows.process != me {
+        // A parent's list may be from the middle of a change: it is not looked at.
+        let own = Windows {
+            process: me,
+            kept: BTreeMap::new(),
+        };
+        std::mem::forget(std::mem::replace(&mut *windows, own));
+    }
+    windows
+}
+
+/// The window that holds the byte at `offset`, as far as the file goes; `None` for what can't be mapped.
+pub(crate) fn window(file: BorrowedFd<'_>, stat: &Stat, offset: u64) -> Option<Arc<Window>> {
+    let number = offset / WINDOW;
+    let start = number * WINDOW;
+    let len = (stat.st_size as u64).checked_sub(start)?.min(WINDOW) as usize;
+    let key = (stat.st_dev, stat.st_ino, number);
+    let now = Instant::now();
+    if let Some(kept) = lock().kept.get_mut(&key)
+        && kept.window.len >= len
+    {
+        kept.used = now;
+        return Some(Arc::clone(&kept.window));
+    }
+    // SAFETY: a new mapping at a place of the kernel's choice.
+    let mapped = unsafe {
+        let (protection, flags) = (ProtFlags::READ, MapFlags::SHARED);
+        rustix::mm::mmap(std::ptr::null_mut(), len, protection, flags, file, start)
+    };
+    let window = Arc::new(Window {
+        start: NonNull::new(mapped.ok()?.cast())?,
+        len,
+    });
+    let kept = Kept {
+        window: Arc::clone(&window),
+        used: now,
+    };
+    let mut windows = lock();
+    let replaced = windows.kept.insert(key, kept);
+    let mut oldest = None;
+    if windows.kept.len() > MOST {
+        let by_age = windows.kept.iter().min_by_key(|(_, kept)| kept.used);
+        let key = by_age.map(|(key, _)| *key);
+        oldest = key.and_then(|key| windows.kept.remove(&key));
+    }
+    // Unmapping takes a while: not under the lock.
+    drop(windows);
+    drop((replaced, oldest));
+    crate::flusher::wake();
+    Some(window)
+}
+
+/// The library's thread: lets go of what nobody has used for a while. How long until there is more, if there is any.
+pub(crate) fn let_go() -> Option<Duration> {
+    let now = Instant::now();
+    let mut windows = lock();
+    let idle = |kept: &Kept| now.duration_since(kept.used) >= IDLE;
+    let mut gone = Vec::new();
+    while let Some(key) = windows
+        .kept
+        .iter()
+        .find(|(_, kept)| idle(kept))
+        .map(|(key, _)| *key)
+    {
+        gone.extend(windows.kept.remove(&key));
+    }
+    let any = !windows.kept.is_empty();
+    drop(windows);
+    any.then_some(IDLE)
+}

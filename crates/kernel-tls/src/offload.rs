@@ -1,0 +1,381 @@
+//! This process's connection to the NIC that may do sockets' records, and the slots that stand for them.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use attachment::{Client, ClientError, CryptoInfo, Direction, Keys, Resume, Slab, Slot, SlotId};
+use rustix::io::Errno;
+use wire::SeqNum;
+
+use crate::flusher;
+use crate::fork_lock::{ForkGuard, ForkLock};
+use crate::internal::{self, Internal};
+use crate::session::Session;
+
+/// Sockets that one slab has room for.
+const SLOTS: u32 = 1 << 14;
+/// How long the NIC has for an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long no other attempt is made after one that failed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+struct Nic {
+    control: PathBuf,
+    zerocopy: bool,
+}
+
+static NIC: OnceLock<Nic> = OnceLock::new();
+
+/// From now on sockets that are given keys ask the NIC behind this control socket to do their records, and do them themselves when it
+/// refuses. `zerocopy` has files sent from their pages without a copy also where the program has not said, by `TLS_TX_ZEROCOPY_RO`, that
+/// they do not change meanwhile.
+///
+/// To be called once, before there are sessions; later calls change nothing.
+pub fn use_nic(control: &Path, zerocopy: bool) {
+    let _ = NIC.set(Nic {
+        control: control.to_owned(),
+        zerocopy,
+    });
+}
+
+/// Files may be sent from their pages without a copy by whatever socket.
+pub(crate) fn zerocopy() -> bool {
+    NIC.get().is_some_and(|nic| nic.zerocopy)
+}
+
+/// Why the NIC does not do a socket's records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// There is none; it was not asked.
+    NotThere,
+    /// It does not want to.
+    Refused(Errno),
+    /// It went before it had answered.
+    Lost,
+}
+
+/// A use of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotName {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl SlotName {
+    fn from_bits(bits: u64) -> Option<SlotName> {
+        (bits != 0).then_some(SlotName {
+            index: bits as u32,
+            generation: (bits >> 32) as u32,
+        })
+    }
+
+    /// Never 0: no generation is.
+    fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    fn on(self, slab: u16) -> SlotId {
+        SlotId {
+            slab,
+            index: self.index,
+            generation: self.generation,
+        }
+    }
+}
+
+static SLAB: AtomicPtr<Slab> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The slab of this process and of those that it forks; `None` without a NIC. It is made before the first session, so that every process that
+/// has a session has its slab.
+#[inline]
+pub(crate) fn slab() -> Option<&'static Slab> {
+    // SAFETY: null, or what was put there once and stays.
+    unsafe { SLAB.load(Acquire).as_ref() }.or_else(make_slab)
+}
+
+#[cold]
+fn make_slab() -> Option<&'static Slab> {
+    NIC.get()?;
+    let made = Slab::create(SLOTS).ok()?;
+    internal::mark(made.as_fd());
+    let made = Box::into_raw(Box::new(made));
+    let nothing = std::ptr::null_mut();
+    if SLAB
+        .compare_exchange(nothing, made, AcqRel, Acquire)
+        .is_err()
+    {
+        // Another thread was quicker.
+        // SAFETY: of the box above, which nobody else has.
+        let made = unsafe { Box::from_raw(made) };
+        internal::unmark(made.as_fd());
+    }
+    slab()
+}
+
+/// The slot that `place` names, if one does.
+pub(crate) fn slot(place: &AtomicU64) -> Option<(Slot<'static>, SlotName)> {
+    let name = SlotName::from_bits(place.load(Acquire))?;
+    Some((slab()?.slot(name.index)?, name))
+}
+
+/// The slot that `place` names, a free one if there was none.
+pub(crate) fn claim(place: &AtomicU64) -> Option<(Slot<'static>, SlotName)> {
+    if let Some(known) = slot(place) {
+        return Some(known);
+    }
+    let slab = slab()?;
+    let (index, generation) = slab.claim()?;
+    let name = SlotName { index, generation };
+    // Both directions may come at once.
+    if place
+        .compare_exchange(0, name.to_bits(), AcqRel, Relaxed)
+        .is_err()
+    {
+        slab.slot(index)?.free(generation);
+    }
+    slot(place)
+}
+
+/// The connection to the NIC.
+#[derive(Debug)]
+struct Attached {
+    client: Client,
+    /// The slab's number on it.
+    slab: u16,
+    /// Another descriptor of it, to be waited on.
+    watch: Arc<Internal>,
+}
+
+#[derive(Debug)]
+struct State {
+    process: u32,
+    attached: Option<Attached>,
+    /// When it was tried last to no avail.
+    failed: Option<Instant>,
+    /// A connection has ended, and what was told on it has not been told again.
+    lost: bool,
+    /// Sessions whose keys this process has told.
+    told: BTreeMap<usize, Weak<Session>>,
+    /// Slots whose sockets were closed.
+    released: Vec<SlotName>,
+}
+
+const NOTHING: State = State {
+    process: 0,
+    attached: None,
+    failed: None,
+    lost: false,
+    told: BTreeMap::new(),
+    released: Vec::new(),
+};
+
+static STATE: ForkLock<State> = ForkLock::new(NOTHING);
+
+fn lock() -> ForkGuard<'static, State> {
+    let me = crate::process::id();
+    let mut state = STATE.lock();
+    if state.process != me {
+        // The connection is the parent's, and the rest may be from the middle of a change: it is not looked at, but for the descriptors.
+        let parents = std::mem::replace(
+            &mut *state,
+            State {
+                process: me,
+                ..NOTHING
+            },
+        );
+        if let Some(attached) = &parents.attached {
+            for fd in [attached.client.as_fd(), attached.watch.as_fd()] {
+                internal::unmark(fd);
+                // SAFETY: our copies of the parent's descriptors, which nobody else uses here; their owner is forgotten below.
+                unsafe { rustix::io::close(fd.as_raw_fd()) };
+            }
+        }
+        std::mem::forget(parents);
+    }
+    state
+}
+
+impl State {
+    fn attach(&mut self) -> Result<&mut Attached, Failure> {
+        if self.attached.is_none() {
+            let just_failed = self.failed.is_some_and(|at| at.elapsed() < PAUSE);
+            let attached = match just_failed {
+                true => None,
+                false => connect(),
+            };
+            if attached.is_none() && !just_failed {
+                self.failed = Some(Instant::now());
+            }
+            self.attached = attached;
+            // The thread watches it.
+            flusher::wake();
+        }
+        self.attached.as_mut().ok_or(Failure::NotThere)
+    }
+
+    fn ask<R>(
+        &mut self,
+        ask: impl FnOnce(&mut Client, u16) -> Result<R, ClientError>,
+    ) -> Result<R, Failure> {
+        let attached = self.attach()?;
+        match ask(&mut attached.client, attached.slab) {
+            Ok(answer) => Ok(answer),
+            Err(ClientError::Refused(error)) => Err(Failure::Refused(error)),
+            Err(ClientError::Gone(_)) => {
+                self.detach();
+                Err(Failure::Lost)
+            }
+        }
+    }
+
+    fn detach(&mut self) {
+        if let Some(attached) = self.attached.take() {
+            internal::unmark(attached.client.as_fd());
+            self.lost = true;
+        }
+        self.failed = None;
+    }
+}
+
+fn connect() -> Option<Attached> {
+    let slab = slab()?;
+    let mut client = Client::connect(&NIC.get()?.control, PATIENCE).ok()?;
+    let number = client.attach(slab).ok()?;
+    let watch = rustix::io::fcntl_dupfd_cloexec(&client, 0).ok()?;
+    internal::mark(client.as_fd());
+    Some(Attached {
+        client,
+        slab: number,
+        watch: Arc::new(Internal::new(watch)),
+    })
+}
+
+/// Has the NIC do a direction's records; gives the position from which it does.
+pub(crate) fn set_keys(
+    name: SlotName,
+    direction: Direction,
+    info: &CryptoInfo,
+    resume: Option<Resume>,
+    fd: BorrowedFd<'_>,
+) -> Result<SeqNum, Failure> {
+    lock().ask(|client, slab| {
+        let keys = Keys {
+            slot: name.on(slab),
+            direction,
+            info: info.clone(),
+            resume,
+        };
+        client.set_keys(keys, fd)
+    })
+}
+
+/// Has the NIC do a direction's records no more; gives the position from which that holds.
+pub(crate) fn stop(
+    name: SlotName,
+    direction: Direction,
+    fd: BorrowedFd<'_>,
+) -> Result<SeqNum, Failure> {
+    lock().ask(|client, slab| client.stop(name.on(slab), direction, fd))
+}
+
+/// This process tells the session's keys again when the NIC has been restarted.
+pub(crate) fn keep(session: &Arc<Session>) {
+    let at = Arc::as_ptr(session) as usize;
+    lock().told.insert(at, Arc::downgrade(session));
+}
+
+/// The session is no more.
+pub(crate) fn forget(session: &Session) {
+    lock().told.remove(&(std::ptr::from_ref(session) as usize));
+}
+
+/// The socket of a slot was closed. The NIC is told by and by.
+pub(crate) fn release(name: SlotName) {
+    lock().released.push(name);
+    flusher::wake();
+}
+
+/// Gives a slot back that the NIC knows nothing of.
+pub(crate) fn unclaim(place: &AtomicU64) {
+    if let Some((slot, name)) = slot(place) {
+        place.store(0, Release);
+        slot.free(name.generation);
+    }
+}
+
+/// What the library's thread waits on to hear that the NIC has gone.
+pub(crate) fn watched() -> Option<Arc<Internal>> {
+    NIC.get()?;
+    lock()
+        .attached
+        .as_ref()
+        .map(|attached| Arc::clone(&attached.watch))
+}
+
+/// The library's thread: tells the NIC what was closed.
+pub(crate) fn tell_released() {
+    if NIC.get().is_none() {
+        return;
+    }
+    loop {
+        let mut state = lock();
+        // A NIC that comes later frees the slots that it knows nothing of.
+        if state.attached.is_none() {
+            return;
+        }
+        let Some(name) = state.released.pop() else {
+            return;
+        };
+        let told = state.ask(|client, slab| client.release(name.on(slab)));
+        if !matches!(told, Ok(()) | Err(Failure::Refused(_))) {
+            state.released.push(name);
+        }
+    }
+}
+
+/// The library's thread: the NIC has gone. Once it is there again it is told the keys of all that it has done records for. False if it is not
+/// there yet.
+pub(crate) fn reattach() -> bool {
+    let told: Vec<Arc<Session>> = {
+        let mut state = lock();
+        if has_ended(&state) {
+            state.detach();
+        }
+        if !state.lost {
+            return true;
+        }
+        if state.attach().is_err() {
+            return state.told.is_empty();
+        }
+        state.lost = false;
+        state.told.values().filter_map(Weak::upgrade).collect()
+    };
+    let all = told.iter().all(Session::resume);
+    lock().lost |= !all;
+    all
+}
+
+/// A session was not told again because none of its descriptors was known, and one is now.
+pub(crate) fn tell_again() {
+    lock().lost = true;
+    flusher::wake();
+}
+
+/// What was told on a connection that has ended has not been told again: whoever used it has found out before the library's thread.
+pub(crate) fn is_lost() -> bool {
+    NIC.get().is_some() && lock().lost
+}
+
+fn has_ended(state: &State) -> bool {
+    state.attached.as_ref().is_some_and(|attached| {
+        let mut byte = [0_u8];
+        let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+        let looked = rustix::net::recv(&*attached.watch, &mut byte, flags);
+        !matches!(looked, Err(Errno::AGAIN) | Ok((_, 1..)))
+    })
+}

@@ -1,0 +1,286 @@
+//! Who makes the records that are sent: the NIC, or we. The change from one to the other, and the NIC's restart.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use attachment::{Direction, OffloadState, Slot};
+use rustix::io::Errno;
+
+use super::{LockedSending, Session};
+use crate::counters::{Counter, counters};
+use crate::offload::{self, Failure, SlotName};
+use crate::shared::Boundary;
+use crate::socket;
+
+/// How long a call pauses for a NIC that is being restarted just when it must be told something.
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(20);
+
+impl Session {
+    /// The sending direction has its first keys: has the NIC make its records, if there is one and it wants to.
+    pub(super) fn offload_sending(
+        self: &Arc<Self>,
+        fd: BorrowedFd<'_>,
+        sending: &mut LockedSending<'_>,
+    ) {
+        let Some((_, name)) = self.claim_slot() else {
+            return counters().add(Counter::TlsTxSw, 1);
+        };
+        let Some(info) = sending.keys.info() else {
+            return;
+        };
+        match offload::set_keys(name, Direction::Transmit, &info, None, fd) {
+            Ok(tcpsn) => {
+                sending.device.end = tcpsn.0;
+                sending.device.newer_start = Boundary {
+                    tcpsn: tcpsn.0,
+                    index: info.sequence,
+                };
+                sending.device.is_on = true;
+            }
+            Err(Failure::Lost) => {
+                // It may have taken the keys, and from then on takes nothing but framed content for this connection. It is asked again.
+                sending.device.is_on = true;
+                sending.device.owes_keys = true;
+            }
+            Err(failure) => {
+                if failure != Failure::NotThere {
+                    counters().add(Counter::TxDeviceRefused, 1);
+                }
+                counters().add(Counter::TlsTxSw, 1);
+                return;
+            }
+        }
+        counters().add(Counter::TlsTxDevice, 1);
+        self.tells(sending);
+    }
+
+    /// This process tells the keys after a restart of the NIC.
+    fn tells(self: &Arc<Self>, sending: &mut LockedSending<'_>) {
+        sending.device.teller = crate::process::id();
+        self.told.store(true, Relaxed);
+        offload::keep(self);
+    }
+
+    /// Before another byte goes into a socket that has all that was made: the NIC is told the keys that it has not been told, and asked whether
+    /// it goes on.
+    ///
+    /// # Errors
+    /// `ECONNRESET` for a connection that it has given up; `EAGAIN` when a NIC that went away does not come back.
+    pub(super) fn agree(
+        self: &Arc<Self>,
+        fd: BorrowedFd<'_>,
+        sending: &mut LockedSending<'_>,
+    ) -> Result<(), Errno> {
+        let Some((slot, name)) = offload::slot(&self.shared.slot) else {
+            return Err(self.give_up(fd, sending));
+        };
+        self.is_called_by(fd);
+        if sending.device.owes_keys {
+            self.tell_keys(fd, sending)?;
+        }
+        match slot.status(Direction::Transmit, name.generation) {
+            OffloadState::Reset => Err(self.give_up(fd, sending)),
+            OffloadState::Software => self.stop_sending(fd, sending),
+            OffloadState::None | OffloadState::Offloaded => {
+                if sending.device.teller == 0 {
+                    // Its process has left the socket to those that it had forked.
+                    self.tells(sending);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn tell_keys(
+        self: &Arc<Self>,
+        fd: BorrowedFd<'_>,
+        sending: &mut LockedSending<'_>,
+    ) -> Result<(), Errno> {
+        let (Some((_, name)), Some(info)) = (offload::slot(&self.shared.slot), sending.keys.info())
+        else {
+            return Err(self.give_up(fd, sending));
+        };
+        let end = Instant::now() + LONGEST_PAUSE;
+        loop {
+            match offload::set_keys(name, Direction::Transmit, &info, None, fd) {
+                Ok(tcpsn) => {
+                    sending.device.end = tcpsn.0;
+                    sending.device.newer_start = Boundary {
+                        tcpsn: tcpsn.0,
+                        index: info.sequence,
+                    };
+                    sending.device.owes_keys = false;
+                    self.tells(sending);
+                    return Ok(());
+                }
+                // Nothing else can go into the socket now, and there is no event that would tell who calls to call again: it waits. The NIC takes no
+                // more keys for now (`EBUSY`) when bytes under too many older ones are unacknowledged.
+                Err(Failure::NotThere | Failure::Lost | Failure::Refused(Errno::BUSY))
+                    if Instant::now() < end =>
+                {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(Failure::Refused(_)) => return self.stop_sending(fd, sending),
+                Err(_) => return Err(self.give_up(fd, sending)),
+            }
+        }
+    }
+
+    /// From here on we make the records.
+    fn stop_sending(
+        &self,
+        fd: BorrowedFd<'_>,
+        sending: &mut LockedSending<'_>,
+    ) -> Result<(), Errno> {
+        let Some((_, name)) = offload::slot(&self.shared.slot) else {
+            return Err(self.give_up(fd, sending));
+        };
+        match offload::stop(name, Direction::Transmit, fd) {
+            Ok(_) => {
+                sending.device.is_on = false;
+                sending.device.owes_keys = false;
+                counters().add(Counter::TxDeviceStopped, 1);
+                Ok(())
+            }
+            // It goes on making them until it can be told.
+            Err(Failure::NotThere | Failure::Lost) if !sending.device.owes_keys => Ok(()),
+            Err(_) => Err(self.give_up(fd, sending)),
+        }
+    }
+
+    /// Nothing must go out in clear: the connection ends.
+    fn give_up(&self, fd: BorrowedFd<'_>, sending: &mut LockedSending<'_>) -> Errno {
+        socket::reset(fd);
+        sending.keys.fail(Errno::CONNRESET)
+    }
+
+    /// The NIC has been restarted: it is told the keys that it had. False if it has gone again.
+    pub(crate) fn resume(self: &Arc<Self>) -> bool {
+        let Some(fd) = self.own_descriptor() else {
+            // The socket is closed, or the program has another descriptor of it, with which it will call.
+            self.is_behind.store(self.told.load(Relaxed), Relaxed);
+            return true;
+        };
+        if self.resume_receiving(fd.as_fd()).is_err() {
+            return false;
+        }
+        let mut sending = self.sending();
+        if !sending.device.is_on
+            || sending.device.teller != crate::process::id()
+            || sending.keys.check().is_err()
+            || socket::is_over(fd.as_fd())
+        {
+            return true;
+        }
+        match self.resume_sending(fd.as_fd(), &mut sending) {
+            Ok(()) => {
+                counters().add(Counter::TxDeviceResumed, 1);
+                true
+            }
+            // The peer may have acknowledged the end just now.
+            Err(Failure::Refused(_)) if socket::is_over(fd.as_fd()) => true,
+            Err(Failure::Refused(_)) => {
+                self.give_up(fd.as_fd(), &mut sending);
+                true
+            }
+            Err(Failure::NotThere | Failure::Lost) => false,
+        }
+    }
+
+    fn resume_sending(
+        &self,
+        fd: BorrowedFd<'_>,
+        sending: &mut LockedSending<'_>,
+    ) -> Result<(), Failure> {
+        let Some((_, name)) = offload::slot(&self.shared.slot) else {
+            return Err(Failure::NotThere);
+        };
+        let tell = |info: &_, boundary: Boundary| {
+            offload::set_keys(name, Direction::Transmit, info, Some(boundary.resume()), fd)
+        };
+        let boundary = sending.boundary();
+        let acknowledged = sending.device.end.wrapping_sub(self.in_flight(fd, sending));
+        let last = sending.device.last_older();
+        let mut older = sending.device.older(acknowledged);
+        if sending.device.owes_keys {
+            // All that it had were the keys before, under which what is made here is to leave still.
+            let Some((info, end)) = last else {
+                return Ok(());
+            };
+            older.retain(|(_, other)| other.tcpsn != end.tcpsn);
+            for (info, end) in older {
+                tell(&info, end)?;
+            }
+            let boundary = if sending.is_pushed() { end } else { boundary };
+            return tell(&info, boundary).map(drop);
+        }
+        let Some(info) = sending.keys.info() else {
+            return Ok(());
+        };
+        let boundary = match older.is_empty() {
+            true => boundary,
+            false => sending.device.newer_start,
+        };
+        for (info, end) in older {
+            tell(&info, end)?;
+        }
+        tell(&info, boundary).map(drop)
+    }
+
+    /// Bytes made that the peer has not acknowledged.
+    fn in_flight(&self, fd: BorrowedFd<'_>, sending: &LockedSending<'_>) -> u32 {
+        let made = sending.made_to - sending.made_from;
+        socket::unacknowledged(fd) + made as u32
+    }
+
+    /// The socket has this descriptor.
+    pub(super) fn is_called_by(&self, fd: BorrowedFd<'_>) {
+        self.fd.store(fd.as_raw_fd(), Relaxed);
+        if self.is_behind.load(Relaxed) && self.is_behind.swap(false, Relaxed) {
+            offload::tell_again();
+        }
+    }
+
+    /// A descriptor of the socket, if the one that it was last called by is still that.
+    pub(super) fn own_descriptor(&self) -> Option<rustix::fd::OwnedFd> {
+        let fd = self.fd.load(Relaxed);
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: asked whether it is one, and a copy is looked at before it is used.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        let own = rustix::io::fcntl_dupfd_cloexec(fd, 0).ok()?;
+        (socket::cookie(own.as_fd()) == Some(self.cookie)).then_some(own)
+    }
+
+    /// The slot that stands for the socket, for both directions.
+    pub(super) fn claim_slot(&self) -> Option<(Slot<'static>, SlotName)> {
+        let known = offload::slot(&self.shared.slot);
+        if known.is_some() {
+            return known;
+        }
+        let claimed = offload::claim(&self.shared.slot)?;
+        self.claimed_by.store(crate::process::id(), Relaxed);
+        Some(claimed)
+    }
+
+    /// The session ends in this process.
+    pub(super) fn leave_nic(&mut self) {
+        let Some((_, name)) = offload::slot(&self.shared.slot) else {
+            return;
+        };
+        offload::forget(self);
+        if self.claimed_by.load(Relaxed) != crate::process::id() {
+            return;
+        }
+        if !self.told.load(Relaxed) {
+            return offload::unclaim(&self.shared.slot);
+        }
+        // Whoever still has the socket takes it from here.
+        self.sending().device.teller = 0;
+        offload::release(name);
+    }
+}

@@ -1,0 +1,182 @@
+//! The NIC that opens the records: it is given keys, and told where records begin.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use attachment::results::Results;
+use attachment::{Direction, Resume};
+use l5p::tls::Reader;
+use rustix::io::Errno;
+use wire::SeqNum;
+
+use super::super::{LockedReceiving, Session};
+use crate::counters::{Counter, counters};
+use crate::offload::{self, Failure};
+use crate::shared::{ReceiveDevice, Receiving};
+use crate::socket;
+
+/// How long is waited for a NIC that went away while it was being given keys.
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(20);
+
+impl Session {
+    /// The direction has new keys, `first` if it had none before: has the NIC open its records, if there is one and it wants to.
+    ///
+    /// # Errors
+    /// `EIO` for good, when the NIC may have taken the keys and does not come back, or not take first keys again.
+    pub(in super::super) fn offload_receiving(
+        self: &Arc<Self>,
+        fd: BorrowedFd<'_>,
+        receiving: &mut LockedReceiving<'_>,
+        first: bool,
+    ) -> Result<(), Errno> {
+        let end = Instant::now() + LONGEST_PAUSE;
+        let mut may_have_taken = false;
+        loop {
+            let resume = receiving.device.is_on.then(|| receiving.boundary());
+            match self.tell_receiving(fd, receiving, resume) {
+                Ok(()) => {
+                    counters().add(Counter::TlsRxDevice, u64::from(first));
+                    return Ok(());
+                }
+                Err(Failure::Lost) => may_have_taken = true,
+                Err(_) if !may_have_taken => break,
+                Err(Failure::NotThere) => {}
+                // The peer may have ended meanwhile: it goes on without.
+                Err(Failure::Refused(_)) if receiving.device.is_on => {
+                    if let Some(results) = self.results(receiving) {
+                        results.doubt();
+                    }
+                    return Ok(());
+                }
+                // What it has decrypted meanwhile is at positions that we don't know.
+                Err(Failure::Refused(_)) => return Err(receiving.keys.fail(Errno::IO)),
+            }
+            if Instant::now() > end {
+                return Err(receiving.keys.fail(Errno::IO));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        counters().add(Counter::TlsRxSw, u64::from(first));
+        Ok(())
+    }
+
+    /// The NIC has been restarted and is there again: it is given the keys that it had.
+    pub(in super::super) fn resume_receiving(
+        self: &Arc<Self>,
+        fd: BorrowedFd<'_>,
+    ) -> Result<(), Failure> {
+        let mut receiving = self.receiving();
+        let is_ours = receiving.device.teller == crate::process::id();
+        if !receiving.device.is_on || !is_ours || receiving.keys.check().is_err() {
+            return Ok(());
+        }
+        if let Some(results) = self.results(&receiving) {
+            results.doubt();
+        }
+        let resume = receiving.boundary();
+        match self.tell_receiving(fd, &mut receiving, Some(resume)) {
+            // It goes on without.
+            Err(Failure::Refused(_)) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn tell_receiving(
+        self: &Arc<Self>,
+        fd: BorrowedFd<'_>,
+        receiving: &mut LockedReceiving<'_>,
+        resume: Option<Resume>,
+    ) -> Result<(), Failure> {
+        let (Some((slot, name)), Some(info)) = (self.claim_slot(), receiving.keys.info()) else {
+            return Err(Failure::NotThere);
+        };
+        Results::new(slot.results()).announce_epoch(receiving.keys.epoch);
+        match offload::set_keys(name, Direction::Receive, &info, resume, fd) {
+            Ok(tcpsn) => {
+                receiving.device.is_on = true;
+                receiving.device.position = tcpsn.0;
+                receiving.device.teller = crate::process::id();
+                self.told.store(true, Relaxed);
+                offload::keep(self);
+                Ok(())
+            }
+            Err(failure) => {
+                let refused = matches!(failure, Failure::Refused(_));
+                counters().add(Counter::RxDeviceRefused, u64::from(refused));
+                Err(failure)
+            }
+        }
+    }
+
+    /// What the NIC tells, if it was given keys.
+    #[inline]
+    pub(super) fn results(&self, receiving: &LockedReceiving<'_>) -> Option<Results<'static>> {
+        if !receiving.device.is_on {
+            return None;
+        }
+        let (slot, _) = offload::slot(&self.shared.slot)?;
+        Some(Results::new(slot.results()))
+    }
+}
+
+impl Receiving {
+    /// Where the record begins whose next byte is `offset` bytes behind what was taken out of the socket.
+    pub(super) fn record_start(&self, offset: usize) -> SeqNum {
+        SeqNum(self.device.position) + offset as u32 - self.partial as u32
+    }
+
+    /// Where the next record begins that has not been opened, and its number.
+    fn boundary(&self) -> Resume {
+        Resume {
+            tcpsn: self.record_start(self.left_last.into()),
+            index: self.keys.sequence,
+        }
+    }
+
+    /// Bytes were taken out of the socket.
+    #[inline]
+    pub(super) fn pass(&mut self, bytes: usize) {
+        let position = &mut self.device.position;
+        *position = position.wrapping_add(bytes as u32);
+    }
+
+    /// Takes bytes out of the socket that have been seen there.
+    pub(super) fn drop_received(&mut self, fd: BorrowedFd<'_>, bytes: usize) -> Result<(), Errno> {
+        self.pass(bytes);
+        socket::drop_received(fd, bytes)
+    }
+}
+
+/// The NIC asks something that has not been answered.
+#[inline]
+pub(super) fn is_asked(results: Results<'_>, device: &ReceiveDevice) -> bool {
+    let is_new = |question: attachment::results::Question| question.serial != device.question;
+    device.asks || results.question().is_some_and(is_new)
+}
+
+/// The next record begins at `start`: answers the NIC's questions that this settles.
+pub(super) fn note_record(
+    results: Results<'_>,
+    device: &mut ReceiveDevice,
+    reader: &mut Reader,
+    start: SeqNum,
+) {
+    let question = results.question();
+    if let Some(question) = question.filter(|question| question.serial != device.question) {
+        counters().add(Counter::TlsRxDeviceResync, 1);
+        device.question = question.serial;
+        device.asks = true;
+        reader.resync_request(question.tcpsn);
+    }
+    reader.note_record(start);
+    while let Some(answer) = reader.poll_resync_answer() {
+        if let Some(question) = question.filter(|question| question.tcpsn == answer.tcpsn) {
+            let is_record = answer.confirmed && answer.epoch == reader.epoch();
+            results.answer(question.serial, is_record.then_some(answer.index));
+            device.asks = false;
+        }
+    }
+}

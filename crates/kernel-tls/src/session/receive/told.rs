@@ -1,0 +1,101 @@
+//! What the NIC tells of a record's bytes.
+
+use attachment::results::{Form, Mark, Results, Span, What};
+use l5p::tls::{ContextTag, Piece, PieceData, Reader};
+use wire::SeqNum;
+
+use crate::shared::ReceiveDevice;
+
+/// What was done of a record.
+pub(super) enum Told {
+    /// Nothing: it is as the peer has sent it.
+    Nothing,
+    /// All, by one context.
+    All(Mark),
+    /// Some of it; or nobody knows what the kernel has kept.
+    Mixed(Vec<Span>),
+}
+
+/// What was done of the `len` bytes from `start` on, which have been read from the socket.
+pub(super) fn told(
+    results: Results<'_>,
+    device: &mut ReceiveDevice,
+    start: SeqNum,
+    len: usize,
+) -> Told {
+    if let Some(mark) = decrypted(results, device, start, len) {
+        return Told::All(mark);
+    }
+    results.clear_before(start);
+    let eithers = results.eithers();
+    if eithers != device.eithers && results.runs().all(|(_, run)| run.form == Form::Decrypted) {
+        device.eithers = eithers;
+    }
+    let spans = results.spans(start, len);
+    match spans[..] {
+        [
+            Span {
+                what: What::Ciphertext,
+                ..
+            },
+        ] => Told::Nothing,
+        [
+            Span {
+                what: What::Decrypted(mark),
+                ..
+            },
+        ] => {
+            device.hint = results.hint(start).unwrap_or(0);
+            Told::All(mark)
+        }
+        _ => Told::Mixed(spans),
+    }
+}
+
+/// What decrypted all of these bytes, if that is quickly seen.
+#[inline]
+pub(super) fn decrypted(
+    results: Results<'_>,
+    device: &ReceiveDevice,
+    start: SeqNum,
+    len: usize,
+) -> Option<Mark> {
+    let is_sure = results.eithers() == device.eithers;
+    results.covered(start, len, device.hint).filter(|_| is_sure)
+}
+
+/// A mark as the reader knows it. `epoch` is that of the direction's keys.
+#[inline]
+pub(super) fn tag(reader: &Reader, epoch: u32, mark: Mark) -> ContextTag {
+    let older = (epoch as u8).wrapping_sub(mark.epoch) % Mark::EPOCHS;
+    ContextTag {
+        epoch: reader.epoch().wrapping_sub(older.into()),
+        number: mark.number.into(),
+    }
+}
+
+/// A record in two parts, cut where one of `spans` ends; `decrypted` says of each span what decrypted it.
+pub(super) fn cut<'a>(
+    parts: [&'a mut [u8]; 2],
+    spans: &[Span],
+    decrypted: &[Option<ContextTag>],
+) -> Vec<Piece<'a>> {
+    let mut pieces = Vec::with_capacity(spans.len() + 1);
+    let [mut first, mut rest] = parts;
+    for (span, decrypted) in spans.iter().zip(decrypted) {
+        let decrypted = *decrypted;
+        let here = span.len.min(first.len());
+        for (part, len) in [(&mut first, here), (&mut rest, span.len - here)] {
+            if len == 0 {
+                continue;
+            }
+            let (piece, behind) = std::mem::take(part).split_at_mut(len);
+            *part = behind;
+            pieces.push(Piece {
+                data: PieceData::Own(piece),
+                decrypted,
+            });
+        }
+    }
+    pieces
+}

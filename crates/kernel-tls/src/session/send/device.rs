@@ -1,0 +1,154 @@
+//! Sending what the NIC makes records of: the caller's bytes between headers and room for the integrity check value, in one call.
+//!
+//! Of a record of which the socket took a byte, the rest is kept here at once and counts as accepted. So no caller ever sees a record that is half
+//! sent, and whatever comes next may be of another type, or under other keys.
+
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
+
+use l5p::tls::MAX_PLAINTEXT;
+use rustix::io::Errno;
+
+use super::batch::{Batch, MAX_JOINT, MOST_RECORDS};
+use super::content::Job;
+use super::{LockedSending, Session, count_record};
+use crate::counters::{Counter, counters};
+use crate::shared::{Boundary, Sending};
+use crate::socket;
+
+impl Session {
+    /// Sends the job's content, until all is accepted or there is no room. Nothing that was made waits.
+    pub(super) fn advance_device(
+        &self,
+        fd: BorrowedFd<'_>,
+        sending: &mut LockedSending<'_>,
+        job: &mut Job<'_, '_>,
+    ) -> Result<(), Errno> {
+        loop {
+            let content = sending.open + job.left;
+            let whole = match job.more {
+                true => content - content % MAX_PLAINTEXT,
+                false => content,
+            };
+            if whole == 0 {
+                break;
+            }
+            self.send_batch(fd, sending, job, whole)?;
+            self.push(fd, sending, job.flags)?;
+        }
+        // Less than a record is left, to be held open.
+        let (at, len) = (sending.open, job.left);
+        job.content.copy(&mut sending.content[at..at + len]);
+        if len > 0 {
+            sending.open_type = job.record_type;
+            sending.open += len;
+        }
+        job.accept(len);
+        Ok(())
+    }
+
+    /// Sends records with the content that is held open and then the job's, `content` bytes together, as many as one call takes.
+    fn send_batch(
+        &self,
+        fd: BorrowedFd<'_>,
+        sending: &mut LockedSending<'_>,
+        job: &mut Job<'_, '_>,
+        content: usize,
+    ) -> Result<(), Errno> {
+        let state = &mut **sending;
+        let batch = Batch::new(&state.keys, job.record_type, content).ok_or(Errno::BADMSG)?;
+        let mut joints = [0; (MOST_RECORDS + 1) * MAX_JOINT];
+        batch.write_joints(&mut joints[..batch.joints_len()]);
+        let open = &state.content[..state.open];
+        let mut slices = Vec::with_capacity(2 * batch.records() + 2 + job.content.pieces.len());
+        for record in 0..batch.records() {
+            slices.push(IoSlice::new(&joints[batch.joint(record)]));
+            let range = batch.content_range(record);
+            if range.start < open.len() {
+                slices.push(IoSlice::new(&open[range.start..range.end.min(open.len())]));
+            }
+            let from = range.start.max(open.len()) - open.len();
+            let to = range.end.saturating_sub(open.len());
+            job.content.slices(from..to, &mut slices);
+        }
+        slices.push(IoSlice::new(&joints[batch.joint(batch.records())]));
+        let sent = socket::send_slices(fd, &slices, job.flags)?;
+        let begun = batch.begun(sent);
+        let rest = sent..batch.len_of(begun);
+        let kept = rest.len();
+        if kept > 0 {
+            copy_range(&slices, rest, &mut state.made[..kept]);
+        }
+        let open = state.take_open();
+        took(state, &batch, begun, kept);
+        let accepted = batch.content_of(begun) - open;
+        job.content.skip(accepted);
+        job.accept(accepted);
+        Ok(())
+    }
+
+    /// Makes the record that is held open, to be sent when there is room.
+    pub(super) fn frame_open(&self, state: &mut Sending) -> Result<(), Errno> {
+        let open = state.take_open();
+        let batch = Batch::new(&state.keys, state.open_type, open).ok_or(Errno::BADMSG)?;
+        let mut joints = [0; 2 * MAX_JOINT];
+        batch.write_joints(&mut joints[..batch.joints_len()]);
+        if state.is_pushed() {
+            (state.made_from, state.made_to) = (0, 0);
+        }
+        let begins = state.is_pushed().then(|| state.boundary());
+        let parts = [
+            &joints[batch.joint(0)],
+            &state.content[..open],
+            &joints[batch.joint(1)],
+        ];
+        for part in parts {
+            let end = state.made_to + part.len();
+            state.made[state.made_to..end].copy_from_slice(part);
+            state.made_to = end;
+        }
+        if let Some(begins) = begins {
+            state.device.begun = begins;
+        }
+        count(state, &batch, 1);
+        Ok(())
+    }
+}
+
+/// `begun` records of the batch are in the socket, but for the last `kept` bytes, which are at the front of `made`.
+pub(super) fn took(state: &mut Sending, batch: &Batch, begun: usize, kept: usize) {
+    if kept > 0 {
+        let before = batch.len_of(begun - 1) as u32;
+        state.device.begun = Boundary {
+            tcpsn: state.device.end.wrapping_add(before),
+            index: state.keys.sequence + begun as u64 - 1,
+        };
+        (state.made_from, state.made_to) = (0, kept);
+    }
+    count(state, batch, begun);
+}
+
+fn count(state: &mut Sending, batch: &Batch, records: usize) {
+    let end = state.device.end;
+    state.device.end = end.wrapping_add(batch.len_of(records) as u32);
+    state.keys.sequence += records as u64;
+    state.device.forget_older();
+    let content = batch.content_of(records);
+    count_record(records, content);
+    counters().add(Counter::TxDeviceRecords, records as u64);
+    counters().add(Counter::TxDeviceBytes, content as u64);
+}
+
+/// Copies the bytes of a range of what the slices have one behind the other.
+fn copy_range(slices: &[IoSlice<'_>], range: std::ops::Range<usize>, to: &mut [u8]) {
+    let (mut at, mut filled) = (0, 0);
+    for slice in slices {
+        let from = range.start.max(at).min(at + slice.len()) - at;
+        let end = range.end.max(at).min(at + slice.len()) - at;
+        let part = &slice[from..end];
+        to[filled..filled + part.len()].copy_from_slice(part);
+        filled += part.len();
+        at += slice.len();
+    }
+    debug_assert_eq!(filled, to.len(), "the slices end before the range does");
+}

@@ -1,0 +1,13 @@
+//! Sockets whose records a NIC makes: what goes into the socket, and what the NIC is told.
+
+#[path = "offload/end.rs"]
+mod end;
+#[path = "offload/files.rs"]
+mod files;
+mod keys;
+#[path = "offload/nic.rs"]
+mod nic;
+#[path = "offload/restart.rs"]
+mod restart;
+#[path = "offload/stream.rs"]
+mod stream;

@@ -1,0 +1,226 @@
+//! Files: from their pages, or by one copy.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
+
+use kernel_tls::{Counter, Errno, RECORD_TYPE_DATA, TLS_TX_ZEROCOPY_RO, counters};
+use proptest::prelude::*;
+
+use crate::end::{CASES, Sender, connect, content, keys, pattern, records};
+use crate::nic::RUNNING;
+
+/// A file with these bytes and no name.
+fn file(bytes: &[u8]) -> File {
+    let fd = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).expect("memory");
+    let mut file = File::from(fd);
+    file.write_all(bytes).expect("memory");
+    file
+}
+
+impl Sender {
+    fn allow_zerocopy(&self) {
+        let on = 1_i32.to_ne_bytes();
+        self.session
+            .set_option(self.socket.as_fd(), TLS_TX_ZEROCOPY_RO, &on)
+            .expect("an option");
+        self.socket.set_nonblocking(true).expect("a socket");
+    }
+
+    fn send_file(&self, file: &File, offset: Option<u64>, count: usize) -> Result<usize, Errno> {
+        self.session
+            .send_file(self.socket.as_fd(), file.as_fd(), offset, count)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Any part of a file, in any steps, without a copy and with one, behind what is held open or held back.
+    #[test]
+    fn files_come_out_as_they_are(
+        case in prop::sample::select(CASES.to_vec()),
+        zerocopy in any::<bool>(),
+        waits in any::<bool>(),
+        offset in 0usize..100_000,
+        steps in prop::collection::vec((1usize..700_000, 0usize..20_000, any::<bool>()), 1..6),
+    ) {
+        let _running = RUNNING.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let bytes = pattern(1_500_000);
+        let file = file(&bytes);
+        let (sender, received) = connect();
+        sender.set_keys(&keys(case, 1, 5));
+        if zerocopy {
+            sender.allow_zerocopy();
+        }
+        sender.socket.set_nonblocking(!waits).expect("a socket");
+        let (mut at, mut expected) = (offset, Vec::new());
+        kernel_tls::before_wait();
+        for (count, before, held) in steps {
+            let (before, flags) = if held { (before % 2100, 0) } else { (before, libc::MSG_MORE) };
+            let header = pattern(before);
+            sender.send_all(&header, RECORD_TYPE_DATA, flags);
+            expected.extend(header);
+            let end = (at + count).min(bytes.len());
+            expected.extend(&bytes[at..end]);
+            while at < end {
+                match sender.send_file(&file, Some(at as u64), end - at) {
+                    Ok(sent) => at += sent,
+                    Err(Errno::AGAIN) => std::thread::yield_now(),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        let cookie = sender.close();
+        let got = records(cookie, &received.join().expect("the peer"), None);
+        prop_assert!(content(&got, RECORD_TYPE_DATA) == expected, "the bytes differ");
+    }
+}
+
+#[test]
+fn a_file_goes_without_a_copy_where_it_may() {
+    let _running = RUNNING
+        .read()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let bytes = pattern(262_144);
+    let mut file = file(&bytes);
+    file.seek(SeekFrom::Start(0)).expect("memory");
+    let (sender, received) = connect();
+    sender.set_keys(&keys((0x0304, 51), 1, 5));
+    sender.allow_zerocopy();
+    let before = counters().get(Counter::TxZerocopyBytes);
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match sender.send_file(&file, None, bytes.len() - sent) {
+            Ok(more) => sent += more,
+            Err(Errno::AGAIN) => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(counters().get(Counter::TxZerocopyBytes) > before);
+    assert_eq!(
+        file.read(&mut [0; 10]).expect("memory"),
+        0,
+        "the file stands behind what was sent"
+    );
+    let cookie = sender.close();
+    let got = records(cookie, &received.join().unwrap(), None);
+    assert_eq!(content(&got, RECORD_TYPE_DATA), bytes);
+}
+
+#[test]
+fn what_was_held_back_is_a_record_of_its_own_before_the_files() {
+    let _running = RUNNING
+        .read()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let bytes = pattern(262_144);
+    let file = file(&bytes);
+    let head = pattern(300);
+    for zerocopy in [false, true] {
+        let (sender, received) = connect();
+        sender.set_keys(&keys((0x0304, 51), 1, 5));
+        if zerocopy {
+            sender.allow_zerocopy();
+        }
+        kernel_tls::before_wait();
+        for _ in 0..2 {
+            sender.send_all(&head, RECORD_TYPE_DATA, 0);
+            let mut sent = 0;
+            while sent < bytes.len() {
+                match sender.send_file(&file, Some(sent as u64), bytes.len() - sent) {
+                    Ok(more) => sent += more,
+                    Err(Errno::AGAIN) => std::thread::yield_now(),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        let cookie = sender.close();
+        let got = records(cookie, &received.join().unwrap(), None);
+        let lens: Vec<usize> = got.iter().map(|record| record.content.len()).collect();
+        let response = [vec![300], vec![16_384; 16]].concat();
+        assert_eq!(lens, response.repeat(2));
+        let all = [&head[..], &bytes].concat().repeat(2);
+        assert!(content(&got, RECORD_TYPE_DATA) == all, "the bytes differ");
+    }
+}
+
+#[test]
+fn a_pipe_is_sent_from_and_nothing_of_it_is_lost() {
+    let _running = RUNNING
+        .read()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let (from, to) = rustix::pipe::pipe().expect("a pipe");
+    let bytes = pattern(60_000);
+    let (sender, received) = connect();
+    sender.set_keys(&keys((0x0304, 51), 1, 5));
+    sender.socket.set_nonblocking(true).expect("a socket");
+    rustix::io::write(&to, &bytes).expect("room in the pipe");
+    drop(to);
+    // With something held open there is less room for what is read.
+    sender.send_all(&bytes[..10_000], RECORD_TYPE_DATA, libc::MSG_MORE);
+    let pipe = File::from(from);
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match sender.send_file(&pipe, None, bytes.len() + 1) {
+            Ok(more) => sent += more,
+            Err(Errno::AGAIN) => std::thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let cookie = sender.close();
+    let got = records(cookie, &received.join().unwrap(), None);
+    assert_eq!(
+        content(&got, RECORD_TYPE_DATA),
+        [&bytes[..10_000], &bytes].concat()
+    );
+}
+
+#[test]
+fn a_file_that_becomes_shorter_in_a_call_ends_its_record_early_or_the_connection() {
+    let _running = RUNNING
+        .read()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    for (case, micros) in CASES
+        .into_iter()
+        .flat_map(|case| [30, 60, 120, 500].map(|us| (case, us)))
+    {
+        let bytes = pattern(1_000_000);
+        let file = file(&bytes);
+        let (sender, received) = connect();
+        sender.set_keys(&keys(case, 1, 5));
+        sender.allow_zerocopy();
+        let other = file.try_clone().expect("a descriptor");
+        let shortens = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_micros(micros));
+            other.set_len(222_222).expect("memory");
+        });
+        let mut sent = 0;
+        loop {
+            match sender.send_file(&file, Some(sent as u64), bytes.len() - sent) {
+                Ok(0) => break,
+                Ok(more) => sent += more,
+                Err(Errno::AGAIN) => std::thread::yield_now(),
+                Err(error) => {
+                    assert_eq!((case.0, error), (0x0303, Errno::CONNRESET));
+                    break;
+                }
+            }
+        }
+        shortens.join().expect("memory");
+        sender.socket.set_nonblocking(false).expect("a socket");
+        let ended = sender.send(&[1, 0], 21, 0);
+        let cookie = sender.close();
+        let stream = received.join().unwrap();
+        if ended == Ok(2) {
+            let mut got = records(cookie, &stream, None);
+            assert_eq!(got.pop().map(|last| last.record_type), Some(21));
+            let got = content(&got, RECORD_TYPE_DATA);
+            assert_eq!(got.len(), sent);
+            // Behind the file's end its last page has zeros.
+            let mut pairs = got.iter().zip(&bytes).enumerate();
+            assert!(pairs.all(|(at, (got, sent))| got == sent || at >= 222_222 && *got == 0));
+        } else {
+            assert_eq!((case.0, ended), (0x0303, Err(Errno::CONNRESET)));
+        }
+    }
+}

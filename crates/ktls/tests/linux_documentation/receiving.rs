@@ -1,0 +1,184 @@
+//! "Receiving TLS application data".
+
+use std::os::fd::AsRawFd;
+
+use crate::Case;
+use crate::sockets::*;
+
+pub const CASES: &[Case] = &[
+    (
+        "all recv family socket calls are decrypted",
+        every_call_decrypts,
+    ),
+    (
+        "a full TLS record must be received before decryption can happen",
+        whole_records_only,
+    ),
+    (
+        "if the buffer is too small, data is decrypted and copied",
+        small_buffers,
+    ),
+    (
+        "EINVAL is returned if the TLS version in the received message does not match",
+        another_version,
+    ),
+    (
+        "EMSGSIZE is returned if the received message is too big",
+        too_big,
+    ),
+    (
+        "EBADMSG is returned if decryption failed for any other reason",
+        cannot_be_opened,
+    ),
+    (
+        "what came before a record that can't be opened is received first",
+        good_before_bad,
+    ),
+    ("FIONREAD tells how much content there is", told_by_ioctl),
+];
+
+const WORDS: &[u8] = b"eight by";
+
+fn every_call_decrypts() {
+    for (version, cipher) in [(TLS_1_2, 51), (TLS_1_2, 54), (TLS_1_3, 52), (TLS_1_3, 54)] {
+        let pair = Pair::keyed(version, cipher);
+        let b = pair.b();
+        let (from, to) = rustix::pipe::pipe().unwrap();
+        for call in 0..8 {
+            send(pair.a(), WORDS, 0).unwrap();
+            let mut room = [0_u8; 8];
+            let at = room.as_mut_ptr().cast::<libc::c_void>();
+            let mut piece = libc::iovec {
+                iov_base: at,
+                iov_len: 8,
+            };
+            let none = std::ptr::null_mut();
+            // SAFETY: room of eight bytes, and what describes it, live as long as the calls.
+            let len = unsafe {
+                let mut message: libc::msghdr = std::mem::zeroed();
+                message.msg_iov = &mut piece;
+                message.msg_iovlen = 1;
+                let mut messages = [libc::mmsghdr {
+                    msg_hdr: message,
+                    msg_len: 0,
+                }];
+                match call {
+                    0 => libc::read(b, at, 8),
+                    1 => libc::recv(b, at, 8, 0),
+                    2 => libc::recvfrom(b, at, 8, 0, std::ptr::null_mut(), std::ptr::null_mut()),
+                    3 => libc::readv(b, &piece, 1),
+                    4 => libc::preadv2(b, &piece, 1, -1, 0),
+                    5 => libc::recvmsg(b, &mut message, 0),
+                    6 => {
+                        let none = std::ptr::null_mut();
+                        libc::recvmmsg(b, messages.as_mut_ptr(), 1, 0, none) as isize
+                            * messages[0].msg_len as isize
+                    }
+                    _ => {
+                        let moved = libc::splice(b, none, to.as_raw_fd(), none, 8, 0);
+                        rustix::io::read(&from, &mut room).unwrap();
+                        moved
+                    }
+                }
+            };
+            assert_eq!((len, &room[..]), (8, WORDS), "call {call}");
+        }
+    }
+}
+
+fn whole_records_only() {
+    let other = Pair::plain();
+    other.sends(&keys(TLS_1_3, 51, 1));
+    send(other.a(), WORDS, 0).unwrap();
+    let wire = other.wire();
+    let pair = Pair::plain();
+    pair.receives(&keys(TLS_1_3, 51, 1));
+    for byte in &wire[..wire.len() - 1] {
+        pair.put(&[*byte]);
+        assert_eq!(errno(recv(pair.b(), 100, libc::MSG_DONTWAIT)), libc::EAGAIN);
+    }
+    pair.put(&wire[wire.len() - 1..]);
+    assert_eq!(recv(pair.b(), 100, 0).unwrap(), WORDS);
+}
+
+fn small_buffers() {
+    let pair = Pair::keyed(TLS_1_2, 51);
+    send(pair.a(), WORDS, 0).unwrap();
+    for part in WORDS.chunks(3) {
+        assert!(is_readable(&pair.b));
+        assert_eq!(recv(pair.b(), part.len(), 0).unwrap(), part);
+    }
+    assert!(!is_readable(&pair.b));
+}
+
+fn header_gives(header: &[u8], expected: i32) {
+    let pair = Pair::plain();
+    pair.receives(&keys(TLS_1_3, 51, 1));
+    pair.put(header);
+    assert_eq!(errno(recv(pair.b(), 100, 0)), expected);
+    assert_eq!(errno(recv(pair.b(), 100, 0)), expected);
+}
+
+fn another_version() {
+    header_gives(&[23, 2, 3, 0, 100], libc::EINVAL);
+}
+
+fn too_big() {
+    header_gives(&[23, 3, 3, 0x7f, 0xff], libc::EMSGSIZE);
+}
+
+fn cannot_be_opened() {
+    let pair = Pair::plain();
+    pair.sends(&keys(TLS_1_3, 51, 1));
+    pair.receives(&keys(TLS_1_3, 51, 2));
+    send(pair.a(), WORDS, 0).unwrap();
+    assert_eq!(errno(recv(pair.b(), 100, 0)), libc::EBADMSG);
+}
+
+fn good_before_bad() {
+    for version in [TLS_1_2, TLS_1_3] {
+        let other = Pair::plain();
+        other.sends(&keys(version, 51, 1));
+        send(other.a(), WORDS, 0).unwrap();
+        let first = other.wire().len();
+        for at in [6, 9, first - 1] {
+            let other = Pair::plain();
+            other.sends(&keys(version, 51, 1));
+            let mut wire = Vec::new();
+            for _ in 0..2 {
+                send(other.a(), WORDS, 0).unwrap();
+                wire.extend(other.wire());
+            }
+            wire[first + at] ^= 1;
+            let pair = Pair::plain();
+            pair.receives(&keys(version, 51, 1));
+            pair.put(&wire);
+            assert_eq!(recv(pair.b(), 100, 0).unwrap(), WORDS);
+            for _ in 0..2 {
+                assert_eq!(errno(recv(pair.b(), 100, 0)), libc::EBADMSG);
+            }
+        }
+    }
+}
+
+fn told_by_ioctl() {
+    for (version, cipher) in [(TLS_1_2, 51), (TLS_1_2, 54), (TLS_1_3, 52)] {
+        let pair = Pair::keyed(version, cipher);
+        let told = || {
+            let mut bytes = -1;
+            // SAFETY: room for the answer.
+            let asked = unsafe { libc::ioctl(pair.b(), libc::FIONREAD, &mut bytes) };
+            assert_eq!(asked, 0);
+            bytes
+        };
+        assert_eq!(told(), 0);
+        send(pair.a(), WORDS, 0).unwrap();
+        send(pair.a(), WORDS, 0).unwrap();
+        assert!(is_readable(&pair.b));
+        assert_eq!(told(), 16);
+        recv(pair.b(), 3, 0).unwrap();
+        assert_eq!(told(), 13);
+        recv(pair.b(), 13, libc::MSG_WAITALL).unwrap();
+        assert_eq!(told(), 0);
+    }
+}

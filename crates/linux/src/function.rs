@@ -1,0 +1,219 @@
+//! One function's driver: what it has, and how it is run.
+
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use attachment::{Answer, Errno, Order};
+use nic::FrameMeta;
+use nic::ring::{HostFunction, HostQueue};
+use wire::SeqNum;
+use wire::ethernet::MacAddr;
+
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::memory::{Buffers, Held, Staging};
+use crate::offload::{Answered, Around, Offload};
+use crate::pdus::{self, Pdus, Rebuilt};
+use crate::receive::Receive;
+use crate::sockets::Sockets;
+use crate::state::State;
+
+/// The driver of a function whose host is Linux's TCP. See the crate's documentation for the order of calls.
+#[derive(Debug)]
+pub struct LinuxFunction {
+    mac: MacAddr,
+    pub(crate) queue: HostQueue,
+    pub(crate) staging: Staging,
+    pub(crate) buffers: Buffers,
+    /// The buffer of the frame given last.
+    pub(crate) shown: Option<Held>,
+    pub(crate) receive: Receive,
+    pub(crate) pdus: Pdus,
+    /// The frame given last, if parts of it were placed.
+    pub(crate) rebuilt: Rebuilt,
+    /// The frame given last, if the driver has made it.
+    pub(crate) answered: Option<Answered>,
+    pub(crate) counters: Counters,
+    pub(crate) offload: Offload,
+    wakeup_due: bool,
+}
+
+impl LinuxFunction {
+    /// The driver of `host`, which was made by [`Config::function`] of the same `config`. Connections in `state` were fenced when a driver before this
+    /// one had it, and are so still; no other may have it now.
+    ///
+    /// # Panics
+    /// When the function has not just one queue: Linux's side is one TAP queue.
+    pub fn new(
+        now: Instant,
+        mut host: HostFunction,
+        config: &Config,
+        state: &State,
+        sockets: Box<dyn Sockets>,
+    ) -> LinuxFunction {
+        let mut queue = host.queues.pop().expect("a function has a queue");
+        assert!(host.queues.is_empty(), "a TAP has one queue");
+        let offload = Offload::new(now, &host, state, sockets);
+        let mut function = LinuxFunction {
+            mac: host.config.mac,
+            staging: Staging::new(&host, config.chunks, offload.memory()),
+            buffers: Buffers::new(&host, &mut queue),
+            offload,
+            queue,
+            shown: None,
+            receive: Receive::new(host.config.contexts / 2..host.config.contexts - pdus::CONTEXTS),
+            pdus: Pdus::new(
+                &host.regions,
+                host.config.contexts - pdus::CONTEXTS..host.config.contexts,
+            ),
+            rebuilt: Rebuilt::default(),
+            answered: None,
+            counters: Counters::default(),
+            wakeup_due: false,
+        };
+        function.publish();
+        function
+    }
+
+    /// The function's address: the TAP interface's own.
+    pub fn mac(&self) -> MacAddr {
+        self.mac
+    }
+
+    /// Shows the NIC all that was sent and given back, and takes back what it has read.
+    pub fn publish(&mut self) {
+        self.return_shown();
+        self.receive.publish(&mut self.queue.send);
+        self.pdus.publish(&mut self.queue);
+        self.offload.flush(&mut self.queue);
+        self.wakeup_due |= self.queue.publish();
+        self.reap();
+    }
+
+    /// Whether the NIC slept when something was published, since this was asked last.
+    pub fn take_wakeup(&mut self) -> bool {
+        std::mem::take(&mut self.wakeup_due)
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout), and then [`poll_frame`](Self::poll_frame) and [`publish`](Self::publish), although
+    /// nothing has come.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let timers = [self.offload.poll_timeout(), self.pdus.poll_timeout()];
+        timers.into_iter().flatten().min()
+    }
+
+    /// Does what is due: asks Linux which connections have gone.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let (offload, mut around) = self.parts(now);
+        offload.handle_timeout(&mut around);
+        self.pdus.handle_timeout(now, self.offload.sockets());
+    }
+
+    /// Does what a library asks for with one of its connections, and answers it: with `ENODEV` when the connection is not one of this
+    /// function's. A slot of which no function knows is free once it is released.
+    pub fn handle_order(&mut self, now: Instant, order: &Order) -> Answer {
+        if let Some(answered) = self.handle_pdu_order(now, order) {
+            return answered.map_or_else(Answer::refused, Answer::at);
+        }
+        let (offload, mut around) = self.parts(now);
+        let answer = offload.handle_order(order, &mut around);
+        offload.flush(around.queue);
+        answer
+    }
+
+    /// Does what a library asks for with a connection that carries PDUs. `None` for what is of no such connection.
+    fn handle_pdu_order(&mut self, now: Instant, order: &Order) -> Option<Result<SeqNum, Errno>> {
+        match order {
+            Order::Pdus {
+                slot,
+                memory,
+                parameters,
+                socket,
+            } => {
+                let facts = self.offload.examine(socket.as_fd());
+                Some(
+                    facts.and_then(|facts| self.pdus.start(now, slot, memory, *parameters, &facts)),
+                )
+            }
+            Order::Settle { slot } => {
+                let is_known = self.pdus.settle(now, slot, &mut self.counters);
+                is_known.then_some(Ok(SeqNum(0)))
+            }
+            Order::Release { slot } => {
+                let is_known = self.pdus.release(now, slot);
+                is_known.then_some(Ok(SeqNum(0)))
+            }
+            Order::SetKeys { .. } | Order::Stop { .. } => None,
+        }
+    }
+
+    /// From now on takes no more connections, and asks libraries to make their records themselves.
+    pub fn drain(&mut self) {
+        self.offload.drain();
+    }
+
+    /// Whether peers have everything that was made of records here: then nobody needs this driver for it any more.
+    pub fn is_drained(&self) -> bool {
+        self.offload.is_drained()
+    }
+
+    /// Connections whose records are made or opened here.
+    pub fn connections(&self) -> usize {
+        self.offload.count()
+    }
+
+    /// Bytes of memory that grow with the number of connections, without what is retained of their data.
+    pub fn connection_bytes(&self) -> usize {
+        self.offload.own_bytes()
+    }
+
+    /// The connections, and what they need beside.
+    pub(crate) fn parts(&mut self, now: Instant) -> (&mut Offload, Around<'_>) {
+        let around = Around {
+            queue: &mut self.queue,
+            staging: &self.staging,
+            receive: &mut self.receive,
+            counters: &mut self.counters,
+            now,
+        };
+        (&mut self.offload, around)
+    }
+
+    /// Announces that the host is about to sleep. False when something has come from the NIC meanwhile: then it must not.
+    pub fn prepare_sleep(&mut self) -> bool {
+        self.queue.prepare_sleep()
+    }
+
+    /// Takes the announcement back, after the sleep or instead of it.
+    pub fn cancel_sleep(&mut self) {
+        self.queue.cancel_sleep();
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// A copy of a frame that Linux has sent, with its virtio-net header's meaning. Dropped and counted while there is no
+    /// [`room`](Self::room).
+    pub fn handle_frame(&mut self, now: Instant, frame: &[u8], meta: FrameMeta) {
+        let filled = self.room().is_some_and(|mut room| room.fill(frame));
+        if !filled {
+            self.counters.tx_dropped += 1;
+            return;
+        }
+        self.handle_read(now, frame.len(), meta);
+    }
+
+    pub(crate) fn reap(&mut self) {
+        let completed = self.queue.send.completed();
+        self.staging.reap(completed);
+        self.offload.reap(completed);
+    }
+
+    pub(crate) fn return_shown(&mut self) {
+        if let Some(held) = self.shown.take() {
+            self.buffers.give_back(held, &mut self.queue);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What the driver asks of the Linux that it runs on.
+#![allow(unsafe_code)]
+
+mod diag;
+mod netlink;
+mod options;
+mod route;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use attachment::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use wire::{FlowKey, SeqNum};
+
+use crate::sockets::{SocketFacts, Sockets};
+
+use options::{Queue, Repair};
+
+/// How often a socket is looked at that bytes come to by another way than this one, and so at any time.
+const MOST_LOOKS: usize = 100;
+
+/// Sockets of the network namespace that this process is in, behind one interface.
+#[derive(Debug)]
+pub struct KernelSockets {
+    interface: String,
+    index: u32,
+    namespace: u64,
+    route: netlink::Netlink,
+    diag: netlink::Netlink,
+}
+
+impl KernelSockets {
+    /// Those whose peers are behind `interface`, which is in this process's network namespace.
+    ///
+    /// # Errors
+    /// `ENODEV` for an interface that there is not; `ENOPROTOOPT` for a kernel that can't tell a socket's namespace (before Linux 5.14).
+    pub fn new(interface: &str) -> Result<KernelSockets, Errno> {
+        let own = socket_with(
+            AddressFamily::INET,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok(KernelSockets {
+            interface: interface.to_owned(),
+            index: rustix::net::netdevice::name_to_index(&own, interface)?,
+            namespace: options::namespace(own.as_fd())?,
+            route: netlink::Netlink::new(libc::NETLINK_ROUTE)?,
+            diag: netlink::Netlink::new(libc::NETLINK_SOCK_DIAG)?,
+        })
+    }
+
+    /// The facts of a socket in repair mode, in which nothing of it moves but what comes for it.
+    fn read(&self, socket: BorrowedFd<'_>, flow: FlowKey) -> Result<SocketFacts, Errno> {
+        let repair = Repair::begin(socket)?;
+        let write = repair.position(Queue::Send)?;
+        let unsent = options::unacknowledged(socket)?;
+        // What comes meanwhile moves both: they belong together when the first has not changed.
+        let mut positions = (0..MOST_LOOKS).map(|_| {
+            let next = repair.position(Queue::Receive)?;
+            let unread = options::unread(socket)?;
+            let is_still = repair.position(Queue::Receive)? == next;
+            Ok(is_still.then_some((next, unread)))
+        });
+        let (receive_next, unread) = positions
+            .find_map(Result::transpose)
+            .unwrap_or(Err(Errno::BUSY))?;
+        drop(repair);
+        Ok(SocketFacts {
+            flow,
+            cookie: options::cookie(socket)?,
+            write: SeqNum(write),
+            unacknowledged: SeqNum(write.wrapping_sub(unsent)),
+            read: SeqNum(receive_next.wrapping_sub(unread)),
+            receive_next: SeqNum(receive_next),
+            reordered: options::has_reordered(socket)?,
+            peer_has_ended: false,
+        })
+    }
+}
+
+impl Sockets for KernelSockets {
+    fn examine(&mut self, socket: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
+        if options::protocol(socket)? != libc::IPPROTO_TCP {
+            return Err(Errno::INVAL);
+        }
+        if options::namespace(socket)? != self.namespace {
+            return Err(Errno::PERM);
+        }
+        let peer_has_ended = options::peer_has_ended(socket)?.ok_or(Errno::NOTCONN)?;
+        let address = |address: rustix::net::SocketAddrAny| {
+            SocketAddr::try_from(address).map_err(|_| Errno::AFNOSUPPORT)
+        };
+        let local = unmapped(address(rustix::net::getsockname(socket)?)?);
+        let remote = unmapped(address(
+            rustix::net::getpeername(socket)?.ok_or(Errno::NOTCONN)?,
+        )?);
+        if route::interface_to(&mut self.route, remote.ip(), local.ip())? != self.index {
+            return Err(Errno::NODEV);
+        }
+        options::bind_to(socket, &self.interface)?;
+        let facts = self.read(socket, FlowKey::new(local, remote))?;
+        Ok(SocketFacts {
+            peer_has_ended,
+            ..facts
+        })
+    }
+
+    fn is_gone(&mut self, flow: &FlowKey, cookie: u64) -> bool {
+        // What can't be asked may be there.
+        diag::has_data(&mut self.diag, flow, self.index, cookie).is_ok_and(|has| !has)
+    }
+}
+
+/// Packets of a socket of IPv6 with an IPv4 address are IPv4's.
+fn unmapped(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// A raw descriptor's number, for the calls that rustix has not.
+fn raw(socket: BorrowedFd<'_>) -> i32 {
+    use std::os::fd::AsRawFd;
+    socket.as_raw_fd()
+}
+
+/// What the last call has failed with.
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}

@@ -1,0 +1,62 @@
+//! What comes from the peer says what need not be retained any longer.
+
+use wire::packet::Parsed;
+use wire::tcp::Flags;
+
+use super::flow::{Health, Receives};
+use super::{Around, Command, Offload};
+
+/// Most bits that a window is shifted by (RFC 7323 §2.3).
+const MAX_SHIFT: u32 = 14;
+
+impl Offload {
+    /// Looks at a segment for Linux. False when Linux must not have it.
+    pub(crate) fn handle_received(
+        &mut self,
+        frame: &[u8],
+        parsed: &Parsed,
+        around: &mut Around<'_>,
+    ) -> bool {
+        let Some(index) = self.index_of(&parsed.flow.reversed()) else {
+            return true;
+        };
+        let flow = self.flow(index);
+        if flow.health == Health::Reset {
+            self.answer_peer(frame, parsed, around);
+            return false;
+        }
+        // What went up decrypted and unacknowledged before the restart must not be followed by its ciphertext.
+        if flow.receives == Receives::Lost && parsed.payload_len > 0 {
+            around.counters.rx_tls_orphan_dropped += 1;
+            return false;
+        }
+        let tcp = &parsed.tcp;
+        if tcp.flags.contains(Flags::ACK) && is_plausible(flow.acked, parsed) {
+            let table = &self.table;
+            let retired = &mut self.retired;
+            let (commands, contexts) = (&mut self.commands, &mut self.contexts);
+            let flow = self.flows[index as usize].as_mut().expect("it is there");
+            flow.acknowledge(tcp.ack, table, retired, |context| {
+                commands.push_back(Command::Destroy(context));
+                contexts.release(context);
+            });
+            self.retire(around.queue);
+        }
+        if tcp.flags.intersects(Flags::RST.union(Flags::FIN)) {
+            self.check_soon(index, around.now);
+        }
+        true
+    }
+}
+
+/// Whether Linux may take the acknowledgement: the segment ends where Linux has not acknowledged everything, or behind that, and begins inside of
+/// any window that there can be (RFC 9293 §3.10.7.4). Who does not see the connection must guess that too.
+fn is_plausible(acked: Option<wire::SeqNum>, parsed: &Parsed) -> bool {
+    let Some(acked) = acked else {
+        return true;
+    };
+    let seq = parsed.tcp.seq;
+    let end = seq + parsed.payload_len;
+    let window = u32::from(u16::MAX) << MAX_SHIFT;
+    end.at_or_after(acked) && seq.at_or_before(acked + window)
+}

@@ -1,0 +1,276 @@
+//! One fenced connection.
+
+use std::collections::VecDeque;
+use std::hash::Hasher;
+use std::time::Instant;
+
+use attachment::SlotRef;
+use l5p::tls::{Algorithm, CryptoInfo, Version};
+use nic::ring::ContextId;
+use siphasher::sip::SipHasher24;
+use wire::{FlowKey, SeqNum};
+
+use super::stream::{Retired, Stream};
+use crate::state::{EpochEntry, Mark, Table};
+
+/// So many bytes after its beginning an epoch is given another one: positions are compared within 2^31, and a window may have 2^30.
+const LONG_AGO: u32 = 1 << 28;
+
+/// A connection of which some bytes are the NIC's to transform.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    /// From Linux to the peer.
+    pub key: FlowKey,
+    pub cookie: u64,
+    /// Index of its entry in the table, and its generation.
+    pub entry: (u32, u32),
+    /// What it shares with the library; `None` as long as that has not come back after a restart.
+    pub slot: Option<SlotRef>,
+    pub health: Health,
+    /// The library has told that the program has closed the socket.
+    pub released: bool,
+    pub receives: Receives,
+    /// The peer has everything before this.
+    pub una: SeqNum,
+    /// Nothing beyond this was sent.
+    pub sent: SeqNum,
+    /// Bytes before this are none of the NIC's. `None` once the peer has them all.
+    pub plain_until: Option<SeqNum>,
+    /// What Linux has acknowledged, once it has.
+    pub acked: Option<SeqNum>,
+    /// What holds for the bytes from the first one on that are the NIC's: in order, never empty once the NIC has had keys for them.
+    pub epochs: VecDeque<Epoch>,
+    /// When to ask whether the socket has gone.
+    pub check_at: Instant,
+    /// How often in a row it had not.
+    pub checks: u32,
+}
+
+/// Whether the receiving direction has keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Receives {
+    No,
+    Yes,
+    /// It had before a restart, and the library has not come back with them.
+    Lost,
+}
+
+/// Whether a connection's bytes may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    Good,
+    /// There was a restart, and the library has not come back.
+    Orphan {
+        /// Until when it may.
+        until: Instant,
+    },
+    /// Whoever sends for it is told that it is no more.
+    Reset,
+}
+
+/// From `start` on one kind of bytes.
+#[derive(Debug)]
+pub(crate) struct Epoch {
+    pub start: SeqNum,
+    /// Where the next one begins.
+    pub end: Option<SeqNum>,
+    pub kind: Kind,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// They go as they are.
+    Plain,
+    /// Records that the NIC makes.
+    Records(Box<Records>),
+}
+
+/// Records that the NIC makes.
+#[derive(Debug)]
+pub(crate) struct Records {
+    pub cipher: (Version, Algorithm),
+    pub first_index: u64,
+    /// Tells the keys from others.
+    pub fingerprint: u64,
+    /// The context that makes them; `None` as long as the library has not come back with its keys after a restart.
+    pub context: Option<ContextId>,
+    /// Where the NIC will be once it has done all that was posted; `None` when an error left that unknown.
+    pub expected: Option<SeqNum>,
+    pub stream: Stream,
+}
+
+/// Tells keys from others, without their numbers. It stays in the state, beside the plaintext.
+pub(crate) fn fingerprint(info: &CryptoInfo) -> u64 {
+    let mut hasher = SipHasher24::new();
+    hasher.write(info.key());
+    hasher.write(&info.iv);
+    hasher.finish()
+}
+
+impl Epoch {
+    fn entry(&self) -> EpochEntry {
+        let records = self.records();
+        EpochEntry {
+            start: self.start,
+            records: records.map(|records| records.cipher),
+            first_index: records.map_or(0, |records| records.first_index),
+            fingerprint: records.map_or(0, |records| records.fingerprint),
+        }
+    }
+
+    /// Its records, if the NIC makes them.
+    pub fn records_mut(&mut self) -> Option<&mut Records> {
+        match &mut self.kind {
+            Kind::Plain => None,
+            Kind::Records(records) => Some(records),
+        }
+    }
+
+    /// Its records, if the NIC makes them.
+    pub fn records(&self) -> Option<&Records> {
+        match &self.kind {
+            Kind::Plain => None,
+            Kind::Records(records) => Some(records),
+        }
+    }
+}
+
+/// How the bytes from some position on are to be sent, and up to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The peer has them.
+    Acknowledged,
+    /// As they are.
+    Plain(SeqNum),
+    /// As records of the epoch of this index.
+    Records(usize, SeqNum),
+}
+
+impl Flow {
+    /// How bytes of `from..to` are to be sent, from the first one on.
+    pub fn part(&self, from: SeqNum, to: SeqNum) -> Part {
+        if from.before(self.una) {
+            return Part::Acknowledged;
+        }
+        if let Some(fence) = self.plain_until
+            && from.before(fence)
+        {
+            return Part::Plain(to.min(fence));
+        }
+        let behind = self
+            .epochs
+            .partition_point(|epoch| epoch.start.at_or_before(from));
+        let Some(at) = behind.checked_sub(1) else {
+            return match self.epochs.is_empty() {
+                true => Part::Plain(to),
+                // Those of a former epoch, of which the peer has everything.
+                false => Part::Acknowledged,
+            };
+        };
+        let epoch = &self.epochs[at];
+        let to = epoch.end.map_or(to, |end| to.min(end));
+        match epoch.kind {
+            Kind::Plain => Part::Plain(to),
+            Kind::Records(_) => Part::Records(at, to),
+        }
+    }
+
+    /// The peer has acknowledged `una`. Gives back what is retained for nothing, and the contexts of epochs that are over.
+    pub fn acknowledge(
+        &mut self,
+        una: SeqNum,
+        table: &Table,
+        retired: &mut Vec<Retired>,
+        mut destroy: impl FnMut(ContextId),
+    ) {
+        if !una.after(self.una) || una.after(self.sent) {
+            return;
+        }
+        self.una = una;
+        if self
+            .plain_until
+            .is_some_and(|fence| fence.at_or_before(una))
+        {
+            self.plain_until = None;
+            table.set_plain_before(self.entry.0, false);
+        }
+        for epoch in &mut self.epochs {
+            if let Some(records) = epoch.records_mut() {
+                records.stream.acknowledge(una, retired);
+            }
+        }
+        let mut changed = false;
+        while let Some(epoch) = self.epochs.front_mut()
+            && epoch.end.is_some_and(|end| end.at_or_before(una))
+        {
+            if let Some(records) = epoch.records_mut() {
+                records.stream.retire(retired);
+                if let Some(context) = records.context {
+                    destroy(context);
+                }
+            }
+            self.epochs.pop_front();
+            changed = true;
+        }
+        // The mark first: it then is the next epoch's, whatever of the former one is still in the table.
+        let mark = match self.epochs.front().and_then(Epoch::records) {
+            Some(records) => records.stream.mark(),
+            None => Mark {
+                tcpsn: una,
+                index: 0,
+            },
+        };
+        table.set_mark(self.entry.0, mark);
+        if changed | self.begin_later(mark) {
+            self.store_epochs(table);
+        }
+    }
+
+    /// Has the oldest epoch begin at the boundary before which all is acknowledged, when it began so long ago that positions would soon be
+    /// no longer comparable with its beginning.
+    fn begin_later(&mut self, mark: Mark) -> bool {
+        let Some(oldest) = self.epochs.front_mut() else {
+            return false;
+        };
+        if !mark.tcpsn.after(oldest.start + LONG_AGO) {
+            return false;
+        }
+        oldest.start = mark.tcpsn;
+        if let Some(records) = oldest.records_mut() {
+            records.first_index = mark.index;
+        }
+        true
+    }
+
+    /// Keeps the epochs for after a restart.
+    pub fn store_epochs(&self, table: &Table) {
+        table.set_epochs(self.entry.0, self.epochs.iter().map(Epoch::entry));
+    }
+
+    /// The library may have come back with all keys: then the connection goes on.
+    pub fn adopt(&mut self) {
+        let mut records = self.epochs.iter().filter_map(Epoch::records);
+        let is_orphan = matches!(self.health, Health::Orphan { .. });
+        if is_orphan
+            && self.receives != Receives::Lost
+            && records.all(|records| records.context.is_some())
+        {
+            self.health = Health::Good;
+        }
+    }
+
+    /// What of its data the peer has not acknowledged is in the driver's memory.
+    pub fn has_unacknowledged(&self) -> bool {
+        let mut records = self.epochs.iter().filter_map(Epoch::records);
+        records.any(|records| records.stream.start() != records.stream.end())
+    }
+
+    /// Bytes of memory that the driver has for it, beside what is retained.
+    pub fn own_bytes(&self) -> usize {
+        let records = self.epochs.iter().filter_map(Epoch::records);
+        let streams: usize = records
+            .map(|records| size_of::<Records>() + records.stream.own_bytes())
+            .sum();
+        size_of::<Flow>() + self.epochs.capacity() * size_of::<Epoch>() + streams
+    }
+}

@@ -1,0 +1,388 @@
+//! Connections whose records the NIC makes or opens.
+//!
+//! From its registration on a connection is *fenced*: of its payload nothing leaves but what the NIC has transformed. The plaintext of
+//! what was sent is retained until the peer has acknowledged all of its record; whatever Linux sends again is made from that, so that
+//! a source that has changed meanwhile never meets a nonce a second time. What does not follow on what was sent is dropped: TCP
+//! sends it again.
+//!
+//! ```text
+//!      una                    end
+//!       │   retained           │  next                gap
+//!  ─────┼──────┬───────┬───────┼───────────────────┬───────────
+//!  gone │  record  │  record  │  Linux sends it:  │  dropped
+//!                              │  retain, Send     │
+//!        Linux sends it again: │
+//!        RecoverContext, Send  │
+//! ```
+
+mod acknowledgement;
+mod blocks;
+mod flow;
+mod gone;
+mod orders;
+mod post;
+mod reset;
+mod restart;
+mod stream;
+mod transmit;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use attachment::{Direction, Errno, OffloadState, SlabIdentity};
+use l5p::tls::CryptoInfo;
+use nic::ring::{ContextId, HostQueue, SendDescriptor, Slice};
+use wire::{FlowKey, SeqNum};
+
+use crate::counters::Counters;
+use crate::memory::Staging;
+use crate::receive::Receive;
+use crate::sockets::{SocketFacts, Sockets};
+use crate::state::{Arena, Table};
+
+use blocks::Receiving;
+pub(crate) use flow::Flow;
+use flow::{Health, Kind};
+use gone::Gone;
+pub(crate) use reset::Answered;
+use stream::Retired;
+pub(crate) use transmit::Verdict;
+
+/// When it is asked first whether a socket has gone, once there is a sign of it; each time later.
+const FIRST_CHECK: Duration = Duration::from_millis(100);
+/// At the latest.
+const LAST_CHECK: Duration = Duration::from_secs(60);
+/// How long a library may stay away after a restart.
+const ORPHANED: Duration = Duration::from_secs(30);
+/// Answers to whoever sends for a connection that was reset, at a time.
+const MAX_ANSWERS: usize = 64;
+
+/// All fenced connections of a function.
+#[derive(Debug)]
+pub(crate) struct Offload {
+    sockets: Box<dyn Sockets>,
+    arena: Arena,
+    table: Table,
+    flows: Vec<Option<Box<Flow>>>,
+    vacant: Vec<u32>,
+    by_key: HashMap<FlowKey, u32>,
+    by_slot: HashMap<(SlabIdentity, u32), u32>,
+    gone: Gone,
+    /// How many connections there are between two addresses.
+    addresses: HashMap<(IpAddr, IpAddr), u32>,
+    /// When to look at which connection.
+    checks: BTreeSet<(Instant, u32)>,
+    contexts: Contexts,
+    /// Commands that the ring had no room for.
+    commands: VecDeque<Command>,
+    retired: Vec<Retired>,
+    /// What the NIC may still read, with the send ring's position at which it has read it.
+    retiring: VecDeque<(u64, Retired)>,
+    receiving: Receiving,
+    /// Frames for Linux.
+    answers: VecDeque<Answered>,
+    slices: Vec<Slice>,
+    prefix: Vec<Slice>,
+    is_draining: bool,
+}
+
+/// What the driver has beside its connections.
+pub(crate) struct Around<'a> {
+    pub queue: &'a mut HostQueue,
+    pub staging: &'a Staging,
+    pub receive: &'a mut Receive,
+    pub counters: &'a mut Counters,
+    pub now: Instant,
+}
+
+/// A command that waits for room.
+#[derive(Debug)]
+enum Command {
+    Create {
+        context: ContextId,
+        flow: FlowKey,
+        tcpsn: SeqNum,
+        info: CryptoInfo,
+    },
+    Destroy(ContextId),
+}
+
+/// The function's transmit contexts. Receive contexts have the other half of the ids.
+#[derive(Debug)]
+struct Contexts {
+    /// Whose each is.
+    owners: Vec<Option<u32>>,
+    free: Vec<u32>,
+    quota: u32,
+}
+
+impl Contexts {
+    fn allocate(&mut self, owner: u32) -> Option<ContextId> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if (self.owners.len() as u64) < u64::from(self.quota) => {
+                self.owners.push(None);
+                self.owners.len() as u32 - 1
+            }
+            None => return None,
+        };
+        self.owners[index as usize] = Some(owner);
+        Some(ContextId(index))
+    }
+
+    fn release(&mut self, context: ContextId) {
+        self.owners[context.0 as usize] = None;
+        self.free.push(context.0);
+    }
+}
+
+impl Offload {
+    /// How Linux is asked about sockets.
+    pub(crate) fn sockets(&mut self) -> &mut dyn Sockets {
+        &mut *self.sockets
+    }
+
+    /// Looks at a socket that is to be helped with, unless this NIC is about to end.
+    pub(crate) fn examine(&mut self, socket: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
+        match self.is_draining {
+            true => Err(Errno::SHUTDOWN),
+            false => self.sockets.examine(socket),
+        }
+    }
+
+    /// Whether there is no connection to be looked after, and none that was there lately.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_key.is_empty() && self.gone.is_empty()
+    }
+
+    /// Posts commands that waited. False when some still do: no packet may overtake them.
+    pub(crate) fn flush(&mut self, queue: &mut HostQueue) -> bool {
+        while let Some(command) = self.commands.front() {
+            let descriptor = match command {
+                Command::Create {
+                    context,
+                    flow,
+                    tcpsn,
+                    info,
+                } => SendDescriptor::CreateContext {
+                    context: *context,
+                    direction: Direction::Transmit,
+                    flow: *flow,
+                    tcpsn: *tcpsn,
+                    l5: nic::ring::L5Parameters::Tls(info),
+                },
+                Command::Destroy(context) => SendDescriptor::DestroyContext { context: *context },
+            };
+            if queue.send.post(&descriptor).is_err() {
+                return false;
+            }
+            self.commands.pop_front();
+        }
+        true
+    }
+
+    /// Lets go of what was acknowledged, once the NIC has read what was posted up to now.
+    fn retire(&mut self, queue: &HostQueue) {
+        let posted = queue.send.posted();
+        let retired = self.retired.drain(..);
+        self.retiring.extend(retired.map(|piece| (posted, piece)));
+    }
+
+    /// Frees what the NIC has read.
+    pub(crate) fn reap(&mut self, completed: u64) {
+        while let Some((posted, piece)) = self.retiring.front()
+            && *posted <= completed
+        {
+            self.arena.release(piece.unit, piece.order);
+            self.retiring.pop_front();
+        }
+    }
+
+    /// The connection from Linux to a peer.
+    #[inline]
+    pub(crate) fn index_of(&self, key: &FlowKey) -> Option<u32> {
+        self.by_key.get(key).copied()
+    }
+
+    fn flow(&mut self, index: u32) -> &mut Flow {
+        let flow = self.flows[index as usize].as_mut();
+        flow.expect("an index is of a connection that there is")
+    }
+
+    /// Whether there is a connection between these addresses.
+    pub(crate) fn fences(&self, src: IpAddr, dst: IpAddr) -> bool {
+        self.addresses.contains_key(&(src, dst))
+    }
+
+    /// A context has refused something: where it is now nobody knows.
+    pub(crate) fn lost_context(&mut self, context: ContextId) {
+        let owner = self.contexts.owners.get(context.0 as usize);
+        let Some(index) = owner.copied().flatten() else {
+            return;
+        };
+        for epoch in &mut self.flow(index).epochs {
+            if let Some(records) = epoch.records_mut()
+                && records.context == Some(context)
+            {
+                records.expected = None;
+            }
+        }
+    }
+
+    /// Adds a connection that is in the table.
+    fn insert(&mut self, flow: Flow) -> u32 {
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.flows.push(None);
+            self.flows.len() as u32 - 1
+        });
+        let (src, dst) = (flow.key.src.0, flow.key.dst.0);
+        *self.addresses.entry((src, dst)).or_insert(0) += 1;
+        self.by_key.insert(flow.key, index);
+        self.gone.forget(&flow.key);
+        if let Some(slot) = &flow.slot {
+            self.by_slot.insert(slot.place(), index);
+        }
+        self.checks.insert((flow.check_at, index));
+        self.flows[index as usize] = Some(Box::new(flow));
+        index
+    }
+
+    /// Ends a connection: its socket has gone.
+    fn remove(&mut self, index: u32, around: &mut Around<'_>) {
+        let Some(mut flow) = self.flows[index as usize].take() else {
+            return;
+        };
+        self.vacant.push(index);
+        self.checks.remove(&(flow.check_at, index));
+        self.by_key.remove(&flow.key);
+        self.gone.insert(flow.key);
+        let addresses = (flow.key.src.0, flow.key.dst.0);
+        if let Some(count) = self.addresses.get_mut(&addresses) {
+            *count -= 1;
+            if *count == 0 {
+                self.addresses.remove(&addresses);
+            }
+        }
+        for epoch in &mut flow.epochs {
+            if let Some(records) = epoch.records_mut() {
+                records.stream.retire(&mut self.retired);
+                if let Some(context) = records.context {
+                    self.commands.push_back(Command::Destroy(context));
+                    self.contexts.release(context);
+                }
+            }
+        }
+        self.retire(around.queue);
+        around.receive.remove(flow.key.reversed());
+        self.table.remove(flow.entry.0);
+        around.counters.tls_flows_ended += 1;
+        if let Some(slot) = &flow.slot {
+            self.by_slot.remove(&slot.place());
+            if flow.released {
+                slot.slot().free(slot.generation());
+            }
+        }
+    }
+
+    /// Has it looked at soon whether a connection's socket has gone.
+    fn check_soon(&mut self, index: u32, now: Instant) {
+        self.flow(index).checks = 0;
+        self.check_at(index, now + FIRST_CHECK);
+    }
+
+    fn check_at(&mut self, index: u32, at: Instant) {
+        let before = std::mem::replace(&mut self.flow(index).check_at, at);
+        self.checks.remove(&(before, index));
+        self.checks.insert((at, index));
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout).
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.checks.first().map(|(at, _)| *at)
+    }
+
+    /// Looks at the connections that are due.
+    pub(crate) fn handle_timeout(&mut self, around: &mut Around<'_>) {
+        let now = around.now;
+        while let Some((at, index)) = self.checks.first().copied()
+            && at <= now
+        {
+            let flow = self.flow(index);
+            let (key, cookie) = (flow.key, flow.cookie);
+            if self.sockets.is_gone(&key, cookie) {
+                self.remove(index, around);
+                continue;
+            }
+            let flow = self.flow(index);
+            if let Health::Orphan { until } = flow.health
+                && until <= now
+            {
+                self.reset(index, around);
+            }
+            let flow = self.flow(index);
+            flow.checks = (flow.checks + 1).min(16);
+            let mut next = now + (FIRST_CHECK * (1 << flow.checks)).min(LAST_CHECK);
+            if let Health::Orphan { until } = flow.health {
+                next = next.min(until);
+            }
+            self.check_at(index, next);
+        }
+    }
+
+    /// Asks the libraries to make their records themselves from now on, and takes no more connections. Received records go on to be opened:
+    /// nothing is owed to the peer for them, and the next NIC is told of them again.
+    pub(crate) fn drain(&mut self) {
+        self.is_draining = true;
+        for flow in self.flows.iter().flatten() {
+            flow.tell(Direction::Transmit, OffloadState::Software);
+        }
+    }
+
+    /// Whether the peers have everything that the NIC has made.
+    pub(crate) fn is_drained(&self) -> bool {
+        let mut flows = self.flows.iter().flatten();
+        !flows.any(|flow| flow.has_unacknowledged())
+    }
+
+    /// Connections that are fenced.
+    pub(crate) fn count(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Bytes that the driver has for connections beside what is retained, as far as they grow with their number.
+    pub(crate) fn own_bytes(&self) -> usize {
+        let flows: usize = self
+            .flows
+            .iter()
+            .flatten()
+            .map(|flow| flow.own_bytes())
+            .sum();
+        let keyed = self.by_key.capacity() * (size_of::<(FlowKey, u32)>() + 1)
+            + self.by_slot.capacity() * (size_of::<((SlabIdentity, u32), u32)>() + 1);
+        let checks = self.checks.len() * 2 * size_of::<(Instant, u32)>();
+        flows + keyed + checks + self.flows.capacity() * 8 + self.contexts.owners.capacity() * 12
+    }
+}
+
+impl Flow {
+    /// Tells the library what the NIC does for a direction, if it has come back.
+    fn tell(&self, direction: Direction, state: OffloadState) {
+        if let Some(slot) = &self.slot {
+            let (memory, generation) = (slot.slot(), slot.generation());
+            if memory.status(direction, generation) != OffloadState::None
+                || state == OffloadState::Offloaded
+                || state == OffloadState::Reset
+            {
+                memory.set_status(direction, generation, state);
+            }
+        }
+    }
+
+    fn is_transmitting(&self) -> bool {
+        let last = self.epochs.back();
+        last.is_some_and(|epoch| matches!(epoch.kind, Kind::Records(_)))
+    }
+}

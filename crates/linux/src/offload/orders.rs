@@ -1,0 +1,349 @@
+//! What libraries ask for.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use attachment::{Answer, CryptoInfo, Direction, Errno, OffloadState, Order, Resume, SlotRef};
+use wire::SeqNum;
+
+use super::flow::{Epoch, Flow, Health, Kind, Receives, Records, fingerprint};
+use super::stream::Stream;
+use super::{Around, Command, FIRST_CHECK, Offload};
+use crate::receive::Start;
+use crate::sockets::SocketFacts;
+use crate::state::{MAX_EPOCHS, Mark};
+
+impl Offload {
+    /// Does what a library asks for, and answers it.
+    pub(crate) fn handle_order(&mut self, order: &Order, around: &mut Around<'_>) -> Answer {
+        let answered = match order {
+            Order::SetKeys {
+                slot,
+                direction,
+                info,
+                resume,
+                socket,
+            } => {
+                let socket = socket.as_fd();
+                match direction {
+                    Direction::Transmit => self.set_keys(slot, info, *resume, socket, around),
+                    Direction::Receive => {
+                        self.set_receive_keys(slot, info, *resume, socket, around)
+                    }
+                }
+            }
+            Order::Stop {
+                slot,
+                direction,
+                socket,
+            } => match direction {
+                Direction::Transmit => self.stop(slot, socket.as_fd()),
+                Direction::Receive => self.stop_receiving(slot, socket.as_fd(), around),
+            },
+            Order::Release { slot } => self.release(slot, around),
+            // Nothing of records.
+            Order::Pdus { .. } | Order::Settle { .. } => Err(Errno::NODEV),
+        };
+        answered.map_or_else(Answer::refused, Answer::at)
+    }
+
+    /// The connection that keys are given for, made known if it was not, and where its socket is in this direction.
+    fn flow_for_keys(
+        &mut self,
+        slot: &SlotRef,
+        direction: Direction,
+        resumes: bool,
+        socket: BorrowedFd<'_>,
+        around: &mut Around<'_>,
+    ) -> Result<(u32, SocketFacts), Errno> {
+        if self.is_draining {
+            return Err(Errno::SHUTDOWN);
+        }
+        let facts = self.sockets.examine(socket)?;
+        if direction == Direction::Receive && facts.peer_has_ended {
+            self.end_receiving(&facts);
+            return Err(Errno::NOTCONN);
+        }
+        let index = self.attached(slot, &facts, resumes, around)?;
+        if self.flow(index).health == Health::Reset {
+            return Err(Errno::CONNRESET);
+        }
+        Ok((index, facts))
+    }
+
+    /// Linux has all that the peer sends on a connection, which may be one from before a restart: keys for it are of no use any more.
+    fn end_receiving(&mut self, facts: &SocketFacts) {
+        let Some(index) = self.index_of(&facts.flow) else {
+            return;
+        };
+        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        if flow.cookie == facts.cookie && flow.receives == Receives::Lost {
+            flow.receives = Receives::No;
+            self.table.clear_receives(flow.entry.0);
+            flow.adopt();
+        }
+    }
+
+    fn set_keys(
+        &mut self,
+        slot: &SlotRef,
+        info: &CryptoInfo,
+        resume: Option<Resume>,
+        socket: BorrowedFd<'_>,
+        around: &mut Around<'_>,
+    ) -> Result<SeqNum, Errno> {
+        let (index, facts) =
+            self.flow_for_keys(slot, Direction::Transmit, resume.is_some(), socket, around)?;
+        let taken = match resume {
+            Some(resume) => self.resume(index, info, resume, &facts, around),
+            None => self.begin(index, info, facts.write, info.sequence, around),
+        };
+        match taken {
+            Ok(tcpsn) => {
+                let flow = self.flow(index);
+                flow.adopt();
+                flow.tell(Direction::Transmit, OffloadState::Offloaded);
+                Ok(tcpsn)
+            }
+            // Plaintext is on its way that nobody can encrypt.
+            Err(error) if resume.is_some() => {
+                self.reset(index, around);
+                Err(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The connection of a socket, with this slot; a new one if there is none.
+    pub(super) fn attached(
+        &mut self,
+        slot: &SlotRef,
+        facts: &SocketFacts,
+        resumes: bool,
+        around: &mut Around<'_>,
+    ) -> Result<u32, Errno> {
+        if let Some(index) = self.index_of(&facts.flow)
+            && self.flow(index).cookie != facts.cookie
+        {
+            // There are no two sockets of the same addresses and ports: that one has gone.
+            self.remove(index, around);
+        }
+        let by_slot = self.by_slot.get(&slot.place()).copied();
+        match (self.index_of(&facts.flow), by_slot) {
+            (Some(index), Some(other)) if index == other => {
+                let flow = self.flow(index);
+                flow.released = false;
+                flow.slot = Some(slot.clone());
+                Ok(index)
+            }
+            (_, Some(_)) => Err(Errno::BUSY),
+            (Some(index), None) => {
+                let flow = self.flow(index);
+                if flow.slot.is_some() && !resumes {
+                    return Err(Errno::BUSY);
+                }
+                flow.released = false;
+                if let Some(former) = flow.slot.replace(slot.clone()) {
+                    self.by_slot.remove(&former.place());
+                }
+                self.by_slot.insert(slot.place(), index);
+                Ok(index)
+            }
+            (None, None) => self.add(slot, facts, around),
+        }
+    }
+
+    fn add(
+        &mut self,
+        slot: &SlotRef,
+        facts: &SocketFacts,
+        around: &mut Around<'_>,
+    ) -> Result<u32, Errno> {
+        let entry = self.table.add(&facts.flow, facts.cookie);
+        let entry = entry.ok_or(Errno::NOSPC)?;
+        around.counters.tls_flows += 1;
+        Ok(self.insert(Flow {
+            key: facts.flow,
+            cookie: facts.cookie,
+            entry,
+            slot: Some(slot.clone()),
+            health: Health::Good,
+            released: false,
+            receives: Receives::No,
+            una: facts.unacknowledged,
+            sent: facts.write,
+            plain_until: None,
+            acked: None,
+            epochs: VecDeque::new(),
+            check_at: around.now + FIRST_CHECK,
+            checks: 0,
+        }))
+    }
+
+    /// Keys for the bytes from `start` on.
+    pub(super) fn begin(
+        &mut self,
+        index: u32,
+        info: &CryptoInfo,
+        start: SeqNum,
+        first_index: u64,
+        around: &mut Around<'_>,
+    ) -> Result<SeqNum, Errno> {
+        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        match flow.epochs.back() {
+            None => {
+                let mark = Mark {
+                    tcpsn: start,
+                    index: first_index,
+                };
+                self.table.set_mark(flow.entry.0, mark);
+                flow.plain_until = Some(start).filter(|start| *start != flow.una);
+                let is_behind = flow.plain_until.is_some();
+                self.table.set_plain_before(flow.entry.0, is_behind);
+                flow.sent = flow.sent.max(start);
+            }
+            Some(last) if start.before(last.start) => return Err(Errno::INVAL),
+            Some(_) => {}
+        }
+        if flow.epochs.len() == MAX_EPOCHS {
+            return Err(Errno::BUSY);
+        }
+        let (owner, key) = (flow.entry, flow.key);
+        let context = self.contexts.allocate(index).ok_or(Errno::NOSPC)?;
+        let mut info = info.clone();
+        info.sequence = first_index;
+        let cipher = (info.version, info.algorithm);
+        let records = Records {
+            cipher,
+            first_index,
+            fingerprint: fingerprint(&info),
+            context: Some(context),
+            expected: Some(start),
+            stream: Stream::new(owner, cipher, start, first_index),
+        };
+        self.commands.push_back(Command::Create {
+            context,
+            flow: key,
+            tcpsn: start,
+            info,
+        });
+        self.append_epoch(index, start, Kind::Records(Box::new(records)), around);
+        Ok(start)
+    }
+
+    fn append_epoch(&mut self, index: u32, start: SeqNum, kind: Kind, around: &mut Around<'_>) {
+        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        // Nothing was sent under keys that others have taken the place of at once.
+        if let Some(last) = flow.epochs.back()
+            && last.start == start
+            && let Some(mut last) = flow.epochs.pop_back()
+            && let Some(records) = last.records_mut()
+            && let Some(context) = records.context
+        {
+            records.stream.retire(&mut self.retired);
+            self.commands.push_back(Command::Destroy(context));
+            self.contexts.release(context);
+        }
+        if let Some(last) = flow.epochs.back_mut() {
+            last.end = Some(start);
+        }
+        flow.epochs.push_back(Epoch {
+            start,
+            end: None,
+            kind,
+        });
+        flow.store_epochs(&self.table);
+        self.retire(around.queue);
+    }
+
+    fn set_receive_keys(
+        &mut self,
+        slot: &SlotRef,
+        info: &CryptoInfo,
+        resume: Option<Resume>,
+        socket: BorrowedFd<'_>,
+        around: &mut Around<'_>,
+    ) -> Result<SeqNum, Errno> {
+        let (index, facts) =
+            self.flow_for_keys(slot, Direction::Receive, resume.is_some(), socket, around)?;
+        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        self.table.set_receives(flow.entry.0);
+        flow.receives = Receives::Yes;
+        flow.adopt();
+        flow.tell(Direction::Receive, OffloadState::Offloaded);
+        let mut info = info.clone();
+        if let Some(resume) = resume {
+            info.sequence = resume.index;
+        }
+        let start = Start {
+            tcpsn: facts.read,
+            next: facts.receive_next,
+            reordered: facts.reordered,
+        };
+        let boundary = resume.map(|resume| resume.tcpsn);
+        let (flow, slot) = (facts.flow.reversed(), slot.clone());
+        around.receive.set_keys(flow, slot, info, start, boundary);
+        Ok(facts.read)
+    }
+
+    fn stop_receiving(
+        &mut self,
+        slot: &SlotRef,
+        socket: BorrowedFd<'_>,
+        around: &mut Around<'_>,
+    ) -> Result<SeqNum, Errno> {
+        let facts = self.sockets.examine(socket)?;
+        let index = self.index_of(&facts.flow).ok_or(Errno::NOENT)?;
+        let flow = self.flow(index);
+        if flow.slot.as_ref() != Some(slot) || flow.cookie != facts.cookie {
+            return Err(Errno::STALE);
+        }
+        if flow.receives != Receives::Yes {
+            return Err(Errno::NOENT);
+        }
+        flow.tell(Direction::Receive, OffloadState::None);
+        around.receive.stop(facts.flow.reversed());
+        Ok(facts.read)
+    }
+
+    fn stop(&mut self, slot: &SlotRef, socket: BorrowedFd<'_>) -> Result<SeqNum, Errno> {
+        let facts = self.sockets.examine(socket)?;
+        let index = self.index_of(&facts.flow).ok_or(Errno::NOENT)?;
+        let flow = self.flow(index);
+        if flow.slot.as_ref() != Some(slot) || flow.cookie != facts.cookie {
+            return Err(Errno::STALE);
+        }
+        if !flow.is_transmitting() {
+            return Err(Errno::NOENT);
+        }
+        if flow.epochs.len() == MAX_EPOCHS {
+            return Err(Errno::BUSY);
+        }
+        let start = facts.write;
+        if let Some(last) = flow.epochs.back_mut() {
+            last.end = Some(start);
+        }
+        flow.epochs.push_back(Epoch {
+            start,
+            end: None,
+            kind: Kind::Plain,
+        });
+        flow.tell(Direction::Transmit, OffloadState::None);
+        let flow = self.flows[index as usize].as_ref().expect("it is there");
+        flow.store_epochs(&self.table);
+        Ok(start)
+    }
+
+    fn release(&mut self, slot: &SlotRef, around: &mut Around<'_>) -> Result<SeqNum, Errno> {
+        match self.by_slot.get(&slot.place()).copied() {
+            Some(index) if self.flow(index).slot.as_ref() == Some(slot) => {
+                self.flow(index).released = true;
+                self.check_soon(index, around.now);
+            }
+            // That of another use of the slot is none of this one's business.
+            Some(_) => {}
+            None => return Err(Errno::NODEV),
+        }
+        Ok(SeqNum(0))
+    }
+}

@@ -1,0 +1,161 @@
+//! Ending a connection whose library has lied, or has not come back: whoever sends for it is answered as if there were none.
+
+use attachment::{Direction, OffloadState};
+use nic::ring::{SendDescriptor, SendFlags};
+use wire::SeqNum;
+use wire::checksum::Sum;
+use wire::ethernet::{self, MacAddr};
+use wire::packet::{self, MAX_TCP_HEADERS_LEN, Parsed};
+use wire::tcp::{Flags, Header};
+
+use super::flow::Health;
+use super::{Around, MAX_ANSWERS, Offload};
+
+/// A frame for Linux, with its checksums.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    bytes: [u8; MAX_TCP_HEADERS_LEN],
+    len: u8,
+}
+
+impl Answered {
+    /// The frame.
+    pub(crate) fn frame(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl Offload {
+    /// Ends a connection.
+    pub(super) fn reset(&mut self, index: u32, around: &mut Around<'_>) {
+        let flow = self.flow(index);
+        if flow.health == Health::Reset {
+            return;
+        }
+        flow.health = Health::Reset;
+        for direction in [Direction::Transmit, Direction::Receive] {
+            flow.tell(direction, OffloadState::Reset);
+        }
+        around.counters.tls_resets += 1;
+        self.check_soon(index, around.now);
+    }
+
+    /// A frame for Linux that the driver has made.
+    pub(crate) fn poll_answer(&mut self) -> Option<Answered> {
+        self.answers.pop_front()
+    }
+
+    /// Tells Linux, which has sent this segment, that there is no such connection; and the peer.
+    pub(super) fn answer_linux(&mut self, frame: &[u8], parsed: &Parsed, around: &mut Around<'_>) {
+        if parsed.tcp.flags.contains(Flags::RST) {
+            // It knows. So shall the peer.
+            self.tell_peer(frame, parsed, parsed.tcp.seq, around);
+            return;
+        }
+        if self.answers.len() < MAX_ANSWERS {
+            let answer = reset_for(parsed, eth_dst(frame), eth_src(frame), true);
+            self.answers.push_back(answer);
+        }
+        let una = self
+            .index_of(&parsed.flow)
+            .map(|index| self.flow(index).una);
+        self.tell_peer(frame, parsed, una.unwrap_or(parsed.tcp.seq), around);
+    }
+
+    /// Tells the peer, which has sent this segment, that there is no such connection.
+    pub(super) fn answer_peer(&mut self, frame: &[u8], parsed: &Parsed, around: &mut Around<'_>) {
+        if parsed.tcp.flags.contains(Flags::RST) {
+            return;
+        }
+        let answer = reset_for(parsed, eth_dst(frame), eth_src(frame), false);
+        post(answer, around);
+    }
+
+    /// Sends the peer of a segment of Linux's a reset at `seq`.
+    fn tell_peer(&self, frame: &[u8], parsed: &Parsed, seq: SeqNum, around: &mut Around<'_>) {
+        let header = Header {
+            src_port: parsed.flow.src.1,
+            dst_port: parsed.flow.dst.1,
+            seq,
+            ack: parsed.tcp.ack,
+            flags: Flags::RST.union(Flags::ACK),
+            ..Header::default()
+        };
+        let answer = emit(eth_src(frame), eth_dst(frame), parsed.flow, &header, false);
+        post(answer, around);
+    }
+}
+
+/// What a host without the connection answers to a segment (RFC 9293 §3.10.7.1).
+fn reset_for(parsed: &Parsed, from: MacAddr, to: MacAddr, is_checked: bool) -> Answered {
+    let (tcp, flow) = (&parsed.tcp, parsed.flow.reversed());
+    let occupied = parsed.payload_len
+        + u32::from(tcp.flags.contains(Flags::SYN))
+        + u32::from(tcp.flags.contains(Flags::FIN));
+    let (seq, flags) = match tcp.flags.contains(Flags::ACK) {
+        true => (tcp.ack, Flags::RST),
+        false => (SeqNum(0), Flags::RST.union(Flags::ACK)),
+    };
+    let header = Header {
+        src_port: flow.src.1,
+        dst_port: flow.dst.1,
+        seq,
+        ack: tcp.seq + occupied,
+        flags,
+        ..Header::default()
+    };
+    emit(from, to, flow, &header, is_checked)
+}
+
+fn emit(
+    from: MacAddr,
+    to: MacAddr,
+    flow: wire::FlowKey,
+    header: &Header,
+    is_checked: bool,
+) -> Answered {
+    let mut bytes = [0; MAX_TCP_HEADERS_LEN];
+    let len = match is_checked {
+        true => {
+            let nothing = Some(Sum::of(&[]));
+            let emit = packet::emit_checked_tcp_headers;
+            emit(&mut bytes, from, to, &flow, header, 0, HOP_LIMIT, nothing)
+        }
+        false => packet::emit_tcp_headers(&mut bytes, from, to, &flow, header, 0, HOP_LIMIT),
+    };
+    Answered {
+        bytes,
+        len: len as u8,
+    }
+}
+
+/// A frame for the wire. If there is no room it is lost, as on any wire.
+fn post(answer: Answered, around: &mut Around<'_>) {
+    let posted = around.queue.send.post(&SendDescriptor::Send {
+        header: answer.frame(),
+        mss: 0,
+        context: None,
+        flags: SendFlags::CHECKSUM,
+        payload: &[],
+    });
+    if posted.is_err() {
+        around.counters.tx_dropped += 1;
+    }
+}
+
+fn eth_dst(frame: &[u8]) -> MacAddr {
+    mac_at(frame, 0)
+}
+
+fn eth_src(frame: &[u8]) -> MacAddr {
+    mac_at(frame, 6)
+}
+
+fn mac_at(frame: &[u8], at: usize) -> MacAddr {
+    const _: () = assert!(ethernet::HEADER_LEN == 14);
+    let mut bytes = [0; 6];
+    bytes.copy_from_slice(&frame[at..at + 6]);
+    MacAddr(bytes)
+}
+
+const HOP_LIMIT: u8 = 64;

@@ -1,0 +1,263 @@
+//! After a restart: connections are found again in the state, and go on when their libraries have come back with the keys.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Instant;
+
+use attachment::{CryptoInfo, Errno, Resume};
+use nic::ring::HostFunction;
+use wire::SeqNum;
+
+use super::blocks::Receiving;
+use super::flow::{Epoch, Flow, Health, Kind, Receives, Records, fingerprint};
+use super::gone::Gone;
+use super::stream::{Retired, Stream};
+use super::{Around, Command, Contexts, ORPHANED, Offload};
+use crate::sockets::{SocketFacts, Sockets};
+use crate::state::{Arena, Entry, Found, State, Table};
+
+impl Offload {
+    /// The connections in `state`, each of them an orphan.
+    ///
+    /// # Panics
+    /// When the function has no region id left: a new one has.
+    pub(crate) fn new(
+        now: Instant,
+        function: &HostFunction,
+        state: &State,
+        sockets: Box<dyn Sockets>,
+    ) -> Offload {
+        let arena = Arena::new(state, &function.regions);
+        let (arena, pieces) = arena.expect("a new function has ids for regions");
+        let (table, entries) = Table::new(state);
+        let mut offload = Offload {
+            sockets,
+            arena,
+            table,
+            flows: Vec::new(),
+            vacant: Vec::new(),
+            by_key: HashMap::new(),
+            by_slot: HashMap::new(),
+            gone: Gone::default(),
+            addresses: HashMap::new(),
+            checks: BTreeSet::new(),
+            contexts: Contexts {
+                owners: Vec::new(),
+                free: Vec::new(),
+                quota: function.config.contexts / 2,
+            },
+            commands: VecDeque::new(),
+            retired: Vec::new(),
+            retiring: VecDeque::new(),
+            receiving: Receiving::default(),
+            answers: VecDeque::new(),
+            slices: Vec::new(),
+            prefix: Vec::new(),
+            is_draining: false,
+        };
+        offload.adopt(now, entries, pieces);
+        offload
+    }
+
+    fn adopt(&mut self, now: Instant, entries: Vec<Entry>, pieces: Vec<Found>) {
+        let mut by_owner: HashMap<(u32, u32), Vec<Found>> = HashMap::new();
+        for piece in pieces {
+            by_owner.entry(piece.owner).or_default().push(piece);
+        }
+        let mut retired = Vec::new();
+        for entry in entries {
+            let owner = (entry.index, entry.generation);
+            let pieces = by_owner.remove(&owner).unwrap_or_default();
+            let flow = self.orphan(now, entry, pieces, &mut retired);
+            self.insert(flow);
+        }
+        let strays = by_owner.into_values().flatten();
+        retired.extend(strays.map(|piece| Retired {
+            unit: piece.unit,
+            order: piece.order,
+        }));
+        for piece in retired {
+            self.arena.release(piece.unit, piece.order);
+        }
+    }
+
+    fn orphan(
+        &mut self,
+        now: Instant,
+        entry: Entry,
+        mut pieces: Vec<Found>,
+        retired: &mut Vec<Retired>,
+    ) -> Flow {
+        let owner = (entry.index, entry.generation);
+        let mark = entry.mark;
+        pieces.sort_by(|a, b| a.start.diff(b.start).cmp(&0));
+        // Everything before the mark is acknowledged, whatever the table still has of it.
+        let first = entry
+            .epochs
+            .partition_point(|epoch| epoch.start.at_or_before(mark.tcpsn));
+        let live = &entry.epochs[first.saturating_sub(1)..];
+        let first_start = live.first().map(|epoch| epoch.start);
+        let mut epochs = VecDeque::new();
+        let mut sent = mark.tcpsn;
+        for (at, epoch) in live.iter().enumerate() {
+            let end = live.get(at + 1).map(|next| next.start);
+            let kind = match epoch.records {
+                None => Kind::Plain,
+                Some(cipher) => {
+                    let (start, index) = match at {
+                        0 if epoch.start.at_or_before(mark.tcpsn) => (mark.tcpsn, mark.index),
+                        _ => (epoch.start, epoch.first_index),
+                    };
+                    let mut stream = Stream::new(owner, cipher, start, index);
+                    let its = |piece: &Found| {
+                        piece.start.at_or_after(epoch.start)
+                            && end.is_none_or(|end| piece.start.before(end))
+                    };
+                    let (its, others) = pieces.into_iter().partition::<Vec<_>, _>(its);
+                    pieces = others;
+                    stream.adopt(&mut self.arena, &its, retired);
+                    sent = sent.max(stream.end());
+                    Kind::Records(Box::new(Records {
+                        cipher,
+                        first_index: epoch.first_index,
+                        fingerprint: epoch.fingerprint,
+                        context: None,
+                        expected: None,
+                        stream,
+                    }))
+                }
+            };
+            let start = epoch.start;
+            epochs.push_back(Epoch { start, end, kind });
+        }
+        retired.extend(pieces.iter().map(|piece| Retired {
+            unit: piece.unit,
+            order: piece.order,
+        }));
+        // One that its library had taken over before needs nobody's keys.
+        let has_records = |epoch: &Epoch| matches!(epoch.kind, Kind::Records(_));
+        let needs_library = entry.receives || epochs.iter().any(has_records);
+        Flow {
+            key: entry.flow,
+            cookie: entry.cookie,
+            entry: owner,
+            slot: None,
+            health: match needs_library {
+                true => Health::Orphan {
+                    until: now + ORPHANED,
+                },
+                false => Health::Good,
+            },
+            released: false,
+            receives: match entry.receives {
+                true => Receives::Lost,
+                false => Receives::No,
+            },
+            una: mark.tcpsn,
+            sent,
+            plain_until: first_start.filter(|_| entry.plain_before),
+            acked: None,
+            epochs,
+            check_at: now,
+            checks: 0,
+        }
+    }
+
+    /// Keys that a connection had before the restart: those of an epoch that is known, or of one that is over.
+    pub(super) fn resume(
+        &mut self,
+        index: u32,
+        info: &CryptoInfo,
+        resume: Resume,
+        facts: &SocketFacts,
+        around: &mut Around<'_>,
+    ) -> Result<SeqNum, Errno> {
+        self.catch_up(index, facts, around);
+        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        let (key, una) = (flow.key, flow.una);
+        let fingerprint = fingerprint(info);
+        let its = |epoch: &&mut Epoch| {
+            let records = epoch.records();
+            records.is_some_and(|records| records.fingerprint == fingerprint)
+        };
+        let Some(epoch) = flow.epochs.iter_mut().find(its) else {
+            let is_over = !flow.epochs.is_empty() && resume.tcpsn.at_or_before(una);
+            return match is_over {
+                true => Ok(resume.tcpsn),
+                false => self.resume_unknown(index, info, resume, facts, around),
+            };
+        };
+        let records = epoch.records_mut().ok_or(Errno::INVAL)?;
+        let begins = records.stream.may_begin_at(resume.tcpsn, resume.index);
+        if records.cipher != (info.version, info.algorithm) || !begins {
+            return Err(Errno::INVAL);
+        }
+        if records.context.is_some() {
+            return Ok(resume.tcpsn);
+        }
+        let context = self.contexts.allocate(index).ok_or(Errno::NOSPC)?;
+        let mark = records.stream.mark();
+        records.context = Some(context);
+        records.expected = Some(mark.tcpsn);
+        let mut info = info.clone();
+        info.sequence = mark.index;
+        self.commands.push_back(Command::Create {
+            context,
+            flow: key,
+            tcpsn: mark.tcpsn,
+            info,
+        });
+        flow.sent = flow.sent.max(facts.write.min(records.stream.end()));
+        Ok(resume.tcpsn)
+    }
+
+    /// What the peer has acknowledged to Linux while the NIC was away.
+    fn catch_up(&mut self, index: u32, facts: &SocketFacts, around: &mut Around<'_>) {
+        let (commands, contexts) = (&mut self.commands, &mut self.contexts);
+        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        // Also bytes that were none of the NIC's, of which it knows nothing.
+        let is_plain = flow
+            .epochs
+            .back()
+            .is_none_or(|last| matches!(last.kind, Kind::Plain));
+        if is_plain {
+            flow.sent = flow.sent.max(facts.write);
+        }
+        if let Some(fence) = flow.plain_until {
+            // Before the first keys nothing is marked.
+            flow.una = facts.unacknowledged.min(fence);
+            if flow.una == fence {
+                flow.plain_until = None;
+                self.table.set_plain_before(flow.entry.0, false);
+            }
+        }
+        let retired = &mut self.retired;
+        flow.acknowledge(
+            facts.unacknowledged.min(flow.sent),
+            &self.table,
+            retired,
+            |context| {
+                commands.push_back(Command::Destroy(context));
+                contexts.release(context);
+            },
+        );
+        self.retire(around.queue);
+    }
+
+    /// Keys for a connection of which nothing is known any more: right if there is nothing that may have to be sent again.
+    fn resume_unknown(
+        &mut self,
+        index: u32,
+        info: &CryptoInfo,
+        resume: Resume,
+        facts: &SocketFacts,
+        around: &mut Around<'_>,
+    ) -> Result<SeqNum, Errno> {
+        let is_first = self.flow(index).epochs.is_empty();
+        let is_idle = facts.unacknowledged == facts.write && resume.tcpsn == facts.write;
+        if !is_first || !is_idle {
+            return Err(Errno::INVAL);
+        }
+        let tcpsn: SeqNum = self.begin(index, info, resume.tcpsn, resume.index, around)?;
+        Ok(tcpsn)
+    }
+}

@@ -1,0 +1,266 @@
+//! What Linux sends for a fenced connection: cut where its kind changes, retained, and sent by a context.
+
+use nic::ring::{MAX_SEND_SLICES, SendFlags};
+use wire::SeqNum;
+use wire::packet::Parsed;
+use wire::tcp::Flags;
+
+use super::blocks::MIN_KEPT;
+use super::flow::{Health, Part};
+use super::post::Segment;
+use super::{Around, Offload};
+use crate::outgoing::Outgoing;
+
+/// What is to be done with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is to be sent as it is.
+    Plain,
+    /// It has been dealt with.
+    Done,
+}
+
+/// Why the rest of a segment is not sent. TCP sends it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Halt {
+    /// Something before it has not come.
+    Gap,
+    /// There is no memory to retain it, or no room in the ring.
+    NoRoom,
+    /// The keys are not there.
+    NoKeys,
+    /// It is not what the library had said that it would be.
+    Lie,
+}
+
+impl Offload {
+    /// Deals with a TCP segment that Linux has sent, if its connection is fenced. `is_for_nic`: its headers are such as the NIC knows.
+    pub(crate) fn handle_sent(
+        &mut self,
+        frame: &Outgoing,
+        parsed: &Parsed,
+        is_for_nic: bool,
+        around: &mut Around<'_>,
+    ) -> Verdict {
+        let (tcp, now) = (&parsed.tcp, around.now);
+        let Some(index) = self.index_of(&parsed.flow) else {
+            if tcp.flags.contains(Flags::SYN) {
+                self.gone.forget(&parsed.flow);
+            }
+            if parsed.payload_len > 0 && self.gone.contains(&parsed.flow) {
+                around.counters.tx_tls_fenced_dropped += 1;
+                return Verdict::Done;
+            }
+            return Verdict::Plain;
+        };
+        // Of a SYN-ACK a copy may be on its way still. A SYN begins another connection, of the same socket if that was disconnected.
+        if tcp.flags.contains(Flags::SYN)
+            && (!tcp.flags.contains(Flags::ACK) || self.has_gone(index))
+        {
+            self.remove(index, around);
+            self.gone.forget(&parsed.flow);
+            return Verdict::Plain;
+        }
+        if tcp.flags.intersects(Flags::FIN.union(Flags::RST)) {
+            self.check_soon(index, now);
+        }
+        let flow = self.flow(index);
+        if tcp.flags.contains(Flags::ACK) {
+            flow.acked = Some(tcp.ack);
+        }
+        if flow.health == Health::Reset {
+            let bytes = around.staging.bytes(frame.slice);
+            self.answer_linux(bytes, parsed, around);
+            return Verdict::Done;
+        }
+        let end = tcp.seq + parsed.payload_len;
+        let occupied = end + u32::from(tcp.flags.contains(Flags::FIN));
+        if parsed.payload_len == 0 || flow.epochs.is_empty() {
+            flow.sent = flow.sent.max(occupied);
+            return Verdict::Plain;
+        }
+        if matches!(flow.health, Health::Orphan { .. }) || !is_for_nic {
+            around.counters.tx_tls_fenced_dropped += 1;
+            return Verdict::Done;
+        }
+        if !self.flush(around.queue) {
+            around.counters.tx_dropped += 1;
+            return Verdict::Done;
+        }
+        let segment = Segment::new(frame, parsed);
+        match self.send(index, &segment, around) {
+            Ok(()) => {
+                let flow = self.flow(index);
+                flow.sent = flow.sent.max(occupied);
+            }
+            Err(Halt::Gap) => {
+                around.counters.tx_tls_gap_dropped += 1;
+                self.has_lost(index, around);
+            }
+            Err(Halt::NoRoom) => around.counters.tx_tls_no_room += 1,
+            Err(Halt::NoKeys) => around.counters.tx_tls_fenced_dropped += 1,
+            Err(Halt::Lie) => {
+                around.counters.tx_tls_bad_records += 1;
+                self.reset(index, around);
+                let bytes = around.staging.bytes(frame.slice);
+                self.answer_linux(bytes, parsed, around);
+            }
+        }
+        Verdict::Done
+    }
+
+    fn has_gone(&mut self, index: u32) -> bool {
+        let flow = self.flow(index);
+        let (key, cookie) = (flow.key, flow.cookie);
+        self.sockets.is_gone(&key, cookie)
+    }
+
+    /// Bytes that follow on nothing may be another connection's of the same addresses and ports.
+    fn has_lost(&mut self, index: u32, around: &mut Around<'_>) {
+        if self.flow(index).checks > 0 {
+            self.check_soon(index, around.now);
+        }
+    }
+
+    /// Sends a segment with payload, as much of it as may be sent.
+    fn send(
+        &mut self,
+        index: u32,
+        segment: &Segment<'_>,
+        around: &mut Around<'_>,
+    ) -> Result<(), Halt> {
+        let (start, end) = (segment.start(), segment.end());
+        let mut at = start;
+        let una = self.flow(index).una;
+        if start.before(una) {
+            around.counters.tx_tls_stale += 1;
+            if end.at_or_before(una) {
+                // The peer has all of it. Asked like this it says so again, which Linux must not have heard.
+                let seq = if segment.has_fin() { end } else { start };
+                return segment.post(seq..seq, &[], None, around);
+            }
+            at = una;
+        }
+        while at.before(end) {
+            at = match self.flow(index).part(at, end) {
+                Part::Acknowledged => return Err(Halt::Gap),
+                Part::Plain(to) => {
+                    segment.post_plain(at..to, around)?;
+                    self.mark_sent(index, to);
+                    to
+                }
+                Part::Records(epoch, to) => {
+                    let retained = self.retain(index, epoch, (at, to), segment, around)?;
+                    if retained == at {
+                        return Err(Halt::NoRoom);
+                    }
+                    self.send_retained(index, epoch, (at, retained), segment, around)?;
+                    if retained != to {
+                        return Err(Halt::NoRoom);
+                    }
+                    to
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn mark_sent(&mut self, index: u32, to: SeqNum) {
+        let flow = self.flow(index);
+        flow.sent = flow.sent.max(to);
+    }
+
+    /// Retains what is new of a part of a segment; gives up to where all of it is retained.
+    fn retain(
+        &mut self,
+        index: u32,
+        epoch: usize,
+        (at, to): (SeqNum, SeqNum),
+        segment: &Segment<'_>,
+        around: &mut Around<'_>,
+    ) -> Result<SeqNum, Halt> {
+        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        let epoch = &mut flow.epochs[epoch];
+        let ends = epoch.end;
+        let records = epoch.records_mut().ok_or(Halt::Lie)?;
+        if records.context.is_none() {
+            return Err(Halt::NoKeys);
+        }
+        let stream = &mut records.stream;
+        let known = stream.end();
+        if at.after(known) {
+            return Err(Halt::Gap);
+        }
+        if at.before(known) {
+            let again = segment.payload(at..to.min(known), around.staging);
+            if !stream.is_equal(&self.arena, at, again) {
+                around.counters.tx_tls_source_changed += 1;
+            }
+        }
+        if to.after(known) {
+            let new = segment.payload(known..to, around.staging);
+            let whole = known == segment.start() && to == segment.end();
+            let mut kept = false;
+            if whole
+                && new.len() as u32 >= MIN_KEPT
+                && let Some(block) = self.receiving.block.take()
+            {
+                let taken = stream.take_block(&mut self.arena, block, segment.skip(), new);
+                self.receiving.block = taken.map_err(|_| Halt::Lie)?;
+                kept = self.receiving.block.is_none();
+            }
+            if !kept {
+                let appended = stream.append(&mut self.arena, new);
+                appended.map_err(|_| Halt::Lie)?;
+            }
+            // New keys begin with a record.
+            if ends == Some(stream.end()) && !stream.is_at_boundary() {
+                return Err(Halt::Lie);
+            }
+        }
+        self.receiving.is_short = stream.end().before(to);
+        Ok(to.min(stream.end()))
+    }
+
+    /// Sends retained bytes through their context, and before them what brings it to where they begin.
+    fn send_retained(
+        &mut self,
+        index: u32,
+        epoch: usize,
+        (at, to): (SeqNum, SeqNum),
+        segment: &Segment<'_>,
+        around: &mut Around<'_>,
+    ) -> Result<(), Halt> {
+        let flow = self.flows[index as usize].as_mut().expect("it is there");
+        let records = flow.epochs[epoch].records_mut().ok_or(Halt::Lie)?;
+        let context = records.context.ok_or(Halt::NoKeys)?;
+        let mut from = at;
+        while from.before(to) {
+            let slices = &mut self.slices;
+            let (stream, len) = (&records.stream, from.distance_to(to));
+            let len = stream.gather(&self.arena, from, len, MAX_SEND_SLICES, slices);
+            if len == 0 {
+                return Err(Halt::Gap);
+            }
+            if records.expected != Some(from) {
+                around.counters.tx_tls_ooo += 1;
+                let message = stream.message(from);
+                let before = message.start.distance_to(from);
+                let prefix = &mut self.prefix;
+                if stream.gather(&self.arena, message.start, before, usize::MAX, prefix) != before {
+                    return Err(Halt::Gap);
+                }
+                super::post::recover(context, &message, from, prefix, around)?;
+                records.expected = Some(from);
+            }
+            segment.post(from..from + len, slices, Some(context), around)?;
+            from += len;
+            records.expected = Some(from);
+            flow.sent = flow.sent.max(from);
+        }
+        Ok(())
+    }
+}
+
+/// Checksums are the NIC's: parts have others than the segment.
+pub(super) const FLAGS: SendFlags = SendFlags::CHECKSUM;

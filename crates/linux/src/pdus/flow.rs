@@ -1,0 +1,249 @@
+//! One connection that carries PDUs.
+
+use attachment::pdus::{Full, Generation, Mapping, Pdus as Shared, Writer};
+use attachment::{OffloadState, PAGE, SlotRef};
+use l5p::Direction;
+use l5p::nvme::Parameters;
+use nic::ring::{ContextId, RegionId, Slice};
+use wire::{FlowKey, SeqNum};
+
+use super::passed::Passed;
+use super::rebuilt::PlacedPart;
+
+/// Whether the device follows the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Following {
+    /// Not any more.
+    No,
+    /// Not until the program has read on.
+    Paused,
+    /// By this context.
+    By(ContextId),
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub(super) struct Flow {
+    /// From Linux to the peer.
+    pub(super) key: FlowKey,
+    pub(super) cookie: u64,
+    pub(super) slot: SlotRef,
+    pub(super) parameters: Parameters,
+    /// Where data may go, and how many bytes that has.
+    pub(super) region: RegionId,
+    pub(super) memory_len: u64,
+    pub(super) following: Following,
+    /// A segment has come that ends the connection, or one of its directions.
+    pub(super) is_ending: bool,
+    writer: Writer,
+    tags: Vec<Tag>,
+    passed: Passed,
+}
+
+/// What is mapped to a tag.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tag {
+    mapped: Option<(Generation, ContextId)>,
+    /// Bytes that the device has written for it.
+    placed: u32,
+}
+
+/// What a change of a mapping means for the device, in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    /// Unmap the tag.
+    pub(super) unmaps: Option<ContextId>,
+    /// Map it to this.
+    pub(super) maps: Option<(ContextId, Slice)>,
+    /// Tell when nothing more is written for this mapping.
+    pub(super) ends: Option<Generation>,
+}
+
+/// A mapping of memory that there is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OutOfBounds;
+
+/// What became of a frame for Linux.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Admitted {
+    /// Linux had got some of its bytes before.
+    pub(super) is_second: bool,
+    /// What was done of it could not be told.
+    pub(super) is_untold: bool,
+}
+
+impl Flow {
+    pub(super) fn new(
+        (key, cookie, slot): (FlowKey, u64, SlotRef),
+        parameters: Parameters,
+        (region, memory_len): (RegionId, u64),
+        next: SeqNum,
+    ) -> Flow {
+        Flow {
+            key,
+            cookie,
+            slot,
+            parameters,
+            region,
+            memory_len,
+            following: Following::No,
+            is_ending: false,
+            writer: Writer::default(),
+            tags: vec![Tag::default(); usize::from(parameters.commands)],
+            passed: Passed::new(next),
+        }
+    }
+
+    fn shared(&self) -> Shared<'_> {
+        self.slot.slot().pdus()
+    }
+
+    pub(super) fn tell(&self, state: OffloadState) {
+        let generation = self.slot.generation();
+        self.slot
+            .slot()
+            .set_status(Direction::Receive, generation, state);
+    }
+
+    /// Notes the tags whose mappings the library has changed.
+    #[inline]
+    pub(super) fn take_changes(&self, changes: &mut Vec<(u16, Option<Mapping>)>) {
+        self.shared()
+            .take_changes(|tag, mapping| changes.push((tag, mapping)));
+    }
+
+    /// Takes over what a tag is mapped to now.
+    pub(super) fn change(
+        &mut self,
+        number: u16,
+        mapping: Option<Mapping>,
+    ) -> Result<Change, OutOfBounds> {
+        let Some(mapping) = mapping else {
+            return Err(OutOfBounds);
+        };
+        let offset = u64::from(mapping.page) * PAGE as u64;
+        if offset + u64::from(mapping.len) > self.memory_len {
+            return Err(OutOfBounds);
+        }
+        let following = self.following;
+        let tag = self.tags.get_mut(usize::from(number)).ok_or(OutOfBounds)?;
+        let mut change = Change::default();
+        if let Some((generation, context)) = tag.mapped {
+            let is_known = mapping.len > 0 && generation == mapping.generation;
+            if is_known {
+                return Ok(change);
+            }
+            // Another context has none of its mappings.
+            change.unmaps = Some(context).filter(|it| following == Following::By(*it));
+        }
+        if mapping.len == 0 {
+            change.ends = Some(mapping.generation);
+            if tag.mapped.is_none_or(|(it, _)| it != mapping.generation) {
+                tag.placed = 0;
+            }
+            tag.mapped = None;
+            return Ok(change);
+        }
+        *tag = Tag::default();
+        if let Following::By(context) = following {
+            tag.mapped = Some((mapping.generation, context));
+            let slice = Slice {
+                offset,
+                len: mapping.len,
+                region: self.region,
+            };
+            change.maps = Some((context, slice));
+        }
+        Ok(change)
+    }
+
+    /// Nothing more is written for a mapping.
+    pub(super) fn end_mapping(&mut self, number: u16, generation: Generation) {
+        if let Some(tag) = self.tags.get(usize::from(number)) {
+            self.shared().end_mapping(number, generation, tag.placed);
+        }
+    }
+
+    /// Linux has acknowledged the stream up to `position`.
+    #[inline]
+    pub(super) fn acknowledge(&mut self, position: SeqNum) {
+        self.passed.acknowledge(position);
+    }
+
+    /// Up to where Linux has acknowledged the stream.
+    pub(super) fn acknowledged(&self) -> SeqNum {
+        self.passed.acknowledged()
+    }
+
+    /// Whether a context may be made again.
+    pub(super) fn may_go_on(&self) -> bool {
+        self.following == Following::Paused && Writer::may_go_on(self.shared())
+    }
+
+    /// The device should stop until the program has read on.
+    pub(super) fn is_low(&self) -> bool {
+        self.writer.is_low()
+    }
+
+    /// Tells of a frame that is about to go to Linux: which parts of it were placed, and whether its digests were checked. An error when it must
+    /// not go.
+    pub(super) fn admit(
+        &mut self,
+        (seq, len): (SeqNum, u32),
+        parts: &[PlacedPart],
+        checked: bool,
+    ) -> Result<Admitted, Full> {
+        for part in parts {
+            if let Some(tag) = self.tags.get_mut(usize::from(part.tag)) {
+                tag.placed = tag.placed.wrapping_add(part.slice.len);
+            }
+        }
+        let shared = self.slot.slot().pdus();
+        let mut admitted = Admitted::default();
+        let Some(range) = self.passed.wanted((seq, len)) else {
+            return Ok(admitted);
+        };
+        for again in self.passed.again(range) {
+            self.writer.doubtful(shared, again)?;
+            admitted.is_second = true;
+        }
+        self.passed.add(range);
+        if admitted.is_second {
+            return Ok(admitted);
+        }
+        if checked {
+            admitted.is_untold |= self.writer.checked(shared, (seq, len)).is_err();
+        }
+        for part in parts {
+            let tag = self.tags.get(usize::from(part.tag));
+            let Some((generation, _)) = tag.and_then(|tag| tag.mapped) else {
+                continue;
+            };
+            let bytes = (seq + part.at, part.slice.len);
+            admitted.is_untold |= self.writer.placed(shared, bytes, generation).is_err();
+        }
+        Ok(admitted)
+    }
+
+    /// The device asks whether a PDU begins at `tcpsn`.
+    pub(super) fn ask(&mut self, tcpsn: SeqNum) {
+        let shared = self.slot.slot().pdus();
+        self.writer.ask(shared, tcpsn);
+    }
+
+    /// Whether an answer is waited for.
+    pub(super) fn asks(&self) -> bool {
+        self.writer.asks()
+    }
+
+    /// The library's answer.
+    pub(super) fn poll_answer(&mut self) -> Option<(SeqNum, Option<u64>)> {
+        let shared = self.slot.slot().pdus();
+        self.writer.poll_answer(shared)
+    }
+
+    /// No answer is waited for any more.
+    pub(super) fn forget_question(&mut self) {
+        self.writer.forget_question();
+    }
+}

@@ -1,0 +1,566 @@
+//! Connections that carry NVMe/TCP PDUs, whose data the device places and whose digests it checks.
+//!
+//! The device writes data where the library wants it, on the way to Linux. What it did is told in the connection's [slot](attachment::pdus)
+//! before Linux gets the packet; the packet has all of its bytes, so that whoever does not believe what is told reads them from the socket.
+//!
+//! ```text
+//!   library ── mappings ──▶ slot ──▶ take changes, before a packet leaves ──▶ AddRrState, DelRrState ──▶ device
+//!   library ◀── runs ────── slot ◀── admit, before Linux gets the packet ◀─── Packet, Placed ◀────────── device
+//! ```
+//!
+//! - A mapping is taken over when a packet of the connection leaves, which the command is in: before it, on the same ring.
+//! - Linux may drop a packet that the device has looked at, and take another copy, which somebody else may have sent. So what comes again
+//!   of bytes that Linux has not acknowledged is told to be [doubtful](attachment::pdus::Span::doubtful) before it goes up.
+//! - A mapping that has ended is told so when the device can't write for it any more, and all that it wrote is told.
+
+mod flow;
+mod passed;
+mod rebuilt;
+mod settling;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use attachment::pdus::{Generation, Mapping};
+use attachment::{DataMemory, Errno, OffloadState, SlabIdentity, SlotRef};
+use l5p::nvme::Parameters;
+use nic::ring::{
+    ContextId, Direction, HostQueue, L5Parameters, Packet, Region, RegionId, Regions,
+    SendDescriptor, Slice,
+};
+use wire::packet::Parsed;
+use wire::tcp::Flags;
+use wire::{FlowKey, SeqNum};
+
+use crate::counters::Counters;
+use crate::memory::region_of;
+use crate::receive::{FAR_BEHIND, NO_STREAM_DATA, clear_urgent};
+use crate::sockets::{SocketFacts, Sockets};
+use flow::{Flow, Following};
+pub(crate) use rebuilt::{PlacedPart, Rebuilt};
+use settling::Settling;
+
+/// Contexts for such connections.
+pub(crate) const CONTEXTS: u32 = 4096;
+/// How often it is asked whether sockets have gone of which there is a sign of that.
+const CHECK: Duration = Duration::from_secs(1);
+/// And all others.
+const CHECK_ALL: Duration = Duration::from_secs(60);
+
+/// All such connections of a function.
+#[derive(Debug)]
+pub(crate) struct Pdus {
+    regions: Arc<Regions>,
+    memories: Vec<Memory>,
+    /// By the flow of the packets that come.
+    flows: HashMap<FlowKey, Flow>,
+    by_slot: HashMap<(SlabIdentity, u32), FlowKey>,
+    contexts: HashMap<ContextId, FlowKey>,
+    /// The one given back last is used last: packets that name it may be on their way.
+    free: VecDeque<ContextId>,
+    /// What the send ring had no room for, in order.
+    commands: VecDeque<Command>,
+    /// Commands so far, and those of them that were posted.
+    commanded: u64,
+    posted: u64,
+    /// Flows whose device asked something.
+    asking: Vec<FlowKey>,
+    settling: Settling<Due>,
+    changes: Vec<(u16, Option<Mapping>)>,
+    /// When to ask whether sockets have gone, and when all were asked about last.
+    check_at: Option<Instant>,
+    checked_all: Option<Instant>,
+    /// When something was last told that has to settle.
+    touched: Option<Instant>,
+}
+
+/// Memory for data that is registered.
+#[derive(Debug)]
+struct Memory {
+    data: Arc<DataMemory>,
+    region: Arc<Region>,
+    id: RegionId,
+    /// Connections whose data may go there.
+    users: usize,
+}
+
+/// What is due when the device is done with something.
+#[derive(Debug)]
+enum Due {
+    /// Tell that a mapping has ended.
+    Mapping(SlotRef, u16, Generation),
+    /// A connection of this slot is no more; it may be used again if its library has released it.
+    Flow {
+        slot: SlotRef,
+        is_released: bool,
+        region: RegionId,
+    },
+}
+
+/// Something for the device.
+#[derive(Debug)]
+enum Command {
+    Create {
+        context: ContextId,
+        flow: FlowKey,
+        tcpsn: SeqNum,
+        parameters: Parameters,
+    },
+    Destroy(ContextId),
+    Map(ContextId, u16, Slice),
+    Unmap(ContextId, u16),
+    Answer {
+        context: ContextId,
+        tcpsn: SeqNum,
+        index: Option<u64>,
+    },
+}
+
+impl Pdus {
+    /// With these ids for contexts.
+    pub(crate) fn new(regions: &Arc<Regions>, ids: std::ops::Range<u32>) -> Pdus {
+        Pdus {
+            regions: Arc::clone(regions),
+            memories: Vec::new(),
+            flows: HashMap::new(),
+            by_slot: HashMap::new(),
+            contexts: HashMap::new(),
+            free: ids.map(ContextId).collect(),
+            commands: VecDeque::new(),
+            commanded: 0,
+            posted: 0,
+            asking: Vec::new(),
+            settling: Settling::default(),
+            changes: Vec::new(),
+            check_at: None,
+            checked_all: None,
+            touched: None,
+        }
+    }
+
+    /// Whether there is any connection.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    /// Follows the PDUs of a socket from its next byte on.
+    pub(crate) fn start(
+        &mut self,
+        now: Instant,
+        slot: &SlotRef,
+        memory: &Arc<DataMemory>,
+        parameters: Parameters,
+        facts: &SocketFacts,
+    ) -> Result<SeqNum, Errno> {
+        let key = facts.flow.reversed();
+        match self.flows.get(&key) {
+            Some(known) if known.cookie == facts.cookie => return Err(Errno::BUSY),
+            // There are no two sockets of the same addresses and ports: that one has gone.
+            Some(_) => self.remove(key, false),
+            None => {}
+        }
+        if self.by_slot.contains_key(&slot.place()) {
+            return Err(Errno::BUSY);
+        }
+        if parameters.commands > attachment::pdus::TAGS {
+            return Err(Errno::INVAL);
+        }
+        let context = self.free.pop_front().ok_or(Errno::NOSPC)?;
+        let region = self.use_memory(memory)?;
+        let names = (facts.flow, facts.cookie, slot.clone());
+        let place = (region, memory.len() as u64);
+        let flow = Flow::new(names, parameters, place, facts.receive_next);
+        flow.tell(OffloadState::Offloaded);
+        self.flows.insert(key, flow);
+        self.by_slot.insert(slot.place(), key);
+        // Nothing of the stream has come that the device does not see.
+        let is_seen = facts.receive_next == facts.read && !facts.reordered;
+        let start = match is_seen {
+            true => facts.read,
+            false => facts.read - FAR_BEHIND,
+        };
+        self.follow(key, context, start);
+        self.check_at.get_or_insert(now + CHECK);
+        Ok(facts.read)
+    }
+
+    /// Looks at what has changed in a connection's mappings although nothing is sent. False for a slot that is not known.
+    pub(crate) fn settle(&mut self, now: Instant, slot: &SlotRef, counters: &mut Counters) -> bool {
+        let Some(key) = self.key_of(slot) else {
+            return false;
+        };
+        self.touched = Some(now);
+        self.take_changes(key, counters);
+        true
+    }
+
+    /// The program is about to close the socket. False for a slot that is not known.
+    pub(crate) fn release(&mut self, now: Instant, slot: &SlotRef) -> bool {
+        let Some(key) = self.key_of(slot) else {
+            return false;
+        };
+        self.touched = Some(now);
+        self.remove(key, true);
+        true
+    }
+
+    /// The connection of a slot.
+    fn key_of(&self, slot: &SlotRef) -> Option<FlowKey> {
+        let key = self.by_slot.get(&slot.place())?;
+        let flow = self.flows.get(key)?;
+        (flow.slot == *slot).then_some(*key)
+    }
+
+    fn use_memory(&mut self, data: &Arc<DataMemory>) -> Result<RegionId, Errno> {
+        let mut memories = self.memories.iter_mut();
+        if let Some(known) = memories.find(|known| Arc::ptr_eq(&known.data, data)) {
+            known.users += 1;
+            return Ok(known.id);
+        }
+        let region = Arc::new(region_of(data));
+        let id = self.regions.register(Arc::clone(&region));
+        let id = id.map_err(|_| Errno::NOSPC)?;
+        self.memories.push(Memory {
+            data: Arc::clone(data),
+            region,
+            id,
+            users: 1,
+        });
+        Ok(id)
+    }
+
+    /// The memory for data of this id.
+    pub(crate) fn memory(&self, id: RegionId) -> Option<&Region> {
+        let mut memories = self.memories.iter();
+        memories
+            .find(|memory| memory.id == id)
+            .map(|memory| &*memory.region)
+    }
+
+    /// Looks at a frame that Linux is sending, before it is posted.
+    #[inline]
+    pub(crate) fn linux_sent(&mut self, parsed: &Parsed, counters: &mut Counters) {
+        let flags = parsed.tcp.flags;
+        if self.flows.is_empty() {
+            return;
+        }
+        let key = parsed.flow.reversed();
+        let Some(flow) = self.flows.get_mut(&key) else {
+            return;
+        };
+        if flags.contains(Flags::ACK) && !flags.contains(Flags::RST) {
+            flow.acknowledge(parsed.tcp.ack);
+        }
+        flow.is_ending |= flags.intersects(Flags::RST.union(Flags::FIN));
+        if flow.may_go_on()
+            && let Some(context) = self.free.pop_front()
+        {
+            let start = flow.acknowledged() - FAR_BEHIND;
+            self.follow(key, context, start);
+        }
+        self.take_changes(key, counters);
+    }
+
+    fn take_changes(&mut self, key: FlowKey, counters: &mut Counters) {
+        let Some(flow) = self.flows.get_mut(&key) else {
+            return;
+        };
+        flow.take_changes(&mut self.changes);
+        let mut is_lying = false;
+        for (tag, mapping) in self.changes.drain(..) {
+            let Ok(change) = flow.change(tag, mapping) else {
+                is_lying = true;
+                break;
+            };
+            let commands = [
+                change.unmaps.map(|context| Command::Unmap(context, tag)),
+                change
+                    .maps
+                    .map(|(context, slice)| Command::Map(context, tag, slice)),
+            ];
+            for command in commands.into_iter().flatten() {
+                self.commands.push_back(command);
+                self.commanded += 1;
+            }
+            if let Some(generation) = change.ends {
+                let due = Due::Mapping(flow.slot.clone(), tag, generation);
+                self.settling.push(self.commanded, due);
+            }
+        }
+        self.changes.clear();
+        if is_lying {
+            counters.nvme_lies += 1;
+            self.stop_following(key);
+            if let Some(flow) = self.flows.get(&key) {
+                flow.tell(OffloadState::Software);
+            }
+        }
+    }
+
+    /// Looks at a frame for Linux, of which `parts` were placed. False when it must not go to Linux.
+    pub(crate) fn admit(
+        &mut self,
+        frame: &mut [u8],
+        parsed: &Parsed,
+        packet: &Packet,
+        parts: &[PlacedPart],
+        counters: &mut Counters,
+    ) -> bool {
+        let Some(flow) = self.flows.get_mut(&parsed.flow) else {
+            return true;
+        };
+        let flags = parsed.tcp.flags;
+        flow.is_ending |= flags.intersects(Flags::RST.union(Flags::FIN));
+        if parsed.payload_len == 0 || flags.intersects(NO_STREAM_DATA) {
+            return true;
+        }
+        if flags.contains(Flags::URG) {
+            // Linux would leave a byte out of the stream, and everything behind it would be one place off.
+            clear_urgent(&mut frame[parsed.l4_offset..]);
+        }
+        let bytes = (parsed.tcp.seq, parsed.payload_len);
+        match flow.admit(bytes, parts, packet.digest_ok) {
+            Ok(admitted) => {
+                counters.rx_nvme_second_copies += u64::from(admitted.is_second);
+                counters.rx_nvme_untold += u64::from(admitted.is_untold);
+                if flow.is_low() && matches!(flow.following, Following::By(_)) {
+                    counters.rx_nvme_paused += 1;
+                    self.stop_following(parsed.flow);
+                    if let Some(flow) = self.flows.get_mut(&parsed.flow) {
+                        flow.following = Following::Paused;
+                    }
+                }
+                true
+            }
+            Err(_) => {
+                counters.rx_nvme_results_full += 1;
+                false
+            }
+        }
+    }
+
+    /// The device asks whether a PDU begins at `tcpsn` (`l5o_resync_rx_req`). False for a context that is not known.
+    pub(crate) fn resync_request(&mut self, context: ContextId, tcpsn: SeqNum) -> bool {
+        let Some(key) = self.contexts.get(&context).copied() else {
+            return false;
+        };
+        if let Some(flow) = self.flows.get_mut(&key)
+            && flow.following == Following::By(context)
+        {
+            flow.ask(tcpsn);
+            if !self.asking.contains(&key) {
+                self.asking.push(key);
+            }
+        }
+        true
+    }
+
+    /// A command was refused that named this context. False when there is none.
+    pub(crate) fn refused(&mut self, context: ContextId) -> bool {
+        let Some(key) = self.contexts.get(&context).copied() else {
+            return false;
+        };
+        let flow = self.flows.get(&key);
+        if flow.is_some_and(|flow| flow.following == Following::By(context)) {
+            self.stop_following(key);
+        }
+        true
+    }
+
+    /// Passes the library's answers on, posts what there is room for, and tells what the device is done with.
+    pub(crate) fn publish(&mut self, queue: &mut HostQueue) {
+        if !self.asking.is_empty() {
+            self.take_answers();
+        }
+        self.post(queue);
+        if self.settling.is_empty() {
+            return;
+        }
+        self.settling.note_posted(self.posted, queue);
+        let mut settling = std::mem::take(&mut self.settling);
+        settling.settle(queue, |due| self.done(due));
+        self.settling = settling;
+    }
+
+    /// Posts what there is room for.
+    pub(crate) fn post(&mut self, queue: &mut HostQueue) {
+        while let Some(command) = self.commands.front() {
+            let slice;
+            let posted = queue.send.post(&match command {
+                Command::Create {
+                    context,
+                    flow,
+                    tcpsn,
+                    parameters,
+                } => SendDescriptor::CreateContext {
+                    context: *context,
+                    direction: Direction::Receive,
+                    flow: *flow,
+                    tcpsn: *tcpsn,
+                    l5: L5Parameters::Nvme(parameters),
+                },
+                Command::Destroy(context) => SendDescriptor::DestroyContext { context: *context },
+                Command::Map(context, tag, memory) => {
+                    slice = [*memory];
+                    SendDescriptor::AddRrState {
+                        context: *context,
+                        tag: *tag,
+                        slices: &slice,
+                    }
+                }
+                Command::Unmap(context, tag) => SendDescriptor::DelRrState {
+                    context: *context,
+                    tag: *tag,
+                },
+                Command::Answer {
+                    context,
+                    tcpsn,
+                    index,
+                } => SendDescriptor::ResyncResponse {
+                    context: *context,
+                    tcpsn: *tcpsn,
+                    inner: None,
+                    confirmed: index.is_some(),
+                    index: index.unwrap_or(0),
+                },
+            });
+            if posted.is_err() {
+                break;
+            }
+            self.commands.pop_front();
+            self.posted += 1;
+        }
+    }
+
+    fn done(&mut self, due: Due) {
+        match due {
+            Due::Mapping(slot, tag, generation) => {
+                let key = self.key_of(&slot);
+                if let Some(flow) = key.and_then(|key| self.flows.get_mut(&key)) {
+                    flow.end_mapping(tag, generation);
+                }
+            }
+            Due::Flow {
+                slot,
+                is_released,
+                region,
+            } => {
+                let place = self.memories.iter().position(|memory| memory.id == region);
+                if let Some(place) = place {
+                    let memory = &mut self.memories[place];
+                    memory.users -= 1;
+                    if memory.users == 0 {
+                        self.regions.unregister(region);
+                        self.memories.swap_remove(place);
+                    }
+                }
+                if is_released {
+                    slot.slot().free(slot.generation());
+                }
+            }
+        }
+    }
+
+    fn take_answers(&mut self) {
+        let mut asking = std::mem::take(&mut self.asking);
+        asking.retain(|key| {
+            let Some(flow) = self.flows.get_mut(key) else {
+                return false;
+            };
+            let Following::By(context) = flow.following else {
+                flow.forget_question();
+                return false;
+            };
+            if let Some((tcpsn, index)) = flow.poll_answer() {
+                let answer = Command::Answer {
+                    context,
+                    tcpsn,
+                    index,
+                };
+                self.commands.push_back(answer);
+                self.commanded += 1;
+            }
+            flow.asks()
+        });
+        self.asking = asking;
+    }
+
+    /// Makes a context for a connection.
+    fn follow(&mut self, key: FlowKey, context: ContextId, tcpsn: SeqNum) {
+        let Some(flow) = self.flows.get_mut(&key) else {
+            return self.free.push_front(context);
+        };
+        flow.following = Following::By(context);
+        let parameters = flow.parameters;
+        self.contexts.insert(context, key);
+        self.command(Command::Create {
+            context,
+            flow: key,
+            tcpsn,
+            parameters,
+        });
+    }
+
+    fn stop_following(&mut self, key: FlowKey) {
+        let Some(flow) = self.flows.get_mut(&key) else {
+            return;
+        };
+        if let Following::By(context) = flow.following {
+            flow.following = Following::No;
+            flow.forget_question();
+            self.command(Command::Destroy(context));
+            // Packets of the context that are on their way are still known as such.
+            self.free.push_back(context);
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        self.commands.push_back(command);
+        self.commanded += 1;
+    }
+
+    /// Ends a connection.
+    fn remove(&mut self, key: FlowKey, is_released: bool) {
+        self.stop_following(key);
+        let Some(flow) = self.flows.remove(&key) else {
+            return;
+        };
+        self.by_slot.remove(&flow.slot.place());
+        let due = Due::Flow {
+            slot: flow.slot,
+            is_released,
+            region: flow.region,
+        };
+        self.settling.push(self.commanded, due);
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout), and then to publish.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let settling = self.touched.filter(|_| !self.settling.is_empty());
+        [settling, self.check_at].into_iter().flatten().min()
+    }
+
+    /// Asks Linux which connections have gone, if that is due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, sockets: &mut dyn Sockets) {
+        if self.check_at.is_none_or(|at| at > now) {
+            return;
+        }
+        let asks_all = self.checked_all.is_none_or(|at| at + CHECK_ALL <= now);
+        if asks_all {
+            self.checked_all = Some(now);
+        }
+        let asked = self.flows.iter();
+        let asked = asked.filter(|(_, flow)| asks_all || flow.is_ending);
+        let gone: Vec<FlowKey> = asked
+            .filter(|(_, flow)| sockets.is_gone(&flow.key, flow.cookie))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in gone {
+            self.touched = Some(now);
+            self.remove(key, false);
+        }
+        self.check_at = (!self.flows.is_empty()).then(|| now + CHECK);
+    }
+}

@@ -1,0 +1,188 @@
+//! One connection whose records the NIC opens.
+
+use attachment::SlotRef;
+use attachment::results::{Form, Full, Mark, RESERVED, RUNS, Results, Writer};
+use l5p::tls::CryptoInfo;
+use nic::ring::ContextId;
+use wire::SeqNum;
+
+use super::forms::{Forms, Unfit};
+
+/// What of the stream may lie in Linux's queue of packets out of order when offload begins, at the most: a receive window's worth.
+const MOST_QUEUED: u32 = 16 << 20;
+/// Free words at which a connection whose runs were not read is offloaded again.
+const ENOUGH_FREE: usize = RUNS * 3 / 4;
+
+/// Where a direction of a live socket stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Start {
+    /// The next byte that the program reads: the new keys hold from there on.
+    pub(crate) tcpsn: SeqNum,
+    /// The next byte that Linux expects.
+    pub(crate) next: SeqNum,
+    /// Packets may lie in Linux's queue that came out of order.
+    pub(crate) reordered: bool,
+}
+
+/// How the device follows the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Following {
+    /// Not at all.
+    No,
+    /// It will from when Linux has acknowledged this: before, nobody knows what it has queued.
+    From(SeqNum),
+    /// Not until the program has read on.
+    Paused,
+    /// By this context.
+    By(ContextId),
+}
+
+/// Where a context is to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// Record `index` begins at `tcpsn`, and the device sees all of it.
+    At { tcpsn: SeqNum, index: u64 },
+    /// It has to find a record by itself, and ask.
+    Anywhere,
+}
+
+/// Why a frame does not go to Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// The program has not read what was told before.
+    Full,
+    /// It was decrypted, and its bytes went up differently.
+    Unfit(Unfit),
+}
+
+/// The state of one connection.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) slot: SlotRef,
+    pub(super) keys: CryptoInfo,
+    pub(super) following: Following,
+    writer: Writer,
+    forms: Forms,
+}
+
+impl Flow {
+    pub(super) fn new(slot: SlotRef, keys: CryptoInfo, start: Start) -> Flow {
+        let mut flow = Flow {
+            slot,
+            keys,
+            following: match start.reordered {
+                true => Following::From(start.next + MOST_QUEUED),
+                false => Following::No,
+            },
+            writer: Writer::default(),
+            forms: Forms::new(start.next),
+        };
+        let results = Results::new(flow.slot.slot().results());
+        flow.writer.acknowledge(results, start.next);
+        // What another NIC has left: second copies of it end where ours do.
+        for (_, run) in results.runs().filter(|(_, run)| run.form == Form::Either) {
+            flow.forms.recall(run.start, run.len, run.mark);
+        }
+        flow
+    }
+
+    fn results(&self) -> Results<'_> {
+        Results::new(self.slot.slot().results())
+    }
+
+    /// New keys, in the place of those that there were.
+    pub(super) fn rekey(&mut self, slot: SlotRef, keys: CryptoInfo, start: Start) {
+        if slot != self.slot {
+            self.writer = Writer::default();
+        }
+        self.slot = slot;
+        self.keys = keys;
+        self.writer.forget_question();
+        self.acknowledge(start.next);
+        if !matches!(self.following, Following::From(_)) {
+            self.following = Following::No;
+        }
+    }
+
+    /// Linux has acknowledged the stream up to `position`.
+    pub(super) fn acknowledge(&mut self, position: SeqNum) {
+        if self.forms.acknowledge(position) {
+            self.writer.acknowledge(self.results(), position);
+        }
+    }
+
+    /// Whether a context may be made now, for one that was to wait.
+    pub(super) fn may_follow(&self) -> bool {
+        match self.following {
+            Following::From(position) => self.forms.acknowledged().at_or_after(position),
+            Following::Paused => Writer::free(self.results()) >= ENOUGH_FREE,
+            Following::No | Following::By(_) => false,
+        }
+    }
+
+    /// The mark of the next context.
+    pub(super) fn next_mark(&self) -> Mark {
+        self.results().next_mark()
+    }
+
+    /// The device should stop decrypting.
+    pub(super) fn is_low(&self) -> bool {
+        self.writer.is_low()
+    }
+
+    /// Up to where Linux has acknowledged the stream.
+    pub(super) fn acknowledged(&self) -> SeqNum {
+        self.forms.acknowledged()
+    }
+
+    /// Tells of a frame that is about to go to Linux, decrypted by the context of `mark` or as it came. Gives whether some of its bytes have gone in
+    /// the other form.
+    pub(super) fn admit(
+        &mut self,
+        bytes: (SeqNum, u32),
+        mark: Option<Mark>,
+    ) -> Result<bool, Refused> {
+        let results = Results::new(self.slot.slot().results());
+        let told = self.forms.admit(bytes, mark).map_err(Refused::Unfit)?;
+        // All is told or nothing: what was told of bytes that do not go up would be believed of their next copy.
+        if told.len() > 1 && Writer::free(results) < told.len() + RESERVED {
+            return Err(Refused::Full);
+        }
+        let mut is_second = false;
+        for told in told {
+            let range = (told.start, told.len);
+            let done = match told.form {
+                Form::Decrypted => self.writer.decrypted(results, range, told.mark),
+                Form::Either => {
+                    is_second = true;
+                    self.writer.either(results, range, told.mark)
+                }
+            };
+            done.map_err(|Full| Refused::Full)?;
+        }
+        self.forms.remember();
+        Ok(is_second)
+    }
+
+    /// The device asks whether a record begins at `tcpsn`.
+    pub(super) fn ask(&mut self, tcpsn: SeqNum) {
+        let results = Results::new(self.slot.slot().results());
+        self.writer.ask(results, tcpsn);
+    }
+
+    /// Whether an answer is waited for.
+    pub(super) fn asks(&self) -> bool {
+        self.writer.asks()
+    }
+
+    /// The library's answer.
+    pub(super) fn poll_answer(&mut self) -> Option<(SeqNum, Option<u64>)> {
+        let results = Results::new(self.slot.slot().results());
+        self.writer.poll_answer(results)
+    }
+
+    /// No answer is waited for any more.
+    pub(super) fn forget_question(&mut self) {
+        self.writer.forget_question();
+    }
+}

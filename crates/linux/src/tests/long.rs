@@ -1,0 +1,210 @@
+//! A connection of more bytes than sequence numbers can be compared over.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use attachment::{Direction, Errno, Order, Resume, Slab, SlotRef};
+use l5p::tls::{ContentType, CryptoInfo, Writer};
+use nic::{FrameMeta, Nic, NicConfig};
+use rustix::fs::MemfdFlags;
+use wire::tcp::{Flags, Header};
+use wire::{FlowKey, SeqNum, packet};
+
+use super::program::{CIPHERS, keys, some_file};
+use super::rig::{OURS, PAIRS, PEER, SUPER, checked, flow, segment};
+use crate::{Config, LinuxFunction, SocketFacts, Sockets, State, StateConfig};
+
+const ISN: SeqNum = SeqNum(77);
+/// Content of a record, and records of a segment.
+const CONTENT: usize = 16_384;
+const RECORDS: usize = 3;
+
+#[derive(Clone, Debug)]
+struct Socket(Arc<Mutex<SocketFacts>>);
+
+impl Sockets for Socket {
+    fn examine(&mut self, _: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
+        Ok(*self.0.lock().unwrap())
+    }
+
+    fn is_gone(&mut self, _: &FlowKey, _: u64) -> bool {
+        false
+    }
+}
+
+/// A program that sends the same record again and again, each time acknowledged at once.
+struct Endless {
+    nic: Nic,
+    function: LinuxFunction,
+    now: Instant,
+    file: OwnedFd,
+    socket: Socket,
+    slot: SlotRef,
+    flow: FlowKey,
+    info: CryptoInfo,
+    next: SeqNum,
+    /// Number of the next record.
+    index: u64,
+}
+
+fn device(now: Instant, file: &OwnedFd, socket: &Socket) -> (Nic, LinuxFunction) {
+    let mut nic = Nic::new(NicConfig {
+        wire: SUPER,
+        ..NicConfig::new([7; 16])
+    });
+    let config = Config::default();
+    let (host, device) = nic::ring::function(config.function(OURS));
+    nic.attach(device).unwrap();
+    let sizes = StateConfig {
+        flows: 4,
+        retain: 1 << 20,
+    };
+    let state = State::open(file, sizes).unwrap();
+    let sockets = Box::new(socket.clone());
+    (nic, LinuxFunction::new(now, host, &config, &state, sockets))
+}
+
+impl Endless {
+    fn new(info: CryptoInfo) -> Endless {
+        let flow = flow(PAIRS[0]);
+        let socket = Socket(Arc::new(Mutex::new(SocketFacts {
+            flow,
+            cookie: 5,
+            write: ISN,
+            unacknowledged: ISN,
+            read: SeqNum(1),
+            receive_next: SeqNum(1),
+            reordered: false,
+            peer_has_ended: false,
+        })));
+        let now = Instant::now();
+        let file = rustix::fs::memfd_create("state", MemfdFlags::CLOEXEC).unwrap();
+        let (nic, function) = device(now, &file, &socket);
+        let slab = Arc::new(Slab::create(1).unwrap());
+        let (index, generation) = slab.claim().unwrap();
+        let index = SlotRef::new(&slab, index, generation);
+        let mut endless = Endless {
+            nic,
+            function,
+            now,
+            file,
+            socket,
+            slot: index.unwrap(),
+            flow,
+            index: info.sequence,
+            info,
+            next: ISN,
+        };
+        assert_eq!(endless.set_keys(None), Ok(()));
+        endless
+    }
+
+    fn set_keys(&mut self, resume: Option<Resume>) -> Result<(), Errno> {
+        {
+            let mut facts = self.socket.0.lock().unwrap();
+            (facts.write, facts.unacknowledged) = (self.next, self.next);
+        }
+        let order = Order::SetKeys {
+            slot: self.slot.clone(),
+            direction: Direction::Transmit,
+            info: self.info.clone(),
+            resume,
+            socket: some_file(),
+        };
+        self.function.handle_order(self.now, &order).result
+    }
+
+    fn rekey(&mut self, info: CryptoInfo) -> Result<(), Errno> {
+        self.index = info.sequence;
+        self.info = info;
+        self.set_keys(None)
+    }
+
+    fn restart(&mut self) -> Result<(), Errno> {
+        (self.nic, self.function) = device(self.now, &self.file, &self.socket);
+        self.set_keys(Some(Resume {
+            tcpsn: self.next,
+            index: self.index,
+        }))
+    }
+
+    /// Sends a segment; gives what comes of it on the wire.
+    fn send(&mut self, content: &[u8]) -> Vec<u8> {
+        let writer = Writer::new(self.info.clone());
+        let layout = writer.record_layout(ContentType::APPLICATION_DATA, content.len());
+        let record = [layout.header(), content, layout.trailer()].concat();
+        let payload = record.repeat(RECORDS);
+        let (ends, seq) = ((OURS, PEER), self.next.0);
+        let (frame, meta) = segment(ends, &self.flow, seq, Flags::ACK, &payload, 1400);
+        self.function.handle_frame(self.now, &frame, meta);
+        self.function.publish();
+        let mut out = vec![0; 70_000];
+        let mut sent = Vec::new();
+        while let Some((len, _)) = self.nic.poll_transmit(self.now, &mut out) {
+            let parsed = packet::parse(&out[..len]).unwrap();
+            sent.extend(parsed.payload(&out[..len]));
+        }
+        self.next += payload.len() as u32;
+        self.index += RECORDS as u64;
+        self.acknowledge();
+        sent
+    }
+
+    fn acknowledge(&mut self) {
+        let flow = self.flow.reversed();
+        let header = Header {
+            src_port: flow.src.1,
+            dst_port: flow.dst.1,
+            seq: SeqNum(1),
+            ack: self.next,
+            flags: Flags::ACK,
+            window: 1000,
+            ..Header::default()
+        };
+        let mut frame = vec![0; packet::MAX_TCP_HEADERS_LEN];
+        let nothing = Some(wire::checksum::Sum::of(&[]));
+        let len = packet::emit_checked_tcp_headers(
+            &mut frame, PEER, OURS, &flow, &header, 0, 64, nothing,
+        );
+        self.nic
+            .handle_frame(self.now, &frame[..len], FrameMeta::default());
+        self.nic.flush(self.now);
+        while let Some((frame, meta)) = self.function.poll_frame(self.now) {
+            checked(&(frame.to_vec(), meta));
+        }
+        self.function.publish();
+    }
+
+    /// The segment as software would make it.
+    fn wanted(&self, content: &[u8]) -> Vec<u8> {
+        let mut info = self.info.clone();
+        info.sequence = self.index;
+        let mut writer = Writer::new(info);
+        let mut sealed = vec![0; RECORDS * writer.record_len(content.len())];
+        let mut made = 0;
+        for _ in 0..RECORDS {
+            let data = ContentType::APPLICATION_DATA;
+            made += writer.seal_into(data, &[content], &mut sealed[made..]);
+        }
+        sealed
+    }
+}
+
+#[test]
+fn a_connection_goes_on_beyond_2_gib_under_the_same_keys_over_a_restart_and_to_new_ones() {
+    let content = vec![0x37; CONTENT];
+    let mut endless = Endless::new(keys(CIPHERS[3], 0));
+    let segments = (1_u64 << 31) / (RECORDS * CONTENT) as u64 + 10_000;
+    for number in 0..segments {
+        let sent = endless.send(&content).len();
+        assert!(sent > RECORDS * CONTENT, "segment {number}: {sent} bytes");
+    }
+    endless.restart().unwrap();
+    let wanted = endless.wanted(&content);
+    assert!(endless.send(&content) == wanted, "after a restart");
+    endless.rekey(keys(CIPHERS[3], 1)).unwrap();
+    let wanted = endless.wanted(&content);
+    assert!(endless.send(&content) == wanted, "under new keys");
+    assert_eq!(endless.function.counters().tls_resets, 0);
+}

@@ -1,0 +1,326 @@
+//! Connections that carry NVMe/TCP PDUs, and libraries that want data where they may not.
+
+use std::fs::File;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use attachment::pdus::{Generation, Mapping};
+use attachment::{
+    DataMemory, Direction, Errno, Lifecycle, OffloadState, Order, PAGE, Passed, Slab, SlotRef,
+};
+use l5p::nvme::Parameters;
+use l5p::nvme::digest::Crc32c;
+use nic::{Nic, NicConfig};
+use proptest::prelude::*;
+use wire::nvme::{C2HData, Pdu, Role};
+use wire::tcp::Flags;
+use wire::{FlowKey, SeqNum};
+
+use super::rig::{OURS, PAIRS, PEER, SMALL, SUPER, checked, flow, pattern, segment};
+use crate::{Config, LinuxFunction, SocketFacts, Sockets, State};
+
+/// Far behind what the rig's segments acknowledge, which is 1.
+const ISN: u32 = 0x6fff_f000;
+const PARAMETERS: Parameters = Parameters {
+    sender: Role::Controller,
+    header_digest: false,
+    data_digest: true,
+    alignment: 0,
+    max_pdu: 1 << 20,
+    commands: 8,
+};
+
+#[derive(Debug)]
+struct OneSocket(FlowKey);
+
+impl Sockets for OneSocket {
+    fn examine(&mut self, _: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
+        Ok(SocketFacts {
+            flow: self.0,
+            cookie: 5,
+            write: SeqNum(1),
+            unacknowledged: SeqNum(1),
+            read: SeqNum(ISN),
+            receive_next: SeqNum(ISN),
+            reordered: false,
+            peer_has_ended: false,
+        })
+    }
+
+    fn is_gone(&mut self, _: &FlowKey, _: u64) -> bool {
+        false
+    }
+}
+
+struct World {
+    nic: Nic,
+    function: LinuxFunction,
+    now: Instant,
+    flow: FlowKey,
+    slot: SlotRef,
+    memory: Arc<DataMemory>,
+    sent: u32,
+    received: u32,
+}
+
+impl World {
+    fn new() -> World {
+        let now = Instant::now();
+        let mut nic = Nic::new(NicConfig {
+            wire: SUPER,
+            ..NicConfig::new([7; 16])
+        });
+        let config = Config::default();
+        let (host, device) = nic::ring::function(config.function(OURS));
+        nic.attach(device).unwrap();
+        let state = State::in_memory(SMALL).unwrap();
+        let flow = flow(PAIRS[0]);
+        let sockets = Box::new(OneSocket(flow));
+        let slab = Arc::new(Slab::create(1).unwrap());
+        let (index, generation) = slab.claim().unwrap();
+        World {
+            nic,
+            function: LinuxFunction::new(now, host, &config, &state, sockets),
+            now,
+            flow,
+            slot: SlotRef::new(&slab, index, generation).unwrap(),
+            memory: Arc::new(DataMemory::create(4 * PAGE as u64).unwrap()),
+            sent: 1,
+            received: ISN,
+        }
+    }
+
+    fn started() -> World {
+        let mut world = World::new();
+        assert_eq!(world.order(&world.start()), Ok(SeqNum(ISN)));
+        world.run();
+        world
+    }
+
+    fn start(&self) -> Order {
+        Order::Pdus {
+            slot: self.slot.clone(),
+            memory: Arc::clone(&self.memory),
+            parameters: PARAMETERS,
+            socket: Passed::from(OwnedFd::from(File::open("/dev/null").unwrap())),
+        }
+    }
+
+    fn order(&mut self, order: &Order) -> Result<SeqNum, Errno> {
+        let answer = self.function.handle_order(self.now, order);
+        answer.result.map(|()| answer.tcpsn)
+    }
+
+    /// Has everything move; gives the payloads that Linux gets.
+    fn run(&mut self) -> Vec<Vec<u8>> {
+        let (mut room, mut got) = (vec![0; 70_000], Vec::new());
+        for _ in 0..4 {
+            self.function.publish();
+            while self.nic.poll_transmit(self.now, &mut room).is_some() {}
+            self.nic.flush(self.now);
+            while let Some((frame, meta)) = self.function.poll_frame(self.now) {
+                got.push(checked(&(frame.to_vec(), meta)).1);
+            }
+        }
+        got
+    }
+
+    /// The command leaves.
+    fn send(&mut self) {
+        let (frame, meta) = segment(
+            (OURS, PEER),
+            &self.flow,
+            self.sent,
+            Flags::ACK,
+            &[1; 72],
+            1400,
+        );
+        self.function.handle_frame(self.now, &frame, meta);
+        self.sent += 72;
+        self.run();
+    }
+
+    /// All data of a command comes.
+    fn receive(&mut self, tag: u16, data: &[u8]) -> Vec<Vec<u8>> {
+        let pdu = Pdu::C2HData(C2HData {
+            cccid: tag,
+            data_offset: 0,
+            data_len: data.len() as u32,
+            last: true,
+            success: true,
+        });
+        let mut bytes = vec![0; 24];
+        pdu.emit(&PARAMETERS.framing(), &mut bytes);
+        bytes.extend(data);
+        bytes.extend(Crc32c::of(data).to_le_bytes());
+        let flow = self.flow.reversed();
+        let (frame, meta) = segment((PEER, OURS), &flow, self.received, Flags::ACK, &bytes, 1400);
+        self.received = self.received.wrapping_add(bytes.len() as u32);
+        self.nic.handle_frame(self.now, &frame, meta);
+        let got = self.run();
+        assert_eq!(got.concat(), bytes, "Linux gets all of the bytes");
+        got
+    }
+
+    fn data(&self, page: usize, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        let region = crate::memory::region_of(&self.memory);
+        assert!(region.read((page * PAGE) as u64, &mut bytes));
+        bytes
+    }
+}
+
+fn mapping(generation: Generation, page: u32, len: u32) -> Mapping {
+    Mapping {
+        generation,
+        page,
+        len,
+    }
+}
+
+#[test]
+fn data_is_where_it_was_wanted_and_in_the_packets() {
+    let mut world = World::started();
+    let (first, data) = (Generation::FIRST, pattern(5000));
+    let slot = world.slot.clone();
+    let pdus = slot.slot().pdus();
+    pdus.map(3, mapping(first, 1, 5000));
+    world.send();
+    let start = SeqNum(world.received);
+    world.receive(3, &data);
+    assert_eq!(world.data(1, 5000), data);
+    assert_eq!(
+        (world.data(0, PAGE), world.data(3, PAGE)),
+        (vec![0; PAGE], vec![0; PAGE])
+    );
+    let header = pdus.span(start, 5028);
+    assert_eq!(
+        (header.len, header.placed, header.checked),
+        (24, None, true)
+    );
+    let span = pdus.span(start + 24, 5004);
+    assert_eq!(
+        (span.len, span.placed, span.checked),
+        (5000, Some(first), true)
+    );
+    assert!(!span.doubtful);
+
+    // The mapping ends when the library says so, and what was written is told.
+    pdus.map(3, mapping(first, 0, 0));
+    let settle = Order::Settle { slot: slot.clone() };
+    assert_eq!(world.order(&settle), Ok(SeqNum(0)));
+    assert!(
+        world.function.poll_timeout().is_some(),
+        "it must not sleep now"
+    );
+    world.run();
+    assert_eq!(pdus.ended_mapping(3, first), Some(5000));
+    world.receive(3, &[0xaa; 5000]);
+    assert_eq!(world.data(1, 5000), data, "nothing is written any more");
+}
+
+#[test]
+fn a_second_copy_makes_bytes_doubtful() {
+    let mut world = World::started();
+    let slot = world.slot.clone();
+    let pdus = slot.slot().pdus();
+    pdus.map(0, mapping(Generation::FIRST, 0, 1000));
+    world.send();
+    let before = world.received;
+    world.receive(0, &pattern(1000));
+    let span = |at: u32| pdus.span(SeqNum(before) + at, 1);
+    assert!(span(30).placed.is_some() && !span(30).doubtful);
+    world.received = before;
+    world.receive(0, &[7; 1000]);
+    assert!(span(30).placed.is_none() && span(30).doubtful && span(0).doubtful);
+    assert_eq!(world.data(0, 1000), pattern(1000));
+    assert_eq!(world.function.counters().rx_nvme_second_copies, 1);
+}
+
+#[test]
+fn a_slot_is_free_when_nothing_can_be_written_for_it() {
+    let mut world = World::started();
+    let slot = world.slot.clone();
+    slot.slot()
+        .pdus()
+        .map(1, mapping(Generation::FIRST, 0, 4096));
+    world.send();
+    let again = world.order(&world.start());
+    assert_eq!(again, Err(Errno::BUSY));
+    let release = Order::Release { slot: slot.clone() };
+    assert_eq!(world.order(&release), Ok(SeqNum(0)));
+    let in_use = Lifecycle::InUse {
+        generation: slot.generation(),
+    };
+    assert_eq!(slot.slot().lifecycle(), in_use);
+    world.run();
+    let free = Lifecycle::Free {
+        generation: slot.generation(),
+    };
+    assert_eq!(slot.slot().lifecycle(), free);
+    assert_eq!(
+        Arc::strong_count(&world.memory),
+        1,
+        "the NIC holds no memory"
+    );
+    world.receive(1, &[9; 4000]);
+    assert_eq!(world.data(0, 4096), [0; 4096]);
+    let settle = Order::Settle { slot };
+    assert_eq!(world.order(&settle), Err(Errno::NODEV));
+}
+
+#[test]
+fn nothing_is_placed_beyond_the_memory() {
+    for (page, len) in [
+        (4, 1),
+        (3, 4097),
+        (0, 4 * 4096 + 1),
+        (Mapping::MAX_PAGE, Mapping::MAX_LEN),
+    ] {
+        let mut world = World::started();
+        let slot = world.slot.clone();
+        slot.slot()
+            .pdus()
+            .map(2, mapping(Generation::FIRST, page, len));
+        world.send();
+        world.receive(2, &pattern(1));
+        assert_eq!(world.function.counters().nvme_lies, 1);
+        let status = slot.slot().status(Direction::Receive, slot.generation());
+        assert_eq!(status, OffloadState::Software);
+        // It goes on, without help.
+        world.receive(2, &pattern(3000));
+        assert_eq!(world.data(0, 4 * PAGE), vec![0; 4 * PAGE]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever is written into a slot, the NIC goes on, Linux gets the stream, and nobody waits for ever.
+    #[test]
+    fn any_mappings_are_survived(
+        steps in proptest::collection::vec((0u16..12, 0u32..6, 0u32..20_000, 1usize..6000, any::<bool>()), 1..40),
+    ) {
+        let mut world = World::started();
+        let slot = world.slot.clone();
+        let mut generation = Generation::FIRST;
+        for (tag, page, len, data, settles) in steps {
+            slot.slot().pdus().map(tag, mapping(generation, page, len));
+            generation = generation.next();
+            if settles {
+                let settle = Order::Settle { slot: slot.clone() };
+                prop_assert_eq!(world.order(&settle), Ok(SeqNum(0)));
+            } else {
+                world.send();
+            }
+            world.receive(tag % 8, &pattern(data));
+            slot.slot().pdus().clear_before(SeqNum(world.received));
+        }
+        let release = Order::Release { slot: slot.clone() };
+        prop_assert_eq!(world.order(&release), Ok(SeqNum(0)));
+        world.run();
+        let free = Lifecycle::Free { generation: slot.generation() };
+        prop_assert_eq!(slot.slot().lifecycle(), free);
+    }
+}

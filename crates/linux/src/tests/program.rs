@@ -1,0 +1,479 @@
+//! A program with the library on Linux's TCP, of which the test plays all three: a stream of plain bytes and records, sent, lost and sent
+//! again as the test says; and the peer, which knows what must come.
+
+use std::fs::File;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use attachment::{Direction, Errno, Order, Passed, Resume, Slab, SlotRef};
+use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
+use nic::{FrameMeta, Nic, NicConfig};
+use rustix::fs::MemfdFlags;
+use wire::tcp::{Flags, Header};
+use wire::{FlowKey, SeqNum, packet};
+
+use super::rig::{OURS, PEER, checked, segment};
+use crate::{Config, LinuxFunction, SocketFacts, Sockets, State, StateConfig};
+
+pub const CIPHERS: [(Version, Algorithm); 6] = [
+    (Version::Tls12, Algorithm::Aes128Gcm),
+    (Version::Tls12, Algorithm::Aes256Gcm),
+    (Version::Tls12, Algorithm::ChaCha20Poly1305),
+    (Version::Tls13, Algorithm::Aes128Gcm),
+    (Version::Tls13, Algorithm::Aes256Gcm),
+    (Version::Tls13, Algorithm::ChaCha20Poly1305),
+];
+
+/// Part of a stream.
+#[derive(Clone, Debug)]
+pub enum Stretch {
+    /// Bytes that go as they are.
+    Plain(usize),
+    /// Records with so many bytes of content each, under keys of their own.
+    Records(Vec<usize>),
+}
+
+/// Bytes under one set of keys.
+#[derive(Clone, Debug)]
+struct Keyed {
+    to: usize,
+    info: CryptoInfo,
+    /// Offsets at which records begin, and the end.
+    boundaries: Vec<usize>,
+}
+
+/// What Linux knows of its socket.
+#[derive(Debug)]
+struct Socket {
+    facts: SocketFacts,
+    has_gone: bool,
+}
+
+/// Linux, asked by the driver.
+#[derive(Clone, Debug)]
+struct OneSocket(Arc<Mutex<Socket>>);
+
+impl Sockets for OneSocket {
+    fn examine(&mut self, _: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
+        Ok(self.0.lock().unwrap().facts)
+    }
+
+    fn is_gone(&mut self, _: &FlowKey, cookie: u64) -> bool {
+        let socket = self.0.lock().unwrap();
+        socket.has_gone || socket.facts.cookie != cookie
+    }
+}
+
+pub struct Program {
+    pub nic: Nic,
+    pub function: LinuxFunction,
+    pub now: Instant,
+    pub flow: FlowKey,
+    state: (OwnedFd, StateConfig),
+    socket: OneSocket,
+    slab: Arc<Slab>,
+    pub slot: SlotRef,
+    isn: SeqNum,
+    /// As Linux has it.
+    pub source: Vec<u8>,
+    /// As the peer must have it.
+    wanted: Vec<u8>,
+    stretches: Vec<(usize, Option<Keyed>)>,
+    next_stretch: usize,
+    /// Offsets: the program has written, Linux has sent, and it knows to be acknowledged.
+    pub written: usize,
+    pub sent: usize,
+    pub acknowledged: usize,
+    /// What the peer has, by byte.
+    received: Vec<bool>,
+    /// Resets that Linux was sent, and the peer.
+    pub resets: (usize, usize),
+}
+
+impl Program {
+    pub fn new(
+        flow: FlowKey,
+        cipher: (Version, Algorithm),
+        isn: u32,
+        stretches: &[Stretch],
+        retain: u64,
+    ) -> Program {
+        let (mut source, mut wanted, mut built) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, stretch) in stretches.iter().enumerate() {
+            let from = source.len();
+            match stretch {
+                Stretch::Plain(len) => {
+                    let bytes: Vec<u8> = (0..*len).map(|byte| (byte * 7 + at) as u8).collect();
+                    source.extend(&bytes);
+                    wanted.extend(bytes);
+                    built.push((from, None));
+                }
+                Stretch::Records(lens) => {
+                    let info = keys(cipher, at as u8);
+                    let mut boundaries = Vec::new();
+                    let mut writer = Writer::new(info.clone());
+                    for (number, len) in lens.iter().enumerate() {
+                        boundaries.push(source.len());
+                        let content: Vec<u8> = (0..*len)
+                            .map(|byte| (byte * 13 + number + at) as u8)
+                            .collect();
+                        let layout = writer.record_layout(ContentType::APPLICATION_DATA, *len);
+                        source.extend(layout.header());
+                        source.extend(&content);
+                        source.extend(layout.trailer());
+                        let mut sealed = vec![0; writer.record_len(*len)];
+                        let data = ContentType::APPLICATION_DATA;
+                        let made = writer.seal_into(data, &[&content], &mut sealed);
+                        wanted.extend(&sealed[..made]);
+                    }
+                    boundaries.push(source.len());
+                    let keyed = Keyed {
+                        to: source.len(),
+                        info,
+                        boundaries,
+                    };
+                    built.push((from, Some(keyed)));
+                }
+            }
+            assert_eq!(source.len(), wanted.len());
+        }
+        let isn = SeqNum(isn);
+        let socket = OneSocket(Arc::new(Mutex::new(Socket {
+            facts: SocketFacts {
+                flow,
+                cookie: 77,
+                write: isn,
+                unacknowledged: isn,
+                read: SeqNum(1),
+                receive_next: SeqNum(1),
+                reordered: false,
+                peer_has_ended: false,
+            },
+            has_gone: false,
+        })));
+        let file = rustix::fs::memfd_create("state", MemfdFlags::CLOEXEC).unwrap();
+        let config = StateConfig { flows: 4, retain };
+        let now = Instant::now();
+        let (nic, function) = device(now, &file, config, &socket);
+        let slab = Arc::new(Slab::create(1).unwrap());
+        let (index, generation) = slab.claim().unwrap();
+        Program {
+            nic,
+            function,
+            now,
+            flow,
+            state: (file, config),
+            socket,
+            slot: SlotRef::new(&slab, index, generation).unwrap(),
+            slab,
+            isn,
+            received: vec![false; source.len()],
+            source,
+            wanted,
+            stretches: built,
+            next_stretch: 0,
+            written: 0,
+            sent: 0,
+            acknowledged: 0,
+            resets: (0, 0),
+        }
+    }
+
+    pub fn at(&self, offset: usize) -> SeqNum {
+        self.isn + offset as u32
+    }
+
+    /// The slab, to look at what the library sees.
+    pub fn slab(&self) -> &Slab {
+        &self.slab
+    }
+
+    fn tell_socket(&self) {
+        let mut socket = self.socket.0.lock().unwrap();
+        socket.facts.write = self.at(self.written);
+        socket.facts.unacknowledged = self.at(self.acknowledged);
+    }
+
+    /// The socket is closed and gone.
+    pub fn close(&self) {
+        self.socket.0.lock().unwrap().has_gone = true;
+    }
+
+    /// The peer sends nothing more.
+    pub fn end_peer(&self) {
+        self.socket.0.lock().unwrap().facts.peer_has_ended = true;
+    }
+
+    pub fn order(&mut self, order: Order) -> Result<SeqNum, Errno> {
+        self.tell_socket();
+        let answer = self.function.handle_order(self.now, &order);
+        answer.result.map(|()| answer.tcpsn)
+    }
+
+    pub fn set_keys(&mut self, info: CryptoInfo, resume: Option<Resume>) -> Result<SeqNum, Errno> {
+        self.order(Order::SetKeys {
+            slot: self.slot.clone(),
+            direction: Direction::Transmit,
+            info,
+            resume,
+            socket: some_file(),
+        })
+    }
+
+    /// The program writes up to this offset; where keys begin to hold, or to hold no more, the library says so to the NIC.
+    pub fn write(&mut self, to: usize) -> Result<(), Errno> {
+        let to = to.min(self.source.len());
+        while let Some((from, keyed)) = self.stretches.get(self.next_stretch).cloned()
+            && from <= to
+        {
+            let is_first = self.stretches[..self.next_stretch]
+                .iter()
+                .all(|(_, keyed)| keyed.is_none());
+            self.written = self.written.max(from);
+            let position = match keyed {
+                Some(keyed) => Some(self.set_keys(keyed.info, None)?),
+                None if is_first => None,
+                None => Some(self.order(Order::Stop {
+                    slot: self.slot.clone(),
+                    direction: Direction::Transmit,
+                    socket: some_file(),
+                })?),
+            };
+            assert!(position.is_none_or(|position| position == self.at(from)));
+            self.next_stretch += 1;
+        }
+        self.written = self.written.max(to);
+        Ok(())
+    }
+
+    /// Linux sends these bytes as a segment. It reaches the NIC unless `is_lost`, and the peer unless the wire loses it too.
+    pub fn send(&mut self, from: usize, to: usize, mss: u16, lost: (bool, bool)) {
+        let bytes = self.source[from..to].to_vec();
+        self.send_bytes(from, &bytes, mss, lost);
+    }
+
+    pub fn send_bytes(
+        &mut self,
+        from: usize,
+        bytes: &[u8],
+        mss: u16,
+        (before, behind): (bool, bool),
+    ) {
+        self.sent = self.sent.max(from + bytes.len());
+        if before {
+            return;
+        }
+        let seq = self.at(from).0;
+        let ends = (OURS, PEER);
+        let flags = Flags::ACK.union(Flags::PSH);
+        let (frame, meta) = segment(ends, &self.flow, seq, flags, bytes, mss);
+        self.function.handle_frame(self.now, &frame, meta);
+        self.poll_wire(behind);
+    }
+
+    /// What the source has become of bytes that are in records.
+    pub fn change(&self, from: usize, bytes: &mut [u8]) {
+        for (at, byte) in (from..).zip(bytes) {
+            let of_records = |(start, keyed): &(usize, Option<Keyed>)| {
+                keyed
+                    .as_ref()
+                    .is_some_and(|keyed| (*start..keyed.to).contains(&at))
+            };
+            if self.stretches.iter().any(of_records) {
+                *byte ^= 0x55;
+            }
+        }
+    }
+
+    /// What the NIC sends comes to the peer, unless it `is_lost`, and is what must come.
+    pub fn poll_wire(&mut self, is_lost: bool) -> usize {
+        self.function.publish();
+        let mut out = vec![0; 70_000];
+        let mut payload_sent = 0;
+        while let Some((len, meta)) = self.nic.poll_transmit(self.now, &mut out) {
+            let (parsed, payload) = checked(&(out[..len].to_vec(), meta));
+            assert_eq!(parsed.flow, self.flow);
+            if parsed.tcp.flags.contains(Flags::RST) {
+                self.resets.1 += 1;
+                continue;
+            }
+            payload_sent += payload.len();
+            let from = self.isn.distance_to(parsed.tcp.seq) as usize;
+            let to = from + payload.len();
+            if payload.is_empty() {
+                continue;
+            }
+            assert!(
+                payload == self.wanted[from..to],
+                "other bytes than software makes at {from}..{to}"
+            );
+            if !is_lost {
+                self.received[from..to].fill(true);
+            }
+        }
+        self.nic.flush(self.now);
+        self.function.publish();
+        payload_sent
+    }
+
+    /// Up to where the peer has everything.
+    pub fn received(&self) -> usize {
+        let missing = self.received.iter().position(|has| !has);
+        missing.unwrap_or(self.received.len())
+    }
+
+    /// The peer acknowledges everything before this offset; Linux hears of it unless that `is_lost` behind the NIC.
+    pub fn acknowledge(&mut self, upto: usize, is_lost: bool) {
+        let frame = self.peers_segment(1, self.at(upto), Flags::ACK, &[]);
+        self.nic.handle_frame(self.now, &frame.0, frame.1);
+        let passed = self.drain();
+        if !is_lost && passed > 0 {
+            self.acknowledged = self.acknowledged.max(upto);
+        }
+    }
+
+    /// A segment of the peer's.
+    pub fn peers_segment(
+        &self,
+        seq: u32,
+        ack: SeqNum,
+        flags: Flags,
+        payload: &[u8],
+    ) -> (Vec<u8>, FrameMeta) {
+        let flow = self.flow.reversed();
+        let header = Header {
+            src_port: flow.src.1,
+            dst_port: flow.dst.1,
+            seq: SeqNum(seq),
+            ack,
+            flags,
+            window: 1000,
+            ..Header::default()
+        };
+        let mut frame = vec![0; packet::MAX_TCP_HEADERS_LEN + payload.len()];
+        let len = payload.len() as u32;
+        let at = packet::emit_checked_tcp_headers(
+            &mut frame,
+            PEER,
+            OURS,
+            &flow,
+            &header,
+            len,
+            64,
+            Some(wire::checksum::Sum::of(payload)),
+        );
+        frame.truncate(at + payload.len());
+        frame[at..].copy_from_slice(payload);
+        (frame, FrameMeta::default())
+    }
+
+    /// What the driver has for Linux; gives the number of frames that are no resets.
+    pub fn drain(&mut self) -> usize {
+        self.nic.flush(self.now);
+        let mut frames = 0;
+        while let Some((frame, meta)) = self.function.poll_frame(self.now) {
+            let (parsed, _) = checked(&(frame.to_vec(), meta));
+            if parsed.tcp.flags.contains(Flags::RST) {
+                self.resets.0 += 1;
+            } else {
+                frames += 1;
+            }
+        }
+        self.function.publish();
+        frames
+    }
+
+    /// The NIC's process dies, and another one takes its state.
+    pub fn restart(&mut self) {
+        let (nic, function) = device(self.now, &self.state.0, self.state.1, &self.socket);
+        (self.nic, self.function) = (nic, function);
+    }
+
+    /// The library comes back, with the keys of all records that may have to be sent again.
+    pub fn resume(&mut self) -> Result<(), Errno> {
+        let begun = self.stretches[..self.next_stretch].to_vec();
+        let keyed: Vec<_> = begun.into_iter().filter_map(|(_, keyed)| keyed).collect();
+        let count = keyed.len();
+        for (at, keyed) in keyed.iter().enumerate() {
+            let is_last = at + 1 == count;
+            if keyed.to <= self.acknowledged && !is_last {
+                continue;
+            }
+            let until = self.written.min(keyed.to);
+            let number = keyed
+                .boundaries
+                .partition_point(|boundary| *boundary <= until)
+                - 1;
+            let resume = Resume {
+                tcpsn: self.at(keyed.boundaries[number]),
+                index: keyed.info.sequence.wrapping_add(number as u64),
+            };
+            if let Err(error) = self.set_keys(keyed.info.clone(), Some(resume)) {
+                // Of keys under which everything is acknowledged nobody needs to know.
+                if keyed.to > self.acknowledged {
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All is sent, and acknowledged, however often it takes.
+    pub fn finish(&mut self, mss: u16) -> Result<(), String> {
+        self.write(self.source.len())
+            .map_err(|error| format!("keys refused: {error}"))?;
+        for _ in 0..10_000 {
+            let from = self.acknowledged;
+            if from == self.source.len() {
+                return Ok(());
+            }
+            let to = (from + 60_000).min(self.source.len());
+            self.send(from, to, mss, (false, false));
+            let received = self.received();
+            self.acknowledge(received, false);
+        }
+        Err(format!(
+            "stuck at {} of {}, received {}: {:?}",
+            self.acknowledged,
+            self.source.len(),
+            self.received(),
+            self.function.counters()
+        ))
+    }
+}
+
+fn device(
+    now: Instant,
+    file: &OwnedFd,
+    config: StateConfig,
+    socket: &OneSocket,
+) -> (Nic, LinuxFunction) {
+    let mut nic = Nic::new(NicConfig::new([7; 16]));
+    let function = Config::default();
+    let (host, theirs) = nic::ring::function(function.function(OURS));
+    nic.attach(theirs).unwrap();
+    let state = State::open(file, config).unwrap();
+    let sockets = Box::new(socket.clone());
+    (
+        nic,
+        LinuxFunction::new(now, host, &function, &state, sockets),
+    )
+}
+
+/// Keys that no other number has.
+pub fn keys((version, algorithm): (Version, Algorithm), number: u8) -> CryptoInfo {
+    let mut key = [0; 32];
+    key[..algorithm.key_len()].fill(number + 1);
+    CryptoInfo {
+        version,
+        algorithm,
+        key,
+        iv: [number ^ 0x5a; 12],
+        sequence: u64::from(number) * 3,
+    }
+}
+
+pub fn some_file() -> Passed {
+    OwnedFd::from(File::open("/dev/null").unwrap()).into()
+}

@@ -1,0 +1,298 @@
+//! A peer, a lossy path, the NIC, a model of Linux's receive queue, and a socket whose session reads what the model gives it.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use attachment::{Answer, Direction, Errno, Order};
+use linux::{Config, LinuxFunction, SocketFacts, Sockets, State, StateConfig};
+use nic::{FrameMeta, Nic, NicConfig};
+use wire::ethernet::MacAddr;
+use wire::packet;
+use wire::tcp::{self, Flags, Header};
+use wire::{FlowKey, SeqNum};
+
+const OURS: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+/// The stream as a peer sends it, and how far it has come.
+pub struct World {
+    /// What outlives the NIC's process.
+    state: State,
+    kernel: Kernel,
+    nic: Nic,
+    function: LinuxFunction,
+    now: Instant,
+    /// Of the packets that come.
+    flow: FlowKey,
+    /// Position of the stream's first byte.
+    base: SeqNum,
+    /// All ciphertext that the peer has made so far.
+    pub stream: Vec<u8>,
+    queue: Queue,
+    /// The socket's other end: what comes in order is written there.
+    feed: TcpStream,
+    /// The NIC's memory of the flow has gone with it, and its library is awaited.
+    pub is_fenced: bool,
+    /// Frames that the kernel drops: a number each, counted down.
+    pub drops: Vec<bool>,
+    random: u64,
+}
+
+/// What Linux says of the socket, but for what its program has read.
+#[derive(Clone, Debug)]
+struct Kernel(Arc<Mutex<SocketFacts>>);
+
+impl Sockets for Kernel {
+    fn examine(&mut self, socket: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
+        let facts = *self.0.lock().unwrap();
+        let unread = rustix::io::ioctl_fionread(socket)? as u32;
+        Ok(SocketFacts {
+            read: facts.receive_next - unread,
+            ..facts
+        })
+    }
+
+    fn is_gone(&mut self, _: &FlowKey, _: u64) -> bool {
+        false
+    }
+}
+
+/// Linux's receive queue: what is in order has gone to the feed, the rest is kept as it came.
+#[derive(Default)]
+struct Queue {
+    next: usize,
+    pieces: BTreeMap<usize, Vec<u8>>,
+}
+
+impl World {
+    /// A world, and the socket that its stream comes out of.
+    pub fn new(base: u32, seed: u64) -> (World, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let feed = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        feed.set_nodelay(true).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        let address = |text: &str| {
+            let address: SocketAddr = text.parse().unwrap();
+            (address.ip(), address.port())
+        };
+        let flow = FlowKey {
+            src: address("10.0.0.2:443"),
+            dst: address("10.0.0.1:1000"),
+        };
+        let state = State::in_memory(StateConfig::default()).unwrap();
+        let kernel = Kernel(Arc::new(Mutex::new(SocketFacts {
+            flow: flow.reversed(),
+            cookie: 1,
+            write: SeqNum(1),
+            unacknowledged: SeqNum(1),
+            read: SeqNum(base),
+            receive_next: SeqNum(base),
+            reordered: false,
+            peer_has_ended: false,
+        })));
+        let now = Instant::now();
+        let (nic, function) = device(now, &state, &kernel);
+        let world = World {
+            state,
+            kernel,
+            nic,
+            function,
+            now,
+            flow,
+            base: SeqNum(base),
+            stream: Vec::new(),
+            queue: Queue::default(),
+            feed,
+            is_fenced: false,
+            drops: Vec::new(),
+            random: seed | 1,
+        };
+        (world, socket)
+    }
+
+    /// The NIC's process dies, and another one starts.
+    pub fn restart(&mut self) {
+        (self.nic, self.function) = device(self.now, &self.state, &self.kernel);
+        self.is_fenced = true;
+    }
+
+    /// What the process does when the library asks for something.
+    pub fn carry_out(&mut self, order: &Order) -> Answer {
+        if let Ok(mut facts) = self.kernel.0.lock() {
+            facts.receive_next = self.base + self.queue.next as u32;
+            facts.reordered = !self.queue.pieces.is_empty();
+        }
+        let answer = self.function.handle_order(self.now, order);
+        if let Order::SetKeys {
+            direction: Direction::Receive,
+            ..
+        } = order
+        {
+            assert_eq!(answer.result, Ok(()));
+            self.is_fenced = false;
+        }
+        self.poll();
+        answer
+    }
+
+    /// Everything that the peer has made has come in order.
+    pub fn is_done(&self) -> bool {
+        self.queue.next == self.stream.len()
+    }
+
+    /// Where the first byte is that has not come in order.
+    pub fn next(&self) -> usize {
+        self.queue.next
+    }
+
+    /// These bytes of the stream come, as a packet; `forged` has them changed, and is one that TCP drops.
+    pub fn packet(&mut self, start: usize, len: usize, forged: bool) {
+        let end = (start + len).min(self.stream.len());
+        let mut payload = self.stream[start.min(end)..end].to_vec();
+        let mut flags = Flags::ACK;
+        if forged {
+            flags = Flags::PSH;
+            for byte in &mut payload {
+                *byte ^= (self.random() >> 40) as u8;
+            }
+        }
+        let frame = segment(&self.flow, self.base + start as u32, flags, &payload);
+        self.nic
+            .handle_frame(self.now, &frame, FrameMeta::default());
+    }
+
+    /// Linux gets what the NIC has for it, and acknowledges some of it.
+    pub fn poll(&mut self) {
+        self.nic.flush(self.now);
+        while let Some((frame, _)) = self.function.poll_frame(self.now) {
+            let parsed = packet::parse(frame).unwrap();
+            let payload = parsed.payload(frame).to_vec();
+            let is_lost = self.drops.pop().unwrap_or(false);
+            let seq = parsed.tcp.seq;
+            if parsed.tcp.flags.contains(Flags::ACK) && !is_lost {
+                let start = self.base.distance_to(seq) as usize;
+                let choice = self.random();
+                let ready = self.queue.take(start, payload, choice);
+                self.feed.write_all(&ready).unwrap();
+            }
+        }
+        if !self.random().is_multiple_of(3) {
+            let ack = self.base + self.queue.next as u32;
+            let header = Header {
+                src_port: self.flow.dst.1,
+                dst_port: self.flow.src.1,
+                ack,
+                flags: Flags::ACK,
+                window: 1000,
+                ..Header::default()
+            };
+            let frame = emit((OURS, PEER), &self.flow.reversed(), &header, &[]);
+            self.function
+                .handle_frame(self.now, &frame, FrameMeta::default());
+        }
+        self.function.publish();
+        let mut out = vec![0; 70_000];
+        while self.nic.poll_transmit(self.now, &mut out).is_some() {}
+        self.nic.flush(self.now);
+        self.function.publish();
+    }
+
+    /// Time passes: questions without an answer are asked again.
+    pub fn pass_time(&mut self) {
+        self.now += std::time::Duration::from_millis(300);
+    }
+
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
+
+impl Queue {
+    /// Takes a packet, and gives what is in order then. Of what comes twice it keeps either copy, by `choice`.
+    fn take(&mut self, mut start: usize, mut payload: Vec<u8>, mut choice: u64) -> Vec<u8> {
+        let end = start + payload.len();
+        if end <= self.next {
+            return Vec::new();
+        }
+        if start < self.next {
+            payload.drain(..self.next - start);
+            start = self.next;
+        }
+        let overlapping: Vec<usize> = self
+            .pieces
+            .range(..end)
+            .filter(|(at, piece)| *at + piece.len() > start)
+            .map(|(at, _)| *at)
+            .collect();
+        for at in overlapping {
+            let piece = self.pieces.remove(&at).unwrap();
+            let keeps_old = choice & 1 != 0;
+            choice >>= 1;
+            let (from, to) = (at.max(start), (at + piece.len()).min(start + payload.len()));
+            if keeps_old {
+                payload[from - start..to - start].copy_from_slice(&piece[from - at..to - at]);
+            }
+            // What of the old one is not covered stays.
+            if at < start {
+                self.pieces.insert(at, piece[..start - at].to_vec());
+            }
+            if at + piece.len() > end {
+                self.pieces.insert(end, piece[end - at..].to_vec());
+            }
+        }
+        self.pieces.insert(start, payload);
+        let mut ready = Vec::new();
+        while let Some(piece) = self.pieces.remove(&self.next) {
+            self.next += piece.len();
+            ready.extend(piece);
+        }
+        ready
+    }
+}
+
+fn device(now: Instant, state: &State, kernel: &Kernel) -> (Nic, LinuxFunction) {
+    let config = Config::default();
+    let mut nic = Nic::new(NicConfig::new([7; 16]));
+    let (host, device) = nic::ring::function(config.function(OURS));
+    nic.attach(device).unwrap();
+    let kernel = Box::new(kernel.clone());
+    let function = LinuxFunction::new(now, host, &config, state, kernel);
+    (nic, function)
+}
+
+fn segment(flow: &FlowKey, seq: SeqNum, flags: Flags, payload: &[u8]) -> Vec<u8> {
+    let header = Header {
+        src_port: flow.src.1,
+        dst_port: flow.dst.1,
+        seq,
+        ack: SeqNum(1),
+        flags,
+        window: 1000,
+        ..Header::default()
+    };
+    emit((PEER, OURS), flow, &header, payload)
+}
+
+fn emit(
+    (from, to): (MacAddr, MacAddr),
+    flow: &FlowKey,
+    header: &Header,
+    payload: &[u8],
+) -> Vec<u8> {
+    let mut frame = vec![0; packet::MAX_TCP_HEADERS_LEN + payload.len()];
+    let len = payload.len() as u32;
+    let at = packet::emit_tcp_headers(&mut frame, from, to, flow, header, len, 64);
+    frame.truncate(at + payload.len());
+    frame[at..].copy_from_slice(payload);
+    let l4 = at - tcp::HEADER_LEN;
+    wire::ipv4::fill_checksum(&mut frame[14..l4]);
+    tcp::fill_checksum(flow.src.0, flow.dst.0, &mut frame[l4..]);
+    frame
+}

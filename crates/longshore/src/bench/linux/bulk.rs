@@ -1,0 +1,304 @@
+//! Plain bytes over a few connections, one way: what forwarding costs whoever is between the two hosts.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use super::case::Counted;
+use super::network::Network;
+use super::parts;
+use super::rounds::since;
+use crate::bench::cycles_per_second;
+use crate::bench::rounds::{Contestant, Median, Round};
+use crate::bench::tap::Measured;
+
+/// Connections.
+const STREAMS: usize = 4;
+/// Bytes of one write.
+const WRITE: usize = 256 << 10;
+/// How long a reader waits before it looks whether that was all.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long nothing may come.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Who is between the two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Carrier {
+    /// The NIC's process.
+    Nic,
+    /// A thread that only reads from one interface and writes to the other.
+    BareForwarder,
+}
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// From the NIC's host to the wire.
+    Out,
+    /// From the wire to the NIC's host.
+    In,
+}
+
+/// Both carriers, both ways.
+pub const ALL: [(Carrier, Way); 4] = [
+    (Carrier::Nic, Way::Out),
+    (Carrier::BareForwarder, Way::Out),
+    (Carrier::Nic, Way::In),
+    (Carrier::BareForwarder, Way::In),
+];
+
+/// One row; all of one round, but for the spread.
+#[derive(Clone, Debug, Serialize)]
+pub struct BulkCase {
+    /// Who was between the hosts.
+    pub carrier: Carrier,
+    /// Which way the bytes went.
+    pub way: Way,
+    /// Bytes of payload.
+    pub bytes: u64,
+    /// Payload that went over.
+    pub gbit_per_second: f64,
+    /// Payload that the carrier moves in a second of its processor time.
+    pub gbit_per_core: f64,
+    /// Cycles of its processor time per byte.
+    pub cycles_per_byte: f64,
+    /// Of the NIC's process, by part.
+    pub parts: BTreeMap<String, f64>,
+    /// Gbit/s per core in each round, to judge the spread.
+    pub rounds: Vec<f64>,
+}
+
+impl BulkCase {
+    /// The row of a carrier.
+    pub fn new((carrier, way): (Carrier, Way), median: Median<Counted>) -> Self {
+        let (bytes, counted) = (median.round.count, &median.round.counted);
+        let gbit_per_core = |cycles: f64| 8e-9 * cycles_per_second() / cycles;
+        let cycles_per_byte = counted.nic_seconds * cycles_per_second() / bytes as f64;
+        Self {
+            carrier,
+            way,
+            bytes,
+            gbit_per_second: bytes as f64 * 8e-9 / counted.seconds,
+            gbit_per_core: gbit_per_core(cycles_per_byte),
+            cycles_per_byte,
+            parts: parts::share_out(&counted.counters, cycles_per_byte),
+            rounds: median.each.into_iter().map(gbit_per_core).collect(),
+        }
+    }
+
+    /// For tables.
+    pub fn label(&self) -> &'static str {
+        label(self.carrier, self.way)
+    }
+}
+
+fn label(carrier: Carrier, way: Way) -> &'static str {
+    match (carrier, way) {
+        (Carrier::Nic, Way::Out) => "plain bytes, out",
+        (Carrier::BareForwarder, Way::Out) => "bare forwarder, out",
+        (Carrier::Nic, Way::In) => "plain bytes, in",
+        (Carrier::BareForwarder, Way::In) => "bare forwarder, in",
+    }
+}
+
+/// Connections through a carrier, over which bytes go in its rounds.
+pub struct Bulk<'a> {
+    network: &'a Network,
+    carrier: Carrier,
+    way: Way,
+    took: Duration,
+    streams: Vec<Stream>,
+    /// The content, twice, so that all of it is there from any place on.
+    pattern: Vec<u8>,
+    /// The first round compares what comes.
+    compares: bool,
+}
+
+struct Stream {
+    sender: TcpStream,
+    receiver: TcpStream,
+    /// Bytes of all rounds before.
+    passed: u64,
+}
+
+impl<'a> Bulk<'a> {
+    /// Opens the connections. They send for `took` in each round.
+    ///
+    /// # Errors
+    /// When the hosts don't reach each other.
+    pub fn open(
+        network: &'a Network,
+        (carrier, way): (Carrier, Way),
+        took: Duration,
+    ) -> anyhow::Result<Self> {
+        let at = match carrier {
+            Carrier::Nic => Network::at(0),
+            Carrier::BareForwarder => Network::beside_nic(),
+        };
+        let open = || Stream::open(network, at, way);
+        let streams = (0..STREAMS).map(|_| open()).collect::<anyhow::Result<_>>();
+        let pattern = (0..WRITE).map(|at| (at * 31 + at / 253) as u8);
+        Ok(Self {
+            network,
+            carrier,
+            way,
+            took,
+            streams: streams.with_context(|| label(carrier, way))?,
+            pattern: pattern.collect::<Vec<_>>().repeat(2),
+            compares: true,
+        })
+    }
+
+    /// Who carries, and which way.
+    pub fn kind(&self) -> (Carrier, Way) {
+        (self.carrier, self.way)
+    }
+
+    fn carrier_time(&self) -> anyhow::Result<Duration> {
+        match self.carrier {
+            Carrier::Nic => self.network.nic.processor_time(),
+            Carrier::BareForwarder => self.network.forwarder.processor_time(),
+        }
+    }
+
+    /// Sends until the time is up, and waits for all of it. Gives the bytes, and whether they were the right ones.
+    fn transfer(&mut self) -> anyhow::Result<(u64, bool)> {
+        let (pattern, compares) = (&self.pattern[..], self.compares);
+        let until = Instant::now() + self.took;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .streams
+                .iter_mut()
+                .map(|stream| scope.spawn(move || stream.pass(until, pattern, compares)))
+                .collect();
+            let (mut bytes, mut right) = (0, true);
+            for thread in threads {
+                let done = thread
+                    .join()
+                    .ok()
+                    .context("a stream's thread has panicked")?;
+                let (passed, is_right) = done.context("a connection has failed")?;
+                bytes += passed;
+                right &= is_right;
+            }
+            Ok((bytes, right))
+        })
+    }
+}
+
+impl Stream {
+    fn open(network: &Network, at: SocketAddr, way: Way) -> anyhow::Result<Self> {
+        let listener = network.server.run(move || Ok(TcpListener::bind(at)?))?;
+        let at = listener.local_addr()?;
+        let (near, far) = (
+            move || Ok(listener.accept()?.0),
+            move || Ok(TcpStream::connect_timeout(&at, PATIENCE)?),
+        );
+        let far = network.client.run(far)?;
+        let near = network.server.run(near)?;
+        let (sender, receiver) = match way {
+            Way::Out => (near, far),
+            Way::In => (far, near),
+        };
+        sender.set_write_timeout(Some(PATIENCE))?;
+        receiver.set_read_timeout(Some(LOOK))?;
+        Ok(Self {
+            sender,
+            receiver,
+            passed: 0,
+        })
+    }
+
+    fn pass(&mut self, until: Instant, pattern: &[u8], compares: bool) -> io::Result<(u64, bool)> {
+        let sent = AtomicU64::new(u64::MAX);
+        let (mut sender, mut receiver) = (&self.sender, &self.receiver);
+        let before = self.passed;
+        let received = std::thread::scope(|scope| {
+            let sending = scope.spawn(|| {
+                let mut bytes = 0;
+                while Instant::now() < until {
+                    sender.write_all(&pattern[..WRITE])?;
+                    bytes += WRITE as u64;
+                }
+                sent.store(bytes, Ordering::Release);
+                Ok(())
+            });
+            let received = receive(&mut receiver, &sent, before, pattern, compares);
+            let sending: io::Result<()> = sending.join().expect("a sender does not panic");
+            sending.and(received)
+        })?;
+        self.passed += received.0;
+        Ok(received)
+    }
+}
+
+/// Reads until all has come that was sent. Gives the bytes, and whether they were the right ones.
+fn receive(
+    from: &mut &TcpStream,
+    sent: &AtomicU64,
+    before: u64,
+    pattern: &[u8],
+    compares: bool,
+) -> io::Result<(u64, bool)> {
+    let mut buffer = vec![0; WRITE];
+    let (mut bytes, mut right, mut last) = (0, true, Instant::now());
+    while bytes < sent.load(Ordering::Acquire) {
+        match from.read(&mut buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(len) => {
+                let at = ((before + bytes) % WRITE as u64) as usize;
+                right &= !compares || buffer[..len] == pattern[at..at + len];
+                bytes += len as u64;
+                last = Instant::now();
+            }
+            Err(error) if is_nothing(&error) && last.elapsed() < PATIENCE => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((bytes, right))
+}
+
+fn is_nothing(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
+}
+
+impl Contestant<Counted> for Bulk<'_> {
+    fn label(&self) -> &'static str {
+        label(self.carrier, self.way)
+    }
+
+    fn round(&mut self) -> anyhow::Result<Round<Counted>> {
+        let counters = self.network.nic.counters()?;
+        let (before, began) = (self.carrier_time()?, Instant::now());
+        let (bytes, verified) = self.transfer()?;
+        let seconds = began.elapsed().as_secs_f64();
+        let carrier_seconds = (self.carrier_time()? - before).as_secs_f64();
+        let counted = Counted {
+            seconds,
+            nic_seconds: carrier_seconds,
+            counters: match self.carrier {
+                Carrier::Nic => since(self.network.nic.counters()?, &counters),
+                Carrier::BareForwarder => BTreeMap::new(),
+            },
+            ..Counted::default()
+        };
+        let measured = Measured {
+            cycles: carrier_seconds * cycles_per_second(),
+            verified,
+        };
+        Ok(Round::of_linux(bytes, measured, counted))
+    }
+
+    fn warmed_up(&mut self) -> anyhow::Result<()> {
+        self.compares = false;
+        Ok(())
+    }
+}

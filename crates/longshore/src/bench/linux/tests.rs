@@ -1,0 +1,160 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Parser as _;
+
+use super::bulk::{BulkCase, Carrier, Way};
+use super::case::{Case, Counters, Mode, NicFigures, Ratios};
+use super::parts::share_out;
+use super::settings::Settings;
+use super::wrk::{Latency, Load, parse};
+
+#[test]
+fn what_wrk_says_is_read_to_the_last_number() {
+    let said = "Running 2s test @ http://192.0.2.1:8080/file\nlongshore: 10 2684354 2000123 0 0 700 1900\n";
+    let load = parse(said).expect("a line of ours");
+    assert_eq!((load.requests, load.bytes), (10, 2_684_354));
+    assert_eq!((load.errors, load.wrong), (0, 0));
+    assert_eq!(load.took, Duration::from_micros(2_000_123));
+    assert_eq!(
+        load.latency,
+        Latency {
+            p50: 700,
+            p99: 1900
+        }
+    );
+    assert_eq!(parse("unable to connect to 192.0.2.1:8080"), None);
+    assert_eq!(parse("longshore: 10 2684354 2000123 0 0 700"), None);
+}
+
+#[test]
+fn a_run_in_which_nothing_was_answered_says_so() {
+    let line = Line::parse_from(["bench", "--connections", "10000"]);
+    let none = Load::default().check(&line.settings).unwrap_err();
+    assert!(
+        none.to_string()
+            .starts_with("nothing was answered in 2 s on 10000 connections (0 errors)"),
+        "{none}"
+    );
+    let some = Load {
+        requests: 7,
+        errors: 2,
+        ..Load::default()
+    };
+    let some = some.check(&line.settings).unwrap_err();
+    assert!(
+        some.to_string()
+            .starts_with("7 requests were answered, and 2 failed"),
+        "{some}"
+    );
+    let all = Load {
+        requests: 7,
+        ..Load::default()
+    };
+    all.check(&line.settings).unwrap();
+}
+
+#[derive(clap::Parser)]
+struct Line {
+    #[command(flatten)]
+    settings: Settings,
+}
+
+fn case(mode: Mode, bytes_per_cpu_second: f64) -> Case {
+    Case {
+        mode,
+        requests: 1,
+        bytes: 1,
+        worker_cpu_seconds: 1.0,
+        bytes_per_cpu_second,
+        requests_per_cpu_second: 1.0,
+        nic_cpu_seconds_per_byte: 1.0,
+        nic_gbit_per_core: bytes_per_cpu_second,
+        nic_cycles_per_byte: 1.0,
+        nic_parts: BTreeMap::new(),
+        nic_memory_bytes: 5000,
+        offloaded_share: 0.5,
+        gbit_per_second: 1.0,
+        latency_us: Latency::default(),
+        rounds: vec![bytes_per_cpu_second],
+        counters: Counters::new(),
+    }
+}
+
+fn carried(carrier: Carrier, way: Way, gbit_per_core: f64) -> BulkCase {
+    BulkCase {
+        carrier,
+        way,
+        bytes: 1,
+        gbit_per_second: 1.0,
+        gbit_per_core,
+        cycles_per_byte: 1.0,
+        parts: BTreeMap::new(),
+        rounds: vec![gbit_per_core],
+    }
+}
+
+#[test]
+fn a_figure_is_shared_out_by_the_time_of_each_part_awake() {
+    let counters = [
+        ("thread.wire_write_cycles", 300),
+        ("thread.driver_cycles", 100),
+        ("thread.asleep_cycles", 5000),
+        ("wire.tx_packets", 7),
+    ];
+    let counters = counters.map(|(name, count)| (name.to_owned(), count));
+    let parts = share_out(&Counters::from(counters), 2.0);
+    let wanted = [("driver", 0.5), ("wire_write", 1.5)];
+    assert_eq!(
+        parts,
+        BTreeMap::from(wanted.map(|(name, share)| (name.to_owned(), share)))
+    );
+    assert_eq!(share_out(&Counters::new(), 2.0), BTreeMap::new());
+}
+
+#[test]
+fn ratios_are_of_the_cases_that_there_are() {
+    let cases = [case(Mode::Http, 9.0), case(Mode::Https, 1.5)];
+    let ratios = Ratios::of(&cases);
+    assert_eq!(ratios.https_vs_http, Some(1.5 / 9.0));
+    assert_eq!(ratios.software_vs_https, None);
+    let cases = [case(Mode::Https, 1.5), case(Mode::OffloadZc, 6.0)];
+    let ratios = Ratios::of(&cases);
+    assert_eq!(ratios.offload_zc_vs_https, Some(4.0));
+    assert_eq!(ratios.offload_zc_vs_http, None);
+}
+
+#[test]
+fn the_nic_is_judged_by_what_it_forwards_and_by_what_it_encrypts() {
+    let cases = [
+        case(Mode::Http, 30.0),
+        case(Mode::Https, 29.0),
+        case(Mode::OffloadZc, 20.0),
+    ];
+    let bulk = [
+        carried(Carrier::Nic, Way::In, 20.0),
+        carried(Carrier::Nic, Way::Out, 25.0),
+        carried(Carrier::BareForwarder, Way::Out, 28.0),
+    ];
+    let figures = NicFigures::of((&cases, &bulk), 4, 1000);
+    assert_eq!(figures.plain_gbit_per_core, 25.0);
+    assert_eq!(figures.bare_forwarder_gbit_per_core, 28.0);
+    assert_eq!(figures.http_gbit_per_core, Some(30.0));
+    assert_eq!(figures.encrypted_gbit_per_core, Some(20.0));
+    assert_eq!(figures.memory_per_connection_bytes, Some(1000));
+    let figures = NicFigures::of((&cases[..2], &bulk), 4, 1000);
+    assert_eq!(figures.encrypted_gbit_per_core, None);
+    assert_eq!(figures.memory_per_connection_bytes, None);
+}
+
+#[test]
+fn an_offload_that_did_not_happen_is_told() {
+    assert_eq!(case(Mode::Software, 1.0).note(), None);
+    let note = case(Mode::Offload, 1.0).note().expect("half of it only");
+    assert!(note.contains("50.0 %"), "{note}");
+    let whole = Case {
+        offloaded_share: 0.99,
+        ..case(Mode::OffloadZc, 1.0)
+    };
+    assert_eq!(whole.note(), None);
+}

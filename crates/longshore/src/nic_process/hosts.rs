@@ -1,0 +1,249 @@
+//! The NIC's hosts: Linux, behind one TAP interface each.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use attachment::Errno;
+use linux::{Config, KernelSockets, LinuxFunction, SocketFacts, Sockets, StateConfig};
+use nic::Nic;
+use port::Port;
+use port::tap::{Tap, TapConfig};
+use wire::FlowKey;
+use wire::ethernet::MacAddr;
+
+use super::meter::{Meter, Part};
+use super::options::TapOption;
+use super::state::State;
+use crate::meta::{from_port, to_port};
+
+/// Frames, and their bytes, that are taken from one host before it is the next one's turn. So many bytes stay in a core's cache.
+const BATCH: (usize, usize) = (64, 256 << 10);
+
+/// Linux, with its interface and the driver of its function.
+#[derive(Debug)]
+pub struct Host {
+    tap: Tap,
+    function: LinuxFunction,
+    /// The last frame of a batch was the last one there was.
+    drained: bool,
+}
+
+impl Host {
+    /// Opens the interface and adds a function to the NIC.
+    ///
+    /// # Errors
+    /// When we may not, or something else has the interface; the message says what to do.
+    pub fn open(
+        option: &TapOption,
+        nic: &mut Nic,
+        interfaces: &mut Interfaces<'_>,
+        retain: u64,
+    ) -> Result<Host> {
+        let tap = interfaces.open_tap(&option.tap, TapConfig::default())?;
+        for cidr in &option.addresses {
+            tap.add_ip(cidr.address, cidr.prefix)
+                .with_context(|| format!("{cidr} can't be given to {}", option.tap))?;
+        }
+        let (mtu, most) = (tap.capabilities().mtu, nic.config().mtu);
+        if mtu > most {
+            tracing::warn!(
+                "packets of {mtu} bytes from {} don't fit the wire; run: ip link set {} mtu {most}",
+                option.tap,
+                option.tap
+            );
+        }
+        let config = Config::default();
+        let address = tap.address().context("the interface's address")?;
+        let (host, device) = nic::ring::function(config.function(MacAddr(address)));
+        nic.attach(device)
+            .with_context(|| format!("{} can't be a host", option.tap))?;
+        let path = interfaces.state.connections(&option.tap);
+        let sizes = StateConfig {
+            retain,
+            ..StateConfig::default()
+        };
+        let state = linux::State::at(&path, sizes).with_context(|| path.display().to_string())?;
+        let (now, sockets) = (Instant::now(), sockets(&option.tap));
+        Ok(Host {
+            tap,
+            function: LinuxFunction::new(now, host, &config, &state, sockets),
+            drained: false,
+        })
+    }
+
+    /// The interface.
+    pub fn tap(&self) -> &Tap {
+        &self.tap
+    }
+
+    /// The function's driver.
+    pub fn function(&self) -> &LinuxFunction {
+        &self.function
+    }
+
+    /// The function's driver, for what libraries ask of it.
+    pub fn function_mut(&mut self) -> &mut LinuxFunction {
+        &mut self.function
+    }
+
+    /// Takes a batch of frames from Linux and shows them to the NIC. Gives their number.
+    ///
+    /// # Errors
+    /// When the interface is gone.
+    pub fn take_frames(&mut self, now: Instant, meter: &mut Meter) -> io::Result<usize> {
+        meter.switch(Part::Driver);
+        if self.function.poll_timeout().is_some_and(|due| due <= now) {
+            self.function.handle_timeout(now);
+        }
+        let (mut frames, mut bytes) = (0, 0);
+        self.drained = false;
+        while frames < BATCH.0 && bytes < BATCH.1 {
+            let Some(room) = self.function.room() else {
+                break;
+            };
+            meter.switch(Part::HostRead);
+            let read = self.tap.read_frame(room.frame, room.beyond)?;
+            meter.switch(Part::Driver);
+            let Some((len, meta)) = read else {
+                self.drained = true;
+                break;
+            };
+            self.function.handle_read(now, len, from_port(meta));
+            frames += 1;
+            bytes += len;
+        }
+        self.function.publish();
+        Ok(frames)
+    }
+
+    /// Gives Linux all that the NIC has for it. Gives the number of frames.
+    ///
+    /// # Errors
+    /// When the interface is gone.
+    pub fn give_frames(&mut self, now: Instant, meter: &mut Meter) -> io::Result<usize> {
+        let mut frames = 0;
+        meter.switch(Part::Driver);
+        while let Some((frame, meta)) = self.function.poll_frame(now) {
+            meter.switch(Part::HostWrite);
+            self.tap.write_frame(frame, to_port(meta))?;
+            meter.switch(Part::Driver);
+            frames += 1;
+        }
+        self.function.publish();
+        Ok(frames)
+    }
+
+    /// What becomes readable when Linux sends; nothing while the NIC has no room for that.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.tap.fd().filter(|_| self.drained)
+    }
+
+    /// When to look at it although nothing comes.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.function.poll_timeout()
+    }
+}
+
+/// How Linux is asked about the sockets behind an interface.
+fn sockets(interface: &str) -> Box<dyn Sockets> {
+    match KernelSockets::new(interface) {
+        Ok(sockets) => Box::new(sockets),
+        Err(error) => {
+            tracing::warn!(
+                "this kernel can't tell of the sockets behind {interface} ({error}): records are made in software"
+            );
+            Box::new(UnknownSockets)
+        }
+    }
+}
+
+/// Of a kernel that can't tell: no connection is the NIC's.
+#[derive(Debug)]
+struct UnknownSockets;
+
+impl Sockets for UnknownSockets {
+    fn examine(&mut self, _: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
+        Err(Errno::NODEV)
+    }
+
+    fn is_gone(&mut self, _: &FlowKey, _: u64) -> bool {
+        false
+    }
+}
+
+/// Opens TAP interfaces so that they stay when this process dies.
+#[derive(Debug)]
+pub struct Interfaces<'a> {
+    state: &'a State,
+    opened: Vec<String>,
+    /// Those of them that were not there before.
+    made: Vec<String>,
+}
+
+impl<'a> Interfaces<'a> {
+    /// None are open.
+    pub fn new(state: &'a State) -> Interfaces<'a> {
+        Interfaces {
+            state,
+            opened: Vec::new(),
+            made: Vec::new(),
+        }
+    }
+
+    /// Opens an interface, or makes it, and sets it up.
+    ///
+    /// # Errors
+    /// When we may not, or something else has it.
+    pub fn open_tap(&mut self, name: &str, config: TapConfig) -> Result<Tap> {
+        if self.opened.iter().any(|opened| opened == name) {
+            bail!("{name} is named twice; give each host and the wire an interface of its own");
+        }
+        let is_new = !Tap::exists(name);
+        let tap = Tap::open(name, config)?;
+        if is_new {
+            self.state.note_made(name)?;
+            self.made.push(name.to_owned());
+            self.keep_address(&tap)
+                .with_context(|| format!("the address of {name}"))?;
+            tap.set_persistent(true)
+                .with_context(|| format!("{name} can't be made to stay"))?;
+        }
+        if let Err(error) = tap.set_up() {
+            tracing::warn!(%error, "{name} can't be set up; run: ip link set {name} up");
+        }
+        self.opened.push(name.to_owned());
+        Ok(tap)
+    }
+
+    /// Gives an interface that was made just now the address that it had before, or remembers that which it has.
+    fn keep_address(&self, tap: &Tap) -> Result<()> {
+        match self.state.address(tap.name()) {
+            Some(address) => tap.set_address(address)?,
+            None => self.state.note_address(tap.name(), tap.address()?)?,
+        }
+        Ok(())
+    }
+
+    /// Removes the interfaces that we have made, in this process or in one before it. To be called when they are closed, at a clean
+    /// end only.
+    pub fn remove_made(&self) {
+        let made = self.opened.iter().filter(|name| self.state.has_made(name));
+        made.for_each(|name| self.remove(name));
+    }
+
+    /// Removes the interfaces that this process has made, and closed. To be called when it can't begin.
+    pub fn undo(&self) {
+        self.made.iter().for_each(|name| self.remove(name));
+    }
+
+    fn remove(&self, name: &str) {
+        let tap = Tap::open(name, TapConfig::default());
+        match tap.map(|tap| tap.set_persistent(false)) {
+            Ok(Ok(())) => self.state.forget(name),
+            Ok(Err(error)) => tracing::warn!(%error, "{name} stays"),
+            Err(error) => tracing::warn!(%error, "{name} stays"),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+use clap::Parser as _;
+
+use super::super::options::{Bench, Command};
+use super::super::transport::Transport;
+use super::{Places, share};
+
+#[derive(clap::Parser)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn bench(more: &[&str]) -> Result<Bench, clap::Error> {
+    let line = "nvme bench 10.9.0.1 --nqn nqn.2024-01.org.example:disk --tap ls0 --ip 10.9.0.2/24";
+    let words = line.split(' ').chain(more.iter().copied());
+    Line::try_parse_from(words).map(|line| match line.command {
+        Command::Bench(options) => options,
+        other => panic!("{other:?}"),
+    })
+}
+
+#[test]
+fn nothing_is_overwritten_unless_that_is_asked_for() {
+    assert!(!bench(&[]).unwrap().write);
+    assert!(bench(&["--write"]).unwrap().write);
+    assert!(bench(&["--write", "--read"]).is_err());
+}
+
+#[test]
+fn commands_go_to_whole_places_inside_the_namespace() {
+    let options = bench(&["--io-bytes", "8192"]).unwrap();
+    let mut places = Places::new(&options, 100_000, 4096).unwrap();
+    let mut seen = [false; 12];
+    for _ in 0..1000 {
+        let place = places.next();
+        assert!(place.is_multiple_of(8192) && place + 8192 <= 100_000);
+        seen[(place / 8192) as usize] = true;
+    }
+    assert_eq!(seen, [true; 12]);
+    let options = bench(&["--io-bytes", "8192", "--sequential"]).unwrap();
+    let mut places = Places::new(&options, 20_000, 512).unwrap();
+    assert_eq!([0; 3].map(|_| places.next()), [0, 8192, 0]);
+}
+
+#[test]
+fn commands_that_do_not_fit_are_refused_by_their_size() {
+    let refused = |bytes, size, block_size| {
+        let options = bench(&["--io-bytes", bytes]).unwrap();
+        Places::new(&options, size, block_size)
+            .err()
+            .expect("it is refused")
+            .to_string()
+    };
+    assert!(refused("6000", 1 << 20, 4096).contains("no multiple"));
+    assert!(refused("8192", 4096, 4096).contains("4096 bytes only"));
+    assert!(bench(&["--io-bytes", "0"]).is_err());
+}
+
+#[test]
+fn a_share_of_nothing_is_none() {
+    assert_eq!(share(0, 0), None);
+    assert_eq!(share(3, 1), Some(0.75));
+}
+
+#[test]
+fn linux_tcp_needs_no_interface() {
+    let parse = |more: &str| {
+        let line = format!("nvme bench 10.9.0.1 --nqn nqn.2024-01.org.example:disk {more}");
+        Line::try_parse_from(line.split_whitespace()).map(|line| match line.command {
+            Command::Bench(options) => options.disk.peer,
+            other => panic!("{other:?}"),
+        })
+    };
+    let peer = parse("--kernel --nic /run/longshore.sock").unwrap();
+    assert!(matches!(peer.transport, Transport::Linux { nic: Some(_) }));
+    let peer = parse("--kernel").unwrap();
+    assert!(matches!(peer.transport, Transport::Linux { nic: None }));
+    for ours in [
+        "--tap ls0 --ip 10.9.0.2/24",
+        "--nic /run/rings --ip 10.9.0.2/24",
+    ] {
+        let Transport::Ours(wire) = parse(ours).unwrap().transport else {
+            panic!("{ours} is not of Linux's TCP");
+        };
+        assert_eq!(
+            (wire.tap.is_some(), wire.nic.is_some()),
+            (ours.contains("tap"), ours.contains("nic"))
+        );
+    }
+    for bad in [
+        "",
+        "--tap ls0",
+        "--nic /run/rings",
+        "--kernel --tap ls0",
+        "--kernel --ip 10.9.0.2/24",
+        "--kernel --loss 0.1",
+        "--kernel --psk keys.txt",
+    ] {
+        assert!(parse(bad).is_err(), "{bad}");
+    }
+}

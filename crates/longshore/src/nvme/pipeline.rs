@@ -1,0 +1,154 @@
+//! Commands in flight, each with a block of memory.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use host::nvme::initiator::{Blocks, Io, Namespace};
+use l5p::nvme::initiator::Access;
+
+use super::driver::Driver;
+use super::initiator::{Block, Initiator, Pool};
+
+/// The most bytes of one command of a copy: beyond that, more is gained by having several.
+const MOST: u32 = 512 << 10;
+/// Bytes of a copy in flight at most.
+const IN_FLIGHT: u32 = 32 << 20;
+
+/// A part of the namespace that is being moved.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// The first byte.
+    pub(super) offset: u64,
+    /// Bytes.
+    pub(super) len: u32,
+    /// Their memory, which no command names.
+    pub(super) block: Block,
+}
+
+/// Moves parts of a namespace.
+pub(super) struct Pipeline<'a> {
+    pub(super) driver: &'a mut Driver,
+    pub(super) initiator: &'a mut Initiator,
+    pub(super) namespace: Namespace,
+    pool: Pool,
+    /// By [`CommandId::index`](l5p::nvme::initiator::CommandId::index).
+    in_flight: Vec<Option<(Instant, Part)>>,
+}
+
+impl<'a> Pipeline<'a> {
+    /// For a copy: commands as long as the controller takes them, within reason, and enough of them.
+    pub(super) fn new(
+        driver: &'a mut Driver,
+        initiator: &'a mut Initiator,
+        namespace: Namespace,
+    ) -> Result<Pipeline<'a>> {
+        let block_size = namespace.block_size();
+        let limit = initiator.controller().limits().max_transfer.min(MOST);
+        let len = (limit / block_size * block_size).max(block_size);
+        let count = (IN_FLIGHT / len).clamp(2, 256);
+        Self::of(driver, initiator, namespace, (len, count))
+    }
+
+    /// For `count` commands at a time of up to `len` bytes.
+    pub(super) fn of(
+        driver: &'a mut Driver,
+        initiator: &'a mut Initiator,
+        namespace: Namespace,
+        (len, count): (u32, u32),
+    ) -> Result<Pipeline<'a>> {
+        let pool = initiator.blocks(driver, len, count)?;
+        Ok(Pipeline {
+            driver,
+            initiator,
+            namespace,
+            pool,
+            in_flight: Vec::new(),
+        })
+    }
+
+    /// Bytes of the longest part.
+    pub(super) fn part_len(&self) -> u32 {
+        self.pool.block_len()
+    }
+
+    /// Memory for another part. `None`: all is in use.
+    pub(super) fn take_block(&self) -> Option<Block> {
+        self.pool.take()
+    }
+
+    pub(super) fn read(&mut self, part: Part) -> Result<()> {
+        let blocks = self.blocks(&part);
+        self.submit(Io::Read { blocks, fua: false }, part)
+    }
+
+    pub(super) fn write(&mut self, part: Part) -> Result<()> {
+        let blocks = self.blocks(&part);
+        self.submit(Io::Write { blocks, fua: false }, part)
+    }
+
+    /// Everything written so far is on the medium when it returns.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        let Some(block) = self.take_block() else {
+            bail!("commands are still in flight");
+        };
+        let part = Part {
+            offset: 0,
+            len: 0,
+            block,
+        };
+        self.submit(Io::Flush, part)?;
+        self.next_done().map(drop)
+    }
+
+    fn submit(&mut self, io: Io, part: Part) -> Result<()> {
+        let access = Access {
+            nsid: self.namespace.nsid,
+            io,
+        };
+        let id = self.initiator.submit(access, (&part.block, part.len))?;
+        if self.in_flight.len() <= id.index() {
+            self.in_flight.resize_with(id.index() + 1, || None);
+        }
+        self.in_flight[id.index()] = Some((Instant::now(), part));
+        Ok(())
+    }
+
+    /// Waits for the next part that is moved.
+    pub(super) fn next_done(&mut self) -> Result<Part> {
+        self.next_timed().map(|(part, _)| part)
+    }
+
+    /// As [`next_done`](Self::next_done), with the time from its submission on.
+    pub(super) fn next_timed(&mut self) -> Result<(Part, Duration)> {
+        loop {
+            let progress = self.driver.turn(self.initiator)?;
+            self.driver.take_events(self.initiator)?;
+            if let Some(done) = self.initiator.poll_completion() {
+                let place = self.in_flight.get_mut(done.id.index());
+                let Some((submitted, part)) = place.and_then(Option::take) else {
+                    continue;
+                };
+                if let Err(status) = done.status.ok() {
+                    bail!(
+                        "bytes {} to {} of namespace {}: {status}",
+                        part.offset,
+                        part.offset + u64::from(part.len),
+                        self.namespace.nsid
+                    );
+                }
+                return Ok((part, submitted.elapsed()));
+            }
+            if !progress {
+                self.driver.wait(self.initiator, &[])?;
+            }
+        }
+    }
+
+    fn blocks(&self, part: &Part) -> Blocks {
+        let block_size = self.namespace.block_size();
+        Blocks {
+            start: part.offset / u64::from(block_size),
+            count: part.len / block_size,
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Any network interface as a wire, by AF_XDP (the kernel's `Documentation/networking/af_xdp.rst`).
+//!
+//! As long as the port is open, all that comes to the interface is the port's, and Linux sees none of it. Frames are single packets
+//! with finished checksums in both directions. Between a veth's ends Linux leaves checksums unfinished, of which AF_XDP does not
+//! tell: `ethtool -K PEER tx off` on the other end.
+
+mod program;
+mod queue;
+mod ring;
+mod socket;
+mod umem;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+
+use crate::meta::{Capabilities, LINK_HEADER_LEN, Meta};
+use crate::{Fill, Port, Take, interface};
+use program::Program;
+use queue::Queue;
+
+/// Why an interface cannot be a wire, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The process must not use AF_XDP.
+    #[error(
+        "no permission for AF_XDP on {interface}: that needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF; run with sudo"
+    )]
+    NotPermitted {
+        /// The interface.
+        interface: String,
+    },
+    /// There is no such interface.
+    #[error("there is no interface {interface}; `ip link` shows those of this network namespace")]
+    NoInterface {
+        /// The interface.
+        interface: String,
+    },
+    /// Somebody else has it.
+    #[error(
+        "{interface} has an XDP program or socket already: stop whoever uses it, or `ip link set {interface} xdp off`"
+    )]
+    InUse {
+        /// The interface.
+        interface: String,
+    },
+    /// Its packets fit in no frame.
+    #[error(
+        "{interface} has an MTU of {mtu}, and AF_XDP takes at most {}: `ip link set {interface} mtu {}`",
+        umem::MAX_MTU,
+        umem::MAX_MTU
+    )]
+    Mtu {
+        /// The interface.
+        interface: String,
+        /// Its MTU.
+        mtu: u16,
+    },
+    /// Anything else.
+    #[error("cannot {action} {interface}; a kernel without AF_XDP has packet sockets")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The interface.
+        interface: String,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// AF_XDP sockets on all queues of an interface.
+#[derive(Debug)]
+pub struct Xdp {
+    /// What comes on any is received; all is sent on the first, in order.
+    queues: Vec<Queue>,
+    /// The queue to be looked at next.
+    next: usize,
+    /// Readable when any of them is.
+    readable: OwnedFd,
+    capabilities: Capabilities,
+    /// When to try to send again what the kernel did not take.
+    retry_at: Option<Instant>,
+    counters: Counters,
+    _program: Program,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    tx_packets: u64,
+    tx_bytes: u64,
+    rx_packets: u64,
+    rx_bytes: u64,
+}
+
+impl Xdp {
+    /// Opens an interface, which must be there.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; each says what to do.
+    pub fn open(name: &str) -> Result<Xdp, OpenError> {
+        let failed = |action| move |error| explain(error, action, name);
+        let index = interface::index(name).map_err(failed("ask for the number of"))?;
+        let mtu = interface::mtu(name).map_err(failed("ask for the MTU of"))?;
+        if mtu > umem::MAX_MTU {
+            let interface = name.to_owned();
+            return Err(OpenError::Mtu { interface, mtu });
+        }
+        let count = socket::queues(name);
+        let queues = (0..count).map(|number| Queue::open(index, number));
+        let queues: io::Result<Vec<Queue>> = queues.collect();
+        let queues = queues.map_err(failed("open AF_XDP sockets on"))?;
+        let sockets = queues.iter().map(Queue::fd);
+        let program =
+            Program::attach(index, sockets).map_err(failed("attach an XDP program to"))?;
+        let readable = wait_for_any(&queues).map_err(failed("wait for"))?;
+        Ok(Xdp {
+            queues,
+            next: 0,
+            readable,
+            capabilities: Capabilities {
+                mtu,
+                max_frame: usize::from(mtu) + LINK_HEADER_LEN,
+                tso: false,
+                checksum: false,
+            },
+            retry_at: None,
+            counters: Counters::default(),
+            _program: program,
+        })
+    }
+}
+
+impl Port for Xdp {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn transmit(&mut self, now: Instant, fill: &mut Fill<'_>) -> io::Result<usize> {
+        let counters = &mut self.counters;
+        let Some(queue) = self.queues.first_mut() else {
+            return Ok(0);
+        };
+        let mut sent = 0;
+        while sent < BATCH {
+            let max_frame = self.capabilities.max_frame;
+            let Some(len) = queue.push(max_frame, |frame| fill(frame).map(|(len, _)| len)) else {
+                break;
+            };
+            counters.tx_packets += 1;
+            counters.tx_bytes += len as u64;
+            sent += 1;
+        }
+        self.retry_at = match queue.kick()? {
+            true => None,
+            false => Some(now + RETRY_INTERVAL),
+        };
+        Ok(sent)
+    }
+
+    fn receive(&mut self, _now: Instant, take: &mut Take<'_>) -> io::Result<usize> {
+        let counters = &mut self.counters;
+        let mut received = 0;
+        for _ in 0..self.queues.len() {
+            let at = self.next;
+            self.next = (at + 1) % self.queues.len();
+            let queue = &mut self.queues[at];
+            received += queue.pop(BATCH - received, |frame| {
+                counters.rx_packets += 1;
+                counters.rx_bytes += frame.len() as u64;
+                take(frame, Meta::default());
+            });
+            queue.refill()?;
+            if received == BATCH {
+                break;
+            }
+        }
+        Ok(received)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.readable.as_fd())
+    }
+
+    fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
+        let counters = &self.counters;
+        visit("tx_packets", counters.tx_packets);
+        visit("tx_bytes", counters.tx_bytes);
+        visit("rx_packets", counters.rx_packets);
+        visit("rx_bytes", counters.rx_bytes);
+        let mut dropped = 0;
+        for queue in &self.queues {
+            dropped += queue.dropped();
+        }
+        visit("rx_dropped", dropped);
+        visit("queues", self.queues.len() as u64);
+    }
+}
+
+fn wait_for_any(queues: &[Queue]) -> io::Result<OwnedFd> {
+    let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for queue in queues {
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&any, queue.fd(), data, epoll::EventFlags::IN)?;
+    }
+    Ok(any)
+}
+
+fn explain(error: io::Error, action: &'static str, interface: &str) -> OpenError {
+    let interface = interface.to_owned();
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => OpenError::NotPermitted { interface },
+        Some(libc::ENODEV) => OpenError::NoInterface { interface },
+        Some(libc::EBUSY | libc::EEXIST) => OpenError::InUse { interface },
+        _ if error.kind() == io::ErrorKind::InvalidInput => OpenError::NoInterface { interface },
+        _ => OpenError::Io {
+            action,
+            interface,
+            source: error,
+        },
+    }
+}
+
+/// Frames of one call to `transmit` or `receive`.
+const BATCH: usize = 64;
+/// When to try again what the kernel did not take.
+const RETRY_INTERVAL: Duration = Duration::from_micros(100);

@@ -1,0 +1,201 @@
+//! Packet sockets and AF_XDP on a veth, in a network namespace that ends with the test.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use port::packet::{self, Packet, PacketConfig};
+use port::xdp::{self, Xdp};
+use port::{Meta, Port};
+
+use crate::frames::{numbered, numbers, receive, send};
+use crate::tap::{enter_own_namespace, ip};
+
+/// Runs a test with a veth, `v0` and `v1`, of so many queues. Without the privileges it is skipped, and says so.
+fn with_veth(queues: u32, test: impl FnOnce() + Send + 'static) {
+    std::thread::spawn(move || {
+        if !enter_own_namespace() {
+            return;
+        }
+        let count = format!("numtxqueues {queues} numrxqueues {queues}");
+        ip(&format!(
+            "link add v0 {count} type veth peer name v1 {count}"
+        ));
+        for name in ["v0", "v1"] {
+            ip(&format!("link set {name} up"));
+        }
+        ["v0", "v1"].into_iter().for_each(wait_until_up);
+        test();
+    })
+    .join()
+    .unwrap();
+}
+
+/// What is sent before Linux has seen that both ends are there is lost.
+fn wait_until_up(name: &str) {
+    let is_up = || {
+        let mut show = Command::new("ip");
+        let shown = show.args(["-o", "link", "show", name]).output().unwrap();
+        String::from_utf8_lossy(&shown.stdout).contains("state UP")
+    };
+    let end = Instant::now() + Duration::from_secs(5);
+    while !is_up() {
+        assert!(Instant::now() < end, "{name} does not come up");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What has come of the frames that tests send; Linux has things to say on a new interface too.
+fn receive_ours(port: &mut impl Port, count: usize) -> Vec<(Vec<u8>, Meta)> {
+    let mut frames = Vec::new();
+    let end = Instant::now() + Duration::from_secs(5);
+    while frames.len() < count && Instant::now() < end {
+        let ours = receive(port, Instant::now()).into_iter();
+        frames.extend(ours.filter(|(frame, _)| frame[6..12] == [0; 6]));
+    }
+    frames
+}
+
+fn bytes(frames: Vec<(Vec<u8>, Meta)>) -> Vec<Vec<u8>> {
+    frames.into_iter().map(|(frame, _)| frame).collect()
+}
+
+/// A TCP segment in IPv4 with so many bytes of payload.
+fn segment(payload: usize) -> Vec<u8> {
+    let mut frame = vec![0; 54 + payload];
+    frame[12..14].copy_from_slice(&[0x08, 0x00]);
+    frame[14] = 0x45;
+    frame[16..18].copy_from_slice(&(40 + payload as u16).to_be_bytes());
+    frame[22..24].copy_from_slice(&[64, 6]);
+    frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+    frame[46] = 0x50;
+    frame
+}
+
+#[test]
+fn frames_pass_between_packet_sockets() {
+    with_veth(1, || {
+        let open = |name| Packet::open(name, PacketConfig::default()).unwrap();
+        let (mut left, mut right) = (open("v0"), open("v1"));
+        assert_eq!(left.capabilities().mtu, 1500);
+        let (now, frames) = (Instant::now(), numbered(200));
+        send(&mut left, now, &frames, Meta::default());
+        assert_eq!(bytes(receive_ours(&mut right, 200)), frames);
+        // Nobody receives what he has sent.
+        assert_eq!(receive_ours(&mut left, 0).len(), 0);
+        send(&mut right, now, &frames, Meta::default());
+        assert_eq!(bytes(receive_ours(&mut left, 200)), frames);
+    });
+}
+
+#[test]
+fn super_frames_pass_between_packet_sockets() {
+    with_veth(1, || {
+        let open = |name| Packet::open(name, PacketConfig::default()).unwrap();
+        let (mut left, mut right) = (open("v0"), open("v1"));
+        let frame = segment(60_000);
+        let meta = Meta {
+            gso_size: 1400,
+            needs_checksum: Some((34, 16)),
+            checksum_valid: true,
+        };
+        let frames = std::slice::from_ref(&frame);
+        send(&mut left, Instant::now(), frames, meta);
+        assert_eq!(receive_ours(&mut right, 1), [(frame, meta)]);
+    });
+}
+
+#[test]
+fn tagged_frames_are_not_for_whoever_has_no_tag() {
+    with_veth(1, || {
+        let open = |name| Packet::open(name, PacketConfig::default()).unwrap();
+        let (mut left, mut right) = (open("v0"), open("v1"));
+        let mut tagged = vec![0; 80];
+        tagged[12..16].copy_from_slice(&[0x81, 0x00, 0, 7]);
+        let plain = numbered(1);
+        let now = Instant::now();
+        send(&mut left, now, &[tagged], Meta::default());
+        send(&mut left, now, &plain, Meta::default());
+        assert_eq!(bytes(receive_ours(&mut right, 1)), plain);
+    });
+}
+
+#[test]
+fn an_interface_that_is_down_loses_frames_and_one_that_is_gone_is_an_error() {
+    with_veth(1, || {
+        let mut port = Packet::open("v0", PacketConfig::default()).unwrap();
+        let now = Instant::now();
+        ip("link set v0 down");
+        receive(&mut port, now);
+        send(&mut port, now, &numbered(3), Meta::default());
+        assert_eq!(counter(&port, "tx_dropped"), 3);
+        ip("link del v0");
+        let mut fill = |_: &mut [u8]| Some((60, Meta::default()));
+        let error = port
+            .receive(now, &mut |_, _| {})
+            .and_then(|_| port.transmit(now, &mut fill))
+            .unwrap_err();
+        assert!(error.to_string().contains("v0"), "{error}");
+    });
+}
+
+#[test]
+fn frames_pass_by_xdp_on_each_queue() {
+    for queues in [1, 4] {
+        with_veth(queues, move || {
+            let mut left = Xdp::open("v0").unwrap();
+            assert_eq!(counter(&left, "queues"), u64::from(queues));
+            let mut right = Packet::open("v1", PacketConfig { tso: false }).unwrap();
+            let (now, frames) = (Instant::now(), numbered(250));
+            // More than there is memory for in one go.
+            for _ in 0..40 {
+                send(&mut left, now, &frames, Meta::default());
+                assert_eq!(bytes(receive_ours(&mut right, 250)), frames);
+                send(&mut right, now, &frames, Meta::default());
+                let mut got = numbers(&bytes(receive_ours(&mut left, 250)));
+                got.sort_unstable();
+                assert_eq!(got, (0..250).collect::<Vec<_>>());
+            }
+            assert_eq!(counter(&left, "rx_dropped"), 0);
+        });
+    }
+}
+
+#[test]
+fn an_interface_that_cannot_be_had_is_told_with_what_to_do() {
+    with_veth(1, || {
+        for name in ["nosuch0", "", "a/b"] {
+            let error = Packet::open(name, PacketConfig::default()).unwrap_err();
+            let no_interface = matches!(error, packet::OpenError::NoInterface { .. });
+            assert!(no_interface, "{name}: {error}");
+            let error = Xdp::open(name).unwrap_err();
+            let no_interface = matches!(error, xdp::OpenError::NoInterface { .. });
+            assert!(no_interface, "{name}: {error}");
+        }
+        let first = Xdp::open("v0").unwrap();
+        let error = Xdp::open("v0").unwrap_err();
+        assert!(matches!(error, xdp::OpenError::InUse { .. }), "{error}");
+        drop(first);
+        // The kernel lets go of a closed socket's queue when it finds time.
+        let mut again = (0..100).map(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            Xdp::open("v0")
+        });
+        assert!(again.any(|opened| opened.is_ok()), "v0 stays in use");
+        ip("link set v0 mtu 9000");
+        let error = Xdp::open("v0").unwrap_err();
+        assert!(
+            matches!(error, xdp::OpenError::Mtu { mtu: 9000, .. }),
+            "{error}"
+        );
+    });
+}
+
+fn counter(port: &impl Port, wanted: &str) -> u64 {
+    let mut found = 0;
+    port.counters(&mut |name, value| {
+        if name == wanted {
+            found = value;
+        }
+    });
+    found
+}

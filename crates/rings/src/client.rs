@@ -1,0 +1,220 @@
+//! The host's side.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nic::ring::{FunctionConfig, HostFunction, Regions, Sharing};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
+};
+
+use crate::memory;
+use crate::message::{Answer, Refusal, Request};
+use crate::share::{Failure, Line};
+
+/// How long the NIC's process may take for an answer before it counts as gone.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why there is no function.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// There is no such socket.
+    #[error(
+        "{0} does not exist; start the NIC with `longshore nic --host rings:{0} …`, or give --nic the path that it has"
+    )]
+    NoSocket(PathBuf),
+    /// Nobody listens there.
+    #[error("no NIC listens at {0}; start one with `longshore nic --host rings:{0} …`")]
+    NobodyListens(PathBuf),
+    /// We may not.
+    #[error(
+        "this user may not connect to {0}; run as the user who started the NIC, or have that one give you the socket (chown)"
+    )]
+    NotAllowed(PathBuf),
+    /// The NIC says no.
+    #[error("the NIC at {0} refuses: {1}")]
+    Refused(PathBuf, Refusal),
+    /// It says nothing, or something else does.
+    #[error(
+        "the NIC at {0} does not answer: {1}; is it the socket of a --host rings:SOCKET, and not of --control?"
+    )]
+    NoAnswer(PathBuf, Errno),
+    /// The next NIC has given another address, or its wire has another MTU.
+    #[error(
+        "the NIC at {0} was started again with another address or another MTU; start this program again too"
+    )]
+    Changed(PathBuf),
+    /// The system refused.
+    #[error("the NIC at {0} can't be used: {1}")]
+    System(PathBuf, Errno),
+}
+
+/// A function of a NIC in another process.
+#[derive(Debug)]
+pub struct Client {
+    path: PathBuf,
+    config: FunctionConfig,
+    mtu: u16,
+    rings: OwnedFd,
+    line: Arc<Line>,
+    regions: Arc<Regions>,
+    bell: Option<OwnedFd>,
+}
+
+impl Client {
+    /// Gets a function of these sizes from the NIC at `path`, which gives it its address.
+    ///
+    /// # Errors
+    /// When there is none to be had; the message says what to do.
+    ///
+    /// # Panics
+    /// When the settings [can't be](FunctionConfig::check).
+    pub fn connect(
+        path: &Path,
+        config: FunctionConfig,
+    ) -> Result<(Client, HostFunction), ConnectError> {
+        let system = |error| ConnectError::System(path.to_path_buf(), error);
+        let bytes = config.block_bytes();
+        let rings = memory::create(bytes as u64).map_err(system)?;
+        let block = Arc::new(memory::map_block(rings.as_fd(), bytes).map_err(system)?);
+        let line = Arc::new(Line::default());
+        let sharing: Arc<dyn Sharing> = line.clone();
+        let mut client = Client {
+            path: path.to_path_buf(),
+            config,
+            mtu: 0,
+            rings,
+            line,
+            regions: Arc::new(Regions::shared_by(sharing)),
+            bell: None,
+        };
+        let socket = client.dial()?;
+        (client.config.mac, client.mtu) = client.set_up(socket)?;
+        let function = HostFunction::over(&block, client.config, Arc::clone(&client.regions));
+        Ok((client, function))
+    }
+
+    /// Where the NIC is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Largest IP packet on the NIC's wire.
+    pub fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    /// Whether the NIC is there, as far as is known.
+    pub fn is_connected(&self) -> bool {
+        self.bell.is_some()
+    }
+
+    /// Offers the same function to the NIC that has come in the place of one that has gone. When it is there, and before it gets
+    /// anything, `clear` is to [empty the rings](nic::ring::HostQueue::clear). False when there is none yet.
+    ///
+    /// # Errors
+    /// When it will never take it.
+    pub fn reconnect(&mut self, clear: impl FnOnce()) -> Result<bool, ConnectError> {
+        self.cut();
+        let Ok(socket) = self.dial() else {
+            return Ok(false);
+        };
+        clear();
+        let given = match self.set_up(socket) {
+            Ok(given) => given,
+            Err(ConnectError::Refused(_, Refusal::Busy | Refusal::Draining)) => return Ok(false),
+            Err(ConnectError::NoAnswer(..)) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        if given != (self.config.mac, self.mtu) {
+            self.cut();
+            return Err(ConnectError::Changed(self.path.clone()));
+        }
+        for (id, region) in self.regions.all() {
+            // What it can't have it refuses again when it is named.
+            if let Err(why) = self.line.register(id, &region) {
+                tracing::warn!("the NIC was started again and refuses memory that it had: {why}");
+            }
+        }
+        Ok(true)
+    }
+
+    /// Wakes the NIC.
+    pub fn ring(&mut self) {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let Some(bell) = &self.bell else { return };
+        match send(bell, &[1], flags) {
+            // Full is rung often and not answered: it is as good as rung.
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.cut(),
+        }
+    }
+
+    /// Silences the bell, and looks whether the NIC is there.
+    pub fn answer(&mut self) -> bool {
+        while let Some(bell) = &self.bell {
+            match recv(bell, &mut [0; 64], RecvFlags::DONTWAIT) {
+                Err(Errno::AGAIN) => return true,
+                Ok((1.., _)) | Err(Errno::INTR) => {}
+                _ => self.cut(),
+            }
+        }
+        false
+    }
+
+    /// What becomes readable when the NIC rings, and when it goes.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.bell.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Connections that this host has handed over to the NIC to be finished, and whose peers have not acknowledged all that they are
+    /// to get. `None` when the NIC has gone.
+    pub fn unfinished_teardowns(&mut self) -> Option<u64> {
+        match self.line.ask(&Request::Unfinished, None) {
+            Ok((Answer::Unfinished(count), _)) => Some(count),
+            _ => None,
+        }
+    }
+
+    fn cut(&mut self) {
+        self.line.cut();
+        self.bell = None;
+    }
+
+    fn dial(&self) -> Result<OwnedFd, ConnectError> {
+        let dialled = || {
+            let flags = SocketFlags::CLOEXEC;
+            let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            connect(&socket, &SocketAddrUnix::new(&self.path)?)?;
+            Ok(socket)
+        };
+        let path = self.path.clone();
+        dialled().map_err(|error| match error {
+            Errno::NOENT | Errno::NOTDIR => ConnectError::NoSocket(path),
+            Errno::CONNREFUSED => ConnectError::NobodyListens(path),
+            Errno::ACCESS | Errno::PERM => ConnectError::NotAllowed(path),
+            error => ConnectError::System(path, error),
+        })
+    }
+
+    /// Asks for the function. Gives its address and the MTU.
+    fn set_up(&mut self, socket: OwnedFd) -> Result<(wire::ethernet::MacAddr, u16), ConnectError> {
+        let path = || self.path.clone();
+        let system = |error| ConnectError::System(path(), error);
+        self.line.connect(socket, PATIENCE).map_err(system)?;
+        let request = Request::SetUp(self.config);
+        match self.line.ask(&request, Some(self.rings.as_fd())) {
+            Ok((Answer::SetUp { mac, mtu }, Some(bell))) => {
+                self.bell = Some(bell);
+                Ok((mac, mtu))
+            }
+            Ok(_) => Err(ConnectError::NoAnswer(path(), Errno::PROTO)),
+            Err(Failure::Refused(refusal)) => Err(ConnectError::Refused(path(), refusal)),
+            Err(Failure::Gone(error)) => Err(ConnectError::NoAnswer(path(), error)),
+        }
+    }
+}

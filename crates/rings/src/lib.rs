@@ -1,0 +1,45 @@
+//! A function of a NIC whose host is another process: its memory by descriptor, and the messages by which it comes about.
+//!
+//! The host makes the rings and its memory as sealed memfds and passes them over a Unix socket; files it passes as they are. The NIC
+//! maps what it is given wherever it likes. From then on the two are as on two threads of one process (see [`nic::ring`]).
+//!
+//! ```text
+//!   host ([`Client`])                                              NIC ([`Server`])
+//!   SetUp { sizes, quotas } + memfd of the rings ───────────────▶  checks them, adds a function to the NIC
+//!               ◀─────────────────────────────────────────────── address, MTU + a bell
+//!   Register { id, length, … } + memfd or file ─────────────────▶  maps it
+//!               ◀─────────────────────────────────────────────── done: descriptors may name it
+//!   Unregister { id }       ────────────────────────────────────▶
+//!   the socket's end        ────────────────────────────────────▶  the function is removed
+//! ```
+//!
+//! The bell is a pair of sockets of its own. Either side rings when the other has said in the rings that it sleeps. It is no
+//! eventfd because the flags of one, and with them whether the NIC would wait in a call, are the host's to change; a socket takes
+//! `MSG_DONTWAIT` with each call.
+//!
+//! # When the NIC dies
+//! The host empties the rings, takes back all buffers that it had given, and offers the same memory to the next NIC at the same
+//! path ([`Client::reconnect`]). What the NIC kept of connections is gone: the host's software goes on.
+//!
+//! # Trust
+//! The host may send anything, write anything to the memory at any time, and end at any time. The NIC keeps all that it decides by
+//! in memory of its own; what it maps can't shrink (memfds), or may (files) and reads as zeroes then ([`fault`]). It never waits
+//! for the host. What a host can do is fill the memory that it has passed, up to [`Limits`], and send frames.
+
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+mod client;
+#[allow(unsafe_code)]
+pub mod fault;
+#[allow(unsafe_code)]
+pub mod memory;
+mod message;
+mod server;
+mod share;
+#[cfg(test)]
+mod tests;
+
+pub use client::{Client, ConnectError};
+pub use message::{Refusal, VERSION};
+pub use server::{BindError, Limits, Server};

@@ -1,0 +1,187 @@
+//! Memory that has a descriptor: sealed memfds, and files in the page cache.
+
+use std::any::Any;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+
+use nic::ring::{Backing, Block, Region};
+use rustix::fs::{FileType, MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+
+use crate::fault::{Guard, GuardError};
+
+/// What must not be possible any more with a memfd: memory that goes away under its reader would end its process.
+const SEALS: SealFlags = SealFlags::SHRINK;
+/// `TMPFS_MAGIC` of `linux/magic.h`: what a memfd without huge pages is made of.
+const TMPFS: u32 = 0x0102_1994;
+/// File systems of which a page comes from this machine's own memory or disks: tmpfs, ext, XFS, Btrfs, F2FS, ZFS, overlays,
+/// SquashFS, EROFS. A page of a FUSE or network file system comes when somebody else likes, and the NIC would wait for it.
+const LOCAL: [u32; 9] = [
+    TMPFS,
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0x2fc1_2fc1,
+    0x794c_7630,
+    0x7371_7368,
+    0xe0f5_e1e2,
+];
+
+/// A file could not be mapped.
+#[derive(Debug, thiserror::Error)]
+pub enum MapFileError {
+    /// The system refused.
+    #[error(transparent)]
+    Map(#[from] io::Error),
+    /// No guard was left against the file's truncation.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+}
+
+/// A memfd of so many zeroed bytes, whose size is for ever. Its pages are taken as they are used.
+pub(crate) fn create(len: u64) -> Result<OwnedFd, Errno> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create("longshore-rings", flags)?;
+    rustix::fs::ftruncate(&file, len)?;
+    rustix::fs::fcntl_add_seals(&file, SEALS | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(file)
+}
+
+/// Whether a file that somebody else has made is a memfd that keeps its bytes up to `end`.
+pub(crate) fn keeps(file: BorrowedFd<'_>, end: u64) -> bool {
+    // Only files that can be sealed answer.
+    let is_sealed = rustix::fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SEALS));
+    is_sealed
+        && rustix::fs::fstatfs(file).is_ok_and(|system| system.f_type as u32 == TMPFS)
+        && rustix::fs::fstat(file)
+            .is_ok_and(|stat| u64::try_from(stat.st_size).is_ok_and(|size| end <= size))
+}
+
+/// Whether a file that somebody else has opened is one whose pages this machine has.
+pub(crate) fn is_local_file(file: BorrowedFd<'_>) -> bool {
+    let is_regular = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode).is_file();
+    rustix::fs::fstat(file).is_ok_and(is_regular)
+        && rustix::fs::fstatfs(file).is_ok_and(|system| LOCAL.contains(&(system.f_type as u32)))
+}
+
+/// Maps the rings of a function, out of a memfd that [keeps] so many bytes.
+pub(crate) fn map_block(file: BorrowedFd<'_>, len: usize) -> Result<Block, Errno> {
+    let pages = Arc::new(Pages::map(
+        file,
+        0,
+        len,
+        ProtFlags::READ | ProtFlags::WRITE,
+    )?);
+    // SAFETY: mapped for reading and writing for as long as `pages` is there, which nobody else has.
+    Ok(unsafe { Block::from_raw_parts(pages.start.as_ptr(), len, pages) })
+}
+
+/// Maps part of a memfd that [keeps] it, for reading and writing.
+pub(crate) fn map_shared(file: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Region, Errno> {
+    let pages = Arc::new(Pages::map(
+        file,
+        offset,
+        len,
+        ProtFlags::READ | ProtFlags::WRITE,
+    )?);
+    // SAFETY: mapped for reading and writing for as long as `pages` is there. Which Rust references a host makes to its parts is
+    // its own concern, in its own process; in this one the device alone makes any.
+    Ok(unsafe { Region::from_raw_parts(pages.start.as_ptr(), len, pages, true) })
+}
+
+/// Maps part of a file read-only; `offset` is a whole number of pages. What lies beyond the file's end, now or when it has shrunk,
+/// reads as zeroes and sets [`Region::faulted`]. The region has the file as its backing.
+///
+/// # Errors
+/// When the system refuses, or [`MAX_GUARDED`](crate::fault::MAX_GUARDED) files are mapped.
+pub fn map_file(file: OwnedFd, offset: u64, len: usize) -> Result<Arc<Region>, MapFileError> {
+    let pages = Pages::read_only(file.as_fd(), offset, len)?;
+    pages.guarded(|region| region.backed_by(Backing { file, offset }))
+}
+
+/// The same for who does not show it to anybody else.
+pub(crate) fn map_passed_file(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: usize,
+) -> Result<Arc<Region>, MapFileError> {
+    Pages::read_only(file, offset, len)?.guarded(|region| region)
+}
+/// Whether the file that a region maps has become too short for it.
+pub fn has_shrunk(region: &Region) -> bool {
+    let Some(backing) = region.backing() else {
+        return false;
+    };
+    let end = backing.offset + region.len() as u64;
+    rustix::fs::fstat(&backing.file)
+        .is_ok_and(|stat| u64::try_from(stat.st_size).is_ok_and(|size| size < end))
+}
+
+/// A mapping.
+#[derive(Debug)]
+struct Pages {
+    start: NonNull<u8>,
+    len: usize,
+    guard: OnceLock<Guard>,
+}
+
+// SAFETY: an address range that belongs to no thread, and is unmapped once.
+unsafe impl Send for Pages {}
+// SAFETY: as above; nothing in it changes but the guard, once.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    fn map(file: BorrowedFd<'_>, offset: u64, len: usize, may: ProtFlags) -> Result<Pages, Errno> {
+        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                len,
+                may,
+                MapFlags::SHARED,
+                file,
+                offset,
+            )
+        }?;
+        Ok(Pages {
+            start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?,
+            len,
+            guard: OnceLock::new(),
+        })
+    }
+
+    fn read_only(file: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Pages, MapFileError> {
+        let pages = Pages::map(file, offset, len, ProtFlags::READ).map_err(io::Error::from)?;
+        // SAFETY: the range was mapped just now. Advice only: a refusal changes nothing.
+        let _ = unsafe { madvise(pages.start.as_ptr().cast(), len, Advice::Sequential) };
+        Ok(pages)
+    }
+
+    /// A region of these pages, which are mapped read-only, that survives the loss of some.
+    fn guarded(self, finish: impl FnOnce(Region) -> Region) -> Result<Arc<Region>, MapFileError> {
+        let len = self.len;
+        let pages = Arc::new(self);
+        let owner: Arc<dyn Any + Send + Sync> = pages.clone();
+        // SAFETY: the pages stay mapped until the owner is dropped, which the region holds; they are mapped for reading, and the
+        // region says so. What others write to the file changes the bytes, which the NIC's check of retransmissions is there for.
+        let region = unsafe { Region::from_raw_parts(pages.start.as_ptr(), len, owner, false) };
+        let region = Arc::new(finish(region));
+        // SAFETY: the range is this mapping's own. The guard lives in the pages, which the region drops as one of its fields:
+        // the flag, another field, is still in memory then.
+        let guard = unsafe { Guard::new(pages.start.addr().get(), len, &region.faulted) }?;
+        let _ = pages.guard.set(guard);
+        Ok(region)
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        drop(self.guard.take());
+        // SAFETY: mapped by `map` with this length and unmapped only here, when nobody holds what named it any more.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}

@@ -1,0 +1,292 @@
+//! The messages. Each is words of this machine: both sides are on it.
+
+use nic::ring::{FunctionConfig, RegionId};
+use wire::ethernet::MacAddr;
+
+/// Version of the messages and of what is in the rings.
+pub const VERSION: u32 = 1;
+
+const REQUEST_WORDS: usize = 16;
+const ANSWER_WORDS: usize = 4;
+/// Bytes of a request.
+pub(crate) const REQUEST_BYTES: usize = REQUEST_WORDS * 8;
+/// Bytes of an answer.
+pub(crate) const ANSWER_BYTES: usize = ANSWER_WORDS * 8;
+
+/// What every message begins with: `lnsr`, and the version.
+const MAGIC: u64 = (u32::from_be_bytes(*b"lnsr") as u64) << 32;
+
+/// What a host asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// A function whose rings are in the memfd that comes along. The address in it counts for nothing: the NIC gives one.
+    SetUp(FunctionConfig),
+    /// A region: part of the memfd or the file that comes along.
+    Register(Extent),
+    /// It is no region any more. There is no answer.
+    Unregister(RegionId),
+    /// How many connections the NIC has still to finish.
+    Unfinished,
+}
+
+/// A region, and where it is in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub(crate) id: RegionId,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) writable: bool,
+}
+
+/// What came is no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BadRequest {
+    /// Of another version, which may mean anything by it.
+    Version,
+    /// It means nothing.
+    Meaningless,
+}
+
+const SET_UP: u64 = 1;
+const REGISTER: u64 = 2;
+const UNREGISTER: u64 = 3;
+const UNFINISHED: u64 = 4;
+
+impl Request {
+    pub(crate) fn to_bytes(self) -> [u8; REQUEST_BYTES] {
+        let mut words = [0; REQUEST_WORDS];
+        words[0] = MAGIC | u64::from(VERSION);
+        match self {
+            Request::SetUp(config) => {
+                words[1] = SET_UP;
+                words[2..].copy_from_slice(&config_words(&config));
+            }
+            Request::Register(extent) => {
+                let id = u64::from(extent.id.0);
+                words[1] = REGISTER;
+                words[2..6].copy_from_slice(&[
+                    id,
+                    extent.offset,
+                    extent.len,
+                    extent.writable.into(),
+                ]);
+            }
+            Request::Unregister(id) => (words[1], words[2]) = (UNREGISTER, id.0.into()),
+            Request::Unfinished => words[1] = UNFINISHED,
+        }
+        bytes_of(&words)
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8; REQUEST_BYTES]) -> Result<Request, BadRequest> {
+        let words: [u64; REQUEST_WORDS] = words_of(bytes);
+        if words[0] != MAGIC | u64::from(VERSION) {
+            let is_ours = words[0] >> 32 == MAGIC >> 32;
+            return Err(if is_ours {
+                BadRequest::Version
+            } else {
+                BadRequest::Meaningless
+            });
+        }
+        let id = || u16::try_from(words[2]).ok().map(RegionId);
+        let request = match words[1] {
+            SET_UP => config_of(&words[2..]).map(Request::SetUp),
+            REGISTER => id().map(|id| {
+                Request::Register(Extent {
+                    id,
+                    offset: words[3],
+                    len: words[4],
+                    writable: words[5] != 0,
+                })
+            }),
+            UNREGISTER => id().map(Request::Unregister),
+            UNFINISHED => Some(Request::Unfinished),
+            _ => None,
+        };
+        request.ok_or(BadRequest::Meaningless)
+    }
+}
+
+fn config_words(config: &FunctionConfig) -> [u64; REQUEST_WORDS - 2] {
+    [
+        config.queues.into(),
+        config.send_entries.into(),
+        config.command_entries.into(),
+        config.receive_entries.into(),
+        config.small_entries.into(),
+        config.large_entries.into(),
+        config.small_bytes.into(),
+        config.large_bytes.into(),
+        config.contexts.into(),
+        config.tags.into(),
+        config.closing.into(),
+        config.packet_memory,
+        config.splices.into(),
+        config.toe_connections.into(),
+    ]
+}
+
+/// Settings without an address. `None` for a number that is too large for what it says.
+fn config_of(words: &[u64]) -> Option<FunctionConfig> {
+    let at = |at: usize| u32::try_from(*words.get(at)?).ok();
+    Some(FunctionConfig {
+        mac: MacAddr::ZERO,
+        queues: u16::try_from(at(0)?).ok()?,
+        send_entries: at(1)?,
+        command_entries: at(2)?,
+        receive_entries: at(3)?,
+        small_entries: at(4)?,
+        large_entries: at(5)?,
+        small_bytes: at(6)?,
+        large_bytes: at(7)?,
+        contexts: at(8)?,
+        tags: at(9)?,
+        closing: at(10)?,
+        packet_memory: *words.get(11)?,
+        splices: at(12)?,
+        toe_connections: at(13)?,
+    })
+}
+
+/// What the NIC answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The function is there, with this address, on a wire of this MTU. The host's end of the bell comes along.
+    SetUp { mac: MacAddr, mtu: u16 },
+    /// The region may be named.
+    Registered,
+    /// So many connections are unfinished.
+    Unfinished(u64),
+    /// It was not done.
+    Refused(Refusal),
+}
+
+/// Why a NIC does not do what a host asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It is of another version.
+    #[error(
+        "the NIC's process is of another release (its rings are of version {0}, ours of {VERSION}); run both from the same release"
+    )]
+    Version(u32),
+    /// It has a host there.
+    #[error(
+        "another program has this function of the NIC; give the NIC one more --host rings:SOCKET for each"
+    )]
+    Busy,
+    /// It is about to end.
+    #[error("the NIC is about to end")]
+    Draining,
+    /// Sizes or quotas beyond what it takes.
+    #[error("the function's sizes or quotas are beyond what the NIC takes")]
+    BadConfig,
+    /// What is to be shared memory is not sealed, too small, or no ordinary memory.
+    #[error("the memory is not a memfd of that size, sealed against shrinking")]
+    BadMemory,
+    /// What is to be a file is none that may be mapped.
+    #[error("the file is no regular one on a local file system")]
+    BadFile,
+    /// The rings are not empty.
+    #[error("the rings are not empty")]
+    NotEmpty,
+    /// More regions, or bytes of them, than it takes.
+    #[error("more regions, or bytes of them, than the NIC takes")]
+    TooMany,
+    /// It has no room for a function.
+    #[error("the NIC has no room for one more host")]
+    NoRoom,
+    /// It makes no sense, or not now.
+    #[error("the request makes no sense to the NIC")]
+    Meaningless,
+}
+
+const DONE: u64 = 0;
+
+impl Answer {
+    pub(crate) fn to_bytes(self) -> [u8; ANSWER_BYTES] {
+        let (code, values) = match self {
+            Answer::SetUp { mac, mtu } => (DONE, [number(mac), mtu.into()]),
+            Answer::Registered => (DONE, [0, 0]),
+            Answer::Unfinished(count) => (DONE, [count, 0]),
+            Answer::Refused(refusal) => (refusal.code(), [VERSION.into(), 0]),
+        };
+        bytes_of(&[MAGIC | u64::from(VERSION), code, values[0], values[1]])
+    }
+
+    /// The answer to a request. `None` for what is none.
+    pub(crate) fn from_bytes(bytes: &[u8; ANSWER_BYTES], to: &Request) -> Option<Answer> {
+        let [magic, code, first, second]: [u64; ANSWER_WORDS] = words_of(bytes);
+        if magic >> 32 != MAGIC >> 32 {
+            return None;
+        }
+        if code != DONE {
+            return Refusal::of(code, magic as u32).map(Answer::Refused);
+        }
+        Some(match to {
+            Request::SetUp(_) => Answer::SetUp {
+                mac: mac_of(first),
+                mtu: u16::try_from(second).ok()?,
+            },
+            Request::Register(_) | Request::Unregister(_) => Answer::Registered,
+            Request::Unfinished => Answer::Unfinished(first),
+        })
+    }
+}
+
+impl Refusal {
+    const ALL: [Refusal; 10] = [
+        Refusal::Version(VERSION),
+        Refusal::Busy,
+        Refusal::Draining,
+        Refusal::BadConfig,
+        Refusal::BadMemory,
+        Refusal::BadFile,
+        Refusal::NotEmpty,
+        Refusal::TooMany,
+        Refusal::NoRoom,
+        Refusal::Meaningless,
+    ];
+
+    fn code(self) -> u64 {
+        let same = |other: &Refusal| std::mem::discriminant(other) == std::mem::discriminant(&self);
+        let at = Refusal::ALL.iter().position(same);
+        at.map_or(0, |at| at as u64 + 1)
+    }
+
+    /// `version` is that of the NIC.
+    fn of(code: u64, version: u32) -> Option<Refusal> {
+        let at = usize::try_from(code).ok()?.checked_sub(1)?;
+        Some(match Refusal::ALL.get(at)? {
+            Refusal::Version(_) => Refusal::Version(version),
+            other => *other,
+        })
+    }
+}
+
+fn number(mac: MacAddr) -> u64 {
+    mac.0
+        .iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn mac_of(number: u64) -> MacAddr {
+    let [_, _, a, b, c, d, e, f] = number.to_be_bytes();
+    MacAddr([a, b, c, d, e, f])
+}
+
+fn bytes_of<const WORDS: usize, const BYTES: usize>(words: &[u64; WORDS]) -> [u8; BYTES] {
+    const { assert!(WORDS * 8 == BYTES) };
+    let mut bytes = [0; BYTES];
+    for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
+fn words_of<const WORDS: usize, const BYTES: usize>(bytes: &[u8; BYTES]) -> [u64; WORDS] {
+    const { assert!(WORDS * 8 == BYTES) };
+    let mut words = [0; WORDS];
+    for (word, from) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_ne_bytes(*from);
+    }
+    words
+}

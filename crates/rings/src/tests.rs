@@ -1,0 +1,5 @@
+mod hostile;
+mod life;
+mod memory;
+mod messages;
+mod rig;

@@ -1,0 +1,77 @@
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::SealFlags;
+
+use super::rig::{memfd, path};
+use crate::memory;
+
+#[test]
+fn what_is_made_here_can_be_shown() {
+    let file = memory::create(10_000).unwrap();
+    assert!(memory::keeps(file.as_fd(), 10_000));
+    assert!(!memory::keeps(file.as_fd(), 10_001));
+    assert!(rustix::fs::ftruncate(&file, 1).is_err());
+    assert!(rustix::fs::ftruncate(&file, 20_000).is_err());
+}
+
+#[test]
+fn what_may_shrink_or_is_no_memory_is_not_kept() {
+    assert!(!memory::keeps(memfd(4096, SealFlags::GROW).as_fd(), 4096));
+    assert!(memory::keeps(memfd(4096, SealFlags::SHRINK).as_fd(), 4096));
+    for path in ["/proc/self/exe", "/dev/zero", "/"] {
+        let file = File::open(path).unwrap();
+        assert!(!memory::keeps(file.as_fd(), 1), "{path}");
+    }
+}
+
+#[test]
+fn regular_files_of_this_machine_are_files() {
+    let path = path();
+    std::fs::write(&path, b"hello").unwrap();
+    let file = File::open(&path).unwrap();
+    assert!(memory::is_local_file(file.as_fd()));
+    for path in ["/dev/zero", "/proc/self/maps", "/"] {
+        let file = File::open(path).unwrap();
+        assert!(!memory::is_local_file(file.as_fd()), "{path}");
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+/// Two mappings of one memfd are one memory: what one side writes the other reads.
+#[test]
+fn two_mappings_are_one_memory() {
+    let file = memory::create(8192).unwrap();
+    let one = memory::map_shared(file.as_fd(), 0, 8192).unwrap();
+    let two = memory::map_shared(file.as_fd(), 4096, 4096).unwrap();
+    assert_ne!(one.as_ptr().wrapping_add(4096), two.as_ptr());
+    assert!(one.write(5000, b"hello"));
+    let mut bytes = [0; 5];
+    assert!(two.read(5000 - 4096, &mut bytes));
+    assert_eq!(&bytes, b"hello");
+}
+
+#[test]
+fn a_file_that_shrinks_reads_as_zeroes() {
+    let path = path();
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .unwrap();
+    std::fs::remove_file(&path).unwrap();
+    file.write_all(&[7; 20_000]).unwrap();
+    let passed = file.try_clone().unwrap();
+    let region = memory::map_passed_file(passed.as_fd(), 0, 20_000).unwrap();
+    let own = memory::map_file(OwnedFd::from(passed), 4096, 10_000).unwrap();
+    assert!(!region.writable() && !memory::has_shrunk(&own));
+    let mut byte = [0];
+    assert!(region.read(19_999, &mut byte) && byte == [7] && !region.is_faulted());
+    file.set_len(10).unwrap();
+    assert!(region.read(19_999, &mut byte) && byte == [0]);
+    assert!(region.is_faulted() && !own.is_faulted());
+    assert!(memory::has_shrunk(&own));
+    assert!(!memory::has_shrunk(&region), "whose file nobody knows");
+}
