@@ -9,7 +9,7 @@ use zerocopy::byteorder::little_endian::{I32, U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Version of the messages. Another one is refused with `EPROTO`.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// What a library writes to the NIC's control socket to make it an attachment.
 pub const ATTACH_LINE: &str = "{\"command\":\"attach\"}\n";
 /// What the NIC answers to it. Messages begin behind it.
@@ -33,6 +33,8 @@ pub struct Resume {
     pub tcpsn: SeqNum,
     /// Its number under the keys.
     pub index: u64,
+    /// The socket's position: where the next byte is written, or read.
+    pub position: SeqNum,
 }
 
 /// Keys for one direction.
@@ -125,7 +127,7 @@ impl Answer {
 pub enum BadRequest {
     /// Another version.
     #[error(
-        "version {0} of the attachment's messages is not the NIC's, which is 1: use the library of the same release"
+        "version {0} of the attachment's messages is not the NIC's, which is 2: use the library of the same release"
     )]
     Version(u16),
     /// A kind that there is not.
@@ -155,8 +157,9 @@ pub(crate) struct RequestBytes {
     generation: U32,
     resume_index: U64,
     resume_tcpsn: U32,
+    resume_position: U32,
     memory: U16,
-    _reserved: [u8; 2],
+    _reserved: [u8; 6],
     keys: [u8; CryptoInfo::ENCODED_LEN],
 }
 
@@ -209,6 +212,7 @@ impl Request {
                 bytes.has_resume = 1;
                 bytes.resume_index = resume.index.into();
                 bytes.resume_tcpsn = resume.tcpsn.0.into();
+                bytes.resume_position = resume.position.0.into();
             }
         }
         if let Request::Pdus(pdus) = self {
@@ -242,6 +246,7 @@ impl Request {
                 resume: (bytes.has_resume != 0).then(|| Resume {
                     tcpsn: SeqNum(bytes.resume_tcpsn.get()),
                     index: bytes.resume_index.get(),
+                    position: SeqNum(bytes.resume_position.get()),
                 }),
             }),
             STOP => Request::Stop {

@@ -271,11 +271,17 @@ impl<'a> Results<'a> {
         self.0[EPOCH].store(u64::from(epoch), Ordering::Release);
     }
 
-    /// The mark of the next context under the keys that the library has announced. For the NIC.
-    pub fn next_mark(self) -> Mark {
+    /// The epoch of the keys that the library has announced last, modulo [`Mark::EPOCHS`]. For the NIC, to be read when it is given them: the next
+    /// keys are announced before it has them, and it may never get them.
+    pub fn announced_epoch(self) -> u8 {
+        (self.0[EPOCH].load(Ordering::Acquire) % u64::from(Mark::EPOCHS)) as u8
+    }
+
+    /// The mark of the next context under the keys of this epoch. For the NIC.
+    pub fn next_mark(self, epoch: u8) -> Mark {
         let number = self.0[CONTEXTS].fetch_add(1, Ordering::AcqRel);
         Mark {
-            epoch: (self.0[EPOCH].load(Ordering::Acquire) % u64::from(Mark::EPOCHS)) as u8,
+            epoch,
             number: (number % u64::from(Mark::NUMBERS)) as u8,
         }
     }

@@ -155,6 +155,8 @@ struct Attached {
 struct State {
     process: u32,
     attached: Option<Attached>,
+    /// Connections that there have been.
+    connections: u32,
     /// When it was tried last to no avail.
     failed: Option<Instant>,
     /// A connection has ended, and what was told on it has not been told again.
@@ -168,6 +170,7 @@ struct State {
 const NOTHING: State = State {
     process: 0,
     attached: None,
+    connections: 0,
     failed: None,
     lost: false,
     told: BTreeMap::new(),
@@ -211,6 +214,7 @@ impl State {
             if attached.is_none() && !just_failed {
                 self.failed = Some(Instant::now());
             }
+            self.connections += u32::from(attached.is_some());
             self.attached = attached;
             // The thread watches it.
             flusher::wake();
@@ -255,23 +259,48 @@ fn connect() -> Option<Attached> {
     })
 }
 
-/// Has the NIC do a direction's records; gives the position from which it does.
+/// This process's connection to the NIC: another one may be to another NIC.
+pub(crate) fn connection() -> Result<u32, Failure> {
+    let mut state = lock();
+    state.attach()?;
+    Ok(state.connections)
+}
+
+/// Where a NIC does a direction's records from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    pub(crate) tcpsn: SeqNum,
+    /// The connection on which it was told the keys.
+    pub(crate) connection: u32,
+}
+
+/// Has the NIC do a direction's records. Asks only `on` this connection, if that is given.
 pub(crate) fn set_keys(
     name: SlotName,
     direction: Direction,
     info: &CryptoInfo,
     resume: Option<Resume>,
     fd: BorrowedFd<'_>,
-) -> Result<SeqNum, Failure> {
-    lock().ask(|client, slab| {
-        let keys = Keys {
-            slot: name.on(slab),
-            direction,
-            info: info.clone(),
-            resume,
-        };
-        client.set_keys(keys, fd)
-    })
+    on: Option<u32>,
+) -> Result<Told, Failure> {
+    let mut state = lock();
+    if on.is_some_and(|on| state.attached.is_none() || on != state.connections) {
+        return Err(Failure::NotThere);
+    }
+    state
+        .ask(|client, slab| {
+            let keys = Keys {
+                slot: name.on(slab),
+                direction,
+                info: info.clone(),
+                resume,
+            };
+            client.set_keys(keys, fd)
+        })
+        .map(|tcpsn| Told {
+            tcpsn,
+            connection: state.connections,
+        })
 }
 
 /// Has the NIC do a direction's records no more; gives the position from which that holds.

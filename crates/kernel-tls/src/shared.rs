@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use l5p::tls::{Algorithm, CryptoInfo, Version};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-use wire::SeqNum;
 
 use crate::lock::{ProcessLock, Taken};
 
@@ -94,15 +93,6 @@ pub(crate) struct Boundary {
     pub(crate) index: u64,
 }
 
-impl Boundary {
-    pub(crate) fn resume(self) -> attachment::Resume {
-        attachment::Resume {
-            tcpsn: SeqNum(self.tcpsn),
-            index: self.index,
-        }
-    }
-}
-
 /// What there is to know of a sending direction whose records the NIC makes.
 #[derive(Debug)]
 #[repr(C)]
@@ -113,6 +103,8 @@ pub(crate) struct Device {
     pub(crate) owes_keys: bool,
     /// The process that told it the keys, and tells them again after its restart.
     pub(crate) teller: u32,
+    /// The process's connection on which they were told.
+    pub(crate) connection: u32,
     /// Behind the last byte of `made`: where the next record begins.
     pub(crate) end: u32,
     /// The record that the first byte of `made` is of.
@@ -136,6 +128,12 @@ struct Replaced {
 }
 
 impl Device {
+    /// The NIC makes the records from this position on, the first of them with this number.
+    pub(crate) fn begins(&mut self, tcpsn: u32, index: u64) {
+        self.end = tcpsn;
+        self.newer_start = Boundary { tcpsn, index };
+    }
+
     /// Remembers the keys that are replaced, if anything was made under them.
     pub(crate) fn replace(&mut self, keys: &Keys) {
         if self.end == self.newer_start.tcpsn {
@@ -240,6 +238,8 @@ pub(crate) struct ReceiveDevice {
     pub(crate) is_on: bool,
     /// The keys were told it by this process, which tells them again after its restart.
     pub(crate) teller: u32,
+    /// The process's connection on which they were told.
+    pub(crate) connection: u32,
     /// The position of the next byte in the socket.
     pub(crate) position: u32,
     /// The last record was all decrypted by it: the next one is likely to be.

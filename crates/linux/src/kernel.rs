@@ -53,44 +53,47 @@ impl KernelSockets {
         })
     }
 
-    /// The facts of a socket in repair mode, in which nothing of it moves but what comes for it.
-    fn read(&self, socket: BorrowedFd<'_>, flow: FlowKey) -> Result<SocketFacts, Errno> {
+    /// The positions of a socket, in repair mode for them. While it lasts, what others receive from the socket or send to it fails, or goes to the
+    /// wrong queue.
+    fn examine_in_repair(socket: BorrowedFd<'_>) -> Result<Positions, Errno> {
         let repair = Repair::begin(socket)?;
-        let write = repair.position(Queue::Send)?;
-        let unsent = options::unacknowledged(socket)?;
         // What comes meanwhile moves both: they belong together when the first has not changed.
-        let mut positions = (0..MOST_LOOKS).map(|_| {
-            let next = repair.position(Queue::Receive)?;
+        let mut received = (0..MOST_LOOKS).map(|_| {
+            repair.select(Queue::Receive)?;
+            let next = options::position(socket)?;
             let unread = options::unread(socket)?;
-            let is_still = repair.position(Queue::Receive)? == next;
+            let is_still = options::position(socket)? == next;
             Ok(is_still.then_some((next, unread)))
         });
-        let (receive_next, unread) = positions
+        let (next, unread) = received
             .find_map(Result::transpose)
             .unwrap_or(Err(Errno::BUSY))?;
-        drop(repair);
-        Ok(SocketFacts {
-            flow,
-            cookie: options::cookie(socket)?,
-            write: SeqNum(write),
-            unacknowledged: SeqNum(write.wrapping_sub(unsent)),
-            read: SeqNum(receive_next.wrapping_sub(unread)),
-            receive_next: SeqNum(receive_next),
-            reordered: options::has_reordered(socket)?,
-            peer_has_ended: false,
+        // It stays selected: this position can be asked for without repair mode from now on.
+        repair.select(Queue::Send)?;
+        Ok(Positions {
+            write: options::position(socket)?,
+            read: next.wrapping_sub(unread),
+            next,
         })
     }
-}
 
-impl Sockets for KernelSockets {
-    fn examine(&mut self, socket: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
+    /// The positions of a socket that was in repair mode before; `read` is known.
+    fn examine_as_it_is(socket: BorrowedFd<'_>, read: SeqNum) -> Result<Positions, Errno> {
+        Ok(Positions {
+            write: options::position(socket)?,
+            read: read.0,
+            next: read.0.wrapping_add(options::unread(socket)?),
+        })
+    }
+
+    /// Whether it is a socket that can be the NIC's; its flow.
+    fn check(&mut self, socket: BorrowedFd<'_>) -> Result<FlowKey, Errno> {
         if options::protocol(socket)? != libc::IPPROTO_TCP {
             return Err(Errno::INVAL);
         }
         if options::namespace(socket)? != self.namespace {
             return Err(Errno::PERM);
         }
-        let peer_has_ended = options::peer_has_ended(socket)?.ok_or(Errno::NOTCONN)?;
         let address = |address: rustix::net::SocketAddrAny| {
             SocketAddr::try_from(address).map_err(|_| Errno::AFNOSUPPORT)
         };
@@ -102,11 +105,51 @@ impl Sockets for KernelSockets {
             return Err(Errno::NODEV);
         }
         options::bind_to(socket, &self.interface)?;
-        let facts = self.read(socket, FlowKey::new(local, remote))?;
-        Ok(SocketFacts {
-            peer_has_ended,
-            ..facts
-        })
+        Ok(FlowKey::new(local, remote))
+    }
+}
+
+/// Where a socket's next bytes are.
+struct Positions {
+    write: u32,
+    read: u32,
+    next: u32,
+}
+
+/// All that is asked of a socket.
+fn facts(
+    socket: BorrowedFd<'_>,
+    flow: FlowKey,
+    positions: &Positions,
+) -> Result<SocketFacts, Errno> {
+    let unsent = options::unacknowledged(socket)?;
+    Ok(SocketFacts {
+        flow,
+        cookie: options::cookie(socket)?,
+        write: SeqNum(positions.write),
+        unacknowledged: SeqNum(positions.write.wrapping_sub(unsent)),
+        read: SeqNum(positions.read),
+        receive_next: SeqNum(positions.next),
+        reordered: options::has_reordered(socket)?,
+        // Asked behind the positions: a FIN that comes before they are read has moved them by one.
+        peer_has_ended: options::peer_has_ended(socket)?.ok_or(Errno::NOTCONN)?,
+    })
+}
+
+impl Sockets for KernelSockets {
+    fn examine(&mut self, socket: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
+        let flow = self.check(socket)?;
+        facts(socket, flow, &KernelSockets::examine_in_repair(socket)?)
+    }
+
+    fn examine_again(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        read: Option<SeqNum>,
+    ) -> Result<SocketFacts, Errno> {
+        let (flow, read) = (self.check(socket)?, read.unwrap_or(SeqNum(0)));
+        let positions = KernelSockets::examine_as_it_is(socket, read)?;
+        facts(socket, flow, &positions)
     }
 
     fn is_gone(&mut self, flow: &FlowKey, cookie: u64) -> bool {

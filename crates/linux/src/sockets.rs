@@ -16,7 +16,7 @@ pub struct SocketFacts {
     pub write: SeqNum,
     /// The oldest byte that the peer has not acknowledged, as far as Linux knows.
     pub unacknowledged: SeqNum,
-    /// Where the next byte is read that the program receives.
+    /// Where the next byte is read that the program receives; of no meaning, like the next one, when that was not told for a second look.
     pub read: SeqNum,
     /// What Linux expects next from the peer.
     pub receive_next: SeqNum,
@@ -28,12 +28,26 @@ pub struct SocketFacts {
 
 /// Asks Linux about sockets.
 pub trait Sockets: std::fmt::Debug + Send {
-    /// Looks at a socket of which a direction is to be the NIC's, and binds it to the interface.
+    /// Looks at a socket of which a direction is to be the NIC's, and binds it to the interface. Calls of other threads on it may fail meanwhile.
     ///
     /// # Errors
     /// `ENODEV` for a peer that is not behind this interface; `EPERM` for a socket of another network namespace, or when the kernel does not let
     /// us; `ENOTCONN`, `EINVAL`.
     fn examine(&mut self, socket: BorrowedFd<'_>) -> Result<SocketFacts, Errno>;
+
+    /// As [`examine`](Self::examine), for a socket that was examined before, perhaps by a NIC before this one, and on which other threads may be
+    /// calling: they notice nothing. `read` is where the next byte is read, which must come from the library, if that matters.
+    ///
+    /// # Errors
+    /// As for [`examine`](Self::examine).
+    fn examine_again(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        read: Option<SeqNum>,
+    ) -> Result<SocketFacts, Errno> {
+        let _ = read;
+        self.examine(socket)
+    }
 
     /// Whether the socket has gone: nothing of its data can come any more.
     fn is_gone(&mut self, flow: &FlowKey, cookie: u64) -> bool;

@@ -241,7 +241,9 @@ fn contexts_are_marked_by_the_announced_epoch_and_a_number_of_their_own() {
     let words = words();
     let results = Results::new(&words);
     results.announce_epoch(18);
-    let marks = [results.next_mark(), results.next_mark()];
+    let epoch = results.announced_epoch();
+    results.announce_epoch(19);
+    let marks = [results.next_mark(epoch), results.next_mark(epoch)];
     assert_eq!(
         marks[0],
         Mark {

@@ -257,7 +257,7 @@ fn a_library_that_reads_no_answers_is_given_up() {
 fn other_versions_and_kinds_end_the_connection() {
     let right = set_keys().to_bytes();
     for (at, value, reason) in [
-        (0, 2, BadRequest::Version(2)),
+        (0, 1, BadRequest::Version(1)),
         (2, 8, BadRequest::Kind(8)),
         (6, 2, BadRequest::Direction(2)),
     ] {
@@ -313,7 +313,7 @@ proptest! {
     fn requests_survive_the_wire(slab: u16, index: u32, generation: u32, receive: bool, resume: Option<(u32, u64)>, sequence: u64) {
         let slot = SlotId { slab, index, generation };
         let direction = if receive { Direction::Receive } else { Direction::Transmit };
-        let resume = resume.map(|(tcpsn, index)| crate::Resume { tcpsn: wire::SeqNum(tcpsn), index });
+        let resume = resume.map(|(tcpsn, index)| crate::Resume { tcpsn: wire::SeqNum(tcpsn), index, position: wire::SeqNum(tcpsn) });
         let mut info = keys();
         info.sequence = sequence;
         for request in [

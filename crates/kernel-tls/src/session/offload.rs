@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use attachment::{Direction, OffloadState, Slot};
+use attachment::{Direction, OffloadState, Resume, Slot};
 use rustix::io::Errno;
+use wire::SeqNum;
 
 use super::{LockedSending, Session};
 use crate::counters::{Counter, counters};
@@ -17,6 +18,10 @@ use crate::socket;
 /// How long a call pauses for a NIC that is being restarted just when it must be told something.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long a call pauses for acknowledgements without which the NIC takes no more keys.
+const SHORT_PAUSE: Duration = Duration::from_millis(200);
+/// No connection to a NIC.
+const NEVER: u32 = 0;
 
 impl Session {
     /// The sending direction has its first keys: has the NIC make its records, if there is one and it wants to.
@@ -31,19 +36,15 @@ impl Session {
         let Some(info) = sending.keys.info() else {
             return;
         };
-        match offload::set_keys(name, Direction::Transmit, &info, None, fd) {
-            Ok(tcpsn) => {
-                sending.device.end = tcpsn.0;
-                sending.device.newer_start = Boundary {
-                    tcpsn: tcpsn.0,
-                    index: info.sequence,
-                };
-                sending.device.is_on = true;
+        let connection = match offload::set_keys(name, Direction::Transmit, &info, None, fd, None) {
+            Ok(told) => {
+                sending.device.begins(told.tcpsn.0, info.sequence);
+                told.connection
             }
             Err(Failure::Lost) => {
                 // It may have taken the keys, and from then on takes nothing but framed content for this connection. It is asked again.
-                sending.device.is_on = true;
                 sending.device.owes_keys = true;
+                NEVER
             }
             Err(failure) => {
                 if failure != Failure::NotThere {
@@ -52,14 +53,16 @@ impl Session {
                 counters().add(Counter::TlsTxSw, 1);
                 return;
             }
-        }
+        };
+        sending.device.is_on = true;
         counters().add(Counter::TlsTxDevice, 1);
-        self.tells(sending);
+        self.tells(sending, connection);
     }
 
-    /// This process tells the keys after a restart of the NIC.
-    fn tells(self: &Arc<Self>, sending: &mut LockedSending<'_>) {
+    /// This process tells the keys after a restart of the NIC, having told them on this connection.
+    fn tells(self: &Arc<Self>, sending: &mut LockedSending<'_>, connection: u32) {
         sending.device.teller = crate::process::id();
+        sending.device.connection = connection;
         self.told.store(true, Relaxed);
         offload::keep(self);
     }
@@ -87,7 +90,7 @@ impl Session {
             OffloadState::None | OffloadState::Offloaded => {
                 if sending.device.teller == 0 {
                     // Its process has left the socket to those that it had forked.
-                    self.tells(sending);
+                    self.tells(sending, NEVER);
                 }
                 Ok(())
             }
@@ -103,30 +106,51 @@ impl Session {
         else {
             return Err(self.give_up(fd, sending));
         };
-        let end = Instant::now() + LONGEST_PAUSE;
+        let begun = Instant::now();
+        let end = begun + LONGEST_PAUSE;
         loop {
-            match offload::set_keys(name, Direction::Transmit, &info, None, fd) {
-                Ok(tcpsn) => {
-                    sending.device.end = tcpsn.0;
-                    sending.device.newer_start = Boundary {
-                        tcpsn: tcpsn.0,
-                        index: info.sequence,
-                    };
+            let told = self.tell_older(fd, sending).and_then(|connection| {
+                let (direction, on) = (Direction::Transmit, Some(connection));
+                offload::set_keys(name, direction, &info, None, fd, on)
+            });
+            match told {
+                Ok(told) => {
+                    sending.device.begins(told.tcpsn.0, info.sequence);
                     sending.device.owes_keys = false;
-                    self.tells(sending);
+                    self.tells(sending, told.connection);
                     return Ok(());
                 }
-                // Nothing else can go into the socket now, and there is no event that would tell who calls to call again: it waits. The NIC takes no
-                // more keys for now (`EBUSY`) when bytes under too many older ones are unacknowledged.
-                Err(Failure::NotThere | Failure::Lost | Failure::Refused(Errno::BUSY))
-                    if Instant::now() < end =>
-                {
+                // Nothing else can go into the socket now, and there is no event that would tell who calls to call again: it waits.
+                Err(Failure::NotThere | Failure::Lost) if Instant::now() < end => {
                     std::thread::sleep(PAUSE);
                 }
+                // Bytes under too many older keys are unacknowledged: but the peer may be waiting for the caller to receive.
+                Err(Failure::Refused(Errno::BUSY)) if Instant::now() < begun + SHORT_PAUSE => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(Failure::Refused(Errno::BUSY)) => return Err(Errno::AGAIN),
                 Err(Failure::Refused(_)) => return self.stop_sending(fd, sending),
                 Err(_) => return Err(self.give_up(fd, sending)),
             }
         }
+    }
+
+    /// Tells a NIC that has taken the place of another one what that was told: without, nothing that it had is acknowledged any more. Gives the
+    /// connection to the one that knows.
+    fn tell_older(
+        &self,
+        fd: BorrowedFd<'_>,
+        sending: &mut LockedSending<'_>,
+    ) -> Result<u32, Failure> {
+        let (teller, connection) = (crate::process::id(), offload::connection()?);
+        let device = &sending.device;
+        if (device.teller, device.connection) != (teller, connection) {
+            self.resume_sending(fd, sending, connection)?;
+            counters().add(Counter::TxDeviceResumed, 1);
+            sending.device.teller = teller;
+            sending.device.connection = connection;
+        }
+        Ok(connection)
     }
 
     /// From here on we make the records.
@@ -175,11 +199,8 @@ impl Session {
         {
             return true;
         }
-        match self.resume_sending(fd.as_fd(), &mut sending) {
-            Ok(()) => {
-                counters().add(Counter::TxDeviceResumed, 1);
-                true
-            }
+        match self.tell_older(fd.as_fd(), &mut sending) {
+            Ok(_) => true,
             // The peer may have acknowledged the end just now.
             Err(Failure::Refused(_)) if socket::is_over(fd.as_fd()) => true,
             Err(Failure::Refused(_)) => {
@@ -194,12 +215,21 @@ impl Session {
         &self,
         fd: BorrowedFd<'_>,
         sending: &mut LockedSending<'_>,
+        connection: u32,
     ) -> Result<(), Failure> {
         let Some((_, name)) = offload::slot(&self.shared.slot) else {
             return Err(Failure::NotThere);
         };
+        let made = sending.made_to - sending.made_from;
+        let position = SeqNum(sending.device.end) - made as u32;
         let tell = |info: &_, boundary: Boundary| {
-            offload::set_keys(name, Direction::Transmit, info, Some(boundary.resume()), fd)
+            let resume = Resume {
+                tcpsn: SeqNum(boundary.tcpsn),
+                index: boundary.index,
+                position,
+            };
+            let (direction, on) = (Direction::Transmit, Some(connection));
+            offload::set_keys(name, direction, info, Some(resume), fd, on)
         };
         let boundary = sending.boundary();
         let acknowledged = sending.device.end.wrapping_sub(self.in_flight(fd, sending));

@@ -36,6 +36,7 @@ struct World {
     flows: HashMap<u64, Flow>,
     refused: Vec<u64>,
     deadly: Vec<u64>,
+    busy: Vec<u64>,
     connections: Vec<UnixStream>,
 }
 
@@ -162,10 +163,16 @@ fn act(order: Order) -> Answer {
                     // It opens nothing.
                     return Answer::at(tcpsn(0));
                 }
+                if resume.is_none() && world.busy.contains(&cookie) {
+                    return Answer::refused(Errno::BUSY);
+                }
                 let flow = world.flows.entry(cookie).or_default();
                 flow.slot = Some(slot);
                 match resume {
-                    Some(resume) => flow.resumed.push(resume),
+                    Some(resume) => {
+                        flow.resumed.push(resume);
+                        world.busy.retain(|busy| *busy != cookie);
+                    }
                     None => flow.marks.push(Mark {
                         offset,
                         keys: Some(info),
@@ -214,6 +221,18 @@ fn dies_of(order: &Order) -> bool {
 pub fn die_of(socket: impl AsFd) {
     let cookie = cookie(socket);
     with(|world| world.deadly.push(cookie));
+}
+
+/// The NIC takes no more keys for sending by this socket, until it is told older ones again.
+pub fn be_busy(socket: impl AsFd) {
+    let cookie = cookie(socket);
+    with(|world| world.busy.push(cookie));
+}
+
+/// It takes more again.
+pub fn be_busy_no_more(socket: impl AsFd) {
+    let cookie = cookie(socket);
+    with(|world| world.busy.retain(|busy| *busy != cookie));
 }
 
 /// The NIC wants nothing of this socket.

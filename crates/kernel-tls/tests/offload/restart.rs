@@ -59,6 +59,29 @@ fn a_nic_that_comes_back_is_told_the_keys_and_a_boundary() {
     assert_is_boundary(nic::flow(cookie).resumed[0], &stream, 5);
 }
 
+/// It takes no more keys before the peer has acknowledged something, and nothing is acknowledged before it has the older ones.
+#[test]
+fn who_sends_under_new_keys_tells_a_nic_that_comes_back_the_older_ones() {
+    let _alone = RUNNING
+        .write()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let (sender, received) = connect();
+    let case = (0x0304, 51);
+    sender.set_keys(&keys(case, 1, 0));
+    sender.send_all(b"before, ", RECORD_TYPE_DATA, 0);
+    nic::stop();
+    nic::be_busy(&sender.socket);
+    let restarts = std::thread::spawn(|| {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        nic::restart();
+    });
+    sender.set_keys(&keys(case, 2, 0));
+    sender.send_all(b"after", RECORD_TYPE_DATA, 0);
+    restarts.join().expect("the NIC");
+    let got = records(sender.close(), &received.join().unwrap(), None);
+    assert_eq!(content(&got, RECORD_TYPE_DATA), b"before, after");
+}
+
 /// As when the peer has ended meanwhile: Linux has all that comes, and nobody else needs the keys.
 #[test]
 fn new_receive_keys_that_the_nic_died_with_and_then_refuses_are_used_without_it() {

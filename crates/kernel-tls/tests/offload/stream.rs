@@ -211,3 +211,23 @@ fn info(key: u8, sequence: u64) -> CryptoInfo {
     }
     info
 }
+
+/// The peer may wait for the caller to receive something before it acknowledges anything.
+#[test]
+fn who_sends_under_one_set_of_keys_too_many_is_asked_to_try_again() {
+    let _running = RUNNING
+        .read()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let (sender, received) = connect();
+    let case = (0x0304, 51);
+    sender.set_keys(&keys(case, 1, 0));
+    sender.send_all(b"before, ", RECORD_TYPE_DATA, 0);
+    nic::be_busy(&sender.socket);
+    sender.set_keys(&keys(case, 2, 0));
+    let sent = sender.send(b"after", RECORD_TYPE_DATA, libc::MSG_DONTWAIT);
+    assert_eq!(sent, Err(Errno::AGAIN));
+    nic::be_busy_no_more(&sender.socket);
+    sender.send_all(b"after", RECORD_TYPE_DATA, 0);
+    let got = records(sender.close(), &received.join().unwrap(), None);
+    assert_eq!(content(&got, RECORD_TYPE_DATA), b"before, after");
+}

@@ -328,7 +328,8 @@ impl<'a> Program<'a> {
                 }
             }
             4 => self.receive_by_pipe(room),
-            _ => return self.receive_record(room),
+            // Whole alerts.
+            _ => return self.receive_record(room.max(CLOSE_NOTIFY.len())),
         };
         match received {
             Ok(bytes) if bytes.is_empty() => Err(Error::other("an end without an alert")),

@@ -46,13 +46,20 @@ impl<'a> Repair<'a> {
         Ok(Repair { socket, reuse })
     }
 
-    /// Where the next byte of a queue is put.
-    pub(super) fn position(&self, queue: Queue) -> Result<u32, Errno> {
-        let (socket, level) = (self.socket, libc::IPPROTO_TCP);
-        set(socket, level, libc::TCP_REPAIR_QUEUE, queue as i32)?;
-        let position: i32 = get(socket, level, libc::TCP_QUEUE_SEQ)?;
-        Ok(position as u32)
+    /// From now on, also when repair mode has ended, [`position`] is this queue's.
+    pub(super) fn select(&self, queue: Queue) -> Result<(), Errno> {
+        let level = libc::IPPROTO_TCP;
+        set(self.socket, level, libc::TCP_REPAIR_QUEUE, queue as i32)
     }
+}
+
+/// Where the next byte of a queue is put: of the one that was selected last.
+///
+/// # Errors
+/// `EINVAL` when none was.
+pub(super) fn position(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
+    let position: i32 = get(socket, libc::IPPROTO_TCP, libc::TCP_QUEUE_SEQ)?;
+    Ok(position as u32)
 }
 
 impl Drop for Repair<'_> {

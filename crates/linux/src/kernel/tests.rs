@@ -59,6 +59,8 @@ fn positions_are_those_of_what_was_written_and_read() {
             assert_eq!(after.read, before.read + 100);
             assert_eq!(after.cookie, before.cookie);
             assert!(!after.reordered);
+            let again = sockets.examine_again(ours.as_fd(), Some(after.read));
+            assert_eq!(again, Ok(after));
             let other = sockets.examine(theirs.as_fd()).unwrap();
             assert_eq!((other.read, other.write), (after.write, after.receive_next));
 
@@ -73,6 +75,37 @@ fn positions_are_those_of_what_was_written_and_read() {
                 "listeners of std's have it"
             );
         }
+    });
+}
+
+/// In repair mode what one thread receives fails, is seen in the wrong queue, or what it sends goes there.
+#[test]
+fn a_second_look_disturbs_no_call_of_another_thread() {
+    in_namespace(|| {
+        let mut sockets = KernelSockets::new("lo").unwrap();
+        let (ours, mut theirs) = pair("127.0.0.1:0");
+        let first = sockets.examine(ours.as_fd()).unwrap();
+        // More than there is room for: there is always something in both queues.
+        ours.set_nonblocking(true).unwrap();
+        theirs.write_all(&[2; 50_000]).unwrap();
+        while (&ours).write(&[1; 4096]).is_ok() {}
+        std::thread::scope(|scope| {
+            let calls = scope.spawn(|| {
+                let mut bytes = [0; 10];
+                for _ in 0..3000 {
+                    assert_eq!(ours.peek(&mut bytes).unwrap(), 10);
+                    assert_eq!(bytes, [2; 10]);
+                    (&ours).read_exact(&mut bytes).unwrap();
+                    assert_eq!(bytes, [2; 10]);
+                    let sent = (&ours).write(&[1; 10]);
+                    assert_eq!(sent.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+                }
+            });
+            while !calls.is_finished() {
+                let facts = sockets.examine_again(ours.as_fd(), Some(first.read));
+                assert!(facts.unwrap().write.after(first.write));
+            }
+        });
     });
 }
 

@@ -52,23 +52,35 @@ impl Offload {
         &mut self,
         slot: &SlotRef,
         direction: Direction,
-        resumes: bool,
+        resume: Option<Resume>,
         socket: BorrowedFd<'_>,
         around: &mut Around<'_>,
     ) -> Result<(u32, SocketFacts), Errno> {
         if self.is_draining {
             return Err(Errno::SHUTDOWN);
         }
-        let facts = self.sockets.examine(socket)?;
+        let read = resume.map(|resume| resume.position);
+        let read = read.filter(|_| direction == Direction::Receive);
+        let facts = match resume.is_some() || direction == Direction::Transmit && self.makes(slot) {
+            true => self.sockets.examine_again(socket, read),
+            false => self.sockets.examine(socket),
+        }?;
         if direction == Direction::Receive && facts.peer_has_ended {
             self.end_receiving(&facts);
             return Err(Errno::NOTCONN);
         }
-        let index = self.attached(slot, &facts, resumes, around)?;
+        let index = self.attached(slot, &facts, resume.is_some(), around)?;
         if self.flow(index).health == Health::Reset {
             return Err(Errno::CONNRESET);
         }
         Ok((index, facts))
+    }
+
+    /// Whether there are keys already to make the records of this slot's connection with.
+    fn makes(&self, slot: &SlotRef) -> bool {
+        let index = self.by_slot.get(&slot.place()).copied();
+        let flow = index.and_then(|index| self.flows[index as usize].as_ref());
+        flow.is_some_and(|flow| !flow.epochs.is_empty())
     }
 
     /// Linux has all that the peer sends on a connection, which may be one from before a restart: keys for it are of no use any more.
@@ -93,7 +105,7 @@ impl Offload {
         around: &mut Around<'_>,
     ) -> Result<SeqNum, Errno> {
         let (index, facts) =
-            self.flow_for_keys(slot, Direction::Transmit, resume.is_some(), socket, around)?;
+            self.flow_for_keys(slot, Direction::Transmit, resume, socket, around)?;
         let taken = match resume {
             Some(resume) => self.resume(index, info, resume, &facts, around),
             None => self.begin(index, info, facts.write, info.sequence, around),
@@ -265,7 +277,7 @@ impl Offload {
         around: &mut Around<'_>,
     ) -> Result<SeqNum, Errno> {
         let (index, facts) =
-            self.flow_for_keys(slot, Direction::Receive, resume.is_some(), socket, around)?;
+            self.flow_for_keys(slot, Direction::Receive, resume, socket, around)?;
         let flow = self.flows[index as usize].as_mut().expect("it is there");
         self.table.set_receives(flow.entry.0);
         flow.receives = Receives::Yes;
@@ -307,7 +319,7 @@ impl Offload {
     }
 
     fn stop(&mut self, slot: &SlotRef, socket: BorrowedFd<'_>) -> Result<SeqNum, Errno> {
-        let facts = self.sockets.examine(socket)?;
+        let facts = self.sockets.examine_again(socket, None)?;
         let index = self.index_of(&facts.flow).ok_or(Errno::NOENT)?;
         let flow = self.flow(index);
         if flow.slot.as_ref() != Some(slot) || flow.cookie != facts.cookie {

@@ -104,7 +104,8 @@ impl Offload {
                 None => Kind::Plain,
                 Some(cipher) => {
                     let (start, index) = match at {
-                        0 if epoch.start.at_or_before(mark.tcpsn) => (mark.tcpsn, mark.index),
+                        // At its very start the mark may be from before it, with a number under the keys before.
+                        0 if epoch.start.before(mark.tcpsn) => (mark.tcpsn, mark.index),
                         _ => (epoch.start, epoch.first_index),
                     };
                     let mut stream = Stream::new(owner, cipher, start, index);

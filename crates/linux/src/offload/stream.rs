@@ -1,6 +1,8 @@
 //! What is retained of a stream of records under one set of keys: its bytes, and where its records begin.
 
 mod block;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 
@@ -363,8 +365,9 @@ impl Stream {
             self.first_index = self.first_index.wrapping_add(1);
         }
         let start = self.start();
+        // One without bytes was for a record that proved to be shorter: what comes next does not begin there.
         while let Some(piece) = self.pieces.front()
-            && (piece.start + piece.len).at_or_before(start)
+            && (piece.len == 0 || (piece.start + piece.len).at_or_before(start))
         {
             self.held -= u64::from(capacity(piece.order));
             retired.push(Retired {

@@ -60,6 +60,8 @@ pub(super) enum Refused {
 pub(super) struct Flow {
     pub(super) slot: SlotRef,
     pub(super) keys: CryptoInfo,
+    /// What the library calls these keys.
+    epoch: u8,
     pub(super) following: Following,
     writer: Writer,
     forms: Forms,
@@ -70,6 +72,7 @@ impl Flow {
         let mut flow = Flow {
             slot,
             keys,
+            epoch: 0,
             following: match start.reordered {
                 true => Following::From(start.next + MOST_QUEUED),
                 false => Following::No,
@@ -78,6 +81,7 @@ impl Flow {
             forms: Forms::new(start.next),
         };
         let results = Results::new(flow.slot.slot().results());
+        flow.epoch = results.announced_epoch();
         flow.writer.acknowledge(results, start.next);
         // What another NIC has left: second copies of it end where ours do.
         for (_, run) in results.runs().filter(|(_, run)| run.form == Form::Either) {
@@ -97,6 +101,7 @@ impl Flow {
         }
         self.slot = slot;
         self.keys = keys;
+        self.epoch = self.results().announced_epoch();
         self.writer.forget_question();
         self.acknowledge(start.next);
         if !matches!(self.following, Following::From(_)) {
@@ -122,7 +127,7 @@ impl Flow {
 
     /// The mark of the next context.
     pub(super) fn next_mark(&self) -> Mark {
-        self.results().next_mark()
+        self.results().next_mark(self.epoch)
     }
 
     /// The device should stop decrypting.

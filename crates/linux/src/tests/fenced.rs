@@ -238,6 +238,7 @@ fn keys_with_another_record_number_than_before_are_refused() {
     let resume = Resume {
         tcpsn: program.at(100 + 1022),
         index: keys(CIPHER, 1).sequence + 2,
+        position: program.at(4000),
     };
     assert_eq!(
         program.set_keys(keys(CIPHER, 1), Some(resume)),
@@ -253,6 +254,7 @@ fn a_connection_that_nobody_remembers_goes_on_only_if_nothing_is_on_its_way() {
     let resume = |program: &Program, number: u64| Resume {
         tcpsn: program.at(100 + 1022 * number as usize),
         index: index + number,
+        position: program.at(program.source.len()),
     };
     // Another file: nothing is known.
     let flow = program.flow;
@@ -367,6 +369,7 @@ fn what_is_sent_behind_the_peers_end_goes_on_after_a_restart() {
         resume: Some(Resume {
             tcpsn: wire::SeqNum(1),
             index: 0,
+            position: wire::SeqNum(1),
         }),
         socket: some_file(),
     };

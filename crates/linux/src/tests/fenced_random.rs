@@ -22,6 +22,8 @@ enum Step {
     },
     /// The peer acknowledges a part of what it has; Linux does not hear of it.
     Acknowledge(u8, bool),
+    /// The program writes up to where other keys will hold, and the peer gets and acknowledges all of it.
+    Drain,
     /// The NIC's process dies; so many segments come before the library is back.
     Restart(u8),
 }
@@ -35,6 +37,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(from, len, lost, changed)| Step::Again { from, len, lost, changed }),
         3 => (any::<u8>(), prop::bool::weighted(0.2))
             .prop_map(|(part, lost)| Step::Acknowledge(part, lost)),
+        1 => Just(Step::Drain),
         1 => (0u8..3).prop_map(Step::Restart),
     ]
 }
@@ -120,6 +123,24 @@ fn run(
                 let before = program.acknowledged.min(has);
                 let upto = before + (has - before) * (usize::from(part) + 1) / 256;
                 program.acknowledge(upto, lost);
+            }
+            Step::Drain => {
+                program.write_before_keys();
+                while program.acknowledged < program.written {
+                    let from = program.acknowledged;
+                    program.send(
+                        from,
+                        program.written.min(from + 60_000),
+                        mss,
+                        (false, false),
+                    );
+                    let has = program.received();
+                    if has == from {
+                        // No memory for more.
+                        break;
+                    }
+                    program.acknowledge(has, false);
+                }
             }
             Step::Restart(sends) => {
                 program.restart();

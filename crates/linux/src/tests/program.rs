@@ -247,6 +247,12 @@ impl Program {
         Ok(())
     }
 
+    /// The program writes all that is to go under the present keys, and does not say yet that others hold then.
+    pub fn write_before_keys(&mut self) {
+        let next = self.stretches.get(self.next_stretch);
+        self.written = next.map_or(self.source.len(), |(from, _)| self.written.max(*from));
+    }
+
     /// Linux sends these bytes as a segment. It reaches the NIC unless `is_lost`, and the peer unless the wire loses it too.
     pub fn send(&mut self, from: usize, to: usize, mss: u16, lost: (bool, bool)) {
         let bytes = self.source[from..to].to_vec();
@@ -408,6 +414,7 @@ impl Program {
             let resume = Resume {
                 tcpsn: self.at(keyed.boundaries[number]),
                 index: keyed.info.sequence.wrapping_add(number as u64),
+                position: self.at(self.written),
             };
             if let Err(error) = self.set_keys(keyed.info.clone(), Some(resume)) {
                 // Of keys under which everything is acknowledged nobody needs to know.

@@ -45,12 +45,7 @@ impl Session {
                 Err(_) if !may_have_taken => break,
                 Err(Failure::NotThere) => {}
                 // The peer may have ended meanwhile: it goes on without.
-                Err(Failure::Refused(_)) if receiving.device.is_on => {
-                    if let Some(results) = self.results(receiving) {
-                        results.doubt();
-                    }
-                    return Ok(());
-                }
+                Err(Failure::Refused(_)) if receiving.device.is_on => return Ok(()),
                 // What it has decrypted meanwhile is at positions that we don't know.
                 Err(Failure::Refused(_)) => return Err(receiving.keys.fail(Errno::IO)),
             }
@@ -73,9 +68,6 @@ impl Session {
         if !receiving.device.is_on || !is_ours || receiving.keys.check().is_err() {
             return Ok(());
         }
-        if let Some(results) = self.results(&receiving) {
-            results.doubt();
-        }
         let resume = receiving.boundary();
         match self.tell_receiving(fd, &mut receiving, Some(resume)) {
             // It goes on without.
@@ -84,6 +76,7 @@ impl Session {
         }
     }
 
+    /// Gives the NIC the keys. What another one has told before is doubted first: this one's packets may be second copies of it.
     fn tell_receiving(
         self: &Arc<Self>,
         fd: BorrowedFd<'_>,
@@ -93,12 +86,20 @@ impl Session {
         let (Some((slot, name)), Some(info)) = (self.claim_slot(), receiving.keys.info()) else {
             return Err(Failure::NotThere);
         };
-        Results::new(slot.results()).announce_epoch(receiving.keys.epoch);
-        match offload::set_keys(name, Direction::Receive, &info, resume, fd) {
-            Ok(tcpsn) => {
+        let results = Results::new(slot.results());
+        let (teller, connection) = (crate::process::id(), offload::connection()?);
+        let device = &receiving.device;
+        if (device.teller, device.connection) != (teller, connection) {
+            results.doubt();
+        }
+        results.announce_epoch(receiving.keys.epoch);
+        let (direction, on) = (Direction::Receive, Some(connection));
+        match offload::set_keys(name, direction, &info, resume, fd, on) {
+            Ok(told) => {
                 receiving.device.is_on = true;
-                receiving.device.position = tcpsn.0;
-                receiving.device.teller = crate::process::id();
+                receiving.device.position = told.tcpsn.0;
+                receiving.device.teller = teller;
+                receiving.device.connection = connection;
                 self.told.store(true, Relaxed);
                 offload::keep(self);
                 Ok(())
@@ -133,6 +134,7 @@ impl Receiving {
         Resume {
             tcpsn: self.record_start(self.left_last.into()),
             index: self.keys.sequence,
+            position: SeqNum(self.device.position),
         }
     }
 
