@@ -33,8 +33,8 @@ pub struct Resume {
     pub tcpsn: SeqNum,
     /// Its number under the keys.
     pub index: u64,
-    /// The socket's position: where the next byte is written, or read.
-    pub position: SeqNum,
+    /// Of the receiving direction: where the next byte is read. Nobody else can tell without disturbing calls of other threads.
+    pub read: Option<SeqNum>,
 }
 
 /// Keys for one direction.
@@ -46,7 +46,8 @@ pub struct Keys {
     pub direction: Direction,
     /// The keys, with the number of the record that begins where they begin to hold.
     pub info: CryptoInfo,
-    /// The NIC has had these keys before and was restarted: a record's boundary at or before the socket's position.
+    /// The NIC has had these keys before, and was restarted or is told by another library's connection: a record's boundary at or before the
+    /// socket's position.
     pub resume: Option<Resume>,
 }
 
@@ -157,7 +158,7 @@ pub(crate) struct RequestBytes {
     generation: U32,
     resume_index: U64,
     resume_tcpsn: U32,
-    resume_position: U32,
+    resume_read: U32,
     memory: U16,
     _reserved: [u8; 6],
     keys: [u8; CryptoInfo::ENCODED_LEN],
@@ -177,6 +178,10 @@ pub(crate) struct AnswerBytes {
 }
 
 pub(crate) const ANSWER_BYTES: usize = size_of::<AnswerBytes>();
+
+/// Bits of `has_resume`.
+const HAS_RESUME: u8 = 1;
+const HAS_READ: u8 = 2;
 
 const ATTACH: u16 = 1;
 const SET_KEYS: u16 = 2;
@@ -209,10 +214,13 @@ impl Request {
         if let Request::SetKeys(keys) = self {
             bytes.keys = keys.info.to_bytes();
             if let Some(resume) = keys.resume {
-                bytes.has_resume = 1;
+                bytes.has_resume = match resume.read {
+                    Some(_) => HAS_RESUME | HAS_READ,
+                    None => HAS_RESUME,
+                };
                 bytes.resume_index = resume.index.into();
                 bytes.resume_tcpsn = resume.tcpsn.0.into();
-                bytes.resume_position = resume.position.0.into();
+                bytes.resume_read = resume.read.unwrap_or(SeqNum(0)).0.into();
             }
         }
         if let Request::Pdus(pdus) = self {
@@ -246,7 +254,8 @@ impl Request {
                 resume: (bytes.has_resume != 0).then(|| Resume {
                     tcpsn: SeqNum(bytes.resume_tcpsn.get()),
                     index: bytes.resume_index.get(),
-                    position: SeqNum(bytes.resume_position.get()),
+                    read: (bytes.has_resume & HAS_READ != 0)
+                        .then(|| SeqNum(bytes.resume_read.get())),
                 }),
             }),
             STOP => Request::Stop {

@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use crate::fork_lock::{ForkGuard, ForkLock};
 use crate::internal::Internal;
 use crate::session::Session;
-use crate::{held, mapped_files, offload};
+use crate::{held, mapped_files, offload, socket};
 
 /// How often a NIC that has gone is looked for.
 const RETRY: Duration = Duration::from_millis(100);
@@ -26,6 +26,8 @@ struct Unsent {
 struct Waiting {
     process: u32,
     sockets: Vec<Arc<Unsent>>,
+    /// Sockets whose senders are to try again, by their cookies, and when.
+    retries: Vec<(u64, Internal, Instant)>,
     /// Wakes the thread, if it runs.
     wake: Option<Arc<Internal>>,
 }
@@ -33,6 +35,7 @@ struct Waiting {
 static WAITING: ForkLock<Waiting> = ForkLock::new(Waiting {
     process: 0,
     sockets: Vec::new(),
+    retries: Vec::new(),
     wake: None,
 });
 
@@ -51,6 +54,37 @@ pub(crate) fn watch(session: &Arc<Session>, fd: BorrowedFd<'_>) {
         fd: Internal::new(fd),
     }));
     wake_up(waiting);
+}
+
+/// Has whoever waits for room in a socket that has some try again after so long.
+pub(crate) fn wake_senders(cookie: u64, fd: BorrowedFd<'_>, after: Duration) {
+    let mut waiting = lock();
+    if waiting.retries.iter().any(|(known, ..)| *known == cookie) {
+        return;
+    }
+    let Ok(fd) = rustix::io::fcntl_dupfd_cloexec(fd, 0) else {
+        return;
+    };
+    let retry = (cookie, Internal::new(fd), Instant::now() + after);
+    waiting.retries.push(retry);
+    wake_up(waiting);
+}
+
+/// Wakes those whose time has come; gives how long the next one has.
+fn look_at_retries() -> Option<Duration> {
+    let mut waiting = lock();
+    if waiting.retries.is_empty() {
+        return None;
+    }
+    let now = Instant::now();
+    let due = waiting.retries.extract_if(.., |(.., at)| *at <= now);
+    let due: Vec<_> = due.collect();
+    let next = waiting.retries.iter().map(|(.., at)| *at - now).min();
+    drop(waiting);
+    for (_, fd, _) in due {
+        socket::wake_senders(fd.as_fd());
+    }
+    next
 }
 
 /// Has the thread look at what there is to do.
@@ -89,6 +123,7 @@ fn lock() -> ForkGuard<'static, Waiting> {
             Waiting {
                 process: me,
                 sockets: Vec::new(),
+                retries: Vec::new(),
                 wake: None,
             },
         ));
@@ -119,6 +154,7 @@ fn run(wake: &Internal) {
         let patience = [
             next_look,
             mapped_files::let_go(),
+            look_at_retries(),
             nic_is_gone.then_some(RETRY),
         ];
         let patience = patience.into_iter().flatten().min();

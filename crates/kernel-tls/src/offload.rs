@@ -312,10 +312,17 @@ pub(crate) fn stop(
     lock().ask(|client, slab| client.stop(name.on(slab), direction, fd))
 }
 
-/// This process tells the session's keys again when the NIC has been restarted.
-pub(crate) fn keep(session: &Arc<Session>) {
+/// This process tells the session's keys again when the NIC has been restarted: they were told on this connection.
+pub(crate) fn keep(session: &Arc<Session>, connection: u32) {
     let at = Arc::as_ptr(session) as usize;
-    lock().told.insert(at, Arc::downgrade(session));
+    let mut state = lock();
+    state.told.insert(at, Arc::downgrade(session));
+    // The NIC may have been restarted, and have been told all others, just before.
+    if connection != state.connections {
+        state.lost = true;
+        drop(state);
+        flusher::wake();
+    }
 }
 
 /// The session is no more.

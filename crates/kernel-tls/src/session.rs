@@ -346,6 +346,8 @@ impl Session {
 
     fn set_transmit(self: &Arc<Self>, fd: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {
         let info = abi::parse(value)?;
+        // The NIC looks at the socket for the first keys: nobody may receive meanwhile. Where both are locked, receiving is first.
+        let _receives_not = (!self.sends()).then(|| self.receiving());
         let mut sending = self.sending();
         let first = !sending.keys.are_set;
         if !first {
@@ -390,7 +392,10 @@ impl Session {
         taken?;
         receiving.set_keys(&info);
         self.is_called_by(fd);
+        // As in `set_transmit`.
+        let sends_not = (!receiving.device.is_on).then(|| self.sending());
         self.offload_receiving(fd, &mut receiving, first)?;
+        drop(sends_not);
         if std::mem::take(&mut receiving.wants_keys) {
             crate::socket::set_low_water(fd, 1);
         }

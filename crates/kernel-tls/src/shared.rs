@@ -152,7 +152,9 @@ impl Device {
 
     /// The keys before under which bytes are unacknowledged, and where each end, oldest first. Others are forgotten.
     pub(crate) fn older(&mut self, acknowledged: u32) -> Vec<(CryptoInfo, Boundary)> {
-        for replaced in &mut self.replaced {
+        // Those before keys that it owes are the last that the NIC has, whatever was acknowledged under them.
+        let forgettable = usize::from(self.owes_keys);
+        for replaced in &mut self.replaced[forgettable..] {
             replaced.is_set &= (replaced.end.tcpsn.wrapping_sub(acknowledged) as i32) > 0;
         }
         let set = self.replaced.iter().rev().filter(|older| older.is_set);

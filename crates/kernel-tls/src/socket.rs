@@ -299,6 +299,34 @@ pub(crate) fn set_low_water(fd: BorrowedFd<'_>, bytes: i32) {
     };
 }
 
+/// Tells whoever waits to send, also those who hear of changes only, to try again.
+pub(crate) fn wake_senders(fd: BorrowedFd<'_>) {
+    let (mut value, mut len) = (0_i32, size_of::<i32>() as libc::socklen_t);
+    let (level, name) = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
+    // SAFETY: the value is borrowed for each call, with its size.
+    unsafe {
+        let asked = libc::syscall(
+            libc::SYS_getsockopt,
+            fd.as_raw_fd(),
+            level,
+            name,
+            &raw mut value,
+            &raw mut len,
+        );
+        if asked == 0 {
+            // Setting it is what wakes them, also to what it was.
+            libc::syscall(
+                libc::SYS_setsockopt,
+                fd.as_raw_fd(),
+                level,
+                name,
+                &raw const value,
+                len,
+            );
+        }
+    }
+}
+
 /// Calls again what a signal interrupted before it did anything: nothing waits here.
 fn retried(mut call: impl FnMut() -> i64) -> Result<usize, Errno> {
     loop {

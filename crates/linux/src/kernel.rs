@@ -68,8 +68,7 @@ impl KernelSockets {
         let (next, unread) = received
             .find_map(Result::transpose)
             .unwrap_or(Err(Errno::BUSY))?;
-        // It stays selected: this position can be asked for without repair mode from now on.
-        repair.select(Queue::Send)?;
+        drop(repair);
         Ok(Positions {
             write: options::position(socket)?,
             read: next.wrapping_sub(unread),
@@ -148,7 +147,11 @@ impl Sockets for KernelSockets {
         read: Option<SeqNum>,
     ) -> Result<SocketFacts, Errno> {
         let (flow, read) = (self.check(socket)?, read.unwrap_or(SeqNum(0)));
-        let positions = KernelSockets::examine_as_it_is(socket, read)?;
+        // Another NIC may have died in the middle of its first look: this one ends what that began.
+        let positions = match options::is_in_repair(socket)? {
+            true => KernelSockets::examine_in_repair(socket)?,
+            false => KernelSockets::examine_as_it_is(socket, read)?,
+        };
         facts(socket, flow, &positions)
     }
 

@@ -313,7 +313,7 @@ proptest! {
     fn requests_survive_the_wire(slab: u16, index: u32, generation: u32, receive: bool, resume: Option<(u32, u64)>, sequence: u64) {
         let slot = SlotId { slab, index, generation };
         let direction = if receive { Direction::Receive } else { Direction::Transmit };
-        let resume = resume.map(|(tcpsn, index)| crate::Resume { tcpsn: wire::SeqNum(tcpsn), index, position: wire::SeqNum(tcpsn) });
+        let resume = resume.map(|(tcpsn, index)| crate::Resume { tcpsn: wire::SeqNum(tcpsn), index, read: None });
         let mut info = keys();
         info.sequence = sequence;
         for request in [

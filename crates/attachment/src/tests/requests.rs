@@ -35,7 +35,7 @@ fn keys_come_with_their_socket_and_are_answered_with_a_position() {
     let resume = Some(Resume {
         tcpsn: SeqNum(5),
         index: 1 << 40,
-        position: SeqNum(8),
+        read: Some(SeqNum(8)),
     });
     let (socket, _peer) = UnixStream::pair().unwrap();
     let request = Keys {

@@ -11,6 +11,7 @@ use wire::SeqNum;
 
 use super::{LockedSending, Session};
 use crate::counters::{Counter, counters};
+use crate::flusher;
 use crate::offload::{self, Failure, SlotName};
 use crate::shared::Boundary;
 use crate::socket;
@@ -18,10 +19,8 @@ use crate::socket;
 /// How long a call pauses for a NIC that is being restarted just when it must be told something.
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long a call pauses for acknowledgements without which the NIC takes no more keys.
-const SHORT_PAUSE: Duration = Duration::from_millis(200);
 /// No connection to a NIC.
-const NEVER: u32 = 0;
+const NEVER: u32 = u32::MAX;
 
 impl Session {
     /// The sending direction has its first keys: has the NIC make its records, if there is one and it wants to.
@@ -64,14 +63,14 @@ impl Session {
         sending.device.teller = crate::process::id();
         sending.device.connection = connection;
         self.told.store(true, Relaxed);
-        offload::keep(self);
+        offload::keep(self, connection);
     }
 
     /// Before another byte goes into a socket that has all that was made: the NIC is told the keys that it has not been told, and asked whether
     /// it goes on.
     ///
     /// # Errors
-    /// `ECONNRESET` for a connection that it has given up; `EAGAIN` when a NIC that went away does not come back.
+    /// `ECONNRESET` for a connection that it has given up, or when a NIC that went away does not come back; `EAGAIN` as long as it takes no more keys.
     pub(super) fn agree(
         self: &Arc<Self>,
         fd: BorrowedFd<'_>,
@@ -106,8 +105,7 @@ impl Session {
         else {
             return Err(self.give_up(fd, sending));
         };
-        let begun = Instant::now();
-        let end = begun + LONGEST_PAUSE;
+        let end = Instant::now() + LONGEST_PAUSE;
         loop {
             let told = self.tell_older(fd, sending).and_then(|connection| {
                 let (direction, on) = (Direction::Transmit, Some(connection));
@@ -125,54 +123,81 @@ impl Session {
                     std::thread::sleep(PAUSE);
                 }
                 // Bytes under too many older keys are unacknowledged: but the peer may be waiting for the caller to receive.
-                Err(Failure::Refused(Errno::BUSY)) if Instant::now() < begun + SHORT_PAUSE => {
-                    std::thread::sleep(PAUSE);
-                }
-                Err(Failure::Refused(Errno::BUSY)) => return Err(Errno::AGAIN),
+                Err(Failure::Refused(Errno::BUSY)) => return Err(self.try_again(fd)),
                 Err(Failure::Refused(_)) => return self.stop_sending(fd, sending),
                 Err(_) => return Err(self.give_up(fd, sending)),
             }
         }
     }
 
+    /// The NIC takes no more keys for now. The socket may have room: a moment passes, so that callers who try again and again cost little, and those who
+    /// hear of changes only are told of one then.
+    fn try_again(&self, fd: BorrowedFd<'_>) -> Errno {
+        flusher::wake_senders(self.cookie, fd, PAUSE);
+        std::thread::sleep(PAUSE / 4);
+        Errno::AGAIN
+    }
+
     /// Tells a NIC that has taken the place of another one what that was told: without, nothing that it had is acknowledged any more. Gives the
     /// connection to the one that knows.
     fn tell_older(
-        &self,
+        self: &Arc<Self>,
         fd: BorrowedFd<'_>,
         sending: &mut LockedSending<'_>,
     ) -> Result<u32, Failure> {
         let (teller, connection) = (crate::process::id(), offload::connection()?);
         let device = &sending.device;
+        let device_owes = device.owes_keys;
         if (device.teller, device.connection) != (teller, connection) {
             self.resume_sending(fd, sending, connection)?;
-            counters().add(Counter::TxDeviceResumed, 1);
-            sending.device.teller = teller;
-            sending.device.connection = connection;
+            // Of first keys that it may have missed there are none to tell.
+            let has_told = !device_owes || sending.device.last_older().is_some();
+            counters().add(Counter::TxDeviceResumed, u64::from(has_told));
+            self.tells(sending, connection);
         }
         Ok(connection)
     }
 
     /// From here on we make the records.
     fn stop_sending(
-        &self,
+        self: &Arc<Self>,
         fd: BorrowedFd<'_>,
         sending: &mut LockedSending<'_>,
     ) -> Result<(), Errno> {
         let Some((_, name)) = offload::slot(&self.shared.slot) else {
             return Err(self.give_up(fd, sending));
         };
-        match offload::stop(name, Direction::Transmit, fd) {
-            Ok(_) => {
-                sending.device.is_on = false;
-                sending.device.owes_keys = false;
-                counters().add(Counter::TxDeviceStopped, 1);
-                Ok(())
+        let end = Instant::now() + LONGEST_PAUSE;
+        let (mut may_have_stopped, mut has_gone) = (false, false);
+        loop {
+            // One that has come back knows the connection only once it has the keys.
+            let known = match has_gone {
+                true => self.tell_older(fd, sending).map(drop),
+                false => Ok(()),
+            };
+            let stopped = known.and_then(|()| offload::stop(name, Direction::Transmit, fd));
+            let goes_on = !may_have_stopped && !sending.device.owes_keys;
+            match stopped {
+                Ok(_) => break,
+                Err(Failure::Refused(Errno::NOENT)) if may_have_stopped => break,
+                // It goes on making them until it can be told, or has room for that.
+                Err(Failure::Refused(Errno::BUSY)) if !sending.device.owes_keys => return Ok(()),
+                Err(Failure::Refused(Errno::BUSY)) => return Err(self.try_again(fd)),
+                Err(Failure::NotThere) if goes_on => return Ok(()),
+                // What it was told and has not answered it may have done: it would send framed content as it is.
+                Err(Failure::Lost) => (may_have_stopped, has_gone) = (true, true),
+                Err(Failure::NotThere) => has_gone = true,
+                Err(Failure::Refused(_)) => return Err(self.give_up(fd, sending)),
             }
-            // It goes on making them until it can be told.
-            Err(Failure::NotThere | Failure::Lost) if !sending.device.owes_keys => Ok(()),
-            Err(_) => Err(self.give_up(fd, sending)),
+            if Instant::now() > end {
+                return Err(self.give_up(fd, sending));
+            }
+            std::thread::sleep(PAUSE);
         }
+        sending.device.is_on = false;
+        sending.device.owes_keys = false;
+        counters().add(Counter::TxDeviceStopped, 1);
+        Ok(())
     }
 
     /// Nothing must go out in clear: the connection ends.
@@ -220,13 +245,11 @@ impl Session {
         let Some((_, name)) = offload::slot(&self.shared.slot) else {
             return Err(Failure::NotThere);
         };
-        let made = sending.made_to - sending.made_from;
-        let position = SeqNum(sending.device.end) - made as u32;
         let tell = |info: &_, boundary: Boundary| {
             let resume = Resume {
                 tcpsn: SeqNum(boundary.tcpsn),
                 index: boundary.index,
-                position,
+                read: None,
             };
             let (direction, on) = (Direction::Transmit, Some(connection));
             offload::set_keys(name, direction, info, Some(resume), fd, on)

@@ -29,6 +29,28 @@ pub struct Sender {
 /// What the peer has received at the end of the stream.
 pub type Received = JoinHandle<Vec<u8>>;
 
+/// What `keys((0x0304, 51), key, sequence)` means.
+pub fn info(key: u8, sequence: u64) -> CryptoInfo {
+    let secret = |at: std::ops::Range<u8>| at.map(move |at| at ^ key);
+    let mut info = CryptoInfo {
+        version: Version::Tls13,
+        algorithm: Algorithm::Aes128Gcm,
+        key: [0; 32],
+        iv: [0; 12],
+        sequence,
+    };
+    for (to, from) in info.iv[4..].iter_mut().zip(secret(0..8)) {
+        *to = from;
+    }
+    for (to, from) in info.key.iter_mut().zip(secret(8..24)) {
+        *to = from;
+    }
+    for (to, from) in info.iv.iter_mut().zip(secret(24..28)) {
+        *to = from;
+    }
+    info
+}
+
 /// A connection without keys. The peer takes its time.
 pub fn connect() -> (Sender, Received) {
     let (sender, peer) = connect_unread();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, RwLock};
@@ -37,6 +37,7 @@ struct World {
     refused: Vec<u64>,
     deadly: Vec<u64>,
     busy: Vec<u64>,
+    mute: Vec<u64>,
     connections: Vec<UnixStream>,
 }
 
@@ -129,6 +130,10 @@ fn serve(stream: UnixStream) {
         let answer = match registry.resolve(&mut connection, incoming) {
             Ok(Resolved::Attached(answer)) => answer,
             Ok(Resolved::Order(order)) if dies_of(&order) => return,
+            Ok(Resolved::Order(order)) if is_mute(&order) => {
+                act(order);
+                return;
+            }
             Ok(Resolved::Order(order)) => act(order),
             Err(refusal) => refusal.into(),
         };
@@ -185,9 +190,12 @@ fn act(order: Order) -> Answer {
             let (cookie, offset) = (cookie(&socket), offset(&socket));
             with(|world| {
                 let flow = world.flows.entry(cookie).or_default();
+                if flow.marks.last().is_some_and(|mark| mark.keys.is_none()) {
+                    return Answer::refused(Errno::NOENT);
+                }
                 flow.marks.push(Mark { offset, keys: None });
-            });
-            Answer::at(tcpsn(offset))
+                Answer::at(tcpsn(offset))
+            })
         }
         Order::Release { slot } => {
             with(|world| {
@@ -215,6 +223,24 @@ fn dies_of(order: &Order) -> bool {
         world.refused.push(world.deadly.swap_remove(place));
         true
     })
+}
+
+/// Whether the NIC is gone when it has done this, before it answers.
+fn is_mute(order: &Order) -> bool {
+    let Order::Stop { socket, .. } = order else {
+        return false;
+    };
+    let cookie = cookie(socket);
+    with(|world| {
+        let place = world.mute.iter().position(|mute| *mute == cookie);
+        place.map(|place| world.mute.swap_remove(place)).is_some()
+    })
+}
+
+/// The NIC dies when it has stopped making this socket's records, before it says so.
+pub fn die_when_stopped(socket: impl AsFd) {
+    let cookie = cookie(socket);
+    with(|world| world.mute.push(cookie));
 }
 
 /// The NIC dies when it is given this socket's next keys, and refuses them when it is back.
@@ -256,6 +282,15 @@ fn offset(socket: impl AsFd) -> u64 {
     let long = |at: usize| u64::from_ne_bytes(info[at..at + 8].try_into().unwrap());
     let short = |at: usize| u32::from_ne_bytes(info[at..at + 4].try_into().unwrap());
     long(200) - long(208) + u64::from(short(144))
+}
+
+/// Bytes that the peer has not acknowledged.
+pub fn unacknowledged(socket: impl AsFd) -> i32 {
+    let mut bytes = 0;
+    // SAFETY: the request writes an `int`.
+    let asked = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    assert_eq!(asked, 0);
+    bytes
 }
 
 /// Whether TCP is done with the connection (`TCP_CLOSE`).

@@ -5,12 +5,12 @@ use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use attachment::Resume;
+use attachment::{Direction, OffloadState, Resume};
 use kernel_tls::{Errno, RECORD_TYPE_DATA, Session, TLS_RX, TLS_TX};
 use proptest::prelude::*;
 
 use crate::end::{
-    CASES, connect, connect_unread, content, eventually, keys, pattern, read_all, records,
+    CASES, connect, connect_unread, content, eventually, info, keys, pattern, read_all, records,
 };
 use crate::nic::{self, RUNNING};
 
@@ -78,6 +78,56 @@ fn who_sends_under_new_keys_tells_a_nic_that_comes_back_the_older_ones() {
     sender.set_keys(&keys(case, 2, 0));
     sender.send_all(b"after", RECORD_TYPE_DATA, 0);
     restarts.join().expect("the NIC");
+    let got = records(sender.close(), &received.join().unwrap(), None);
+    assert_eq!(content(&got, RECORD_TYPE_DATA), b"before, after");
+}
+
+/// It would send framed content as it is from there on.
+#[test]
+fn a_nic_that_has_stopped_without_saying_so_gets_no_more_framed_content() {
+    let _alone = RUNNING
+        .write()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let (sender, received) = connect();
+    sender.set_keys(&keys((0x0304, 51), 1, 9));
+    let data = pattern(300_000);
+    sender.send_all(&data[..100_000], RECORD_TYPE_DATA, libc::MSG_MORE);
+    let slot = nic::flow(sender.cookie).slot.expect("a slot");
+    let generation = slot.generation();
+    slot.slot()
+        .set_status(Direction::Transmit, generation, OffloadState::Software);
+    nic::die_when_stopped(&sender.socket);
+    sender.send_all(&data[100_000..], RECORD_TYPE_DATA, libc::MSG_DONTWAIT);
+    let cookie = sender.close();
+    let marks = nic::flow(cookie).marks;
+    assert_eq!(marks.len(), 2);
+    assert!(marks[1].keys.is_none());
+    let got = records(cookie, &received.join().unwrap(), Some(info(1, 9)));
+    assert_eq!(content(&got, RECORD_TYPE_DATA), data);
+}
+
+/// All that was sent under them is acknowledged, but they are the last that the NIC has.
+#[test]
+fn keys_before_those_that_nothing_was_sent_under_are_told_at_every_restart() {
+    let _alone = RUNNING
+        .write()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let (sender, received) = connect();
+    let case = (0x0304, 51);
+    sender.set_keys(&keys(case, 1, 0));
+    sender.send_all(b"before, ", RECORD_TYPE_DATA, 0);
+    sender.set_keys(&keys(case, 2, 0));
+    eventually("all is acknowledged", || {
+        nic::unacknowledged(&sender.socket) == 0
+    });
+    for restarts in 1..=2 {
+        nic::stop();
+        nic::restart();
+        eventually("the older keys are told", || {
+            nic::flow(sender.cookie).resumed.len() == restarts
+        });
+    }
+    sender.send_all(b"after", RECORD_TYPE_DATA, 0);
     let got = records(sender.close(), &received.join().unwrap(), None);
     assert_eq!(content(&got, RECORD_TYPE_DATA), b"before, after");
 }

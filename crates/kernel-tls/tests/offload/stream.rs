@@ -2,12 +2,11 @@
 
 use std::os::fd::AsFd;
 
-use attachment::{CryptoInfo, Direction, Errno, OffloadState};
+use attachment::{Direction, Errno, OffloadState};
 use kernel_tls::{Counter, RECORD_TYPE_DATA, counters};
-use l5p::tls::{Algorithm, Version};
 use proptest::prelude::*;
 
-use crate::end::{CASES, Record, connect, content, eventually, keys, pattern, records};
+use crate::end::{CASES, Record, connect, content, eventually, info, keys, pattern, records};
 use crate::nic::{self, RUNNING};
 
 const ALERT: u8 = 21;
@@ -188,28 +187,6 @@ fn a_fork_and_its_parent_send_by_the_same_offload() {
     // The explicit nonces are counted on: `records` looks.
     let got = records(cookie, &received.join().unwrap(), None);
     assert_eq!(content(&got, RECORD_TYPE_DATA), b"before child after");
-}
-
-/// What `keys((0x0304, 51), key, sequence)` means.
-fn info(key: u8, sequence: u64) -> CryptoInfo {
-    let secret = |at: std::ops::Range<u8>| at.map(move |at| at ^ key);
-    let mut info = CryptoInfo {
-        version: Version::Tls13,
-        algorithm: Algorithm::Aes128Gcm,
-        key: [0; 32],
-        iv: [0; 12],
-        sequence,
-    };
-    for (to, from) in info.iv[4..].iter_mut().zip(secret(0..8)) {
-        *to = from;
-    }
-    for (to, from) in info.key.iter_mut().zip(secret(8..24)) {
-        *to = from;
-    }
-    for (to, from) in info.iv.iter_mut().zip(secret(24..28)) {
-        *to = from;
-    }
-    info
 }
 
 /// The peer may wait for the caller to receive something before it acknowledges anything.

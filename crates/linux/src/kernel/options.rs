@@ -53,6 +53,12 @@ impl<'a> Repair<'a> {
     }
 }
 
+/// Whether somebody has put it into repair mode.
+pub(super) fn is_in_repair(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let repair: i32 = get(socket, libc::IPPROTO_TCP, libc::TCP_REPAIR)?;
+    Ok(repair != 0)
+}
+
 /// Where the next byte of a queue is put: of the one that was selected last.
 ///
 /// # Errors
@@ -63,7 +69,9 @@ pub(super) fn position(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
 }
 
 impl Drop for Repair<'_> {
+    /// The send queue stays selected: its position can be asked for without repair mode from now on.
     fn drop(&mut self) {
+        let _ = self.select(Queue::Send);
         let _ = set(
             self.socket,
             libc::IPPROTO_TCP,

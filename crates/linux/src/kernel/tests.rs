@@ -110,6 +110,22 @@ fn a_second_look_disturbs_no_call_of_another_thread() {
 }
 
 #[test]
+fn a_socket_that_a_dead_nic_has_left_in_repair_mode_is_taken_out_of_it() {
+    in_namespace(|| {
+        let mut sockets = KernelSockets::new("lo").unwrap();
+        let (mut ours, mut theirs) = pair("127.0.0.1:0");
+        let facts = sockets.examine(ours.as_fd()).unwrap();
+        std::mem::forget(options::Repair::begin(ours.as_fd()).unwrap());
+        let again = sockets.examine_again(ours.as_fd(), Some(facts.read));
+        assert_eq!(again, Ok(facts));
+        ours.write_all(b"goes on").unwrap();
+        let mut read = [0; 7];
+        theirs.read_exact(&mut read).unwrap();
+        assert_eq!(&read, b"goes on");
+    });
+}
+
+#[test]
 fn a_socket_has_gone_when_it_is_closed_and_has_nothing_left_to_send() {
     in_namespace(|| {
         let mut sockets = KernelSockets::new("lo").unwrap();

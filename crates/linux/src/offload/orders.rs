@@ -59,8 +59,7 @@ impl Offload {
         if self.is_draining {
             return Err(Errno::SHUTDOWN);
         }
-        let read = resume.map(|resume| resume.position);
-        let read = read.filter(|_| direction == Direction::Receive);
+        let read = resume.and_then(|resume| resume.read);
         let facts = match resume.is_some() || direction == Direction::Transmit && self.makes(slot) {
             true => self.sockets.examine_again(socket, read),
             false => self.sockets.examine(socket),
@@ -217,7 +216,9 @@ impl Offload {
             Some(last) if start.before(last.start) => return Err(Errno::INVAL),
             Some(_) => {}
         }
-        if flow.epochs.len() == MAX_EPOCHS {
+        let is_replaced = |last: &Epoch| last.start == start;
+        let kept = flow.epochs.len() - usize::from(flow.epochs.back().is_some_and(is_replaced));
+        if kept == MAX_EPOCHS {
             return Err(Errno::BUSY);
         }
         let (owner, key) = (flow.entry, flow.key);
@@ -250,11 +251,12 @@ impl Offload {
             && last.start == start
             && let Some(mut last) = flow.epochs.pop_back()
             && let Some(records) = last.records_mut()
-            && let Some(context) = records.context
         {
             records.stream.retire(&mut self.retired);
-            self.commands.push_back(Command::Destroy(context));
-            self.contexts.release(context);
+            if let Some(context) = records.context {
+                self.commands.push_back(Command::Destroy(context));
+                self.contexts.release(context);
+            }
         }
         if let Some(last) = flow.epochs.back_mut() {
             last.end = Some(start);

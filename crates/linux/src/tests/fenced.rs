@@ -238,13 +238,45 @@ fn keys_with_another_record_number_than_before_are_refused() {
     let resume = Resume {
         tcpsn: program.at(100 + 1022),
         index: keys(CIPHER, 1).sequence + 2,
-        position: program.at(4000),
+        read: None,
     };
     assert_eq!(
         program.set_keys(keys(CIPHER, 1), Some(resume)),
         Err(Errno::INVAL)
     );
     assert_eq!(program.function.counters().tls_resets, 1);
+}
+
+/// The NIC has noted as many sets as there can be, and died before the library knew of the last one.
+#[test]
+fn keys_that_nothing_was_sent_under_are_taken_again_after_a_restart() {
+    let records = || Stretch::Records(vec![100]);
+    let stretches = [
+        Stretch::Plain(100),
+        records(),
+        records(),
+        records(),
+        records(),
+    ];
+    let mut program = program(&stretches);
+    let boundary = |program: &Program, number: u8| program.at(100 + 122 * usize::from(number));
+    program.write(100 + 122 * 3).unwrap();
+    program.send(0, 100 + 122 * 3, 1400, (false, true));
+    program.restart();
+    for number in 1..=3 {
+        let info = keys(CIPHER, number);
+        let resume = Resume {
+            tcpsn: boundary(&program, number),
+            index: info.sequence + 1,
+            read: None,
+        };
+        assert_eq!(program.set_keys(info, Some(resume)), Ok(resume.tcpsn));
+    }
+    let last = program.set_keys(keys(CIPHER, 4), None);
+    assert_eq!(last, Ok(boundary(&program, 3)));
+    program.send(0, 100 + 122 * 3, 1400, (false, false));
+    program.finish(1400).unwrap();
+    assert_eq!(program.resets, (0, 0));
 }
 
 #[test]
@@ -254,7 +286,7 @@ fn a_connection_that_nobody_remembers_goes_on_only_if_nothing_is_on_its_way() {
     let resume = |program: &Program, number: u64| Resume {
         tcpsn: program.at(100 + 1022 * number as usize),
         index: index + number,
-        position: program.at(program.source.len()),
+        read: None,
     };
     // Another file: nothing is known.
     let flow = program.flow;
@@ -369,7 +401,7 @@ fn what_is_sent_behind_the_peers_end_goes_on_after_a_restart() {
         resume: Some(Resume {
             tcpsn: wire::SeqNum(1),
             index: 0,
-            position: wire::SeqNum(1),
+            read: Some(wire::SeqNum(1)),
         }),
         socket: some_file(),
     };

@@ -126,7 +126,7 @@ impl Endless {
         self.set_keys(Some(Resume {
             tcpsn: self.next,
             index: self.index,
-            position: self.next,
+            read: None,
         }))
     }
 

@@ -414,7 +414,7 @@ impl Program {
             let resume = Resume {
                 tcpsn: self.at(keyed.boundaries[number]),
                 index: keyed.info.sequence.wrapping_add(number as u64),
-                position: self.at(self.written),
+                read: None,
             };
             if let Err(error) = self.set_keys(keyed.info.clone(), Some(resume)) {
                 // Of keys under which everything is acknowledged nobody needs to know.

@@ -68,6 +68,10 @@ impl Session {
         if !receiving.device.is_on || !is_ours || receiving.keys.check().is_err() {
             return Ok(());
         }
+        let is_known = receiving.device.connection == offload::connection()?;
+        if is_known {
+            return Ok(());
+        }
         let resume = receiving.boundary();
         match self.tell_receiving(fd, &mut receiving, Some(resume)) {
             // It goes on without.
@@ -101,7 +105,7 @@ impl Session {
                 receiving.device.teller = teller;
                 receiving.device.connection = connection;
                 self.told.store(true, Relaxed);
-                offload::keep(self);
+                offload::keep(self, connection);
                 Ok(())
             }
             Err(failure) => {
@@ -134,7 +138,7 @@ impl Receiving {
         Resume {
             tcpsn: self.record_start(self.left_last.into()),
             index: self.keys.sequence,
-            position: SeqNum(self.device.position),
+            read: Some(SeqNum(self.device.position)),
         }
     }
 
