@@ -17,8 +17,8 @@ use crate::shared::Boundary;
 use crate::socket;
 
 /// How long a call pauses for a NIC that is being restarted just when it must be told something.
-const LONGEST_PAUSE: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(20);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
 /// No connection to a NIC.
 const NEVER: u32 = u32::MAX;
 
@@ -147,12 +147,8 @@ impl Session {
     ) -> Result<u32, Failure> {
         let (teller, connection) = (crate::process::id(), offload::connection()?);
         let device = &sending.device;
-        let device_owes = device.owes_keys;
         if (device.teller, device.connection) != (teller, connection) {
             self.resume_sending(fd, sending, connection)?;
-            // Of first keys that it may have missed there are none to tell.
-            let has_told = !device_owes || sending.device.last_older().is_some();
-            counters().add(Counter::TxDeviceResumed, u64::from(has_told));
             self.tells(sending, connection);
         }
         Ok(connection)
@@ -254,6 +250,7 @@ impl Session {
             let (direction, on) = (Direction::Transmit, Some(connection));
             offload::set_keys(name, direction, info, Some(resume), fd, on)
         };
+        let resumed = |_| counters().add(Counter::TxDeviceResumed, 1);
         let boundary = sending.boundary();
         let acknowledged = sending.device.end.wrapping_sub(self.in_flight(fd, sending));
         let last = sending.device.last_older();
@@ -268,7 +265,7 @@ impl Session {
                 tell(&info, end)?;
             }
             let boundary = if sending.is_pushed() { end } else { boundary };
-            return tell(&info, boundary).map(drop);
+            return tell(&info, boundary).map(resumed);
         }
         let Some(info) = sending.keys.info() else {
             return Ok(());
@@ -280,7 +277,7 @@ impl Session {
         for (info, end) in older {
             tell(&info, end)?;
         }
-        tell(&info, boundary).map(drop)
+        tell(&info, boundary).map(resumed)
     }
 
     /// Bytes made that the peer has not acknowledged.

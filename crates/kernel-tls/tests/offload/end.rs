@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use attachment::CryptoInfo;
-use kernel_tls::{Errno, Session, TLS_TX};
+use attachment::{CryptoInfo, Direction, OffloadState};
+use kernel_tls::{Errno, RECORD_TYPE_DATA, Session, TLS_TX};
 use l5p::tls::{Algorithm, Output, Piece, Reader, Version};
 
 use crate::nic;
@@ -259,4 +259,24 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "{what}: not within 20 s");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// The NIC asks for software in the middle of a record, and something may `happen` before more is sent: records are made in software from where it stops.
+pub fn goes_on_in_software(happen: impl FnOnce(&Sender)) {
+    let (sender, received) = connect();
+    sender.set_keys(&keys((0x0304, 51), 1, 9));
+    let data = pattern(300_000);
+    sender.send_all(&data[..100_000], RECORD_TYPE_DATA, libc::MSG_MORE);
+    let slot = nic::flow(sender.cookie).slot.expect("a slot");
+    let generation = slot.generation();
+    slot.slot()
+        .set_status(Direction::Transmit, generation, OffloadState::Software);
+    happen(&sender);
+    sender.send_all(&data[100_000..], RECORD_TYPE_DATA, libc::MSG_DONTWAIT);
+    let cookie = sender.close();
+    let marks = nic::flow(cookie).marks;
+    assert_eq!(marks.len(), 2);
+    assert!(marks[1].keys.is_none());
+    let got = records(cookie, &received.join().unwrap(), Some(info(1, 9)));
+    assert_eq!(content(&got, RECORD_TYPE_DATA), data);
 }

@@ -8,7 +8,7 @@ use kernel_tls::{Counter, Errno, RECORD_TYPE_DATA, TLS_TX_ZEROCOPY_RO, counters}
 use proptest::prelude::*;
 
 use crate::end::{CASES, Sender, connect, content, keys, pattern, records};
-use crate::nic::RUNNING;
+use crate::nic;
 
 /// A file with these bytes and no name.
 fn file(bytes: &[u8]) -> File {
@@ -45,7 +45,7 @@ proptest! {
         offset in 0usize..100_000,
         steps in prop::collection::vec((1usize..700_000, 0usize..20_000, any::<bool>()), 1..6),
     ) {
-        let _running = RUNNING.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _running = nic::running();
         let bytes = pattern(1_500_000);
         let file = file(&bytes);
         let (sender, received) = connect();
@@ -79,9 +79,7 @@ proptest! {
 
 #[test]
 fn a_file_goes_without_a_copy_where_it_may() {
-    let _running = RUNNING
-        .read()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _running = nic::running();
     let bytes = pattern(262_144);
     let mut file = file(&bytes);
     file.seek(SeekFrom::Start(0)).expect("memory");
@@ -110,9 +108,7 @@ fn a_file_goes_without_a_copy_where_it_may() {
 
 #[test]
 fn what_was_held_back_is_a_record_of_its_own_before_the_files() {
-    let _running = RUNNING
-        .read()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _running = nic::running();
     let bytes = pattern(262_144);
     let file = file(&bytes);
     let head = pattern(300);
@@ -146,9 +142,7 @@ fn what_was_held_back_is_a_record_of_its_own_before_the_files() {
 
 #[test]
 fn a_pipe_is_sent_from_and_nothing_of_it_is_lost() {
-    let _running = RUNNING
-        .read()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _running = nic::running();
     let (from, to) = rustix::pipe::pipe().expect("a pipe");
     let bytes = pattern(60_000);
     let (sender, received) = connect();
@@ -177,9 +171,7 @@ fn a_pipe_is_sent_from_and_nothing_of_it_is_lost() {
 
 #[test]
 fn a_file_that_becomes_shorter_in_a_call_ends_its_record_early_or_the_connection() {
-    let _running = RUNNING
-        .read()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _running = nic::running();
     for (case, micros) in CASES
         .into_iter()
         .flat_map(|case| [30, 60, 120, 500].map(|us| (case, us)))

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, OnceLock, RwLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 
 use attachment::{
@@ -43,8 +43,21 @@ struct World {
 
 static WORLD: Mutex<Option<World>> = Mutex::new(None);
 static PATH: OnceLock<PathBuf> = OnceLock::new();
-/// Written by the test that restarts the NIC, read by the others.
-pub static RUNNING: RwLock<()> = RwLock::new(());
+static RUNNING: RwLock<()> = RwLock::new(());
+
+/// For a test that needs the NIC as it is.
+pub fn running() -> RwLockReadGuard<'static, ()> {
+    RUNNING
+        .read()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// For a test that restarts the NIC.
+pub fn alone() -> RwLockWriteGuard<'static, ()> {
+    RUNNING
+        .write()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
 
 fn world() -> MutexGuard<'static, Option<World>> {
     let mut world = WORLD

@@ -5,20 +5,19 @@ use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use attachment::{Direction, OffloadState, Resume};
+use attachment::Resume;
 use kernel_tls::{Errno, RECORD_TYPE_DATA, Session, TLS_RX, TLS_TX};
 use proptest::prelude::*;
 
 use crate::end::{
-    CASES, connect, connect_unread, content, eventually, info, keys, pattern, read_all, records,
+    CASES, connect, connect_unread, content, eventually, goes_on_in_software, keys, pattern,
+    read_all, records,
 };
-use crate::nic::{self, RUNNING};
+use crate::nic;
 
 #[test]
 fn a_nic_that_comes_back_is_told_the_keys_and_a_boundary() {
-    let _alone = RUNNING
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = nic::alone();
     let (sender, received) = connect();
     let (idle, idle_received) = connect();
     let case = (0x0304, 51);
@@ -62,9 +61,7 @@ fn a_nic_that_comes_back_is_told_the_keys_and_a_boundary() {
 /// It takes no more keys before the peer has acknowledged something, and nothing is acknowledged before it has the older ones.
 #[test]
 fn who_sends_under_new_keys_tells_a_nic_that_comes_back_the_older_ones() {
-    let _alone = RUNNING
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = nic::alone();
     let (sender, received) = connect();
     let case = (0x0304, 51);
     sender.set_keys(&keys(case, 1, 0));
@@ -85,33 +82,14 @@ fn who_sends_under_new_keys_tells_a_nic_that_comes_back_the_older_ones() {
 /// It would send framed content as it is from there on.
 #[test]
 fn a_nic_that_has_stopped_without_saying_so_gets_no_more_framed_content() {
-    let _alone = RUNNING
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    let (sender, received) = connect();
-    sender.set_keys(&keys((0x0304, 51), 1, 9));
-    let data = pattern(300_000);
-    sender.send_all(&data[..100_000], RECORD_TYPE_DATA, libc::MSG_MORE);
-    let slot = nic::flow(sender.cookie).slot.expect("a slot");
-    let generation = slot.generation();
-    slot.slot()
-        .set_status(Direction::Transmit, generation, OffloadState::Software);
-    nic::die_when_stopped(&sender.socket);
-    sender.send_all(&data[100_000..], RECORD_TYPE_DATA, libc::MSG_DONTWAIT);
-    let cookie = sender.close();
-    let marks = nic::flow(cookie).marks;
-    assert_eq!(marks.len(), 2);
-    assert!(marks[1].keys.is_none());
-    let got = records(cookie, &received.join().unwrap(), Some(info(1, 9)));
-    assert_eq!(content(&got, RECORD_TYPE_DATA), data);
+    let _alone = nic::alone();
+    goes_on_in_software(|sender| nic::die_when_stopped(&sender.socket));
 }
 
 /// All that was sent under them is acknowledged, but they are the last that the NIC has.
 #[test]
 fn keys_before_those_that_nothing_was_sent_under_are_told_at_every_restart() {
-    let _alone = RUNNING
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = nic::alone();
     let (sender, received) = connect();
     let case = (0x0304, 51);
     sender.set_keys(&keys(case, 1, 0));
@@ -135,9 +113,7 @@ fn keys_before_those_that_nothing_was_sent_under_are_told_at_every_restart() {
 /// As when the peer has ended meanwhile: Linux has all that comes, and nobody else needs the keys.
 #[test]
 fn new_receive_keys_that_the_nic_died_with_and_then_refuses_are_used_without_it() {
-    let _alone = RUNNING
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = nic::alone();
     let (reader, peer) = connect_unread();
     let case = (0x0304, 52);
     nic::refuse(&peer);
@@ -166,9 +142,7 @@ fn new_receive_keys_that_the_nic_died_with_and_then_refuses_are_used_without_it(
 /// It has no keys to be told, and what has come is still to be read.
 #[test]
 fn a_connection_that_both_sides_have_ended_is_not_reset_for_a_restart() {
-    let _alone = RUNNING
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = nic::alone();
     let (ended, mut peer) = connect_unread();
     ended.set_keys(&keys((0x0304, 51), 1, 0));
     ended.send_all(b"all", RECORD_TYPE_DATA, 0);
@@ -217,7 +191,7 @@ proptest! {
         case in prop::sample::select(CASES.to_vec()),
         steps in prop::collection::vec((0usize..3, 1usize..120_000, any::<bool>(), 0u8..8), 4..16),
     ) {
-        let _alone = RUNNING.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _alone = nic::alone();
         let connections: Vec<_> = (0..3).map(|_| connect()).collect();
         let mut expected = vec![Vec::new(); 3];
         for (sender, _) in &connections {
@@ -260,9 +234,7 @@ proptest! {
 
 #[test]
 fn a_nic_that_a_new_connection_finds_first_is_told_of_the_others_too() {
-    let _alone = RUNNING
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = nic::alone();
     for _ in 0..5 {
         let (old, received) = connect();
         old.set_keys(&keys((0x0304, 51), 1, 5));
@@ -287,9 +259,7 @@ fn a_nic_that_a_new_connection_finds_first_is_told_of_the_others_too() {
 
 #[test]
 fn a_socket_by_another_descriptor_goes_on_with_its_next_call() {
-    let _alone = RUNNING
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = nic::alone();
     let (mut sender, received) = connect();
     sender.set_keys(&keys((0x0304, 51), 1, 5));
     sender.send_all(b"before", RECORD_TYPE_DATA, 0);
@@ -311,9 +281,7 @@ fn a_socket_by_another_descriptor_goes_on_with_its_next_call() {
 
 #[test]
 fn a_socket_that_is_closed_while_the_nic_is_away_is_released_when_it_is_back() {
-    let _alone = RUNNING
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = nic::alone();
     let (sender, received) = connect();
     let (other, other_received) = connect();
     for sender in [&sender, &other] {
@@ -331,9 +299,7 @@ fn a_socket_that_is_closed_while_the_nic_is_away_is_released_when_it_is_back() {
 /// The peer reads nothing for a while, and the NIC dies: what it has not acknowledged is under three sets of keys.
 #[test]
 fn a_nic_that_comes_back_is_told_all_keys_that_are_still_needed() {
-    let _alone = RUNNING
-        .write()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = nic::alone();
     let (sender, peer) = connect_unread();
     let case = (0x0304, 51);
     let data = pattern(41_000);

@@ -69,10 +69,11 @@ pub(super) struct Flow {
 
 impl Flow {
     pub(super) fn new(slot: SlotRef, keys: CryptoInfo, start: Start) -> Flow {
+        let epoch = Results::new(slot.slot().results()).announced_epoch();
         let mut flow = Flow {
             slot,
             keys,
-            epoch: 0,
+            epoch,
             following: match start.reordered {
                 true => Following::From(start.next + MOST_QUEUED),
                 false => Following::No,
@@ -81,7 +82,6 @@ impl Flow {
             forms: Forms::new(start.next),
         };
         let results = Results::new(flow.slot.slot().results());
-        flow.epoch = results.announced_epoch();
         flow.writer.acknowledge(results, start.next);
         // What another NIC has left: second copies of it end where ours do.
         for (_, run) in results.runs().filter(|(_, run)| run.form == Form::Either) {

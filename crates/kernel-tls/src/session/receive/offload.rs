@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use attachment::results::Results;
 use attachment::{Direction, Resume};
@@ -11,15 +11,12 @@ use l5p::tls::Reader;
 use rustix::io::Errno;
 use wire::SeqNum;
 
+use super::super::offload::{LONGEST_PAUSE, PAUSE};
 use super::super::{LockedReceiving, Session};
 use crate::counters::{Counter, counters};
 use crate::offload::{self, Failure};
 use crate::shared::{ReceiveDevice, Receiving};
 use crate::socket;
-
-/// How long is waited for a NIC that went away while it was being given keys.
-const LONGEST_PAUSE: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(20);
 
 impl Session {
     /// The direction has new keys, `first` if it had none before: has the NIC open its records, if there is one and it wants to.
