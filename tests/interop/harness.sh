@@ -207,6 +207,20 @@ Options = KTLS
 CONF
 }
 
+# asking FILE COMMAND…: runs s_client, which asks s_server for a file. Its standard input comes to no end, for it ends with that.
+asking() {
+    local file=$1 request code
+    shift
+    rm -f "$scratch/request"
+    mkfifo "$scratch/request"
+    exec {request}<>"$scratch/request"
+    printf 'GET /%s HTTP/1.0\r\n\r\n' "$file" >&"$request"
+    "$@" <&"$request"
+    code=$?
+    exec {request}>&-
+    return "$code"
+}
+
 # temporary_paths NAME: nginx's, so that it needs no folder of the system.
 temporary_paths() {
     local kind

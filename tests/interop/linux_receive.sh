@@ -32,12 +32,8 @@ download() {
         echo "$started" >"$scratch/server.pid")
     server=$(cat "$scratch/server.pid")
     eventually is_bound_there 4433
-    # What is read and written by one descriptor comes to no end: s_client stays until the server has closed.
-    rm -f "$scratch/request" && mkfifo "$scratch/request" && exec {request}<>"$scratch/request"
-    printf 'GET /large HTTP/1.0\r\n\r\n' >&"$request"
-    OPENSSL_CONF=$scratch/openssl.cnf timeout 90 "$LONGSHORE" run --nic "$control" -- openssl s_client -connect "$peer4:4433" -quiet \
-        -CAfile "$scratch/ca.pem" "$@" <&"$request" >"$scratch/answer" 2>"$scratch/client.log"
-    exec {request}>&-
+    asking large env OPENSSL_CONF="$scratch/openssl.cnf" timeout 90 "$LONGSHORE" run --nic "$control" -- openssl s_client -connect "$peer4:4433" -quiet \
+        -CAfile "$scratch/ca.pem" "$@" >"$scratch/answer" 2>"$scratch/client.log"
     kill "$server" 2>/dev/null
     records=$(opened client.log)
     if ! tail -c 20000000 "$scratch/answer" | cmp -s - "$scratch/root/large"; then
