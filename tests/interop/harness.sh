@@ -102,7 +102,11 @@ start_other() {
     other=$started
     eventually has_own_namespace && there ip link set lo up
 }
-has_own_namespace() { [[ $(readlink "/proc/$other/ns/net") != $(readlink /proc/self/ns/net) ]]; }
+has_own_namespace() { in_own_namespace "$other"; }
+in_own_namespace() {
+    local its
+    its=$(readlink "/proc/$1/ns/net") && [[ -n $its && $its != "$(readlink /proc/self/ns/net)" ]]
+}
 there() { nsenter --net="/proc/$other/ns/net" "$@"; }
 
 # other_host ADDRESS: one at the end of a wire: w1 there, w0 here. Skips the whole script where there can be none.
@@ -123,7 +127,14 @@ other_host() {
 counter() {
     "$LONGSHORE" stat --all "$control" 2>/dev/null | awk -v name="$1:" '$1 == name { gsub(/,/, "", $2); sum += $2 } END { print sum + 0 }'
 }
-worker() { cut -d' ' -f1 "/proc/$nic/task/$nic/children"; }
+worker() { child --worker; }
+# child OPTION: the process of the NIC's that was started with it.
+child() {
+    local pid
+    for pid in $(cat "/proc/$nic/task/$nic/children" 2>/dev/null); do
+        if tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null | grep -qx -- "$1"; then echo "$pid"; fi
+    done
+}
 # kill_worker: not the one that it has killed before, which may take its time to end.
 killed=none
 kill_worker() {

@@ -24,8 +24,10 @@ start_nic() {
     eventually "$LONGSHORE" stat "$control"
 }
 
+# start_server OPTION…: what is in `inside` begins its command.
+inside=()
 start_server() {
-    start serve.log "$LONGSHORE" serve --nic "$files" --ip "$ours4/24" --root "$scratch/root" --cert "$scratch/leaf.pem" \
+    start serve.log ${inside[@]+"${inside[@]}"} "$LONGSHORE" serve --nic "$files" --ip "$ours4/24" --root "$scratch/root" --cert "$scratch/leaf.pem" \
         --key "$scratch/leaf.key" "$@"
     server=$started
     eventually listens "$ours4" 443
@@ -159,10 +161,39 @@ if start_server --offload rx; then try 'another server comes in its place' fetch
 fi
 kill "$download" 2>/dev/null
 wait "$download" 2>/dev/null
+stop "$server"
+
+# ---- files whose pages the NIC does not wait for -------------------------------------------------------------------
+# The files of the root, in an overlay in their place that only the command sees.
+cat >"$scratch/in_overlay" <<'END'
+#!/usr/bin/env bash
+set -euo pipefail
+root=$1 layers=$2
+shift 2
+mount -t tmpfs none "$layers"
+mkdir "$layers/lower" "$layers/upper" "$layers/work"
+cp "$root"/* "$layers/lower"
+mount -t overlay none -o "lowerdir=$layers/lower,upperdir=$layers/upper,workdir=$layers/work" "$root"
+exec "$@"
+END
+chmod +x "$scratch/in_overlay"
+mkdir "$scratch/layers"
+inside=(unshare --mount "$scratch/in_overlay" "$scratch/root" "$scratch/layers")
+if "${inside[@]}" true 2>/dev/null; then
+    inside+=(env RUST_LOG=debug)
+    if start_server --zerocopy && fetch there large && grep -q 'sending by copying.*no regular one on a local' "$scratch/serve.log"; then
+        ok 'files of an overlay are copied'
+    else
+        not_ok 'files of an overlay are copied' "$(last_words serve.log)"
+    fi
+    stop "$server"
+else
+    skip 'files of an overlay are copied' 'no overlays here'
+fi
+inside=()
 if [[ $(worker) == "$before" ]]; then ok 'the NIC has not been started again for that'; else
     not_ok 'the NIC has not been started again for that' "$(last_words nic.log)"
 fi
-stop "$server"
 stop "$nic"
 if [[ -e $files || -e $client ]]; then not_ok 'the sockets go with the NIC' 'they are there'; else ok 'the sockets go with the NIC'; fi
 if [[ $(stat -c %s "$scratch/wire.pcapng") -gt 1000000 ]]; then

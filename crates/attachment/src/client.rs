@@ -19,6 +19,7 @@ use crate::message::{
     ANSWER_BYTES, ATTACH_LINE, ATTACHED_LINE, Answer, Keys, PduOffload, Request, SlotId,
 };
 use crate::passing;
+use crate::peer::{self, Untrusted};
 use crate::slab::Slab;
 
 /// Why the NIC did not do what it was asked for.
@@ -30,6 +31,9 @@ pub enum ClientError {
     /// It is not there, or no longer: connect again. What it was asked for may have been done or not.
     #[error("the NIC's control socket does not answer: {0}; is `longshore nic` running?")]
     Gone(Errno),
+    /// Somebody listens there who is not to have keys or descriptors. Nothing was sent.
+    #[error("the NIC's control socket is not used: {0}")]
+    Untrusted(#[from] Untrusted),
 }
 
 /// A connection to a NIC. Its calls wait for the answer.
@@ -44,33 +48,35 @@ impl Client {
     /// Connects to the control socket at `path`; no call waits longer than `patience` for the NIC.
     ///
     /// # Errors
-    /// [`ClientError::Gone`]; with `EPROTO` if somebody else answers there.
+    /// [`ClientError::Gone`], with `EPROTO` if something else answers there; [`ClientError::Untrusted`].
     pub fn connect(path: &Path, patience: Duration) -> Result<Client, ClientError> {
-        Client::open(path, patience).map_err(ClientError::Gone)
+        let socket = open(path, patience).map_err(ClientError::Gone)?;
+        Client::greet(socket)
     }
 
-    fn open(path: &Path, patience: Duration) -> Result<Client, Errno> {
-        let socket = socket_with(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
-        connect(&socket, &SocketAddrUnix::new(path)?)?;
-        Client::greet(socket, patience)
+    /// Checks who listens at `path`, and sends nothing.
+    ///
+    /// # Errors
+    /// [`ClientError::Gone`] if nobody does, or does not within `patience`; [`ClientError::Untrusted`].
+    pub fn check(path: &Path, patience: Duration) -> Result<(), ClientError> {
+        let socket = open(path, patience).map_err(ClientError::Gone)?;
+        Ok(peer::check(&socket)?)
     }
 
     /// Makes a connected control socket an attachment.
-    pub(crate) fn greet(socket: OwnedFd, patience: Duration) -> Result<Client, Errno> {
-        for which in [Timeout::Recv, Timeout::Send] {
-            set_socket_timeout(&socket, which, Some(patience))?;
-        }
+    pub(crate) fn greet(socket: OwnedFd) -> Result<Client, ClientError> {
+        peer::check(&socket)?;
         let client = Client { socket };
-        client.send(ATTACH_LINE.as_bytes(), None)?;
+        client.attach_line().map_err(ClientError::Gone)?;
+        Ok(client)
+    }
+
+    fn attach_line(&self) -> Result<(), Errno> {
+        self.send(ATTACH_LINE.as_bytes(), None)?;
         let mut line = [0; ATTACHED_LINE.len()];
-        client.receive(&mut line)?;
+        self.receive(&mut line)?;
         match line == *ATTACHED_LINE.as_bytes() {
-            true => Ok(client),
+            true => Ok(()),
             false => Err(Errno::PROTO),
         }
     }
@@ -97,17 +103,22 @@ impl Client {
         Ok(answer.tcpsn)
     }
 
-    /// From now on the library does that direction's records; gives the position from which that holds.
+    /// From now on the library does that direction's records, by its request of this number ([`Keys::number`]); gives the position from which that holds.
     ///
     /// # Errors
     /// As for [`set_keys`](Self::set_keys), and `ENOENT` for a direction that has no keys.
     pub fn stop(
         &mut self,
-        slot: SlotId,
+        (slot, number): (SlotId, u32),
         direction: Direction,
         socket: BorrowedFd<'_>,
     ) -> Result<SeqNum, ClientError> {
-        let answer = self.ask(&Request::Stop { slot, direction }, Some(socket))?;
+        let request = Request::Stop {
+            slot,
+            direction,
+            number,
+        };
+        let answer = self.ask(&request, Some(socket))?;
         Ok(answer.tcpsn)
     }
 
@@ -188,6 +199,21 @@ impl Client {
         }
         Ok(())
     }
+}
+
+/// A socket that is connected to `path`, and waits for no longer than `patience`, for a place in the listener's queue either.
+fn open(path: &Path, patience: Duration) -> Result<OwnedFd, Errno> {
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    for which in [Timeout::Recv, Timeout::Send] {
+        set_socket_timeout(&socket, which, Some(patience))?;
+    }
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
 }
 
 impl AsFd for Client {

@@ -8,7 +8,6 @@ use std::ptr::NonNull;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::passed::Passed;
 use crate::slab::{BadSlab, make_sealed, sealed_size};
 
 /// Unit in which mappings name places of it.
@@ -53,13 +52,12 @@ impl DataMemory {
     ///
     /// # Errors
     /// See [`BadSlab`].
-    pub fn open(file: Passed) -> Result<DataMemory, BadSlab> {
+    pub fn open(file: OwnedFd) -> Result<DataMemory, BadSlab> {
         let size = sealed_size(file.as_fd())?;
         if size == 0 || size > MOST || !size.is_multiple_of(PAGE as u64) {
             return Err(BadSlab::MemorySize(size));
         }
-        // Closing memory does not wait.
-        Ok(DataMemory::map(file.keep(), size)?)
+        Ok(DataMemory::map(file, size)?)
     }
 
     fn map(file: OwnedFd, bytes: u64) -> Result<DataMemory, Errno> {

@@ -9,7 +9,7 @@ use zerocopy::byteorder::little_endian::{I32, U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Version of the messages. Another one is refused with `EPROTO`.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// What a library writes to the NIC's control socket to make it an attachment.
 pub const ATTACH_LINE: &str = "{\"command\":\"attach\"}\n";
 /// What the NIC answers to it. Messages begin behind it.
@@ -33,7 +33,7 @@ pub struct Resume {
     pub tcpsn: SeqNum,
     /// Its number under the keys.
     pub index: u64,
-    /// Of the receiving direction: where the next byte is read. Nobody else can tell without disturbing calls of other threads.
+    /// Of the receiving direction: where the library reads the next byte.
     pub read: Option<SeqNum>,
 }
 
@@ -44,6 +44,9 @@ pub struct Keys {
     pub slot: SlotId,
     /// Which direction they are for.
     pub direction: Direction,
+    /// As [`Slot::next_request`](crate::Slot::next_request) gave it. A request that another one has followed meanwhile is refused with `ESTALE`: the library
+    /// has had no answer, and may have gone on without the NIC.
+    pub number: u32,
     /// The keys, with the number of the record that begins where they begin to hold.
     pub info: CryptoInfo,
     /// The NIC has had these keys before, and was restarted or is told by another library's connection: a record's boundary at or before the
@@ -56,6 +59,8 @@ pub struct Keys {
 pub struct PduOffload {
     /// The connection's slot.
     pub slot: SlotId,
+    /// As in [`Keys`], for the receiving direction.
+    pub number: u32,
     /// Number of the memory that data goes to, on this connection, as [`Request::Memory`] was answered.
     pub memory: u16,
     /// What was agreed on for what the peer sends.
@@ -75,6 +80,8 @@ pub enum Request {
         slot: SlotId,
         /// Which direction.
         direction: Direction,
+        /// As in [`Keys`].
+        number: u32,
     },
     /// The program has closed the socket.
     Release {
@@ -128,7 +135,7 @@ impl Answer {
 pub enum BadRequest {
     /// Another version.
     #[error(
-        "version {0} of the attachment's messages is not the NIC's, which is 2: use the library of the same release"
+        "version {0} of the attachment's messages is not the NIC's, which is 3: use the library of the same release"
     )]
     Version(u16),
     /// A kind that there is not.
@@ -160,7 +167,8 @@ pub(crate) struct RequestBytes {
     resume_tcpsn: U32,
     resume_read: U32,
     memory: U16,
-    _reserved: [u8; 6],
+    _reserved: [u8; 2],
+    number: U32,
     keys: [u8; CryptoInfo::ENCODED_LEN],
 }
 
@@ -192,13 +200,27 @@ const PDUS: u16 = 6;
 const SETTLE: u16 = 7;
 
 impl Request {
+    /// Its number among those for a direction of the slot, if it has one.
+    pub(crate) fn number(&self) -> Option<(Direction, u32)> {
+        match self {
+            Request::SetKeys(keys) => Some((keys.direction, keys.number)),
+            Request::Stop {
+                direction, number, ..
+            } => Some((*direction, *number)),
+            Request::Pdus(pdus) => Some((Direction::Receive, pdus.number)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn to_bytes(&self) -> [u8; REQUEST_BYTES] {
         let mut bytes = RequestBytes::new_zeroed();
         bytes.version = VERSION.into();
         let (kind, slot, direction) = match self {
             Request::Attach => (ATTACH, None, None),
             Request::SetKeys(keys) => (SET_KEYS, Some(keys.slot), Some(keys.direction)),
-            Request::Stop { slot, direction } => (STOP, Some(*slot), Some(*direction)),
+            Request::Stop {
+                slot, direction, ..
+            } => (STOP, Some(*slot), Some(*direction)),
             Request::Release { slot } => (RELEASE, Some(*slot), None),
             Request::Memory => (MEMORY, None, None),
             Request::Pdus(pdus) => (PDUS, Some(pdus.slot), None),
@@ -211,6 +233,7 @@ impl Request {
             bytes.generation = slot.generation.into();
         }
         bytes.direction = u8::from(direction == Some(Direction::Receive));
+        bytes.number = self.number().map_or(0, |(_, number)| number).into();
         if let Request::SetKeys(keys) = self {
             bytes.keys = keys.info.to_bytes();
             if let Some(resume) = keys.resume {
@@ -240,6 +263,7 @@ impl Request {
             index: bytes.index.get(),
             generation: bytes.generation.get(),
         };
+        let number = bytes.number.get();
         let direction = match bytes.direction {
             0 => Ok(Direction::Transmit),
             1 => Ok(Direction::Receive),
@@ -250,6 +274,7 @@ impl Request {
             SET_KEYS => Request::SetKeys(Keys {
                 slot,
                 direction: direction?,
+                number,
                 info: CryptoInfo::from_bytes(&bytes.keys)?,
                 resume: (bytes.has_resume != 0).then(|| Resume {
                     tcpsn: SeqNum(bytes.resume_tcpsn.get()),
@@ -261,11 +286,13 @@ impl Request {
             STOP => Request::Stop {
                 slot,
                 direction: direction?,
+                number,
             },
             RELEASE => Request::Release { slot },
             MEMORY => Request::Memory,
             PDUS => Request::Pdus(PduOffload {
                 slot,
+                number,
                 memory: bytes.memory.get(),
                 parameters: {
                     let encoded = bytes.keys.first_chunk();
@@ -279,7 +306,11 @@ impl Request {
 }
 
 impl Answer {
-    pub(crate) fn to_bytes(self) -> [u8; ANSWER_BYTES] {
+    /// Bytes of an answer.
+    pub const BYTES: usize = ANSWER_BYTES;
+
+    /// It, as it is sent.
+    pub fn to_bytes(self) -> [u8; Answer::BYTES] {
         let mut bytes = AnswerBytes::new_zeroed();
         bytes.version = VERSION.into();
         bytes.slab = self.slab.into();
@@ -288,8 +319,8 @@ impl Answer {
         zerocopy::transmute!(bytes)
     }
 
-    /// `None` for another version's.
-    pub(crate) fn from_bytes(bytes: &[u8; ANSWER_BYTES]) -> Option<Answer> {
+    /// The answer in these bytes; `None` for another version's.
+    pub fn from_bytes(bytes: &[u8; Answer::BYTES]) -> Option<Answer> {
         let bytes: &AnswerBytes = zerocopy::transmute_ref!(bytes);
         let errno = bytes.errno.get();
         (bytes.version == VERSION).then(|| Answer {

@@ -1,6 +1,7 @@
 //! Which slabs are attached, and what a request means in terms of them.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
 use l5p::Direction;
@@ -9,16 +10,17 @@ use l5p::tls::CryptoInfo;
 use rustix::io::Errno;
 use wire::SeqNum;
 
+use crate::admission::{Admitted, Shown};
+use crate::facts::SocketFacts;
 use crate::memory::DataMemory;
 use crate::message::{Answer, Request, Resume, SlotId};
-use crate::passed::Passed;
-use crate::server::{Connection, Incoming};
+use crate::shares::Shares;
 use crate::slab::{BadSlab, Slab, SlabIdentity, Slot};
 
 /// What libraries may attach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Slots in all slabs together.
+    /// Slots in all slabs together. A user may have at most as many as are left to others.
     pub slots: u32,
     /// Slabs of one connection.
     pub slabs_per_connection: u16,
@@ -96,7 +98,7 @@ pub enum Order {
         /// A boundary of records that the library knows, after the NIC was restarted.
         resume: Option<Resume>,
         /// The connection's socket.
-        socket: Passed,
+        socket: SocketFacts,
     },
     /// See [`Request::Stop`].
     Stop {
@@ -105,7 +107,7 @@ pub enum Order {
         /// Which direction.
         direction: Direction,
         /// The connection's socket.
-        socket: Passed,
+        socket: SocketFacts,
     },
     /// See [`Request::Release`].
     Release {
@@ -121,7 +123,7 @@ pub enum Order {
         /// What was agreed on for what the peer sends.
         parameters: Parameters,
         /// The connection's socket.
-        socket: Passed,
+        socket: SocketFacts,
     },
     /// See [`Request::Settle`].
     Settle {
@@ -162,15 +164,49 @@ pub enum Refusal {
     /// More slabs than allowed.
     #[error("more slabs, slots or memory than the NIC takes")]
     TooMany,
+    /// The library has asked for something else since, without waiting for the answer.
+    #[error("the library has given this request up")]
+    Late,
+    /// The socket is none that the NIC can help.
+    #[error("the socket can't be the NIC's: {0}")]
+    Socket(Errno),
 }
 
 impl From<Refusal> for Answer {
     fn from(refusal: Refusal) -> Answer {
         Answer::refused(match refusal {
             Refusal::NoDescriptor => Errno::BADF,
-            Refusal::NoSlot { .. } | Refusal::NoMemory(_) => Errno::STALE,
+            Refusal::NoSlot { .. } | Refusal::NoMemory(_) | Refusal::Late => Errno::STALE,
             Refusal::BadSlab(_) => Errno::INVAL,
             Refusal::TooMany => Errno::NOSPC,
+            Refusal::Socket(error) => error,
+        })
+    }
+}
+
+/// What one library's connection has attached, by the numbers that it was given.
+#[derive(Debug, Default)]
+pub struct Tenant {
+    uid: u32,
+    slabs: Vec<Arc<Slab>>,
+    memories: Vec<Arc<DataMemory>>,
+}
+
+impl Tenant {
+    /// A connection of this user's, which has nothing attached.
+    pub fn new(uid: u32) -> Tenant {
+        Tenant {
+            uid,
+            ..Tenant::default()
+        }
+    }
+
+    fn slot(&self, id: SlotId) -> Result<SlotRef, Refusal> {
+        let slab = self.slabs.get(usize::from(id.slab));
+        let slot = slab.and_then(|slab| SlotRef::new(slab, id.index, id.generation));
+        slot.ok_or(Refusal::NoSlot {
+            slab: id.slab,
+            index: id.index,
         })
     }
 }
@@ -178,7 +214,8 @@ impl From<Refusal> for Answer {
 /// The slabs of all libraries. One that several connections attach is mapped once.
 #[derive(Debug, Default)]
 pub struct Registry {
-    slabs: HashMap<SlabIdentity, Weak<Slab>>,
+    /// Each with the user that has attached it first.
+    slabs: HashMap<SlabIdentity, (Weak<Slab>, u32)>,
     limits: Limits,
 }
 
@@ -191,115 +228,117 @@ impl Registry {
         }
     }
 
+    /// Answers a request: an attachment itself, an order by what `nic` says to it.
+    pub fn answer(
+        &mut self,
+        tenant: &mut Tenant,
+        asked: Admitted,
+        nic: impl FnOnce(Order) -> Answer,
+    ) -> Answer {
+        match self.resolve(tenant, asked) {
+            Ok(Resolved::Attached(answer)) => answer,
+            Ok(Resolved::Order(order)) => nic(order),
+            Err(refusal) => refusal.into(),
+        }
+    }
+
     /// What a request means. An attachment is done at once.
     ///
     /// # Errors
     /// A refusal, which is an [`Answer`] too.
-    pub fn resolve(
-        &mut self,
-        connection: &mut Connection,
-        incoming: Incoming,
-    ) -> Result<Resolved, Refusal> {
-        let Incoming {
-            request,
-            descriptor,
-        } = incoming;
-        let order = match request {
-            Request::Attach => {
-                let file = descriptor.ok_or(Refusal::NoDescriptor)?;
-                let slab = self.attach(connection, file)?;
-                return Ok(Resolved::Attached(Answer {
-                    slab,
-                    ..Answer::at(SeqNum(0))
-                }));
+    pub fn resolve(&mut self, tenant: &mut Tenant, asked: Admitted) -> Result<Resolved, Refusal> {
+        let attached = |number: u16| {
+            Resolved::Attached(Answer {
+                slab: number,
+                ..Answer::at(SeqNum(0))
+            })
+        };
+        let number = asked.request.number();
+        let order = match (asked.request, asked.shown) {
+            (Request::Attach, Shown::Memory(file)) => {
+                return self.attach(tenant, file).map(attached);
             }
-            Request::SetKeys(keys) => Order::SetKeys {
-                slot: slot(connection, keys.slot)?,
+            (Request::Memory, Shown::Memory(file)) => {
+                return self.add_memory(tenant, file).map(attached);
+            }
+            (Request::SetKeys(keys), Shown::Socket(socket)) => Order::SetKeys {
+                slot: tenant.slot(keys.slot)?,
                 direction: keys.direction,
                 info: keys.info,
                 resume: keys.resume,
-                socket: descriptor.ok_or(Refusal::NoDescriptor)?,
+                socket,
             },
-            Request::Stop {
-                slot: id,
+            (
+                Request::Stop {
+                    slot, direction, ..
+                },
+                Shown::Socket(socket),
+            ) => Order::Stop {
+                slot: tenant.slot(slot)?,
                 direction,
-            } => Order::Stop {
-                slot: slot(connection, id)?,
-                direction,
-                socket: descriptor.ok_or(Refusal::NoDescriptor)?,
+                socket,
             },
-            Request::Release { slot: id } => Order::Release {
-                slot: slot(connection, id)?,
-            },
-            Request::Memory => {
-                let file = descriptor.ok_or(Refusal::NoDescriptor)?;
-                let number = self.add_memory(connection, file)?;
-                return Ok(Resolved::Attached(Answer {
-                    slab: number,
-                    ..Answer::at(SeqNum(0))
-                }));
-            }
-            Request::Pdus(pdus) => {
-                let memory = connection.memories.get(usize::from(pdus.memory));
+            (Request::Pdus(pdus), Shown::Socket(socket)) => {
+                let memory = tenant.memories.get(usize::from(pdus.memory));
                 Order::Pdus {
-                    slot: slot(connection, pdus.slot)?,
+                    slot: tenant.slot(pdus.slot)?,
                     memory: Arc::clone(memory.ok_or(Refusal::NoMemory(pdus.memory))?),
                     parameters: pdus.parameters,
-                    socket: descriptor.ok_or(Refusal::NoDescriptor)?,
+                    socket,
                 }
             }
-            Request::Settle { slot: id } => Order::Settle {
-                slot: slot(connection, id)?,
+            (Request::Release { slot }, _) => Order::Release {
+                slot: tenant.slot(slot)?,
             },
+            (Request::Settle { slot }, _) => Order::Settle {
+                slot: tenant.slot(slot)?,
+            },
+            _ => return Err(Refusal::NoDescriptor),
         };
-        Ok(Resolved::Order(order))
+        match (&order, number) {
+            (
+                Order::SetKeys { slot, .. } | Order::Stop { slot, .. } | Order::Pdus { slot, .. },
+                Some((direction, number)),
+            ) if slot.slot().last_request(direction) != number => Err(Refusal::Late),
+            _ => Ok(Resolved::Order(order)),
+        }
     }
 
-    fn attach(&mut self, connection: &mut Connection, file: Passed) -> Result<u16, Refusal> {
-        let number = connection.slabs.len() as u16;
+    fn attach(&mut self, tenant: &mut Tenant, file: OwnedFd) -> Result<u16, Refusal> {
+        let number = tenant.slabs.len() as u16;
         if number >= self.limits.slabs_per_connection {
             return Err(Refusal::TooMany);
         }
         let slab = Slab::open(file)?;
-        self.slabs.retain(|_, slab| slab.strong_count() > 0);
-        let known = self.slabs.get(&slab.identity()).and_then(Weak::upgrade);
-        let slab = match known {
+        self.slabs.retain(|_, (slab, _)| slab.strong_count() > 0);
+        let known = self.slabs.get(&slab.identity());
+        let slab = match known.and_then(|(slab, _)| slab.upgrade()) {
             Some(known) => known,
             None => {
-                let slots = |slab: Arc<Slab>| u64::from(slab.slots());
-                let attached: u64 = self
-                    .slabs
-                    .values()
-                    .filter_map(Weak::upgrade)
-                    .map(slots)
-                    .sum();
-                if attached + u64::from(slab.slots()) > u64::from(self.limits.slots) {
+                let mut shares = Shares::new(self.limits.slots.into());
+                for (slab, uid) in self.slabs.values() {
+                    let slots = slab.upgrade().map_or(0, |slab| slab.slots());
+                    shares.force(*uid, slots.into());
+                }
+                if !shares.admits(tenant.uid, slab.slots().into()) {
                     return Err(Refusal::TooMany);
                 }
                 let slab = Arc::new(slab);
-                self.slabs.insert(slab.identity(), Arc::downgrade(&slab));
+                let attached = (Arc::downgrade(&slab), tenant.uid);
+                self.slabs.insert(slab.identity(), attached);
                 slab
             }
         };
-        connection.slabs.push(slab);
+        tenant.slabs.push(slab);
         Ok(number)
     }
 
-    fn add_memory(&self, connection: &mut Connection, file: Passed) -> Result<u16, Refusal> {
-        let number = connection.memories.len() as u16;
+    fn add_memory(&self, tenant: &mut Tenant, file: OwnedFd) -> Result<u16, Refusal> {
+        let number = tenant.memories.len() as u16;
         if number >= self.limits.memories_per_connection {
             return Err(Refusal::TooMany);
         }
-        connection.memories.push(Arc::new(DataMemory::open(file)?));
+        tenant.memories.push(Arc::new(DataMemory::open(file)?));
         Ok(number)
     }
-}
-
-fn slot(connection: &Connection, id: SlotId) -> Result<SlotRef, Refusal> {
-    let slab = connection.slabs.get(usize::from(id.slab));
-    let slot = slab.and_then(|slab| SlotRef::new(slab, id.index, id.generation));
-    slot.ok_or(Refusal::NoSlot {
-        slab: id.slab,
-        index: id.index,
-    })
 }

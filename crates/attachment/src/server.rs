@@ -1,17 +1,16 @@
-//! The NIC's side of one connection: requests off the socket, answers to it. Never blocks.
+//! The NIC's side of one connection: requests off the socket, answers to it.
+//!
+//! Receiving and answering never wait. Closing does, as long as the library's process likes: descriptors that it has passed are its own files and
+//! sockets. So a thread that carries no packets has the connection, and what comes of it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use l5p::crypto::wipe;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
-use crate::memory::DataMemory;
 use crate::message::{Answer, BadRequest, REQUEST_BYTES, Request};
-use crate::passed::Passed;
 use crate::passing;
-use crate::slab::Slab;
 
 /// The connection has ended, or is to be ended by dropping it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,32 +38,27 @@ pub struct Incoming {
     /// The request.
     pub request: Request,
     /// The descriptor that came with it.
-    pub descriptor: Option<Passed>,
+    pub descriptor: Option<OwnedFd>,
 }
 
 /// An attachment's socket, once [`ATTACHED_LINE`](crate::ATTACHED_LINE) was written to it.
 #[derive(Debug)]
 pub struct Connection {
     /// Descriptors may be on their way in it, which are closed with it.
-    socket: Passed,
+    socket: OwnedFd,
     bytes: [u8; REQUEST_BYTES],
     have: usize,
-    descriptor: Option<Passed>,
-    /// By their numbers on this connection.
-    pub(crate) slabs: Vec<Arc<Slab>>,
-    pub(crate) memories: Vec<Arc<DataMemory>>,
+    descriptor: Option<OwnedFd>,
 }
 
 impl Connection {
     /// A connection of a library that has nothing attached yet.
     pub fn new(socket: OwnedFd) -> Connection {
         Connection {
-            socket: socket.into(),
+            socket,
             bytes: [0; REQUEST_BYTES],
             have: 0,
             descriptor: None,
-            slabs: Vec::new(),
-            memories: Vec::new(),
         }
     }
 
@@ -83,7 +77,7 @@ impl Connection {
                 RecvFlags::DONTWAIT,
                 |descriptor| {
                     descriptors += 1 + usize::from(kept.is_some());
-                    *kept = Some(descriptor.into());
+                    *kept = Some(descriptor);
                 },
             );
             match received {

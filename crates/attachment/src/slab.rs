@@ -16,7 +16,6 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::passed::Passed;
 use crate::pdus::Pdus;
 
 /// Bytes of a slot, and of the header before the first one.
@@ -37,6 +36,8 @@ const TMPFS: u32 = 0x0102_1994;
 const LIFECYCLE: usize = 0;
 const TRANSMIT_STATUS: usize = 1;
 const RECEIVE_STATUS: usize = 2;
+const TRANSMIT_REQUEST: usize = 3;
+const RECEIVE_REQUEST: usize = 4;
 
 /// Why a file is no slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -114,14 +115,13 @@ impl Slab {
     ///
     /// # Errors
     /// See [`BadSlab`].
-    pub fn open(file: Passed) -> Result<Slab, BadSlab> {
+    pub fn open(file: OwnedFd) -> Result<Slab, BadSlab> {
         let size = sealed_size(file.as_fd())?;
         let slots = (size / SLOT_BYTES as u64).saturating_sub(1);
         if slots == 0 || slots > u64::from(MAX_SLOTS) || !size.is_multiple_of(SLOT_BYTES as u64) {
             return Err(BadSlab::Size(size));
         }
-        // Memory alone has seals, and is closed at once.
-        let slab = Slab::map(file.keep(), slots as u32)?;
+        let slab = Slab::map(file, slots as u32)?;
         match slab.header(0).load(Ordering::Acquire) {
             MAGIC => Ok(slab),
             other => Err(BadSlab::Header(other)),
@@ -310,8 +310,12 @@ impl<'a> Slot<'a> {
         word.compare_exchange(free, taken, Ordering::AcqRel, Ordering::Relaxed)
             .ok()?;
         // What is left of its last use. The NIC writes here for a released slot only before it frees it.
-        for word in &self.words[LIFECYCLE + 1..] {
-            word.store(0, Ordering::Relaxed);
+        // Numbers of requests go on: one of the last use may be on its way.
+        let numbers = [TRANSMIT_REQUEST, RECEIVE_REQUEST];
+        for (at, word) in self.words.iter().enumerate().skip(LIFECYCLE + 1) {
+            if !numbers.contains(&at) {
+                word.store(0, Ordering::Relaxed);
+            }
         }
         Some(next)
     }
@@ -338,6 +342,18 @@ impl<'a> Slot<'a> {
         self.words[status_word(direction)].store(word, Ordering::Release);
     }
 
+    /// The library is about to ask for something for a direction; gives the number that the request must bear. What it has asked before, and has had no answer
+    /// to, is not done any more.
+    pub fn next_request(&self, direction: Direction) -> u32 {
+        let last = self.words[request_word(direction)].fetch_add(1, Ordering::AcqRel);
+        (last as u32).wrapping_add(1)
+    }
+
+    /// The number of the library's last request for a direction.
+    pub fn last_request(&self, direction: Direction) -> u32 {
+        self.words[request_word(direction)].load(Ordering::Acquire) as u32
+    }
+
     /// What a connection that carries NVMe/TCP PDUs has of it: all but the lifecycle and the status.
     #[inline]
     pub fn pdus(&self) -> Pdus<'a> {
@@ -350,6 +366,13 @@ impl<'a> Slot<'a> {
         self.words
             .last_chunk()
             .expect("half of a slot's words are fewer than all")
+    }
+}
+
+fn request_word(direction: Direction) -> usize {
+    match direction {
+        Direction::Transmit => TRANSMIT_REQUEST,
+        Direction::Receive => RECEIVE_REQUEST,
     }
 }
 

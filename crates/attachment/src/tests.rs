@@ -1,4 +1,7 @@
 mod hostile;
+mod impostor;
+mod listening;
 mod requests;
 mod rig;
+mod shares;
 mod slots;

@@ -24,6 +24,7 @@ impl Stack {
         }
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.tcp.abort();
+            self.core.last_reset = Some(self.core.last_poll);
             self.core.mark_ready(id, socket);
         }
     }

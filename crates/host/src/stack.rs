@@ -67,6 +67,8 @@ pub(crate) struct Core {
     pub solicit_at: Instant,
     pub port_offset: u32,
     pub last_poll: Instant,
+    /// When a connection was reset because something failed here.
+    pub last_reset: Option<Instant>,
 }
 
 /// Packets taken in by one poll at most, so that timers and output get their turn.
@@ -119,6 +121,7 @@ impl Stack {
             solicit_at: now,
             port_offset: u32::from_le_bytes([secret[3], secret[7], secret[11], secret[15]]),
             last_poll: now,
+            last_reset: None,
             driver,
             interface,
             config,
@@ -229,6 +232,15 @@ impl Stack {
     /// Whether the NIC has not done yet all that was posted to it.
     pub fn has_posted(&mut self) -> bool {
         self.core.driver.completed() < self.core.driver.posted()
+    }
+
+    /// Whether a connection was reset so shortly before that its peer may still ask: one that lacks bytes before the RST does not believe
+    /// it, and is sent another one (RFC 5961 §3.2).
+    pub(crate) fn has_just_reset(&self, now: Instant) -> bool {
+        /// Some round trips.
+        const CHALLENGE: Duration = Duration::from_millis(50);
+        let reset = self.core.last_reset;
+        reset.is_some_and(|reset| now.duration_since(reset) < CHALLENGE)
     }
 
     /// Announces to the NIC that the host is about to sleep, so that it is woken by what comes. False when something has

@@ -1,9 +1,13 @@
 //! The memory that data goes to and comes from, shared with the NIC if there is one.
+//!
+//! The NIC is another process, which writes here at any time if a peer makes it. So there are no references to the memory of a command
+//! that is under way: copies, digests and system calls get [addresses](shared). They read each byte once, and are right for any value.
 #![allow(unsafe_code)]
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use attachment::{DataMemory, Errno, PAGE};
+use shared::{SharedSlice, SharedSliceMut};
 
 use crate::socket::Part;
 
@@ -98,18 +102,16 @@ impl Memory {
     }
 
     /// The bytes of a command that is under way.
-    pub(crate) fn bytes(&self, slice: Slice) -> &[u8] {
-        // SAFETY: inside of the mapping. The command has the memory: its owner has no reference to it, and the initiator makes none to
-        // write by as long as this one lives. The NIC may write to it still if a peer makes it: the bytes are digested or copied, which is
-        // right for any value, and nothing is decided by them.
-        unsafe { std::slice::from_raw_parts(self.address(slice), slice.len as usize) }
+    pub(crate) fn bytes(&self, slice: Slice) -> SharedSlice<'_> {
+        // SAFETY: inside of the mapping, which `self` keeps.
+        unsafe { SharedSlice::from_raw_parts(self.address(slice), slice.len as usize) }
     }
 
     /// The memory of a command that is under way, to be filled.
-    #[allow(clippy::mut_from_ref)] // of memory that a command has to itself
-    pub(crate) fn bytes_mut(&self, slice: Slice) -> &mut [u8] {
-        // SAFETY: as in `bytes`; the initiator is one thread, and has no other reference to it meanwhile.
-        unsafe { std::slice::from_raw_parts_mut(self.address(slice), slice.len as usize) }
+    pub(crate) fn bytes_mut(&self, slice: Slice) -> SharedSliceMut<'_> {
+        // SAFETY: inside of the mapping, which `self` keeps and which is writable. The command has the memory: its owner has no reference
+        // to it (`Block::bytes`), and the initiator makes none.
+        unsafe { SharedSliceMut::from_raw_parts(self.address(slice), slice.len as usize) }
     }
 }
 

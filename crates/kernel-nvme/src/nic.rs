@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use attachment::pdus::{Generation, Pdus};
-use attachment::{Client, ClientError, Errno, Lifecycle, PduOffload, Slab, SlotId};
+use attachment::{Client, ClientError, Direction, Errno, Lifecycle, PduOffload, Slab, SlotId};
 use l5p::nvme::Parameters;
 use rustix::net::RecvFlags;
 use wire::SeqNum;
@@ -71,14 +71,18 @@ impl Nic {
         }
         let (index, generation) = self.slab.claim()?;
         let name = SlotName { index, generation };
+        let slot = self.slab.slot(index)?;
         let pdus = PduOffload {
             slot: self.id(name),
+            number: slot.next_request(Direction::Receive),
             memory: self.memory_number,
             parameters,
         };
         match self.client.start_pdus(pdus, socket) {
             Ok(tcpsn) => Some((name, tcpsn)),
             Err(error) => {
+                // Without an answer it is not to be done any more.
+                slot.next_request(Direction::Receive);
                 self.note(&error);
                 // It knows nothing of the slot, or is no more.
                 if self.health != Health::Silent
@@ -165,7 +169,7 @@ impl Nic {
         match error {
             ClientError::Refused(_) => {}
             ClientError::Gone(Errno::AGAIN) => self.health = Health::Silent,
-            ClientError::Gone(_) => self.health = Health::Gone,
+            ClientError::Gone(_) | ClientError::Untrusted(_) => self.health = Health::Gone,
         }
     }
 }

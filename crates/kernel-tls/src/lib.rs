@@ -35,6 +35,7 @@
 
 mod abi;
 mod counters;
+mod direct;
 mod flusher;
 mod fork_lock;
 mod held;

@@ -230,7 +230,7 @@ impl State {
         match ask(&mut attached.client, attached.slab) {
             Ok(answer) => Ok(answer),
             Err(ClientError::Refused(error)) => Err(Failure::Refused(error)),
-            Err(ClientError::Gone(_)) => {
+            Err(ClientError::Gone(_) | ClientError::Untrusted(_)) => {
                 self.detach();
                 Err(Failure::Lost)
             }
@@ -287,20 +287,40 @@ pub(crate) fn set_keys(
     if on.is_some_and(|on| state.attached.is_none() || on != state.connections) {
         return Err(Failure::NotThere);
     }
-    state
-        .ask(|client, slab| {
-            let keys = Keys {
-                slot: name.on(slab),
-                direction,
-                info: info.clone(),
-                resume,
-            };
-            client.set_keys(keys, fd)
-        })
-        .map(|tcpsn| Told {
-            tcpsn,
-            connection: state.connections,
-        })
+    let number = next_request(name, direction)?;
+    let told = state.ask(|client, slab| {
+        let keys = Keys {
+            slot: name.on(slab),
+            direction,
+            number,
+            info: info.clone(),
+            resume,
+        };
+        client.set_keys(keys, fd)
+    });
+    revoked_if_lost(told, name, direction).map(|tcpsn| Told {
+        tcpsn,
+        connection: state.connections,
+    })
+}
+
+/// The number of a direction's next request.
+fn next_request(name: SlotName, direction: Direction) -> Result<u32, Failure> {
+    let slot = slab().and_then(|slab| slab.slot(name.index));
+    let slot = slot.ok_or(Failure::NotThere)?;
+    Ok(slot.next_request(direction))
+}
+
+/// A request without an answer is not done any more, unless it was done already: the session may go on without the NIC.
+fn revoked_if_lost<R>(
+    asked: Result<R, Failure>,
+    name: SlotName,
+    direction: Direction,
+) -> Result<R, Failure> {
+    if matches!(asked, Err(Failure::Lost)) {
+        next_request(name, direction)?;
+    }
+    asked
 }
 
 /// Has the NIC do a direction's records no more; gives the position from which that holds.
@@ -309,7 +329,10 @@ pub(crate) fn stop(
     direction: Direction,
     fd: BorrowedFd<'_>,
 ) -> Result<SeqNum, Failure> {
-    lock().ask(|client, slab| client.stop(name.on(slab), direction, fd))
+    let mut state = lock();
+    let number = next_request(name, direction)?;
+    let stopped = state.ask(|client, slab| client.stop((name.on(slab), number), direction, fd));
+    revoked_if_lost(stopped, name, direction)
 }
 
 /// This process tells the session's keys again when the NIC has been restarted: they were told on this connection.

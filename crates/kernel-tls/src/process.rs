@@ -3,6 +3,8 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use crate::direct;
+
 static KNOWN: AtomicU32 = AtomicU32::new(0);
 static WATCH: Once = Once::new();
 
@@ -36,6 +38,6 @@ fn find() -> u32 {
 /// Whether this is the child of a `vfork` that has not gone its own way yet: its descriptors are its own, its memory is its parent's.
 pub fn borrows_memory() -> bool {
     // SAFETY: asks only.
-    let real = unsafe { libc::syscall(libc::SYS_getpid) };
+    let real = unsafe { direct::syscall()(libc::SYS_getpid) };
     real != i64::from(id())
 }

@@ -1,5 +1,6 @@
 //! One TLS socket: its options, and what each process has of its own.
 
+mod epoch;
 mod offload;
 mod readable;
 mod receive;
@@ -20,6 +21,7 @@ use crate::counters::{Counter, counters};
 use crate::lock::Taken;
 use crate::shared::{Guard, Guarded, Keys, Mapping, Receiving, Sending};
 
+pub(crate) use epoch::{Agreement, DeviceEpoch, Permit};
 pub use receive::Received;
 
 /// A TCP socket with the upper-layer protocol `tls`. Each direction is plain TCP until it is given keys.
@@ -346,8 +348,6 @@ impl Session {
 
     fn set_transmit(self: &Arc<Self>, fd: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {
         let info = abi::parse(value)?;
-        // The NIC looks at the socket for the first keys: nobody may receive meanwhile. Where both are locked, receiving is first.
-        let _receives_not = (!self.sends()).then(|| self.receiving());
         let mut sending = self.sending();
         let first = !sending.keys.are_set;
         if !first {
@@ -374,7 +374,7 @@ impl Session {
     }
 
     fn take_sending_keys(&self, sending: &mut Sending, info: &CryptoInfo) {
-        if sending.device.is_on {
+        if sending.device.agreement.is_with_device() {
             sending.device.replace(&sending.keys);
             // Once all that was made under the old ones is in the socket.
             sending.device.owes_keys = true;
@@ -392,10 +392,7 @@ impl Session {
         taken?;
         receiving.set_keys(&info);
         self.is_called_by(fd);
-        // As in `set_transmit`.
-        let sends_not = (!receiving.device.is_on).then(|| self.sending());
         self.offload_receiving(fd, &mut receiving, first)?;
-        drop(sends_not);
         if std::mem::take(&mut receiving.wants_keys) {
             crate::socket::set_low_water(fd, 1);
         }

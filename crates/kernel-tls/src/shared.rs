@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::lock::{ProcessLock, Taken};
+use crate::session::Agreement;
 
 /// Bytes of the largest record.
 pub(crate) const MAX_RECORD: usize = l5p::tls::MAX_PLAINTEXT + 256;
@@ -97,10 +98,12 @@ pub(crate) struct Boundary {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Device {
-    /// It makes them: what goes into the socket is framed content.
-    pub(crate) is_on: bool,
+    /// Whether it makes them: what goes into the socket is framed content then.
+    pub(crate) agreement: Agreement,
     /// It has not been told the keys of the next record.
     pub(crate) owes_keys: bool,
+    /// It has taken keys: [`end`](Self::end) is known.
+    pub(crate) has_begun: bool,
     /// The process that told it the keys, and tells them again after its restart.
     pub(crate) teller: u32,
     /// The process's connection on which they were told.
@@ -130,8 +133,15 @@ struct Replaced {
 impl Device {
     /// The NIC makes the records from this position on, the first of them with this number.
     pub(crate) fn begins(&mut self, tcpsn: u32, index: u64) {
+        self.has_begun = true;
         self.end = tcpsn;
         self.newer_start = Boundary { tcpsn, index };
+    }
+
+    /// Whether a position that the NIC names is that behind the last record. If it is not, something else was written to the socket, or the NIC was told of it
+    /// at another time.
+    pub(crate) fn ends_at(&self, tcpsn: u32) -> bool {
+        !self.has_begun || self.end == tcpsn
     }
 
     /// Remembers the keys that are replaced, if anything was made under them.
@@ -163,6 +173,12 @@ impl Device {
     }
 
     /// The keys before, and where they end.
+    /// The NIC has had no keys yet, as far as is known.
+    pub(crate) fn owes_first_keys(&self) -> bool {
+        self.owes_keys && self.last_older().is_none()
+    }
+
+    /// The keys before the present ones, and where they ended.
     pub(crate) fn last_older(&self) -> Option<(CryptoInfo, Boundary)> {
         let last = Some(&self.replaced[0]).filter(|last| last.is_set)?;
         Some((CryptoInfo::from_bytes(&last.info).ok()?, last.end))

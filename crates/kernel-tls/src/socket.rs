@@ -10,12 +10,15 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 
+use crate::direct;
+use crate::session::Permit;
+
 /// Sends bytes as far as there is room; `flags` as for `send(2)`.
 pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> Result<usize, Errno> {
     retried(|| {
         // SAFETY: the bytes are borrowed for the call.
         unsafe {
-            libc::syscall(
+            direct::syscall()(
                 libc::SYS_sendto,
                 fd.as_raw_fd(),
                 bytes.as_ptr(),
@@ -31,8 +34,9 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> Result<usize
 /// Most pieces that the kernel takes at once.
 const MOST_PIECES: usize = libc::UIO_MAXIOV as usize;
 
-/// Sends pieces as far as there is room; `flags` as for `send(2)`.
+/// Sends framed content as far as there is room; `flags` as for `send(2)`.
 pub(crate) fn send_slices(
+    _: Permit<'_>,
     fd: BorrowedFd<'_>,
     slices: &[IoSlice<'_>],
     flags: i32,
@@ -42,6 +46,7 @@ pub(crate) fn send_slices(
 
 /// As [`send_slices`], for memory that may be gone: `EFAULT` if its first byte is.
 pub(crate) fn send_pieces(
+    _: Permit<'_>,
     fd: BorrowedFd<'_>,
     pieces: &[libc::iovec],
     flags: i32,
@@ -62,7 +67,7 @@ fn send_vector(
     retried(|| {
         // SAFETY: the pieces are borrowed for the call, and the kernel only reads through them; an `IoSlice` is an `iovec`.
         unsafe {
-            libc::syscall(
+            direct::syscall()(
                 libc::SYS_sendmsg,
                 fd.as_raw_fd(),
                 &raw const message,
@@ -80,7 +85,7 @@ pub(crate) fn reset(fd: BorrowedFd<'_>) {
     };
     // SAFETY: the address is borrowed for the call, with its size.
     unsafe {
-        libc::syscall(
+        direct::syscall()(
             libc::SYS_connect,
             fd.as_raw_fd(),
             &raw const nowhere,
@@ -94,7 +99,7 @@ pub(crate) fn unacknowledged(fd: BorrowedFd<'_>) -> u32 {
     let mut bytes = 0_i32;
     // SAFETY: the answer's place is borrowed for the call.
     let asked = unsafe {
-        libc::syscall(
+        direct::syscall()(
             libc::SYS_ioctl,
             fd.as_raw_fd(),
             libc::TIOCOUTQ,
@@ -129,7 +134,7 @@ fn state(fd: BorrowedFd<'_>) -> Result<u8, Errno> {
     let mut len = size_of::<u8>() as libc::socklen_t;
     // SAFETY: the answer's place is borrowed for the call, with its size: `tcp_info` begins with the state.
     let asked = unsafe {
-        libc::syscall(
+        direct::syscall()(
             libc::SYS_getsockopt,
             fd.as_raw_fd(),
             libc::SOL_TCP,
@@ -146,7 +151,7 @@ pub(crate) fn look(fd: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<usize, Errno>
     retried(|| {
         // SAFETY: the bytes are borrowed mutably for the call.
         unsafe {
-            libc::syscall(
+            direct::syscall()(
                 libc::SYS_recvfrom,
                 fd.as_raw_fd(),
                 bytes.as_mut_ptr(),
@@ -168,7 +173,7 @@ pub(crate) fn receive(fd: BorrowedFd<'_>, buffers: &mut [IoSliceMut<'_>]) -> Res
     retried(|| {
         // SAFETY: the header names buffers that are borrowed mutably for the call; `IoSliceMut` is an `iovec`.
         unsafe {
-            libc::syscall(
+            direct::syscall()(
                 libc::SYS_recvmsg,
                 fd.as_raw_fd(),
                 &raw mut header,
@@ -244,7 +249,7 @@ fn wait_for_bytes(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut byte = [0_u8];
     // SAFETY: the byte is borrowed mutably for the call.
     let seen = unsafe {
-        libc::syscall(
+        direct::syscall()(
             libc::SYS_recvfrom,
             fd.as_raw_fd(),
             byte.as_mut_ptr(),
@@ -264,7 +269,7 @@ pub(crate) fn drop_received(fd: BorrowedFd<'_>, mut len: usize) -> Result<(), Er
         let dropped = retried(|| {
             // SAFETY: with MSG_TRUNC, TCP writes nothing to the buffer (tcp(7)).
             unsafe {
-                libc::syscall(
+                direct::syscall()(
                     libc::SYS_recvfrom,
                     fd.as_raw_fd(),
                     std::ptr::null_mut::<u8>(),
@@ -288,7 +293,7 @@ pub(crate) fn set_low_water(fd: BorrowedFd<'_>, bytes: i32) {
     // Without it callers are woken more often than need be.
     // SAFETY: the value is borrowed for the call, with its size.
     unsafe {
-        libc::syscall(
+        direct::syscall()(
             libc::SYS_setsockopt,
             fd.as_raw_fd(),
             libc::SOL_SOCKET,
@@ -305,7 +310,7 @@ pub(crate) fn wake_senders(fd: BorrowedFd<'_>) {
     let (level, name) = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
     // SAFETY: the value is borrowed for each call, with its size.
     unsafe {
-        let asked = libc::syscall(
+        let asked = direct::syscall()(
             libc::SYS_getsockopt,
             fd.as_raw_fd(),
             level,
@@ -315,7 +320,7 @@ pub(crate) fn wake_senders(fd: BorrowedFd<'_>) {
         );
         if asked == 0 {
             // Setting it is what wakes them, also to what it was.
-            libc::syscall(
+            direct::syscall()(
                 libc::SYS_setsockopt,
                 fd.as_raw_fd(),
                 level,

@@ -2,6 +2,8 @@
 
 #[path = "offload/end.rs"]
 mod end;
+#[path = "offload/epochs.rs"]
+mod epochs;
 #[path = "offload/files.rs"]
 mod files;
 mod keys;

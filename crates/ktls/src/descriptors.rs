@@ -3,11 +3,11 @@
 use std::ffi::{c_int, c_uint};
 
 use kernel_tls::{Errno, internal_between, is_internal};
-use libc::{FILE, sockaddr, socklen_t};
+use libc::{sockaddr, socklen_t};
 use rustix::io::FdFlags;
 
 use crate::next::next;
-use crate::{answer, table};
+use crate::{answer, streams, table};
 
 /// # Safety
 /// As of the C library's.
@@ -21,6 +21,14 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 }
 
 /// # Safety
+/// As of the C library's `close`, of which this is another name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __close(fd: c_int) -> c_int {
+    // SAFETY: the same function.
+    unsafe { close(fd) }
+}
+
+/// # Safety
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
@@ -29,6 +37,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
         return close_between(first, last, flags);
     }
     table::taken(first, last).for_each(forget);
+    streams::closed_between(first, last);
     let mut first = first;
     for ours in internal_between(first, last) {
         if first < ours && close_between(first, ours - 1, flags) != 0 {
@@ -52,21 +61,6 @@ fn close_between(first: c_uint, last: c_uint, flags: c_int) -> c_int {
 pub unsafe extern "C" fn closefrom(first: c_int) {
     // SAFETY: as of the caller.
     unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fclose(stream: *mut FILE) -> c_int {
-    // SAFETY: the caller's stream.
-    let fd = unsafe { libc::fileno(stream) };
-    if table::get(fd).is_some() {
-        // What it holds back goes the C library's way, as all that is written to it.
-        // SAFETY: as above.
-        unsafe { libc::fflush(stream) };
-        forget(fd);
-    }
-    next!(fclose(stream): fn(*mut FILE) -> c_int)
 }
 
 /// # Safety
@@ -103,6 +97,14 @@ pub unsafe extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
         Ok(()) => share(fd, next!(dup2(fd, to): fn(c_int, c_int) -> c_int)),
         Err(error) => answer::fail(error),
     }
+}
+
+/// # Safety
+/// As of the C library's `dup2`, of which this is another name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __dup2(fd: c_int, to: c_int) -> c_int {
+    // SAFETY: the same function.
+    unsafe { dup2(fd, to) }
 }
 
 /// # Safety
@@ -150,6 +152,36 @@ pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> 
 }
 
 /// # Safety
+/// As of the C library's `fcntl`, of which this is another name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    // SAFETY: the same function.
+    unsafe { fcntl(fd, command, argument) }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
+    const FAMILY: usize = size_of::<libc::sa_family_t>();
+    // SAFETY: the caller's address has this length.
+    let ends = len as usize >= FAMILY && unsafe { (*to).sa_family } == libc::AF_UNSPEC as u16;
+    // The next connection of the socket would have this one's keys, and no NIC that makes its records. Linux refuses it too.
+    if ends && table::get(fd).is_some_and(|session| session.is_of(table::borrow(&fd))) {
+        return answer::fail(Errno::OPNOTSUPP);
+    }
+    next!(connect(fd, to, len): fn(c_int, *const sockaddr, socklen_t) -> c_int)
+}
+
+/// # Safety
+/// As of the C library's `connect`, of which this is another name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: the same function.
+    unsafe { connect(fd, to, len) }
+}
+
+/// # Safety
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
@@ -182,6 +214,9 @@ pub unsafe extern "C" fn accept4(
 fn make_way(fd: c_int, to: c_int) -> Result<(), Errno> {
     if is_internal(to) {
         return Err(Errno::BUSY);
+    }
+    if fd != to && table::get(fd).is_some() && streams::may_use(to) {
+        return Err(Errno::OPNOTSUPP);
     }
     if fd != to && table::get(to).is_some() {
         rustix::io::fcntl_getfd(table::borrow(&fd))?;
@@ -226,6 +261,7 @@ pub(crate) fn close_on_exec(fd: c_int) {
 
 /// A descriptor is about to be closed.
 fn forget(fd: c_int) {
+    streams::closed(fd);
     if let Some(session) = table::take(fd) {
         session.finish(table::borrow(&fd));
     }
@@ -241,9 +277,13 @@ fn fresh(fd: c_int) -> c_int {
 fn share(fd: c_int, new: c_int) -> c_int {
     if new >= 0 && new != fd {
         match table::get(fd) {
-            Some(session) => {
-                table::put(new, session);
+            // What is written to one that a stream uses, or that has no place in the table, would go in clear.
+            Some(session) if !streams::may_use(new) && table::put(new, session.clone()) => {
                 close_on_exec(new);
+            }
+            Some(_) => {
+                next!(close(new): fn(c_int) -> c_int);
+                return answer::fail(Errno::OPNOTSUPP);
             }
             None => drop(table::take(new)),
         }

@@ -11,6 +11,8 @@
 //! `LONGSHORE_KTLS_COUNTERS` names a file that the counters go to, which this program and its children share.
 
 mod answer;
+mod asynchronous;
+mod calls;
 mod descriptors;
 mod files;
 mod next;
@@ -18,5 +20,7 @@ mod options;
 mod receive;
 mod send;
 mod start;
+mod streams;
 mod table;
+mod text;
 mod wait;

@@ -7,7 +7,7 @@ use kernel_tls::{Errno, SOL_TLS, Session, ULP_NAME};
 use libc::{SOL_TCP, TCP_ULP, socklen_t};
 
 use crate::next::next;
-use crate::{answer, descriptors, table};
+use crate::{answer, descriptors, streams, table};
 
 /// # Safety
 /// As of the C library's.
@@ -43,7 +43,12 @@ fn make_tls(fd: c_int) -> Result<(), Errno> {
     if table::get(fd).is_some_and(|session| session.is_of(table::borrow(&fd))) {
         return Err(Errno::EXIST);
     }
-    table::put(fd, Arc::new(Session::new(table::borrow(&fd))?));
+    if streams::may_use(fd) {
+        return Err(Errno::OPNOTSUPP);
+    }
+    if !table::put(fd, Arc::new(Session::new(table::borrow(&fd))?)) {
+        return Err(Errno::MFILE);
+    }
     descriptors::close_on_exec(fd);
     Ok(())
 }

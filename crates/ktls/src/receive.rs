@@ -24,6 +24,14 @@ pub unsafe extern "C" fn read(fd: c_int, room: *mut c_void, len: size_t) -> ssiz
 }
 
 /// # Safety
+/// As of the C library's `read`, of which this is another name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read(fd: c_int, room: *mut c_void, len: size_t) -> ssize_t {
+    // SAFETY: the same function.
+    unsafe { read(fd, room, len) }
+}
+
+/// # Safety
 /// As of the C library's `read`, which a program with checks calls by this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __read_chk(
@@ -162,6 +170,20 @@ pub unsafe extern "C" fn preadv2(
         _ => next!(preadv2(fd, pieces, count, offset, flags):
             fn(c_int, *const iovec, c_int, off64_t, c_int) -> ssize_t),
     }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn preadv64v2(
+    fd: c_int,
+    pieces: *const iovec,
+    count: c_int,
+    offset: off64_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the same function on 64-bit systems.
+    unsafe { preadv2(fd, pieces, count, offset, flags) }
 }
 
 /// # Safety

@@ -26,6 +26,27 @@ pub unsafe extern "C" fn write(fd: c_int, data: *const c_void, len: size_t) -> s
 }
 
 /// # Safety
+/// As of the C library's `write`, of which this is another name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __write(fd: c_int, data: *const c_void, len: size_t) -> ssize_t {
+    // SAFETY: the same function.
+    unsafe { write(fd, data, len) }
+}
+
+/// # Safety
+/// As of the C library's `send`, of which this is another name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __send(
+    fd: c_int,
+    data: *const c_void,
+    len: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the same function.
+    unsafe { send(fd, data, len, flags) }
+}
+
+/// # Safety
 /// As of the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn send(
@@ -107,6 +128,20 @@ pub unsafe extern "C" fn pwritev2(
 /// # Safety
 /// As of the C library's.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwritev64v2(
+    fd: c_int,
+    pieces: *const iovec,
+    count: c_int,
+    offset: off64_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the same function on 64-bit systems.
+    unsafe { pwritev2(fd, pieces, count, offset, flags) }
+}
+
+/// # Safety
+/// As of the C library's.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     match table::sender(fd) {
         // SAFETY: the caller's message.
@@ -154,6 +189,10 @@ pub unsafe extern "C" fn sendfile64(
         return next!(sendfile64(to, from, offset, count):
             fn(c_int, c_int, *mut off64_t, size_t) -> ssize_t);
     };
+    if table::get(from).is_some() {
+        // What would be read there are records, not what is in them.
+        return answer::fail(Errno::INVAL) as ssize_t;
+    }
     // SAFETY: the caller's offset, or none.
     let offset = unsafe { offset.as_mut() };
     let place = offset.as_deref().map(|offset| u64::try_from(*offset));

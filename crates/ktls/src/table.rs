@@ -50,13 +50,15 @@ fn get_if(fd: i32, is_wanted: impl FnOnce(&Session) -> bool) -> Option<Arc<Sessi
 }
 
 /// Puts a session behind a descriptor.
-pub(crate) fn put(fd: i32, session: Arc<Session>) {
+pub(crate) fn put(fd: i32, session: Arc<Session>) -> bool {
     if kernel_tls::borrows_memory() {
-        return;
+        return true;
     }
-    let Ok(at) = usize::try_from(fd) else { return };
+    let Ok(at) = usize::try_from(fd) else {
+        return false;
+    };
     let Some(page) = TABLE.get(at / PAGE) else {
-        return;
+        return false;
     };
     let page = page.get_or_init(|| {
         let slots = (0..PAGE).map(|_| Slot {
@@ -73,6 +75,7 @@ pub(crate) fn put(fd: i32, session: Arc<Session>) {
     if let Some(before) = before {
         before.closed();
     }
+    true
 }
 
 /// A descriptor is no TLS socket from now on. Gives the session if no other descriptor has it.

@@ -1,5 +1,7 @@
 //! Transforming the bytes of a message in any order.
 
+use shared::Output;
+
 use crate::Layer5;
 
 const ZEROS: [u8; 2048] = [0; 2048];
@@ -28,7 +30,7 @@ pub trait AnyOrder: Layer5 {
         let mut done = 0;
         while done < len {
             let zeros = &ZEROS[..((len - done) as usize).min(ZEROS.len())];
-            self.absorb(offset + done, zeros);
+            self.absorb(offset + done, zeros.into());
             done += zeros.len() as u32;
         }
     }
@@ -46,7 +48,7 @@ pub trait AnyOrder: Layer5 {
         len: u32,
         offset: u32,
         input: &[u8],
-        output: &mut [u8],
+        output: Output<'_>,
     ) -> Part;
 
     /// As [`transform_aside`](Self::transform_aside), for bytes whose transformed form nobody wants.
@@ -61,7 +63,8 @@ pub trait AnyOrder: Layer5 {
         let mut at = offset;
         let mut sum = 0;
         for part in input.chunks(ZEROS.len()) {
-            sum ^= self.transform_aside(message, len, at, part, &mut discarded[..part.len()]);
+            let output = Output::from(&mut discarded[..part.len()]);
+            sum ^= self.transform_aside(message, len, at, part, output);
             at += part.len() as u32;
         }
         sum

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
+use shared::{Input, Output};
 use wire::SeqNum;
 
 /// What the bytes at a presumed message header are (seed 000 §3.3).
@@ -87,16 +88,19 @@ pub trait Layer5 {
 
     /// Transforms the bytes from `offset` on, counted from the message's first byte, header
     /// included. `input` and `output` have the same length. A transmitting engine puts the
-    /// integrity check value in place of the dummy; a receiving one leaves it as it came.
-    fn transform(&mut self, offset: u32, input: &[u8], output: &mut [u8]);
+    /// integrity check value in place of the dummy; a receiving one leaves it as it came. Each byte of
+    /// shared memory is read or written once.
+    fn transform(&mut self, offset: u32, input: Input<'_>, output: Output<'_>);
 
     /// As [`transform`](Self::transform), for bytes whose transformed form nobody wants.
-    fn absorb(&mut self, offset: u32, input: &[u8]) {
+    fn absorb(&mut self, offset: u32, mut input: Input<'_>) {
         let mut discarded = [0; SCRATCH];
         let mut at = offset;
-        for part in input.chunks(SCRATCH) {
-            self.transform(at, part, &mut discarded[..part.len()]);
+        while !input.is_empty() {
+            let (part, later) = input.split_at(input.len().min(SCRATCH));
+            self.transform(at, part, (&mut discarded[..part.len()]).into());
             at += part.len() as u32;
+            input = later;
         }
     }
 

@@ -1,5 +1,6 @@
 //! A position in a stream of messages.
 
+use shared::{Input, Output};
 use thiserror::Error;
 
 use crate::{AnyOrder, Integrity, Judgement, Layer5};
@@ -60,12 +61,13 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
     ///
     /// # Panics
     /// When `input` and `output` differ in length.
-    pub fn advance<L: Layer5<Header = H>>(
+    pub fn advance<'i, 'o, L: Layer5<Header = H>>(
         &mut self,
         layer5: &mut L,
-        input: &[u8],
-        output: &mut [u8],
+        input: impl Into<Input<'i>>,
+        output: impl Into<Output<'o>>,
     ) -> Result<Walked, NotAHeader> {
+        let (input, output) = (input.into(), output.into());
         assert_eq!(input.len(), output.len());
         self.walk(layer5, input, Some(output))
     }
@@ -75,20 +77,20 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
     ///
     /// # Errors
     /// As for [`advance`](Self::advance).
-    pub fn absorb<L: Layer5<Header = H>>(
+    pub fn absorb<'i, L: Layer5<Header = H>>(
         &mut self,
         layer5: &mut L,
-        input: &[u8],
+        input: impl Into<Input<'i>>,
     ) -> Result<Walked, NotAHeader> {
-        self.walk(layer5, input, None)
+        self.walk(layer5, input.into(), None)
     }
 
     #[inline]
     fn walk<L: Layer5<Header = H>>(
         &mut self,
         layer5: &mut L,
-        input: &[u8],
-        mut output: Option<&mut [u8]>,
+        input: Input<'_>,
+        output: Option<Output<'_>>,
     ) -> Result<Walked, NotAHeader> {
         let rest_of_message = self.len.saturating_sub(self.offset) as usize;
         if input.len() < rest_of_message {
@@ -101,30 +103,29 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
             return Ok(Walked::nothing());
         }
         let mut walked = Walked::nothing();
-        let mut done = 0;
-        while done < input.len() {
+        let (mut rest, mut output) = (input, output);
+        while !rest.is_empty() {
             if self.len == 0 {
-                let taken = self.take_header(layer5, &input[done..], done)?;
-                if let Some(output) = &mut output {
-                    output[done..done + taken].copy_from_slice(&input[done..done + taken]);
+                let have = self.offset as usize;
+                let taken = self.take_header(layer5, rest, input.len() - rest.len())?;
+                rest = rest.split_at(taken).1;
+                if let Some(made) = split_off(&mut output, taken) {
+                    made.copy_from(&self.header.as_ref()[have..have + taken]);
                 }
-                done += taken;
                 if self.len == 0 {
                     break;
                 }
                 layer5.start(self.index, self.header.as_ref());
             }
-            let todo = (input.len() - done).min((self.len - self.offset) as usize);
+            let todo = rest.len().min((self.len - self.offset) as usize);
             if todo > 0 {
-                let range = done..done + todo;
-                match &mut output {
-                    Some(output) => {
-                        layer5.transform(self.offset, &input[range.clone()], &mut output[range]);
-                    }
-                    None => layer5.absorb(self.offset, &input[range]),
+                let (now, later) = rest.split_at(todo);
+                match split_off(&mut output, todo) {
+                    Some(made) => layer5.transform(self.offset, now, made),
+                    None => layer5.absorb(self.offset, now),
                 }
                 self.offset += todo as u32;
-                done += todo;
+                rest = later;
             }
             if self.offset == self.len {
                 self.finish_message(layer5, &mut walked);
@@ -173,7 +174,7 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
         let mut done = 0;
         while done < input.len() {
             if self.len == 0 {
-                done += self.take_header(layer5, &input[done..], done)?;
+                done += self.take_header(layer5, (&input[done..]).into(), done)?;
                 if self.len == 0 {
                     break;
                 }
@@ -232,12 +233,13 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
     fn take_header<L: Layer5<Header = H>>(
         &mut self,
         layer5: &L,
-        input: &[u8],
+        input: Input<'_>,
         done: usize,
     ) -> Result<usize, NotAHeader> {
         let have = self.offset as usize;
         let taken = input.len().min(L::HEADER_LEN - have);
-        self.header.as_mut()[have..have + taken].copy_from_slice(&input[..taken]);
+        let header = &mut self.header.as_mut()[have..have + taken];
+        input.split_at(taken).0.copy_to(header);
         match layer5.judge(&self.header.as_ref()[..have + taken]) {
             Judgement::Message { len } if len as usize >= L::HEADER_LEN => self.len = len,
             Judgement::TooShort if have + taken < L::HEADER_LEN => {}
@@ -264,6 +266,14 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
         self.len = 0;
         self.offset = 0;
     }
+}
+
+/// Takes the first `len` bytes off an output.
+#[inline]
+fn split_off<'o>(output: &mut Option<Output<'o>>, len: usize) -> Option<Output<'o>> {
+    let (front, back) = output.take()?.split_at(len);
+    *output = Some(back);
+    Some(front)
 }
 
 impl Walked {

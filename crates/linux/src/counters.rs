@@ -39,6 +39,8 @@ counters! {
     tls_flows_ended,
     /// Those that were reset: what came was not what their libraries had said, or these did not come back.
     tls_resets,
+    /// Keys that were not taken, because there is too little memory to retain what would be sent under them.
+    tls_refused_memory,
     /// Contexts that had to be brought to where a segment begins.
     tx_tls_ooo,
     /// Retransmissions whose bytes Linux had other than they were first. Sent was what they were first.
@@ -51,6 +53,8 @@ counters! {
     tx_tls_no_room,
     /// Segments dropped because the keys are not there, or because the NIC can't transform such.
     tx_tls_fenced_dropped,
+    /// SYNs dropped that bear the addresses of a connection whose socket has not sent them.
+    tx_tls_forged_syn,
     /// Segments that were no records.
     tx_tls_bad_records,
     /// Segments for Linux dropped because their library has not come back after a restart.

@@ -1,6 +1,5 @@
 //! One function's driver: what it has, and how it is run.
 
-use std::os::fd::AsFd;
 use std::time::Instant;
 
 use attachment::{Answer, Errno, Order};
@@ -40,7 +39,11 @@ pub struct LinuxFunction {
 
 impl LinuxFunction {
     /// The driver of `host`, which was made by [`Config::function`] of the same `config`. Connections in `state` were fenced when a driver before this
-    /// one had it, and are so still; no other may have it now.
+    /// one had it, and are so still; no other may have it now. With a new state, connections of sockets that are bound to the interface are reset: a driver
+    /// with another state may have made their records. `secret` is known to no peer.
+    ///
+    /// # Errors
+    /// With a new state: what Linux says instead of which sockets are bound; `ENOSPC` when they are more than the state has room for.
     ///
     /// # Panics
     /// When the function has not just one queue: Linux's side is one TAP queue.
@@ -50,10 +53,11 @@ impl LinuxFunction {
         config: &Config,
         state: &State,
         sockets: Box<dyn Sockets>,
-    ) -> LinuxFunction {
+        secret: (u64, u64),
+    ) -> Result<LinuxFunction, Errno> {
         let mut queue = host.queues.pop().expect("a function has a queue");
         assert!(host.queues.is_empty(), "a TAP has one queue");
-        let offload = Offload::new(now, &host, state, sockets);
+        let offload = Offload::new(now, &host, state, sockets, secret)?;
         let mut function = LinuxFunction {
             mac: host.config.mac,
             staging: Staging::new(&host, config.chunks, offload.memory()),
@@ -72,7 +76,7 @@ impl LinuxFunction {
             wakeup_due: false,
         };
         function.publish();
-        function
+        Ok(function)
     }
 
     /// The function's address: the TAP interface's own.
@@ -130,9 +134,11 @@ impl LinuxFunction {
                 parameters,
                 socket,
             } => {
-                let facts = self.offload.examine(socket.as_fd());
+                let located = self.offload.locate_new(now, socket);
                 Some(
-                    facts.and_then(|facts| self.pdus.start(now, slot, memory, *parameters, &facts)),
+                    located.and_then(|located| {
+                        self.pdus.start(now, slot, memory, *parameters, &located)
+                    }),
                 )
             }
             Order::Settle { slot } => {

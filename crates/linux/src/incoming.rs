@@ -98,9 +98,6 @@ impl LinuxFunction {
 
     /// Whether Linux is to have a packet; what the NIC did to it is told then.
     fn is_for_linux(&mut self, now: Instant, packet: &Packet, held: &Held) -> bool {
-        if self.receive.is_empty() && self.offload.is_empty() && self.pdus.is_empty() {
-            return !packet.offloaded;
-        }
         let (frame, parts) = match packet.placed {
             0 => (self.buffers.frame(held), &[][..]),
             _ => self.rebuilt.frame_and_parts(),
@@ -119,6 +116,9 @@ impl LinuxFunction {
                 if packet.checksum_ok && !self.offload.handle_received(frame, &parsed, &mut around)
                 {
                     return false;
+                }
+                if self.receive.is_empty() && self.pdus.is_empty() {
+                    return !packet.offloaded;
                 }
                 let counters = &mut self.counters;
                 self.pdus.admit(frame, &parsed, packet, parts, counters)

@@ -1,4 +1,4 @@
-//! What the driver asks of the Linux that it runs on.
+//! What is asked of the Linux that the NIC runs on.
 #![allow(unsafe_code)]
 
 mod diag;
@@ -9,84 +9,93 @@ mod route;
 mod tests;
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use attachment::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use wire::{FlowKey, SeqNum};
+use attachment::{Errno, Examine, SocketFacts};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
+use wire::FlowKey;
 
-use crate::sockets::{SocketFacts, Sockets};
+use crate::sockets::{SocketAt, Sockets};
 
-use options::{Queue, Repair};
-
-/// How often a socket is looked at that bytes come to by another way than this one, and so at any time.
+/// How often a socket is looked at to which bytes come meanwhile.
 const MOST_LOOKS: usize = 100;
 
-/// Sockets of the network namespace that this process is in, behind one interface.
+/// Sockets behind one interface, looked up by their addresses. Needs no privileges.
 #[derive(Debug)]
 pub struct KernelSockets {
-    interface: String,
-    index: u32,
-    namespace: u64,
-    route: netlink::Netlink,
+    interface: u32,
     diag: netlink::Netlink,
 }
 
 impl KernelSockets {
-    /// Those whose peers are behind `interface`, which is in this process's network namespace.
+    /// Those behind `interface`, which is in this process's network namespace.
     ///
     /// # Errors
-    /// `ENODEV` for an interface that there is not; `ENOPROTOOPT` for a kernel that can't tell a socket's namespace (before Linux 5.14).
+    /// `ENODEV` for an interface that there is not; what the system gives.
     pub fn new(interface: &str) -> Result<KernelSockets, Errno> {
-        let own = socket_with(
-            AddressFamily::INET,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
         Ok(KernelSockets {
-            interface: interface.to_owned(),
-            index: rustix::net::netdevice::name_to_index(&own, interface)?,
-            namespace: options::namespace(own.as_fd())?,
-            route: netlink::Netlink::new(libc::NETLINK_ROUTE)?,
+            interface: netdevice::name_to_index(&plain_socket()?, interface)?,
             diag: netlink::Netlink::new(libc::NETLINK_SOCK_DIAG)?,
         })
     }
 
-    /// The positions of a socket, in repair mode for them. While it lasts, what others receive from the socket or send to it fails, or goes to the
-    /// wrong queue.
-    fn examine_in_repair(socket: BorrowedFd<'_>) -> Result<Positions, Errno> {
-        let repair = Repair::begin(socket)?;
-        // What comes meanwhile moves both: they belong together when the first has not changed.
-        let mut received = (0..MOST_LOOKS).map(|_| {
-            repair.select(Queue::Receive)?;
-            let next = options::position(socket)?;
-            let unread = options::unread(socket)?;
-            let is_still = options::position(socket)? == next;
-            Ok(is_still.then_some((next, unread)))
-        });
-        let (next, unread) = received
-            .find_map(Result::transpose)
-            .unwrap_or(Err(Errno::BUSY))?;
-        drop(repair);
-        Ok(Positions {
-            write: options::position(socket)?,
-            read: next.wrapping_sub(unread),
-            next,
+    /// The interface's index.
+    pub fn interface(&self) -> u32 {
+        self.interface
+    }
+}
+
+impl Sockets for KernelSockets {
+    fn look_up(&mut self, flow: &FlowKey) -> Result<Option<SocketAt>, Errno> {
+        diag::look_up(&mut self.diag, flow, self.interface)
+    }
+
+    fn bound(&mut self) -> Result<Vec<(FlowKey, u64)>, Errno> {
+        diag::bound(&mut self.diag, self.interface)
+    }
+}
+
+/// Looks at sockets that tenants show, of the network namespace that this process is in. Needs no privileges.
+#[derive(Debug)]
+pub struct SocketExaminer {
+    interfaces: Vec<u32>,
+    namespace: u64,
+    route: netlink::Netlink,
+}
+
+impl SocketExaminer {
+    /// For sockets whose peers are behind one of these interfaces, which are there.
+    ///
+    /// # Errors
+    /// `ENODEV` for an interface that there is not; `ENOPROTOOPT` for a kernel that can't tell a socket's namespace (before Linux 5.14); what the
+    /// system gives.
+    pub fn new(interfaces: impl IntoIterator<Item = String>) -> Result<SocketExaminer, Errno> {
+        let own = plain_socket()?;
+        let index = |name: String| netdevice::name_to_index(&own, &name);
+        Ok(SocketExaminer {
+            interfaces: interfaces
+                .into_iter()
+                .map(index)
+                .collect::<Result<_, _>>()?,
+            namespace: options::namespace(own.as_fd())?,
+            route: netlink::Netlink::new(libc::NETLINK_ROUTE)?,
         })
     }
 
-    /// The positions of a socket that was in repair mode before; `read` is known.
-    fn examine_as_it_is(socket: BorrowedFd<'_>, read: SeqNum) -> Result<Positions, Errno> {
-        Ok(Positions {
-            write: options::position(socket)?,
-            read: read.0,
-            next: read.0.wrapping_add(options::unread(socket)?),
+    /// Another one for the same interfaces, for another thread: it opens no socket but netlink's.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn another(&self) -> Result<SocketExaminer, Errno> {
+        Ok(SocketExaminer {
+            interfaces: self.interfaces.clone(),
+            namespace: self.namespace,
+            route: netlink::Netlink::new(libc::NETLINK_ROUTE)?,
         })
     }
 
-    /// Whether it is a socket that can be the NIC's; its flow.
-    fn check(&mut self, socket: BorrowedFd<'_>) -> Result<FlowKey, Errno> {
+    /// Whether it is a socket that can be the NIC's: its flow, and the interface.
+    fn check(&mut self, socket: BorrowedFd<'_>) -> Result<(FlowKey, u32), Errno> {
         if options::protocol(socket)? != libc::IPPROTO_TCP {
             return Err(Errno::INVAL);
         }
@@ -100,65 +109,51 @@ impl KernelSockets {
         let remote = unmapped(address(
             rustix::net::getpeername(socket)?.ok_or(Errno::NOTCONN)?,
         )?);
-        if route::interface_to(&mut self.route, remote.ip(), local.ip())? != self.index {
+        let interface = route::interface_to(&mut self.route, remote.ip(), local.ip())?;
+        if !self.interfaces.contains(&interface) {
             return Err(Errno::NODEV);
         }
-        options::bind_to(socket, &self.interface)?;
-        Ok(FlowKey::new(local, remote))
+        Ok((FlowKey::new(local, remote), interface))
     }
 }
 
-/// Where a socket's next bytes are.
-struct Positions {
-    write: u32,
-    read: u32,
-    next: u32,
+impl Examine for SocketExaminer {
+    fn examine(&mut self, socket: BorrowedFd<'_>, tenant: u32) -> Result<SocketFacts, Errno> {
+        let (flow, interface) = self.check(socket)?;
+        options::bind_to(socket, interface)?;
+        // What comes meanwhile moves all of them: they belong together when the first has not changed.
+        for _ in 0..MOST_LOOKS {
+            let progress = options::progress(socket)?;
+            let unacknowledged = options::unacknowledged(socket)?;
+            let unread = options::unread(socket)?;
+            if options::progress(socket)? != progress {
+                continue;
+            }
+            let timestamp = progress
+                .with_timestamps
+                .then(|| options::timestamp(socket))
+                .transpose()?;
+            return Ok(SocketFacts {
+                tenant,
+                interface,
+                flow,
+                cookie: options::cookie(socket)?,
+                acknowledged: progress.acknowledged,
+                unacknowledged,
+                received: progress.received,
+                unread,
+                reordered: progress.has_reordered,
+                peer_has_ended: progress.peer_has_ended,
+                timestamp,
+            });
+        }
+        Err(Errno::BUSY)
+    }
 }
 
-/// All that is asked of a socket.
-fn facts(
-    socket: BorrowedFd<'_>,
-    flow: FlowKey,
-    positions: &Positions,
-) -> Result<SocketFacts, Errno> {
-    let unsent = options::unacknowledged(socket)?;
-    Ok(SocketFacts {
-        flow,
-        cookie: options::cookie(socket)?,
-        write: SeqNum(positions.write),
-        unacknowledged: SeqNum(positions.write.wrapping_sub(unsent)),
-        read: SeqNum(positions.read),
-        receive_next: SeqNum(positions.next),
-        reordered: options::has_reordered(socket)?,
-        // Asked behind the positions: a FIN that comes before they are read has moved them by one.
-        peer_has_ended: options::peer_has_ended(socket)?.ok_or(Errno::NOTCONN)?,
-    })
-}
-
-impl Sockets for KernelSockets {
-    fn examine(&mut self, socket: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
-        let flow = self.check(socket)?;
-        facts(socket, flow, &KernelSockets::examine_in_repair(socket)?)
-    }
-
-    fn examine_again(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        read: Option<SeqNum>,
-    ) -> Result<SocketFacts, Errno> {
-        let (flow, read) = (self.check(socket)?, read.unwrap_or(SeqNum(0)));
-        // Another NIC may have died in the middle of its first look: this one ends what that began.
-        let positions = match options::is_in_repair(socket)? {
-            true => KernelSockets::examine_in_repair(socket)?,
-            false => KernelSockets::examine_as_it_is(socket, read)?,
-        };
-        facts(socket, flow, &positions)
-    }
-
-    fn is_gone(&mut self, flow: &FlowKey, cookie: u64) -> bool {
-        // What can't be asked may be there.
-        diag::has_data(&mut self.diag, flow, self.index, cookie).is_ok_and(|has| !has)
-    }
+fn plain_socket() -> Result<OwnedFd, Errno> {
+    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+    socket_with(family, kind, SocketFlags::CLOEXEC, None)
 }
 
 /// Packets of a socket of IPv6 with an IPv4 address are IPv4's.

@@ -39,11 +39,12 @@ mod sockets;
 mod state;
 #[cfg(test)]
 mod tests;
+mod tracking;
 
 pub use config::Config;
 pub use counters::Counters;
 pub use function::LinuxFunction;
-pub use kernel::KernelSockets;
+pub use kernel::{KernelSockets, SocketExaminer};
 pub use memory::{MAX_FRAME, Room};
-pub use sockets::{SocketFacts, Sockets};
+pub use sockets::{SocketAt, SocketPhase, Sockets};
 pub use state::{State, StateConfig, StateError};

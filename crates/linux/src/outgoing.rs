@@ -49,12 +49,7 @@ impl LinuxFunction {
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += len as u64;
         self.counters.tx_super_frames += u64::from(meta.gso_size != 0);
-        let is_fenced = !self.offload.is_empty();
-        let unfinished = meta.gso_size != 0 || meta.needs_checksum.is_some();
-        let is_heard = is_fenced || !self.receive.is_empty() || !self.pdus.is_empty();
-        let parsed = (unfinished || is_heard)
-            .then(|| packet::parse(self.staging.bytes(slice)).ok())
-            .flatten();
+        let parsed = packet::parse(self.staging.bytes(slice)).ok();
         if let Some(parsed) = &parsed {
             self.receive.linux_sent(parsed);
             self.pdus.linux_sent(parsed, &mut self.counters);
@@ -64,10 +59,7 @@ impl LinuxFunction {
             meta,
             parsed,
         };
-        let verdict = match is_fenced {
-            true => self.send_fenced(now, &frame),
-            false => Verdict::Plain,
-        };
+        let verdict = self.send_fenced(now, &frame);
         if verdict == Verdict::Plain {
             self.send_plain(&frame);
         }
@@ -101,7 +93,7 @@ impl LinuxFunction {
                 let (offload, mut around) = self.parts(now);
                 offload.handle_sent(frame, parsed, is_for_nic, &mut around)
             }
-            None if self.may_be_fenced(frame) => {
+            None if !self.offload.is_empty() && self.may_be_fenced(frame) => {
                 self.counters.tx_tls_fenced_dropped += 1;
                 Verdict::Done
             }

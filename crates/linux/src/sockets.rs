@@ -1,54 +1,46 @@
-//! What the driver must be told of Linux's sockets, which only the process that it runs in can find out.
-
-use std::os::fd::BorrowedFd;
+//! What the driver asks of Linux about sockets, by their addresses.
 
 use attachment::Errno;
-use wire::{FlowKey, SeqNum};
+use wire::FlowKey;
 
-/// What is known of a connected TCP socket, all at one moment.
+/// How far a socket's connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SocketFacts {
-    /// From the socket to its peer.
-    pub flow: FlowKey,
-    /// What tells the socket from all others that there were and will be (`SO_COOKIE`).
-    pub cookie: u64,
-    /// Where the next byte is written that the program sends.
-    pub write: SeqNum,
-    /// The oldest byte that the peer has not acknowledged, as far as Linux knows.
-    pub unacknowledged: SeqNum,
-    /// Where the next byte is read that the program receives; of no meaning, like the next one, when that was not told for a second look.
-    pub read: SeqNum,
-    /// What Linux expects next from the peer.
-    pub receive_next: SeqNum,
-    /// Linux may hold bytes beyond that.
-    pub reordered: bool,
-    /// The peer has ended its direction: nothing more comes, and `read` may be one too few.
-    pub peer_has_ended: bool,
+pub enum SocketPhase {
+    /// It has sent a SYN, or a SYN-ACK.
+    Opening,
+    /// Both sides know of it, and it may have data to send.
+    Synchronized,
+    /// It has no data to send any more: TIME-WAIT, or closed.
+    Over,
 }
 
-/// Asks Linux about sockets.
+/// A TCP socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketAt {
+    /// What tells it from all others that there were and will be (`SO_COOKIE`).
+    pub cookie: u64,
+    /// How far its connection is.
+    pub phase: SocketPhase,
+}
+
+/// Asks Linux about sockets. No answer depends on a tenant.
 pub trait Sockets: std::fmt::Debug + Send {
-    /// Looks at a socket of which a direction is to be the NIC's, and binds it to the interface. Calls of other threads on it may fail meanwhile.
+    /// The connection's socket between these addresses; `None` if there is no such socket.
     ///
     /// # Errors
-    /// `ENODEV` for a peer that is not behind this interface; `EPERM` for a socket of another network namespace, or when the kernel does not let
-    /// us; `ENOTCONN`, `EINVAL`.
-    fn examine(&mut self, socket: BorrowedFd<'_>) -> Result<SocketFacts, Errno>;
+    /// When Linux does not say.
+    fn look_up(&mut self, flow: &FlowKey) -> Result<Option<SocketAt>, Errno>;
 
-    /// As [`examine`](Self::examine), for a socket that was examined before, perhaps by a NIC before this one, and on which other threads may be
-    /// calling: they notice nothing. `read` is where the next byte is read, which must come from the library, if that matters.
+    /// Connections of sockets that are bound to the interface, with their cookies.
     ///
     /// # Errors
-    /// As for [`examine`](Self::examine).
-    fn examine_again(
-        &mut self,
-        socket: BorrowedFd<'_>,
-        read: Option<SeqNum>,
-    ) -> Result<SocketFacts, Errno> {
-        let _ = read;
-        self.examine(socket)
+    /// When Linux does not say.
+    fn bound(&mut self) -> Result<Vec<(FlowKey, u64)>, Errno>;
+
+    /// Whether the socket has gone: nothing of its data can come any more. What can't be asked may be there.
+    fn is_gone(&mut self, flow: &FlowKey, cookie: u64) -> bool {
+        self.look_up(flow).is_ok_and(|found| {
+            found.is_none_or(|socket| socket.cookie != cookie || socket.phase == SocketPhase::Over)
+        })
     }
-
-    /// Whether the socket has gone: nothing of its data can come any more.
-    fn is_gone(&mut self, flow: &FlowKey, cookie: u64) -> bool;
 }

@@ -9,4 +9,5 @@ mod pdus;
 mod plain;
 mod program;
 mod random;
+mod rewritten;
 mod rig;

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use host::{Accel, Cidr, Handoff, Offload};
 use url::Url;
 
+use crate::sandbox::Account;
 use crate::{bench, demo, lb, nic_process, nvme, run, sim_handoff};
 
 /// A network card made of software, and the host stack that goes with it.
@@ -23,7 +24,7 @@ Examples:
   longshore demo
   longshore serve --tap ls0 --ip 10.9.0.2/24 --root /srv/files
   longshore get https://10.9.0.1/file --tap ls0 --ip 10.9.0.2/24 --insecure -o file
-  longshore nvme attach 10.9.0.1 --nqn nqn.2024-01.org.example:disk --nbd /tmp/disk.sock \
+  longshore nvme attach 10.9.0.1 --nqn nqn.2024-01.org.example:disk --nbd /run/disk.sock \
             --tap ls0 --ip 10.9.0.2/24
   longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24
   longshore nic --host tap:ls0,ip=10.9.0.1/24 --wire packet:eth1 --control /run/longshore.sock
@@ -89,12 +90,12 @@ Examples:
   # a TAP that this user may open without privileges afterwards
   sudo ip tuntap add dev ls0 mode tap vnet_hdr user $USER
   sudo ip addr add 10.9.0.1/24 dev ls0 && sudo ip link set ls0 up
-  longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --control /tmp/longshore.sock
+  longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --control $XDG_RUNTIME_DIR/longshore.sock
 
   # the NIC runs connections from their fourth write on; ss says which, restore takes them back
-  longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --handoff t4 --control /tmp/longshore.sock
-  longshore ss /tmp/longshore.sock
-  longshore restore /tmp/longshore.sock
+  longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --handoff t4 --control $XDG_RUNTIME_DIR/longshore.sock
+  longshore ss $XDG_RUNTIME_DIR/longshore.sock
+  longshore restore $XDG_RUNTIME_DIR/longshore.sock
 
   # the NIC is a process of its own; the interface ls0 on it is Linux's
   sudo longshore nic --host tap:ls0,ip=10.9.0.1/24 --host rings:/run/files.sock --wire mem --control /run/nic.sock &
@@ -102,7 +103,7 @@ Examples:
   curl --insecure https://10.9.0.2/
 
   # a lossy wire, captured together with the keys to decrypt it
-  longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --loss 0.01 --pcap /tmp/tls.pcapng";
+  longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --loss 0.01 --pcap tls.pcapng";
 
 const GET_EXAMPLES: &str = "\
 Examples:
@@ -218,6 +219,9 @@ pub struct Serve {
     /// Answer `longshore stat` and `longshore ss` at this path
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// As whom to go on.
+    #[command(flatten)]
+    pub account: Account,
 }
 
 /// `longshore get`.

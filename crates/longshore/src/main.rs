@@ -14,12 +14,14 @@ mod nvme;
 mod psk_file;
 mod report;
 mod run;
+mod sandbox;
+mod secret_file;
 mod serve;
 mod signals;
 mod sim_handoff;
 mod store;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -36,7 +38,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             // The chain on one line: what went wrong, then why.
-            eprintln!("longshore: {error:#}");
+            let _ = writeln!(std::io::stderr(), "longshore: {error:#}");
             ExitCode::from(1)
         }
     }

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use l5p::tls::{Algorithm, KeyLogSink, Psk, PskClientConfig, PskServerConfig};
+use zeroize::Zeroizing;
+
+use crate::secret_file;
 
 #[cfg(test)]
 mod tests;
@@ -22,8 +25,7 @@ impl PskFile {
     /// # Errors
     /// When it can't be read, or a line is malformed, or there is none.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("{} can't be read; see --psk", path.display()))?;
+        let text = secret_file::read(path, "--psk")?;
         Self::parse(&text).with_context(|| format!("{} is no file of keys", path.display()))
     }
 
@@ -71,15 +73,16 @@ impl PskFile {
 
 fn psk(line: &str) -> Option<Psk> {
     let (identity, digits) = line.rsplit_once(':')?;
-    let digits: Option<Vec<u32>> = digits.chars().map(|digit| digit.to_digit(16)).collect();
-    let key: Option<Vec<u8>> = digits?
-        .chunks(2)
-        .map(|pair| match pair {
-            [high, low] => Some((high << 4 | low) as u8),
-            _ => None,
-        })
-        .collect();
-    let key = key.filter(|key| !key.is_empty() && !identity.is_empty())?;
+    if digits.is_empty() || identity.is_empty() {
+        return None;
+    }
+    // A vector that grew would leave copies behind.
+    let mut key = Zeroizing::new(Vec::with_capacity(digits.len().div_ceil(2)));
+    for pair in digits.as_bytes().chunks(2) {
+        let [high, low] = pair else { return None };
+        let digit = |byte: &u8| char::from(*byte).to_digit(16);
+        key.push((digit(high)? << 4 | digit(low)?) as u8);
+    }
     let algorithm = if key.len() == SHA384_LEN {
         Algorithm::Aes256Gcm
     } else {

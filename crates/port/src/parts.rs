@@ -1,9 +1,10 @@
 //! Frames that lie in several places: a port that can hands them to the system as they lie, without a copy in between.
 
-use std::io::IoSlice;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::io::Errno;
+use shared::SharedSlice;
 
 use crate::Fill;
 use crate::meta::Meta;
@@ -15,7 +16,7 @@ pub struct Parts<'a> {
     pub head: usize,
     /// What goes along with it.
     pub meta: Meta,
-    lent: [IoSlice<'a>; Parts::MAX_LENT],
+    lent: [SharedSlice<'a>; Parts::MAX_LENT],
     count: usize,
 }
 
@@ -29,23 +30,23 @@ impl<'a> Parts<'a> {
         Parts {
             head,
             meta,
-            lent: [IoSlice::new(&[]); Parts::MAX_LENT],
+            lent: [SharedSlice::NOTHING; Parts::MAX_LENT],
             count: 0,
         }
     }
 
-    /// Appends bytes.
+    /// Appends bytes, which others may write until the system has read them.
     ///
     /// # Panics
     /// When there are [`MAX_LENT`](Self::MAX_LENT) places already.
-    pub fn lend(&mut self, bytes: &'a [u8]) {
-        self.lent[self.count] = IoSlice::new(bytes);
+    pub fn lend(&mut self, bytes: impl Into<SharedSlice<'a>>) {
+        self.lent[self.count] = bytes.into();
         self.count += 1;
     }
 
     /// What is not in the buffer, in order.
     #[must_use]
-    pub fn lent(&self) -> &[IoSlice<'a>] {
+    pub fn lent(&self) -> &[SharedSlice<'a>] {
         &self.lent[..self.count]
     }
 
@@ -64,9 +65,19 @@ impl<'a> Parts<'a> {
 
     /// Writes a frame whose head, behind what the system wants before it, is in `front`.
     pub(crate) fn write(&self, fd: &OwnedFd, front: &[u8]) -> Result<usize, Errno> {
-        let mut all = [IoSlice::new(front); 1 + Parts::MAX_LENT];
-        all[1..=self.count].copy_from_slice(self.lent());
-        rustix::io::writev(fd, &all[..=self.count])
+        let piece = |bytes: SharedSlice<'_>| libc::iovec {
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        let mut all = [piece(front.into()); 1 + Parts::MAX_LENT];
+        for (to, bytes) in all[1..].iter_mut().zip(self.lent()) {
+            *to = piece(*bytes);
+        }
+        let count = 1 + self.count as libc::c_int;
+        // SAFETY: the first `count` pieces are valid for reads as long as `front` and what is lent; the system reads them, once each.
+        let written = unsafe { libc::writev(fd.as_raw_fd(), all.as_ptr(), count) };
+        usize::try_from(written)
+            .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
     }
 
     /// Copies what is lent behind the head, so that the frame is whole there. Gives its length.
@@ -76,8 +87,9 @@ impl<'a> Parts<'a> {
     pub fn gather(&self, buffer: &mut [u8]) -> usize {
         let mut end = self.head;
         for part in self.lent() {
-            buffer[end..end + part.len()].copy_from_slice(part);
+            let start = end;
             end += part.len();
+            part.copy_to(&mut buffer[start..end]);
         }
         end
     }

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use attachment::peer::{self, Untrusted};
 use nic::ring::{FunctionConfig, HostFunction, Regions, Sharing};
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
     send, socket_with,
@@ -35,6 +37,9 @@ pub enum ConnectError {
         "this user may not connect to {0}; run as the user who started the NIC, or have that one give you the socket (chown)"
     )]
     NotAllowed(PathBuf),
+    /// Somebody listens there who is not to have descriptors. Nothing was sent.
+    #[error("the socket {0} is not used: {1}")]
+    Untrusted(PathBuf, Untrusted),
     /// The NIC says no.
     #[error("the NIC at {0} refuses: {1}")]
     Refused(PathBuf, Refusal),
@@ -120,8 +125,10 @@ impl Client {
     /// When it will never take it.
     pub fn reconnect(&mut self, clear: impl FnOnce()) -> Result<bool, ConnectError> {
         self.cut();
-        let Ok(socket) = self.dial() else {
-            return Ok(false);
+        let socket = match self.dial() {
+            Err(error @ ConnectError::Untrusted(..)) => return Err(error),
+            Err(_) => return Ok(false),
+            Ok(socket) => socket,
         };
         clear();
         let given = match self.set_up(socket) {
@@ -185,27 +192,35 @@ impl Client {
         self.bell = None;
     }
 
+    /// A socket that is connected to a NIC of root's or of this user's. No call on it waits longer than [`PATIENCE`].
     fn dial(&self) -> Result<OwnedFd, ConnectError> {
         let dialled = || {
             let flags = SocketFlags::CLOEXEC;
             let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            // For a place in the listener's queue too.
+            for which in [Timeout::Recv, Timeout::Send] {
+                set_socket_timeout(&socket, which, Some(PATIENCE))?;
+            }
             connect(&socket, &SocketAddrUnix::new(&self.path)?)?;
             Ok(socket)
         };
         let path = self.path.clone();
-        dialled().map_err(|error| match error {
+        let socket = dialled().map_err(|error| match error {
             Errno::NOENT | Errno::NOTDIR => ConnectError::NoSocket(path),
             Errno::CONNREFUSED => ConnectError::NobodyListens(path),
             Errno::ACCESS | Errno::PERM => ConnectError::NotAllowed(path),
             error => ConnectError::System(path, error),
-        })
+        })?;
+        match peer::check(&socket) {
+            Ok(()) => Ok(socket),
+            Err(why) => Err(ConnectError::Untrusted(self.path.clone(), why)),
+        }
     }
 
     /// Asks for the function. Gives its address and the MTU.
     fn set_up(&mut self, socket: OwnedFd) -> Result<(wire::ethernet::MacAddr, u16), ConnectError> {
         let path = || self.path.clone();
-        let system = |error| ConnectError::System(path(), error);
-        self.line.connect(socket, PATIENCE).map_err(system)?;
+        self.line.connect(socket);
         let request = Request::SetUp(self.config);
         match self.line.ask(&request, Some(self.rings.as_fd())) {
             Ok((Answer::SetUp { mac, mtu }, Some(bell))) => {

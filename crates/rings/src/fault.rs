@@ -1,6 +1,6 @@
 //! A file that shrinks while it is mapped raises SIGBUS in whoever reads the lost pages. This
-//! module turns that into a flag: the handler maps zeroes over the page, sets the mapping's flag,
-//! and the reader goes on; the connection that sent the file is then ended by its owner.
+//! module turns that into a flag: the handler maps zeroes over the page and all after it (page by page, each would be a mapping of
+//! its own, of which a process may have 65,530), sets the mapping's flag, and the reader goes on; the connection that sent the file is then ended by its owner.
 //!
 //! The handler is async-signal-safe: it reads a static table of atomics, makes one `mmap` system
 //! call and nothing else. A fault at any other address goes to the handler that was there before.
@@ -34,8 +34,8 @@ impl Guard {
     /// Guards `[start, start + len)`, and sets `*faulted` when a page of it turns out lost.
     ///
     /// # Safety
-    /// The range is a private concern of the caller, that may be mapped over page by page, and
-    /// both it and `faulted` outlive the guard.
+    /// The whole pages of the range are a private concern of the caller, that may be mapped over, and both they and `faulted` outlive
+    /// the guard.
     pub(crate) unsafe fn new(
         start: usize,
         len: usize,
@@ -95,16 +95,17 @@ impl Slot {
             .store(version.wrapping_add(2), Ordering::Release);
     }
 
-    /// The flag of this slot, when `address` is in its range. A slot that changes meanwhile is
+    /// The flag of this slot and the end of its range, when `address` is in that. A slot that changes meanwhile is
     /// not the one: whoever faults holds its own mapping still.
-    fn flag_for(&self, address: usize) -> Option<*mut AtomicBool> {
+    fn flag_for(&self, address: usize) -> Option<(*mut AtomicBool, usize)> {
         let version = self.version.load(Ordering::Acquire);
         let start = self.start.load(Ordering::Relaxed);
         let end = self.end.load(Ordering::Relaxed);
         let faulted = self.faulted.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
         let steady = version.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == version;
-        (steady && start <= address && address < end && !faulted.is_null()).then_some(faulted)
+        (steady && start <= address && address < end && !faulted.is_null())
+            .then_some((faulted, end))
     }
 }
 
@@ -116,6 +117,12 @@ struct Installed {
 
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
 static INSTALLING: Mutex<()> = Mutex::new(());
+
+/// Bytes of a page. Opens no file to find out: a process that has given up privileges can't.
+pub(crate) fn page_bytes() -> usize {
+    // SAFETY: sysconf only answers; every Linux has a page size.
+    (unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) as usize
+}
 
 fn install() -> io::Result<()> {
     let _one_at_a_time = INSTALLING.lock().unwrap_or_else(|e| e.into_inner());
@@ -130,8 +137,7 @@ fn install() -> io::Result<()> {
     let installed = Installed {
         // SAFETY: the call above succeeded, so it filled the structure.
         previous: unsafe { previous.assume_init() },
-        // SAFETY: sysconf only answers; every Linux has a page size.
-        page_bytes: unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize,
+        page_bytes: page_bytes(),
     };
     let _ = INSTALLED.set(installed);
 
@@ -158,8 +164,9 @@ extern "C" fn on_sigbus(
     // SAFETY: the kernel hands a valid siginfo_t to an SA_SIGINFO handler.
     let address = unsafe { (*info).si_addr() } as usize;
     let guarded = TABLE.iter().find_map(|slot| slot.flag_for(address));
-    if let Some(faulted) = guarded
-        && map_zeroes(address & !(installed.page_bytes - 1), installed.page_bytes)
+    let page = address & !(installed.page_bytes - 1);
+    if let Some((faulted, end)) = guarded
+        && map_zeroes(page, (end - page).next_multiple_of(installed.page_bytes))
     {
         // SAFETY: the range is guarded still, since its reader is in it, and `Guard::new` asks
         // that the flag outlives the guard.
@@ -172,7 +179,7 @@ extern "C" fn on_sigbus(
 fn map_zeroes(page: usize, len: usize) -> bool {
     // SAFETY: __errno_location gives this thread's errno, which the interrupted code may look at.
     let errno = unsafe { *libc::__errno_location() };
-    // SAFETY: the page lies in a guarded mapping, whose owner allowed it to be mapped over.
+    // SAFETY: the pages lie in a guarded mapping, whose owner allowed it to be mapped over.
     let mapped = unsafe {
         libc::mmap(
             page as *mut libc::c_void,

@@ -23,8 +23,8 @@
 //!
 //! # Trust
 //! The host may send anything, write anything to the memory at any time, and end at any time. The NIC keeps all that it decides by
-//! in memory of its own; what it maps can't shrink (memfds), or may (files) and reads as zeroes then ([`fault`]). It never waits
-//! for the host. What a host can do is fill the memory that it has passed, up to [`Limits`], and send frames.
+//! in memory of its own; what it maps can't shrink (memfds), or may (files) and reads as zeroes then ([`fault`]). Its data thread
+//! never waits for the host: a thread for each connection does what may wait ([`Server`]). What a host can do is fill the memory that it has passed, up to [`Limits`], and send frames.
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]

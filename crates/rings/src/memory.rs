@@ -11,25 +11,27 @@ use rustix::fs::{FileType, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-use crate::fault::{Guard, GuardError};
+use crate::fault::{Guard, GuardError, page_bytes};
 
 /// What must not be possible any more with a memfd: memory that goes away under its reader would end its process.
 const SEALS: SealFlags = SealFlags::SHRINK;
 /// `TMPFS_MAGIC` of `linux/magic.h`: what a memfd without huge pages is made of.
 const TMPFS: u32 = 0x0102_1994;
-/// File systems of which a page comes from this machine's own memory or disks: tmpfs, ext, XFS, Btrfs, F2FS, ZFS, overlays,
-/// SquashFS, EROFS. A page of a FUSE or network file system comes when somebody else likes, and the NIC would wait for it.
-const LOCAL: [u32; 9] = [
+/// File systems of which a page comes from this machine's memory or disks: tmpfs, ramfs, ext2 to ext4, XFS, Btrfs, F2FS, ZFS, bcachefs. A page of
+/// FUSE's or of a network's file system comes when somebody else likes, and the NIC would wait for it; one of an overlay, of eCryptfs or of EROFS may come
+/// from one of those. What can't be told is what the disk is: a loop device over a file of FUSE's, say, which takes root to mount.
+const LOCAL: [u32; 8] = [
     TMPFS,
+    0x8584_58f6,
     0xef53,
     0x5846_5342,
     0x9123_683e,
     0xf2f5_2010,
     0x2fc1_2fc1,
-    0x794c_7630,
-    0x7371_7368,
-    0xe0f5_e1e2,
+    0xca45_1a4e,
 ];
+/// Bytes that are unmapped at a time: other threads wait meanwhile when they map memory.
+const UNMAPPED: usize = 64 << 20;
 
 /// A file could not be mapped.
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +102,7 @@ pub(crate) fn map_shared(file: BorrowedFd<'_>, offset: u64, len: usize) -> Resul
 /// When the system refuses, or [`MAX_GUARDED`](crate::fault::MAX_GUARDED) files are mapped.
 pub fn map_file(file: OwnedFd, offset: u64, len: usize) -> Result<Arc<Region>, MapFileError> {
     let pages = Pages::read_only(file.as_fd(), offset, len)?;
-    pages.guarded(|region| region.backed_by(Backing { file, offset }))
+    pages.guarded(len, |region| region.backed_by(Backing { file, offset }))
 }
 
 /// The same for who does not show it to anybody else.
@@ -109,8 +111,9 @@ pub(crate) fn map_passed_file(
     offset: u64,
     len: usize,
 ) -> Result<Arc<Region>, MapFileError> {
-    Pages::read_only(file, offset, len)?.guarded(|region| region)
+    Pages::read_only(file, offset, len)?.guarded(len, |region| region)
 }
+
 /// Whether the file that a region maps has become too short for it.
 pub fn has_shrunk(region: &Region) -> bool {
     let Some(backing) = region.backing() else {
@@ -155,15 +158,24 @@ impl Pages {
     }
 
     fn read_only(file: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Pages, MapFileError> {
-        let pages = Pages::map(file, offset, len, ProtFlags::READ).map_err(io::Error::from)?;
+        // A page more, which no reader comes to and no guard maps over: with it the mapping has the file, and who unmaps it closes that, not
+        // who has run into a lost page.
+        let page = page_bytes();
+        let whole = len.checked_next_multiple_of(page);
+        let whole = whole.and_then(|whole| whole.checked_add(page));
+        let whole = whole.ok_or(io::Error::from(Errno::NOMEM))?;
+        let pages = Pages::map(file, offset, whole, ProtFlags::READ).map_err(io::Error::from)?;
         // SAFETY: the range was mapped just now. Advice only: a refusal changes nothing.
         let _ = unsafe { madvise(pages.start.as_ptr().cast(), len, Advice::Sequential) };
         Ok(pages)
     }
 
-    /// A region of these pages, which are mapped read-only, that survives the loss of some.
-    fn guarded(self, finish: impl FnOnce(Region) -> Region) -> Result<Arc<Region>, MapFileError> {
-        let len = self.len;
+    /// A region of the first `len` bytes of these pages, which are mapped read-only, that survives the loss of some.
+    fn guarded(
+        self,
+        len: usize,
+        finish: impl FnOnce(Region) -> Region,
+    ) -> Result<Arc<Region>, MapFileError> {
         let pages = Arc::new(self);
         let owner: Arc<dyn Any + Send + Sync> = pages.clone();
         // SAFETY: the pages stay mapped until the owner is dropped, which the region holds; they are mapped for reading, and the
@@ -181,7 +193,11 @@ impl Pages {
 impl Drop for Pages {
     fn drop(&mut self) {
         drop(self.guard.take());
-        // SAFETY: mapped by `map` with this length and unmapped only here, when nobody holds what named it any more.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        for at in (0..self.len).step_by(UNMAPPED) {
+            let len = UNMAPPED.min(self.len - at);
+            // SAFETY: mapped by `map` with the whole length, of which `at` is a part's start, and unmapped only here, when nobody holds what
+            // named it any more.
+            let _ = unsafe { munmap(self.start.as_ptr().add(at).cast(), len) };
+        }
     }
 }

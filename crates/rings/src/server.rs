@@ -1,65 +1,44 @@
-//! The NIC's side: one function for one host at a time. Never blocks.
+//! The NIC's side: one function for one host at a time.
+//!
+//! ```text
+//!   thread of a connection                                       data thread ([`Server::poll`])
+//!   receives, examines, maps, closes what its host passes
+//!   a function, ready to be attached ── Message ──▶ mailbox ───▶ attaches, detaches, counts
+//!                ◀───────────────────── Reply ────────────────── when it has let go of what was the host's
+//!   reads the bell ──────────────────── wake ───▶ eventfd ─────▶ looks at the rings
+//!                              the host's end of the bell ◀───── rings, without waiting
+//! ```
+//!
+//! Nothing that a host controls runs on the data thread: no descriptor of the host's is received, examined, mapped or closed there, and no mapping
+//! of its memory goes away there.
 
 mod connection;
+mod host;
+mod limits;
+mod mailbox;
 mod regions;
+mod threads;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
-use attachment::Passed;
 use attachment::listening::{Listening, Unusable};
-use nic::ring::{DeviceFunction, FunctionConfig};
+use nic::ring::DeviceFunction;
 use nic::{FunctionId, Nic};
-use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
-};
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use wire::ethernet::MacAddr;
 
-use crate::memory;
-use crate::message::{Answer, Refusal, Request};
-use connection::{Connection, Incoming};
-use regions::Shown;
+use crate::message::Refusal;
+use host::Terms;
+use mailbox::{Mailbox, Message, Offer, Reply, mailbox};
+use threads::Threads;
 
-/// What one host may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The function's quotas, and the most slots of its rings and queues.
-    pub config: FunctionConfig,
-    /// Regions at a time.
-    pub regions: usize,
-    /// Of these, files.
-    pub files: usize,
-    /// Bytes of memory that the NIC may write to, in all regions.
-    pub writable: u64,
-    /// Bytes of address space, for all regions.
-    pub mapped: u64,
-}
-
-impl Default for Limits {
-    /// The quotas of [`FunctionConfig::new`], 16 queues, 16,384 slots of each ring, 4096 regions with 1024 files among them, 16 GiB of
-    /// memory and 4 TiB of addresses.
-    fn default() -> Limits {
-        const SLOTS: u32 = 1 << 14;
-        Limits {
-            config: FunctionConfig {
-                queues: 16,
-                send_entries: SLOTS,
-                command_entries: SLOTS,
-                receive_entries: SLOTS,
-                small_entries: SLOTS,
-                large_entries: SLOTS,
-                ..FunctionConfig::new(MacAddr::ZERO)
-            },
-            regions: 4096,
-            files: 1024,
-            writable: 16 << 30,
-            mapped: 4 << 40,
-        }
-    }
-}
+pub use limits::Limits;
+#[cfg(test)]
+pub(crate) use threads::MOST_THREADS;
 
 /// The socket could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -77,49 +56,72 @@ pub enum BindError {
     Bind(PathBuf, io::Error),
 }
 
-/// Hosts that have connected and not yet asked for the function, at a time.
-const MOST_PENDING: usize = 8;
-/// Requests of the host before it is everybody else's turn.
-const MOST_REQUESTS: usize = 64;
-
 /// A listening socket, and the host that has come by it. The path goes away with it.
 #[derive(Debug)]
 pub struct Server {
+    // Dropped in this order: what threads have too before they are told to end, so that the last one to let go of it is a thread.
     listening: Listening,
-    mac: MacAddr,
-    limits: Limits,
     host: Option<Host>,
-    pending: Vec<Connection>,
+    mailbox: Mailbox,
+    _threads: Threads,
+    mac: MacAddr,
     is_draining: bool,
 }
 
-/// The host that has the function.
+/// The host that has the function. Dropped in this order, as [`Offer`].
 #[derive(Debug)]
 struct Host {
     function: FunctionId,
-    connection: Connection,
-    regions: Shown,
-    bell: OwnedFd,
+    bell: Arc<OwnedFd>,
+    replies: SyncSender<Reply>,
 }
 
 impl Server {
-    /// Listens at `path`, for this user only; hosts get the address `mac`. A socket that a dead process left there is replaced.
+    /// [Listens](Self::listen) at `path` and [answers](Self::start) there.
     ///
     /// # Errors
     /// When there is something there, or the system refuses.
     pub fn bind(path: &Path, mac: MacAddr, limits: Limits) -> Result<Server, BindError> {
+        Server::start(Server::listen(path)?, mac, limits)
+    }
+
+    /// Listens at `path`, for this user only. A socket that a dead process left there is replaced. Hosts that connect wait for the
+    /// [start](Self::start).
+    ///
+    /// # Errors
+    /// As for [`bind`](Self::bind).
+    pub fn listen(path: &Path) -> Result<Listening, BindError> {
         let refused = |why| match why {
             Unusable::InUse => BindError::InUse(path.to_path_buf()),
             Unusable::NotASocket => BindError::NotASocket(path.to_path_buf()),
             Unusable::Refused(error) => BindError::Bind(path.to_path_buf(), error),
         };
-        let listening = Listening::bind(path).map_err(refused)?;
-        Ok(Server {
-            listening,
+        Listening::bind(path).map_err(refused)
+    }
+
+    /// Answers at a socket that [listens](Self::listen); hosts get the address `mac`. The threads that it starts have the privileges that the caller
+    /// has now: a process gives up what it can before.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn start(listening: Listening, mac: MacAddr, limits: Limits) -> Result<Server, BindError> {
+        let path = listening.path();
+        let system = |error| BindError::Bind(path.to_path_buf(), error);
+        let (mailbox, data_thread) = mailbox().map_err(|error| system(error.into()))?;
+        let terms = Terms {
+            path: path.to_path_buf(),
             mac,
             limits,
+            data_thread,
+        };
+        let listener = listening.as_fd().try_clone_to_owned().map_err(system)?;
+        let threads = Threads::start(listener, terms).map_err(system)?;
+        Ok(Server {
+            listening,
             host: None,
-            pending: Vec::new(),
+            mailbox,
+            _threads: threads,
+            mac,
             is_draining: false,
         })
     }
@@ -139,129 +141,75 @@ impl Server {
         self.host.as_ref().map(|host| host.function)
     }
 
-    /// What to wait on for reading: something has come, the host has rung, or it has gone.
-    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let host = self.host.iter();
-        let host = host.flat_map(|host| [host.connection.as_fd(), host.bell.as_fd()]);
-        let pending = self.pending.iter().map(Connection::as_fd);
-        std::iter::once(self.listening.as_fd())
-            .chain(host)
-            .chain(pending)
+    /// What to wait on for reading: a host has come, gone, asked or rung.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.mailbox.as_fd()
     }
 
-    /// Does what hosts ask for. The function of one that has gone, or makes no sense, is removed.
+    /// Attaches the function of a host that has come, and detaches that of one that has gone. To be called when [`fd`](Self::fd) is readable.
     pub fn poll(&mut self, nic: &mut Nic) {
-        if let Some(host) = &mut self.host
-            && let Err(why) = host.poll(nic, &self.limits)
-        {
-            tracing::info!(
-                "the host of {} has gone: {why}",
-                self.listening.path().display()
-            );
-            nic.detach(host.function);
-            self.host = None;
-        }
-        self.accept();
-        for mut connection in std::mem::take(&mut self.pending) {
-            match connection.poll() {
-                Ok(None) => self.pending.push(connection),
-                Ok(Some(incoming)) => self.set_up(nic, connection, incoming),
-                Err(_) => {}
+        for message in self.mailbox.take() {
+            match (message, &self.host) {
+                (Message::Attach(offer), _) => self.attach(nic, *offer),
+                (Message::CountUnfinished, Some(host)) => {
+                    let count = nic.unfinished_teardowns_of(host.function);
+                    answer(&host.replies, Reply::Unfinished(count as u64));
+                }
+                (Message::Detach, Some(_)) => self.detach(nic),
+                // Only the host's thread asks for these.
+                (Message::CountUnfinished | Message::Detach, None) => {}
             }
         }
     }
 
-    fn accept(&mut self) {
-        while let Ok(stream) = self.listening.accept() {
-            if self.pending.len() == MOST_PENDING {
-                // The one that has been silent for longest.
-                self.pending.remove(0);
-            }
-            self.pending.push(Connection::new(OwnedFd::from(stream)));
-        }
-    }
-
-    fn set_up(&mut self, nic: &mut Nic, mut connection: Connection, incoming: Incoming) {
-        let host = match incoming.request {
-            Ok(Request::SetUp(config)) => self.begin(nic, config, incoming.descriptor),
-            Ok(_) => Err(Refusal::Meaningless),
-            Err(refusal) => Err(refusal),
-        };
-        let (function, bell, theirs) = match host {
-            Ok(host) => host,
-            Err(refusal) => {
-                tracing::info!(
-                    "a host at {} is refused: {refusal}",
-                    self.listening.path().display()
-                );
-                // It is let go of, whether it hears that or not.
-                let _ = connection.answer(Answer::Refused(refusal), None);
-                return;
-            }
-        };
-        let mtu = nic.config().mtu;
-        let answer = Answer::SetUp { mac: self.mac, mtu };
-        if connection.answer(answer, Some(theirs.as_fd())).is_err() {
-            nic.detach(function.0);
-            return;
-        }
-        self.host = Some(Host {
-            function: function.0,
-            connection,
-            regions: function.1,
+    fn attach(&mut self, nic: &mut Nic, offer: Offer) {
+        let Offer {
+            device,
             bell,
-        });
+            replies,
+        } = offer;
+        match self.admit(nic, device) {
+            Ok(function) => {
+                let mtu = nic.config().mtu;
+                answer(&replies, Reply::Attached { mtu });
+                self.host = Some(Host {
+                    function,
+                    bell,
+                    replies,
+                });
+            }
+            Err(refusal) => {
+                drop(bell);
+                answer(&replies, Reply::Refused(refusal));
+            }
+        }
     }
 
-    /// Adds a function to the NIC. Gives it with its regions, and both ends of its bell.
-    fn begin(
-        &self,
-        nic: &mut Nic,
-        config: FunctionConfig,
-        rings: Option<Passed>,
-    ) -> Result<((FunctionId, Shown), OwnedFd, OwnedFd), Refusal> {
+    fn admit(&self, nic: &mut Nic, device: DeviceFunction) -> Result<FunctionId, Refusal> {
         if self.is_draining {
             return Err(Refusal::Draining);
         }
         if self.host.is_some() {
             return Err(Refusal::Busy);
         }
-        let mac = self.mac;
-        let config = FunctionConfig { mac, ..config };
-        if config.check().is_err() || !self.limits.allow(&config) {
-            return Err(Refusal::BadConfig);
+        nic.attach(device).map_err(|_| Refusal::NoRoom)
+    }
+
+    fn detach(&mut self, nic: &mut Nic) {
+        if let Some(host) = self.host.take() {
+            nic.detach(host.function);
+            drop(host.bell);
+            answer(&host.replies, Reply::Detached);
         }
-        let rings = rings.ok_or(Refusal::BadMemory)?;
-        let bytes = config.block_bytes();
-        if !memory::keeps(rings.as_fd(), bytes as u64) {
-            return Err(Refusal::BadMemory);
-        }
-        let block = memory::map_block(rings.as_fd(), bytes).map_err(|_| Refusal::BadMemory)?;
-        let regions = Shown::default();
-        let device = DeviceFunction::over(&Arc::new(block), config, regions.registry());
-        let device = device.map_err(|_| Refusal::NotEmpty)?;
-        let flags = SocketFlags::CLOEXEC;
-        let bell = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-        let (ours, theirs) = bell.map_err(|_| Refusal::NoRoom)?;
-        let function = nic.attach(device).map_err(|_| Refusal::NoRoom)?;
-        Ok(((function, regions), ours, theirs))
     }
 
     /// Wakes the host of this function, if it is ours.
     pub fn ring(&self, function: FunctionId) {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         if let Some(host) = self.host.as_ref().filter(|host| host.function == function) {
-            // One that has gone is noticed in time.
-            let _ = send(&host.bell, &[1], flags);
+            // Full is rung often and not answered. One that has gone is noticed in time.
+            let _ = send(&*host.bell, &[1], flags);
         }
-    }
-
-    /// Silences the bell. To be called after a sleep.
-    pub fn answer(&self) {
-        let Some(host) = &self.host else { return };
-        while let Ok((1.., _)) | Err(Errno::INTR) =
-            recv(&host.bell, &mut [0; 64], RecvFlags::DONTWAIT)
-        {}
     }
 
     /// Takes no host any more.
@@ -276,53 +224,14 @@ impl Server {
     }
 }
 
-impl Limits {
-    fn allow(&self, config: &FunctionConfig) -> bool {
-        let most = &self.config;
-        config.queues <= most.queues
-            && config.send_entries <= most.send_entries
-            && config.command_entries <= most.command_entries
-            && config.receive_entries <= most.receive_entries
-            && config.small_entries <= most.small_entries
-            && config.large_entries <= most.large_entries
-            && config.contexts <= most.contexts
-            && config.tags <= most.tags
-            && config.closing <= most.closing
-            && config.packet_memory <= most.packet_memory
-            && config.splices <= most.splices
-            && config.toe_connections <= most.toe_connections
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The thread that listens wakes, and waits until it has the only descriptor of the socket.
+        let _ = shutdown(&self.listening, Shutdown::Both);
     }
 }
 
-impl Host {
-    /// Does what it asks for.
-    ///
-    /// # Errors
-    /// It is to be let go of.
-    fn poll(&mut self, nic: &Nic, limits: &Limits) -> Result<(), connection::Ended> {
-        for _ in 0..MOST_REQUESTS {
-            let Some(incoming) = self.connection.poll()? else {
-                break;
-            };
-            let answer = match incoming.request {
-                Ok(Request::Register(extent)) => {
-                    match self.regions.register(extent, incoming.descriptor, limits) {
-                        Ok(()) => Answer::Registered,
-                        Err(refusal) => Answer::Refused(refusal),
-                    }
-                }
-                Ok(Request::Unregister(id)) => {
-                    self.regions.unregister(id);
-                    continue;
-                }
-                Ok(Request::Unfinished) => {
-                    Answer::Unfinished(nic.unfinished_teardowns_of(self.function) as u64)
-                }
-                Ok(Request::SetUp(_)) => Answer::Refused(Refusal::Meaningless),
-                Err(refusal) => Answer::Refused(refusal),
-            };
-            self.connection.answer(answer, None)?;
-        }
-        Ok(())
-    }
+/// There is room for one: a host's thread asks for nothing before it has the answer.
+fn answer(replies: &SyncSender<Reply>, reply: Reply) {
+    let _ = replies.try_send(reply);
 }

@@ -3,12 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
 
 use attachment::passing;
 use nic::ring::{Backing, Region, RegionId, Sharing};
 use rustix::io::Errno;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags};
 
 use crate::memory;
@@ -28,13 +26,9 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Goes on with a new socket. No call waits longer than `patience` for the NIC.
-    pub(crate) fn connect(&self, socket: OwnedFd, patience: Duration) -> Result<(), Errno> {
-        for which in [Timeout::Recv, Timeout::Send] {
-            set_socket_timeout(&socket, which, Some(patience))?;
-        }
+    /// Goes on with a new socket, whose calls have a timeout.
+    pub(crate) fn connect(&self, socket: OwnedFd) {
         *self.lock() = Some(socket);
-        Ok(())
     }
 
     /// The NIC is gone.

@@ -1,3 +1,5 @@
+mod descriptors;
+mod file_systems;
 mod hostile;
 mod life;
 mod memory;

@@ -3,27 +3,22 @@
 use std::fs::File;
 use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
-use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 
 use l5p::Direction;
 use l5p::nvme::{Parameters, Role};
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use super::rig::{keys, pair};
+use super::rig::{Descriptors, TENANT, keys, on_its_way, pair};
 use crate::message::REQUEST_BYTES;
 use crate::{
-    Answer, BadRequest, BadSlab, ClientError, Connection, ConnectionError, DataMemory, Errno, Keys,
-    Limits, PduOffload, Refusal, Registry, Request, Resolved, Slab, SlotId,
+    Admitted, Answer, BadRequest, BadSlab, ClientError, Connection, ConnectionError, DataMemory,
+    Errno, Keys, Limits, PduOffload, Refusal, Registry, Request, Resolved, Shown, Slab, SlotId,
+    Tenant,
 };
-
-/// How long the close of a socket takes whose peer does not read.
-const LINGER: Duration = Duration::from_secs(30);
 
 /// A file in memory, of this size and with these seals.
 fn memory(flags: MemfdFlags, size: u64, seals: SealFlags) -> OwnedFd {
@@ -66,7 +61,7 @@ fn memory_that_may_go_away_is_no_slab() {
         ),
     ];
     for (file, reason) in cases {
-        assert_eq!(Slab::open(file.into()).unwrap_err(), reason);
+        assert_eq!(Slab::open(file).unwrap_err(), reason);
     }
 }
 
@@ -79,10 +74,7 @@ fn memory_of_huge_pages_is_no_slab() {
     };
     rustix::fs::ftruncate(&file, 2 << 20).unwrap();
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW).unwrap();
-    assert_eq!(
-        Slab::open(file.into()).unwrap_err(),
-        BadSlab::NotOrdinaryMemory
-    );
+    assert_eq!(Slab::open(file).unwrap_err(), BadSlab::NotOrdinaryMemory);
 }
 
 #[test]
@@ -105,31 +97,31 @@ fn slots_that_are_not_attached_are_refused() {
 #[test]
 fn slabs_beyond_the_limits_are_refused() {
     let limits = Limits {
-        slots: 10,
+        slots: 20,
         slabs_per_connection: 3,
         memories_per_connection: 2,
     };
-    let (mut registry, mut connection) = (Registry::new(limits), connection().1);
-    let attach = |registry: &mut Registry, connection: &mut Connection, slab: &Slab| {
-        let incoming = crate::Incoming {
+    let (mut registry, mut tenant) = (Registry::new(limits), Tenant::default());
+    let attach = |registry: &mut Registry, tenant: &mut Tenant, slab: &Slab| {
+        let admitted = Admitted {
             request: Request::Attach,
-            descriptor: Some(slab.as_fd().try_clone_to_owned().unwrap().into()),
+            shown: Shown::Memory(slab.as_fd().try_clone_to_owned().unwrap()),
         };
-        match registry.resolve(connection, incoming)? {
+        match registry.resolve(tenant, admitted)? {
             Resolved::Attached(answer) => Ok(answer.slab),
             Resolved::Order(order) => panic!("an attachment was taken for {order:?}"),
         }
     };
     let (large, small) = (Slab::create(8).unwrap(), Slab::create(3).unwrap());
-    assert_eq!(attach(&mut registry, &mut connection, &large), Ok(0));
-    let refused = attach(&mut registry, &mut connection, &small);
+    assert_eq!(attach(&mut registry, &mut tenant, &large), Ok(0));
+    let refused = attach(&mut registry, &mut tenant, &small);
     assert_eq!(refused, Err(Refusal::TooMany), "more slots");
-    assert_eq!(attach(&mut registry, &mut connection, &large), Ok(1));
-    assert_eq!(attach(&mut registry, &mut connection, &large), Ok(2));
-    let refused = attach(&mut registry, &mut connection, &large);
+    assert_eq!(attach(&mut registry, &mut tenant, &large), Ok(1));
+    assert_eq!(attach(&mut registry, &mut tenant, &large), Ok(2));
+    let refused = attach(&mut registry, &mut tenant, &large);
     assert_eq!(refused, Err(Refusal::TooMany), "more slabs");
-    drop(connection);
-    let mut other = self::connection().1;
+    drop(tenant);
+    let mut other = Tenant::default();
     assert_eq!(
         attach(&mut registry, &mut other, &small),
         Ok(0),
@@ -141,7 +133,7 @@ fn slabs_beyond_the_limits_are_refused() {
 fn memory_for_data_keeps_its_size_and_there_is_only_so_much_of_it() {
     let memfd = |bytes, seals| memory(MemfdFlags::ALLOW_SEALING, bytes, seals);
     let sealed = SealFlags::SHRINK | SealFlags::GROW;
-    let bad = |file: OwnedFd| DataMemory::open(file.into()).unwrap_err();
+    let bad = |file: OwnedFd| DataMemory::open(file).unwrap_err();
     assert_eq!(bad(memfd(4096, SealFlags::GROW)), BadSlab::NotSealed);
     for bytes in [0, 4095, (64 << 30) + 4096] {
         assert_eq!(bad(memfd(bytes, sealed)), BadSlab::MemorySize(bytes));
@@ -163,6 +155,7 @@ fn memory_for_data_keeps_its_size_and_there_is_only_so_much_of_it() {
     };
     let pdus = PduOffload {
         slot,
+        number: 0,
         memory: 99,
         parameters: parameters(true),
     };
@@ -173,15 +166,11 @@ fn memory_for_data_keeps_its_size_and_there_is_only_so_much_of_it() {
 #[test]
 fn a_request_without_its_descriptor_is_refused() {
     let (library, mut connection) = connection();
-    let mut registry = Registry::default();
     for request in [Request::Attach, set_keys()] {
         (&library).write_all(&request.to_bytes()).unwrap();
         let incoming = connection.poll_request().unwrap().unwrap();
-        let refusal = registry.resolve(&mut connection, incoming).unwrap_err();
-        match request {
-            Request::Attach => assert_eq!(Answer::from(refusal).result, Err(Errno::BADF)),
-            _ => assert_eq!(Answer::from(refusal).result, Err(Errno::STALE)),
-        }
+        let answer = incoming.answer(TENANT, &mut Descriptors, |_| panic!("it was admitted"));
+        assert_eq!(answer.result, Err(Errno::BADF));
     }
 }
 
@@ -210,40 +199,6 @@ fn more_descriptors_than_one_end_the_connection() {
         };
         assert_eq!(error, ConnectionError::Descriptors);
     }
-}
-
-/// The last descriptor of a socket whose close waits for data to be acknowledged that its peer never reads.
-#[test]
-fn descriptors_that_take_long_to_close_hold_up_nobody() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let lingering = |peers: &mut Vec<TcpStream>| {
-        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        peers.push(listener.accept().unwrap().0);
-        socket.set_nonblocking(true).unwrap();
-        while (&socket).write(&[7; 65_536]).is_ok() {}
-        set_socket_linger(&socket, Some(LINGER)).unwrap();
-        socket
-    };
-    let mut peers = Vec::new();
-    let before = Instant::now();
-    for count in [1, 2, 6] {
-        let (ours, mut nic) = connection();
-        let sockets: Vec<_> = (0..count).map(|_| lingering(&mut peers)).collect();
-        let sent: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
-        send_with(&ours, &set_keys().to_bytes(), &sent);
-        drop(sockets);
-        let polled = nic.poll_request();
-        assert_eq!(
-            polled.is_ok(),
-            count == 1,
-            "more than one end the connection"
-        );
-        // Others are on their way when the connection is let go of.
-        let more = [lingering(&mut peers)];
-        send_with(&ours, &set_keys().to_bytes(), &[more[0].as_fd()]);
-        drop((polled, more, ours, nic));
-    }
-    assert!(before.elapsed() < LINGER, "{:?}", before.elapsed());
 }
 
 #[test]
@@ -288,7 +243,7 @@ proptest! {
             bytes[REQUEST_BYTES + 3] = 0;
         }
         let (library, mut connection) = connection();
-        let mut registry = Registry::default();
+        let (mut registry, mut tenant) = (Registry::default(), Tenant::default());
         let mut rest = &bytes[..];
         let mut ends = pieces.iter().copied().chain([usize::MAX]);
         let mut taken = 0;
@@ -299,7 +254,10 @@ proptest! {
             match connection.poll_request() {
                 Ok(Some(incoming)) => {
                     taken += 1;
-                    let _ = registry.resolve(&mut connection, incoming);
+                    incoming.answer(TENANT, &mut Descriptors, |admitted| {
+                        let order = |_| Answer::at(wire::SeqNum(0));
+                        registry.answer(&mut tenant, on_its_way(admitted), order)
+                    });
                 }
                 Ok(None) => {}
                 Err(_) => return Ok(()),
@@ -318,11 +276,11 @@ proptest! {
         info.sequence = sequence;
         for request in [
             Request::Attach,
-            Request::SetKeys(Keys { slot, direction, info: info.clone(), resume }),
-            Request::Stop { slot, direction },
+            Request::SetKeys(Keys { slot, direction, number: generation, info: info.clone(), resume }),
+            Request::Stop { slot, direction, number: index },
             Request::Release { slot },
             Request::Memory,
-            Request::Pdus(PduOffload { slot, memory: slab, parameters: parameters(receive) }),
+            Request::Pdus(PduOffload { slot, number: index, memory: slab, parameters: parameters(receive) }),
             Request::Settle { slot },
         ] {
             prop_assert_eq!(Request::from_bytes(&request.to_bytes()), Ok(request));
@@ -350,6 +308,7 @@ fn set_keys() -> Request {
     Request::SetKeys(Keys {
         slot,
         direction: Direction::Transmit,
+        number: 0,
         info: keys(),
         resume: None,
     })

@@ -1,15 +1,16 @@
 //! What the library asks for reaches the NIC as it was asked, and so does the answer.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 
 use l5p::Direction;
 use wire::SeqNum;
 
-use super::rig::{keys, pair};
+use super::rig::{Descriptors, TENANT, keys, pair};
 use crate::{
-    Answer, ClientError, ConnectionError, Errno, Keys, OffloadState, Order, Resume, Slab, SlotId,
+    Answer, ClientError, ConnectionError, Errno, Examine, Keys, OffloadState, Order, Resume, Slab,
+    SlotId,
 };
 
 #[test]
@@ -41,24 +42,30 @@ fn keys_come_with_their_socket_and_are_answered_with_a_position() {
     let request = Keys {
         slot,
         direction: Direction::Transmit,
+        number: slab.slot(index).unwrap().next_request(Direction::Transmit),
         info: keys(),
         resume,
     };
-    let position = client.set_keys(request, socket.as_fd());
+    let position = client.set_keys(request.clone(), socket.as_fd());
     assert_eq!(position, Ok(SeqNum(0xffff_fff0)));
+    // Had it come only now, and had the library given it up before, it would not be done.
+    slab.slot(index).unwrap().next_request(Direction::Transmit);
+    let late = client.set_keys(request, socket.as_fd());
+    assert_eq!(late, Err(ClientError::Refused(Errno::STALE)));
     let Order::SetKeys {
         slot: named,
         direction: Direction::Transmit,
         info,
         resume: told,
-        socket: passed,
+        socket: facts,
     } = orders.recv().unwrap()
     else {
         panic!("another order than that for keys")
     };
     assert_eq!((info, told), (keys(), resume));
     assert_eq!((named.place().1, named.generation()), (index, generation));
-    assert_eq!(inode(&passed), inode(OwnedFd::from(socket)));
+    let asked = Descriptors.examine(socket.as_fd(), TENANT);
+    assert_eq!(Ok(facts), asked);
     let here = slab.slot(index).unwrap();
     assert_eq!(
         here.status(Direction::Transmit, generation),
@@ -113,15 +120,11 @@ fn a_refusal_is_told_from_a_nic_that_has_gone() {
         index: 0,
         generation: 1,
     };
-    let stopped = client.stop(slot, Direction::Receive, socket.as_fd());
+    let stopped = client.stop((slot, 0), Direction::Receive, socket.as_fd());
     assert_eq!(stopped, Err(ClientError::Refused(Errno::NODEV)));
 
     let (mut client, nic) = pair(|_| panic!("the NIC dies"));
     client.attach(&slab).unwrap();
     assert!(matches!(client.release(slot), Err(ClientError::Gone(_))));
     assert!(nic.join().is_err());
-}
-
-fn inode(file: impl AsFd) -> u64 {
-    rustix::fs::fstat(file).unwrap().st_ino
 }

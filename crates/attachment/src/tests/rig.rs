@@ -1,17 +1,19 @@
 //! A library and a NIC at the two ends of a socket.
 
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::net::Ipv6Addr;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use l5p::tls::{Algorithm, CryptoInfo, Version};
 use rustix::event::{PollFd, PollFlags, poll};
+use wire::FlowKey;
 
 use crate::{
-    ATTACH_LINE, ATTACHED_LINE, Answer, Client, Connection, ConnectionError, Order, Registry,
-    Resolved,
+    ATTACH_LINE, ATTACHED_LINE, Admitted, Answer, Client, Connection, ConnectionError, Errno,
+    Examine, Order, Registry, SocketFacts, Tenant,
 };
 
 /// Keys like any.
@@ -25,6 +27,41 @@ pub(super) fn keys() -> CryptoInfo {
     }
 }
 
+/// Who shows sockets here.
+pub(super) const TENANT: u32 = 1000;
+
+/// Linux, which knows of a socket what file it is.
+pub(super) struct Descriptors;
+
+impl Examine for Descriptors {
+    fn examine(&mut self, socket: BorrowedFd<'_>, tenant: u32) -> Result<SocketFacts, Errno> {
+        let address = (Ipv6Addr::LOCALHOST.into(), 1);
+        Ok(SocketFacts {
+            tenant,
+            interface: 3,
+            flow: FlowKey {
+                src: address,
+                dst: address,
+            },
+            cookie: rustix::fs::fstat(socket)?.st_ino,
+            acknowledged: 1 << 40,
+            unacknowledged: 2,
+            received: 3,
+            unread: 4,
+            reordered: true,
+            peer_has_ended: false,
+            timestamp: Some(5),
+        })
+    }
+}
+
+/// As a request comes to another process.
+pub(super) fn on_its_way(admitted: Admitted) -> Admitted {
+    let (bytes, file) = admitted.to_bytes();
+    let file = file.map(|file| file.try_clone_to_owned().unwrap());
+    Admitted::from_bytes(&bytes, file).unwrap()
+}
+
 /// A library's end, and a thread that is the NIC's and answers what `nic` says to each order until the library is gone.
 pub(super) fn pair(
     mut nic: impl FnMut(Order) -> Answer + Send + 'static,
@@ -32,7 +69,7 @@ pub(super) fn pair(
     let (ours, theirs) = UnixStream::pair().unwrap();
     let thread = thread::spawn(move || {
         let mut connection = accept(theirs);
-        let mut registry = Registry::default();
+        let (mut registry, mut tenant) = (Registry::default(), Tenant::default());
         loop {
             wait(&connection);
             let incoming = match connection.poll_request() {
@@ -40,15 +77,15 @@ pub(super) fn pair(
                 Ok(None) => continue,
                 Err(error) => return error,
             };
-            let answer = match registry.resolve(&mut connection, incoming) {
-                Ok(Resolved::Attached(answer)) => answer,
-                Ok(Resolved::Order(order)) => nic(order),
-                Err(refusal) => refusal.into(),
-            };
+            let answer = incoming.answer(TENANT, &mut Descriptors, |admitted| {
+                registry.answer(&mut tenant, on_its_way(admitted), &mut nic)
+            });
             connection.answer(answer).unwrap();
         }
     });
-    let client = Client::greet(OwnedFd::from(ours), Duration::from_secs(20)).unwrap();
+    ours.set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let client = Client::greet(OwnedFd::from(ours)).unwrap();
     (client, thread)
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use nic::ring::{Region, RegionId, Regions, RegisterError, Slice};
+use shared::{SharedSlice, SharedSliceMut};
 
 use crate::SocketError;
 
@@ -172,21 +173,17 @@ impl InUse {
         Some(unsafe { std::slice::from_raw_parts(region.as_ptr().add(start), slice.len as usize) })
     }
 
-    /// The bytes of a slice, to be written by software in place of the NIC. `None` when they are not registered, or only for
-    /// reading.
-    pub fn bytes_mut(&mut self, slice: Slice) -> Option<&mut [u8]> {
+    /// The bytes of a slice, to be read once. `None` when they are not registered.
+    pub fn view(&self, slice: Slice) -> Option<SharedSlice<'_>> {
         let region = &self.get(slice.region)?.region;
-        let start = usize::try_from(slice.offset).ok()?;
-        let end = start.checked_add(slice.len as usize)?;
-        if end > region.len() || !region.writable() {
-            return None;
-        }
-        // SAFETY: the range lies in the region, which the entry keeps mapped and which is writable, and the caller's borrow keeps
-        // the entry. Others may write the bytes meanwhile (the NIC, if a peer makes it): this side only writes them, by
-        // a copy, and decides nothing by what they are.
-        Some(unsafe {
-            std::slice::from_raw_parts_mut(region.as_ptr().add(start), slice.len as usize)
-        })
+        region.view(slice.offset, slice.len as usize)
+    }
+
+    /// The bytes of a slice, to be written by software in place of the NIC, which may write there too if a peer makes it. `None` when they
+    /// are not registered, or only for reading.
+    pub fn view_mut(&self, slice: Slice) -> Option<SharedSliceMut<'_>> {
+        let region = &self.get(slice.region)?.region;
+        region.view_mut(slice.offset, slice.len as usize)
     }
 
     fn get(&self, id: RegionId) -> Option<&Entry> {

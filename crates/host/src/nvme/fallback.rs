@@ -3,6 +3,7 @@
 use l5p::MsgState;
 use l5p::nvme::digest::Crc32c;
 use nic::ring::ContextId;
+use shared::Input;
 use tcp::SendQueue;
 use wire::SeqNum;
 use wire::nvme::{COMMON_HEADER_LEN, CommonHeader, DIGEST_LEN, Flags};
@@ -115,8 +116,11 @@ fn digest(
         left -= send.slices(tcpsn, len, |payload, offset, len| {
             let slice = payload.slice(offset, len);
             let bytes = match payload.as_buffer() {
-                Some(buffer) => Some(&buffer[offset as usize..(offset + len) as usize]),
-                None => driver.regions.bytes(slice),
+                Some(buffer) => {
+                    let range = offset as usize..(offset + len) as usize;
+                    Some(Input::Own(&buffer[range]))
+                }
+                None => driver.regions.view(slice).map(Input::Shared),
             };
             match bytes {
                 Some(bytes) => digest.update(bytes),

@@ -316,7 +316,7 @@ impl Intake<'_> {
             }
             self.copied += u64::from(room.len);
             let bytes = &segment.as_buffer()?[..room.len as usize];
-            let event = match regions.bytes_mut(room) {
+            let event = match regions.view_mut(room) {
                 Some(to) => reader.copy(bytes, to, checked),
                 None => reader.discard(bytes),
             };
@@ -383,7 +383,7 @@ impl Intake<'_> {
             match target.kind() {
                 Kind::Slices => {
                     for slice in target.slices_from(from, reader.data_len()) {
-                        let Some(bytes) = regions.bytes(slice) else {
+                        let Some(bytes) = regions.view(slice) else {
                             return DataDigest::Bad;
                         };
                         found = reader.verify(bytes);
@@ -412,8 +412,8 @@ fn copy_elsewhere(
     let len = to.len.min(piece.len() as u32);
     let piece = &mut piece[..len as usize];
     // The two may overlap.
-    piece.copy_from_slice(regions.bytes(Slice { len, ..from })?);
-    let event = match regions.bytes_mut(Slice { len, ..to }) {
+    regions.view(Slice { len, ..from })?.copy_to(piece);
+    let event = match regions.view_mut(Slice { len, ..to }) {
         Some(to) => reader.copy(piece, to, false),
         None => reader.discard(piece),
     };

@@ -337,7 +337,7 @@ fn write_records_of(
 fn digest_of(slices: &[Slice], regions: &InUse) -> Result<u32, Refused> {
     let mut digest = Crc32c::new();
     for slice in slices {
-        let bytes = regions.bytes(*slice).ok_or(Refused::SourceGone(*slice))?;
+        let bytes = regions.view(*slice).ok_or(Refused::SourceGone(*slice))?;
         digest.update(bytes);
     }
     Ok(digest.finish())

@@ -51,7 +51,7 @@ use sleep::{earlier, readable, sleep};
 /// Where and how eagerly things run.
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeConfig {
-    /// The device gets a thread of its own; else it runs on the caller's, in [`Runtime::poll`].
+    /// The device gets a thread of its own, at the first [`Runtime::poll`]; else it runs on the caller's, in each of them.
     pub own_thread: bool,
     /// Neither side ever sleeps.
     pub busy_poll: bool,
@@ -80,6 +80,8 @@ pub struct Runtime {
 
 enum Placement {
     Here(Box<Device>),
+    /// Gets its thread at the first [`Runtime::poll`].
+    Waiting(Option<(Box<Device>, FunctionId)>),
     Thread(DeviceThread),
     Elsewhere(Remote),
 }
@@ -88,10 +90,11 @@ enum Placement {
 const FLUSH: Duration = Duration::from_millis(500);
 
 impl Runtime {
-    /// Couples a stack with the NIC that has its function, and the NIC with its port.
+    /// Couples a stack with the NIC that has its function, and the NIC with its port. No thread is started before the first
+    /// [`poll`](Self::poll): what the caller gives up until then, all threads lack.
     ///
     /// # Errors
-    /// When the system has no descriptors or threads to give.
+    /// When the system has no descriptors to give.
     pub fn start(
         stack: Stack,
         nic: Nic,
@@ -99,23 +102,14 @@ impl Runtime {
         port: Box<dyn Port + Send>,
         config: RuntimeConfig,
     ) -> io::Result<Runtime> {
-        let bell = Doorbell::new()?;
-        let device = Device { nic, port };
-        let device = match config.own_thread {
-            false => Placement::Here(Box::new(device)),
-            true => {
-                let habits = Habits {
-                    spin: config.spin,
-                    busy_poll: config.busy_poll,
-                };
-                let thread = DeviceThread::start(device, function, bell.clone(), habits)?;
-                Placement::Thread(thread)
-            }
-        };
+        let device = Box::new(Device { nic, port });
         Ok(Runtime {
             stack,
-            device,
-            bell,
+            device: match config.own_thread {
+                false => Placement::Here(device),
+                true => Placement::Waiting(Some((device, function))),
+            },
+            bell: Doorbell::new()?,
             config,
             idle_since: None,
         })
@@ -154,11 +148,13 @@ impl Runtime {
     /// Runs the stack once, and the device too when it is on this thread. Whether anything was done.
     ///
     /// # Errors
-    /// When the port has failed, or the NIC's process was started again as another one.
+    /// When the port has failed, the system has no threads to give, or the NIC's process was started again as another one.
     pub fn poll(&mut self, now: Instant) -> io::Result<bool> {
+        self.start_thread()?;
         let mut progress = self.stack.poll(now);
         match &mut self.device {
             Placement::Here(device) => progress |= device.poll(now)?,
+            Placement::Waiting(_) => return Err(io::ErrorKind::BrokenPipe.into()),
             Placement::Thread(thread) => {
                 if self.stack.take_doorbell() {
                     thread.ring();
@@ -179,6 +175,21 @@ impl Runtime {
             self.idle_since = None;
         }
         Ok(progress)
+    }
+
+    fn start_thread(&mut self) -> io::Result<()> {
+        let Placement::Waiting(waiting) = &mut self.device else {
+            return Ok(());
+        };
+        if let Some((device, function)) = waiting.take() {
+            let habits = Habits {
+                spin: self.config.spin,
+                busy_poll: self.config.busy_poll,
+            };
+            let thread = DeviceThread::start(*device, function, self.bell.clone(), habits)?;
+            self.device = Placement::Thread(thread);
+        }
+        Ok(())
     }
 
     /// Waits until there may be something to do: input, a timer, `deadline`, the doorbell, or one of `fds`
@@ -210,6 +221,7 @@ impl Runtime {
                 }
                 device.port.cancel_sleep();
             }
+            Placement::Waiting(_) => return Ok(false),
             Placement::Thread(_) => {
                 if self.stack.prepare_sleep() {
                     sleep(&mut wanted, now, deadline)?;
@@ -241,7 +253,8 @@ impl Runtime {
         errand: impl FnOnce(&mut Device) -> R + Send + 'static,
     ) -> io::Result<R> {
         match &mut self.device {
-            Placement::Here(device) => Ok(errand(device)),
+            Placement::Here(device) | Placement::Waiting(Some((device, _))) => Ok(errand(device)),
+            Placement::Waiting(None) => Err(io::ErrorKind::BrokenPipe.into()),
             Placement::Thread(thread) => thread.with(errand),
             Placement::Elsewhere(_) => Err(io::Error::new(
                 io::ErrorKind::Unsupported,
@@ -279,16 +292,18 @@ impl Runtime {
         self.with_device(move |device| device.poll(now))??;
         match &mut self.device {
             Placement::Thread(thread) => thread.stop(),
-            Placement::Here(_) | Placement::Elsewhere(_) => Ok(()),
+            Placement::Here(_) | Placement::Waiting(_) | Placement::Elsewhere(_) => Ok(()),
         }
     }
 
-    /// Waits for the NIC's process to have sent what was posted: what it has not when this process ends is lost.
+    /// Waits for the NIC's process to have sent what was posted: what it has not when this process ends is lost. Peers of connections that
+    /// were reset just now may ask once more.
     fn flush(&mut self, deadline: Instant) -> io::Result<()> {
         loop {
             let now = Instant::now();
             self.poll(now)?;
-            if now >= deadline || !self.stack.has_posted() {
+            let waits = self.stack.has_posted() || self.stack.has_just_reset(now);
+            if now >= deadline || !waits {
                 return Ok(());
             }
             self.wait(now, Some(now + Duration::from_millis(1)), &[])?;

@@ -300,12 +300,11 @@ impl Stream {
             let stale = epoch.is_none() || under != epoch;
             if let Some(placed) = segment.as_placed().filter(|_| stale) {
                 let buffer = arena.allocate(size);
-                let (Some(bytes), Some(mut buffer)) = (regions.bytes(placed.slice()), buffer)
-                else {
+                let (Some(bytes), Some(mut buffer)) = (regions.view(placed.slice()), buffer) else {
                     return false;
                 };
                 buffer.truncate(size);
-                wire::bulk::copy(bytes, &mut buffer);
+                bytes.copy_to(&mut buffer);
                 *segment = Segment::new(buffer, segment.marks);
             }
             len -= (size - offset).min(len);

@@ -2,6 +2,7 @@
 
 use l5p::tls::{ContentType, Layout};
 use nic::ring::{ContextId, Slice};
+use shared::Input;
 
 use super::session::{Outgoing, Session};
 use super::transmit::Refused;
@@ -153,7 +154,7 @@ impl Session {
     fn seal_record(&mut self, record: &Record<'_>, out: &mut Outgoing<'_>) -> Result<(), Refused> {
         let len = self.writer.record_len(record.len as usize) as u32;
         let mut buffer = out.driver.take_tail(len).ok_or(Refused::NoMemory)?;
-        let mut content: [&[u8]; PIECES] = [&[]; PIECES];
+        let mut content = [Input::Own(&[]); PIECES];
         for (bytes, piece) in content.iter_mut().zip(record.pieces()) {
             *bytes = piece.bytes(&out.driver.regions)?;
         }
@@ -202,10 +203,13 @@ impl Content<'_> {
 }
 
 impl<'a> Piece<'a> {
-    fn bytes<'b: 'a>(&self, regions: &'b InUse) -> Result<&'a [u8], Refused> {
+    fn bytes<'b: 'a>(&self, regions: &'b InUse) -> Result<Input<'a>, Refused> {
         match *self {
-            Piece::Bytes(bytes) => Ok(bytes),
-            Piece::Slice(slice) => regions.bytes(slice).ok_or(Refused::SourceGone(slice)),
+            Piece::Bytes(bytes) => Ok(bytes.into()),
+            Piece::Slice(slice) => {
+                let bytes = regions.view(slice).ok_or(Refused::SourceGone(slice))?;
+                Ok(bytes.into())
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Encrypting in software what was framed for the NIC.
 
 use nic::ring::ContextId;
+use shared::SharedSlice;
 use tcp::SendQueue;
 use wire::SeqNum;
 
@@ -54,7 +55,8 @@ impl Session {
                     framed.extend_from_slice(&buffer[offset as usize..(offset + len) as usize])
                 }
                 None => {
-                    framed.extend_from_slice(driver.regions.bytes(slice).unwrap_or_default());
+                    let bytes = driver.regions.view(slice).map(SharedSlice::to_vec);
+                    framed.extend(bytes.unwrap_or_default());
                     source.get_or_insert(slice);
                     in_place.push(slice);
                 }

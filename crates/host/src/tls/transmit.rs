@@ -2,6 +2,7 @@
 
 use l5p::tls::{Alert, ContentType, HEADER_LEN, Layout};
 use nic::ring::{ContextId, RegionId, Slice};
+use shared::SharedSlice;
 
 use super::session::{Outgoing, Session};
 use crate::driver::Payload;
@@ -260,12 +261,12 @@ impl Session {
     ) -> Result<u32, Refused> {
         let record_len = self.writer.record_len(len as usize) as u32;
         let mut buffer = out.driver.take_tail(record_len).ok_or(Refused::NoMemory)?;
-        let mut content: [&[u8]; RECORD_SLICES] = [&[]; RECORD_SLICES];
+        let mut content = [SharedSlice::NOTHING; RECORD_SLICES];
         for (bytes, slice) in content.iter_mut().zip(slices) {
             *bytes = out
                 .driver
                 .regions
-                .bytes(*slice)
+                .view(*slice)
                 .ok_or(Refused::SourceGone(*slice))?;
         }
         self.writer.seal_into(

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use attachment::{ATTACH_LINE, ATTACHED_LINE, Answer, Errno, Registry, Resolved};
-use linux::{Config, LinuxFunction, SocketFacts, Sockets, State, StateConfig};
+use attachment::{ATTACH_LINE, ATTACHED_LINE, Errno, Examine, Registry, SocketFacts, Tenant};
+use linux::{Config, LinuxFunction, SocketAt, SocketPhase, Sockets, State, StateConfig};
 use nic::{FrameMeta, Nic, NicConfig, WireCapabilities};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -49,19 +49,31 @@ impl Impairment {
 /// Linux's sockets, by the library's port.
 type Known = Arc<Mutex<HashMap<u16, SocketFacts>>>;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct FakeSockets(Known);
 
-impl Sockets for FakeSockets {
-    fn examine(&mut self, socket: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
+impl Examine for FakeSockets {
+    fn examine(&mut self, socket: BorrowedFd<'_>, _: u32) -> Result<SocketFacts, Errno> {
         let address = rustix::net::getsockname(socket)?;
         let address = SocketAddr::try_from(address)?;
         let known = self.0.lock().unwrap();
         known.get(&address.port()).copied().ok_or(Errno::NODEV)
     }
+}
 
-    fn is_gone(&mut self, flow: &FlowKey, _: u64) -> bool {
-        !self.0.lock().unwrap().contains_key(&flow.src.1)
+impl Sockets for FakeSockets {
+    fn look_up(&mut self, flow: &FlowKey) -> Result<Option<SocketAt>, Errno> {
+        // One that has asked for help is connected.
+        let phase = match self.0.lock().unwrap().contains_key(&flow.src.1) {
+            true => SocketPhase::Synchronized,
+            false => SocketPhase::Opening,
+        };
+        let cookie = u64::from(flow.src.1);
+        Ok(Some(SocketAt { cookie, phase }))
+    }
+
+    fn bound(&mut self) -> Result<Vec<(FlowKey, u64)>, Errno> {
+        Ok(Vec::new())
     }
 }
 
@@ -115,7 +127,7 @@ struct Inside {
     listener: TcpListener,
     attachments: UnixListener,
     registry: Registry,
-    libraries: Vec<attachment::Connection>,
+    libraries: Vec<(attachment::Connection, Tenant)>,
     known: Known,
     nic: Nic,
     function: LinuxFunction,
@@ -161,7 +173,7 @@ impl Inside {
             libraries: Vec::new(),
             known,
             nic,
-            function: LinuxFunction::new(now, host, &config, &state, sockets),
+            function: LinuxFunction::new(now, host, &config, &state, sockets, (7, 7)).unwrap(),
             rig: Rig::with(rig::config()),
             connections: Vec::new(),
             idle: 0,
@@ -203,6 +215,7 @@ impl Inside {
             let isn = [SeqNum(self.random.random()), SeqNum(self.random.random())];
             let connection = Connection::new(stream, id, flow, isn);
             self.connections.push(connection);
+            self.open(self.connections.len() - 1);
         }
         if let Ok((mut stream, _)) = self.attachments.accept() {
             stream.set_nonblocking(false).unwrap();
@@ -210,13 +223,28 @@ impl Inside {
             stream.read_exact(&mut line).unwrap();
             stream.write_all(ATTACHED_LINE.as_bytes()).unwrap();
             let stream = attachment::Connection::new(OwnedFd::from(stream));
-            self.libraries.push(stream);
+            self.libraries.push((stream, Tenant::default()));
         }
+    }
+
+    /// Linux's handshake with the target.
+    fn open(&mut self, at: usize) {
+        let flow = self.connections[at].flow;
+        let [ours, theirs] = self.connections[at].isn;
+        let (syn, syn_ack) = (Flags::SYN, Flags::SYN.union(Flags::ACK));
+        let (frame, meta) = segment((OURS, PEER), &flow, (ours - 1, SeqNum(0), syn), &[]);
+        self.function.handle_frame(Instant::now(), &frame, meta);
+        self.run_nic(false);
+        let answer = (theirs - 1, ours, syn_ack);
+        let (frame, meta) = segment((PEER, OURS), &flow.reversed(), answer, &[]);
+        self.nic.handle_frame(Instant::now(), &frame, meta);
+        self.run_nic(false);
+        self.linux_sends(at, &[]);
     }
 
     fn serve_libraries(&mut self) {
         let mut libraries = std::mem::take(&mut self.libraries);
-        libraries.retain_mut(|library| {
+        libraries.retain_mut(|(library, tenant)| {
             loop {
                 let incoming = match library.poll_request() {
                     Ok(Some(incoming)) => incoming,
@@ -225,13 +253,12 @@ impl Inside {
                 };
                 self.idle = 0;
                 self.note_facts();
-                let answer = match self.registry.resolve(library, incoming) {
-                    Ok(Resolved::Attached(answer)) => answer,
-                    Ok(Resolved::Order(order)) => {
+                let mut linux = FakeSockets(Arc::clone(&self.known));
+                let answer = incoming.answer(0, &mut linux, |admitted| {
+                    self.registry.answer(tenant, admitted, |order| {
                         self.function.handle_order(Instant::now(), &order)
-                    }
-                    Err(refusal) => Answer::from(refusal),
-                };
+                    })
+                });
                 if library.answer(answer).is_err() {
                     return false;
                 }
@@ -244,17 +271,18 @@ impl Inside {
     fn note_facts(&self) {
         let mut known = self.known.lock().unwrap();
         for connection in &self.connections {
-            let [ours, theirs] = connection.isn;
-            let read = theirs + connection.received as u32;
             let facts = SocketFacts {
+                tenant: 0,
+                interface: 1,
                 flow: connection.flow,
                 cookie: u64::from(connection.flow.src.1),
-                write: ours + connection.sent as u32,
-                unacknowledged: ours + connection.sent as u32,
-                read,
-                receive_next: read,
+                acknowledged: 1,
+                unacknowledged: connection.sent as u32,
+                received: connection.received as u64,
+                unread: 0,
                 reordered: false,
                 peer_has_ended: false,
+                timestamp: None,
             };
             known.insert(connection.flow.src.1, facts);
         }
@@ -311,7 +339,7 @@ impl Inside {
 
     fn wire_brings(&mut self, at: usize, seq: SeqNum, payload: &mut [u8]) {
         let flow = self.connections[at].flow.reversed();
-        let (frame, meta) = segment((PEER, OURS), &flow, (seq, SeqNum(1)), payload);
+        let (frame, meta) = segment((PEER, OURS), &flow, (seq, SeqNum(1), Flags::ACK), payload);
         self.nic.handle_frame(Instant::now(), &frame, meta);
     }
 
@@ -321,7 +349,12 @@ impl Inside {
         let [ours, theirs] = connection.isn;
         let seq = ours + connection.sent as u32;
         let ack = theirs + connection.received as u32;
-        let (frame, meta) = segment((OURS, PEER), &connection.flow, (seq, ack), payload);
+        let (frame, meta) = segment(
+            (OURS, PEER),
+            &connection.flow,
+            (seq, ack, Flags::ACK),
+            payload,
+        );
         self.function.handle_frame(Instant::now(), &frame, meta);
         self.run_nic(true);
     }
@@ -354,7 +387,7 @@ impl Inside {
 fn segment(
     (from, to): (MacAddr, MacAddr),
     flow: &FlowKey,
-    (seq, ack): (SeqNum, SeqNum),
+    (seq, ack, flags): (SeqNum, SeqNum, Flags),
     payload: &[u8],
 ) -> (Vec<u8>, FrameMeta) {
     let header = Header {
@@ -362,7 +395,7 @@ fn segment(
         dst_port: flow.dst.1,
         seq,
         ack,
-        flags: Flags::ACK,
+        flags,
         window: 1000,
         ..Header::default()
     };

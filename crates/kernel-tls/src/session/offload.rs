@@ -53,7 +53,7 @@ impl Session {
                 return;
             }
         };
-        sending.device.is_on = true;
+        sending.device_begins();
         counters().add(Counter::TlsTxDevice, 1);
         self.tells(sending, connection);
     }
@@ -82,11 +82,15 @@ impl Session {
         self.is_called_by(fd);
         if sending.device.owes_keys {
             self.tell_keys(fd, sending)?;
+            if !sending.device.agreement.is_with_device() {
+                return Ok(());
+            }
         }
         match slot.status(Direction::Transmit, name.generation) {
-            OffloadState::Reset => Err(self.give_up(fd, sending)),
             OffloadState::Software => self.stop_sending(fd, sending),
-            OffloadState::None | OffloadState::Offloaded => {
+            // `None`: it knows nothing of the connection any more, and would send framed content as it is.
+            OffloadState::Reset | OffloadState::None => Err(self.give_up(fd, sending)),
+            OffloadState::Offloaded => {
                 if sending.device.teller == 0 {
                     // Its process has left the socket to those that it had forked.
                     self.tells(sending, NEVER);
@@ -112,6 +116,9 @@ impl Session {
                 offload::set_keys(name, direction, &info, None, fd, on)
             });
             match told {
+                Ok(told) if !sending.device.ends_at(told.tcpsn.0) => {
+                    return Err(self.give_up(fd, sending));
+                }
                 Ok(told) => {
                     sending.device.begins(told.tcpsn.0, info.sequence);
                     sending.device.owes_keys = false;
@@ -174,13 +181,18 @@ impl Session {
             let stopped = known.and_then(|()| offload::stop(name, Direction::Transmit, fd));
             let goes_on = !may_have_stopped && !sending.device.owes_keys;
             match stopped {
+                Ok(tcpsn) if !sending.device.ends_at(tcpsn.0) => {
+                    return Err(self.give_up(fd, sending));
+                }
                 Ok(_) => break,
                 Err(Failure::Refused(Errno::NOENT)) if may_have_stopped => break,
+                // It has no keys of this connection: those that it was told first were lost on their way.
+                Err(Failure::Refused(Errno::NOENT)) if sending.device.owes_first_keys() => break,
                 // It goes on making them until it can be told, or has room for that.
-                Err(Failure::Refused(Errno::BUSY)) if !sending.device.owes_keys => return Ok(()),
+                Err(Failure::Refused(Errno::BUSY) | Failure::NotThere) if goes_on => return Ok(()),
+                // What it was told and has not answered it may have done, or does later still: it would send framed content as it is.
+                Err(Failure::Refused(Errno::BUSY)) if may_have_stopped => {}
                 Err(Failure::Refused(Errno::BUSY)) => return Err(self.try_again(fd)),
-                Err(Failure::NotThere) if goes_on => return Ok(()),
-                // What it was told and has not answered it may have done: it would send framed content as it is.
                 Err(Failure::Lost) => (may_have_stopped, has_gone) = (true, true),
                 Err(Failure::NotThere) => has_gone = true,
                 Err(Failure::Refused(_)) => return Err(self.give_up(fd, sending)),
@@ -190,8 +202,9 @@ impl Session {
             }
             std::thread::sleep(PAUSE);
         }
-        sending.device.is_on = false;
-        sending.device.owes_keys = false;
+        if sending.device_ends().is_err() {
+            return Err(self.give_up(fd, sending));
+        }
         counters().add(Counter::TxDeviceStopped, 1);
         Ok(())
     }
@@ -213,7 +226,7 @@ impl Session {
             return false;
         }
         let mut sending = self.sending();
-        if !sending.device.is_on
+        if !sending.device.agreement.is_with_device()
             || sending.device.teller != crate::process::id()
             || sending.keys.check().is_err()
             || socket::is_over(fd.as_fd())

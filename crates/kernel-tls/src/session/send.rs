@@ -17,9 +17,11 @@ use l5p::tls::{ContentType, MAX_PLAINTEXT};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use super::epoch::Records;
 use super::{LockedSending, Session};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
+use crate::shared::Sending;
 use crate::socket::{Patience, Want};
 use crate::{flusher, held, socket};
 use content::{Content, Job};
@@ -172,29 +174,24 @@ impl Session {
         sending: &mut LockedSending<'_>,
         job: &mut Job<'_, '_>,
     ) -> Result<(), Errno> {
-        self.settle(fd, sending, job.flags)?;
-        if sending.open > 0 && sending.open_type != job.record_type {
-            self.seal_rest(fd, sending, job.flags)?;
-            self.push(fd, sending, job.flags)?;
+        let mut records = self.settle(fd, sending, job.flags)?;
+        if records.open > 0 && records.open_type != job.record_type {
+            self.make_open(&mut records)?;
+            self.push(fd, &mut records, job.flags)?;
         }
-        self.send_job(fd, sending, job)
-    }
-
-    /// Sends the record that is held open, if there is one.
-    fn send_open(&self, fd: BorrowedFd<'_>, sending: &mut LockedSending<'_>) -> Result<(), Errno> {
-        let record_type = sending.open_type;
-        self.send_job(fd, sending, &mut Job::end(record_type))
+        self.send_job(fd, records, job)
     }
 
     fn send_job(
         &self,
         fd: BorrowedFd<'_>,
-        sending: &mut LockedSending<'_>,
+        records: Records<'_, '_>,
         job: &mut Job<'_, '_>,
     ) -> Result<(), Errno> {
-        if sending.device.is_on {
-            return self.advance_device(fd, sending, job);
-        }
+        let sending = match records {
+            Records::Device(mut epoch) => return self.advance_device(fd, &mut epoch, job),
+            Records::Software(sending) => sending,
+        };
         while job.left > 0 || !job.more && sending.open > 0 {
             self.fill(sending, job)?;
             self.push(fd, sending, job.flags)?;
@@ -202,22 +199,22 @@ impl Session {
         Ok(())
     }
 
-    /// Sends what was made before, and agrees with the NIC on what comes next.
-    pub(super) fn settle(
+    /// Sends what was made before, and agrees with the NIC on who makes what comes next.
+    pub(super) fn settle<'a, 'g>(
         self: &Arc<Self>,
         fd: BorrowedFd<'_>,
-        sending: &mut LockedSending<'_>,
+        sending: &'a mut LockedSending<'g>,
         flags: i32,
-    ) -> Result<(), Errno> {
+    ) -> Result<Records<'a, 'g>, Errno> {
         sending.keys.check()?;
         if self.shuts.load(Relaxed) {
             return Err(Errno::PIPE);
         }
         self.push(fd, sending, flags)?;
-        match sending.device.is_on {
-            true => self.agree(fd, sending),
-            false => Ok(()),
+        if sending.device.agreement.is_with_device() {
+            self.agree(fd, sending)?;
         }
+        sending.records()
     }
 
     /// Makes as many records as there is room for; the last one stays open with `MSG_MORE`.
@@ -260,13 +257,17 @@ impl Session {
         if !sending.has_room_for_record() {
             self.push(fd, sending, flags)?;
         }
-        self.seal_open(sending)
+        self.make_open(&mut sending.records()?)
+    }
+
+    fn make_open(&self, records: &mut Records<'_, '_>) -> Result<(), Errno> {
+        match records {
+            Records::Device(epoch) => self.frame_open(epoch),
+            Records::Software(sending) => self.seal_open(sending),
+        }
     }
 
     fn seal_open(&self, sending: &mut LockedSending<'_>) -> Result<(), Errno> {
-        if sending.device.is_on {
-            return self.frame_open(sending);
-        }
         let (writer, state) = sending.parts()?;
         let open = state.take_open();
         let (content, made) = (&state.content[..open], &mut state.made[state.made_to..]);
@@ -291,13 +292,9 @@ impl Session {
         Ok(())
     }
 
-    /// Sends what is made.
-    fn push(
-        &self,
-        fd: BorrowedFd<'_>,
-        sending: &mut LockedSending<'_>,
-        flags: i32,
-    ) -> Result<(), Errno> {
+    /// Sends what is made. Framed content is among it only as long as the NIC makes records: see `device_ends`.
+    fn push(&self, fd: BorrowedFd<'_>, sending: &mut Sending, flags: i32) -> Result<(), Errno> {
+        sending.keys.check()?;
         while sending.made_from < sending.made_to {
             let made = &sending.made[sending.made_from..sending.made_to];
             match socket::send(fd, made, flags) {

@@ -139,7 +139,7 @@ pub struct Record {
 }
 
 /// Reads a stream as it leaves the socket: framed content where the NIC had keys, records where it had not. `software` are the keys with which the
-/// library began to make them itself, if it did.
+/// library began to make them itself, if it did: the NIC's last, or others.
 pub fn records(cookie: u64, stream: &[u8], software: Option<CryptoInfo>) -> Vec<Record> {
     let marks = nic::flow(cookie).marks;
     let mut records = Vec::new();
@@ -171,7 +171,13 @@ pub fn records(cookie: u64, stream: &[u8], software: Option<CryptoInfo>) -> Vec<
             }
             None => {
                 let mut info = software.clone().expect("keys");
-                info.sequence = number;
+                let last = marks[..index]
+                    .iter()
+                    .rev()
+                    .find_map(|mark| mark.keys.as_ref());
+                if last.is_some_and(|last| last.key == info.key) {
+                    info.sequence = number;
+                }
                 opened(&stream[at..end], info, &mut records);
             }
         }

@@ -11,7 +11,7 @@ use crate::end::{CASES, Sender, connect, content, keys, pattern, records};
 use crate::nic;
 
 /// A file with these bytes and no name.
-fn file(bytes: &[u8]) -> File {
+pub fn file(bytes: &[u8]) -> File {
     let fd = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).expect("memory");
     let mut file = File::from(fd);
     file.write_all(bytes).expect("memory");
@@ -19,7 +19,7 @@ fn file(bytes: &[u8]) -> File {
 }
 
 impl Sender {
-    fn allow_zerocopy(&self) {
+    pub fn allow_zerocopy(&self) {
         let on = 1_i32.to_ne_bytes();
         self.session
             .set_option(self.socket.as_fd(), TLS_TX_ZEROCOPY_RO, &on)
@@ -27,7 +27,12 @@ impl Sender {
         self.socket.set_nonblocking(true).expect("a socket");
     }
 
-    fn send_file(&self, file: &File, offset: Option<u64>, count: usize) -> Result<usize, Errno> {
+    pub fn send_file(
+        &self,
+        file: &File,
+        offset: Option<u64>,
+        count: usize,
+    ) -> Result<usize, Errno> {
         self.session
             .send_file(self.socket.as_fd(), file.as_fd(), offset, count)
     }

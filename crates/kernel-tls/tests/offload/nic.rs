@@ -2,18 +2,19 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread;
 
 use attachment::{
-    ATTACHED_LINE, Answer, Connection, CryptoInfo, Direction, Errno, OffloadState, Order, Registry,
-    Resolved, Resume, SlotRef,
+    ATTACHED_LINE, Answer, Connection, CryptoInfo, Direction, Errno, Examine, OffloadState, Order,
+    Registry, Resume, SlotRef, SocketFacts, Tenant,
 };
 use rustix::event::{PollFd, PollFlags, poll};
-use wire::SeqNum;
+use wire::{FlowKey, SeqNum};
 
 /// What happened to a connection at a position of its stream.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ struct World {
     deadly: Vec<u64>,
     busy: Vec<u64>,
     mute: Vec<u64>,
+    mortal: Vec<u64>,
+    busy_to_stop: HashMap<u64, u32>,
     connections: Vec<UnixStream>,
 }
 
@@ -132,7 +135,7 @@ fn serve(stream: UnixStream) {
     }
     let _ = (&stream).write_all(ATTACHED_LINE.as_bytes());
     let mut connection = Connection::new(OwnedFd::from(stream));
-    let mut registry = Registry::default();
+    let (mut registry, mut tenant) = (Registry::default(), Tenant::default());
     loop {
         let _ = poll(&mut [PollFd::new(&connection, PollFlags::IN)], None);
         let incoming = match connection.poll_request() {
@@ -140,17 +143,51 @@ fn serve(stream: UnixStream) {
             Ok(None) => continue,
             Err(_) => return,
         };
-        let answer = match registry.resolve(&mut connection, incoming) {
-            Ok(Resolved::Attached(answer)) => answer,
-            Ok(Resolved::Order(order)) if dies_of(&order) => return,
-            Ok(Resolved::Order(order)) if is_mute(&order) => {
-                act(order);
-                return;
-            }
-            Ok(Resolved::Order(order)) => act(order),
-            Err(refusal) => refusal.into(),
-        };
+        let mut ends = false;
+        let answer = incoming.answer(0, &mut Linux, |admitted| {
+            registry.answer(&mut tenant, admitted, |order| {
+                if dies_of(&order) {
+                    ends = true;
+                    return Answer::refused(Errno::NODEV);
+                }
+                ends = is_mute(&order);
+                let dies_for_long = ends && is_mortal(&order);
+                let answer = act(order);
+                if dies_for_long {
+                    stop();
+                }
+                answer
+            })
+        });
+        if ends {
+            return;
+        }
         let _ = connection.answer(answer);
+    }
+}
+
+/// Linux, which says of any socket what was written to it.
+struct Linux;
+
+impl Examine for Linux {
+    fn examine(&mut self, socket: BorrowedFd<'_>, tenant: u32) -> Result<SocketFacts, Errno> {
+        let address = (Ipv4Addr::LOCALHOST.into(), 1);
+        Ok(SocketFacts {
+            tenant,
+            interface: 1,
+            flow: FlowKey {
+                src: address,
+                dst: address,
+            },
+            cookie: cookie(socket),
+            acknowledged: offset(socket),
+            unacknowledged: 0,
+            received: 0,
+            unread: 0,
+            reordered: false,
+            peer_has_ended: false,
+            timestamp: None,
+        })
     }
 }
 
@@ -170,7 +207,7 @@ fn act(order: Order) -> Answer {
             resume,
             socket,
         } => {
-            let (cookie, offset) = (cookie(&socket), offset(&socket));
+            let (cookie, offset) = (socket.cookie, socket.acknowledged);
             with(|world| {
                 if world.refused.contains(&cookie) {
                     return Answer::refused(Errno::NODEV);
@@ -199,13 +236,23 @@ fn act(order: Order) -> Answer {
                 Answer::at(tcpsn(offset))
             })
         }
-        Order::Stop { socket, .. } => {
-            let (cookie, offset) = (cookie(&socket), offset(&socket));
+        Order::Stop {
+            slot,
+            direction,
+            socket,
+        } => {
+            let (cookie, offset) = (socket.cookie, socket.acknowledged);
             with(|world| {
+                if let Some(left @ 1..) = world.busy_to_stop.get_mut(&cookie) {
+                    *left -= 1;
+                    return Answer::refused(Errno::BUSY);
+                }
                 let flow = world.flows.entry(cookie).or_default();
                 if flow.marks.last().is_some_and(|mark| mark.keys.is_none()) {
                     return Answer::refused(Errno::NOENT);
                 }
+                slot.slot()
+                    .set_status(direction, slot.generation(), OffloadState::None);
                 flow.marks.push(Mark { offset, keys: None });
                 Answer::at(tcpsn(offset))
             })
@@ -229,7 +276,7 @@ fn dies_of(order: &Order) -> bool {
     let Order::SetKeys { socket, .. } = order else {
         return false;
     };
-    let cookie = cookie(socket);
+    let cookie = socket.cookie;
     with(|world| {
         let place = world.deadly.iter().position(|deadly| *deadly == cookie);
         let Some(place) = place else { return false };
@@ -243,7 +290,7 @@ fn is_mute(order: &Order) -> bool {
     let Order::Stop { socket, .. } = order else {
         return false;
     };
-    let cookie = cookie(socket);
+    let cookie = socket.cookie;
     with(|world| {
         let place = world.mute.iter().position(|mute| *mute == cookie);
         place.map(|place| world.mute.swap_remove(place)).is_some()
@@ -254,6 +301,27 @@ fn is_mute(order: &Order) -> bool {
 pub fn die_when_stopped(socket: impl AsFd) {
     let cookie = cookie(socket);
     with(|world| world.mute.push(cookie));
+}
+
+fn is_mortal(order: &Order) -> bool {
+    let Order::Stop { socket, .. } = order else {
+        return false;
+    };
+    let cookie = socket.cookie;
+    with(|world| world.mortal.contains(&cookie))
+}
+
+/// The same, and it does not come back by itself.
+pub fn die_for_long_when_stopped(socket: impl AsFd) {
+    let cookie = cookie(&socket);
+    with(|world| world.mortal.push(cookie));
+    die_when_stopped(socket);
+}
+
+/// The NIC is too busy to stop making this socket's records, so often.
+pub fn be_busy_to_stop(socket: impl AsFd, times: u32) {
+    let cookie = cookie(socket);
+    with(|world| world.busy_to_stop.insert(cookie, times));
 }
 
 /// The NIC dies when it is given this socket's next keys, and refuses them when it is back.
@@ -290,7 +358,7 @@ pub fn cookie(socket: impl AsFd) -> u64 {
 }
 
 /// How many bytes were written to a socket (`tcp_info`: sent, without retransmissions, and not sent yet).
-fn offset(socket: impl AsFd) -> u64 {
+pub fn offset(socket: impl AsFd) -> u64 {
     let info = info(socket);
     let long = |at: usize| u64::from_ne_bytes(info[at..at + 8].try_into().unwrap());
     let short = |at: usize| u32::from_ne_bytes(info[at..at + 4].try_into().unwrap());

@@ -7,12 +7,14 @@ mod control;
 mod descriptors;
 #[path = "../../../kernel-tls/tests/keys/mod.rs"]
 mod keys;
+mod past;
 mod receiving;
 mod rekey;
 mod sending;
 mod setup;
 mod sockets;
 mod statistics;
+mod symbols;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -38,6 +40,8 @@ fn main() -> ExitCode {
         rekey::CASES,
         statistics::CASES,
         descriptors::CASES,
+        past::CASES,
+        symbols::CASES,
     ];
     let mut failed = 0;
     for (name, case) in sections.into_iter().flatten() {

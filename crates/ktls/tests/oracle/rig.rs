@@ -372,9 +372,16 @@ fn follow(output: ChildStdout, nic: u32) {
             continue;
         }
         let children = std::fs::read_to_string(format!("/proc/{nic}/task/{nic}/children"));
-        let worker = children
-            .ok()
-            .and_then(|children| children.split_whitespace().next()?.parse().ok());
+        let is_worker = |pid: &i32| {
+            let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            arguments
+                .split(|byte| *byte == 0)
+                .any(|it| it == b"--worker")
+        };
+        let worker = children.ok().and_then(|children| {
+            let mut pids = children.split_whitespace().flat_map(str::parse);
+            pids.find(is_worker)
+        });
         if let Some(worker) = worker {
             // SAFETY: a signal to the process that the NIC's supervisor has started.
             unsafe { libc::kill(worker, libc::SIGKILL) };

@@ -1,5 +1,7 @@
 //! ChaCha20-Poly1305 (RFC 8439), incremental, from aws-lc's two primitives.
 
+use std::ptr;
+
 use aws_lc_sys::{
     CRYPTO_chacha_20, CRYPTO_poly1305_finish, CRYPTO_poly1305_init, CRYPTO_poly1305_update,
     poly1305_state,
@@ -137,10 +139,14 @@ impl ChaCha20Poly1305 {
     /// # Safety
     /// As for [`Cipher::update`](super::Cipher), and `within + len` is at most [`BLOCK`].
     unsafe fn xor_block(&mut self, within: usize, input: *const u8, output: *mut u8, len: usize) {
-        for (i, key) in self.block[within..within + len].iter().enumerate() {
-            // SAFETY: `i` is below `len`.
-            unsafe { *output.add(i) = *input.add(i) ^ key };
+        let mut part = [0; BLOCK];
+        // SAFETY: the caller vouches for `len` bytes, at most a block, at both. Others may write to them: they are read once.
+        unsafe { ptr::copy_nonoverlapping(input, part.as_mut_ptr(), len) };
+        for (byte, key) in part.iter_mut().zip(&self.block[within..within + len]) {
+            *byte ^= key;
         }
+        // SAFETY: as above.
+        unsafe { ptr::copy_nonoverlapping(part.as_ptr(), output, len) };
         self.position += len as u64;
     }
 

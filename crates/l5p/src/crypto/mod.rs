@@ -17,6 +17,8 @@ mod tests;
 
 pub use keystream::Keystream;
 
+use shared::{Input, Output};
+
 use chacha::ChaCha20Poly1305;
 use gcm::Gcm;
 
@@ -80,25 +82,27 @@ impl Cipher {
         }
     }
 
-    /// Encrypts the next bytes of the message.
+    /// Encrypts the next bytes of the message. Its tag is of what was made of them, also when the input changes meanwhile.
     ///
     /// # Panics
     /// When `output` is not as long as `input`.
-    pub fn encrypt(&mut self, input: &[u8], output: &mut [u8]) {
-        assert_eq!(input.len(), output.len());
-        // SAFETY: both slices are valid for `input.len()` bytes and, as a shared and a unique
-        // borrow, do not overlap.
-        unsafe { self.update(true, input.as_ptr(), output.as_mut_ptr(), input.len()) }
+    pub fn encrypt<'i, 'o>(&mut self, input: impl Into<Input<'i>>, output: impl Into<Output<'o>>) {
+        self.transform(true, input.into(), output.into());
     }
 
     /// Decrypts the next bytes of the message.
     ///
     /// # Panics
     /// When `output` is not as long as `input`.
-    pub fn decrypt(&mut self, input: &[u8], output: &mut [u8]) {
+    pub fn decrypt<'i, 'o>(&mut self, input: impl Into<Input<'i>>, output: impl Into<Output<'o>>) {
+        self.transform(false, input.into(), output.into());
+    }
+
+    fn transform(&mut self, encrypt: bool, input: Input<'_>, mut output: Output<'_>) {
         assert_eq!(input.len(), output.len());
-        // SAFETY: as in `encrypt`.
-        unsafe { self.update(false, input.as_ptr(), output.as_mut_ptr(), input.len()) }
+        // SAFETY: both are valid for `input.len()` bytes. If one of them is memory of our own, they do not overlap. If both are shared
+        // they may, which is the same to the ciphers as others who write: what they make is any bytes then, and no address is made of it.
+        unsafe { self.update(encrypt, input.as_ptr(), output.as_mut_ptr(), input.len()) }
     }
 
     /// Encrypts the next bytes of the message where they are.
@@ -156,7 +160,7 @@ impl Cipher {
 
     /// # Safety
     /// `input` is valid for reads and `output` for writes of `len` bytes; they are equal or do not
-    /// overlap.
+    /// overlap, or are memory that others may write.
     unsafe fn update(&mut self, encrypt: bool, input: *const u8, output: *mut u8, len: usize) {
         if len == 0 {
             return;
@@ -183,11 +187,15 @@ impl CipherCopy<'_> {
         self.processed = 0;
     }
 
-    pub(crate) fn decrypt(&mut self, input: &[u8], output: &mut [u8]) {
+    pub(crate) fn decrypt<'i, 'o>(
+        &mut self,
+        input: impl Into<Input<'i>>,
+        output: impl Into<Output<'o>>,
+    ) {
+        let (input, mut output) = (input.into(), output.into());
         assert_eq!(input.len(), output.len());
         if !input.is_empty() {
-            // SAFETY: both slices are valid for `input.len()` bytes and, as a shared and a unique
-            // borrow, do not overlap.
+            // SAFETY: as in `Cipher::transform`.
             unsafe {
                 self.gcm
                     .update(false, input.as_ptr(), output.as_mut_ptr(), input.len())

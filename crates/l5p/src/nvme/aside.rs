@@ -3,6 +3,7 @@
 //! CRC-32C is linear: a PDU is followed with zeros in place of what is missing, however long that is, and what comes late
 //! adds its [share]. Only two sums are kept, one for each digest.
 
+use shared::Output;
 use wire::nvme::Layout;
 
 use super::Engine;
@@ -61,10 +62,10 @@ impl AnyOrder for Engine {
         len: u32,
         offset: u32,
         input: &[u8],
-        output: &mut [u8],
+        output: Output<'_>,
     ) -> Part {
         // A late packet is short enough to be in the cache for the second pass.
-        output.copy_from_slice(input);
+        output.copy_from(input);
         self.absorb_aside(pdu, len, offset, input)
     }
 

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use wire::nvme::{Framing, Layout, Pdu, PduType};
+use shared::{Input, Output};
+use wire::nvme::{Framing, Layout, MAX_HEADER_LEN, Pdu, PduType};
 
 use super::Parameters;
 use super::digest::Crc32c;
@@ -112,24 +113,23 @@ impl Engine {
         Some((layout, placement))
     }
 
-    /// Takes bytes of one field that stay as they are.
+    /// Takes bytes of the header or of a digest, which stay as they are.
     fn take(&mut self, run: &Run, input: &[u8]) {
         match run.field {
             Field::Header if self.framing.header_digest => self.header.update(input),
-            Field::Data => self.data.update(input),
             Field::HeaderDigest => note(&mut self.header_field, run.at, input),
             Field::DataDigest => note(&mut self.data_field, run.at, input),
-            Field::Header | Field::Padding => {}
+            Field::Header | Field::Padding | Field::Data => {}
         }
     }
 
-    /// Fills in data digest bytes from byte `at` of it on.
-    fn fill(&mut self, at: u32, output: &mut [u8]) {
-        if at == 0 {
+    /// The bytes of the data digest that a run of it is to have.
+    fn made_digest(&mut self, run: &Run) -> &[u8] {
+        if run.at == 0 {
             self.data_field = self.data.finish().to_le_bytes();
         }
-        let at = at as usize;
-        output.copy_from_slice(&self.data_field[at..at + output.len()]);
+        let at = run.at as usize;
+        &self.data_field[at..at + run.bytes.len()]
     }
 }
 
@@ -163,37 +163,43 @@ impl Layer5 for Engine {
         }
     }
 
-    fn transform(&mut self, offset: u32, input: &[u8], output: &mut [u8]) {
+    fn transform(&mut self, offset: u32, mut input: Input<'_>, mut output: Output<'_>) {
         assert_eq!(input.len(), output.len());
         let Some(layout) = self.layout else {
-            output.copy_from_slice(input);
+            output.copy_from(input);
             return;
         };
         for run in runs(&layout, offset, input.len()) {
-            let (input, output) = (&input[run.bytes.clone()], &mut output[run.bytes.clone()]);
+            let (now, later) = input.split_at(run.bytes.len());
+            let (made, rest) = output.split_at(run.bytes.len());
             match (run.field, self.direction) {
-                (Field::Data, _) if layout.data_digest => self.data.copy(input, output),
-                (Field::DataDigest, Direction::Transmit) => self.fill(run.at, output),
-                (Field::Data, _) => wire::bulk::copy(input, output),
-                _ => {
-                    self.take(&run, input);
-                    output.copy_from_slice(input);
+                (Field::Data, _) if layout.data_digest => self.data.copy(now, made),
+                (Field::DataDigest, Direction::Transmit) => {
+                    made.copy_from(self.made_digest(&run));
                 }
+                (Field::Data | Field::Padding, _) => made.copy_from(now),
+                _ => now.read::<MAX_HEADER_LEN, _>(|bytes| {
+                    self.take(&run, bytes);
+                    made.copy_from(bytes);
+                }),
             }
+            (input, output) = (later, rest);
         }
     }
 
-    fn absorb(&mut self, offset: u32, input: &[u8]) {
+    fn absorb(&mut self, offset: u32, mut input: Input<'_>) {
         let Some(layout) = self.layout else { return };
         for run in runs(&layout, offset, input.len()) {
-            let input = &input[run.bytes.clone()];
+            let (now, later) = input.split_at(run.bytes.len());
             match (run.field, self.direction) {
-                (Field::Data, _) if !layout.data_digest => {}
+                (Field::Data, _) if layout.data_digest => self.data.update(now),
                 (Field::DataDigest, Direction::Transmit) => {
-                    self.fill(run.at, &mut [0; 4][..input.len()]);
+                    self.made_digest(&run);
                 }
-                _ => self.take(&run, input),
+                (Field::Data | Field::Padding, _) => {}
+                _ => now.read::<MAX_HEADER_LEN, _>(|bytes| self.take(&run, bytes)),
             }
+            input = later;
         }
     }
 

@@ -42,7 +42,7 @@ impl Sample {
 pub(super) fn on_wire(parameters: &Parameters, samples: &[Sample]) -> Vec<u8> {
     let mut stream = Vec::new();
     for sample in samples {
-        sample.write(parameters, Crc32c::of, &mut stream);
+        sample.write(parameters, |bytes| Crc32c::of(bytes), &mut stream);
     }
     stream
 }

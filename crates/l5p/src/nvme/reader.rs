@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use shared::{Input, Output};
 use wire::SeqNum;
 use wire::nvme::{
     COMMON_HEADER_LEN, DIGEST_LEN, FatalError, Framing, Layout, MAX_HEADER_LEN, Pdu, Phase,
@@ -296,12 +297,17 @@ impl Reader {
     /// # Panics
     /// When the two differ in length, no data comes [next](Self::next), or less.
     #[inline]
-    pub fn copy(&mut self, from: &[u8], to: &mut [u8], checked: bool) -> Option<Event> {
+    pub fn copy<'t>(
+        &mut self,
+        from: &[u8],
+        to: impl Into<Output<'t>>,
+        checked: bool,
+    ) -> Option<Event> {
         if !checked && self.data_digest.is_at(self.part) {
             self.data_digest.crc.copy(from, to);
             self.data_digest.upto += from.len() as u32;
         } else {
-            wire::bulk::copy(from, to);
+            to.into().copy_from(from);
         }
         self.data_digest.vouched &= checked;
         self.advance(from.len() as u32)
@@ -322,7 +328,8 @@ impl Reader {
 
     /// Digests the next data of a PDU that has ended [unverified](DataDigest::Unverified), from the byte on that this names.
     /// Once all of it was given, the answer is no longer that.
-    pub fn verify(&mut self, data: &[u8]) -> DataDigest {
+    pub fn verify<'d>(&mut self, data: impl Into<Input<'d>>) -> DataDigest {
+        let data = data.into();
         self.data_digest.crc.update(data);
         self.data_digest.upto += data.len() as u32;
         self.data_digest.verdict()

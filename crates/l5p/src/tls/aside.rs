@@ -5,6 +5,8 @@
 //! price is a pass over a record's length per late packet (about 1.3 µs for 16 KiB); in return there is no other
 //! implementation of GHASH, no second key schedule, and no state but what [`LateRecord`] holds.
 
+use shared::{Input, Output};
+
 use super::{Direction, Engine, ICV_LEN};
 use crate::crypto::{CipherCopy, NONCE_LEN};
 use crate::{AnyOrder, Part};
@@ -51,14 +53,14 @@ impl AnyOrder for Engine {
         len: u32,
         offset: u32,
         input: &[u8],
-        output: &mut [u8],
+        output: Output<'_>,
     ) -> Part {
         assert_eq!(input.len(), output.len());
         let (body, icv) = (self.framing.body() as u32, len - ICV_LEN as u32);
         let split = (icv.saturating_sub(offset) as usize).min(input.len());
         let (ciphertext, check) = input.split_at(split);
-        let (plaintext, check_output) = output.split_at_mut(split);
-        check_output.copy_from_slice(check);
+        let (plaintext, check_output) = output.split_at(split);
+        check_output.copy_from(check);
         let mut part = check_part(
             check,
             offset + split as u32 - icv.min(offset + split as u32),
@@ -89,14 +91,15 @@ impl Engine {
     ///
     /// # Panics
     /// When `input` and `output` differ in length.
-    pub fn encrypt_aside(
+    pub fn encrypt_aside<'i, 'o>(
         &mut self,
         index: u64,
         len: u32,
         offset: u32,
-        input: &[u8],
-        output: &mut [u8],
+        input: impl Into<Input<'i>>,
+        output: impl Into<Output<'o>>,
     ) -> bool {
+        let (input, output) = (input.into(), output.into());
         assert_eq!(input.len(), output.len());
         let body = self.framing.body() as u32;
         let before_icv = len
@@ -109,8 +112,8 @@ impl Engine {
         let nonce = self.framing.nonce(&self.iv, index, &[0; 8]);
         let in_header = (body.saturating_sub(offset) as usize).min(input.len());
         let (header, payload) = input.split_at(in_header);
-        let (header_output, payload_output) = output.split_at_mut(in_header);
-        header_output.copy_from_slice(header);
+        let (header_output, payload_output) = output.split_at(in_header);
+        header_output.copy_from(header);
         let done = self.cipher.with_copy(|mut cipher| {
             cipher.start(&nonce, &[]);
             decrypt_zeros(&mut cipher, offset.saturating_sub(body));

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use shared::{Input, Output};
+
 use super::framing::{EXPLICIT_NONCE_LEN, Framing};
 use super::{CryptoInfo, Direction, HEADER_LEN, ICV_LEN};
 use crate::crypto::{self, Cipher, NONCE_LEN};
@@ -74,20 +76,22 @@ impl Engine {
 
     /// Passes bytes of the header or of the explicit nonce; the cipher starts when the latter is
     /// complete.
-    fn pass_nonce(&mut self, offset: usize, input: &[u8], output: &mut [u8]) {
-        output.copy_from_slice(input);
-        let body = self.framing.body();
-        for (i, byte) in input.iter().enumerate() {
-            if let Some(at) = (offset + i).checked_sub(HEADER_LEN) {
-                self.field[at % EXPLICIT_NONCE_LEN] = *byte;
+    fn pass_nonce(&mut self, offset: usize, input: Input<'_>, output: Output<'_>) {
+        input.read::<{ HEADER_LEN + EXPLICIT_NONCE_LEN }, _>(|bytes| {
+            output.copy_from(bytes);
+            for (i, byte) in bytes.iter().enumerate() {
+                if let Some(at) = (offset + i).checked_sub(HEADER_LEN) {
+                    self.field[at % EXPLICIT_NONCE_LEN] = *byte;
+                }
             }
-        }
+        });
+        let body = self.framing.body();
         if offset + input.len() == body && body > HEADER_LEN {
             self.start_cipher();
         }
     }
 
-    fn transform_payload(&mut self, input: &[u8], output: &mut [u8]) {
+    fn transform_payload(&mut self, input: Input<'_>, output: Output<'_>) {
         match self.direction {
             Direction::Transmit => self.cipher.encrypt(input, output),
             Direction::Receive => self.cipher.decrypt(input, output),
@@ -95,27 +99,18 @@ impl Engine {
     }
 
     /// Fills or notes the integrity check value from byte `at` of it on.
-    fn transform_icv(&mut self, at: usize, input: &[u8], output: &mut [u8]) {
-        if at >= ICV_LEN {
-            // Only for a length that no judged header has.
-            output.copy_from_slice(input);
-            return;
-        }
-        let field = at..(at + input.len()).min(ICV_LEN);
+    fn transform_icv(&mut self, at: usize, input: Input<'_>, output: Output<'_>) {
+        // What is behind it is only for a length that no judged header has.
+        let field = at.min(ICV_LEN)..(at + input.len()).min(ICV_LEN);
+        let (input, input_behind) = input.split_at(field.len());
+        let (output, output_behind) = output.split_at(field.len());
         match self.direction {
-            Direction::Transmit => {
-                if at == 0 {
-                    self.field = self.cipher.finish();
-                }
-                let made = &self.field[field];
-                output[..made.len()].copy_from_slice(made);
-            }
-            Direction::Receive => {
-                let noted = &mut self.field[field];
-                noted.copy_from_slice(&input[..noted.len()]);
-                output.copy_from_slice(input);
-            }
+            Direction::Transmit if at == 0 => self.field = self.cipher.finish(),
+            Direction::Transmit => {}
+            Direction::Receive => input.copy_to(&mut self.field[field.clone()]),
         }
+        output.copy_from(&self.field[field]);
+        output_behind.copy_from(input_behind);
     }
 }
 
@@ -135,10 +130,9 @@ impl Layer5 for Engine {
         }
     }
 
-    fn transform(&mut self, offset: u32, input: &[u8], output: &mut [u8]) {
+    fn transform(&mut self, offset: u32, mut input: Input<'_>, mut output: Output<'_>) {
         assert_eq!(input.len(), output.len());
         let mut offset = offset as usize;
-        let (mut input, mut output) = (input, output);
         while !input.is_empty() {
             let (body, icv) = (self.framing.body(), self.icv_start());
             let end = if offset < body {
@@ -150,7 +144,7 @@ impl Layer5 for Engine {
             };
             let todo = input.len().min(end - offset);
             let (this_input, next_input) = input.split_at(todo);
-            let (this_output, next_output) = output.split_at_mut(todo);
+            let (this_output, next_output) = output.split_at(todo);
             if offset < body {
                 self.pass_nonce(offset, this_input, this_output);
             } else if offset < icv {

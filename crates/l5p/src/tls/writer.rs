@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use shared::Input;
 use wire::SeqNum;
 use wire::tls::{ContentType, RecordHeader, VERSION_TLS12};
 
@@ -207,13 +208,14 @@ impl Writer {
     /// # Panics
     /// When the content exceeds [`max_plaintext`](Self::max_plaintext) or `output` is shorter than
     /// [`record_len`](Self::record_len).
-    pub fn seal_into(
+    pub fn seal_into<'i>(
         &mut self,
         content_type: ContentType,
-        input: &[&[u8]],
+        input: &[impl Copy + Into<Input<'i>>],
         output: &mut [u8],
     ) -> usize {
-        let plaintext_len = input.iter().map(|piece| piece.len()).sum();
+        let pieces = input.iter().map(|piece| (*piece).into());
+        let plaintext_len = pieces.clone().map(Input::len).sum();
         let layout = self.record_layout(content_type, plaintext_len);
         let index = self.sequence;
         self.sequence += 1;
@@ -222,11 +224,15 @@ impl Writer {
         output[..at].copy_from_slice(layout.header());
         engine.start(index, &layout.header()[..HEADER_LEN]);
         let (nonce, passed) = (&layout.header()[HEADER_LEN..], &mut [0; MAX_HEADER]);
-        engine.transform(HEADER_LEN as u32, nonce, &mut passed[..nonce.len()]);
-        for piece in input.iter().copied().chain([layout.trailer()]) {
-            engine.transform(at as u32, piece, &mut output[at..at + piece.len()]);
+        let passed = &mut passed[..nonce.len()];
+        engine.transform(HEADER_LEN as u32, nonce.into(), passed.into());
+        let mut seal = |piece: Input<'_>| {
+            let output = &mut output[at..at + piece.len()];
+            engine.transform(at as u32, piece, output.into());
             at += piece.len();
-        }
+        };
+        pieces.for_each(&mut seal);
+        seal(layout.trailer().into());
         engine.finish();
         at
     }
@@ -315,11 +321,8 @@ impl Writer {
                     engine.start(record.index, &header);
                 }
             }
-            engine.transform(
-                (at + in_header) as u32,
-                body,
-                &mut output[at + in_header..end],
-            );
+            let output = &mut output[at + in_header..end];
+            engine.transform((at + in_header) as u32, body.into(), output.into());
             at = end;
         }
         assert!(

@@ -38,16 +38,18 @@ impl Layer5 for Summed {
         self.sum = 0;
     }
 
-    fn transform(&mut self, offset: u32, input: &[u8], output: &mut [u8]) {
-        for (i, (from, to)) in input.iter().zip(output).enumerate() {
+    fn transform(&mut self, offset: u32, input: Input<'_>, output: Output<'_>) {
+        let mut bytes = vec![0; input.len()];
+        input.copy_to(&mut bytes);
+        for (i, byte) in bytes.iter_mut().enumerate() {
             if offset + i as u32 == self.len - 1 {
-                self.received = *from;
-                *to = *from;
+                self.received = *byte;
             } else {
-                self.sum = self.sum.wrapping_add(*from);
-                *to = !from;
+                self.sum = self.sum.wrapping_add(*byte);
+                *byte = !*byte;
             }
         }
+        output.copy_from(&bytes);
     }
 
     fn finish(&mut self) -> Integrity {

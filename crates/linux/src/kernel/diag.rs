@@ -1,32 +1,37 @@
-//! Whether a socket is still there (`sock_diag(7)`).
+//! Which socket is between two addresses (`sock_diag(7)`). No socket is locked for that.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use attachment::Errno;
 use wire::FlowKey;
 
-use super::netlink::Netlink;
+use super::netlink::{Netlink, u32_at};
+use crate::sockets::{SocketAt, SocketPhase};
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// States of a socket without data to send again: TIME-WAIT, CLOSE.
-const WITHOUT_DATA: [u8; 2] = [6, 7];
-/// Where `struct inet_diag_msg` has the state.
+/// `INET_DIAG_NOCOOKIE`, twice.
+const ANY_COOKIE: u64 = u64::MAX;
+/// States of `net/tcp_states.h`.
+const SYN_SENT: u8 = 2;
+const SYN_RECV: u8 = 3;
+const TIME_WAIT: u8 = 6;
+const CLOSE: u8 = 7;
+const LISTEN: u8 = 10;
+const NEW_SYN_RECV: u8 = 12;
+/// Where `struct inet_diag_msg` has the state, the ports, the addresses, the interface and the cookie.
 const STATE: usize = 1;
+const PORTS: usize = 4;
+const ADDRESSES: usize = 8;
+const INTERFACE: usize = 40;
+const COOKIE: usize = 44;
 
-/// Whether the socket of this cookie, which is bound to `interface`, is there, in a state in which it may send data.
-pub(super) fn has_data(
+/// The connection's socket between these addresses, which may be bound to `interface`.
+pub(super) fn look_up(
     netlink: &mut Netlink,
     flow: &FlowKey,
     interface: u32,
-    cookie: u64,
-) -> Result<bool, Errno> {
-    let family = match flow.src.0 {
-        IpAddr::V4(_) => libc::AF_INET,
-        IpAddr::V6(_) => libc::AF_INET6,
-    };
-    // struct inet_diag_req_v2: family, protocol, extensions, padding, states, then the socket's id.
-    let mut body = vec![family as u8, libc::IPPROTO_TCP as u8, 0, 0];
-    body.extend(u32::MAX.to_ne_bytes());
+) -> Result<Option<SocketAt>, Errno> {
+    let mut body = request(family(flow.src.0), u32::MAX);
     body.extend(flow.src.1.to_be_bytes());
     body.extend(flow.dst.1.to_be_bytes());
     for address in [flow.src.0, flow.dst.0] {
@@ -39,14 +44,78 @@ pub(super) fn has_data(
     }
     // Without it a socket that is bound is not found.
     body.extend(interface.to_ne_bytes());
-    body.extend((cookie as u32).to_ne_bytes());
-    body.extend(((cookie >> 32) as u32).to_ne_bytes());
+    body.extend(ANY_COOKIE.to_ne_bytes());
     match netlink.ask(SOCK_DIAG_BY_FAMILY, &body) {
         Ok(answer) => {
-            let state = answer.get(STATE).ok_or(Errno::BADMSG)?;
-            Ok(!WITHOUT_DATA.contains(state))
+            let state = *answer.get(STATE).ok_or(Errno::BADMSG)?;
+            let cookie = cookie(answer).ok_or(Errno::BADMSG)?;
+            Ok(phase(state).map(|phase| SocketAt { cookie, phase }))
         }
-        Err(Errno::NOENT | Errno::STALE) => Ok(false),
+        Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// All connections of sockets that are bound to `interface`.
+pub(super) fn bound(netlink: &mut Netlink, interface: u32) -> Result<Vec<(FlowKey, u64)>, Errno> {
+    let mut found = Vec::new();
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        let connected = !(1 << LISTEN | 1 << CLOSE | 1 << TIME_WAIT);
+        let mut body = request(family, connected);
+        // Any addresses, ports, interface and cookie.
+        body.extend([0; 48]);
+        netlink.dump(SOCK_DIAG_BY_FAMILY, &body, |message| {
+            if u32_at(message, INTERFACE) == Some(interface)
+                && let (Some(flow), Some(cookie)) = (flow(message, family), cookie(message))
+            {
+                found.push((flow, cookie));
+            }
+        })?;
+    }
+    Ok(found)
+}
+
+/// `struct inet_diag_req_v2` up to the socket's id: family, protocol, extensions, padding, states.
+fn request(family: i32, states: u32) -> Vec<u8> {
+    let mut body = vec![family as u8, libc::IPPROTO_TCP as u8, 0, 0];
+    body.extend(states.to_ne_bytes());
+    body
+}
+
+fn family(address: IpAddr) -> i32 {
+    match address {
+        IpAddr::V4(_) => libc::AF_INET,
+        IpAddr::V6(_) => libc::AF_INET6,
+    }
+}
+
+/// How far a socket's connection is; `None` for one without a connection.
+fn phase(state: u8) -> Option<SocketPhase> {
+    match state {
+        LISTEN => None,
+        SYN_SENT | SYN_RECV | NEW_SYN_RECV => Some(SocketPhase::Opening),
+        TIME_WAIT | CLOSE => Some(SocketPhase::Over),
+        _ => Some(SocketPhase::Synchronized),
+    }
+}
+
+fn cookie(message: &[u8]) -> Option<u64> {
+    let low = u32_at(message, COOKIE)?;
+    let high = u32_at(message, COOKIE + 4)?;
+    Some(u64::from(high) << 32 | u64::from(low))
+}
+
+fn flow(message: &[u8], family: i32) -> Option<FlowKey> {
+    let address = |at: usize| {
+        let octets: &[u8; 16] = message.get(at..)?.first_chunk()?;
+        Some(match family {
+            libc::AF_INET => IpAddr::V4(Ipv4Addr::from(*octets.first_chunk::<4>()?)),
+            _ => Ipv6Addr::from(*octets).to_canonical(),
+        })
+    };
+    let port = |at: usize| Some(u16::from_be_bytes(*message.get(at..)?.first_chunk()?));
+    Some(FlowKey {
+        src: (address(ADDRESSES)?, port(PORTS)?),
+        dst: (address(ADDRESSES + 16)?, port(PORTS + 2)?),
+    })
 }

@@ -1,5 +1,6 @@
-//! Questions to the kernel over netlink: one request, one answer.
+//! Questions to the kernel over netlink.
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 
 use attachment::Errno;
@@ -11,7 +12,9 @@ use rustix::net::{
 /// Bytes of `struct nlmsghdr`.
 const HEADER: usize = 16;
 const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 1;
+const NLM_F_DUMP: u16 = 0x300;
 
 /// A netlink socket.
 #[derive(Debug)]
@@ -34,7 +37,7 @@ impl Netlink {
         Ok(Netlink {
             socket,
             sequence: 0,
-            buffer: vec![0; 16 << 10].into(),
+            buffer: vec![0; 32 << 10].into(),
         })
     }
 
@@ -43,37 +46,105 @@ impl Netlink {
     /// # Errors
     /// What the kernel answers instead.
     pub(super) fn ask(&mut self, kind: u16, body: &[u8]) -> Result<&[u8], Errno> {
+        self.send(kind, NLM_F_REQUEST, body)?;
+        loop {
+            // The kernel has answered before `send` returns.
+            let received = self.receive()?;
+            if let Some(message) = Messages::new(&self.buffer[..received], self.sequence).next() {
+                let range = message?;
+                return self.buffer.get(range).ok_or(Errno::BADMSG);
+            }
+        }
+    }
+
+    /// Asks for all that there is; gives the answers, without their headers, one after the other to `take`.
+    ///
+    /// # Errors
+    /// What the kernel answers instead.
+    pub(super) fn dump(
+        &mut self,
+        kind: u16,
+        body: &[u8],
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), Errno> {
+        self.send(kind, NLM_F_REQUEST | NLM_F_DUMP, body)?;
+        loop {
+            let received = self.receive()?;
+            let mut messages = Messages::new(&self.buffer[..received], self.sequence);
+            for message in messages.by_ref() {
+                take(self.buffer.get(message?).ok_or(Errno::BADMSG)?);
+            }
+            if messages.is_done {
+                return Ok(());
+            }
+        }
+    }
+
+    fn send(&mut self, kind: u16, flags: u16, body: &[u8]) -> Result<(), Errno> {
         self.sequence = self.sequence.wrapping_add(1);
         let mut request = Vec::with_capacity(HEADER + body.len());
         request.extend((HEADER as u32 + body.len() as u32).to_ne_bytes());
         request.extend(kind.to_ne_bytes());
-        request.extend(NLM_F_REQUEST.to_ne_bytes());
+        request.extend(flags.to_ne_bytes());
         request.extend(self.sequence.to_ne_bytes());
         request.extend(0u32.to_ne_bytes());
         request.extend(body);
         rustix::net::send(&self.socket, &request, SendFlags::empty())?;
-        loop {
-            // The kernel has answered before `send` returns.
-            let (received, _) =
-                rustix::net::recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT)?;
-            let message = self
-                .buffer
-                .get(..received)
-                .filter(|message| message.len() >= HEADER);
-            let message = message.ok_or(Errno::BADMSG)?;
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<usize, Errno> {
+        let (received, _) =
+            rustix::net::recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT)?;
+        Ok(received)
+    }
+}
+
+/// The places of the answers to one request in what was received.
+struct Messages<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    sequence: u32,
+    /// The last one has come.
+    is_done: bool,
+}
+
+impl Messages<'_> {
+    fn new(bytes: &[u8], sequence: u32) -> Messages<'_> {
+        Messages {
+            bytes,
+            at: 0,
+            sequence,
+            is_done: false,
+        }
+    }
+}
+
+impl Iterator for Messages<'_> {
+    type Item = Result<Range<usize>, Errno>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.at + HEADER <= self.bytes.len() && !self.is_done {
+            let message = &self.bytes[self.at..];
+            let len = u32_at(message, 0)? as usize;
+            if len < HEADER || len > message.len() {
+                return Some(Err(Errno::BADMSG));
+            }
+            let body = self.at + HEADER..self.at + len;
+            self.at += len.next_multiple_of(4);
             if u32_at(message, 8) != Some(self.sequence) {
                 continue;
             }
-            let kind = u16_at(message, 4).ok_or(Errno::BADMSG)?;
-            if kind == NLMSG_ERROR {
-                let code = u32_at(message, HEADER).ok_or(Errno::BADMSG)? as i32;
-                return Err(Errno::from_raw_os_error(code.wrapping_neg()));
+            match u16_at(message, 4) {
+                Some(NLMSG_DONE) => self.is_done = true,
+                Some(NLMSG_ERROR) => {
+                    let code = u32_at(message, HEADER).unwrap_or(0) as i32;
+                    return Some(Err(Errno::from_raw_os_error(code.wrapping_neg())));
+                }
+                _ => return Some(Ok(body)),
             }
-            let len = u32_at(message, 0).ok_or(Errno::BADMSG)? as usize;
-            return self.buffer[..received]
-                .get(HEADER..len)
-                .ok_or(Errno::BADMSG);
         }
+        None
     }
 }
 

@@ -14,77 +14,57 @@ const CLOSE_WAIT: u8 = 8;
 const LAST_ACK: u8 = 9;
 const CLOSING: u8 = 11;
 
-/// Values of `TCP_REPAIR`: on, and off without a window probe (Linux 4.19).
-const REPAIR_ON: i32 = 1;
-const REPAIR_OFF_NO_WP: i32 = -1;
-/// Where `struct tcp_info` has its state, and `tcpi_rcv_ooopack` (Linux 5.4).
+/// Where `struct tcp_info` has its state, its options, `tcpi_bytes_acked`, `tcpi_bytes_received` and `tcpi_rcv_ooopack` (Linux 5.4).
 const INFO_STATE: usize = 0;
+const INFO_OPTIONS: usize = 5;
+const INFO_ACKED: usize = 120;
+const INFO_RECEIVED: usize = 128;
 const INFO_REORDERED: usize = 224;
 const INFO_LEN: usize = 256;
+/// `TCPI_OPT_TIMESTAMPS`.
+const WITH_TIMESTAMPS: u8 = 1;
+/// `SO_BINDTOIFINDEX` of `asm-generic/socket.h`.
+const SO_BINDTOIFINDEX: i32 = 62;
 
-/// A queue of a socket in repair mode.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Queue {
-    Receive = 1,
-    Send = 2,
+/// `struct tcp_info`, as far as it says what a socket's connection has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) acknowledged: u64,
+    pub(super) received: u64,
+    pub(super) has_reordered: bool,
+    pub(super) peer_has_ended: bool,
+    pub(super) with_timestamps: bool,
 }
 
-/// A socket in repair mode, until dropped.
-#[derive(Debug)]
-pub(super) struct Repair<'a> {
-    socket: BorrowedFd<'a>,
-    /// Leaving repair mode clears it.
-    reuse: i32,
-}
-
-impl<'a> Repair<'a> {
-    /// # Errors
-    /// `EPERM` without CAP_NET_ADMIN over the socket's namespace, or in a state that can't be repaired; `ENOPROTOOPT` for a kernel without.
-    pub(super) fn begin(socket: BorrowedFd<'a>) -> Result<Repair<'a>, Errno> {
-        let reuse = get(socket, libc::SOL_SOCKET, libc::SO_REUSEADDR)?;
-        set(socket, libc::IPPROTO_TCP, libc::TCP_REPAIR, REPAIR_ON)?;
-        Ok(Repair { socket, reuse })
-    }
-
-    /// From now on, also when repair mode has ended, [`position`] is this queue's.
-    pub(super) fn select(&self, queue: Queue) -> Result<(), Errno> {
-        let level = libc::IPPROTO_TCP;
-        set(self.socket, level, libc::TCP_REPAIR_QUEUE, queue as i32)
-    }
-}
-
-/// Whether somebody has put it into repair mode.
-pub(super) fn is_in_repair(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
-    let repair: i32 = get(socket, libc::IPPROTO_TCP, libc::TCP_REPAIR)?;
-    Ok(repair != 0)
-}
-
-/// Where the next byte of a queue is put: of the one that was selected last.
+/// What a connection has come to.
 ///
 /// # Errors
-/// `EINVAL` when none was.
-pub(super) fn position(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
-    let position: i32 = get(socket, libc::IPPROTO_TCP, libc::TCP_QUEUE_SEQ)?;
-    Ok(position as u32)
+/// `ENOTCONN` when there is none, or no data on it any more.
+pub(super) fn progress(socket: BorrowedFd<'_>) -> Result<Progress, Errno> {
+    let info: [u8; INFO_LEN] = get(socket, libc::IPPROTO_TCP, libc::TCP_INFO)?;
+    let peer_has_ended = match info[INFO_STATE] {
+        ESTABLISHED | FIN_WAIT_1 | FIN_WAIT_2 => false,
+        // What we have sent may be unacknowledged still.
+        CLOSE_WAIT | LAST_ACK | CLOSING => true,
+        _ => return Err(Errno::NOTCONN),
+    };
+    let count = |at: usize| {
+        let bytes = info[at..].first_chunk();
+        u64::from_ne_bytes(*bytes.expect("it is inside"))
+    };
+    Ok(Progress {
+        acknowledged: count(INFO_ACKED),
+        received: count(INFO_RECEIVED),
+        has_reordered: info[INFO_REORDERED..INFO_REORDERED + 4] != [0; 4],
+        peer_has_ended,
+        with_timestamps: info[INFO_OPTIONS] & WITH_TIMESTAMPS != 0,
+    })
 }
 
-impl Drop for Repair<'_> {
-    /// The send queue stays selected: its position can be asked for without repair mode from now on.
-    fn drop(&mut self) {
-        let _ = self.select(Queue::Send);
-        let _ = set(
-            self.socket,
-            libc::IPPROTO_TCP,
-            libc::TCP_REPAIR,
-            REPAIR_OFF_NO_WP,
-        );
-        let _ = set(
-            self.socket,
-            libc::SOL_SOCKET,
-            libc::SO_REUSEADDR,
-            self.reuse,
-        );
-    }
+/// What the socket would put into a segment's timestamp now.
+pub(super) fn timestamp(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
+    let value: i32 = get(socket, libc::IPPROTO_TCP, libc::TCP_TIMESTAMP)?;
+    Ok(value as u32)
 }
 
 /// What the socket speaks.
@@ -102,22 +82,6 @@ pub(super) fn cookie(socket: BorrowedFd<'_>) -> Result<u64, Errno> {
     get(socket, libc::SOL_SOCKET, libc::SO_COOKIE)
 }
 
-/// Whether its peer's FIN has come; `None` when there is no connection, or no data on it any more.
-pub(super) fn peer_has_ended(socket: BorrowedFd<'_>) -> Result<Option<bool>, Errno> {
-    Ok(match info(socket)?[INFO_STATE] {
-        ESTABLISHED | FIN_WAIT_1 | FIN_WAIT_2 => Some(false),
-        // What we have sent may be unacknowledged still.
-        CLOSE_WAIT | LAST_ACK | CLOSING => Some(true),
-        _ => None,
-    })
-}
-
-/// Whether bytes came beyond a gap at any time.
-pub(super) fn has_reordered(socket: BorrowedFd<'_>) -> Result<bool, Errno> {
-    let info = info(socket)?;
-    Ok(info[INFO_REORDERED..INFO_REORDERED + 4] != [0; 4])
-}
-
 /// Bytes that were written and not acknowledged.
 pub(super) fn unacknowledged(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
     ask(socket, libc::TIOCOUTQ)
@@ -128,27 +92,17 @@ pub(super) fn unread(socket: BorrowedFd<'_>) -> Result<u32, Errno> {
     ask(socket, libc::FIONREAD)
 }
 
-/// Lets it send and receive by this interface only.
-pub(super) fn bind_to(socket: BorrowedFd<'_>, interface: &str) -> Result<(), Errno> {
-    let name = interface.as_bytes();
-    // SAFETY: the name is borrowed for the call, with its length.
-    let result = unsafe {
-        libc::setsockopt(
-            raw(socket),
-            libc::SOL_SOCKET,
-            libc::SO_BINDTODEVICE,
-            name.as_ptr().cast(),
-            name.len() as u32,
-        )
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(last_error()),
+/// Lets it send and receive by this interface only. One that is bound already can't be bound to another by a process without privileges.
+///
+/// # Errors
+/// `ENODEV` for a socket that is bound to another one.
+pub(super) fn bind_to(socket: BorrowedFd<'_>, interface: u32) -> Result<(), Errno> {
+    let bound: i32 = get(socket, libc::SOL_SOCKET, SO_BINDTOIFINDEX)?;
+    match bound {
+        0 => set(socket, libc::SOL_SOCKET, SO_BINDTOIFINDEX, interface as i32),
+        bound if bound as u32 == interface => Ok(()),
+        _ => Err(Errno::NODEV),
     }
-}
-
-fn info(socket: BorrowedFd<'_>) -> Result<[u8; INFO_LEN], Errno> {
-    get(socket, libc::IPPROTO_TCP, libc::TCP_INFO)
 }
 
 /// A type of which any bytes are a value.
@@ -205,10 +159,4 @@ fn ask(socket: BorrowedFd<'_>, request: libc::c_ulong) -> Result<u32, Errno> {
         0 => Ok(i32::max(value, 0) as u32),
         _ => Err(last_error()),
     }
-}
-
-/// Whether addresses may be used again.
-#[cfg(test)]
-pub(super) fn reuse(socket: BorrowedFd<'_>) -> Result<i32, Errno> {
-    get(socket, libc::SOL_SOCKET, libc::SO_REUSEADDR)
 }

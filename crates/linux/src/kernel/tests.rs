@@ -5,11 +5,11 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use attachment::Errno;
+use attachment::{Errno, Examine};
 use wire::FlowKey;
 
-use super::{KernelSockets, options};
-use crate::sockets::Sockets;
+use super::{KernelSockets, SocketExaminer, options};
+use crate::sockets::{SocketPhase, Sockets};
 
 /// Runs a test in a namespace of its own, if this process may make one.
 fn in_namespace(test: fn()) {
@@ -28,6 +28,10 @@ fn in_namespace(test: fn()) {
     thread.join().unwrap();
 }
 
+fn examiner() -> SocketExaminer {
+    SocketExaminer::new(["lo".to_owned()]).unwrap()
+}
+
 fn pair(address: &str) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind(address).unwrap();
     let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -38,14 +42,17 @@ fn pair(address: &str) -> (TcpStream, TcpStream) {
 #[test]
 fn positions_are_those_of_what_was_written_and_read() {
     in_namespace(|| {
-        let mut sockets = KernelSockets::new("lo").unwrap();
+        let mut linux = examiner();
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let (mut ours, mut theirs) = pair(address);
-            let before = sockets.examine(ours.as_fd()).unwrap();
+            let mut examine = |socket: &TcpStream| linux.examine(socket.as_fd(), 7).unwrap();
+            let (client, server) = (examine(&ours), examine(&theirs));
             let flow = FlowKey::new(ours.local_addr().unwrap(), ours.peer_addr().unwrap());
-            assert_eq!(before.flow, flow);
-            assert_eq!(before.unacknowledged, before.write);
-            assert_eq!(before.read, before.receive_next);
+            assert_eq!((client.flow, client.tenant), (flow, 7));
+            assert_eq!(client.acknowledged, 1, "its SYN");
+            assert_eq!(server.acknowledged, 0);
+            assert_eq!((client.received, server.received), (0, 0));
+            assert_eq!((client.unacknowledged, client.unread), (0, 0));
 
             ours.write_all(&[1; 1000]).unwrap();
             theirs.write_all(&[2; 300]).unwrap();
@@ -53,38 +60,25 @@ fn positions_are_those_of_what_was_written_and_read() {
             theirs.read_exact(&mut read).unwrap();
             ours.read_exact(&mut read[..100]).unwrap();
             std::thread::sleep(Duration::from_millis(50));
-            let after = sockets.examine(ours.as_fd()).unwrap();
-            assert_eq!(after.write, before.write + 1000);
-            assert_eq!(after.receive_next, before.receive_next + 300);
-            assert_eq!(after.read, before.read + 100);
-            assert_eq!(after.cookie, before.cookie);
+            let after = examine(&ours);
+            let sent = after.acknowledged + u64::from(after.unacknowledged);
+            assert_eq!(sent, client.acknowledged + 1000);
+            assert_eq!((after.received, after.unread), (300, 200));
+            assert_eq!(after.cookie, client.cookie);
             assert!(!after.reordered);
-            let again = sockets.examine_again(ours.as_fd(), Some(after.read));
-            assert_eq!(again, Ok(after));
-            let other = sockets.examine(theirs.as_fd()).unwrap();
-            assert_eq!((other.read, other.write), (after.write, after.receive_next));
-
-            // Nothing of it has changed for the program.
-            theirs.write_all(&[3; 500]).unwrap();
-            ours.read_exact(&mut read[..700]).unwrap();
-            assert_eq!(&read[200..700], &[3; 500]);
-            assert_eq!(options::reuse(ours.as_fd()), Ok(0));
-            assert_eq!(
-                options::reuse(theirs.as_fd()),
-                Ok(1),
-                "listeners of std's have it"
-            );
+            let later = after.timestamp.unwrap() - client.timestamp.unwrap();
+            assert!((50..5000).contains(&later), "{later} ms");
+            assert_eq!(examine(&theirs).received, 1000);
         }
     });
 }
 
-/// In repair mode what one thread receives fails, is seen in the wrong queue, or what it sends goes there.
 #[test]
-fn a_second_look_disturbs_no_call_of_another_thread() {
+fn no_call_of_another_thread_is_disturbed_by_a_look() {
     in_namespace(|| {
-        let mut sockets = KernelSockets::new("lo").unwrap();
+        let mut linux = examiner();
         let (ours, mut theirs) = pair("127.0.0.1:0");
-        let first = sockets.examine(ours.as_fd()).unwrap();
+        let first = linux.examine(ours.as_fd(), 0).unwrap();
         // More than there is room for: there is always something in both queues.
         ours.set_nonblocking(true).unwrap();
         theirs.write_all(&[2; 50_000]).unwrap();
@@ -102,26 +96,10 @@ fn a_second_look_disturbs_no_call_of_another_thread() {
                 }
             });
             while !calls.is_finished() {
-                let facts = sockets.examine_again(ours.as_fd(), Some(first.read));
-                assert!(facts.unwrap().write.after(first.write));
+                let facts = linux.examine(ours.as_fd(), 0).unwrap();
+                assert!(facts.unacknowledged > 0 && facts.received > first.received);
             }
         });
-    });
-}
-
-#[test]
-fn a_socket_that_a_dead_nic_has_left_in_repair_mode_is_taken_out_of_it() {
-    in_namespace(|| {
-        let mut sockets = KernelSockets::new("lo").unwrap();
-        let (mut ours, mut theirs) = pair("127.0.0.1:0");
-        let facts = sockets.examine(ours.as_fd()).unwrap();
-        std::mem::forget(options::Repair::begin(ours.as_fd()).unwrap());
-        let again = sockets.examine_again(ours.as_fd(), Some(facts.read));
-        assert_eq!(again, Ok(facts));
-        ours.write_all(b"goes on").unwrap();
-        let mut read = [0; 7];
-        theirs.read_exact(&mut read).unwrap();
-        assert_eq!(&read, b"goes on");
     });
 }
 
@@ -130,7 +108,13 @@ fn a_socket_has_gone_when_it_is_closed_and_has_nothing_left_to_send() {
     in_namespace(|| {
         let mut sockets = KernelSockets::new("lo").unwrap();
         let (mut ours, theirs) = pair("127.0.0.1:0");
-        let facts = sockets.examine(ours.as_fd()).unwrap();
+        let facts = examiner().examine(ours.as_fd(), 0).unwrap();
+        let here = [(facts.flow, facts.cookie)];
+        assert_eq!(
+            sockets.bound(),
+            Ok(here.to_vec()),
+            "examined ones are bound"
+        );
         assert!(!sockets.is_gone(&facts.flow, facts.cookie));
         let other = facts.cookie + 1;
         assert!(sockets.is_gone(&facts.flow, other), "another one is there");
@@ -147,24 +131,25 @@ fn a_socket_has_gone_when_it_is_closed_and_has_nothing_left_to_send() {
 #[test]
 fn sockets_that_are_not_behind_the_interface_are_refused() {
     in_namespace(|| {
-        let mut sockets = KernelSockets::new("lo").unwrap();
+        let mut linux = examiner();
         let (ours, _theirs) = pair("127.0.0.1:0");
-        sockets.index += 7;
-        let refused = sockets.examine(ours.as_fd());
+        let mut elsewhere = SocketExaminer::new([]).unwrap();
+        let refused = elsewhere.examine(ours.as_fd(), 0);
         assert_eq!(refused, Err(Errno::NODEV));
-        sockets.index -= 7;
-        sockets.namespace += 1;
-        let refused = sockets.examine(ours.as_fd());
+        let missing = SocketExaminer::new(["longshore-none".to_owned()]);
+        assert_eq!(missing.err(), Some(Errno::NODEV));
+        linux.namespace += 1;
+        let refused = linux.examine(ours.as_fd(), 0);
         assert_eq!(refused, Err(Errno::PERM));
-        sockets.namespace -= 1;
+        linux.namespace -= 1;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let refused = sockets.examine(listener.as_fd());
+        let refused = linux.examine(listener.as_fd(), 0);
         assert_eq!(refused, Err(Errno::NOTCONN));
         let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let refused = sockets.examine(datagrams.as_fd());
+        let refused = linux.examine(datagrams.as_fd(), 0);
         assert_eq!(refused, Err(Errno::INVAL));
         let file = std::fs::File::open("/dev/null").unwrap();
-        let refused = sockets.examine(file.as_fd());
+        let refused = linux.examine(file.as_fd(), 0);
         assert_eq!(refused, Err(Errno::NOTSOCK));
     });
 }
@@ -172,23 +157,41 @@ fn sockets_that_are_not_behind_the_interface_are_refused() {
 #[test]
 fn a_connection_is_known_until_both_ends_have_all() {
     in_namespace(|| {
-        let mut sockets = KernelSockets::new("lo").unwrap();
+        let mut linux = examiner();
         let (ours, mut theirs) = pair("127.0.0.1:0");
-        let has_ended = |sockets: &mut KernelSockets| {
-            let facts = sockets.examine(ours.as_fd());
+        let mut has_ended = || {
+            let facts = linux.examine(ours.as_fd(), 0);
             facts.map(|facts| facts.peer_has_ended)
         };
-        assert_eq!(has_ended(&mut sockets), Ok(false));
+        assert_eq!(has_ended(), Ok(false));
         theirs.write_all(&[1; 100]).unwrap();
         theirs.shutdown(std::net::Shutdown::Write).unwrap();
-        eventually(|| has_ended(&mut sockets) == Ok(true));
+        eventually(|| has_ended() == Ok(true));
         // Unacknowledged, and both have said that they send nothing more.
         ours.set_nonblocking(true).unwrap();
         while (&ours).write(&[7; 4096]).is_ok() {}
         ours.shutdown(std::net::Shutdown::Write).unwrap();
-        assert_eq!(has_ended(&mut sockets), Ok(true));
+        assert_eq!(has_ended(), Ok(true));
         drop(theirs);
-        eventually(|| has_ended(&mut sockets) == Err(Errno::NOTCONN));
+        eventually(|| has_ended() == Err(Errno::NOTCONN));
+    });
+}
+
+#[test]
+fn what_is_between_two_addresses_is_told_with_how_far_it_is() {
+    in_namespace(|| {
+        let mut sockets = KernelSockets::new("lo").unwrap();
+        let (ours, _theirs) = pair("127.0.0.1:0");
+        let flow = FlowKey::new(ours.local_addr().unwrap(), ours.peer_addr().unwrap());
+        let found = sockets.look_up(&flow).unwrap().unwrap();
+        assert_eq!(found.phase, SocketPhase::Synchronized);
+        assert_eq!(Ok(found.cookie), options::cookie(ours.as_fd()));
+        // A listener has no connection.
+        let other = FlowKey {
+            dst: (flow.dst.0, 9),
+            ..flow.reversed()
+        };
+        assert_eq!(sockets.look_up(&other), Ok(None));
     });
 }
 

@@ -18,6 +18,7 @@ impl Offload {
         around: &mut Around<'_>,
     ) -> bool {
         let Some(index) = self.index_of(&parsed.flow.reversed()) else {
+            self.tracker.handle_received(around.now, parsed);
             return true;
         };
         let flow = self.flow(index);
@@ -31,7 +32,11 @@ impl Offload {
             return false;
         }
         let tcp = &parsed.tcp;
-        if tcp.flags.contains(Flags::ACK) && is_plausible(flow.acked, parsed) {
+        let may_be_taken = is_plausible(flow.acked, parsed);
+        if may_be_taken {
+            flow.is_given(tcp.seq + tcp.sequence_len(parsed.payload_len));
+        }
+        if tcp.flags.contains(Flags::ACK) && may_be_taken {
             let table = &self.table;
             let retired = &mut self.retired;
             let (commands, contexts) = (&mut self.commands, &mut self.contexts);

@@ -32,7 +32,8 @@ impl Offload {
         let Receiving {
             is_hopeful, block, ..
         } = &mut self.receiving;
-        if *is_hopeful && block.is_none() {
+        let (bytes, free) = (u64::from(MAX_PIECE), self.arena.free_bytes());
+        if *is_hopeful && block.is_none() && self.tenants.can_spare(bytes, free) {
             *block = self.arena.take_block();
         }
         self.receiving_block()

@@ -12,9 +12,13 @@ use wire::{FlowKey, SeqNum};
 
 use super::stream::{Retired, Stream};
 use crate::state::{EpochEntry, Mark, Table};
+use crate::tracking::{Bases, Located, MAX_WINDOW};
 
 /// So many bytes after its beginning an epoch is given another one: positions are compared within 2^31, and a window may have 2^30.
 const LONG_AGO: u32 = 1 << 28;
+
+/// Acknowledgements of segments of Linux's that have overtaken others may differ by so many bytes.
+const MAX_REORDERED: u32 = 1 << 16;
 
 /// A connection of which some bytes are the NIC's to transform.
 #[derive(Debug)]
@@ -22,6 +26,10 @@ pub(crate) struct Flow {
     /// From Linux to the peer.
     pub key: FlowKey,
     pub cookie: u64,
+    /// The user id that its keys came from.
+    pub tenant: u32,
+    /// With what its socket counts from.
+    pub bases: Bases,
     /// Index of its entry in the table, and its generation.
     pub entry: (u32, u32),
     /// What it shares with the library; `None` as long as that has not come back after a restart.
@@ -38,6 +46,10 @@ pub(crate) struct Flow {
     pub plain_until: Option<SeqNum>,
     /// What Linux has acknowledged, once it has.
     pub acked: Option<SeqNum>,
+    /// Behind the last byte that Linux was given, once it was.
+    pub given: Option<SeqNum>,
+    /// When Linux may be asked about a SYN of these addresses again.
+    pub ask_at: Instant,
     /// What holds for the bytes from the first one on that are the NIC's: in order, never empty once the NIC has had keys for them.
     pub epochs: VecDeque<Epoch>,
     /// When to ask whether the socket has gone.
@@ -245,6 +257,49 @@ impl Flow {
     /// Keeps the epochs for after a restart.
     pub fn store_epochs(&self, table: &Table) {
         table.set_epochs(self.entry.0, self.epochs.iter().map(Epoch::entry));
+    }
+
+    /// Whether Linux may acknowledge this: about what it has, and no more than it was given. Who forges a segment must guess that too.
+    pub fn may_acknowledge(&self, ack: SeqNum) -> bool {
+        let is_recent = |acked: SeqNum| ack.at_or_after(acked - MAX_REORDERED);
+        self.acked.is_none_or(is_recent) && self.given.is_none_or(|given| ack.at_or_before(given))
+    }
+
+    /// Before it has keys: the peer has everything before `una`.
+    pub fn is_acknowledged(&mut self, una: SeqNum) {
+        if self.epochs.is_empty() {
+            self.una = self.una.max(una);
+        }
+    }
+
+    /// Whether some of its records are the NIC's.
+    pub fn has_records(&self) -> bool {
+        self.epochs.iter().any(|epoch| epoch.records().is_some())
+    }
+
+    /// Linux has acknowledged this. What was not given to it can't be.
+    pub fn has_acked(&mut self, ack: SeqNum) {
+        if self.given.is_some() && self.may_acknowledge(ack) {
+            self.acked = Some(self.acked.map_or(ack, |acked| acked.max(ack)));
+        }
+    }
+
+    /// Linux has sent what is before `end`.
+    pub fn has_sent(&mut self, end: SeqNum) {
+        if end.at_or_before(self.una + MAX_WINDOW) {
+            self.sent = self.sent.max(end);
+        }
+    }
+
+    /// Linux is given what is before `end`.
+    pub fn is_given(&mut self, end: SeqNum) {
+        self.given = Some(self.given.map_or(end, |given| given.max(end)));
+    }
+
+    /// What the socket has said of what it receives.
+    pub fn expects(&mut self, socket: &Located) {
+        self.acked = Some(socket.receive_next);
+        self.is_given(socket.given);
     }
 
     /// The library may have come back with all keys: then the connection goes on.

@@ -1,21 +1,38 @@
-//! Connections that have gone: nothing of theirs comes any more until a SYN begins another one.
+//! Connections that have gone: what comes of them is content in clear of a socket that is no more, and is dropped.
 //!
-//! Should something come all the same, it is plaintext of a connection that was taken for gone, and is dropped. What a socket sent before it went may
-//! still be in the interface's queue: a few frames. So it is enough to know those that have gone last. A restart needs to know of none: what is
-//! queued at an interface goes with the process that had it.
+//! What a socket sent before it went may still be in the interface's queue: a few frames. So it is enough to know those that have gone last. A restart needs
+//! to know of none: what is queued at an interface goes with the process that had it.
+//!
+//! Segments say nothing of whose they are: anybody whose packets Linux forwards can send a SYN. So payload is let through when Linux has another socket at these
+//! addresses, whose handshake came through here, and whose numbers these are. After a while nothing of the old one can be in any queue, and the addresses may be
+//! those that a container's connection has got by translation.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use wire::FlowKey;
 
+use crate::sockets::{SocketAt, SocketPhase, Sockets};
+
 /// So many are remembered: the latest.
 const MOST: usize = 1 << 16;
+/// No frame waits for longer in the queues of an interface.
+const LONGEST_QUEUED: Duration = Duration::from_secs(60);
+
+/// A connection's end.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    /// Its number among all ends.
+    number: u64,
+    at: Instant,
+    /// That of its socket, unless the socket begins another connection itself.
+    cookie: Option<u64>,
+}
 
 /// The connections that have gone last.
 #[derive(Debug, Default)]
 pub(super) struct Gone {
-    /// Each with the number of its end.
-    keys: HashMap<FlowKey, u64>,
+    keys: HashMap<FlowKey, Ended>,
     /// Oldest first; those that began again, or have gone again since, are passed over.
     order: VecDeque<(u64, FlowKey)>,
     ends: u64,
@@ -28,16 +45,18 @@ impl Gone {
         self.keys.is_empty()
     }
 
-    /// A connection has gone.
-    pub(super) fn insert(&mut self, key: FlowKey) {
+    /// A connection has gone. Its socket has this cookie, and none if it begins another connection itself.
+    pub(super) fn insert(&mut self, at: Instant, key: FlowKey, cookie: Option<u64>) {
         self.ends += 1;
-        self.keys.insert(key, self.ends);
+        let number = self.ends;
+        let ended = Ended { number, at, cookie };
+        self.keys.insert(key, ended);
         self.order.push_back((self.ends, key));
         while self.keys.len() > MOST || self.order.len() > 2 * MOST {
             let Some((end, key)) = self.order.pop_front() else {
                 break;
             };
-            if self.keys.get(&key) == Some(&end) {
+            if self.keys.get(&key).is_some_and(|gone| gone.number == end) {
                 self.keys.remove(&key);
             }
         }
@@ -48,9 +67,29 @@ impl Gone {
         self.keys.remove(key);
     }
 
-    /// Whether this one has gone, and no other has begun.
-    pub(super) fn contains(&self, key: &FlowKey) -> bool {
-        self.keys.contains_key(key)
+    /// Whether this one has gone lately, and no other has begun.
+    pub(super) fn has(&mut self, now: Instant, key: &FlowKey) -> bool {
+        let Some(gone) = self.keys.get(key) else {
+            return false;
+        };
+        let is_recent = now.saturating_duration_since(gone.at) < LONGEST_QUEUED;
+        if !is_recent {
+            self.forget(key);
+        }
+        is_recent
+    }
+
+    /// Whether Linux has another socket in its place, which is connected; then this one is forgotten.
+    pub(super) fn is_another(&mut self, key: &FlowKey, sockets: &mut dyn Sockets) -> bool {
+        let cookie = self.keys.get(key).and_then(|gone| gone.cookie);
+        let is_another = |socket: SocketAt| {
+            socket.phase == SocketPhase::Synchronized && Some(socket.cookie) != cookie
+        };
+        let found = matches!(sockets.look_up(key), Ok(Some(socket)) if is_another(socket));
+        if found {
+            self.forget(key);
+        }
+        found
     }
 }
 
@@ -70,19 +109,19 @@ mod tests {
 
     #[test]
     fn the_latest_are_remembered_also_one_that_went_before() {
-        let mut gone = Gone::default();
-        gone.insert(key(0));
+        let (mut gone, now) = (Gone::default(), Instant::now());
+        gone.insert(now, key(0), Some(0));
         gone.forget(&key(0));
-        assert!(!gone.contains(&key(0)));
+        assert!(!gone.keys.contains_key(&key(0)));
         for port in 1..MOST as u32 {
-            gone.insert(key(port));
+            gone.insert(now, key(port), None);
         }
-        gone.insert(key(0));
-        gone.insert(key(MOST as u32));
-        assert!(gone.contains(&key(0)), "it went just now");
-        assert!(!gone.contains(&key(1)), "as many went after it");
+        gone.insert(now, key(0), Some(0));
+        gone.insert(now, key(MOST as u32), None);
+        assert!(gone.keys.contains_key(&key(0)), "it went just now");
+        assert!(!gone.keys.contains_key(&key(1)), "as many went after it");
         for _ in 0..4 * MOST {
-            gone.insert(key(0));
+            gone.insert(now, key(0), Some(0));
             gone.forget(&key(0));
         }
         assert!(gone.order.len() <= 2 * MOST);

@@ -28,26 +28,27 @@ mod transmit;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use attachment::{Direction, Errno, OffloadState, SlabIdentity};
+use attachment::{Direction, Errno, OffloadState, SlabIdentity, SocketFacts};
 use l5p::tls::CryptoInfo;
 use nic::ring::{ContextId, HostQueue, SendDescriptor, Slice};
+use wire::packet::Parsed;
 use wire::{FlowKey, SeqNum};
 
 use crate::counters::Counters;
 use crate::memory::Staging;
 use crate::receive::Receive;
-use crate::sockets::{SocketFacts, Sockets};
+use crate::sockets::Sockets;
 use crate::state::{Arena, Table};
+use crate::tracking::{Located, Tracker};
 
 use blocks::Receiving;
 pub(crate) use flow::Flow;
 use flow::{Health, Kind};
 use gone::Gone;
 pub(crate) use reset::Answered;
-use stream::Retired;
+use stream::{Retired, Tenants};
 pub(crate) use transmit::Verdict;
 
 /// When it is asked first whether a socket has gone, once there is a sign of it; each time later.
@@ -63,7 +64,9 @@ const MAX_ANSWERS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Offload {
     sockets: Box<dyn Sockets>,
+    tracker: Tracker,
     arena: Arena,
+    tenants: Tenants,
     table: Table,
     flows: Vec<Option<Box<Flow>>>,
     vacant: Vec<u32>,
@@ -144,15 +147,38 @@ impl Offload {
         &mut *self.sockets
     }
 
-    /// Looks at a socket that is to be helped with, unless this NIC is about to end.
-    pub(crate) fn examine(&mut self, socket: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
+    /// Where a socket is that is to be helped with, unless this NIC is about to end.
+    ///
+    /// # Errors
+    /// As for [`locate`](Self::locate); `ESHUTDOWN`.
+    pub(crate) fn locate_new(
+        &mut self,
+        now: Instant,
+        facts: &SocketFacts,
+    ) -> Result<Located, Errno> {
         match self.is_draining {
             true => Err(Errno::SHUTDOWN),
-            false => self.sockets.examine(socket),
+            false => self.locate(now, facts),
         }
     }
 
-    /// Whether there is no connection to be looked after, and none that was there lately.
+    /// Where a socket is: by what is known of its connection, or by what was seen of it.
+    ///
+    /// # Errors
+    /// `ENODEV` for one whose packets do not come through here, as far as was seen; `EAGAIN` when it is to be asked again.
+    fn locate(&mut self, now: Instant, facts: &SocketFacts) -> Result<Located, Errno> {
+        match self.index_of(&facts.flow).map(|index| self.flow(index)) {
+            Some(flow) if flow.cookie == facts.cookie => Ok(flow.bases.locate(facts)),
+            _ => self.tracker.locate(now, facts),
+        }
+    }
+
+    /// A segment that Linux has sent, of a connection that is not fenced.
+    pub(crate) fn track_sent(&mut self, now: Instant, parsed: &Parsed) {
+        self.tracker.handle_sent(now, parsed, &mut *self.sockets);
+    }
+
+    /// Whether no connection is to be looked after, and none was lately.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.by_key.is_empty() && self.gone.is_empty()
@@ -252,13 +278,20 @@ impl Offload {
 
     /// Ends a connection: its socket has gone.
     fn remove(&mut self, index: u32, around: &mut Around<'_>) {
+        let flow = self.flow(index);
+        let (key, cookie) = (flow.key, flow.cookie);
+        self.gone.insert(around.now, key, Some(cookie));
+        self.take_out(index, around);
+    }
+
+    /// Knows a connection no more: its socket has gone, or has nothing to do with the NIC.
+    fn take_out(&mut self, index: u32, around: &mut Around<'_>) {
         let Some(mut flow) = self.flows[index as usize].take() else {
             return;
         };
         self.vacant.push(index);
         self.checks.remove(&(flow.check_at, index));
         self.by_key.remove(&flow.key);
-        self.gone.insert(flow.key);
         let addresses = (flow.key.src.0, flow.key.dst.0);
         if let Some(count) = self.addresses.get_mut(&addresses) {
             *count -= 1;

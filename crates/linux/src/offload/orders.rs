@@ -1,17 +1,18 @@
 //! What libraries ask for.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd};
 
-use attachment::{Answer, CryptoInfo, Direction, Errno, OffloadState, Order, Resume, SlotRef};
+use attachment::{
+    Answer, CryptoInfo, Direction, Errno, OffloadState, Order, Resume, SlotRef, SocketFacts,
+};
 use wire::SeqNum;
 
 use super::flow::{Epoch, Flow, Health, Kind, Receives, Records, fingerprint};
 use super::stream::Stream;
 use super::{Around, Command, FIRST_CHECK, Offload};
 use crate::receive::Start;
-use crate::sockets::SocketFacts;
-use crate::state::{MAX_EPOCHS, Mark};
+use crate::state::{MAX_EPOCHS, Mark, New};
+use crate::tracking::Located;
 
 impl Offload {
     /// Does what a library asks for, and answers it.
@@ -23,22 +24,17 @@ impl Offload {
                 info,
                 resume,
                 socket,
-            } => {
-                let socket = socket.as_fd();
-                match direction {
-                    Direction::Transmit => self.set_keys(slot, info, *resume, socket, around),
-                    Direction::Receive => {
-                        self.set_receive_keys(slot, info, *resume, socket, around)
-                    }
-                }
-            }
+            } => match direction {
+                Direction::Transmit => self.set_keys(slot, info, *resume, socket, around),
+                Direction::Receive => self.set_receive_keys(slot, info, *resume, socket, around),
+            },
             Order::Stop {
                 slot,
                 direction,
                 socket,
             } => match direction {
-                Direction::Transmit => self.stop(slot, socket.as_fd()),
-                Direction::Receive => self.stop_receiving(slot, socket.as_fd(), around),
+                Direction::Transmit => self.stop(slot, socket),
+                Direction::Receive => self.stop_receiving(slot, socket, around),
             },
             Order::Release { slot } => self.release(slot, around),
             // Nothing of records.
@@ -53,17 +49,13 @@ impl Offload {
         slot: &SlotRef,
         direction: Direction,
         resume: Option<Resume>,
-        socket: BorrowedFd<'_>,
+        socket: &SocketFacts,
         around: &mut Around<'_>,
-    ) -> Result<(u32, SocketFacts), Errno> {
-        if self.is_draining {
-            return Err(Errno::SHUTDOWN);
+    ) -> Result<(u32, Located), Errno> {
+        let mut facts = self.locate_new(around.now, socket)?;
+        if let Some(read) = resume.and_then(|resume| resume.read) {
+            facts.read = read;
         }
-        let read = resume.and_then(|resume| resume.read);
-        let facts = match resume.is_some() || direction == Direction::Transmit && self.makes(slot) {
-            true => self.sockets.examine_again(socket, read),
-            false => self.sockets.examine(socket),
-        }?;
         if direction == Direction::Receive && facts.peer_has_ended {
             self.end_receiving(&facts);
             return Err(Errno::NOTCONN);
@@ -75,15 +67,8 @@ impl Offload {
         Ok((index, facts))
     }
 
-    /// Whether there are keys already to make the records of this slot's connection with.
-    fn makes(&self, slot: &SlotRef) -> bool {
-        let index = self.by_slot.get(&slot.place()).copied();
-        let flow = index.and_then(|index| self.flows[index as usize].as_ref());
-        flow.is_some_and(|flow| !flow.epochs.is_empty())
-    }
-
     /// Linux has all that the peer sends on a connection, which may be one from before a restart: keys for it are of no use any more.
-    fn end_receiving(&mut self, facts: &SocketFacts) {
+    fn end_receiving(&mut self, facts: &Located) {
         let Some(index) = self.index_of(&facts.flow) else {
             return;
         };
@@ -100,14 +85,17 @@ impl Offload {
         slot: &SlotRef,
         info: &CryptoInfo,
         resume: Option<Resume>,
-        socket: BorrowedFd<'_>,
+        socket: &SocketFacts,
         around: &mut Around<'_>,
     ) -> Result<SeqNum, Errno> {
         let (index, facts) =
             self.flow_for_keys(slot, Direction::Transmit, resume, socket, around)?;
         let taken = match resume {
             Some(resume) => self.resume(index, info, resume, &facts, around),
-            None => self.begin(index, info, facts.write, info.sequence, around),
+            None => {
+                self.flow(index).is_acknowledged(facts.unacknowledged);
+                self.begin(index, info, facts.write, info.sequence, around)
+            }
         };
         match taken {
             Ok(tcpsn) => {
@@ -121,7 +109,13 @@ impl Offload {
                 self.reset(index, around);
                 Err(error)
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                let flow = self.flow(index);
+                if flow.epochs.is_empty() && flow.receives == Receives::No {
+                    self.take_out(index, around);
+                }
+                Err(error)
+            }
         }
     }
 
@@ -129,14 +123,17 @@ impl Offload {
     pub(super) fn attached(
         &mut self,
         slot: &SlotRef,
-        facts: &SocketFacts,
+        facts: &Located,
         resumes: bool,
         around: &mut Around<'_>,
     ) -> Result<u32, Errno> {
         if let Some(index) = self.index_of(&facts.flow)
             && self.flow(index).cookie != facts.cookie
         {
-            // There are no two sockets of the same addresses and ports: that one has gone.
+            let (key, cookie) = (facts.flow, self.flow(index).cookie);
+            if !self.sockets.is_gone(&key, cookie) {
+                return Err(Errno::NODEV);
+            }
             self.remove(index, around);
         }
         let by_slot = self.by_slot.get(&slot.place()).copied();
@@ -167,15 +164,25 @@ impl Offload {
     fn add(
         &mut self,
         slot: &SlotRef,
-        facts: &SocketFacts,
+        facts: &Located,
         around: &mut Around<'_>,
     ) -> Result<u32, Errno> {
-        let entry = self.table.add(&facts.flow, facts.cookie);
-        let entry = entry.ok_or(Errno::NOSPC)?;
+        let new = New {
+            flow: facts.flow,
+            cookie: facts.cookie,
+            tenant: facts.tenant,
+            bases: facts.bases.to_bits(),
+            una: facts.unacknowledged,
+            is_reset: false,
+        };
+        let entry = self.table.add(&new).ok_or(Errno::NOSPC)?;
         around.counters.tls_flows += 1;
+        self.tracker.remove(&facts.flow);
         Ok(self.insert(Flow {
             key: facts.flow,
             cookie: facts.cookie,
+            tenant: facts.tenant,
+            bases: facts.bases,
             entry,
             slot: Some(slot.clone()),
             health: Health::Good,
@@ -184,7 +191,9 @@ impl Offload {
             una: facts.unacknowledged,
             sent: facts.write,
             plain_until: None,
-            acked: None,
+            acked: Some(facts.receive_next),
+            given: Some(facts.given),
+            ask_at: around.now,
             epochs: VecDeque::new(),
             check_at: around.now + FIRST_CHECK,
             checks: 0,
@@ -222,6 +231,12 @@ impl Offload {
             return Err(Errno::BUSY);
         }
         let (owner, key) = (flow.entry, flow.key);
+        let (free, mut known) = (self.arena.free_bytes(), flow.epochs.iter());
+        let known = known.find_map(|epoch| Some(epoch.records()?.stream.share()));
+        let Some(share) = known.or_else(|| self.tenants.admit(flow.tenant, free)) else {
+            around.counters.tls_refused_memory += 1;
+            return Err(Errno::NOSPC);
+        };
         let context = self.contexts.allocate(index).ok_or(Errno::NOSPC)?;
         let mut info = info.clone();
         info.sequence = first_index;
@@ -232,7 +247,7 @@ impl Offload {
             fingerprint: fingerprint(&info),
             context: Some(context),
             expected: Some(start),
-            stream: Stream::new(owner, cipher, start, first_index),
+            stream: Stream::new(owner, cipher, start, first_index, share),
         };
         self.commands.push_back(Command::Create {
             context,
@@ -275,7 +290,7 @@ impl Offload {
         slot: &SlotRef,
         info: &CryptoInfo,
         resume: Option<Resume>,
-        socket: BorrowedFd<'_>,
+        socket: &SocketFacts,
         around: &mut Around<'_>,
     ) -> Result<SeqNum, Errno> {
         let (index, facts) =
@@ -303,15 +318,11 @@ impl Offload {
     fn stop_receiving(
         &mut self,
         slot: &SlotRef,
-        socket: BorrowedFd<'_>,
+        socket: &SocketFacts,
         around: &mut Around<'_>,
     ) -> Result<SeqNum, Errno> {
-        let facts = self.sockets.examine(socket)?;
-        let index = self.index_of(&facts.flow).ok_or(Errno::NOENT)?;
+        let (index, facts) = self.known(slot, socket)?;
         let flow = self.flow(index);
-        if flow.slot.as_ref() != Some(slot) || flow.cookie != facts.cookie {
-            return Err(Errno::STALE);
-        }
         if flow.receives != Receives::Yes {
             return Err(Errno::NOENT);
         }
@@ -320,13 +331,25 @@ impl Offload {
         Ok(facts.read)
     }
 
-    fn stop(&mut self, slot: &SlotRef, socket: BorrowedFd<'_>) -> Result<SeqNum, Errno> {
-        let facts = self.sockets.examine_again(socket, None)?;
-        let index = self.index_of(&facts.flow).ok_or(Errno::NOENT)?;
+    /// A connection that there is, and where its socket is.
+    ///
+    /// # Errors
+    /// `ENOENT` when nothing is done for it; `ESTALE` for another slot than its own.
+    fn known(&mut self, slot: &SlotRef, socket: &SocketFacts) -> Result<(u32, Located), Errno> {
+        let index = self.index_of(&socket.flow).ok_or(Errno::NOENT)?;
         let flow = self.flow(index);
-        if flow.slot.as_ref() != Some(slot) || flow.cookie != facts.cookie {
+        if flow.cookie != socket.cookie {
+            return Err(Errno::NOENT);
+        }
+        if flow.slot.as_ref() != Some(slot) {
             return Err(Errno::STALE);
         }
+        Ok((index, flow.bases.locate(socket)))
+    }
+
+    fn stop(&mut self, slot: &SlotRef, socket: &SocketFacts) -> Result<SeqNum, Errno> {
+        let (index, facts) = self.known(slot, socket)?;
+        let flow = self.flow(index);
         if !flow.is_transmitting() {
             return Err(Errno::NOENT);
         }

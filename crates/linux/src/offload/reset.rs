@@ -33,9 +33,11 @@ impl Offload {
             return;
         }
         flow.health = Health::Reset;
+        let entry = flow.entry.0;
         for direction in [Direction::Transmit, Direction::Receive] {
             flow.tell(direction, OffloadState::Reset);
         }
+        self.table.set_reset(entry);
         around.counters.tls_resets += 1;
         self.check_soon(index, around.now);
     }

@@ -1,6 +1,7 @@
 //! After a restart: connections are found again in the state, and go on when their libraries have come back with the keys.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Instant;
 
 use attachment::{CryptoInfo, Errno, Resume};
@@ -10,13 +11,17 @@ use wire::SeqNum;
 use super::blocks::Receiving;
 use super::flow::{Epoch, Flow, Health, Kind, Receives, Records, fingerprint};
 use super::gone::Gone;
-use super::stream::{Retired, Stream};
+use super::stream::{Retired, Stream, Tenants};
 use super::{Around, Command, Contexts, ORPHANED, Offload};
-use crate::sockets::{SocketFacts, Sockets};
-use crate::state::{Arena, Entry, Found, State, Table};
+use crate::sockets::Sockets;
+use crate::state::{Arena, Entry, Found, New, State, Table};
+use crate::tracking::{Bases, Located, Tracker};
 
 impl Offload {
     /// The connections in `state`, each of them an orphan.
+    ///
+    /// # Errors
+    /// With a new state: what Linux says instead of which sockets are bound to the interface; `ENOSPC` when they are more than there is room for.
     ///
     /// # Panics
     /// When the function has no region id left: a new one has.
@@ -25,13 +30,16 @@ impl Offload {
         function: &HostFunction,
         state: &State,
         sockets: Box<dyn Sockets>,
-    ) -> Offload {
+        secret: (u64, u64),
+    ) -> Result<Offload, Errno> {
         let arena = Arena::new(state, &function.regions);
         let (arena, pieces) = arena.expect("a new function has ids for regions");
         let (table, entries) = Table::new(state);
         let mut offload = Offload {
             sockets,
+            tracker: Tracker::new(secret),
             arena,
+            tenants: Tenants::default(),
             table,
             flows: Vec::new(),
             vacant: Vec::new(),
@@ -55,7 +63,31 @@ impl Offload {
             is_draining: false,
         };
         offload.adopt(now, entries, pieces);
-        offload
+        if state.is_new() {
+            offload.fence_bound(now)?;
+            state.commit();
+        }
+        Ok(offload)
+    }
+
+    /// A socket that is bound to the interface may have had its records made here, by a driver whose state this one has not: what it sends may be content in
+    /// clear. Its connection is reset.
+    fn fence_bound(&mut self, now: Instant) -> Result<(), Errno> {
+        for (flow, cookie) in self.sockets.bound()? {
+            let new = New {
+                flow,
+                cookie,
+                tenant: 0,
+                bases: 0,
+                una: SeqNum(0),
+                is_reset: true,
+            };
+            let (index, _) = self.table.add(&new).ok_or(Errno::NOSPC)?;
+            let entry = self.table.entry(index).ok_or(Errno::IO)?;
+            let flow = self.orphan(now, entry, Vec::new(), &mut Vec::new());
+            self.insert(flow);
+        }
+        Ok(())
     }
 
     fn adopt(&mut self, now: Instant, entries: Vec<Entry>, pieces: Vec<Found>) {
@@ -96,7 +128,7 @@ impl Offload {
             .partition_point(|epoch| epoch.start.at_or_before(mark.tcpsn));
         let live = &entry.epochs[first.saturating_sub(1)..];
         let first_start = live.first().map(|epoch| epoch.start);
-        let mut epochs = VecDeque::new();
+        let (mut epochs, mut share) = (VecDeque::new(), None);
         let mut sent = mark.tcpsn;
         for (at, epoch) in live.iter().enumerate() {
             let end = live.get(at + 1).map(|next| next.start);
@@ -108,7 +140,9 @@ impl Offload {
                         0 if epoch.start.before(mark.tcpsn) => (mark.tcpsn, mark.index),
                         _ => (epoch.start, epoch.first_index),
                     };
-                    let mut stream = Stream::new(owner, cipher, start, index);
+                    let share =
+                        Arc::clone(share.get_or_insert_with(|| self.tenants.readmit(entry.tenant)));
+                    let mut stream = Stream::new(owner, cipher, start, index, share);
                     let its = |piece: &Found| {
                         piece.start.at_or_after(epoch.start)
                             && end.is_none_or(|end| piece.start.before(end))
@@ -140,9 +174,12 @@ impl Offload {
         Flow {
             key: entry.flow,
             cookie: entry.cookie,
+            tenant: entry.tenant,
+            bases: Bases::from_bits(entry.bases),
             entry: owner,
             slot: None,
             health: match needs_library {
+                _ if entry.is_reset => Health::Reset,
                 true => Health::Orphan {
                     until: now + ORPHANED,
                 },
@@ -157,6 +194,8 @@ impl Offload {
             sent,
             plain_until: first_start.filter(|_| entry.plain_before),
             acked: None,
+            given: None,
+            ask_at: now,
             epochs,
             check_at: now,
             checks: 0,
@@ -169,7 +208,7 @@ impl Offload {
         index: u32,
         info: &CryptoInfo,
         resume: Resume,
-        facts: &SocketFacts,
+        facts: &Located,
         around: &mut Around<'_>,
     ) -> Result<SeqNum, Errno> {
         self.catch_up(index, facts, around);
@@ -212,9 +251,10 @@ impl Offload {
     }
 
     /// What the peer has acknowledged to Linux while the NIC was away.
-    fn catch_up(&mut self, index: u32, facts: &SocketFacts, around: &mut Around<'_>) {
+    fn catch_up(&mut self, index: u32, facts: &Located, around: &mut Around<'_>) {
         let (commands, contexts) = (&mut self.commands, &mut self.contexts);
         let flow = self.flows[index as usize].as_mut().expect("it is there");
+        flow.expects(facts);
         // Also bytes that were none of the NIC's, of which it knows nothing.
         let is_plain = flow
             .epochs
@@ -250,7 +290,7 @@ impl Offload {
         index: u32,
         info: &CryptoInfo,
         resume: Resume,
-        facts: &SocketFacts,
+        facts: &Located,
         around: &mut Around<'_>,
     ) -> Result<SeqNum, Errno> {
         let is_first = self.flow(index).epochs.is_empty();

@@ -1,24 +1,26 @@
 //! What is retained of a stream of records under one set of keys: its bytes, and where its records begin.
 
 mod block;
+mod share;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use l5p::tls::{Algorithm, HEADER_LEN, Version, judge};
 use l5p::{Judgement, MsgState};
 use nic::ring::Slice;
 use wire::SeqNum;
 
-use crate::state::{Arena, Block, Found, MAX_PIECE, Mark, capacity};
+use crate::state::{Arena, Block, Found, MAX_PIECE, Mark, capacity, order_for};
+
+pub(crate) use share::{Share, Tenants};
 
 /// Length of a record in a command when its header is not whole yet: the NIC learns the right one when it comes.
 const UNKNOWN_LEN: u32 = HEADER_LEN as u32 + 1;
 /// Bytes of the longest record.
 const MAX_RECORD: u32 = 16_384 + 256;
-/// Bytes that a connection may retain however little memory is left.
-const FLOOR: u64 = 64 << 10;
 
 /// Retained bytes from a record's boundary on, without a hole.
 #[derive(Debug)]
@@ -28,8 +30,8 @@ pub(crate) struct Stream {
     version: Version,
     algorithm: Algorithm,
     pieces: VecDeque<Piece>,
-    /// Bytes of memory that the pieces take.
-    held: u64,
+    /// What the connection has of the memory.
+    share: Arc<Share>,
     /// Position after the last byte.
     end: SeqNum,
     /// Records whose header has come, from the oldest retained one on.
@@ -54,6 +56,16 @@ struct Piece {
 }
 
 impl Piece {
+    fn of(found: &Found) -> Piece {
+        Piece {
+            start: found.start,
+            unit: found.unit,
+            len: found.len,
+            order: found.order,
+            skip: found.skip,
+        }
+    }
+
     /// Most bytes that it can have.
     fn capacity(&self) -> u32 {
         capacity(self.order) - self.skip
@@ -92,13 +104,14 @@ impl Stream {
         (version, algorithm): (Version, Algorithm),
         start: SeqNum,
         first_index: u64,
+        share: Arc<Share>,
     ) -> Stream {
         Stream {
             owner,
             version,
             algorithm,
             pieces: VecDeque::new(),
-            held: 0,
+            share,
             end: start,
             records: VecDeque::new(),
             first_index,
@@ -106,6 +119,11 @@ impl Stream {
             header: [0; HEADER_LEN],
             header_len: 0,
         }
+    }
+
+    /// What the connection has of the memory, for its next stream.
+    pub(crate) fn share(&self) -> Arc<Share> {
+        Arc::clone(&self.share)
     }
 
     /// Position after the last byte.
@@ -169,7 +187,8 @@ impl Stream {
         Ok(admitted as u32)
     }
 
-    /// Takes memory for the bytes before `upto`, and for those before `hoped` too if there is much. False, and nothing taken, when there is none.
+    /// Takes memory for the bytes before `upto`, and for those before `hoped` too if there is much. False, and nothing taken, when there is none, or
+    /// the others are to have what is left.
     ///
     /// A record is begun only when there is memory for all of it: otherwise connections could wait for one another, each with
     /// a record that can't be ended.
@@ -182,17 +201,15 @@ impl Stream {
                 return true;
             }
             let most = |to: SeqNum| end.distance_to(to).min(MAX_PIECE);
-            let hoped = arena.allocate(most(upto.max(hoped)), self.owner, end);
-            let allocated = hoped.or_else(|| arena.allocate(most(upto), self.owner, end));
-            let Some((unit, order)) = allocated else {
+            let lens = (most(upto), most(upto.max(hoped)));
+            let Some((unit, order)) = self.allocate(arena, end, lens) else {
                 for piece in self.pieces.drain(before..) {
-                    self.held -= u64::from(capacity(piece.order));
+                    self.share.give(u64::from(capacity(piece.order)));
                     arena.release(piece.unit, piece.order);
                 }
                 return false;
             };
-            self.held += u64::from(capacity(order));
-            self.pieces.push_back(Piece {
+            self.hold(Piece {
                 start: end,
                 unit,
                 len: 0,
@@ -202,19 +219,41 @@ impl Stream {
         }
     }
 
-    /// As [`reserve`](Self::reserve), for a record that is not begun yet: who has much must leave as much to the others as there is left
-    /// (dynamic thresholds).
-    fn admit(&mut self, arena: &mut Arena, upto: SeqNum, hoped: SeqNum) -> bool {
-        self.held < arena.free_bytes().max(FLOOR) && self.reserve(arena, upto, hoped)
+    /// A piece for the bytes from `start` on: for all that are hoped for, for all that are needed, or for some of these.
+    fn allocate(
+        &self,
+        arena: &mut Arena,
+        start: SeqNum,
+        (needed, hoped): (u32, u32),
+    ) -> Option<(u32, u8)> {
+        let room = self.share.room(arena.free_bytes());
+        let needed = order_for(needed);
+        let orders = [order_for(hoped), needed].into_iter();
+        let mut orders = orders
+            .chain((0..needed).rev())
+            .filter(|order| u64::from(capacity(*order)) <= room);
+        orders.find_map(|order| Some((arena.allocate(order, self.owner, start)?, order)))
     }
 
-    /// Takes pieces that were found after a restart, in the order of their positions, and gives back those that do not follow.
+    fn hold(&mut self, piece: Piece) {
+        self.share.take(u64::from(capacity(piece.order)));
+        self.pieces.push_back(piece);
+    }
+
+    /// Takes pieces that were found after a restart, in the order of their positions, and gives back those that do not follow. One without bytes is
+    /// for the rest of a record that was begun.
     pub(crate) fn adopt(&mut self, arena: &mut Arena, found: &[Found], retired: &mut Vec<Retired>) {
         let mut bytes = vec![0; MAX_PIECE as usize];
         let mut broken = false;
         for piece in found {
             let (unit, order) = (piece.unit, piece.order);
             let end = piece.start + piece.len;
+            let last = self.pieces.back();
+            let adds = last.is_some_and(|last| last.start + last.capacity() == piece.start);
+            if piece.len == 0 && adds && !broken {
+                self.hold(Piece::of(piece));
+                continue;
+            }
             let follows = piece.start.at_or_before(self.end)
                 && (self.pieces.is_empty() || piece.start == self.end);
             if broken || !follows || end.at_or_before(self.end) {
@@ -229,14 +268,7 @@ impl Stream {
                 broken = true;
                 continue;
             }
-            self.held += u64::from(capacity(order));
-            self.pieces.push_back(Piece {
-                start: piece.start,
-                unit,
-                len: piece.len,
-                order,
-                skip: piece.skip,
-            });
+            self.hold(Piece::of(piece));
             self.end = end;
         }
     }
@@ -248,7 +280,7 @@ impl Stream {
             && self.end.before(self.boundary)
             && !self.reserve(arena, self.boundary, end)
         {
-            // Taken before a restart, and given away by it.
+            // Lost in a restart, with others' state.
             return Ok(0);
         }
         loop {
@@ -269,7 +301,7 @@ impl Stream {
                 Judgement::NotAHeader => return Err(NotARecord),
             };
             if let Some(arena) = &mut arena
-                && !self.admit(arena, self.boundary + len, end)
+                && !self.reserve(arena, self.boundary + len, end)
             {
                 return Ok(passed);
             }
@@ -369,7 +401,7 @@ impl Stream {
         while let Some(piece) = self.pieces.front()
             && (piece.len == 0 || (piece.start + piece.len).at_or_before(start))
         {
-            self.held -= u64::from(capacity(piece.order));
+            self.share.give(u64::from(capacity(piece.order)));
             retired.push(Retired {
                 unit: piece.unit,
                 order: piece.order,
@@ -387,12 +419,13 @@ impl Stream {
 
     /// Gives all memory back.
     pub(crate) fn retire(&mut self, retired: &mut Vec<Retired>) {
-        let pieces = self.pieces.drain(..);
-        retired.extend(pieces.map(|piece| Retired {
-            unit: piece.unit,
-            order: piece.order,
-        }));
-        self.held = 0;
+        for piece in self.pieces.drain(..) {
+            self.share.give(u64::from(capacity(piece.order)));
+            retired.push(Retired {
+                unit: piece.unit,
+                order: piece.order,
+            });
+        }
     }
 
     /// Bytes of the driver's own memory beside the retained ones.

@@ -1,5 +1,7 @@
 //! What Linux sends for a fenced connection: cut where its kind changes, retained, and sent by a context.
 
+use std::time::Duration;
+
 use nic::ring::{MAX_SEND_SLICES, SendFlags};
 use wire::SeqNum;
 use wire::packet::Parsed;
@@ -10,6 +12,10 @@ use super::flow::{Health, Part};
 use super::post::Segment;
 use super::{Around, Offload};
 use crate::outgoing::Outgoing;
+use crate::sockets::SocketPhase;
+
+/// How long Linux is not asked again about SYNs of one connection's addresses. Those that come meanwhile are dropped; TCP sends its own again.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What is to be done with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,29 +50,19 @@ impl Offload {
     ) -> Verdict {
         let (tcp, now) = (&parsed.tcp, around.now);
         let Some(index) = self.index_of(&parsed.flow) else {
-            if tcp.flags.contains(Flags::SYN) {
-                self.gone.forget(&parsed.flow);
-            }
-            if parsed.payload_len > 0 && self.gone.contains(&parsed.flow) {
-                around.counters.tx_tls_fenced_dropped += 1;
-                return Verdict::Done;
-            }
-            return Verdict::Plain;
+            return self.handle_unfenced(parsed, around);
         };
-        // Of a SYN-ACK a copy may be on its way still. A SYN begins another connection, of the same socket if that was disconnected.
-        if tcp.flags.contains(Flags::SYN)
-            && (!tcp.flags.contains(Flags::ACK) || self.has_gone(index))
-        {
-            self.remove(index, around);
-            self.gone.forget(&parsed.flow);
-            return Verdict::Plain;
+        if tcp.flags.contains(Flags::SYN) {
+            return self.handle_syn(index, parsed, around);
         }
         if tcp.flags.intersects(Flags::FIN.union(Flags::RST)) {
             self.check_soon(index, now);
         }
         let flow = self.flow(index);
-        if tcp.flags.contains(Flags::ACK) {
-            flow.acked = Some(tcp.ack);
+        let is_ack = tcp.flags.contains(Flags::ACK);
+        let is_likely = !is_ack || !flow.has_records() || flow.may_acknowledge(tcp.ack);
+        if is_ack {
+            flow.has_acked(tcp.ack);
         }
         if flow.health == Health::Reset {
             let bytes = around.staging.bytes(frame.slice);
@@ -75,13 +71,19 @@ impl Offload {
         }
         let end = tcp.seq + parsed.payload_len;
         let occupied = end + u32::from(tcp.flags.contains(Flags::FIN));
-        if parsed.payload_len == 0 || flow.epochs.is_empty() {
-            flow.sent = flow.sent.max(occupied);
+        if parsed.payload_len == 0 {
+            if is_likely {
+                flow.has_sent(occupied);
+            }
             return Verdict::Plain;
         }
-        if matches!(flow.health, Health::Orphan { .. }) || !is_for_nic {
+        if matches!(flow.health, Health::Orphan { .. }) || !is_for_nic || !is_likely {
             around.counters.tx_tls_fenced_dropped += 1;
             return Verdict::Done;
+        }
+        if flow.epochs.is_empty() {
+            flow.has_sent(occupied);
+            return Verdict::Plain;
         }
         if !self.flush(around.queue) {
             around.counters.tx_dropped += 1;
@@ -109,10 +111,53 @@ impl Offload {
         Verdict::Done
     }
 
-    fn has_gone(&mut self, index: u32) -> bool {
+    /// A segment of a connection that is not fenced, or not any more.
+    fn handle_unfenced(&mut self, parsed: &Parsed, around: &mut Around<'_>) -> Verdict {
+        if parsed.payload_len > 0 && self.gone.has(around.now, &parsed.flow) {
+            // Its own handshake has come through here, and this is a part of it.
+            let has_begun = self.tracker.has(parsed);
+            if !has_begun || !self.gone.is_another(&parsed.flow, &mut *self.sockets) {
+                around.counters.tx_tls_fenced_dropped += 1;
+                return Verdict::Done;
+            }
+        }
+        self.track_sent(around.now, parsed);
+        Verdict::Plain
+    }
+
+    /// A SYN of a fenced connection's addresses. Anybody whose packets Linux forwards may have sent it, so Linux is asked, and not for each of many.
+    fn handle_syn(&mut self, index: u32, parsed: &Parsed, around: &mut Around<'_>) -> Verdict {
         let flow = self.flow(index);
-        let (key, cookie) = (flow.key, flow.cookie);
-        self.sockets.is_gone(&key, cookie)
+        let cookie = flow.cookie;
+        if parsed.payload_len > 0 || around.now < flow.ask_at {
+            around.counters.tx_tls_fenced_dropped += 1;
+            return Verdict::Done;
+        }
+        flow.ask_at = around.now + ASK_AGAIN;
+        let found = self.sockets.look_up(&parsed.flow);
+        let has_gone = match found {
+            Ok(None) => true,
+            Ok(Some(socket)) => {
+                socket.cookie != cookie || socket.phase != SocketPhase::Synchronized
+            }
+            Err(_) => false,
+        };
+        let is_syn_ack = parsed.tcp.flags.contains(Flags::ACK);
+        if !has_gone {
+            // Of a SYN-ACK a copy may be on its way still.
+            around.counters.tx_tls_forged_syn += u64::from(!is_syn_ack);
+            return match is_syn_ack {
+                true => Verdict::Plain,
+                false => Verdict::Done,
+            };
+        }
+        self.remove(index, around);
+        // The same socket may begin another connection.
+        let begins_again = matches!(found, Ok(Some(socket)) if socket.cookie == cookie);
+        if begins_again {
+            self.gone.insert(around.now, parsed.flow, None);
+        }
+        self.handle_unfenced(parsed, around)
     }
 
     /// Bytes that follow on nothing may be another connection's of the same addresses and ports.

@@ -27,6 +27,8 @@ pub(super) struct Flow {
     /// From Linux to the peer.
     pub(super) key: FlowKey,
     pub(super) cookie: u64,
+    /// The user id that its library has.
+    pub(super) tenant: u32,
     pub(super) slot: SlotRef,
     pub(super) parameters: Parameters,
     /// Where data may go, and how many bytes that has.
@@ -75,6 +77,7 @@ pub(super) struct Admitted {
 impl Flow {
     pub(super) fn new(
         (key, cookie, slot): (FlowKey, u64, SlotRef),
+        tenant: u32,
         parameters: Parameters,
         (region, memory_len): (RegionId, u64),
         next: SeqNum,
@@ -82,6 +85,7 @@ impl Flow {
         Flow {
             key,
             cookie,
+            tenant,
             slot,
             parameters,
             region,

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use attachment::pdus::{Generation, Mapping};
-use attachment::{DataMemory, Errno, OffloadState, SlabIdentity, SlotRef};
+use attachment::{DataMemory, Errno, OffloadState, Shares, SlabIdentity, SlotRef};
 use l5p::nvme::Parameters;
 use nic::ring::{
     ContextId, Direction, HostQueue, L5Parameters, Packet, Region, RegionId, Regions,
@@ -36,7 +36,8 @@ use wire::{FlowKey, SeqNum};
 use crate::counters::Counters;
 use crate::memory::region_of;
 use crate::receive::{FAR_BEHIND, NO_STREAM_DATA, clear_urgent};
-use crate::sockets::{SocketFacts, Sockets};
+use crate::sockets::Sockets;
+use crate::tracking::Located;
 use flow::{Flow, Following};
 pub(crate) use rebuilt::{PlacedPart, Rebuilt};
 use settling::Settling;
@@ -59,6 +60,8 @@ pub(crate) struct Pdus {
     contexts: HashMap<ContextId, FlowKey>,
     /// The one given back last is used last: packets that name it may be on their way.
     free: VecDeque<ContextId>,
+    /// Contexts that tenants have.
+    shares: Shares,
     /// What the send ring had no room for, in order.
     commands: VecDeque<Command>,
     /// Commands so far, and those of them that were posted.
@@ -126,6 +129,7 @@ impl Pdus {
             flows: HashMap::new(),
             by_slot: HashMap::new(),
             contexts: HashMap::new(),
+            shares: Shares::new(ids.len() as u64),
             free: ids.map(ContextId).collect(),
             commands: VecDeque::new(),
             commanded: 0,
@@ -152,7 +156,7 @@ impl Pdus {
         slot: &SlotRef,
         memory: &Arc<DataMemory>,
         parameters: Parameters,
-        facts: &SocketFacts,
+        facts: &Located,
     ) -> Result<SeqNum, Errno> {
         let key = facts.flow.reversed();
         match self.flows.get(&key) {
@@ -167,11 +171,15 @@ impl Pdus {
         if parameters.commands > attachment::pdus::TAGS {
             return Err(Errno::INVAL);
         }
+        if !self.shares.admits(facts.tenant, 1) {
+            return Err(Errno::NOSPC);
+        }
         let context = self.free.pop_front().ok_or(Errno::NOSPC)?;
         let region = self.use_memory(memory)?;
+        self.shares.force(facts.tenant, 1);
         let names = (facts.flow, facts.cookie, slot.clone());
         let place = (region, memory.len() as u64);
-        let flow = Flow::new(names, parameters, place, facts.receive_next);
+        let flow = Flow::new(names, facts.tenant, parameters, place, facts.receive_next);
         flow.tell(OffloadState::Offloaded);
         self.flows.insert(key, flow);
         self.by_slot.insert(slot.place(), key);
@@ -527,6 +535,7 @@ impl Pdus {
         let Some(flow) = self.flows.remove(&key) else {
             return;
         };
+        self.shares.give(flow.tenant, 1);
         self.by_slot.remove(&flow.slot.place());
         let due = Due::Flow {
             slot: flow.slot,

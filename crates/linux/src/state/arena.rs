@@ -10,7 +10,7 @@ use super::State;
 use super::mapping::Mapping;
 
 /// Bytes of a unit.
-pub(super) const UNIT: usize = 2048;
+pub(crate) const UNIT: usize = 2048;
 /// Words that describe one.
 pub(super) const UNIT_WORDS: usize = 2;
 /// Bytes of the largest piece.
@@ -120,18 +120,12 @@ impl Arena {
         found
     }
 
-    /// Takes a piece with room for `len` bytes, or for as many as a piece can have.
-    pub(crate) fn allocate(
-        &mut self,
-        len: u32,
-        owner: (u32, u32),
-        start: SeqNum,
-    ) -> Option<(u32, u8)> {
-        let order = order_for(len);
+    /// Takes a piece of this order; gives its unit.
+    pub(crate) fn allocate(&mut self, order: u8, owner: (u32, u32), start: SeqNum) -> Option<u32> {
         let unit = self.take(usize::from(order))?;
         self.set_len(unit, owner.1, (0, 0));
         self.set_owner(unit, order, owner.0, start);
-        Some((unit, order))
+        Some(unit)
     }
 
     /// Takes a largest piece to receive a frame in. `None` when there is none.
@@ -266,7 +260,8 @@ pub(crate) fn capacity(order: u8) -> u32 {
     (UNIT as u32) << order
 }
 
-fn order_for(len: u32) -> u8 {
+/// The order of a piece with room for `len` bytes, or for as many as a piece can have.
+pub(crate) fn order_for(len: u32) -> u8 {
     let units = len.div_ceil(UNIT as u32).max(1);
     (units.next_power_of_two().trailing_zeros() as u8).min(ORDERS as u8 - 1)
 }

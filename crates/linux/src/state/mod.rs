@@ -13,25 +13,27 @@
 mod arena;
 mod mapping;
 mod table;
+#[cfg(test)]
+mod tests;
 
-use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rustix::fs::MemfdFlags;
+use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::io::Errno;
 
-pub(crate) use arena::{Arena, Block, Found, MAX_PIECE, capacity};
-pub(crate) use table::{Entry, EpochEntry, MAX_EPOCHS, Mark, Table};
+pub(crate) use arena::{Arena, Block, Found, MAX_PIECE, UNIT, capacity, order_for};
+pub(crate) use table::{Entry, EpochEntry, MAX_EPOCHS, Mark, New, Table};
 
 use mapping::Mapping;
 
 /// First word of the file: `lnshstt` and the version of the layout.
-const MAGIC: u64 = u64::from_be_bytes(*b"lnshstt\x02");
+const MAGIC: u64 = u64::from_be_bytes(*b"lnshstt\x03");
 const PAGE: usize = 4096;
+const PAGE_BYTES: u64 = PAGE as u64;
+/// Magic, connections, units.
+const HEADER_WORDS: usize = 3;
 
 /// How much there is room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +96,7 @@ pub enum StateError {
 pub struct State {
     mapping: Arc<Mapping>,
     layout: Layout,
+    is_new: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -127,23 +130,6 @@ impl Layout {
 }
 
 impl State {
-    /// The state in this file, or a new one if there is none. Others must not read it: it holds plaintext.
-    ///
-    /// # Errors
-    /// See [`StateError`]; each says what to do.
-    pub fn at(path: &Path, config: StateConfig) -> Result<State, StateError> {
-        let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600);
-        let file = options.open(path);
-        let file = file.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        State::open(&file.into(), config)
-    }
-
     /// A state that ends with the process.
     ///
     /// # Errors
@@ -153,52 +139,91 @@ impl State {
         State::open(&file, config)
     }
 
-    /// The state in an open file, which may be closed then.
+    /// The state in an open file, which may be closed then; a new one if the file is empty. Others must not read it: it holds plaintext.
+    ///
+    /// All of it is allocated, so that a file system that others fill is no concern later.
     ///
     /// # Errors
-    /// See [`StateError`].
+    /// See [`StateError`]. A new state for which there is no room leaves the file empty.
     pub fn open(file: &OwnedFd, config: StateConfig) -> Result<State, StateError> {
         let layout = Layout::new(config).ok_or(StateError::BadSize(config))?;
-        let (size, needed) = (
-            rustix::fs::fstat(file)?.st_size as u64,
-            layout.bytes() as u64,
-        );
-        if size == 0 {
-            let disk = rustix::fs::fstatvfs(file)?;
-            let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-            // 0 of 0 is memory without a limit of its own.
-            if disk.f_blocks > 0 && free < needed {
-                return Err(StateError::NoSpace { needed, free });
-            }
-            rustix::fs::ftruncate(file, needed)?;
-        } else if size < PAGE as u64 {
-            return Err(StateError::NotAState);
-        }
-        let header = Mapping::new(file, PAGE)?;
-        let header = header.words(0, 3);
-        let has = |at: usize| header[at].load(Ordering::Acquire);
-        match has(0) {
+        let needed = layout.bytes() as u64;
+        let is_new = match size(file)? {
+            0 => true,
+            1..PAGE_BYTES => return Err(StateError::NotAState),
             // A process that died before the magic was there had no connection yet.
-            0 => {
-                header[1].store(layout.flows as u64, Ordering::Relaxed);
-                header[2].store(layout.units as u64, Ordering::Relaxed);
-                rustix::fs::ftruncate(file, needed)?;
-                header[0].store(MAGIC, Ordering::Release);
-            }
-            MAGIC => {}
-            _ => return Err(StateError::NotAState),
+            _ => match header(file)? {
+                [0, ..] => true,
+                [MAGIC, flows, units] => {
+                    if (flows, units) != (layout.flows as u64, layout.units as u64)
+                        || size(file)? != needed
+                    {
+                        return Err(StateError::OtherSize {
+                            flows,
+                            retain: units.saturating_mul(arena::UNIT as u64),
+                        });
+                    }
+                    false
+                }
+                _ => return Err(StateError::NotAState),
+            },
+        };
+        if is_new {
+            rustix::fs::ftruncate(file, 0)?;
         }
-        if (has(1), has(2)) != (layout.flows as u64, layout.units as u64)
-            || rustix::fs::fstat(file)?.st_size as u64 != needed
-        {
-            return Err(StateError::OtherSize {
-                flows: has(1),
-                retain: has(2).saturating_mul(arena::UNIT as u64),
-            });
+        let allocated = allocate(file, needed);
+        if is_new && allocated.is_err() {
+            rustix::fs::ftruncate(file, 0)?;
+        }
+        allocated?;
+        let mapping = Mapping::new(file, layout.bytes())?;
+        if is_new {
+            let header = mapping.words(0, HEADER_WORDS);
+            header[1].store(layout.flows as u64, Ordering::Relaxed);
+            header[2].store(layout.units as u64, Ordering::Relaxed);
         }
         Ok(State {
-            mapping: Arc::new(Mapping::new(file, layout.bytes())?),
+            mapping: Arc::new(mapping),
             layout,
+            is_new,
         })
+    }
+
+    /// From now on it is found, and not new: it has all connections that need it.
+    pub(crate) fn commit(&self) {
+        self.mapping.words(0, HEADER_WORDS)[0].store(MAGIC, Ordering::Release);
+    }
+
+    /// Whether it was made just now, and not found: of connections that there are nothing is known.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+}
+
+fn size(file: &OwnedFd) -> Result<u64, Errno> {
+    Ok(rustix::fs::fstat(file)?.st_size as u64)
+}
+
+/// The first words of a file that has a page at least.
+fn header(file: &OwnedFd) -> Result<[u64; HEADER_WORDS], Errno> {
+    let header = Mapping::new(file, PAGE)?;
+    let words = header.words(0, HEADER_WORDS);
+    Ok(std::array::from_fn(|at| words[at].load(Ordering::Acquire)))
+}
+
+/// Gives a file `needed` bytes that can't be missing when they are written to.
+fn allocate(file: &OwnedFd, needed: u64) -> Result<(), StateError> {
+    let disk = rustix::fs::fstatvfs(file)?;
+    // 0 of 0 is memory without a limit of its own.
+    if disk.f_blocks == 0 {
+        return Ok(rustix::fs::ftruncate(file, needed)?);
+    }
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, needed) {
+        Ok(()) => Ok(()),
+        Err(Errno::NOSPC | Errno::DQUOT) => Err(StateError::NoSpace {
+            needed,
+            free: disk.f_bavail.saturating_mul(disk.f_frsize),
+        }),
+        Err(error) => Err(StateError::System(error)),
     }
 }

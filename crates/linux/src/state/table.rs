@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use attachment::Shares;
 use l5p::tls::{Algorithm, Version};
 use wire::{FlowKey, SeqNum};
 
@@ -21,6 +22,7 @@ const LIVE: u64 = 1 << 63;
 const RECEIVES: u64 = 1 << 32;
 const IS_IPV4: u64 = 1 << 33;
 const PLAIN_BEFORE: u64 = 1 << 34;
+const RESET: u64 = 1 << 35;
 
 const HEAD: usize = 0;
 const SRC: usize = 1;
@@ -32,12 +34,17 @@ const WHICH: usize = 7;
 const MARKS: usize = 8;
 const EPOCHS: usize = 12;
 const EPOCH_WORDS: usize = 3;
+const TENANT: usize = EPOCHS + EPOCH_WORDS * MAX_EPOCHS;
+const BASES: usize = TENANT + 1;
+const _: () = assert!(BASES < WORDS);
 
 /// The table.
 #[derive(Debug)]
 pub(crate) struct Table {
     mapping: Arc<Mapping>,
     free: Vec<u32>,
+    /// Entries that tenants have.
+    shares: Shares,
 }
 
 /// A boundary of records: everything before it is acknowledged.
@@ -58,6 +65,20 @@ pub(crate) struct EpochEntry {
     pub fingerprint: u64,
 }
 
+/// A connection for the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct New {
+    pub flow: FlowKey,
+    pub cookie: u64,
+    pub tenant: u32,
+    /// The sequence numbers that its socket counts from.
+    pub bases: u64,
+    /// The peer has everything before this.
+    pub una: SeqNum,
+    /// It is to be reset.
+    pub is_reset: bool,
+}
+
 /// A connection found in the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -65,6 +86,12 @@ pub(crate) struct Entry {
     pub generation: u32,
     pub flow: FlowKey,
     pub cookie: u64,
+    /// The user id that its keys came from.
+    pub tenant: u32,
+    /// The sequence numbers that its socket counts from.
+    pub bases: u64,
+    /// It is to be reset.
+    pub is_reset: bool,
     /// The receiving direction had keys.
     pub receives: bool,
     /// The peer may lack bytes from before the first keys, which go as they are.
@@ -79,12 +106,16 @@ impl Table {
         let mut table = Table {
             mapping: Arc::clone(&state.mapping),
             free: Vec::new(),
+            shares: Shares::new(state.layout.flows as u64),
         };
         let indices = 0..state.layout.flows as u32;
         let found: Vec<Entry> = indices
             .clone()
             .filter_map(|index| table.entry(index))
             .collect();
+        for entry in &found {
+            table.shares.force(entry.tenant, 1);
+        }
         let mut used = found.iter().map(|entry| entry.index).peekable();
         let free = indices.filter(|index| used.next_if_eq(index).is_none());
         table.free = free.collect();
@@ -92,9 +123,17 @@ impl Table {
         (table, found)
     }
 
-    /// Adds a connection; gives the place and the generation of its entry. `None` when there is no room.
-    pub(crate) fn add(&mut self, flow: &FlowKey, cookie: u64) -> Option<(u32, u32)> {
+    /// Adds a connection; gives the place and the generation of its entry. `None` when there is no room, or the tenant has its share.
+    pub(crate) fn add(&mut self, new: &New) -> Option<(u32, u32)> {
+        let New {
+            flow, tenant, una, ..
+        } = *new;
+        // One that is to be reset helps no tenant.
+        if !new.is_reset && !self.shares.admits(tenant, 1) {
+            return None;
+        }
         let index = self.free.pop()?;
+        self.shares.force(tenant, 1);
         let words = self.words(index);
         let generation = (words[HEAD].load(Ordering::Relaxed) as u32).wrapping_add(1);
         for word in &words[SRC..] {
@@ -110,21 +149,32 @@ impl Table {
         }
         let ports = u64::from(flow.src.1) << 16 | u64::from(flow.dst.1);
         words[PORTS].store(ports, Ordering::Relaxed);
-        words[COOKIE].store(cookie, Ordering::Relaxed);
+        words[COOKIE].store(new.cookie, Ordering::Relaxed);
+        words[BASES].store(new.bases, Ordering::Relaxed);
+        words[MARKS].store(u64::from(una.0), Ordering::Relaxed);
+        words[TENANT].store(u64::from(tenant), Ordering::Relaxed);
         let family = if flow.src.0.is_ipv4() { IS_IPV4 } else { 0 };
-        let head = LIVE | family | u64::from(generation);
+        let reset = if new.is_reset { RESET } else { 0 };
+        let head = LIVE | family | reset | u64::from(generation);
         words[HEAD].store(head, Ordering::Release);
         Some((index, generation))
     }
 
     /// Takes a connection out.
     pub(crate) fn remove(&mut self, index: u32) {
+        let tenant = self.words(index)[TENANT].load(Ordering::Relaxed) as u32;
+        self.shares.give(tenant, 1);
         let head = &self.words(index)[HEAD];
         head.store(
             u64::from(head.load(Ordering::Relaxed) as u32),
             Ordering::Release,
         );
         self.free.push(index);
+    }
+
+    /// The connection is to be reset, also after a restart.
+    pub(crate) fn set_reset(&self, index: u32) {
+        self.words(index)[HEAD].fetch_or(RESET, Ordering::Release);
     }
 
     /// The receiving direction has keys.
@@ -190,7 +240,8 @@ impl Table {
         }
     }
 
-    fn entry(&self, index: u32) -> Option<Entry> {
+    /// The connection at a place, if one is there.
+    pub(crate) fn entry(&self, index: u32) -> Option<Entry> {
         let words = self.words(index);
         let word = |at: usize| words[at].load(Ordering::Acquire);
         let head = word(HEAD);
@@ -223,6 +274,9 @@ impl Table {
                 dst: (address(DST), ports as u16),
             },
             cookie: word(COOKIE),
+            tenant: word(TENANT) as u32,
+            bases: word(BASES),
+            is_reset: head & RESET != 0,
             receives: head & RECEIVES != 0,
             plain_before: head & PLAIN_BEFORE != 0,
             mark,

@@ -6,8 +6,9 @@ use attachment::{Direction, Errno, Lifecycle, OffloadState, Order, Resume, SlotR
 use l5p::tls::{Algorithm, Version};
 use wire::tcp::Flags;
 
-use super::program::{CIPHERS, Program, Stretch, keys, some_file};
-use super::rig::{OURS, PAIRS, PEER, flow, segment};
+use super::program::{CIPHERS, Program, Stretch, keys};
+use super::rig::{OURS, PAIRS, PEER, Socket, flow, segment, segment_with};
+use crate::SocketPhase;
 
 const CIPHER: (Version, Algorithm) = CIPHERS[3];
 
@@ -155,12 +156,13 @@ fn a_slot_stands_for_one_connection_at_a_time() {
     let mut program = greeting_and_records();
     let slab = std::sync::Arc::new(attachment::Slab::create(1).unwrap());
     let other = SlotRef::new(&slab, 0, 1).unwrap();
+    let socket = program.facts();
     let order = |slot| Order::SetKeys {
         slot,
         direction: Direction::Transmit,
         info: keys(CIPHER, 3),
         resume: None,
-        socket: some_file(),
+        socket,
     };
     assert_eq!(
         program.order(order(other.clone())),
@@ -170,7 +172,7 @@ fn a_slot_stands_for_one_connection_at_a_time() {
     let stop = Order::Stop {
         slot: other,
         direction: Direction::Transmit,
-        socket: some_file(),
+        socket,
     };
     assert_eq!(program.order(stop), Err(Errno::STALE));
 }
@@ -280,36 +282,160 @@ fn keys_that_nothing_was_sent_under_are_taken_again_after_a_restart() {
 }
 
 #[test]
-fn a_connection_that_nobody_remembers_goes_on_only_if_nothing_is_on_its_way() {
+fn a_connection_that_has_not_begun_here_gets_no_help() {
     let mut program = greeting_and_records();
-    let (index, all) = (keys(CIPHER, 1).sequence, program.source.len());
-    let resume = |program: &Program, number: u64| Resume {
-        tcpsn: program.at(100 + 1022 * number as usize),
-        index: index + number,
+    // Another file: nothing is known.
+    program.forget();
+    let resume = Resume {
+        tcpsn: program.at(100),
+        index: keys(CIPHER, 1).sequence,
         read: None,
     };
-    // Another file: nothing is known.
-    let flow = program.flow;
-    let elsewhere = |acknowledged: usize| {
-        let stretches = [Stretch::Plain(100), Stretch::Records(vec![1000; 8])];
-        let mut other = Program::new(flow, CIPHER, 1000, &stretches, 1 << 20);
-        other.written = 100 + 1022 * 4;
-        other.sent = other.written;
-        other.acknowledged = 100 + 1022 * acknowledged;
-        other
-    };
-    let mut other = elsewhere(3);
-    let at = resume(&other, 4);
-    assert_eq!(other.set_keys(keys(CIPHER, 1), Some(at)), Err(Errno::INVAL));
-    assert_eq!(other.function.counters().tls_resets, 1);
+    for resume in [None, Some(resume)] {
+        let refused = program.set_keys(keys(CIPHER, 1), resume);
+        assert_eq!(refused, Err(Errno::NODEV));
+    }
+    assert_eq!(program.function.connections(), 0);
+}
 
-    let mut other = elsewhere(4);
-    let at = resume(&other, 4);
-    other.set_keys(keys(CIPHER, 1), Some(at)).unwrap();
-    other.written = all;
-    // Bytes are compared with what software makes.
-    other.send(100 + 1022 * 4, all, 1400, (false, false));
-    assert_eq!(other.resets, (0, 0));
+/// A library whose first keys were lost on their way may go on without the NIC then.
+#[test]
+fn a_connection_that_is_not_known_has_nothing_to_stop() {
+    let mut program = program(&[Stretch::Plain(100), Stretch::Records(vec![1000; 8])]);
+    program.forget();
+    for direction in [Direction::Transmit, Direction::Receive] {
+        let stop = Order::Stop {
+            slot: program.slot.clone(),
+            direction,
+            socket: program.facts(),
+        };
+        assert_eq!(program.order(stop), Err(Errno::NOENT));
+    }
+}
+
+#[test]
+fn forged_acknowledgements_change_nothing() {
+    let stretches = [
+        Stretch::Plain(100),
+        Stretch::Records(vec![1000; 2]),
+        Stretch::Plain(5000),
+    ];
+    for is_restarted in [false, true] {
+        let mut program = program(&stretches);
+        program.write(usize::MAX).unwrap();
+        program.send(0, 3000, 1400, (false, false));
+        program.acknowledge(3000, false);
+        if is_restarted {
+            program.restart();
+        }
+        for (seq, ack) in [(program.at(3000).0, 1 << 30), (program.at(1 << 31).0, 1)] {
+            let header = (seq, ack, Flags::ACK);
+            let forged = segment_with((OURS, PEER), &program.flow, header, &[], 1400);
+            program
+                .function
+                .handle_frame(program.now, &forged.0, forged.1);
+            program.poll_wire(false);
+        }
+        program.finish(1400).unwrap();
+        assert_eq!(program.resets, (0, 0));
+    }
+}
+
+#[test]
+fn sockets_that_are_bound_to_the_interface_are_reset_by_a_driver_without_their_state() {
+    let mut program = greeting_and_records();
+    program.socket.with(|socket| socket.is_bound = true);
+    program.forget();
+    assert_eq!(program.function.connections(), 1);
+    for restarts in 1..3 {
+        program.send(0, 4000, 1400, (false, false));
+        program.drain();
+        let resets = (restarts, restarts);
+        assert_eq!((program.received(), program.resets), (0, resets));
+        program.restart();
+    }
+}
+
+/// What a socket says must agree with what was seen of its connection: it may be another one, whose packets bear other addresses here.
+#[test]
+fn a_socket_whose_numbers_are_not_those_of_the_connection_gets_no_help() {
+    let lies: [fn(&mut Socket); 6] = [
+        |socket| socket.flow.src.1 += 1,
+        |socket| socket.unacknowledged += 1,
+        |socket| socket.write -= 1,
+        |socket| socket.receive_next += 1,
+        |socket| socket.read += 1,
+        |socket| socket.timestamp = Some(5),
+    ];
+    for (at, lie) in lies.into_iter().enumerate() {
+        let mut program = program(&[Stretch::Plain(100), Stretch::Records(vec![1000; 8])]);
+        program.write(99).unwrap();
+        program.send(0, 99, 1400, (false, false));
+        program.acknowledge(99, false);
+        let mut other = program.socket.with(|socket| {
+            socket.write += 99;
+            socket.unacknowledged += 99;
+            *socket
+        });
+        lie(&mut other);
+        let order = Order::SetKeys {
+            slot: program.slot.clone(),
+            direction: Direction::Transmit,
+            info: keys(CIPHER, 1),
+            resume: None,
+            socket: other.facts(),
+        };
+        assert_eq!(program.order(order), Err(Errno::NODEV), "lie {at}");
+        assert_eq!(program.function.connections(), 0);
+        program.finish(1400).unwrap();
+    }
+}
+
+/// Somebody whose packets Linux forwards sends SYNs of the connection's addresses before its keys are there.
+#[test]
+fn forged_syns_leave_no_connection_with_other_numbers() {
+    let mut program = program(&[Stretch::Plain(100), Stretch::Records(vec![1000; 8])]);
+    let (ends, flow) = ((OURS, PEER), program.flow);
+    let forged = |seq| segment(ends, &flow, seq, Flags::SYN, &[], 1400);
+    let (syn, meta) = forged(5_000_000);
+    program.function.handle_frame(program.now, &syn, meta);
+    program.poll_wire(false);
+    assert_eq!(program.write(100), Ok(()), "the socket was connected");
+
+    // Two of them while the socket opens a connection: one is forged.
+    let mut program = Program::new(flow, CIPHER, 1000, &[Stretch::Plain(1)], 1 << 20);
+    program
+        .socket
+        .with(|socket| socket.phase = Some(SocketPhase::Opening));
+    for seq in [999, 7_000_000] {
+        let (syn, meta) = forged(seq);
+        program.function.handle_frame(program.now, &syn, meta);
+        program.poll_wire(false);
+    }
+    let answer = Flags::SYN.union(Flags::ACK);
+    for ack in [7_000_001, 1000] {
+        let (frame, meta) = program.peers_segment(0, wire::SeqNum(ack), answer, &[]);
+        program.nic.handle_frame(program.now, &frame, meta);
+        program.drain();
+    }
+    let refused = program.set_keys(keys(CIPHER, 1), None);
+    assert_eq!(refused, Err(Errno::NODEV));
+}
+
+/// A segment that Linux has not sent gets no record made: who guesses the next sequence number must guess the acknowledgement too.
+#[test]
+fn a_forged_segment_is_no_part_of_the_stream() {
+    let mut program = greeting_and_records();
+    program.send(0, 100, 1400, (false, false));
+    let record = program.source[100..1122].to_vec();
+    for ack in [0x7000_0000, 5000, 0u32.wrapping_sub(100_000)] {
+        let header = (program.at(100).0, ack, Flags::ACK);
+        let forged = segment_with((OURS, PEER), &program.flow, header, &record, 1400);
+        program
+            .function
+            .handle_frame(program.now, &forged.0, forged.1);
+        assert_eq!(program.poll_wire(false), 0);
+    }
     program.finish(1400).unwrap();
 }
 
@@ -338,26 +464,83 @@ fn what_a_connection_sends_that_was_taken_for_gone_is_dropped_until_another_begi
     let flow = program.flow;
     let syn = segment((OURS, PEER), &flow, 9, Flags::SYN, &[], 1400);
     let data = segment((OURS, PEER), &flow, 10, Flags::ACK, b"another", 1400);
-    for (frame, meta) in [syn, data] {
-        program.function.handle_frame(program.now, &frame, meta);
+    let send = |program: &mut Program, frame: &(Vec<u8>, nic::FrameMeta)| {
+        program
+            .function
+            .handle_frame(program.now, &frame.0, frame.1);
+        program.function.publish();
+        let mut out = vec![0; 70_000];
+        let frames = std::iter::from_fn(|| program.nic.poll_transmit(program.now, &mut out));
+        frames.count()
+    };
+    let begin = |program: &Program, phase| {
+        program.socket.with(|socket| {
+            (socket.cookie, socket.phase) = (78, Some(phase));
+        });
+    };
+    // Anybody can send a SYN, and have it answered.
+    let answer = |program: &mut Program| {
+        let flags = Flags::SYN.union(Flags::ACK);
+        let (frame, meta) = program.peers_segment(0, wire::SeqNum(10), flags, &[]);
+        program.nic.handle_frame(program.now, &frame, meta);
+        program.drain();
+    };
+    assert_eq!(send(&mut program, &syn), 1);
+    answer(&mut program);
+    begin(&program, SocketPhase::Synchronized);
+    assert_eq!(send(&mut program, &data), 0, "not of that socket");
+    begin(&program, SocketPhase::Opening);
+    assert_eq!(send(&mut program, &syn), 1);
+    assert_eq!(send(&mut program, &data), 0, "it is not connected");
+    answer(&mut program);
+    begin(&program, SocketPhase::Synchronized);
+    assert_eq!(send(&mut program, &data), 1);
+}
+
+/// A container's connection may have got the addresses by translation.
+#[test]
+fn a_connection_that_has_gone_is_forgotten_after_a_while() {
+    let mut program = greeting_and_records();
+    program.close();
+    program.now += Duration::from_secs(1);
+    program.function.handle_timeout(program.now);
+    let data = segment((OURS, PEER), &program.flow, 10, Flags::ACK, b"other", 1400);
+    for (after, passes) in [(1, false), (100, true)] {
+        program.now += Duration::from_secs(after);
+        program.function.handle_frame(program.now, &data.0, data.1);
+        program.function.publish();
+        let mut out = vec![0; 70_000];
+        let sent = program.nic.poll_transmit(program.now, &mut out);
+        assert_eq!(sent.is_some(), passes);
     }
-    program.function.publish();
-    let mut out = vec![0; 70_000];
-    let frames = std::iter::from_fn(|| program.nic.poll_transmit(program.now, &mut out));
-    assert_eq!(frames.count(), 2);
 }
 
 #[test]
-fn a_syn_begins_another_connection_of_the_same_socket() {
+fn only_the_socket_itself_begins_another_connection() {
     let mut program = greeting_and_records();
     program.send(0, 4000, 1400, (false, false));
-    // A late copy of the SYN-ACK ends nothing: the socket is there.
+    let (ends, flow) = ((OURS, PEER), program.flow);
+    let syn = segment(ends, &flow, 9, Flags::SYN, &[], 1400);
+    // A late copy of the SYN-ACK ends nothing, nor does a SYN that the socket has not sent: it is there.
     let flags = Flags::SYN.union(Flags::ACK);
-    let (copy, meta) = segment((OURS, PEER), &program.flow, 999, flags, &[], 1400);
-    program.function.handle_frame(program.now, &copy, meta);
-    assert_eq!(program.function.connections(), 1);
-    let (syn, meta) = segment((OURS, PEER), &program.flow, 9, Flags::SYN, &[], 1400);
-    program.function.handle_frame(program.now, &syn, meta);
+    let copy = segment(ends, &flow, 999, flags, &[], 1400);
+    for (frame, meta) in [&copy, &syn] {
+        program.now += Duration::from_secs(1);
+        program.function.handle_frame(program.now, frame, *meta);
+        assert_eq!(program.function.connections(), 1);
+    }
+    assert_eq!(program.function.counters().tx_tls_forged_syn, 1);
+    program.poll_wire(false);
+    program.send(4000, 8000, 1400, (false, false));
+    assert_eq!(program.received(), 8000, "the connection goes on");
+
+    program
+        .socket
+        .with(|socket| socket.phase = Some(SocketPhase::Opening));
+    program.function.handle_frame(program.now, &syn.0, syn.1);
+    assert_eq!(program.function.connections(), 1, "it was asked just now");
+    program.now += Duration::from_secs(1);
+    program.function.handle_frame(program.now, &syn.0, syn.1);
     assert_eq!(program.function.connections(), 0);
 }
 
@@ -388,7 +571,7 @@ fn what_is_sent_behind_the_peers_end_goes_on_after_a_restart() {
             direction: Direction::Receive,
             info: keys(CIPHER, 7),
             resume: None,
-            socket: some_file(),
+            socket: program.facts(),
         })
         .unwrap();
     program.send(0, 4000, 1400, (false, false));
@@ -403,7 +586,7 @@ fn what_is_sent_behind_the_peers_end_goes_on_after_a_restart() {
             index: 0,
             read: Some(wire::SeqNum(1)),
         }),
-        socket: some_file(),
+        socket: program.facts(),
     };
     assert_eq!(program.order(receive), Err(Errno::NOTCONN));
     program.resume().unwrap();

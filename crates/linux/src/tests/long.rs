@@ -1,7 +1,7 @@
 //! A connection of more bytes than sequence numbers can be compared over.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 use attachment::{Direction, Errno, Order, Resume, Slab, SlotRef};
@@ -11,27 +11,14 @@ use rustix::fs::MemfdFlags;
 use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum, packet};
 
-use super::program::{CIPHERS, keys, some_file};
-use super::rig::{OURS, PAIRS, PEER, SUPER, checked, flow, segment};
-use crate::{Config, LinuxFunction, SocketFacts, Sockets, State, StateConfig};
+use super::program::{CIPHERS, keys};
+use super::rig::{OURS, OneSocket, PAIRS, PEER, SECRET, SUPER, Socket, checked, flow, segment};
+use crate::{Config, LinuxFunction, State, StateConfig};
 
 const ISN: SeqNum = SeqNum(77);
 /// Content of a record, and records of a segment.
 const CONTENT: usize = 16_384;
 const RECORDS: usize = 3;
-
-#[derive(Clone, Debug)]
-struct Socket(Arc<Mutex<SocketFacts>>);
-
-impl Sockets for Socket {
-    fn examine(&mut self, _: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
-        Ok(*self.0.lock().unwrap())
-    }
-
-    fn is_gone(&mut self, _: &FlowKey, _: u64) -> bool {
-        false
-    }
-}
 
 /// A program that sends the same record again and again, each time acknowledged at once.
 struct Endless {
@@ -39,7 +26,7 @@ struct Endless {
     function: LinuxFunction,
     now: Instant,
     file: OwnedFd,
-    socket: Socket,
+    socket: OneSocket,
     slot: SlotRef,
     flow: FlowKey,
     info: CryptoInfo,
@@ -48,7 +35,7 @@ struct Endless {
     index: u64,
 }
 
-fn device(now: Instant, file: &OwnedFd, socket: &Socket) -> (Nic, LinuxFunction) {
+fn device(now: Instant, file: &OwnedFd, socket: &OneSocket) -> (Nic, LinuxFunction) {
     let mut nic = Nic::new(NicConfig {
         wire: SUPER,
         ..NicConfig::new([7; 16])
@@ -62,25 +49,18 @@ fn device(now: Instant, file: &OwnedFd, socket: &Socket) -> (Nic, LinuxFunction)
     };
     let state = State::open(file, sizes).unwrap();
     let sockets = Box::new(socket.clone());
-    (nic, LinuxFunction::new(now, host, &config, &state, sockets))
+    let function = LinuxFunction::new(now, host, &config, &state, sockets, SECRET).unwrap();
+    (nic, function)
 }
 
 impl Endless {
     fn new(info: CryptoInfo) -> Endless {
         let flow = flow(PAIRS[0]);
-        let socket = Socket(Arc::new(Mutex::new(SocketFacts {
-            flow,
-            cookie: 5,
-            write: ISN,
-            unacknowledged: ISN,
-            read: SeqNum(1),
-            receive_next: SeqNum(1),
-            reordered: false,
-            peer_has_ended: false,
-        })));
+        let socket = OneSocket::new(Socket::new(flow, 5, (ISN, SeqNum(1))));
         let now = Instant::now();
         let file = rustix::fs::memfd_create("state", MemfdFlags::CLOEXEC).unwrap();
-        let (nic, function) = device(now, &file, &socket);
+        let (mut nic, mut function) = device(now, &file, &socket);
+        socket.open(&mut nic, &mut function, now);
         let slab = Arc::new(Slab::create(1).unwrap());
         let (index, generation) = slab.claim().unwrap();
         let index = SlotRef::new(&slab, index, generation);
@@ -101,16 +81,17 @@ impl Endless {
     }
 
     fn set_keys(&mut self, resume: Option<Resume>) -> Result<(), Errno> {
-        {
-            let mut facts = self.socket.0.lock().unwrap();
-            (facts.write, facts.unacknowledged) = (self.next, self.next);
-        }
+        let next = self.next;
+        let facts = self.socket.with(|socket| {
+            (socket.write, socket.unacknowledged) = (next, next);
+            socket.facts()
+        });
         let order = Order::SetKeys {
             slot: self.slot.clone(),
             direction: Direction::Transmit,
             info: self.info.clone(),
             resume,
-            socket: some_file(),
+            socket: facts,
         };
         self.function.handle_order(self.now, &order).result
     }

@@ -1,26 +1,21 @@
-//! Ten thousand connections through one function.
+//! Many connections through one function.
 
 use std::net::Ipv4Addr;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use attachment::{Direction, Errno, Order, Slab, SlotRef};
+use attachment::{Answer, Direction, Errno, Order, Slab, SlotRef};
 use l5p::tls::{ContentType, Writer};
 use nic::{Nic, NicConfig};
 use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum};
 
-use super::program::{CIPHERS, keys, some_file};
-use super::rig::{OURS, PEER, segment};
-use crate::{Config, LinuxFunction, SocketFacts, Sockets, State, StateConfig};
+use super::program::{CIPHERS, keys};
+use super::rig::{OURS, OneSocket, PEER, SECRET, Socket, segment};
+use crate::{Config, LinuxFunction, State, StateConfig};
 
 const CONNECTIONS: u32 = 10_000;
 const ISN: u32 = 5000;
-
-/// A socket for each question.
-#[derive(Debug, Default)]
-struct Many(u32);
 
 fn flow(number: u32) -> FlowKey {
     FlowKey {
@@ -35,40 +30,68 @@ fn flow(number: u32) -> FlowKey {
     }
 }
 
-impl Sockets for Many {
-    fn examine(&mut self, _: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
-        self.0 += 1;
-        Ok(SocketFacts {
-            flow: flow(self.0 - 1),
-            cookie: u64::from(self.0),
-            write: SeqNum(ISN),
-            unacknowledged: SeqNum(ISN),
-            read: SeqNum(1),
-            receive_next: SeqNum(1),
-            reordered: false,
-            peer_has_ended: false,
-        })
-    }
+/// A function for so many connections, and so many bytes of what they retain; and its Linux.
+fn function(now: Instant, nic: &mut Nic, flows: u32, retain: u64) -> (LinuxFunction, OneSocket) {
+    let config = Config::default();
+    let (host, device) = nic::ring::function(config.function(OURS));
+    nic.attach(device).unwrap();
+    // One tenant may have as many as are left.
+    let flows = 2 * flows;
+    let state = State::in_memory(StateConfig { flows, retain }).unwrap();
+    let linux = OneSocket(Arc::default());
+    let sockets = Box::new(linux.clone());
+    let function = LinuxFunction::new(now, host, &config, &state, sockets, SECRET).unwrap();
+    (function, linux)
+}
 
-    fn is_gone(&mut self, _: &FlowKey, _: u64) -> bool {
-        false
+/// Opens a connection and gives its keys.
+fn offload(
+    now: Instant,
+    nic: &mut Nic,
+    (function, linux): &mut (LinuxFunction, OneSocket),
+    slab: &Arc<Slab>,
+    number: u32,
+) -> Answer {
+    let first = (SeqNum(ISN), SeqNum(1));
+    let socket = Socket::new(flow(number), u64::from(number), first);
+    *linux.0.lock().unwrap() = Some(socket);
+    linux.open(nic, function, now);
+    let (index, generation) = slab.claim().unwrap();
+    let order = Order::SetKeys {
+        slot: SlotRef::new(slab, index, generation).unwrap(),
+        direction: Direction::Transmit,
+        info: keys(CIPHERS[3], 0),
+        resume: None,
+        socket: socket.facts(),
+    };
+    function.handle_order(now, &order)
+}
+
+#[test]
+fn keys_are_refused_when_there_is_no_memory_for_a_record_of_theirs() {
+    let now = Instant::now();
+    let mut nic = Nic::new(NicConfig::new([7; 16]));
+    let mut function = function(now, &mut nic, 100, 1 << 20);
+    let slab = Arc::new(Slab::create(100).unwrap());
+    let mut refused = 0;
+    for number in 0..100 {
+        let answer = offload(now, &mut nic, &mut function, &slab, number);
+        if answer.result == Err(Errno::NOSPC) {
+            refused += 1;
+        } else {
+            assert_eq!((answer.result, refused), (Ok(()), 0), "connection {number}");
+        }
     }
+    // Three quarters of the memory are this tenant's, and a record may have 18 KiB.
+    assert_eq!(100 - refused, (768 << 10) / (18 << 10));
+    assert_eq!(function.0.counters().tls_refused_memory, refused);
 }
 
 #[test]
 fn a_connection_takes_less_than_a_kilobyte_beside_what_is_retained() {
     let now = Instant::now();
     let mut nic = Nic::new(NicConfig::new([7; 16]));
-    let config = Config::default();
-    let (host, device) = nic::ring::function(config.function(OURS));
-    nic.attach(device).unwrap();
-    let sizes = StateConfig {
-        flows: CONNECTIONS,
-        retain: 32 << 20,
-    };
-    let state = State::in_memory(sizes).unwrap();
-    let sockets = Box::new(Many::default());
-    let mut function = LinuxFunction::new(now, host, &config, &state, sockets);
+    let mut function = function(now, &mut nic, CONNECTIONS, 256 << 20);
     let slab = Arc::new(Slab::create(CONNECTIONS).unwrap());
     let record = {
         let writer = Writer::new(keys(CIPHERS[3], 0));
@@ -77,32 +100,21 @@ fn a_connection_takes_less_than_a_kilobyte_beside_what_is_retained() {
     };
     let mut out = vec![0; 70_000];
     let mut sent = 0;
-    let mut turn = |function: &mut LinuxFunction| {
-        function.publish();
+    for number in 0..CONNECTIONS {
+        let answer = offload(now, &mut nic, &mut function, &slab, number);
+        assert_eq!(answer.result, Ok(()), "connection {number}");
+        let (frame, meta) = segment((OURS, PEER), &flow(number), ISN, Flags::ACK, &record, 1400);
+        function.0.handle_frame(now, &frame, meta);
+        function.0.publish();
         while nic.poll_transmit(now, &mut out).is_some() {
             sent += 1;
         }
         nic.flush(now);
-        function.publish();
-    };
-    for number in 0..CONNECTIONS {
-        let (index, generation) = slab.claim().unwrap();
-        let order = Order::SetKeys {
-            slot: SlotRef::new(&slab, index, generation).unwrap(),
-            direction: Direction::Transmit,
-            info: keys(CIPHERS[3], 0),
-            resume: None,
-            socket: some_file(),
-        };
-        let answer = function.handle_order(now, &order);
-        assert_eq!(answer.result, Ok(()), "connection {number}");
-        let (frame, meta) = segment((OURS, PEER), &flow(number), ISN, Flags::ACK, &record, 1400);
-        function.handle_frame(now, &frame, meta);
-        turn(&mut function);
+        function.0.publish();
     }
     assert_eq!(sent, CONNECTIONS);
-    assert_eq!(function.connections(), CONNECTIONS as usize);
-    assert_eq!(function.counters().tx_tls_no_room, 0);
-    let each = function.connection_bytes() / CONNECTIONS as usize;
+    assert_eq!(function.0.connections(), CONNECTIONS as usize);
+    assert_eq!(function.0.counters().tx_tls_no_room, 0);
+    let each = function.0.connection_bytes() / CONNECTIONS as usize;
     assert!(each < 1024, "{each} bytes for each connection");
 }

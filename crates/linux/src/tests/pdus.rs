@@ -1,13 +1,11 @@
 //! Connections that carry NVMe/TCP PDUs, and libraries that want data where they may not.
 
-use std::fs::File;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
 use attachment::pdus::{Generation, Mapping};
 use attachment::{
-    DataMemory, Direction, Errno, Lifecycle, OffloadState, Order, PAGE, Passed, Slab, SlotRef,
+    DataMemory, Direction, Errno, Lifecycle, OffloadState, Order, PAGE, Slab, SlotRef, SocketFacts,
 };
 use l5p::nvme::Parameters;
 use l5p::nvme::digest::Crc32c;
@@ -17,8 +15,10 @@ use wire::nvme::{C2HData, Pdu, Role};
 use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum};
 
-use super::rig::{OURS, PAIRS, PEER, SMALL, SUPER, checked, flow, pattern, segment};
-use crate::{Config, LinuxFunction, SocketFacts, Sockets, State};
+use super::rig::{
+    OURS, OneSocket, PAIRS, PEER, SECRET, SMALL, SUPER, Socket, checked, flow, pattern, segment,
+};
+use crate::{Config, LinuxFunction, State};
 
 /// Far behind what the rig's segments acknowledge, which is 1.
 const ISN: u32 = 0x6fff_f000;
@@ -31,33 +31,12 @@ const PARAMETERS: Parameters = Parameters {
     commands: 8,
 };
 
-#[derive(Debug)]
-struct OneSocket(FlowKey);
-
-impl Sockets for OneSocket {
-    fn examine(&mut self, _: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
-        Ok(SocketFacts {
-            flow: self.0,
-            cookie: 5,
-            write: SeqNum(1),
-            unacknowledged: SeqNum(1),
-            read: SeqNum(ISN),
-            receive_next: SeqNum(ISN),
-            reordered: false,
-            peer_has_ended: false,
-        })
-    }
-
-    fn is_gone(&mut self, _: &FlowKey, _: u64) -> bool {
-        false
-    }
-}
-
 struct World {
     nic: Nic,
     function: LinuxFunction,
     now: Instant,
     flow: FlowKey,
+    socket: Socket,
     slot: SlotRef,
     memory: Arc<DataMemory>,
     sent: u32,
@@ -76,12 +55,17 @@ impl World {
         nic.attach(device).unwrap();
         let state = State::in_memory(SMALL).unwrap();
         let flow = flow(PAIRS[0]);
-        let sockets = Box::new(OneSocket(flow));
+        let socket = Socket::new(flow, 5, (SeqNum(1), SeqNum(ISN)));
+        let linux = OneSocket::new(socket);
+        let sockets = Box::new(linux.clone());
+        let mut function = LinuxFunction::new(now, host, &config, &state, sockets, SECRET).unwrap();
+        linux.open(&mut nic, &mut function, now);
         let slab = Arc::new(Slab::create(1).unwrap());
         let (index, generation) = slab.claim().unwrap();
         World {
             nic,
-            function: LinuxFunction::new(now, host, &config, &state, sockets),
+            function,
+            socket,
             now,
             flow,
             slot: SlotRef::new(&slab, index, generation).unwrap(),
@@ -98,12 +82,23 @@ impl World {
         world
     }
 
+    fn facts(&self) -> SocketFacts {
+        let next = SeqNum(self.received);
+        let now = Socket {
+            write: SeqNum(self.sent),
+            read: next,
+            receive_next: next,
+            ..self.socket
+        };
+        now.facts()
+    }
+
     fn start(&self) -> Order {
         Order::Pdus {
             slot: self.slot.clone(),
             memory: Arc::clone(&self.memory),
             parameters: PARAMETERS,
-            socket: Passed::from(OwnedFd::from(File::open("/dev/null").unwrap())),
+            socket: self.facts(),
         }
     }
 

@@ -1,20 +1,19 @@
 //! A program with the library on Linux's TCP, of which the test plays all three: a stream of plain bytes and records, sent, lost and sent
 //! again as the test says; and the peer, which knows what must come.
 
-use std::fs::File;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Instant;
 
-use attachment::{Direction, Errno, Order, Passed, Resume, Slab, SlotRef};
+use attachment::{Direction, Errno, Order, Resume, Slab, SlotRef, SocketFacts};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::{FrameMeta, Nic, NicConfig};
 use rustix::fs::MemfdFlags;
 use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum, packet};
 
-use super::rig::{OURS, PEER, checked, segment};
-use crate::{Config, LinuxFunction, SocketFacts, Sockets, State, StateConfig};
+use super::rig::{OURS, OneSocket, PEER, SECRET, Socket, checked, segment};
+use crate::{Config, LinuxFunction, State, StateConfig};
 
 pub const CIPHERS: [(Version, Algorithm); 6] = [
     (Version::Tls12, Algorithm::Aes128Gcm),
@@ -43,35 +42,13 @@ struct Keyed {
     boundaries: Vec<usize>,
 }
 
-/// What Linux knows of its socket.
-#[derive(Debug)]
-struct Socket {
-    facts: SocketFacts,
-    has_gone: bool,
-}
-
-/// Linux, asked by the driver.
-#[derive(Clone, Debug)]
-struct OneSocket(Arc<Mutex<Socket>>);
-
-impl Sockets for OneSocket {
-    fn examine(&mut self, _: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
-        Ok(self.0.lock().unwrap().facts)
-    }
-
-    fn is_gone(&mut self, _: &FlowKey, cookie: u64) -> bool {
-        let socket = self.0.lock().unwrap();
-        socket.has_gone || socket.facts.cookie != cookie
-    }
-}
-
 pub struct Program {
     pub nic: Nic,
     pub function: LinuxFunction,
     pub now: Instant,
     pub flow: FlowKey,
     state: (OwnedFd, StateConfig),
-    socket: OneSocket,
+    pub socket: OneSocket,
     slab: Arc<Slab>,
     pub slot: SlotRef,
     isn: SeqNum,
@@ -139,23 +116,12 @@ impl Program {
             assert_eq!(source.len(), wanted.len());
         }
         let isn = SeqNum(isn);
-        let socket = OneSocket(Arc::new(Mutex::new(Socket {
-            facts: SocketFacts {
-                flow,
-                cookie: 77,
-                write: isn,
-                unacknowledged: isn,
-                read: SeqNum(1),
-                receive_next: SeqNum(1),
-                reordered: false,
-                peer_has_ended: false,
-            },
-            has_gone: false,
-        })));
+        let socket = OneSocket::new(Socket::new(flow, 77, (isn, SeqNum(1))));
         let file = rustix::fs::memfd_create("state", MemfdFlags::CLOEXEC).unwrap();
         let config = StateConfig { flows: 4, retain };
         let now = Instant::now();
-        let (nic, function) = device(now, &file, config, &socket);
+        let (mut nic, mut function) = device(now, &file, config, &socket);
+        socket.open(&mut nic, &mut function, now);
         let slab = Arc::new(Slab::create(1).unwrap());
         let (index, generation) = slab.claim().unwrap();
         Program {
@@ -189,24 +155,26 @@ impl Program {
         &self.slab
     }
 
-    fn tell_socket(&self) {
-        let mut socket = self.socket.0.lock().unwrap();
-        socket.facts.write = self.at(self.written);
-        socket.facts.unacknowledged = self.at(self.acknowledged);
+    /// What the socket says of itself.
+    pub fn facts(&self) -> SocketFacts {
+        let (write, una) = (self.at(self.written), self.at(self.acknowledged));
+        self.socket.with(|socket| {
+            (socket.write, socket.unacknowledged) = (write, una);
+            socket.facts()
+        })
     }
 
     /// The socket is closed and gone.
     pub fn close(&self) {
-        self.socket.0.lock().unwrap().has_gone = true;
+        self.socket.with(|socket| socket.phase = None);
     }
 
     /// The peer sends nothing more.
     pub fn end_peer(&self) {
-        self.socket.0.lock().unwrap().facts.peer_has_ended = true;
+        self.socket.with(|socket| socket.peer_has_ended = true);
     }
 
     pub fn order(&mut self, order: Order) -> Result<SeqNum, Errno> {
-        self.tell_socket();
         let answer = self.function.handle_order(self.now, &order);
         answer.result.map(|()| answer.tcpsn)
     }
@@ -217,7 +185,7 @@ impl Program {
             direction: Direction::Transmit,
             info,
             resume,
-            socket: some_file(),
+            socket: self.facts(),
         })
     }
 
@@ -237,7 +205,7 @@ impl Program {
                 None => Some(self.order(Order::Stop {
                     slot: self.slot.clone(),
                     direction: Direction::Transmit,
-                    socket: some_file(),
+                    socket: self.facts(),
                 })?),
             };
             assert!(position.is_none_or(|position| position == self.at(from)));
@@ -396,6 +364,12 @@ impl Program {
         (self.nic, self.function) = (nic, function);
     }
 
+    /// The NIC's process dies, and another one has another state.
+    pub fn forget(&mut self) {
+        self.state.0 = rustix::fs::memfd_create("state", MemfdFlags::CLOEXEC).unwrap();
+        self.restart();
+    }
+
     /// The library comes back, with the keys of all records that may have to be sent again.
     pub fn resume(&mut self) -> Result<(), Errno> {
         let begun = self.stretches[..self.next_stretch].to_vec();
@@ -464,7 +438,7 @@ fn device(
     let sockets = Box::new(socket.clone());
     (
         nic,
-        LinuxFunction::new(now, host, &function, &state, sockets),
+        LinuxFunction::new(now, host, &function, &state, sockets, SECRET).unwrap(),
     )
 }
 
@@ -479,8 +453,4 @@ pub fn keys((version, algorithm): (Version, Algorithm), number: u8) -> CryptoInf
         iv: [number ^ 0x5a; 12],
         sequence: u64::from(number) * 3,
     }
-}
-
-pub fn some_file() -> Passed {
-    OwnedFd::from(File::open("/dev/null").unwrap()).into()
 }

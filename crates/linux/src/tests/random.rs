@@ -5,15 +5,9 @@ use proptest::prelude::*;
 use wire::tcp::Flags;
 
 use super::rig::{
-    NEIGHBOUR, OURS, PAIRS, PEER, PLAIN, Rig, SUPER, checked, flow, pattern, segment,
+    NEIGHBOUR, OURS, PAIRS, PEER, PLAIN, Rig, SUPER, cases, checked, flow, pattern, segment,
 };
 use crate::Config;
-
-fn cases() -> ProptestConfig {
-    let cases = std::env::var("LONGSHORE_CASES");
-    let cases = cases.ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig::with_cases(cases.unwrap_or(64))
-}
 
 fn any_meta() -> impl Strategy<Value = FrameMeta> {
     let place = proptest::option::of((0u16..200, 0u16..40));
@@ -30,7 +24,7 @@ fn any_meta() -> impl Strategy<Value = FrameMeta> {
 }
 
 proptest! {
-    #![proptest_config(cases())]
+    #![proptest_config(cases(64))]
 
     /// The stream of one function reaches another one whole, whatever its pieces and batches are.
     #[test]

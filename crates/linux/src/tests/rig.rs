@@ -1,18 +1,19 @@
 //! A NIC with functions for Linux on a wire whose frames the test holds.
 
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use attachment::Errno;
+use attachment::{Errno, SocketFacts};
 use nic::{FrameMeta, Nic, NicConfig, WireCapabilities};
+use proptest::prelude::ProptestConfig;
 use wire::FlowKey;
 use wire::SeqNum;
 use wire::ethernet::MacAddr;
 use wire::packet::{self, Parsed};
 use wire::tcp::{self, CHECKSUM_OFFSET, Flags, Header};
 
-use crate::{Config, LinuxFunction, SocketFacts, Sockets, State, StateConfig};
+use crate::{Config, LinuxFunction, SocketAt, SocketPhase, Sockets, State, StateConfig};
 
 pub const OURS: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 pub const NEIGHBOUR: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -24,17 +25,147 @@ pub const SMALL: StateConfig = StateConfig {
     retain: 1 << 20,
 };
 
-/// Linux without any socket that a library has.
-#[derive(Debug)]
-struct NoSockets;
+/// As many cases as are asked for, or `most`.
+pub fn cases(most: u32) -> ProptestConfig {
+    let cases = std::env::var("LONGSHORE_CASES").ok();
+    let cases = cases.and_then(|cases| cases.parse().ok());
+    ProptestConfig::with_cases(cases.unwrap_or(most))
+}
 
-impl Sockets for NoSockets {
-    fn examine(&mut self, _: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
-        Err(Errno::NODEV)
+/// A secret like any.
+pub const SECRET: (u64, u64) = (7, 7);
+
+/// Linux's socket, as a test knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Socket {
+    pub flow: FlowKey,
+    pub cookie: u64,
+    pub tenant: u32,
+    /// Positions of the first bytes that are sent, and received.
+    pub first: (SeqNum, SeqNum),
+    pub write: SeqNum,
+    pub unacknowledged: SeqNum,
+    pub read: SeqNum,
+    pub receive_next: SeqNum,
+    pub peer_has_ended: bool,
+    pub timestamp: Option<u32>,
+    /// To the interface.
+    pub is_bound: bool,
+    /// `None` once it has gone.
+    pub phase: Option<SocketPhase>,
+}
+
+impl Socket {
+    /// A client's, which has sent and received nothing.
+    pub fn new(flow: FlowKey, cookie: u64, first: (SeqNum, SeqNum)) -> Socket {
+        Socket {
+            flow,
+            cookie,
+            tenant: 1000,
+            first,
+            write: first.0,
+            unacknowledged: first.0,
+            read: first.1,
+            receive_next: first.1,
+            peer_has_ended: false,
+            timestamp: None,
+            is_bound: false,
+            phase: Some(SocketPhase::Synchronized),
+        }
     }
 
-    fn is_gone(&mut self, _: &FlowKey, _: u64) -> bool {
-        true
+    /// What it says of itself.
+    pub fn facts(&self) -> SocketFacts {
+        SocketFacts {
+            tenant: self.tenant,
+            interface: 1,
+            flow: self.flow,
+            cookie: self.cookie,
+            // With its SYN.
+            acknowledged: u64::from(self.first.0.distance_to(self.unacknowledged)) + 1,
+            unacknowledged: self.unacknowledged.distance_to(self.write),
+            received: u64::from(self.first.1.distance_to(self.receive_next)),
+            unread: self.read.distance_to(self.receive_next),
+            reordered: false,
+            peer_has_ended: self.peer_has_ended,
+            timestamp: self.timestamp,
+        }
+    }
+
+    /// Its handshake, as frames of Linux's and of the peer's.
+    fn open(&self, nic: &mut Nic, function: &mut LinuxFunction, now: Instant) {
+        let (ours, theirs) = (self.first.0 - 1, self.first.1 - 1);
+        let segment = |ends, flow, seq: SeqNum, ack: SeqNum, flags| {
+            let header = (seq.0, ack.0, flags);
+            segment_with(ends, flow, header, &[], 1400)
+        };
+        let mut frames = [
+            segment((OURS, PEER), &self.flow, ours, SeqNum(0), Flags::SYN),
+            segment(
+                (PEER, OURS),
+                &self.flow.reversed(),
+                theirs,
+                ours + 1,
+                Flags::SYN.union(Flags::ACK),
+            ),
+            segment((OURS, PEER), &self.flow, ours + 1, theirs + 1, Flags::ACK),
+        ];
+        frames[1] = finished(&frames[1]);
+        let mut out = vec![0; 2000];
+        for (at, (frame, meta)) in frames.iter().enumerate() {
+            match at {
+                1 => nic.handle_frame(now, frame, *meta),
+                _ => function.handle_frame(now, frame, *meta),
+            }
+            function.publish();
+            while nic.poll_transmit(now, &mut out).is_some() {}
+            nic.flush(now);
+            while function.poll_frame(now).is_some() {}
+            function.publish();
+        }
+    }
+}
+
+/// Linux with one socket, or none.
+#[derive(Clone, Debug)]
+pub struct OneSocket(pub Arc<Mutex<Option<Socket>>>);
+
+impl OneSocket {
+    pub fn new(socket: Socket) -> OneSocket {
+        OneSocket(Arc::new(Mutex::new(Some(socket))))
+    }
+
+    /// It opens its connection.
+    pub fn open(&self, nic: &mut Nic, function: &mut LinuxFunction, now: Instant) {
+        let socket = self.with(|socket| {
+            socket.phase = Some(SocketPhase::Opening);
+            *socket
+        });
+        socket.open(nic, function, now);
+        self.with(|socket| socket.phase = Some(SocketPhase::Synchronized));
+    }
+
+    /// Looks at it, or changes it.
+    pub fn with<R>(&self, look: impl FnOnce(&mut Socket) -> R) -> R {
+        look(self.0.lock().unwrap().as_mut().expect("a socket"))
+    }
+}
+
+impl Sockets for OneSocket {
+    fn look_up(&mut self, flow: &FlowKey) -> Result<Option<SocketAt>, Errno> {
+        let socket = *self.0.lock().unwrap();
+        let found = socket.filter(|socket| socket.flow == *flow);
+        Ok(found.and_then(|socket| {
+            let (phase, cookie) = (socket.phase?, socket.cookie);
+            Some(SocketAt { cookie, phase })
+        }))
+    }
+
+    fn bound(&mut self) -> Result<Vec<(FlowKey, u64)>, Errno> {
+        let socket = *self.0.lock().unwrap();
+        let bound = socket.filter(|socket| socket.is_bound);
+        let named = |socket: Socket| (socket.flow, socket.cookie);
+        Ok(bound.map(named).into_iter().collect())
     }
 }
 
@@ -60,7 +191,8 @@ impl Rig {
             let (host, device) = nic::ring::function(config.function(*mac));
             nic.attach(device).unwrap();
             let state = State::in_memory(SMALL).unwrap();
-            LinuxFunction::new(now, host, &config, &state, Box::new(NoSockets))
+            let sockets = Box::new(OneSocket(Arc::default()));
+            LinuxFunction::new(now, host, &config, &state, sockets, SECRET).unwrap()
         });
         let functions = functions.collect();
         Rig {
@@ -82,14 +214,10 @@ impl Rig {
         let mut frames = Vec::new();
         let mut out = vec![0; 70_000];
         while let Some(lent) = self.nic.poll_transmit_lent(self.now, &mut out) {
-            let payload: Vec<u8> = lent
-                .payload
-                .into_iter()
-                .flatten()
-                .flatten()
-                .copied()
-                .collect();
-            let frame = [&out[..lent.head], &payload].concat();
+            let mut frame = out[..lent.head].to_vec();
+            for piece in lent.payload.into_iter().flatten() {
+                frame.extend(piece.to_vec());
+            }
             frames.push((frame, lent.meta));
         }
         self.nic.flush(self.now);
@@ -156,21 +284,43 @@ pub fn segment(
     payload: &[u8],
     mss: u16,
 ) -> (Vec<u8>, FrameMeta) {
+    segment_with((from, to), flow, (seq, 1, flags), payload, mss)
+}
+
+/// The same with another acknowledgement.
+pub fn segment_with(
+    (from, to): (MacAddr, MacAddr),
+    flow: &FlowKey,
+    (seq, ack, flags): (u32, u32, Flags),
+    payload: &[u8],
+    mss: u16,
+) -> (Vec<u8>, FrameMeta) {
     let header = Header {
         src_port: flow.src.1,
         dst_port: flow.dst.1,
         seq: SeqNum(seq),
-        ack: SeqNum(1),
+        ack: SeqNum(ack),
         flags,
         window: 1000,
         ..Header::default()
     };
+    emitted((from, to), flow, &header, payload, mss)
+}
+
+/// A segment with this header.
+pub fn emitted(
+    (from, to): (MacAddr, MacAddr),
+    flow: &FlowKey,
+    header: &Header,
+    payload: &[u8],
+    mss: u16,
+) -> (Vec<u8>, FrameMeta) {
     let mut frame = vec![0; packet::MAX_TCP_HEADERS_LEN + payload.len()];
     let len = payload.len() as u32;
-    let at = packet::emit_tcp_headers(&mut frame, from, to, flow, &header, len, 64);
+    let at = packet::emit_tcp_headers(&mut frame, from, to, flow, header, len, 64);
     frame.truncate(at + payload.len());
     frame[at..].copy_from_slice(payload);
-    let l4 = at - tcp::HEADER_LEN;
+    let l4 = at - header.len();
     if flow.src.0.is_ipv4() {
         wire::ipv4::fill_checksum(&mut frame[14..l4]);
     }

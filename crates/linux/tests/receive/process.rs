@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use attachment::{
     ATTACH_LINE, ATTACHED_LINE, Answer, Connection, ConnectionError, Direction, Errno, Order,
-    Registry, Resolved,
+    Registry, Tenant,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::world::World;
+use crate::world::{Kernel, World};
 
 /// What the process shares with the test.
 #[derive(Default)]
@@ -90,7 +90,7 @@ impl Process {
         }
         stream.write_all(ATTACHED_LINE.as_bytes()).unwrap();
         let mut connection = Connection::new(OwnedFd::from(stream));
-        let mut registry = Registry::default();
+        let (mut registry, mut tenant) = (Registry::default(), Tenant::default());
         let tick = Timespec {
             tv_sec: 0,
             tv_nsec: 2_000_000,
@@ -103,15 +103,19 @@ impl Process {
                 Err(ConnectionError::Closed) => return,
                 Err(error) => panic!("{error}"),
             };
-            let answer = match registry.resolve(&mut connection, incoming) {
-                Ok(Resolved::Attached(answer)) => answer,
-                Ok(Resolved::Order(order)) => self.carry_out(order),
-                Err(refusal) => refusal.into(),
-            };
+            let answer = incoming.answer(0, &mut self.linux(), |admitted| {
+                registry.answer(&mut tenant, admitted, |order| self.carry_out(order))
+            });
             if connection.answer(answer).is_err() {
                 return;
             }
         }
+    }
+
+    /// What Linux knows of the socket now.
+    fn linux(&self) -> Kernel {
+        let world = self.world();
+        world.as_ref().map(World::kernel).unwrap_or_default()
     }
 
     fn carry_out(&self, order: Order) -> Answer {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use attachment::{Answer, Direction, Errno, Order};
-use linux::{Config, LinuxFunction, SocketFacts, Sockets, State, StateConfig};
+use attachment::{Answer, Direction, Errno, Examine, Order, SocketFacts};
+use linux::{Config, LinuxFunction, SocketAt, SocketPhase, Sockets, State, StateConfig};
 use nic::{FrameMeta, Nic, NicConfig};
 use wire::ethernet::MacAddr;
 use wire::packet;
@@ -16,13 +17,14 @@ use wire::tcp::{self, Flags, Header};
 use wire::{FlowKey, SeqNum};
 
 const OURS: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+const COOKIE: u64 = 1;
 const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
 /// The stream as a peer sends it, and how far it has come.
 pub struct World {
     /// What outlives the NIC's process.
     state: State,
-    kernel: Kernel,
+    sockets: OneSocket,
     nic: Nic,
     function: LinuxFunction,
     now: Instant,
@@ -42,22 +44,35 @@ pub struct World {
     random: u64,
 }
 
-/// What Linux says of the socket, but for what its program has read.
-#[derive(Clone, Debug)]
-struct Kernel(Arc<Mutex<SocketFacts>>);
+/// What Linux says of the socket, but for what its program has read; nothing of one that there is not.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kernel(Option<SocketFacts>);
 
-impl Sockets for Kernel {
-    fn examine(&mut self, socket: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
-        let facts = *self.0.lock().unwrap();
+impl Examine for Kernel {
+    fn examine(&mut self, socket: BorrowedFd<'_>, _: u32) -> Result<SocketFacts, Errno> {
+        let facts = self.0.ok_or(Errno::NODEV)?;
         let unread = rustix::io::ioctl_fionread(socket)? as u32;
-        Ok(SocketFacts {
-            read: facts.receive_next - unread,
-            ..facts
-        })
+        Ok(SocketFacts { unread, ..facts })
+    }
+}
+
+/// A socket that stays, once it is connected.
+#[derive(Clone, Debug, Default)]
+struct OneSocket(Arc<AtomicBool>);
+
+impl Sockets for OneSocket {
+    fn look_up(&mut self, _: &FlowKey) -> Result<Option<SocketAt>, Errno> {
+        Ok(Some(SocketAt {
+            cookie: COOKIE,
+            phase: match self.0.load(Ordering::Relaxed) {
+                true => SocketPhase::Synchronized,
+                false => SocketPhase::Opening,
+            },
+        }))
     }
 
-    fn is_gone(&mut self, _: &FlowKey, _: u64) -> bool {
-        false
+    fn bound(&mut self) -> Result<Vec<(FlowKey, u64)>, Errno> {
+        Ok(Vec::new())
     }
 }
 
@@ -84,21 +99,12 @@ impl World {
             dst: address("10.0.0.1:1000"),
         };
         let state = State::in_memory(StateConfig::default()).unwrap();
-        let kernel = Kernel(Arc::new(Mutex::new(SocketFacts {
-            flow: flow.reversed(),
-            cookie: 1,
-            write: SeqNum(1),
-            unacknowledged: SeqNum(1),
-            read: SeqNum(base),
-            receive_next: SeqNum(base),
-            reordered: false,
-            peer_has_ended: false,
-        })));
         let now = Instant::now();
-        let (nic, function) = device(now, &state, &kernel);
-        let world = World {
+        let sockets = OneSocket::default();
+        let (nic, function) = device(now, &state, &sockets);
+        let mut world = World {
             state,
-            kernel,
+            sockets,
             nic,
             function,
             now,
@@ -111,21 +117,61 @@ impl World {
             drops: Vec::new(),
             random: seed | 1,
         };
+        world.open();
         (world, socket)
+    }
+
+    /// Linux's handshake with the peer.
+    fn open(&mut self) {
+        let (ours, theirs) = (SeqNum(0), self.base - 1);
+        let from_linux = |flags, seq, ack| Header {
+            src_port: self.flow.dst.1,
+            dst_port: self.flow.src.1,
+            seq,
+            ack,
+            flags,
+            window: 1000,
+            ..Header::default()
+        };
+        let syn = from_linux(Flags::SYN, ours, SeqNum(0));
+        let ack = from_linux(Flags::ACK, ours + 1, self.base);
+        let syn_ack = segment(&self.flow, theirs, Flags::SYN.union(Flags::ACK), &[]);
+        let meta = FrameMeta::default();
+        let sent = |header: &Header| emit((OURS, PEER), &self.flow.reversed(), header, &[]);
+        let (syn, ack) = (sent(&syn), sent(&ack));
+        self.function.handle_frame(self.now, &syn, meta);
+        self.nic.handle_frame(self.now, &syn_ack, meta);
+        self.nic.flush(self.now);
+        while self.function.poll_frame(self.now).is_some() {}
+        self.function.handle_frame(self.now, &ack, meta);
+        self.sockets.0.store(true, Ordering::Relaxed);
+    }
+
+    /// What Linux knows of the socket.
+    pub fn kernel(&self) -> Kernel {
+        Kernel(Some(SocketFacts {
+            tenant: 0,
+            interface: 1,
+            flow: self.flow.reversed(),
+            cookie: COOKIE,
+            acknowledged: 1,
+            unacknowledged: 0,
+            received: self.queue.next as u64,
+            unread: 0,
+            reordered: !self.queue.pieces.is_empty(),
+            peer_has_ended: false,
+            timestamp: None,
+        }))
     }
 
     /// The NIC's process dies, and another one starts.
     pub fn restart(&mut self) {
-        (self.nic, self.function) = device(self.now, &self.state, &self.kernel);
+        (self.nic, self.function) = device(self.now, &self.state, &self.sockets);
         self.is_fenced = true;
     }
 
     /// What the process does when the library asks for something.
     pub fn carry_out(&mut self, order: &Order) -> Answer {
-        if let Ok(mut facts) = self.kernel.0.lock() {
-            facts.receive_next = self.base + self.queue.next as u32;
-            facts.reordered = !self.queue.pieces.is_empty();
-        }
         let answer = self.function.handle_order(self.now, order);
         if let Order::SetKeys {
             direction: Direction::Receive,
@@ -257,14 +303,14 @@ impl Queue {
     }
 }
 
-fn device(now: Instant, state: &State, kernel: &Kernel) -> (Nic, LinuxFunction) {
+fn device(now: Instant, state: &State, sockets: &OneSocket) -> (Nic, LinuxFunction) {
     let config = Config::default();
     let mut nic = Nic::new(NicConfig::new([7; 16]));
     let (host, device) = nic::ring::function(config.function(OURS));
     nic.attach(device).unwrap();
-    let kernel = Box::new(kernel.clone());
-    let function = LinuxFunction::new(now, host, &config, state, kernel);
-    (nic, function)
+    let sockets = Box::new(sockets.clone());
+    let function = LinuxFunction::new(now, host, &config, state, sockets, (7, 7));
+    (nic, function.unwrap())
 }
 
 fn segment(flow: &FlowKey, seq: SeqNum, flags: Flags, payload: &[u8]) -> Vec<u8> {

@@ -40,13 +40,15 @@ fn explain(path: &Path, kind: ErrorKind, error: &std::io::Error) -> String {
     let path = path.display();
     match kind {
         ErrorKind::NotFound => format!(
-            "there is no control socket at {path}; start `longshore serve` with `--control {path}`"
+            "there is no control socket at {path}; start `longshore nic` or `longshore serve` with `--control {path}`"
         ),
         ErrorKind::ConnectionRefused => {
-            format!("nobody answers at {path}; the server that made it has ended, start it again")
+            format!(
+                "nobody answers at {path}; the NIC or server that made it has ended, start it again"
+            )
         }
         ErrorKind::PermissionDenied => {
-            format!("no permission for {path}; run as the user who started the server")
+            format!("no permission for {path}; run as the user who started the NIC or server")
         }
         _ => format!("no connection to {path}: {error}"),
     }

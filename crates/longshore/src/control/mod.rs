@@ -5,6 +5,7 @@
 //! `{"command":"drain","pool":"app","backend":"10.9.0.1:8081","drains":true}`.
 
 mod client;
+mod conversation;
 mod protocol;
 mod server;
 #[cfg(test)]
@@ -13,5 +14,6 @@ mod tests;
 pub mod print;
 
 pub use client::ask;
+pub use conversation::{Conversation, IDLE, line};
 pub use protocol::{Answer, CounterGroup, NvmeFigures, Request, Socket};
-pub use server::Server;
+pub use server::{ControlError, Server, bind};

@@ -1,12 +1,15 @@
-//! The server's side: never blocks, and holds little for a client that does not read.
+//! The server's side, on the thread that it tells of: never blocks, and holds one answer for a client that does not read.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use attachment::listening::{Listening, Unusable};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
+use super::conversation::{Conversation, IDLE, line};
 use super::protocol::{Answer, Request};
 
 /// The socket could not be made.
@@ -25,133 +28,164 @@ pub enum ControlError {
     Bind(PathBuf, io::Error),
 }
 
-/// Bytes of a request line, and clients, at most.
-const MOST_LINE: usize = 4096;
+/// Clients at a time.
 const MOST_CLIENTS: usize = 16;
 
-/// A listening control socket, with its clients. Its path goes away with it.
+/// Listens at `path`; `mode` says who may connect. A socket that a dead server left there is replaced.
+///
+/// # Errors
+/// See [`ControlError`].
+pub fn bind(path: &Path, mode: u32) -> Result<Listening, ControlError> {
+    let refused = |why| match why {
+        Unusable::InUse => ControlError::InUse(path.to_path_buf()),
+        Unusable::NotASocket => ControlError::NotASocket(path.to_path_buf()),
+        Unusable::Refused(error) => ControlError::Bind(path.to_path_buf(), error),
+    };
+    Listening::bind_with_mode(path, mode).map_err(refused)
+}
+
+/// A listening control socket, with its clients, who are the user who has started this process and root. Its path goes away with it.
 #[derive(Debug)]
 pub struct Server {
     listening: Listening,
+    /// Readable when there is something to do: somebody connects, asks, or has room for more of an answer.
+    waiting: OwnedFd,
     clients: Vec<Client>,
-    attached: Vec<UnixStream>,
 }
 
 #[derive(Debug)]
 struct Client {
     stream: UnixStream,
-    /// It is of the user who has started this process, or of root.
-    is_trusted: bool,
-    /// It has become an attachment.
-    is_attached: bool,
-    input: Vec<u8>,
+    conversation: Conversation,
+    /// What is still to be written.
     output: Vec<u8>,
+    /// When it has asked or read something last.
+    active: Instant,
 }
 
 impl Server {
-    /// Listens at `path`, for this user only. A socket that a dead server left there is replaced.
+    /// Listens at `path`, for this user only.
+    ///
+    /// # Errors
+    /// See [`ControlError`].
     pub fn bind(path: &Path) -> Result<Server, ControlError> {
-        let refused = |why| match why {
-            Unusable::InUse => ControlError::InUse(path.to_path_buf()),
-            Unusable::NotASocket => ControlError::NotASocket(path.to_path_buf()),
-            Unusable::Refused(error) => ControlError::Bind(path.to_path_buf(), error),
-        };
-        let listening = Listening::bind(path).map_err(refused)?;
+        let listening = bind(path, 0o600)?;
+        let refused =
+            |error: rustix::io::Errno| ControlError::Bind(path.to_path_buf(), error.into());
+        let waiting = epoll::create(CreateFlags::CLOEXEC).map_err(refused)?;
+        let data = EventData::new_u64(0);
+        epoll::add(&waiting, &listening, data, EventFlags::IN).map_err(refused)?;
         Ok(Server {
             listening,
+            waiting,
             clients: Vec::new(),
-            attached: Vec::new(),
         })
     }
 
-    /// Lets every user connect. Others than the one who has started this process may attach, and nothing else.
-    ///
-    /// # Errors
-    /// When the system does not let us.
-    pub fn open_to_all(&self) -> Result<(), ControlError> {
-        let path = self.listening.path();
-        let refused = |error| ControlError::Bind(path.to_path_buf(), error);
-        self.listening.set_mode(0o666).map_err(refused)
+    /// Where its path is.
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.listening.directory()
     }
 
     /// What to wait on for reading.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let clients = self.clients.iter().map(|client| client.stream.as_fd());
-        std::iter::once(self.listening.as_fd()).chain(clients)
+        std::iter::once(self.waiting.as_fd())
     }
 
     /// Takes what came and answers it.
     pub fn poll(&mut self, mut answer: impl FnMut(Request) -> Answer) {
-        while let Ok(stream) = self.listening.accept() {
-            if self.clients.len() < MOST_CLIENTS && stream.set_nonblocking(true).is_ok() {
-                self.clients.push(Client {
-                    is_trusted: is_trusted(&stream),
+        let now = Instant::now();
+        let Server {
+            listening,
+            waiting,
+            clients,
+        } = self;
+        clients.retain(|client| now.duration_since(client.active) < IDLE);
+        while let Ok(stream) = listening.accept() {
+            if clients.len() < MOST_CLIENTS
+                && stream.set_nonblocking(true).is_ok()
+                && epoll::add(&*waiting, &stream, EventData::new_u64(0), EventFlags::IN).is_ok()
+            {
+                clients.push(Client {
+                    conversation: Conversation::new(is_trusted(&stream)),
                     stream,
-                    is_attached: false,
-                    input: Vec::new(),
                     output: Vec::new(),
+                    active: now,
                 });
             }
         }
-        let polled = self
-            .clients
-            .extract_if(.., |client| !client.poll(&mut answer) || client.is_attached);
-        let attached = polled.filter(|client| client.is_attached);
-        self.attached.extend(attached.map(|client| client.stream));
-    }
-
-    /// Connections that are attachments now and no business of the control socket's any more.
-    pub fn take_attached(&mut self) -> Vec<UnixStream> {
-        std::mem::take(&mut self.attached)
+        clients.retain_mut(|client| client.poll(now, waiting, &mut answer).is_ok());
     }
 }
 
 impl Client {
-    /// Whether the client stays.
-    fn poll(&mut self, answer: &mut impl FnMut(Request) -> Answer) -> bool {
-        let mut chunk = [0; 1024];
-        let open = loop {
-            match self.stream.read(&mut chunk) {
-                Ok(0) => break false,
-                Ok(len) => self.input.extend_from_slice(&chunk[..len]),
-                Err(error) => break error.kind() == io::ErrorKind::WouldBlock,
+    /// Takes what came and answers it, one request after the other.
+    ///
+    /// # Errors
+    /// The client has gone, or is to.
+    fn poll(
+        &mut self,
+        now: Instant,
+        waiting: &OwnedFd,
+        answer: &mut impl FnMut(Request) -> Answer,
+    ) -> io::Result<()> {
+        let had_output = !self.output.is_empty();
+        self.write(now)?;
+        let mut is_open = true;
+        while self.output.is_empty() {
+            if let Some(request) = self.conversation.next_request() {
+                let answer = request.map_or_else(|refused| refused, &mut *answer);
+                self.output = line(&answer)?;
+                self.write(now)?;
+            } else if !is_open {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            } else if !self.read(now, &mut is_open)? {
+                break;
             }
-            if self.input.len() > MOST_LINE {
-                break true;
-            }
-        };
-        while let Some(end) = self.input.iter().position(|&b| b == b'\n') {
-            let line: Vec<u8> = self.input.drain(..=end).collect();
-            let reply = match serde_json::from_slice(&line) {
-                Ok(request) if self.is_trusted || request == Request::Attach => answer(request),
-                Ok(_) => Answer::Error("only the user who started it may ask that".to_owned()),
-                Err(error) => Answer::Error(format!("no request: {error}")),
-            };
-            self.is_attached = reply == Answer::Attached;
-            if serde_json::to_writer(&mut self.output, &reply).is_err() {
-                return false;
-            }
-            self.output.push(b'\n');
         }
-        self.flush() && open && self.input.len() <= MOST_LINE
+        if had_output == self.output.is_empty() {
+            let wanted = match self.output.is_empty() {
+                true => EventFlags::IN,
+                false => EventFlags::OUT,
+            };
+            epoll::modify(waiting, &self.stream, EventData::new_u64(0), wanted)?;
+        }
+        Ok(())
     }
 
-    /// Writes what there is. A client that reads too slowly for the socket's buffer is given a moment, no more.
-    fn flush(&mut self) -> bool {
-        if self.output.is_empty() {
-            return true;
+    /// Reads once. False if there is nothing to be read now.
+    fn read(&mut self, now: Instant, is_open: &mut bool) -> io::Result<bool> {
+        let mut chunk = [0; 1024];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => *is_open = false,
+            Ok(len) => {
+                self.active = now;
+                let taken = self.conversation.take(&chunk[..len]);
+                taken.map_err(io::Error::other)?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
         }
-        let patience = Some(std::time::Duration::from_millis(200));
-        let sent = self.stream.set_nonblocking(false).is_ok()
-            && self.stream.set_write_timeout(patience).is_ok()
-            && self.stream.write_all(&self.output).is_ok();
-        self.output.clear();
-        sent && self.stream.set_nonblocking(true).is_ok()
+        Ok(true)
+    }
+
+    /// Writes what the client has room for.
+    fn write(&mut self, now: Instant) -> io::Result<()> {
+        while !self.output.is_empty() {
+            match self.stream.write(&self.output) {
+                Ok(written) => {
+                    self.active = now;
+                    self.output.drain(..written);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 
 fn is_trusted(stream: &UnixStream) -> bool {
-    let own = rustix::process::geteuid();
-    rustix::net::sockopt::socket_peercred(stream)
-        .is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
+    let own = rustix::process::geteuid().as_raw();
+    attachment::peer::uid(stream).is_ok_and(|uid| uid == 0 || uid == own)
 }

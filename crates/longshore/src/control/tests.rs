@@ -115,29 +115,54 @@ fn sockets_print_as_ss_does() {
 }
 
 #[test]
-fn an_attachment_leaves_the_control_socket_behind_its_answer() {
-    use std::io::{Read, Write};
-    let at = path("attach");
+fn a_client_that_does_not_read_holds_up_nothing_and_gets_its_answer_later() {
+    use std::io::{BufRead, BufReader, Write};
+    let at = path("unread");
     let mut server = Server::bind(&at).unwrap();
     let mut client = std::os::unix::net::UnixStream::connect(&at).unwrap();
-    client
-        .write_all(attachment::ATTACH_LINE.as_bytes())
+    // More than the socket's buffers hold.
+    let counters = vec![("a_counter".to_owned(), 1 << 40); 100_000];
+    let name = "nic".to_owned();
+    let long = Answer::Stat(vec![CounterGroup { name, counters }]);
+    client.write_all(b"{\"command\":\"stat\"}\n").unwrap();
+    for _ in 0..100 {
+        let begun = std::time::Instant::now();
+        server.poll(|_| long.clone());
+        assert!(begun.elapsed() < std::time::Duration::from_secs(1));
+    }
+    let reader = std::thread::spawn(move || {
+        let mut reply = String::new();
+        BufReader::new(client).read_line(&mut reply).unwrap();
+        serde_json::from_str::<Answer>(&reply).unwrap()
+    });
+    while !reader.is_finished() {
+        let mut fds: Vec<_> = server.fds().collect();
+        let fd = fds.pop().unwrap();
+        let mut waited = [rustix::event::PollFd::from_borrowed_fd(
+            fd,
+            rustix::event::PollFlags::IN,
+        )];
+        let second = rustix::event::Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        };
+        rustix::event::poll(&mut waited, Some(&second)).unwrap();
+        server.poll(|_| unreachable!("one request has one answer"));
+    }
+    assert_eq!(reader.join().unwrap(), long);
+}
+
+#[test]
+fn strangers_may_ask_to_be_attached_and_nothing_else() {
+    let mut stranger = Conversation::new(false);
+    stranger
+        .take(b"{\"command\":\"stat\"}\n{\"command\":\"attach\"}\n{")
         .unwrap();
-    let attached = loop {
-        server.poll(|request| match request {
-            Request::Attach => Answer::Attached,
-            _ => Answer::Done,
-        });
-        if let Some(stream) = server.take_attached().pop() {
-            break stream;
-        }
-    };
-    let mut line = [0; attachment::ATTACHED_LINE.len()];
-    client.read_exact(&mut line).unwrap();
-    assert_eq!(line, *attachment::ATTACHED_LINE.as_bytes());
-    client.write_all(b"a message").unwrap();
-    server.poll(|_| Answer::Done);
-    let mut message = [0; 9];
-    (&attached).read_exact(&mut message).unwrap();
-    assert_eq!(&message, b"a message");
+    assert!(matches!(
+        stranger.next_request(),
+        Some(Err(Answer::Error(_)))
+    ));
+    assert_eq!(stranger.next_request(), Some(Ok(Request::Attach)));
+    assert_eq!(stranger.next_request(), None);
+    assert!(stranger.take(&[b' '; 5000]).is_err());
 }

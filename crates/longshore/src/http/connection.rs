@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 use super::head::{understand, version_problem};
 use super::request::{Request, Status};
 
+/// Bytes of empty lines that may come before a head.
+const MOST_EMPTY: usize = 64;
+
 /// What a peer may ask for.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -78,14 +81,28 @@ pub struct Connection {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Waiting for a head; `searched` bytes of the buffer have no end of a head in them.
-    Reading { searched: usize },
+    Reading(Reading),
     /// A response is under way; that many bytes of content come before the next request.
-    Responding { then_skip: u64 },
+    Responding {
+        then_skip: u64,
+    },
     /// Content that nobody wants.
-    Skipping { left: u64 },
+    Skipping {
+        left: u64,
+    },
     /// No more requests.
     Closed,
+}
+
+/// Waiting for a head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reading {
+    /// Bytes of the buffer that have no end of a head in them.
+    searched: usize,
+    /// Bytes of empty lines before the head, which are dropped.
+    skipped: usize,
+    /// Something of it has come, and be it an empty line: its time runs.
+    has_begun: bool,
 }
 
 impl Connection {
@@ -95,7 +112,7 @@ impl Connection {
             deadline: Some(now + limits.idle_time),
             limits,
             input: Vec::new(),
-            phase: Phase::Reading { searched: 0 },
+            phase: Phase::Reading(Reading::default()),
             at_end: false,
         }
     }
@@ -111,8 +128,11 @@ impl Connection {
     /// Takes received bytes, not more than [`Self::room`].
     pub fn handle_input(&mut self, now: Instant, bytes: &[u8]) {
         debug_assert!(bytes.len() <= self.room());
-        if self.input.is_empty() && matches!(self.phase, Phase::Reading { .. }) && !bytes.is_empty()
+        if let Phase::Reading(reading) = &mut self.phase
+            && !bytes.is_empty()
+            && !reading.has_begun
         {
+            reading.has_begun = true;
             self.deadline = Some(now + self.limits.head_time);
         }
         self.input.extend_from_slice(bytes);
@@ -126,17 +146,18 @@ impl Connection {
     /// The next thing to do; `None` until more arrives, or until the response is done.
     pub fn poll_action(&mut self, now: Instant) -> Option<Action> {
         self.skip(now);
-        let Phase::Reading { searched } = self.phase else {
+        let Phase::Reading(reading) = &mut self.phase else {
             return None;
         };
-        self.drop_empty_lines();
-        if !has_head(&self.input, searched) {
+        drop_empty_lines(&mut self.input, reading);
+        if reading.skipped > MOST_EMPTY {
+            return Some(self.refuse(Status::BAD_REQUEST, false));
+        }
+        if !has_head(&self.input, reading.searched) {
+            reading.searched = self.input.len();
             if let Some(status) = self.too_large() {
                 return Some(self.refuse(status, false));
             }
-            self.phase = Phase::Reading {
-                searched: self.input.len(),
-            };
             return self.late_or_gone(now);
         }
         Some(self.take_request())
@@ -145,7 +166,7 @@ impl Connection {
     /// The response to the last action is sent, or at least queued.
     pub fn responded(&mut self, now: Instant, keep_alive: bool) {
         self.phase = match self.phase {
-            Phase::Responding { then_skip: 0 } if keep_alive => Phase::Reading { searched: 0 },
+            Phase::Responding { then_skip: 0 } if keep_alive => Phase::Reading(self.next()),
             Phase::Responding { then_skip } if keep_alive => Phase::Skipping { left: then_skip },
             _ => Phase::Closed,
         };
@@ -164,7 +185,7 @@ impl Connection {
     /// When to call [`Self::poll_action`] although nothing arrived.
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Reading { .. } | Phase::Skipping { .. } => self.deadline,
+            Phase::Reading(_) | Phase::Skipping { .. } => self.deadline,
             Phase::Responding { .. } | Phase::Closed => None,
         }
     }
@@ -245,23 +266,29 @@ impl Connection {
         self.input.drain(..skipped as usize);
         let late = self.deadline.is_some_and(|deadline| now >= deadline);
         self.phase = match left - skipped {
-            0 => Phase::Reading { searched: 0 },
-            _ if late || self.at_end => Phase::Reading { searched: 0 },
+            0 => Phase::Reading(self.next()),
+            _ if late || self.at_end => Phase::Reading(self.next()),
             left => Phase::Skipping { left },
         };
     }
 
-    /// RFC 9112 §2.2: at least one empty line before a request line is to be ignored.
-    fn drop_empty_lines(&mut self) {
-        let empty = self
-            .input
-            .iter()
-            .take_while(|&&b| b == b'\r' || b == b'\n')
-            .count();
-        if empty > 0 {
-            self.input.drain(..empty);
-            self.phase = Phase::Reading { searched: 0 };
+    /// The head that begins with what is in the buffer.
+    fn next(&self) -> Reading {
+        Reading {
+            has_begun: !self.input.is_empty(),
+            ..Reading::default()
         }
+    }
+}
+
+/// RFC 9112 §2.2: at least one empty line before a request line is to be ignored.
+fn drop_empty_lines(input: &mut Vec<u8>, reading: &mut Reading) {
+    let is_end = |byte: &&u8| **byte == b'\r' || **byte == b'\n';
+    let empty = input.iter().take_while(is_end).count();
+    if empty > 0 {
+        input.drain(..empty);
+        reading.searched = 0;
+        reading.skipped += empty;
     }
 }
 

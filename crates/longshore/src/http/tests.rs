@@ -186,6 +186,37 @@ fn silence_ends_a_connection_and_a_slow_head_is_told() {
 }
 
 #[test]
+fn empty_lines_renew_no_deadline_and_end_a_connection_when_there_are_many() {
+    let (mut connection, mut now) = connection();
+    let begun = now;
+    let end = begun + Limits::default().head_time;
+    for _ in 0..10 {
+        connection.handle_input(now, b"\r\n");
+        assert_eq!(connection.poll_action(now), None);
+        assert_eq!(connection.poll_timeout(), Some(end));
+        now += Duration::from_secs(1);
+    }
+    connection.handle_input(now, b"GET / HT");
+    assert_eq!(connection.poll_action(now), None);
+    assert_eq!(connection.poll_timeout(), Some(end));
+
+    let (mut connection, now) = super::tests::connection();
+    for _ in 0..32 {
+        connection.handle_input(now, b"\r\n");
+        assert_eq!(connection.poll_action(now), None);
+    }
+    connection.handle_input(now, b"\r\n");
+    assert!(matches!(
+        connection.poll_action(now),
+        Some(Action::Refuse {
+            status: Status::BAD_REQUEST,
+            close: true,
+            ..
+        })
+    ));
+}
+
+#[test]
 fn a_half_closed_peer_still_gets_its_answer() {
     let (mut connection, now) = connection();
     connection.handle_input(now, b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");

@@ -36,6 +36,7 @@ pub use options::Options;
 use crate::attach::{Attached, attach};
 use crate::cli::Wire;
 use crate::control::{Answer, Request, Server as ControlServer, ask};
+use crate::sandbox::Files;
 use crate::signals::Signals;
 use config::Config;
 use options::{Command, Run, Target};
@@ -88,6 +89,10 @@ fn balance(run: &Run) -> Result<()> {
     let can_splice = run.wire.accel.splice;
     let mut balancer =
         Balancer::start(Instant::now(), config, attached.runtime.stack(), can_splice)?;
+    run.account.enter(Files {
+        read: None,
+        remove: control.as_ref().map(ControlServer::directory),
+    })?;
     let is_over = serve(&mut balancer, &mut attached, control.as_mut(), &signals)?;
     drop(control);
     if is_over {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 
 use crate::cli::Wire;
+use crate::sandbox::Account;
 
 /// `longshore lb`.
 #[derive(Clone, Debug)]
@@ -33,6 +34,9 @@ pub struct Run {
     /// Answer `longshore stat`, `longshore ss` and `longshore lb drain` at this path
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// As whom to go on.
+    #[command(flatten)]
+    pub account: Account,
 }
 
 impl Args for Options {
@@ -119,11 +123,11 @@ pub const EXAMPLES: &str = r#"Example:
   health = { path = "/", interval = "1s" }
   END
   longshore lb --config lb.toml --check
-  sudo longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24 --control /tmp/lb.sock &
+  sudo longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24 --control /run/lb.sock &
   sudo ip addr add 10.9.0.1/24 dev ls0
   curl http://10.9.0.2/
-  longshore stat /tmp/lb.sock
-  longshore lb drain /tmp/lb.sock app 10.9.0.1:8081
+  longshore stat /run/lb.sock
+  longshore lb drain /run/lb.sock app 10.9.0.1:8081
 
 SIGTERM lets what is under way come to its end; a second one does not.
 docs/load-balancer.md lists every key of the configuration."#;

@@ -1,79 +1,155 @@
-//! Libraries whose connections the NIC makes and opens records for.
+//! What the control process passes on: what libraries ask for with their connections, and who wants to see counters.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-use attachment::{Answer, Connection, ConnectionError, Errno, Order, Registry, Resolved};
+use attachment::{Admitted, Answer, Errno, Order, Registry, SocketFacts, Tenant};
+use l5p::crypto::wipe;
+use rustix::net::{RecvFlags, SendFlags};
 use wire::SeqNum;
 
+use super::channel::{self, Header, Kind, MOST_BYTES, Message};
 use super::hosts::Host;
+use crate::control::CounterGroup;
 
-/// Libraries at a time, and requests of one of them before it is the next one's turn.
-const MOST: (usize, usize) = (4096, 32);
+/// Messages that are done before frames are moved again.
+const MOST_MESSAGES: usize = 8;
+/// Connections that a control process may have.
+const MOST_TENANTS: usize = 4096;
 
-/// The attached libraries.
-#[derive(Debug, Default)]
+/// The libraries that the control process has connections with.
+#[derive(Debug)]
 pub struct Attachments {
     registry: Registry,
-    connections: Vec<Connection>,
+    channel: Option<OwnedFd>,
+    /// By the numbers of their connections.
+    tenants: HashMap<u32, Tenant>,
+    buffer: Box<[u8]>,
+}
+
+impl Default for Attachments {
+    /// Without a control process.
+    fn default() -> Attachments {
+        Attachments {
+            registry: Registry::default(),
+            channel: None,
+            tenants: HashMap::new(),
+            buffer: vec![0; MOST_BYTES].into(),
+        }
+    }
 }
 
 impl Attachments {
-    /// A connection that was told that it is an attachment.
-    pub fn add(&mut self, stream: UnixStream) {
-        if self.connections.len() < MOST.0 {
-            self.connections
-                .push(Connection::new(OwnedFd::from(stream)));
-        }
+    /// There is a new control process, with other connections.
+    pub fn connect(&mut self, channel: OwnedFd) {
+        self.disconnect();
+        self.channel = Some(channel);
     }
 
     /// What to wait on for reading.
-    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.connections.iter().map(Connection::as_fd)
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.channel.as_ref().map(AsFd::as_fd)
     }
 
-    /// Does what libraries ask for. One that has gone, or makes no sense, is let go of; its connections stay.
-    pub fn poll(&mut self, now: Instant, hosts: &mut [Host]) {
-        let registry = &mut self.registry;
-        self.connections
-            .retain_mut(|connection| match serve(registry, connection, now, hosts) {
-                Ok(()) => true,
-                Err(ConnectionError::Closed) => false,
+    /// Does what is asked for. A control process that makes no sense, or does not read, is let go of: libraries come back with the next one.
+    pub fn poll(
+        &mut self,
+        now: Instant,
+        hosts: &mut [Host],
+        counters: impl Fn(&[Host]) -> Vec<CounterGroup>,
+    ) {
+        for _ in 0..MOST_MESSAGES {
+            match self.serve(now, hosts, &counters) {
+                Ok(()) => {}
+                Err(Errno::AGAIN) => break,
                 Err(error) => {
-                    tracing::warn!("an attached library is let go of: {error}");
-                    false
+                    if error != Errno::PIPE {
+                        tracing::warn!(%error, "the control process is let go of");
+                    }
+                    return self.disconnect();
                 }
-            });
+            }
+        }
+    }
+
+    fn disconnect(&mut self) {
+        self.channel = None;
+        self.tenants.clear();
+    }
+
+    fn serve(
+        &mut self,
+        now: Instant,
+        hosts: &mut [Host],
+        counters: impl Fn(&[Host]) -> Vec<CounterGroup>,
+    ) -> Result<(), Errno> {
+        let Attachments {
+            registry,
+            channel,
+            tenants,
+            buffer,
+        } = self;
+        let Some(channel) = channel else {
+            return Err(Errno::AGAIN);
+        };
+        let message = channel::receive(channel.as_fd(), buffer, RecvFlags::DONTWAIT)?;
+        let header = message.header;
+        let reply = |kind, payload: &[u8]| {
+            let header = Header { kind, ..header };
+            let sent = channel::send(channel.as_fd(), header, payload, None, SendFlags::DONTWAIT);
+            // That it has no room means that it does not read, not that there is nothing to do.
+            sent.map_err(|error| match error {
+                Errno::AGAIN => Errno::TIMEDOUT,
+                other => other,
+            })
+        };
+        match header.kind {
+            Kind::Stat => {
+                let groups = serde_json::to_vec(&counters(hosts));
+                reply(Kind::Counters, &groups.map_err(|_| Errno::IO)?)
+            }
+            Kind::Closed => {
+                tenants.remove(&header.connection);
+                Ok(())
+            }
+            Kind::Request => {
+                if tenants.len() >= MOST_TENANTS && !tenants.contains_key(&header.connection) {
+                    return Err(Errno::MFILE);
+                }
+                let tenant = tenants.entry(header.connection);
+                let tenant = tenant.or_insert_with(|| Tenant::new(header.uid));
+                let answer = answer(registry, tenant, message, now, hosts)?;
+                reply(Kind::Answer, &answer.to_bytes())
+            }
+            Kind::Counters | Kind::Answer => Err(Errno::BADMSG),
+        }
     }
 }
 
-fn serve(
+/// Has it done.
+fn answer(
     registry: &mut Registry,
-    connection: &mut Connection,
+    tenant: &mut Tenant,
+    message: Message<'_>,
     now: Instant,
     hosts: &mut [Host],
-) -> Result<(), ConnectionError> {
-    for _ in 0..MOST.1 {
-        let Some(incoming) = connection.poll_request()? else {
-            break;
-        };
-        let answer = match registry.resolve(connection, incoming) {
-            Ok(Resolved::Attached(answer)) => answer,
-            Ok(Resolved::Order(order)) => carry_out(now, &order, hosts),
-            Err(refusal) => {
-                tracing::warn!("a request of an attached library is refused: {refusal}");
-                Answer::from(refusal)
-            }
-        };
-        connection.answer(answer)?;
-    }
-    Ok(())
+) -> Result<Answer, Errno> {
+    let bytes = message.payload.first_chunk().ok_or(Errno::BADMSG)?;
+    let admitted = Admitted::from_bytes(bytes, message.descriptor);
+    wipe(message.payload);
+    // The control process has looked at it already.
+    let admitted = admitted.map_err(|_| Errno::BADMSG)?;
+    Ok(registry.answer(tenant, admitted, |order| carry_out(now, &order, hosts)))
 }
 
-/// Has the host do it behind whose interface the connection's peer is.
+/// Has the host do it behind whose interface the connection's peer is, or that knows the slot.
 fn carry_out(now: Instant, order: &Order, hosts: &mut [Host]) -> Answer {
+    let interface = facts(order).map(|facts| facts.interface);
     for host in hosts {
+        if interface.is_some_and(|interface| interface != host.interface()) {
+            continue;
+        }
         let answer = host.function_mut().handle_order(now, order);
         if answer.result != Err(Errno::NODEV) {
             return answer;
@@ -85,4 +161,14 @@ fn carry_out(now: Instant, order: &Order, hosts: &mut [Host]) -> Answer {
         return Answer::at(SeqNum(0));
     }
     Answer::refused(Errno::NODEV)
+}
+
+/// What is known of the socket that an order is about.
+fn facts(order: &Order) -> Option<&SocketFacts> {
+    match order {
+        Order::SetKeys { socket, .. } | Order::Stop { socket, .. } | Order::Pdus { socket, .. } => {
+            Some(socket)
+        }
+        Order::Release { .. } | Order::Settle { .. } => None,
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use attachment::Errno;
-use linux::{Config, KernelSockets, LinuxFunction, SocketFacts, Sockets, StateConfig};
+use linux::{Config, KernelSockets, LinuxFunction, SocketAt, Sockets, StateConfig};
 use nic::Nic;
 use port::Port;
 use port::tap::{Tap, TapConfig};
@@ -16,6 +16,7 @@ use wire::ethernet::MacAddr;
 use super::meter::{Meter, Part};
 use super::options::TapOption;
 use super::state::State;
+use crate::attach::secret;
 use crate::meta::{from_port, to_port};
 
 /// Frames, and their bytes, that are taken from one host before it is the next one's turn. So many bytes stay in a core's cache.
@@ -25,6 +26,8 @@ const BATCH: (usize, usize) = (64, 256 << 10);
 #[derive(Debug)]
 pub struct Host {
     tap: Tap,
+    /// The interface's index; 0 if Linux can't be asked about its sockets.
+    interface: u32,
     function: LinuxFunction,
     /// The last frame of a batch was the last one there was.
     drained: bool,
@@ -59,16 +62,26 @@ impl Host {
         let (host, device) = nic::ring::function(config.function(MacAddr(address)));
         nic.attach(device)
             .with_context(|| format!("{} can't be a host", option.tap))?;
-        let path = interfaces.state.connections(&option.tap);
+        let file = interfaces.state.connections(&option.tap)?;
         let sizes = StateConfig {
             retain,
             ..StateConfig::default()
         };
-        let state = linux::State::at(&path, sizes).with_context(|| path.display().to_string())?;
-        let (now, sockets) = (Instant::now(), sockets(&option.tap));
+        let state = linux::State::open(&file, sizes)
+            .with_context(|| format!("the connections behind {}", option.tap))?;
+        let secret = u128::from_ne_bytes(secret()?);
+        let (now, secret) = (Instant::now(), ((secret >> 64) as u64, secret as u64));
+        let (interface, sockets) = sockets(&option.tap);
+        let function = LinuxFunction::new(now, host, &config, &state, sockets, secret);
         Ok(Host {
             tap,
-            function: LinuxFunction::new(now, host, &config, &state, sockets),
+            interface,
+            function: function.with_context(|| {
+                format!(
+                    "the state of {} is new, and Linux does not say which sockets are bound to it",
+                    option.tap
+                )
+            })?,
             drained: false,
         })
     }
@@ -76,6 +89,11 @@ impl Host {
     /// The interface.
     pub fn tap(&self) -> &Tap {
         &self.tap
+    }
+
+    /// The interface's index, by which facts of sockets name it.
+    pub fn interface(&self) -> u32 {
+        self.interface
     }
 
     /// The function's driver.
@@ -146,15 +164,15 @@ impl Host {
     }
 }
 
-/// How Linux is asked about the sockets behind an interface.
-fn sockets(interface: &str) -> Box<dyn Sockets> {
+/// How Linux is asked about the sockets behind an interface, and its index.
+fn sockets(interface: &str) -> (u32, Box<dyn Sockets>) {
     match KernelSockets::new(interface) {
-        Ok(sockets) => Box::new(sockets),
+        Ok(sockets) => (sockets.interface(), Box::new(sockets)),
         Err(error) => {
             tracing::warn!(
                 "this kernel can't tell of the sockets behind {interface} ({error}): records are made in software"
             );
-            Box::new(UnknownSockets)
+            (0, Box::new(UnknownSockets))
         }
     }
 }
@@ -164,12 +182,12 @@ fn sockets(interface: &str) -> Box<dyn Sockets> {
 struct UnknownSockets;
 
 impl Sockets for UnknownSockets {
-    fn examine(&mut self, _: BorrowedFd<'_>) -> Result<SocketFacts, Errno> {
-        Err(Errno::NODEV)
+    fn look_up(&mut self, _: &FlowKey) -> Result<Option<SocketAt>, Errno> {
+        Err(Errno::OPNOTSUPP)
     }
 
-    fn is_gone(&mut self, _: &FlowKey, _: u64) -> bool {
-        false
+    fn bound(&mut self) -> Result<Vec<(FlowKey, u64)>, Errno> {
+        Ok(Vec::new())
     }
 }
 
@@ -224,13 +242,6 @@ impl<'a> Interfaces<'a> {
             None => self.state.note_address(tap.name(), tap.address()?)?,
         }
         Ok(())
-    }
-
-    /// Removes the interfaces that we have made, in this process or in one before it. To be called when they are closed, at a clean
-    /// end only.
-    pub fn remove_made(&self) {
-        let made = self.opened.iter().filter(|name| self.state.has_made(name));
-        made.for_each(|name| self.remove(name));
     }
 
     /// Removes the interfaces that this process has made, and closed. To be called when it can't begin.

@@ -1,11 +1,16 @@
 //! `longshore nic`: a NIC as a process, with Linux's own TCP and stacks of ours in other processes as its hosts.
 //!
-//! A supervisor starts a worker and starts another one when that dies. The worker is one thread that moves frames between
-//! TAP interfaces, rings in shared memory, the NIC and its wire, and answers at the control socket.
+//! A supervisor starts a worker and a control process, and others when they die. The worker is one thread that moves frames between TAP interfaces,
+//! rings in shared memory, the NIC and its wire. The control process answers at the control socket, and tells the worker what concerns it.
 
 mod attachments;
+mod channel;
+mod control_process;
 mod counters;
+mod ending;
 mod hosts;
+mod inherited;
+mod link;
 mod meter;
 mod options;
 mod rings_hosts;
@@ -28,8 +33,9 @@ use anyhow::Result;
 /// # Errors
 /// When something is missing to begin with; the message says what to do.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    match options.worker {
-        true => worker::run(options),
-        false => supervisor::run(options),
+    match (options.worker, options.control_process) {
+        (true, _) => worker::run(options),
+        (_, true) => control_process::run(options),
+        _ => supervisor::run(options),
     }
 }

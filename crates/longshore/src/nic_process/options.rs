@@ -2,14 +2,19 @@
 
 use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
+use anyhow::Result;
 use clap::Args;
 use host::Cidr;
 use wire::ethernet::MacAddr;
 
+use super::state::State;
 use crate::cli::Line;
+use crate::sandbox::Identity;
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -25,11 +30,11 @@ Examples:
   sudo longshore serve --nic /run/files.sock --ip 10.9.0.2/24 --root /srv/files
 
   # a lossy wire to another TAP interface, captured
-  sudo longshore nic --host tap:ls0 --wire tap:ls9 --control /run/longshore.sock --loss 0.01 --pcap /tmp/wire.pcapng
+  sudo longshore nic --host tap:ls0 --wire tap:ls9 --control /run/longshore.sock --loss 0.01 --pcap wire.pcapng
 
-A TAP interface that is missing is made, and taken away when the NIC ends by SIGTERM or SIGINT. When the NIC dies, its interfaces \
-stay, without a carrier; it is started again, and connections go on. Programs on rings: sockets go on too; the sockets are for the \
-user who started the NIC, who may give them away by chown.";
+A TAP interface that is missing is made, and taken away when the NIC ends by SIGTERM or SIGINT and no connection goes through it. When the \
+NIC dies, its interfaces stay, without a carrier; it is started again, and connections go on. Programs on rings: sockets go on too; the \
+sockets are for the user who started the NIC, who may give them away by chown.";
 
 /// `longshore nic`.
 #[derive(Clone, Debug, Args)]
@@ -46,7 +51,8 @@ pub struct Options {
     /// Answer `longshore stat` at this path
     #[arg(long, value_name = "SOCKET")]
     pub control: PathBuf,
-    /// Directory for what is needed again when the NIC dies [default: /run/longshore/ or, where that is on a disk, /dev/shm/longshore/, and the first host's name]
+    /// Directory for what is needed again when the NIC dies, which only you and root can write to, as its whole path [default: /run/longshore/ or, where
+    /// that is on a disk, /dev/shm/longshore/, and the first host's name]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// Bytes of plaintext that are kept for retransmissions of connections whose records the NIC makes
@@ -61,9 +67,24 @@ pub struct Options {
     /// Never sleep: less latency, and a core busy
     #[arg(long)]
     pub busy_poll: bool,
-    /// Do the work of the process that the supervisor starts
+    /// How long connections may take to come to rest when the NIC is told to end
+    #[arg(long = "drain", value_name = "SECONDS", default_value_t = 10)]
+    pub drain_seconds: u32,
+    /// Take the place of the NIC that runs with this state: its connections, interfaces and control socket
+    #[arg(long)]
+    pub take_over: bool,
+    /// User to go on as once all is open [default: longshore, if there is one, or a number that no account has]
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Be the process that moves frames
     #[arg(long, hide = true)]
     pub worker: bool,
+    /// Be the process that answers at the control socket
+    #[arg(long, hide = true, conflicts_with = "worker")]
+    pub control_process: bool,
+    /// Descriptors of one of these processes
+    #[arg(long, hide = true, value_delimiter = ',')]
+    pub inherited: Vec<RawFd>,
 }
 
 /// A value of `--host`.
@@ -110,6 +131,25 @@ impl Options {
         })
     }
 
+    /// How long connections may take to come to rest at the end.
+    pub fn drain(&self) -> Duration {
+        Duration::from_secs(self.drain_seconds.into())
+    }
+
+    /// Where the NIC's state is.
+    pub fn state_directory(&self) -> PathBuf {
+        let given = self.state.clone();
+        given.unwrap_or_else(|| State::default_directory(self.name()))
+    }
+
+    /// As whom the worker and the control process go on.
+    ///
+    /// # Errors
+    /// When there is no such user.
+    pub fn identity(&self) -> Result<Identity> {
+        Identity::for_service(self.user.as_deref(), self.name())
+    }
+
     /// What the NIC's state is filed under: its first host.
     pub fn name(&self) -> &str {
         match self.hosts.first() {
@@ -139,7 +179,7 @@ pub enum WireOption {
 impl FromStr for HostOption {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<HostOption, String> {
+    fn from_str(text: &str) -> Result<HostOption, Self::Err> {
         let wrong = || {
             format!(
                 "{text:?} is no host: give tap:NAME, tap:NAME,ip=10.9.0.1/24, rings:SOCKET, or rings:SOCKET,mac=02:00:00:00:00:01"

@@ -1,66 +1,99 @@
 //! What outlives the worker: a directory, and which interfaces it has made.
 
-use std::fs::{self, File};
-use std::os::unix::fs::DirBuilderExt;
+mod directory;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use directory::Directory;
+
+/// How often it is tried to get the lock.
+const TRY: Duration = Duration::from_millis(20);
+
 /// A directory that one worker at a time has.
 #[derive(Debug)]
 pub struct State {
-    directory: PathBuf,
-    _lock: File,
+    directory: Directory,
+    lock: File,
 }
 
 impl State {
     /// Where it is unless the command line says otherwise: in memory, as plaintext is to be.
-    pub fn default_directory(tap: &str) -> PathBuf {
-        let base = match is_memory(Path::new("/run")) {
-            true => "/run/longshore",
-            false => "/dev/shm/longshore",
-        };
-        Path::new(base).join(tap)
-    }
-
-    /// Makes the directory unless it is there, and locks it.
-    ///
-    /// # Errors
-    /// When it can't be made or another process has it.
-    pub fn open(directory: PathBuf) -> Result<State> {
-        let shown = directory.display();
-        let advice = "give --state a directory that you may write";
-        let mut builder = fs::DirBuilder::new();
-        builder
-            .recursive(true)
-            .mode(0o700)
-            .create(&directory)
-            .with_context(|| format!("the state directory {shown} can't be made; {advice}"))?;
-        let lock = File::create(directory.join("lock"))
-            .with_context(|| format!("the state directory {shown} can't be written; {advice}"))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                bail!(
-                    "a running `longshore nic` has the state directory {shown}; give --state another one"
-                )
-            }
+    pub fn default_directory(name: &str) -> PathBuf {
+        let own = Path::new("/run/longshore").join(name);
+        let shared = Path::new("/dev/shm/longshore");
+        // Anybody may make the shared one first, which is not used then: nobody but root can make the other. That is gone on with if it was begun with.
+        if is_memory(Path::new("/run")) || own.exists() {
+            return own;
+        }
+        match Directory::open(shared) {
+            Ok(_) => shared.join(name),
             Err(error) => {
-                return Err(error)
-                    .with_context(|| format!("the state directory {shown} can't be locked"));
+                tracing::warn!("{} is not used: {error:#}", shared.display());
+                own
             }
         }
-        if !is_memory(&directory) {
+    }
+
+    /// Makes the directory unless it is there, and locks it. `patience`: how long to wait for another process that has it, and may be about to end.
+    ///
+    /// # Errors
+    /// When it can't be made, others could have changed it, or another process has it.
+    pub fn open(directory: PathBuf, patience: Duration) -> Result<State> {
+        let shown = directory.display();
+        let bad = || {
+            format!(
+                "the state directory {shown} can't be used; give --state one that only you and root can write to, as its whole path"
+            )
+        };
+        let directory = Directory::open(&directory).with_context(bad)?;
+        let mut lock = directory.create("lock").with_context(bad)?;
+        if !locks(&lock, patience)
+            .with_context(|| format!("the state directory {shown} can't be locked"))?
+        {
+            let mut holder = String::new();
+            let _ = lock.read_to_string(&mut holder);
+            let holder = match holder.trim() {
+                "" => String::new(),
+                process => format!(" (process {process})"),
+            };
+            bail!(
+                "a running `longshore nic`{holder} has the state directory {shown}; give --state another one"
+            );
+        }
+        lock.set_len(0).with_context(bad)?;
+        writeln!(lock, "{}", std::process::id()).with_context(bad)?;
+        if !is_tmpfs(rustix::fs::fstatfs(directory.as_fd())) {
             tracing::warn!(
                 "{shown} is on a disk, and so is plaintext that peers have not acknowledged; give --state a directory on a tmpfs"
             );
         }
+        Ok(State { directory, lock })
+    }
+
+    /// The directory that the process which started this one has opened and locked: as long as one of the two lives, no other has it.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn inherited(directory: &Path, lock: OwnedFd) -> Result<State> {
         Ok(State {
-            directory,
-            _lock: lock,
+            directory: Directory::open(directory)?,
+            lock: lock.into(),
         })
+    }
+
+    /// What holds the lock, to be passed on.
+    pub fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
     }
 
     /// Remembers that we have made an interface.
@@ -68,23 +101,27 @@ impl State {
     /// # Errors
     /// When that can't be written.
     pub fn note_made(&self, interface: &str) -> Result<()> {
-        let path = self.marker(interface);
-        fs::write(&path, []).with_context(|| format!("{} can't be written", path.display()))
+        self.directory.create(&marker(interface))?;
+        Ok(())
     }
 
     /// Whether we have made an interface, in this process or in one before it.
     pub fn has_made(&self, interface: &str) -> bool {
-        self.marker(interface).exists()
+        let found = self.directory.find(&marker(interface));
+        found.is_ok_and(|found| found.is_some())
     }
 
     /// Forgets an interface that is not there any more.
     pub fn forget(&self, interface: &str) {
-        let _ = fs::remove_file(self.marker(interface));
+        self.directory.remove(&marker(interface));
     }
 
     /// The Ethernet address that an interface had when we made it first. One that is made again gets it again: neighbours remember it.
     pub fn address(&self, interface: &str) -> Option<[u8; 6]> {
-        fs::read(self.address_file(interface)).ok()?.try_into().ok()
+        let mut file = self.directory.find(&address_file(interface)).ok()??;
+        let mut address = [0; 6];
+        file.read_exact(&mut address).ok()?;
+        Some(address)
     }
 
     /// Remembers an interface's Ethernet address.
@@ -92,27 +129,62 @@ impl State {
     /// # Errors
     /// When that can't be written.
     pub fn note_address(&self, interface: &str, address: [u8; 6]) -> Result<()> {
-        let path = self.address_file(interface);
-        fs::write(&path, address).with_context(|| format!("{} can't be written", path.display()))
+        let name = address_file(interface);
+        let written: Result<(), io::Error> = self.directory.create(&name)?.write_all(&address);
+        written.with_context(|| {
+            let path = self.directory.path().join(&name);
+            format!("{} can't be written", path.display())
+        })
     }
 
-    fn address_file(&self, interface: &str) -> PathBuf {
-        self.directory.join(format!("address-{interface}"))
+    /// The file with what must be known of the connections behind an interface; an empty one if it is missing.
+    ///
+    /// # Errors
+    /// When it is not ours alone, or can't be made.
+    pub fn connections(&self, interface: &str) -> Result<OwnedFd> {
+        let file = self.directory.create(&format!("connections-{interface}"))?;
+        Ok(file.into())
     }
+}
 
-    /// The file with what must be known of the connections behind an interface.
-    pub fn connections(&self, interface: &str) -> PathBuf {
-        self.directory.join(format!("connections-{interface}"))
-    }
+fn marker(interface: &str) -> String {
+    format!("made-{interface}")
+}
 
-    fn marker(&self, interface: &str) -> PathBuf {
-        self.directory.join(format!("made-{interface}"))
+fn address_file(interface: &str) -> String {
+    format!("address-{interface}")
+}
+
+/// Locks a file for as long as it is open. False when another process has it locked still after so long.
+fn locks(file: &File, patience: Duration) -> Result<bool, Errno> {
+    let begun = Instant::now();
+    let mut tells = begun + Duration::from_secs(1);
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < patience => {
+                if tells < Instant::now() {
+                    let _ = writeln!(
+                        io::stderr(),
+                        "longshore: waiting for the NIC before this one, which finishes connections"
+                    );
+                    tells += patience;
+                }
+                std::thread::sleep(TRY);
+            }
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Err(error) => return Err(error),
+        }
     }
 }
 
 /// Whether a directory is on a tmpfs.
 fn is_memory(directory: &Path) -> bool {
+    is_tmpfs(rustix::fs::statfs(directory))
+}
+
+fn is_tmpfs(system: Result<rustix::fs::StatFs, Errno>) -> bool {
     /// `TMPFS_MAGIC` of `linux/magic.h`.
     const TMPFS: i64 = 0x0102_1994;
-    rustix::fs::statfs(directory).is_ok_and(|system| system.f_type == TMPFS)
+    system.is_ok_and(|system| system.f_type == TMPFS)
 }

@@ -4,7 +4,6 @@ use std::process::ExitStatus;
 use wire::ethernet::MacAddr;
 
 use super::options::{HostOption, RingsOption, TapOption, WireOption};
-use super::state::State;
 use super::supervisor::{FAILED, Verdict, judge};
 
 #[test]
@@ -62,26 +61,6 @@ fn what_is_no_host_or_wire_is_named_with_what_would_be_one() {
         let error = text.parse::<WireOption>().unwrap_err();
         assert!(error.contains("packet:IFACE"), "{error}");
     }
-}
-
-#[test]
-fn a_state_directory_has_one_owner_and_remembers_what_was_made() {
-    let name = format!("longshore-nic-state-{}", std::process::id());
-    let directory = std::env::temp_dir().join(name);
-    let state = State::open(directory.clone()).unwrap();
-    let error = State::open(directory.clone()).unwrap_err().to_string();
-    assert!(error.contains("--state"), "{error}");
-    state.note_made("ls0").unwrap();
-    drop(state);
-    let state = State::open(directory.clone()).unwrap();
-    assert!(state.has_made("ls0"));
-    assert!(!state.has_made("ls1"));
-    state.forget("ls0");
-    assert!(!state.has_made("ls0"));
-    assert_eq!(state.address("ls0"), None);
-    state.note_address("ls0", [2, 0, 0, 0, 0, 7]).unwrap();
-    assert_eq!(state.address("ls0"), Some([2, 0, 0, 0, 0, 7]));
-    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]

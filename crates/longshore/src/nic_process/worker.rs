@@ -1,31 +1,32 @@
 //! The process that is the NIC: one thread, which works while there is work and sleeps otherwise.
 
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use linux::LinuxFunction;
 use nic::{Nic, NicConfig, Payload, WireCapabilities};
 use port::{Parts, Port, Source};
-use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::attachments::Attachments;
+use super::ending::Ending;
 use super::hosts::{Host, Interfaces};
+use super::link::{Heard, Link};
 use super::meter::{Meter, Part};
 use super::options::Options;
 use super::rings_hosts::RingsHosts;
 use super::sleep::until_readable;
 use super::state::State;
-use super::{counters, supervisor, wire};
+use super::{counters, inherited, supervisor, wire};
 use crate::attach::secret;
-use crate::control::{self, Answer, Request};
 use crate::meta::{from_port, to_port};
+use crate::sandbox::{self, Profile};
 use crate::signals::Signals;
 
-/// How often signals and the control socket are looked at while there is work. It costs a system call.
+/// How often signals and the control process are looked at while there is work. It costs a system call.
 const LOOK: Duration = Duration::from_micros(200);
-/// How long the end waits for peers to acknowledge what the NIC has made.
-const DRAIN: Duration = Duration::from_secs(10);
 /// Bytes that are taken from the wire before the hosts get them. So many stay in a core's cache.
 const BATCH_BYTES: usize = 64 << 10;
 
@@ -35,28 +36,20 @@ const BATCH_BYTES: usize = 64 << 10;
 /// When something is missing to begin with; the message says what to do.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let signals = Signals::block().context("signals can't be taken over")?;
-    // Nobody would start it again: it ends in good order.
-    set_parent_process_death_signal(Some(Signal::TERM))
-        .context("the supervisor can't be watched")?;
-    let directory = options.state.clone();
-    let directory = directory.unwrap_or_else(|| State::default_directory(options.name()));
-    let state = State::open(directory)?;
-    let control = control::Server::bind(&options.control)?;
-    // Programs of any user may have their connections' records made: they can name sockets of their own only.
-    control.open_to_all()?;
+    let [link, lock] = inherited::take(&options.inherited)?;
+    let state = State::inherited(&options.state_directory(), lock)?;
+    let identity = options.identity()?;
     let mut interfaces = Interfaces::new(&state);
-    let opened = Worker::open(options, &mut interfaces, control);
+    let opened = Worker::open(options, &mut interfaces, Link::new(link));
     let mut worker = opened.inspect_err(|_| interfaces.undo())?;
+    // As long as there is one thread.
+    sandbox::enter(Profile::Worker, Some(identity))?;
+    worker.rings.start()?;
     worker.announce(options);
-    let ended = worker.work(&signals, options.busy_poll);
-    drop(worker);
-    match ended {
-        Ok(()) => {
-            interfaces.remove_made();
-            Ok(ExitCode::SUCCESS)
-        }
+    match worker.work(&signals, options) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => {
-            eprintln!("longshore: {error:#}");
+            let _ = writeln!(io::stderr(), "longshore: {error:#}");
             Ok(ExitCode::from(supervisor::FAILED))
         }
     }
@@ -68,17 +61,15 @@ struct Worker {
     hosts: Vec<Host>,
     rings: RingsHosts,
     wire: Box<dyn Port + Send>,
-    control: control::Server,
+    link: Link,
     attachments: Attachments,
+    /// Until which it is to end, and what tells that it may.
+    ending: Option<Ending>,
     meter: Meter,
 }
 
 impl Worker {
-    fn open(
-        options: &Options,
-        interfaces: &mut Interfaces<'_>,
-        control: control::Server,
-    ) -> Result<Worker> {
+    fn open(options: &Options, interfaces: &mut Interfaces<'_>, link: Link) -> Result<Worker> {
         let wire = wire::open(options, interfaces)?;
         let capabilities = wire.capabilities();
         let mut nic = Nic::new(NicConfig {
@@ -98,39 +89,38 @@ impl Worker {
             rings,
             nic,
             wire,
-            control,
+            link,
             attachments: Attachments::default(),
+            ending: None,
             meter: Meter::start(),
         })
     }
 
+    /// Says where its hosts are, if anybody reads it.
     fn announce(&self, options: &Options) {
-        self.rings.announce();
+        let mut out = io::stdout().lock();
+        self.rings.announce(&mut out);
         for (host, option) in self.hosts.iter().zip(options.taps()) {
-            println!("host {} at {}", host.tap().name(), host.function().mac());
+            let name = host.tap().name();
+            let _ = writeln!(out, "host {name} at {}", host.function().mac());
             if option.addresses.is_empty() {
-                println!(
-                    "to give it an address: ip addr add ADDRESS dev {}",
-                    host.tap().name()
-                );
+                let _ = writeln!(out, "to give it an address: ip addr add ADDRESS dev {name}");
             }
         }
     }
 
     /// Moves frames until it is told to end.
-    fn work(&mut self, signals: &Signals, busy_poll: bool) -> Result<()> {
+    fn work(&mut self, signals: &Signals, options: &Options) -> Result<()> {
+        self.link.tell_serves();
         let mut looked = Instant::now();
-        let mut end = None;
         loop {
             let now = Instant::now();
-            if end.is_some_and(|end| end <= now || self.is_drained()) {
+            if self.has_ended(now) {
                 return Ok(());
             }
             let moved = self.turn(now)?;
-            let idles = moved == 0 && !busy_poll;
-            let slept = idles
-                .then(|| self.sleep(now, end, signals.as_fd()))
-                .flatten();
+            let idles = moved == 0 && !options.busy_poll;
+            let slept = idles.then(|| self.sleep(now, signals.as_fd())).flatten();
             let asked = match slept {
                 Some(asked) => asked,
                 None if now.duration_since(looked) >= LOOK => {
@@ -141,30 +131,56 @@ impl Worker {
             };
             if asked {
                 if signals.received() {
-                    // A second one does not wait.
-                    end = Some(end.map_or(now + DRAIN, |_| now));
-                    let hosts = &mut self.hosts;
-                    hosts
-                        .iter_mut()
-                        .for_each(|host| host.function_mut().drain());
-                    self.rings.drain();
+                    self.begin_to_end(now, options.drain());
                 }
-                self.answer();
+                self.hear(now, options.drain());
                 self.rings.poll(&mut self.nic);
-                self.attachments.poll(now, &mut self.hosts);
+                self.answer(now);
             }
         }
     }
 
     /// What becomes readable when somebody asks for something.
     fn asked<'a>(&'a self, signals: BorrowedFd<'a>) -> impl Iterator<Item = BorrowedFd<'a>> {
-        let asked = self.control.fds().chain(self.attachments.fds());
+        // The end of a supervisor that has gone stays readable.
+        let link = self.ending.is_none().then(|| self.link.as_fd());
+        let asked = self.attachments.fd().into_iter().chain(link);
         asked.chain(self.rings.fds()).chain([signals])
     }
 
-    fn is_drained(&self) -> bool {
-        self.hosts.iter().all(|host| host.function().is_drained())
-            && self.rings.is_drained(&self.nic)
+    /// What the supervisor says. Without one this process would not be started again: it ends in good order.
+    fn hear(&mut self, now: Instant, patience: Duration) {
+        match self.link.hear() {
+            Heard::Channel(channel) => self.attachments.connect(channel),
+            Heard::End if self.ending.is_none() => self.begin_to_end(now, patience),
+            Heard::End | Heard::Serves | Heard::Nothing => {}
+        }
+    }
+
+    /// Asks libraries to make their records themselves, and lets connections come to rest. A second time, later, does not wait.
+    fn begin_to_end(&mut self, now: Instant, patience: Duration) {
+        let patience = match &self.ending {
+            Some(ending) if ending.has_just_begun(now) => return,
+            Some(_) => Duration::ZERO,
+            None => patience,
+        };
+        self.ending = Some(Ending::new(now, patience));
+        let hosts = &mut self.hosts;
+        hosts
+            .iter_mut()
+            .for_each(|host| host.function_mut().drain());
+        self.rings.drain();
+    }
+
+    fn has_ended(&mut self, now: Instant) -> bool {
+        let Some(ending) = &mut self.ending else {
+            return false;
+        };
+        let is_quiet = ending.is_quiet(now, self.nic.counters().iter());
+        let mut functions = self.hosts.iter().map(Host::function);
+        let is_drained =
+            functions.all(LinuxFunction::is_drained) && self.rings.is_drained(&self.nic);
+        is_quiet && is_drained || ending.is_over(now)
     }
 
     /// Moves what there is, a batch of each. Gives the number of frames.
@@ -203,20 +219,16 @@ impl Worker {
         Ok(moved)
     }
 
-    /// Sleeps until somebody has something, or the `end` has come. Says whether somebody asks for something; `None` when there was work left,
+    /// Sleeps until somebody has something, or it is time. Says whether somebody asks for something; `None` when there was work left,
     /// so that it did not sleep.
-    fn sleep(
-        &mut self,
-        now: Instant,
-        end: Option<Instant>,
-        signals: BorrowedFd<'_>,
-    ) -> Option<bool> {
+    fn sleep(&mut self, now: Instant, signals: BorrowedFd<'_>) -> Option<bool> {
         let is_idle = self.nic.prepare_sleep() && self.wire.prepare_sleep();
         let slept = is_idle.then(|| {
             self.meter.switch(Part::Asleep);
             let timers = self.hosts.iter().map(Host::poll_timeout);
             let timers = timers.chain([self.nic.poll_timeout(), self.wire.poll_timeout()]);
-            let deadline = timers.chain([end]).flatten().min();
+            let ending = self.ending.as_ref().map(|ending| ending.next_look(now));
+            let deadline = timers.chain([ending]).flatten().min();
             let moving = self.hosts.iter().filter_map(Host::fd);
             let fds = self.asked(signals).chain(moving).chain(self.wire.fd());
             let asked = until_readable(fds, self.asked(signals).count(), now, deadline);
@@ -225,32 +237,22 @@ impl Worker {
         });
         self.wire.cancel_sleep();
         self.nic.cancel_sleep();
-        self.rings.answer();
         slept
     }
 
-    /// Answers what is asked at the control socket.
-    fn answer(&mut self) {
+    /// Does what the control process asks for.
+    fn answer(&mut self, now: Instant) {
         let Worker {
             nic,
             hosts,
             wire,
-            control,
             attachments,
             meter,
             ..
         } = self;
-        control.poll(|request| match request {
-            Request::Stat => Answer::Stat(counters::groups(hosts, nic, wire.as_ref(), meter)),
-            Request::Sockets => Answer::Error("the sockets are Linux's: ask `ss -ti`".to_owned()),
-            Request::Restore { .. } | Request::Drain { .. } => {
-                Answer::Error("the connections are Linux's".to_owned())
-            }
-            Request::Attach => Answer::Attached,
+        attachments.poll(now, hosts, |hosts| {
+            counters::groups(hosts, nic, wire.as_ref(), meter)
         });
-        for stream in control.take_attached() {
-            attachments.add(stream);
-        }
     }
 }
 

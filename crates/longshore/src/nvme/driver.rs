@@ -17,6 +17,7 @@ use super::initiator::Initiator;
 use super::options::{Disk, Peer};
 use super::transport::Transport;
 use crate::attach::{Attached, attach};
+use crate::secret_file;
 use crate::signals::Signals;
 
 /// How often signals are looked at when it never sleeps.
@@ -44,8 +45,7 @@ impl Driver {
         let signals = Signals::block()?;
         let identity = Identity::of(peer)?;
         let keys = peer.psk.as_deref().map(|path| {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("{} can't be read; see --psk", path.display()))?;
+            let text = secret_file::read(path, "--psk")?;
             let keys = text.parse::<Keys>();
             keys.with_context(|| format!("{} is no file of PSKs; see --psk", path.display()))
         });

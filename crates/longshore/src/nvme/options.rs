@@ -81,10 +81,10 @@ Examples:
 const ATTACH_EXAMPLES: &str = "\
 Examples:
   sudo longshore nvme attach 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
-       --tap ls0 --ip 10.9.0.2/24 --nbd /tmp/disk.sock &
-  qemu-img info nbd+unix:///?socket=/tmp/disk.sock
-  nbdcopy nbd+unix:///?socket=/tmp/disk.sock disk.img
-  fio --name=verify --ioengine=nbd --uri=nbd+unix:///?socket=/tmp/disk.sock \\
+       --tap ls0 --ip 10.9.0.2/24 --nbd /run/disk.sock &
+  qemu-img info nbd+unix:///?socket=/run/disk.sock
+  nbdcopy nbd+unix:///?socket=/run/disk.sock disk.img
+  fio --name=verify --ioengine=nbd --uri=nbd+unix:///?socket=/run/disk.sock \\
       --rw=randwrite --bs=64k --size=64m --iodepth=32 --verify=crc32c";
 
 /// How to reach a controller; the same for all commands.

@@ -16,6 +16,8 @@ use crate::attach::{Attached, attach};
 use crate::cli::{Serve, Wire};
 use crate::control;
 use crate::psk_file::PskFile;
+use crate::sandbox::Files;
+use crate::secret_file;
 use crate::signals::Signals;
 use crate::store::Store;
 
@@ -57,6 +59,10 @@ pub fn run(options: &Serve) -> Result<()> {
     let port = options.port.unwrap_or(if options.plain { 80 } else { 443 });
     listen(&mut server, &mut attached, &options.wire, port)?;
     announce(options, &attached, port);
+    options.account.enter(Files {
+        read: Some(server.directory()),
+        remove: control.as_ref().map(control::Server::directory),
+    })?;
     serve(&mut server, &mut attached, control.as_mut(), &signals)?;
 
     drop(control);
@@ -152,13 +158,10 @@ fn certificate(options: &Serve) -> Result<Certificate> {
             .chain(["localhost".to_owned()]);
         return Ok(Certificate::self_signed(names)?);
     };
-    let read = |path: &std::path::Path, what: &str, option: &str| {
-        std::fs::read(path)
-            .with_context(|| format!("the {what} {} can't be read; see {option}", path.display()))
-    };
-    let chain = read(cert, "certificate", "--cert")?;
-    let secret = read(key, "key", "--key")?;
-    Certificate::from_pem(&chain, &secret).with_context(|| {
+    let chain = std::fs::read(cert)
+        .with_context(|| format!("{} can't be read; see --cert", cert.display()))?;
+    let secret = secret_file::read(key, "--key")?;
+    Certificate::from_pem(&chain, secret.as_bytes()).with_context(|| {
         format!(
             "{} and {} are no certificate and key in PEM",
             cert.display(),

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use host::{
@@ -43,6 +44,11 @@ impl Server {
             open: 0,
             ready: VecDeque::new(),
         }
+    }
+
+    /// The directory that it serves.
+    pub(super) fn directory(&self) -> BorrowedFd<'_> {
+        self.store.directory()
     }
 
     pub(super) fn listen(

@@ -8,7 +8,7 @@ mod tests;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -61,6 +61,11 @@ impl Store {
             root,
             path: path.to_path_buf(),
         })
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
     }
 
     /// What the target names, opened.

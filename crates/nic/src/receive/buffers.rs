@@ -1,5 +1,7 @@
 //! Host buffers: taken from the fill rings, checked, and written.
 
+use shared::SharedSliceMut;
+
 use crate::counters::Counters;
 use crate::ring::{DeviceQueue, DeviceRegions, Slice};
 
@@ -91,14 +93,16 @@ pub(super) fn write<R>(
     buffer: Slice,
     at: u32,
     len: u32,
-    fill: impl FnOnce(&mut [u8]) -> R,
+    fill: impl FnOnce(SharedSliceMut<'_>) -> R,
 ) -> Option<R> {
     let end = at.checked_add(len)?;
     if end > buffer.len {
         return None;
     }
     let region = regions.get(buffer.region)?;
-    region.with_mut(buffer.offset + u64::from(at), len, fill)
+    region
+        .view_mut(buffer.offset + u64::from(at), len as usize)
+        .map(fill)
 }
 
 /// Copies `len` bytes from one buffer to another. `None` when the host has taken memory away meanwhile, or they do not fit.

@@ -10,6 +10,7 @@
 use std::time::Instant;
 
 use l5p::nvme::LatePdu;
+use shared::SharedSliceMut;
 use wire::SeqNum;
 
 use super::buffers;
@@ -103,12 +104,7 @@ impl Host<'_> {
         placed.keep_while(|part| {
             let bytes = &payload[part.at as usize..part.end() as usize];
             let region = regions.get(part.slice.region);
-            let written = region.and_then(|region| {
-                region.with_mut(part.slice.offset, part.slice.len, |to| {
-                    wire::bulk::copy(bytes, to);
-                })
-            });
-            written.is_some()
+            region.is_some_and(|region| region.write(part.slice.offset, bytes))
         });
         placed.refused += u32::from(placed.len() < count);
     }
@@ -136,8 +132,8 @@ impl Host<'_> {
         let headers = arrival.headers();
         let header_len = headers.len() as u32;
         let written = self.write(own, 0, header_len + stored, |to| {
-            let (to_headers, to_payload) = to.split_at_mut(headers.len());
-            to_headers.copy_from_slice(headers);
+            let (to_headers, to_payload) = to.split_at(headers.len());
+            to_headers.copy_from(headers);
             store(payload, placed, to_payload);
         });
         if written.is_some() {
@@ -272,15 +268,15 @@ impl Host<'_> {
 }
 
 /// Copies what of a payload was not placed, one after the other.
-fn store(payload: &[u8], placed: &PlacedList, mut to: &mut [u8]) {
+fn store(payload: &[u8], placed: &PlacedList, mut to: SharedSliceMut<'_>) {
     let mut from = 0;
     let nothing_after = [(payload.len(), payload.len())];
     let parts = placed.as_slice().iter();
     let parts = parts.map(|part| (part.at as usize, part.end() as usize));
     for (begin, end) in parts.chain(nothing_after) {
         let bytes = &payload[from..begin];
-        let (now, rest) = to.split_at_mut(bytes.len());
-        wire::bulk::copy(bytes, now);
+        let (now, rest) = to.split_at(bytes.len());
+        now.copy_from(bytes);
         to = rest;
         from = end;
     }

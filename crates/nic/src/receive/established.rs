@@ -28,7 +28,7 @@ impl Host<'_> {
         };
         let len = arrival.len();
         let written = self.write(buffer, 0, len, |bytes| {
-            wire::bulk::copy(&arrival.frame[..len as usize], bytes);
+            bytes.copy_from(&arrival.frame[..len as usize]);
         });
         if written.is_none() {
             return false;

@@ -275,18 +275,20 @@ impl Host<'_> {
             return;
         };
         let flow = sender.flow;
-        let len = self.write(buffer, 0, MAX_TCP_HEADERS_LEN as u32, |out| {
-            let len = emit_tcp_headers(out, sender.hop, own, flow, header, 0, hop_limit);
-            let l4 = len - header.len();
-            if flow.src.0.is_ipv4() {
-                ipv4::fill_checksum(&mut out[ethernet::HEADER_LEN..l4]);
-            }
-            tcp::fill_checksum(flow.src.0, flow.dst.0, &mut out[l4..len]);
-            len as u32
-        });
-        let Some(len) = len else {
+        let mut out = [0; MAX_TCP_HEADERS_LEN];
+        let len = emit_tcp_headers(&mut out, sender.hop, own, flow, header, 0, hop_limit);
+        let l4 = len - header.len();
+        if flow.src.0.is_ipv4() {
+            ipv4::fill_checksum(&mut out[ethernet::HEADER_LEN..l4]);
+        }
+        tcp::fill_checksum(flow.src.0, flow.dst.0, &mut out[l4..len]);
+        let (out, len) = (&out[..len], len as u32);
+        if self
+            .write(buffer, 0, len, |bytes| bytes.copy_from(out))
+            .is_none()
+        {
             return;
-        };
+        }
         self.counters.pcie_payload_rx += u64::from(len);
         let packet = Packet {
             buffer: Slice { len, ..buffer },

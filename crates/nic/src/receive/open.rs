@@ -7,6 +7,7 @@
 //! is one whose check held.
 
 use l5p::{AnyOrder, Integrity, Part};
+use shared::Output;
 use wire::SeqNum;
 
 /// Messages of one context that can be open at a time; the oldest gives way.
@@ -226,7 +227,7 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
         pool: &mut OpenPool<M, C>,
         layer5: &mut L,
         (seq, input): (SeqNum, &[u8]),
-        mut output: Option<&mut [u8]>,
+        mut output: Option<Output<'_>>,
         mut note: impl FnMut(Option<&C>, (u32, u32), u32),
     ) -> Option<Integrity> {
         let mut integrity = None;
@@ -240,10 +241,11 @@ impl<M: Copy, C: Copy> OpenMessages<M, C> {
             let part = (input.len() - done).min((open.len - from) as usize);
             let to = from + part as u32;
             let input = &input[done..done + part];
-            open.sum ^= match &mut output {
-                Some(output) => {
-                    let output = &mut output[done..done + part];
-                    layer5.transform_aside(&open.message, open.len, from, input, output)
+            open.sum ^= match output.take() {
+                Some(whole) => {
+                    let (now, later) = whole.split_at(part);
+                    output = Some(later);
+                    layer5.transform_aside(&open.message, open.len, from, input, now)
                 }
                 None => layer5.absorb_aside(&open.message, open.len, from, input),
             };

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use shared::SharedSliceMut;
 use wire::checksum::Sum;
 use wire::packet::Parsed;
 use wire::tcp::Flags;
@@ -108,9 +109,15 @@ impl<'a> Host<'a> {
             return;
         };
         let written = self.write(buffer, 0, len, |bytes| {
-            bytes.copy_from_slice(frame);
-            if let Some(place) = meta.needs_checksum {
-                finish_checksum(bytes, place);
+            bytes.copy_from(frame);
+            let checksum = meta.needs_checksum;
+            if let Some((field, sum)) = checksum.and_then(|place| checksum_of(frame, place)) {
+                bytes
+                    .split_at(field)
+                    .1
+                    .split_at(sum.len())
+                    .0
+                    .copy_from(&sum);
             }
         });
         if written.is_none() {
@@ -296,7 +303,7 @@ impl<'a> Host<'a> {
         let headers = arrival.headers();
         let (header_len, payload_len) = (headers.len() as u32, arrival.parsed.payload_len);
         let moved = self
-            .write(own, 0, header_len, |bytes| bytes.copy_from_slice(headers))
+            .write(own, 0, header_len, |bytes| bytes.copy_from(headers))
             .and_then(|()| {
                 buffers::copy(self.regions, (buffer, end), (own, header_len), payload_len)
             });
@@ -318,7 +325,7 @@ impl<'a> Host<'a> {
         };
         let headers = arrival.headers();
         let written = self.write(buffer, 0, headers.len() as u32, |bytes| {
-            bytes.copy_from_slice(headers);
+            bytes.copy_from(headers);
         });
         if written.is_none() {
             return;
@@ -348,11 +355,13 @@ impl<'a> Host<'a> {
             let verdict = match flow {
                 Some(FlowContext {
                     context, shared, ..
-                }) => context.recovery.receive(shared, seq, payload, Some(output)),
+                }) => context
+                    .recovery
+                    .receive(shared, seq, payload, Some(output.into())),
                 None => Verdict::Bypassed(Bypass::Empty),
             };
             if verdict != Verdict::Offloaded {
-                wire::bulk::copy(payload, output);
+                output.copy_from(payload);
             }
             verdict
         })?;
@@ -425,7 +434,7 @@ impl<'a> Host<'a> {
             let buffer = session.buffer;
             let headers = session.merged_headers();
             let len = headers.len() as u32;
-            self.write(buffer, 0, len, |bytes| bytes.copy_from_slice(headers));
+            self.write(buffer, 0, len, |bytes| bytes.copy_from(headers));
             self.counters.pcie_payload_rx += u64::from(len);
             self.counters.rx_lro_packets += 1;
             self.counters.rx_lro_bytes += u64::from(session.total() - len);
@@ -480,7 +489,7 @@ impl<'a> Host<'a> {
         buffer: Slice,
         at: u32,
         len: u32,
-        fill: impl FnOnce(&mut [u8]) -> R,
+        fill: impl FnOnce(SharedSliceMut<'_>) -> R,
     ) -> Option<R> {
         let written = buffers::write(self.regions, buffer, at, len, fill);
         if written.is_none() {
@@ -531,15 +540,15 @@ const NO_STREAM_DATA: Flags = Flags::SYN.union(Flags::RST);
 
 /// Finishes a checksum whose field has the pseudo header's sum: a frame from a local sender is never without it for whoever can't tell.
 /// Places beyond the frame change nothing.
-fn finish_checksum(frame: &mut [u8], (start, field): (u16, u16)) {
+fn checksum_of(frame: &[u8], (start, field): (u16, u16)) -> Option<(usize, [u8; 2])> {
     let (start, field) = (usize::from(start), usize::from(start) + usize::from(field));
     if field + 2 > frame.len() {
-        return;
+        return None;
     }
     // 0 would say that there is none (RFC 768).
     let sum = match Sum::of(&frame[start..]).finish() {
         0 => 0xffff,
         sum => sum,
     };
-    frame[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+    Some((field, sum.to_be_bytes()))
 }

@@ -37,6 +37,7 @@ mod observe;
 mod out_of_step;
 
 use l5p::{AnyOrder, Walker};
+use shared::Output;
 use wire::SeqNum;
 
 use super::observer::Observer;
@@ -241,7 +242,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         shared: &mut Shared<L::Message, P>,
         seq: SeqNum,
         payload: &[u8],
-        output: Option<&mut [u8]>,
+        output: Option<Output<'_>>,
     ) -> Verdict {
         if P::OBSERVES {
             shared.begin_packet(seq);
@@ -255,7 +256,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         shared: &mut Shared<L::Message, P>,
         seq: SeqNum,
         payload: &[u8],
-        output: Option<&mut [u8]>,
+        output: Option<Output<'_>>,
     ) -> Verdict {
         if payload.is_empty() {
             return Verdict::Bypassed(Bypass::Empty);

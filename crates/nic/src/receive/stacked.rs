@@ -80,7 +80,9 @@ impl Outer {
         plaintext: &mut [u8],
     ) -> (Verdict, bool) {
         inner.shared.begin_packet(seq);
-        let verdict = self.records.receive(shared, seq, payload, Some(plaintext));
+        let verdict = self
+            .records
+            .receive(shared, seq, payload, Some((&mut *plaintext).into()));
         let mut covered = false;
         match verdict {
             Verdict::Offloaded => {

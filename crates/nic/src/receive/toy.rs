@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use l5p::{AnyOrder, Digest, Integrity, Judgement, Layer5, Part};
+use shared::{Input, Output};
 
 pub(crate) const HEADER_LEN: usize = 4;
 pub(crate) const ICV_LEN: usize = 8;
@@ -62,12 +63,12 @@ pub(crate) fn opened(plaintext: &[u8], wire: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn part(key: u64, index: u64, len: u32, offset: u32, input: &[u8], output: &mut [u8]) -> Part {
+fn part(key: u64, index: u64, len: u32, offset: u32, input: &[u8], output: Output<'_>) -> Part {
     let icv = len - ICV_LEN as u32;
     let mut sum = 0;
-    for (at, (byte, out)) in input.iter().zip(output).enumerate() {
+    let mut made = input.to_vec();
+    for (at, (byte, out)) in input.iter().zip(&mut made).enumerate() {
         let position = offset + at as u32;
-        *out = *byte;
         if position >= icv {
             sum ^= Part::from(*byte) << (8 * (position - icv));
         } else if position >= HEADER_LEN as u32 {
@@ -75,6 +76,7 @@ fn part(key: u64, index: u64, len: u32, offset: u32, input: &[u8], output: &mut 
             sum ^= Part::from(mix(key, index, position, *byte));
         }
     }
+    output.copy_from(&made);
     sum
 }
 
@@ -101,8 +103,10 @@ impl Layer5 for Toy {
         self.sum = 0;
     }
 
-    fn transform(&mut self, offset: u32, input: &[u8], output: &mut [u8]) {
-        self.sum ^= part(self.key, self.index, self.len, offset, input, output);
+    fn transform(&mut self, offset: u32, input: Input<'_>, output: Output<'_>) {
+        let mut bytes = vec![0; input.len()];
+        input.copy_to(&mut bytes);
+        self.sum ^= part(self.key, self.index, self.len, offset, &bytes, output);
     }
 
     fn finish(&mut self) -> Integrity {
@@ -135,10 +139,11 @@ impl AnyOrder for Toy {
         len: u32,
         offset: u32,
         input: &[u8],
-        output: &mut [u8],
+        output: Output<'_>,
     ) -> Part {
         let zeros = vec![0; input.len()];
-        let constant = part(self.key, *index, len, offset, &zeros, output);
+        let discarded = &mut zeros.clone();
+        let constant = part(self.key, *index, len, offset, &zeros, discarded.into());
         constant ^ part(self.key, *index, len, offset, input, output)
     }
 

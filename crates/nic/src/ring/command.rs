@@ -5,6 +5,7 @@ use std::sync::Arc;
 use l5p::nvme;
 use l5p::tls::{CryptoInfo, Direction};
 use wire::{FlowKey, SeqNum};
+use zeroize::Zeroize;
 
 use super::accel::{self, AccelCommand, TEARDOWN_SLICES, TEARDOWN_SLICES_AT};
 use super::block::Block;
@@ -14,7 +15,8 @@ use super::gather::{
     SEND_SLICES,
 };
 use super::layout::{
-    CREATE_WORDS, ContextId, Head, Opcode, SLOT_WORDS, decode_flow, decode_nvme, decode_tls,
+    CREATE_WORDS, ContextId, Head, Opcode, SLOT_WORDS, TLS_WORDS, decode_flow, decode_nvme,
+    decode_tls,
 };
 use super::region::Slice;
 use super::send::{
@@ -185,6 +187,11 @@ impl SendConsumer {
             }
         }
         taken.bytes = bytes;
+        if head.opcode == Opcode::CreateContext as u8 {
+            // The keys stay neither in the ring nor here.
+            self.ring.erase(TLS_WORDS);
+            words.zeroize();
+        }
         self.ring.advance(slots);
         Some(taken)
     }

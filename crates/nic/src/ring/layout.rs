@@ -1,10 +1,12 @@
 //! How descriptors are laid out in words; shared by both sides.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 use l5p::nvme;
 use l5p::tls::CryptoInfo;
 use wire::FlowKey;
+use zeroize::Zeroize;
 
 /// Words of a send slot: 64 bytes of descriptor and 128 of packet headers.
 pub const SLOT_WORDS: usize = 24;
@@ -185,6 +187,8 @@ pub(super) fn decode_address(words: &[u64], v6: bool) -> Option<IpAddr> {
     }
 }
 
+/// Where the parameters of TLS are, with the keys.
+pub(super) const TLS_WORDS: Range<usize> = 7..15;
 /// Where the parameters of the inner, or only, NVMe/TCP engine are.
 const NVME_WORD: usize = 15;
 /// Words of a `CreateContext` behind the first eight.
@@ -192,21 +196,24 @@ pub(super) const CREATE_WORDS: usize = 8;
 
 /// Writes the parameters of TLS to words 7 to 14.
 pub(super) fn encode_tls(crypto: &CryptoInfo, words: &mut [u64; SLOT_WORDS]) {
-    let bytes = crypto.to_bytes();
-    for (word, chunk) in words[7..].iter_mut().zip(bytes.chunks(8)) {
+    let mut bytes = crypto.to_bytes();
+    for (word, chunk) in words[TLS_WORDS].iter_mut().zip(bytes.chunks(8)) {
         let mut padded = [0; 8];
         padded[..chunk.len()].copy_from_slice(chunk);
         *word = u64::from_le_bytes(padded);
     }
+    bytes.zeroize();
 }
 
 /// Reads the parameters of TLS from words 7 to 14.
 pub(super) fn decode_tls(words: &[u64; SLOT_WORDS]) -> Option<CryptoInfo> {
     let mut bytes = [0; TLS_BYTES];
-    for (chunk, word) in bytes.chunks_exact_mut(8).zip(&words[7..]) {
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(&words[TLS_WORDS]) {
         chunk.copy_from_slice(&word.to_le_bytes());
     }
-    CryptoInfo::from_bytes(&bytes).ok()
+    let crypto = CryptoInfo::from_bytes(&bytes).ok();
+    bytes.zeroize();
+    crypto
 }
 
 /// Writes the parameters of NVMe/TCP to word 15.

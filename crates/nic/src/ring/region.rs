@@ -1,6 +1,11 @@
 //! Memory that a host registers with its function.
 //!
 //! A region holds its owner, which keeps it mapped; see [`Regions`](super::Regions) for who holds the region.
+//!
+//! The device makes no reference to it, since the host, other mappings of the same file, or other processes may write to it at any
+//! time, and a reference promises that they don't. A read may give any mixture of old bytes and new ones. So ciphers, digests, copies
+//! and the wire get [addresses](shared), each byte is read once, and what was read is what is acted on: what is sent, what a digest is
+//! of, and what a decision is made by. No decision that memory safety depends on is made by the bytes of a region.
 
 use std::any::Any;
 use std::fmt;
@@ -8,6 +13,8 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use shared::{SharedSlice, SharedSliceMut};
 
 /// A region of a function, as descriptors name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,10 +60,6 @@ impl Slice {
 }
 
 /// Registered memory.
-///
-/// The device reads and writes it while the host, other mappings of the same file, or other
-/// processes may write it. It therefore reads each byte once and decides nothing that memory
-/// safety depends on by what it read.
 pub struct Region {
     start: NonNull<u8>,
     len: usize,
@@ -79,8 +82,8 @@ pub struct Backing {
     pub offset: u64,
 }
 
-// SAFETY: the region is raw memory that lives as long as its owner, which is Send and Sync; accesses
-// go through raw copies, or through the views whose terms `from_raw_parts` sets.
+// SAFETY: the region is raw memory that lives as long as its owner, which is Send and Sync; it is reached by address only, on the terms
+// that `from_raw_parts` sets.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -185,25 +188,14 @@ impl Region {
 
     /// Copies from the region. False, and nothing copied, when the range is not inside.
     pub fn read(&self, offset: u64, to: &mut [u8]) -> bool {
-        let Some(at) = self.at(offset, to.len()) else {
-            return false;
-        };
-        // SAFETY: `at` is valid for `to.len()` bytes, and `to` is memory of ours.
-        unsafe { std::ptr::copy_nonoverlapping(at.as_ptr(), to.as_mut_ptr(), to.len()) };
-        true
+        let from = self.view(offset, to.len());
+        from.map(|from| from.copy_to(to)).is_some()
     }
 
     /// Copies into the region. False, and nothing copied, when the range is not inside or the region is read-only.
     pub fn write(&self, offset: u64, from: &[u8]) -> bool {
-        if !self.writable {
-            return false;
-        }
-        let Some(at) = self.at(offset, from.len()) else {
-            return false;
-        };
-        // SAFETY: `at` is valid for writes of `from.len()` bytes: the region is writable.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), at.as_ptr(), from.len()) };
-        true
+        let to = self.view_mut(offset, from.len());
+        to.map(|to| to.copy_from(from)).is_some()
     }
 
     /// Copies from here to another region, or within this one; the ranges may overlap, as those of a buffer that a host has
@@ -222,34 +214,20 @@ impl Region {
         true
     }
 
-    /// The bytes of a range, for one pass of a cipher or a copy over them. `None` when it is not
-    /// inside.
-    pub(crate) fn view(&self, offset: u64, len: u32) -> Option<&[u8]> {
-        let at = self.at(offset, len as usize)?;
-        // SAFETY: valid for `len` bytes while `self` holds the owner. Others may change
-        // the bytes (`from_raw_parts`); every user reads each byte once, in a cipher or a copy that
-        // is correct for any value, and keeps no reference beyond that.
-        Some(unsafe { std::slice::from_raw_parts(at.as_ptr(), len as usize) })
+    /// The bytes of a range, to be read once. `None` when it is not inside.
+    pub fn view(&self, offset: u64, len: usize) -> Option<SharedSlice<'_>> {
+        let at = self.at(offset, len)?;
+        // SAFETY: valid for `len` bytes while `self` holds the owner.
+        Some(unsafe { SharedSlice::from_raw_parts(at.as_ptr(), len) })
     }
 
-    /// Gives a range of writable memory to `fill`. `None`, without a call, when the range is not inside or
-    /// the region is read-only.
-    pub(crate) fn with_mut<R>(
-        &self,
-        offset: u64,
-        len: u32,
-        fill: impl FnOnce(&mut [u8]) -> R,
-    ) -> Option<R> {
-        if !self.writable {
-            return None;
-        }
-        let at = self.at(offset, len as usize)?;
-        // SAFETY: valid for reads and writes of `len` bytes; by `from_raw_parts` no reference of the host's
-        // is in use while its descriptor is, and the device makes one at a time: it
-        // is single-threaded and this one ends with the call.
-        Some(fill(unsafe {
-            std::slice::from_raw_parts_mut(at.as_ptr(), len as usize)
-        }))
+    /// The bytes of a range, to be written. `None` when it is not inside or the region is read-only.
+    pub fn view_mut(&self, offset: u64, len: usize) -> Option<SharedSliceMut<'_>> {
+        let at = self.at(offset, len)?;
+        // SAFETY: valid for reads and writes of `len` bytes while `self` holds the owner: the region is writable. By `from_raw_parts` no
+        // reference of the host's is in use while its descriptor is, and the device makes none.
+        self.writable
+            .then(|| unsafe { SharedSliceMut::from_raw_parts(at.as_ptr(), len) })
     }
 
     /// Address of `[offset, offset + len)`, when that is inside.

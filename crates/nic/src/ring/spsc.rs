@@ -14,6 +14,7 @@
 //! Neither side believes the other: an index that goes back, or is ahead of what is possible, is
 //! ignored, as if the other side had done nothing.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -253,6 +254,13 @@ impl<const WORDS: usize> Consumer<WORDS> {
         let slot = self.ring.slot(self.head);
         for (word, shared) in words.iter_mut().zip(slot.iter().skip(from)) {
             *word = shared.load(Ordering::Relaxed);
+        }
+    }
+
+    /// Overwrites words of the next slot by zeroes.
+    pub(super) fn erase(&self, words: Range<usize>) {
+        for shared in &self.ring.slot(self.head)[words] {
+            shared.store(0, Ordering::Relaxed);
         }
     }
 

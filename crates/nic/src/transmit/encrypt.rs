@@ -96,7 +96,7 @@ impl TransmitContext {
                 .next(source.gather, source.regions, most)?
                 .ok_or(ErrorCode::BadLength)?;
             let (now, rest) = out.split_at_mut(piece.bytes.len());
-            self.layers.advance(piece.bytes, now)?;
+            self.layers.advance(piece.bytes.into(), now)?;
             if piece.region.is_faulted() {
                 return Err(ErrorCode::SourceFaulted);
             }

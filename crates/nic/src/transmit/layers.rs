@@ -2,6 +2,7 @@
 
 use l5p::tls::Direction;
 use l5p::{Digest, Layer5, NotAHeader, Walker, nvme, tls};
+use shared::Input;
 
 use crate::ring::{ErrorCode, Protocols, Recover};
 
@@ -49,13 +50,17 @@ impl<L: Layer5> Layer<L> {
     }
 
     #[inline]
-    pub(super) fn advance(&mut self, input: &[u8], output: &mut [u8]) -> Result<(), NotAHeader> {
+    pub(super) fn advance(
+        &mut self,
+        input: Input<'_>,
+        output: &mut [u8],
+    ) -> Result<(), NotAHeader> {
         self.walker.advance(&mut self.engine, input, output)?;
         Ok(())
     }
 
     /// As [`advance`](Self::advance), when nobody wants the result.
-    pub(super) fn absorb(&mut self, input: &[u8]) -> Result<(), NotAHeader> {
+    pub(super) fn absorb(&mut self, input: Input<'_>) -> Result<(), NotAHeader> {
         self.walker.absorb(&mut self.engine, input)?;
         Ok(())
     }
@@ -111,7 +116,7 @@ impl Layers {
 
     /// Transforms the next bytes of the stream.
     #[inline]
-    pub(super) fn advance(&mut self, input: &[u8], output: &mut [u8]) -> Result<(), ErrorCode> {
+    pub(super) fn advance(&mut self, input: Input<'_>, output: &mut [u8]) -> Result<(), ErrorCode> {
         match self {
             Layers::Tls(layer) => layer.advance(input, output),
             Layers::Nvme(layer) => layer.advance(input, output),
@@ -121,7 +126,7 @@ impl Layers {
     }
 
     /// As [`advance`](Self::advance), when nobody wants the result. `scratch` is as long as `input`.
-    pub(super) fn absorb(&mut self, input: &[u8], scratch: &mut [u8]) -> Result<(), ErrorCode> {
+    pub(super) fn absorb(&mut self, input: Input<'_>, scratch: &mut [u8]) -> Result<(), ErrorCode> {
         match self {
             Layers::Nvme(layer) => layer.absorb(input).map_err(|_| ErrorCode::NotAHeader),
             _ => self.advance(input, scratch),

@@ -1,5 +1,7 @@
 //! Payload that is not copied into a frame: whoever sends the frame reads it where the host has it.
 
+use shared::SharedSlice;
+
 use super::source::{self, Cursor};
 use crate::function::Function;
 use crate::ring::{DeviceRegions, ErrorCode, Gather};
@@ -85,9 +87,9 @@ impl<'a> Payload<'a> {
 }
 
 impl<'a> Iterator for Payload<'a> {
-    type Item = &'a [u8];
+    type Item = SharedSlice<'a>;
 
-    fn next(&mut self) -> Option<&'a [u8]> {
+    fn next(&mut self) -> Option<SharedSlice<'a>> {
         // That they are in registered memory was seen when they were lent, and no descriptor was taken since.
         let piece = self.cursor.next(self.gather, self.regions, self.left);
         let bytes = piece.ok().flatten()?.bytes;

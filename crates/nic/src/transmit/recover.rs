@@ -136,7 +136,7 @@ impl TransmitContext {
                 .next(gather, regions, left)?
                 .ok_or(ErrorCode::BadLength)?;
             layer
-                .absorb(piece.bytes)
+                .absorb(piece.bytes.into())
                 .map_err(|_| ErrorCode::NotAHeader)?;
             if piece.region.is_faulted() {
                 return Err(ErrorCode::SourceFaulted);
@@ -164,7 +164,7 @@ impl TransmitContext {
         let most = scratch.len() as u32;
         while let Some(piece) = cursor.next(gather, regions, most)? {
             self.layers
-                .absorb(piece.bytes, &mut scratch[..piece.bytes.len()])?;
+                .absorb(piece.bytes.into(), &mut scratch[..piece.bytes.len()])?;
             if piece.region.is_faulted() {
                 return Err(ErrorCode::SourceFaulted);
             }
@@ -182,7 +182,7 @@ impl TransmitContext {
     ) -> Result<(), ErrorCode> {
         while let Some(piece) = cursor.next(gather, regions, out.len() as u32)? {
             let (now, rest) = out.split_at_mut(piece.bytes.len());
-            self.layers.advance(piece.bytes, now)?;
+            self.layers.advance(piece.bytes.into(), now)?;
             if piece.region.is_faulted() {
                 return Err(ErrorCode::SourceFaulted);
             }

@@ -1,5 +1,7 @@
 //! Reading a descriptor's slices from registered memory, each byte once and in order.
 
+use shared::SharedSlice;
+
 use crate::ring::{DeviceRegions, ErrorCode, Gather, Region, Slice};
 
 /// A position in a list of slices.
@@ -14,7 +16,7 @@ pub(super) struct Piece<'a> {
     pub(super) region: &'a Region,
     /// Offset in the region.
     pub(super) offset: u64,
-    pub(super) bytes: &'a [u8],
+    pub(super) bytes: SharedSlice<'a>,
 }
 
 impl Cursor {
@@ -32,7 +34,9 @@ impl Cursor {
             return Ok(None);
         };
         let region = regions.get(slice.region).ok_or(ErrorCode::BadMemory)?;
-        let bytes = region.view(slice.offset, len).ok_or(ErrorCode::BadMemory)?;
+        let bytes = region
+            .view(slice.offset, len as usize)
+            .ok_or(ErrorCode::BadMemory)?;
         Ok(Some(Piece {
             region,
             offset: slice.offset,
@@ -80,7 +84,7 @@ pub(super) fn check(gather: &Gather, regions: &DeviceRegions) -> Result<(), Erro
     let inside = |slice: &Slice| {
         regions
             .get(slice.region)
-            .is_some_and(|region| region.view(slice.offset, slice.len).is_some())
+            .is_some_and(|region| region.view(slice.offset, slice.len as usize).is_some())
     };
     if gather.slices().iter().all(inside) {
         Ok(())
@@ -105,8 +109,9 @@ pub(crate) fn copy(
         let piece = cursor
             .next(gather, regions, most)?
             .ok_or(ErrorCode::BadLength)?;
-        wire::bulk::copy(piece.bytes, &mut out[done..done + piece.bytes.len()]);
-        done += piece.bytes.len();
+        let end = done + piece.bytes.len();
+        piece.bytes.copy_to(&mut out[done..end]);
+        done = end;
         if piece.region.is_faulted() {
             return Err(ErrorCode::SourceFaulted);
         }

@@ -1,18 +1,19 @@
 //! NVMe/TCP inside TLS (seed 000 §5.3): the digests are made first, then the records are encrypted.
 //!
-//! Of a record's content the inner engine changes nothing but digests. So the payload is not copied in between: the
-//! inner engine reads it where it is, the outer one encrypts it from there, and of a digest alone, 4 bytes, there is an
-//! intermediate form.
+//! Of a record's content the inner engine changes nothing but digests, so that of these alone, 4 bytes, there is an intermediate form.
+//! Both engines must see the same bytes, which in the host's memory may change from one to the other: they are read once, piece by
+//! piece, and the two take them from the stack.
 //!
 //! All records are taken to carry data and no padding. In TLS 1.3 a record's header tells neither, so the host sends
 //! others without this context.
 
 use l5p::{Layer5, NotAHeader, nvme, tls};
+use shared::Input;
 
 use super::layers::Layer;
 
-/// Bytes that the one engine reads before the other does: in cache for the second.
-const CHUNK: usize = 4096;
+/// Bytes that the one engine takes before the other does: in cache for the second.
+const CHUNK: usize = 9216;
 /// Longest integrity value of the inner protocol.
 const MAX_INNER_ICV: usize = 8;
 
@@ -31,7 +32,7 @@ impl Stacked {
 
     pub(super) fn advance(
         &mut self,
-        mut input: &[u8],
+        mut input: Input<'_>,
         mut output: &mut [u8],
     ) -> Result<(), NotAHeader> {
         while !input.is_empty() {
@@ -67,7 +68,7 @@ impl Stacked {
 
     fn advance_content(
         &mut self,
-        mut input: &[u8],
+        mut input: Input<'_>,
         mut output: &mut [u8],
     ) -> Result<(), NotAHeader> {
         while !input.is_empty() {
@@ -78,10 +79,12 @@ impl Stacked {
             if icv {
                 let mut value = [0; MAX_INNER_ICV];
                 self.inner.advance(now, &mut value[..todo])?;
-                self.outer.advance(&value[..todo], made)?;
+                self.outer.advance((&value[..todo]).into(), made)?;
             } else {
-                self.inner.absorb(now)?;
-                self.outer.advance(now, made)?;
+                now.read::<CHUNK, _>(|bytes| {
+                    self.inner.absorb(bytes.into())?;
+                    self.outer.advance(bytes.into(), made)
+                })?;
             }
             (input, output) = (later, rest);
         }

@@ -1,3 +1,4 @@
+mod changing;
 mod encryption;
 mod lending;
 mod nvme;

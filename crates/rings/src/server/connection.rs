@@ -1,10 +1,14 @@
 //! Requests off one socket, answers to it.
 
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use attachment::{Passed, passing};
+use attachment::passing;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags, recvmsg,
+};
 
 use crate::message::{Answer, BadRequest, REQUEST_BYTES, Refusal, Request};
 
@@ -17,6 +21,8 @@ pub(super) enum Ended {
     Descriptors,
     #[error("it does not read the answers to its requests")]
     Unread,
+    #[error("the NIC is ending")]
+    Over,
     #[error("its socket has failed: {0}")]
     System(Errno),
 }
@@ -25,47 +31,53 @@ pub(super) enum Ended {
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) request: Result<Request, Refusal>,
-    pub(super) descriptor: Option<Passed>,
+    pub(super) descriptor: Option<OwnedFd>,
 }
 
-/// A host's socket.
+/// A host's socket, in the hands of the host's thread.
 #[derive(Debug)]
-pub(super) struct Connection {
-    /// Descriptors may be on their way in it, which are closed with it.
-    socket: Passed,
+pub(super) struct Connection<'a> {
+    socket: &'a OwnedFd,
     bytes: [u8; REQUEST_BYTES],
     have: usize,
-    descriptor: Option<Passed>,
+    descriptor: Option<OwnedFd>,
 }
 
-impl Connection {
-    pub(super) fn new(socket: OwnedFd) -> Connection {
+impl<'a> Connection<'a> {
+    pub(super) fn new(socket: &'a OwnedFd) -> Connection<'a> {
         Connection {
-            socket: socket.into(),
+            socket,
             bytes: [0; REQUEST_BYTES],
             have: 0,
             descriptor: None,
         }
     }
 
-    /// The next request; `None` if none has come whole.
-    pub(super) fn poll(&mut self) -> Result<Option<Incoming>, Ended> {
-        while self.have < REQUEST_BYTES {
-            let mut descriptors = 0;
-            // No further than this request's end: what comes along is this one's then.
-            let (kept, rest) = (&mut self.descriptor, &mut self.bytes[self.have..]);
-            let take = |descriptor: OwnedFd| {
-                descriptors += 1 + usize::from(kept.is_some());
-                *kept = Some(descriptor.into());
-            };
-            match passing::receive(self.socket.as_fd(), rest, RecvFlags::DONTWAIT, take) {
-                Ok(0) => return Err(Ended::Closed),
-                Ok(_) if descriptors > 1 => return Err(Ended::Descriptors),
-                Ok(received) => self.have += received,
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(Errno::CONNRESET | Errno::PIPE) => return Err(Ended::Closed),
-                Err(error) => return Err(Ended::System(error)),
+    /// Waits for the next request.
+    pub(super) fn next(&mut self) -> Result<Incoming, Ended> {
+        loop {
+            if let Some(incoming) = self.receive(RecvFlags::empty())? {
+                return Ok(incoming);
             }
+        }
+    }
+
+    /// Takes what has come, up to the end of a request; `None` if none has come whole.
+    pub(super) fn poll(&mut self) -> Result<Option<Incoming>, Ended> {
+        self.receive(RecvFlags::DONTWAIT)
+    }
+
+    fn receive(&mut self, flags: RecvFlags) -> Result<Option<Incoming>, Ended> {
+        // No further than this request's end: what comes along is this one's then.
+        let rest = &mut self.bytes[self.have..];
+        match receive(self.socket.as_fd(), rest, flags, &mut self.descriptor) {
+            Ok(0) => return Err(Ended::Closed),
+            Ok(received) => self.have += received,
+            Err(Ended::System(Errno::AGAIN | Errno::INTR)) => {}
+            Err(ended) => return Err(ended),
+        }
+        if self.have < REQUEST_BYTES {
+            return Ok(None);
         }
         self.have = 0;
         let request = Request::from_bytes(&self.bytes).map_err(|bad| match bad {
@@ -88,14 +100,50 @@ impl Connection {
         match passing::send(self.socket.as_fd(), &bytes, descriptor, SendFlags::DONTWAIT) {
             Ok(sent) if sent == bytes.len() => Ok(()),
             Ok(_) | Err(Errno::AGAIN) => Err(Ended::Unread),
-            Err(Errno::CONNRESET | Errno::PIPE) => Err(Ended::Closed),
-            Err(error) => Err(Ended::System(error)),
+            Err(error) => Err(error.into()),
         }
     }
 }
 
-impl AsFd for Connection {
+impl AsFd for Connection<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+impl From<Errno> for Ended {
+    fn from(error: Errno) -> Ended {
+        match error {
+            Errno::CONNRESET | Errno::PIPE => Ended::Closed,
+            error => Ended::System(error),
+        }
+    }
+}
+
+/// Receives bytes, and at most one descriptor per request. The kernel closes the others here and now, so that what a host passes takes none of
+/// this process's descriptors for as long as closing it takes.
+fn receive(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    flags: RecvFlags,
+    kept: &mut Option<OwnedFd>,
+) -> Result<usize, Ended> {
+    // It aligns to room for two.
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = flags | RecvFlags::CMSG_CLOEXEC;
+    let received = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, flags)?;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            for descriptor in descriptors {
+                if kept.replace(descriptor).is_some() {
+                    return Err(Ended::Descriptors);
+                }
+            }
+        }
+    }
+    match received.flags.contains(ReturnFlags::CTRUNC) {
+        true => Err(Ended::Descriptors),
+        false => Ok(received.bytes),
     }
 }

@@ -1,27 +1,35 @@
-//! What one host has shown, mapped here.
+//! What one host has shown, mapped by its thread.
 
 use std::collections::HashMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use attachment::Passed;
 use nic::ring::{Region, RegionId, Regions};
 
-use super::Limits;
+use super::limits::Limits;
 use crate::memory;
 use crate::message::{Extent, Refusal};
 
-/// The regions of a function, with what they take together.
+/// How long a host waits for the data thread to let go of regions that it has unregistered.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often it looks.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The regions of a function, with what they take together. Each is held here until the data thread has let go of it: unmapping takes its time,
+/// and may close the host's file.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     registry: Arc<Regions>,
-    lengths: HashMap<RegionId, Taken>,
-    total: Taken,
+    regions: HashMap<RegionId, (Arc<Region>, Taken)>,
+    /// Unregistered, and perhaps still the device's.
+    retired: Vec<(Arc<Region>, Taken)>,
 }
 
 /// What regions take.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
+    regions: usize,
     files: usize,
     writable: u64,
     mapped: u64,
@@ -30,27 +38,27 @@ struct Taken {
 impl Taken {
     fn of(extent: &Extent) -> Taken {
         Taken {
+            regions: 1,
             files: usize::from(!extent.writable),
             writable: if extent.writable { extent.len } else { 0 },
             mapped: extent.len,
         }
     }
 
-    /// `None` for more than can be counted.
-    fn and(self, other: Taken) -> Option<Taken> {
-        Some(Taken {
+    fn and(self, other: Taken) -> Taken {
+        Taken {
+            regions: self.regions + other.regions,
             files: self.files + other.files,
-            writable: self.writable.checked_add(other.writable)?,
-            mapped: self.mapped.checked_add(other.mapped)?,
-        })
+            writable: self.writable.saturating_add(other.writable),
+            mapped: self.mapped.saturating_add(other.mapped),
+        }
     }
 
-    fn without(self, other: Taken) -> Taken {
-        Taken {
-            files: self.files - other.files,
-            writable: self.writable - other.writable,
-            mapped: self.mapped - other.mapped,
-        }
+    fn fits(&self, limits: &Limits) -> bool {
+        self.regions <= limits.regions
+            && self.files <= limits.files
+            && self.writable <= limits.writable
+            && self.mapped <= limits.mapped
     }
 }
 
@@ -60,39 +68,65 @@ impl Shown {
         Arc::clone(&self.registry)
     }
 
-    /// Maps what came, in place of what had the id before.
+    /// Maps what came, in place of what had the id before. Waits for room that the data thread, woken by `wake`, is about to give back.
     pub(super) fn register(
         &mut self,
         extent: Extent,
-        file: Option<Passed>,
+        file: Option<OwnedFd>,
         limits: &Limits,
+        wake: impl Fn(),
     ) -> Result<(), Refusal> {
         self.unregister(extent.id);
-        let total = self.total.and(Taken::of(&extent));
-        let allowed = total.filter(|total| {
-            self.lengths.len() < limits.regions
-                && total.files <= limits.files
-                && total.writable <= limits.writable
-                && total.mapped <= limits.mapped
-        });
-        let total = allowed.ok_or(Refusal::TooMany)?;
+        let taken = Taken::of(&extent);
+        if !self.shown().and(taken).fits(limits) {
+            return Err(Refusal::TooMany);
+        }
+        let since = Instant::now();
+        while !self.shown().and(self.retired()).and(taken).fits(limits) {
+            if since.elapsed() > PATIENCE {
+                return Err(Refusal::TooMany);
+            }
+            wake();
+            std::thread::sleep(PAUSE);
+            self.sweep();
+        }
         let region = map(&extent, file.ok_or(Refusal::Meaningless)?)?;
+        self.regions.insert(extent.id, (Arc::clone(&region), taken));
         self.registry.place(extent.id, Some(region));
-        self.lengths.insert(extent.id, Taken::of(&extent));
-        self.total = total;
         Ok(())
     }
 
-    /// Lets go of a region, if there is one of this id.
+    /// Takes a region away, if there is one of this id. The device lets go of it when it next looks.
     pub(super) fn unregister(&mut self, id: RegionId) {
-        if let Some(taken) = self.lengths.remove(&id) {
-            self.total = self.total.without(taken);
+        if let Some(region) = self.regions.remove(&id) {
             self.registry.place(id, None);
+            self.retired.push(region);
         }
+    }
+
+    /// Whether some are to be [swept](Self::sweep).
+    pub(super) fn has_retired(&self) -> bool {
+        !self.retired.is_empty()
+    }
+
+    /// Unmaps what the device has let go of.
+    pub(super) fn sweep(&mut self) {
+        self.retired
+            .retain(|(region, _)| Arc::strong_count(region) > 1);
+    }
+
+    fn shown(&self) -> Taken {
+        let shown = self.regions.values().map(|(_, taken)| *taken);
+        shown.fold(Taken::default(), Taken::and)
+    }
+
+    fn retired(&self) -> Taken {
+        let retired = self.retired.iter().map(|(_, taken)| *taken);
+        retired.fold(Taken::default(), Taken::and)
     }
 }
 
-fn map(extent: &Extent, file: Passed) -> Result<Arc<Region>, Refusal> {
+fn map(extent: &Extent, file: OwnedFd) -> Result<Arc<Region>, Refusal> {
     let bad = match extent.writable {
         true => Refusal::BadMemory,
         false => Refusal::BadFile,

@@ -1,5 +1,6 @@
 //! A host and a NIC that share nothing but descriptors.
 
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use nic::ring::{HostFunction, RecvDescriptor, Region, RegionId, SendDescriptor, SendFlags, Slice};
 use nic::{Nic, NicConfig};
+use rustix::io::Errno;
 use wire::ethernet::MacAddr;
 
 use super::rig::{config, path};
@@ -231,7 +233,7 @@ fn errors_name_the_path_and_what_to_do() {
     assert!(matches!(error, ConnectError::NoSocket(_)), "{error}");
     assert!(error.to_string().contains("longshore nic --host rings:"));
 
-    let listener = std::os::unix::net::UnixListener::bind(&missing).unwrap();
+    let listener = UnixListener::bind(&missing).unwrap();
     drop(listener);
     let error = Host::connect(&missing).err().expect("nobody listens");
     assert!(matches!(error, ConnectError::NobodyListens(_)), "{error}");
@@ -260,4 +262,27 @@ fn memory_of_this_process_alone_is_refused_at_once() {
     assert!(error.unwrap_err().to_string().contains("no file"));
     let again = host.function.regions.allocate(4096).expect("memory");
     assert!(host.function.register(Arc::new(again)).is_ok());
+}
+
+/// A path that another user has taken, who waits for hosts there.
+#[test]
+fn another_user_who_listens_gets_nothing() {
+    let path = path();
+    let other = rustix::thread::Uid::from_raw(12_345);
+    let taken = path.clone();
+    let listening = std::thread::spawn(move || {
+        // This thread only.
+        rustix::thread::set_thread_res_uid(other, other, other)?;
+        UnixListener::bind(taken).map_err(|error| Errno::from_io_error(&error).unwrap())
+    });
+    let listener = match listening.join().unwrap() {
+        Ok(listener) => listener,
+        Err(error) => return println!("skipped: no other user here: {error}"),
+    };
+    let error = Host::connect(&path).err().expect("it is not trusted");
+    assert!(matches!(error, ConnectError::Untrusted(..)), "{error}");
+    assert!(error.to_string().contains("user 12345 listens there"));
+    let (mut socket, _) = listener.accept().unwrap();
+    assert_eq!(std::io::Read::read(&mut socket, &mut [0; 1]).unwrap(), 0);
+    std::fs::remove_file(path).unwrap();
 }

@@ -75,3 +75,35 @@ fn a_file_that_shrinks_reads_as_zeroes() {
     assert!(memory::has_shrunk(&own));
     assert!(!memory::has_shrunk(&region), "whose file nobody knows");
 }
+
+/// Each page that is lost does not become a mapping of its own: a process may have only so many.
+#[test]
+fn a_file_that_shrinks_takes_up_no_mappings() {
+    const PAGE: usize = 4096;
+    const LEN: usize = 1000 * PAGE;
+    let path = path();
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .unwrap();
+    std::fs::remove_file(&path).unwrap();
+    file.set_len(LEN as u64).unwrap();
+    let region = memory::map_passed_file(file.as_fd(), 0, LEN).unwrap();
+    file.set_len(0).unwrap();
+    for page in (0..1000).step_by(2).rev() {
+        assert!(region.read((page * PAGE) as u64, &mut [0; 8]));
+    }
+    let start = region.as_ptr().addr();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let inside = maps.lines().filter(|line| {
+        let from = line.split('-').next().unwrap();
+        let from = usize::from_str_radix(from, 16).unwrap();
+        (start..=start + LEN).contains(&from)
+    });
+    let inside: Vec<&str> = inside.collect();
+    // Zeroes, and the page after the last one, by which the mapping has its file.
+    assert!(inside.len() <= 2, "{inside:#?}");
+    assert!(region.is_faulted());
+}

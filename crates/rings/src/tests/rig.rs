@@ -3,10 +3,13 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use nic::ring::FunctionConfig;
 use nic::{Nic, NicConfig};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect,
     socket_with,
@@ -17,6 +20,10 @@ use attachment::passing;
 
 use crate::message::{ANSWER_BYTES, Answer, Request};
 use crate::{Limits, Server};
+
+/// The NIC has packets of others to carry.
+const TURN: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 pub const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
@@ -44,6 +51,8 @@ pub fn config() -> FunctionConfig {
 pub struct Rig {
     pub nic: Nic,
     pub server: Server,
+    /// Of another host.
+    other: Option<Server>,
 }
 
 impl Rig {
@@ -55,19 +64,53 @@ impl Rig {
         Rig {
             nic: Nic::new(NicConfig::new([3; 16])),
             server: Server::bind(&path(), MAC, limits).expect("a free path"),
+            other: None,
         }
     }
 
-    pub fn poll(&mut self) {
-        self.server.poll(&mut self.nic);
+    /// One turn of the data thread. None may take long, whatever hosts do.
+    pub fn turn(&mut self) {
+        let start = Instant::now();
+        for server in [&mut self.server].into_iter().chain(&mut self.other) {
+            server.poll(&mut self.nic);
+            self.nic.take_wakeups(|function, _| server.ring(function));
+        }
+        self.nic.flush(start);
+        let took = start.elapsed();
+        assert!(took < TURN, "the data thread waited {took:?}");
+    }
+
+    /// Turns until something has come.
+    pub fn until<T>(&mut self, mut come: impl FnMut(&Rig) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.turn();
+            if let Some(value) = come(self) {
+                return value;
+            }
+            assert!(Instant::now() < deadline, "it does not come");
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    /// Turns until the function of a host that goes has gone.
+    pub fn leave(&mut self, host: Raw) {
+        drop(host);
+        self.until(|rig| rig.server.function().is_none().then_some(()));
+        let others = self.other.iter().filter_map(Server::function).count();
+        assert_eq!(self.nic.functions().count(), others);
     }
 
     /// A socket that is connected.
     pub fn dial(&self) -> Raw {
+        Rig::dial_at(&self.server)
+    }
+
+    fn dial_at(server: &Server) -> Raw {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        connect(&socket, &SocketAddrUnix::new(self.server.path()).unwrap()).unwrap();
-        Raw { socket }
+        connect(&socket, &SocketAddrUnix::new(server.path()).unwrap()).unwrap();
+        Raw { socket, bell: None }
     }
 
     /// Sends a request, lets the NIC do it, and gives its answer. `None` when it has hung up.
@@ -78,22 +121,44 @@ impl Rig {
         descriptor: Option<BorrowedFd<'_>>,
     ) -> Option<Answer> {
         raw.send(&request.to_bytes(), descriptor);
-        self.poll();
-        raw.answer(request)
+        self.until(|_| raw.answer(request))
+    }
+
+    /// This host's thread waits for the data thread, up to the next turn: it sees all that is sent until then at once.
+    pub fn halt(&mut self, host: &Raw) {
+        self.turn();
+        host.send(&Request::Unfinished.to_bytes(), None);
+        let fd = PollFd::from_borrowed_fd(self.server.fd(), PollFlags::IN);
+        assert_eq!(poll(&mut [fd], None), Ok(1));
+    }
+
+    /// It goes on.
+    pub fn go_on(&mut self, host: &Raw) {
+        let answer = self.until(|_| host.answer(&Request::Unfinished));
+        assert_eq!(answer, Some(Answer::Unfinished(0)));
     }
 
     /// A host that has the function.
     pub fn host(&mut self) -> Raw {
-        let raw = self.dial();
+        self.set_up(self.dial(), MAC)
+    }
+
+    /// A host that has the function of another socket of the same NIC.
+    pub fn host_of_another_socket(&mut self) -> Raw {
+        let mac = MacAddr([2, 0, 0, 0, 0, 10]);
+        let other = Server::bind(&path(), mac, Limits::default()).expect("a free path");
+        let raw = Rig::dial_at(self.other.insert(other));
+        self.set_up(raw, mac)
+    }
+
+    fn set_up(&mut self, mut raw: Raw, mac: MacAddr) -> Raw {
         let rings = rings();
-        let answer = self.ask(&raw, &Request::SetUp(config()), Some(rings.as_fd()));
-        assert!(matches!(
-            answer,
-            Some(Answer::SetUp {
-                mac: MAC,
-                mtu: 1500
-            })
-        ));
+        let request = Request::SetUp(config());
+        raw.send(&request.to_bytes(), Some(rings.as_fd()));
+        let (answer, bell) = self.until(|_| raw.receive(&request));
+        let mtu = 1500;
+        assert_eq!(answer, Some(Answer::SetUp { mac, mtu }));
+        raw.bell = bell;
         raw
     }
 }
@@ -112,9 +177,10 @@ pub fn memfd(len: u64, seals: SealFlags) -> OwnedFd {
     file
 }
 
-/// A host's socket, for a host that sends what it likes.
+/// A host's socket, for a host that sends what it likes; with the bell, if it has got one.
 pub struct Raw {
-    socket: OwnedFd,
+    pub socket: OwnedFd,
+    pub bell: Option<OwnedFd>,
 }
 
 impl Raw {
@@ -124,12 +190,19 @@ impl Raw {
         let _ = passing::send(self.socket.as_fd(), bytes, descriptor, flags);
     }
 
-    pub fn answer(&self, to: &Request) -> Option<Answer> {
-        let mut bytes = [0; ANSWER_BYTES];
-        let came = passing::receive(self.socket.as_fd(), &mut bytes, RecvFlags::DONTWAIT, drop);
-        match came {
-            Ok(ANSWER_BYTES) => Answer::from_bytes(&bytes, to),
-            _ => None,
+    /// The answer, or `Some(None)` when the NIC has hung up; `None` as long as nothing comes.
+    pub fn answer(&self, to: &Request) -> Option<Option<Answer>> {
+        self.receive(to).map(|(answer, _)| answer)
+    }
+
+    fn receive(&self, to: &Request) -> Option<(Option<Answer>, Option<OwnedFd>)> {
+        let (mut bytes, mut came) = ([0; ANSWER_BYTES], None);
+        let take = |descriptor| came = Some(descriptor);
+        let received = passing::receive(self.socket.as_fd(), &mut bytes, RecvFlags::DONTWAIT, take);
+        match received {
+            Ok(ANSWER_BYTES) => Some((Answer::from_bytes(&bytes, to), came)),
+            Err(Errno::AGAIN) => None,
+            _ => Some((None, None)),
         }
     }
 }

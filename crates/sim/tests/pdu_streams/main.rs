@@ -183,7 +183,7 @@ fn malformed(
     bytes[at % header_len] = value;
     let (header, behind) = bytes.split_at_mut(header_len);
     if is_digested && layout.header_digest {
-        behind[..4].copy_from_slice(&Crc32c::of(header).to_le_bytes());
+        behind[..4].copy_from_slice(&Crc32c::of(&*header).to_le_bytes());
     }
     if let Err(error) = framing.check(&header[..8]) {
         return Some((bytes, error));

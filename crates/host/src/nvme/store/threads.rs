@@ -14,10 +14,10 @@ use crate::runtime::Doorbell;
 /// Threads: enough for a disk to have something to choose from.
 const THREADS: usize = 4;
 
-/// Threads that take steps.
+/// Threads that take steps. They are started when the first one comes.
 pub(super) struct Threads {
     shared: Arc<Shared>,
-    workers: Vec<JoinHandle<()>>,
+    workers: Option<Vec<JoinHandle<()>>>,
 }
 
 struct Shared {
@@ -40,18 +40,15 @@ impl Threads {
             work: Condvar::new(),
             bell: bell.clone(),
         });
-        let workers = (0..THREADS)
-            .filter_map(|_| {
-                let shared = Arc::clone(&shared);
-                let named = std::thread::Builder::new().name("store".to_owned());
-                named.spawn(move || shared.run()).ok()
-            })
-            .collect();
-        Threads { shared, workers }
+        Threads {
+            shared,
+            workers: None,
+        }
     }
 
     pub(super) fn push(&mut self, task: u32, step: Step) {
-        if self.workers.is_empty() {
+        let shared = &self.shared;
+        if self.workers.get_or_insert_with(|| start(shared)).is_empty() {
             // Not one thread was to be had: it is done here and now.
             let result = perform(step);
             self.shared.state().finished.push((task, result));
@@ -74,10 +71,19 @@ impl Drop for Threads {
         state.steps.clear();
         drop(state);
         self.shared.work.notify_all();
-        for worker in self.workers.drain(..) {
+        for worker in self.workers.take().into_iter().flatten() {
             let _ = worker.join();
         }
     }
+}
+
+fn start(shared: &Arc<Shared>) -> Vec<JoinHandle<()>> {
+    let threads = (0..THREADS).filter_map(|_| {
+        let shared = Arc::clone(shared);
+        let named = std::thread::Builder::new().name("store".to_owned());
+        named.spawn(move || shared.run()).ok()
+    });
+    threads.collect()
 }
 
 impl Shared {

@@ -47,11 +47,10 @@ impl Process {
                 nic.take_wakeups(|function, _| servers.iter().for_each(|it| it.ring(function)));
                 if nic.prepare_sleep() {
                     let mut fds = vec![readable(rung.as_fd())];
-                    fds.extend(servers.iter().flat_map(Server::fds).map(readable));
+                    fds.extend(servers.iter().map(|it| readable(it.fd())));
                     sleep(&mut fds, now, nic.poll_timeout()).unwrap();
                 }
                 nic.cancel_sleep();
-                servers.iter().for_each(Server::answer);
                 servers.iter_mut().for_each(|server| server.poll(&mut nic));
             }
         });

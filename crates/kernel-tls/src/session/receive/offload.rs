@@ -43,6 +43,7 @@ impl Session {
                 Err(Failure::NotThere) => {}
                 // The peer may have ended meanwhile: it goes on without.
                 Err(Failure::Refused(_)) if receiving.device.is_on => return Ok(()),
+                Err(Failure::Refused(_)) if self.was_not_taken(fd) => break,
                 // What it has decrypted meanwhile is at positions that we don't know.
                 Err(Failure::Refused(_)) => return Err(receiving.keys.fail(Errno::IO)),
             }
@@ -53,6 +54,15 @@ impl Session {
         }
         counters().add(Counter::TlsRxSw, u64::from(first));
         Ok(())
+    }
+
+    /// The NIC knows nothing of this connection, and so has had no keys of it.
+    fn was_not_taken(&self, fd: BorrowedFd<'_>) -> bool {
+        let Some((_, name)) = offload::slot(&self.shared.slot) else {
+            return false;
+        };
+        let stopped = offload::stop(name, Direction::Receive, fd);
+        stopped == Err(Failure::Refused(Errno::NOENT))
     }
 
     /// The NIC has been restarted and is there again: it is given the keys that it had.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use l5p::tls::{ContentType, HEADER_LEN, ICV_LEN, MAX_PLAINTEXT};
 use wire::tls::{RecordHeader, VERSION_TLS12};
 
-use crate::shared::Keys;
+use crate::session::{DeviceEpoch, Permit};
 
 /// Most records of a batch.
 pub(super) const MOST_RECORDS: usize = 32;
@@ -16,7 +16,7 @@ const EXPLICIT_NONCE: usize = 8;
 
 /// Records that begin with the direction's next one. All but the last have as much content as a record takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Batch {
+pub(super) struct Batch<'e> {
     record_type: u8,
     is_tls13: bool,
     /// The explicit nonce of record 0, if there are any.
@@ -25,24 +25,37 @@ pub(super) struct Batch {
     first: u64,
     /// Bytes of content.
     content: usize,
+    /// For as long as it is there.
+    permit: Permit<'e>,
 }
 
-impl Batch {
+impl<'e> Batch<'e> {
     /// A batch with so much content, as far as [`MOST_RECORDS`] take it. `None` for a direction without keys.
-    pub(super) fn new(keys: &Keys, record_type: u8, content: usize) -> Option<Batch> {
+    pub(super) fn new(
+        epoch: &DeviceEpoch<'e>,
+        record_type: u8,
+        content: usize,
+    ) -> Option<Batch<'e>> {
+        let keys = &epoch.keys;
         keys.are_set.then(|| Batch {
             record_type,
             is_tls13: keys.is_tls13,
             first_nonce: keys.has_nonces.then_some(keys.first_nonce),
             first: keys.sequence,
             content: content.min(MOST_RECORDS * MAX_PLAINTEXT),
+            permit: epoch.permit(),
         })
     }
 
     /// The same behind one more record.
-    pub(super) fn behind_another(self) -> Batch {
+    pub(super) fn behind_another(self) -> Batch<'e> {
         let first = self.first.wrapping_add(1);
         Batch { first, ..self }
+    }
+
+    /// To give the records to the socket.
+    pub(super) fn permit(&self) -> Permit<'e> {
+        self.permit
     }
 
     /// Number of records.

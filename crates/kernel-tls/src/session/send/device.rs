@@ -11,9 +11,10 @@ use rustix::io::Errno;
 
 use super::batch::{Batch, MAX_JOINT, MOST_RECORDS};
 use super::content::Job;
-use super::{LockedSending, Session, count_record};
+use super::{Session, count_record};
 use crate::counters::{Counter, counters};
-use crate::shared::{Boundary, Sending};
+use crate::session::DeviceEpoch;
+use crate::shared::Boundary;
 use crate::socket;
 
 impl Session {
@@ -21,11 +22,11 @@ impl Session {
     pub(super) fn advance_device(
         &self,
         fd: BorrowedFd<'_>,
-        sending: &mut LockedSending<'_>,
+        epoch: &mut DeviceEpoch<'_>,
         job: &mut Job<'_, '_>,
     ) -> Result<(), Errno> {
         loop {
-            let content = sending.open + job.left;
+            let content = epoch.open + job.left;
             let whole = match job.more {
                 true => content - content % MAX_PLAINTEXT,
                 false => content,
@@ -33,15 +34,15 @@ impl Session {
             if whole == 0 {
                 break;
             }
-            self.send_batch(fd, sending, job, whole)?;
-            self.push(fd, sending, job.flags)?;
+            self.send_batch(fd, epoch, job, whole)?;
+            self.push(fd, epoch, job.flags)?;
         }
         // Less than a record is left, to be held open.
-        let (at, len) = (sending.open, job.left);
-        job.content.copy(&mut sending.content[at..at + len]);
+        let (at, len) = (epoch.open, job.left);
+        job.content.copy(&mut epoch.content[at..at + len]);
         if len > 0 {
-            sending.open_type = job.record_type;
-            sending.open += len;
+            epoch.open_type = job.record_type;
+            epoch.open += len;
         }
         job.accept(len);
         Ok(())
@@ -51,14 +52,14 @@ impl Session {
     fn send_batch(
         &self,
         fd: BorrowedFd<'_>,
-        sending: &mut LockedSending<'_>,
+        epoch: &mut DeviceEpoch<'_>,
         job: &mut Job<'_, '_>,
         content: usize,
     ) -> Result<(), Errno> {
-        let state = &mut **sending;
-        let batch = Batch::new(&state.keys, job.record_type, content).ok_or(Errno::BADMSG)?;
+        let batch = Batch::new(epoch, job.record_type, content).ok_or(Errno::BADMSG)?;
         let mut joints = [0; (MOST_RECORDS + 1) * MAX_JOINT];
         batch.write_joints(&mut joints[..batch.joints_len()]);
+        let state = &mut **epoch;
         let open = &state.content[..state.open];
         let mut slices = Vec::with_capacity(2 * batch.records() + 2 + job.content.pieces.len());
         for record in 0..batch.records() {
@@ -72,15 +73,15 @@ impl Session {
             job.content.slices(from..to, &mut slices);
         }
         slices.push(IoSlice::new(&joints[batch.joint(batch.records())]));
-        let sent = socket::send_slices(fd, &slices, job.flags)?;
+        let sent = socket::send_slices(batch.permit(), fd, &slices, job.flags)?;
         let begun = batch.begun(sent);
         let rest = sent..batch.len_of(begun);
         let kept = rest.len();
         if kept > 0 {
             copy_range(&slices, rest, &mut state.made[..kept]);
         }
-        let open = state.take_open();
-        took(state, &batch, begun, kept);
+        let open = epoch.take_open();
+        took(epoch, &batch, begun, kept);
         let accepted = batch.content_of(begun) - open;
         job.content.skip(accepted);
         job.accept(accepted);
@@ -88,11 +89,12 @@ impl Session {
     }
 
     /// Makes the record that is held open, to be sent when there is room.
-    pub(super) fn frame_open(&self, state: &mut Sending) -> Result<(), Errno> {
-        let open = state.take_open();
-        let batch = Batch::new(&state.keys, state.open_type, open).ok_or(Errno::BADMSG)?;
+    pub(super) fn frame_open(&self, epoch: &mut DeviceEpoch<'_>) -> Result<(), Errno> {
+        let open = epoch.take_open();
+        let batch = Batch::new(epoch, epoch.open_type, open).ok_or(Errno::BADMSG)?;
         let mut joints = [0; 2 * MAX_JOINT];
         batch.write_joints(&mut joints[..batch.joints_len()]);
+        let state = &mut **epoch;
         if state.is_pushed() {
             (state.made_from, state.made_to) = (0, 0);
         }
@@ -110,13 +112,14 @@ impl Session {
         if let Some(begins) = begins {
             state.device.begun = begins;
         }
-        count(state, &batch, 1);
+        count(epoch, &batch, 1);
         Ok(())
     }
 }
 
 /// `begun` records of the batch are in the socket, but for the last `kept` bytes, which are at the front of `made`.
-pub(super) fn took(state: &mut Sending, batch: &Batch, begun: usize, kept: usize) {
+pub(super) fn took(epoch: &mut DeviceEpoch<'_>, batch: &Batch<'_>, begun: usize, kept: usize) {
+    let state = &mut **epoch;
     if kept > 0 {
         let before = batch.len_of(begun - 1) as u32;
         state.device.begun = Boundary {
@@ -125,10 +128,10 @@ pub(super) fn took(state: &mut Sending, batch: &Batch, begun: usize, kept: usize
         };
         (state.made_from, state.made_to) = (0, kept);
     }
-    count(state, batch, begun);
+    count(epoch, batch, begun);
 }
 
-fn count(state: &mut Sending, batch: &Batch, records: usize) {
+fn count(state: &mut DeviceEpoch<'_>, batch: &Batch<'_>, records: usize) {
     let end = state.device.end;
     state.device.end = end.wrapping_add(batch.len_of(records) as u32);
     state.keys.sequence += records as u64;

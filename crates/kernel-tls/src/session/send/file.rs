@@ -9,13 +9,16 @@ use rustix::fs::{FileType, SeekFrom, Stat};
 use rustix::io::Errno;
 
 use super::batch::MOST_RECORDS;
+use super::content::Job;
 use super::device::took;
 use super::frame::{Frame, MAX_FRAME, Part, fill_rest, took_front};
-use super::{LockedSending, Session, pipe};
+use super::{Session, pipe};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
 use crate::mapped_files::{self, WINDOW};
-use crate::shared::{BATCH, Sending};
+use crate::session::DeviceEpoch;
+use crate::session::epoch::Records;
+use crate::shared::BATCH;
 use crate::socket::{Patience, Want};
 use crate::{held, offload, socket};
 
@@ -64,7 +67,7 @@ impl Session {
         count: usize,
     ) -> Result<usize, Errno> {
         if count >= WORTH_MAPPING
-            && self.sending().device.is_on
+            && self.sending().device.agreement.is_with_device()
             && let Place::At(from) = source.place
         {
             let stat = rustix::fs::fstat(source.file)?;
@@ -99,22 +102,22 @@ impl Session {
         count: usize,
     ) -> Result<Option<usize>, Errno> {
         let mut sending = self.sending();
-        match self.settle(fd, &mut sending, 0) {
+        let mut records = match self.settle(fd, &mut sending, 0) {
             Err(Errno::AGAIN) => return Ok(None),
             other => other?,
-        }
-        let open = sending.open;
+        };
+        let open = records.open;
         let fits = open + count <= MAX_PLAINTEXT;
-        if !fits || open > 0 && sending.open_type != RECORD_TYPE_DATA {
+        if !fits || open > 0 && records.open_type != RECORD_TYPE_DATA {
             return Ok(None);
         }
-        let got = rustix::io::pread(file, &mut sending.content[open..open + count], from)?;
+        let got = rustix::io::pread(file, &mut records.content[open..open + count], from)?;
         if got == 0 {
             return Ok(Some(0));
         }
-        sending.open += got;
-        sending.open_type = RECORD_TYPE_DATA;
-        match self.send_open(fd, &mut sending) {
+        records.open += got;
+        records.open_type = RECORD_TYPE_DATA;
+        match self.send_job(fd, records, &mut Job::end(RECORD_TYPE_DATA)) {
             Ok(()) => {}
             // Nothing of it has left.
             Err(error) if sending.open > 0 => {
@@ -189,7 +192,7 @@ impl Session {
                     drop(sending);
                     patience.wait(fd)?;
                 }
-                other => return other.map(|()| sending.open),
+                other => return other.map(|records| records.open),
             }
         }
     }
@@ -220,11 +223,10 @@ impl Session {
                 zerocopy,
             };
             let mut sending = self.sending();
-            if !sending.device.is_on {
-                break;
-            }
             let sent = match self.settle(fd, &mut sending, 0) {
-                Ok(()) => self.send_part(fd, &mut sending, &part),
+                Ok(Records::Device(mut epoch)) => self.send_part(fd, &mut epoch, &part),
+                // It has stopped: what is left is read, and made records here.
+                Ok(Records::Software(_)) => break,
                 Err(error) => Err(Unsent::Socket(error)),
             };
             let is_full = !sending.is_pushed();
@@ -251,14 +253,14 @@ impl Session {
     fn send_part(
         &self,
         fd: BorrowedFd<'_>,
-        sending: &mut LockedSending<'_>,
+        epoch: &mut DeviceEpoch<'_>,
         part: &Part<'_>,
     ) -> Result<usize, Unsent> {
-        if sending.open > 0 && sending.open_type != RECORD_TYPE_DATA {
-            self.frame_open(sending).map_err(Unsent::Socket)?;
-            self.push(fd, sending, 0).map_err(Unsent::Socket)?;
+        if epoch.open > 0 && epoch.open_type != RECORD_TYPE_DATA {
+            self.frame_open(epoch).map_err(Unsent::Socket)?;
+            self.push(fd, epoch, 0).map_err(Unsent::Socket)?;
         }
-        let state = &mut **sending;
+        let state = &mut **epoch;
         let goes_before = state.is_held && state.open <= held::MOST;
         if state.open > 0 && !goes_before {
             // The record that is held open goes on with the file's bytes.
@@ -267,11 +269,11 @@ impl Session {
             let got = rustix::io::pread(part.file, &mut state.content[open..open + len], at);
             state.open += got.map_err(Unsent::Socket)?;
             let taken = state.open - open;
-            self.frame_open(state).map_err(Unsent::Socket)?;
+            self.frame_open(epoch).map_err(Unsent::Socket)?;
             return Ok(taken);
         }
         if part.zerocopy {
-            match self.splice_part(fd, state, part) {
+            match self.splice_part(fd, epoch, part) {
                 Ok(sent) => {
                     counters().add(Counter::TxZerocopyBytes, sent as u64);
                     return Ok(sent);
@@ -281,15 +283,15 @@ impl Session {
                 Err(Unsent::Memory) => {}
             }
         }
-        let frame = Frame::new(state, part.len, MOST_RECORDS);
+        let frame = Frame::new(epoch, part.len, MOST_RECORDS);
         let frame = frame.ok_or(Unsent::Socket(Errno::BADMSG))?;
         let mut room = [0; MAX_FRAME];
         let joints = &mut room[..frame.len()];
-        frame.write(state, joints);
+        frame.write(epoch, joints);
         let mut pieces = Vec::new();
         part.put_pieces(&frame, joints, &mut pieces);
-        match socket::send_pieces(fd, &pieces, 0) {
-            Ok(sent) => self.record_sent(fd, state, &frame, part, (joints, sent)),
+        match socket::send_pieces(frame.batch.permit(), fd, &pieces, 0) {
+            Ok(sent) => self.record_sent(fd, epoch, &frame, part, (joints, sent)),
             Err(Errno::FAULT) => Err(Unsent::Memory),
             Err(error) => Err(Unsent::Socket(error)),
         }
@@ -299,27 +301,27 @@ impl Session {
     fn splice_part(
         &self,
         fd: BorrowedFd<'_>,
-        state: &mut Sending,
+        epoch: &mut DeviceEpoch<'_>,
         part: &Part<'_>,
     ) -> Result<usize, Unsent> {
         let sent = pipe::with(|pipe, arena, pieces| {
             let most = pipe.room().saturating_sub(PAGES_OF_FRAME) / PAGES_PER_RECORD;
-            let frame = match Frame::new(state, part.len, most.min(MOST_RECORDS)) {
+            let frame = match Frame::new(epoch, part.len, most.min(MOST_RECORDS)) {
                 Some(frame) if frame.batch.records() > 0 => frame,
                 _ => return (Err(Unsent::Memory), 0),
             };
             let Some(joints) = arena.take(frame.len()) else {
                 return (Err(Unsent::Memory), 0);
             };
-            frame.write(state, joints);
+            frame.write(epoch, joints);
             part.put_pieces(&frame, joints, pieces);
             let put = pipe.fill(pieces);
             if put == 0 {
                 return (Err(Unsent::Memory), 0);
             }
-            match pipe.empty_into(fd, put) {
+            match pipe.empty_into(frame.batch.permit(), fd, put) {
                 Ok(sent) => (
-                    self.record_sent(fd, state, &frame, part, (joints, sent)),
+                    self.record_sent(fd, epoch, &frame, part, (joints, sent)),
                     put - sent,
                 ),
                 Err(error) => (Err(Unsent::Socket(error)), put),
@@ -333,8 +335,8 @@ impl Session {
     fn record_sent(
         &self,
         fd: BorrowedFd<'_>,
-        state: &mut Sending,
-        frame: &Frame,
+        state: &mut DeviceEpoch<'_>,
+        frame: &Frame<'_>,
         part: &Part<'_>,
         (joints, sent): (&[u8], usize),
     ) -> Result<usize, Unsent> {

@@ -10,6 +10,7 @@ use super::device::took;
 use crate::abi::RECORD_TYPE_DATA;
 use crate::held;
 use crate::mapped_files::{WINDOW, Window};
+use crate::session::DeviceEpoch;
 use crate::shared::Sending;
 
 /// A part of a file, in memory.
@@ -25,7 +26,12 @@ pub(super) struct Part<'a> {
 
 impl Part<'_> {
     /// Puts headers, content and trailers into `pieces`, as they follow each other.
-    pub(super) fn put_pieces(&self, frame: &Frame, joints: &[u8], pieces: &mut Vec<libc::iovec>) {
+    pub(super) fn put_pieces(
+        &self,
+        frame: &Frame<'_>,
+        joints: &[u8],
+        pieces: &mut Vec<libc::iovec>,
+    ) {
         let start = (self.at % WINDOW) as usize;
         let batch = &frame.batch;
         let front = frame.front_len();
@@ -52,21 +58,25 @@ impl Part<'_> {
 
 /// What goes into the socket around a part of a file: the record of what was held back, if anything was, and the headers and trailers of the file's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
-    front: Option<Batch>,
-    pub(super) batch: Batch,
+pub(super) struct Frame<'e> {
+    front: Option<Batch<'e>>,
+    pub(super) batch: Batch<'e>,
 }
 
 /// Most bytes of a [`Frame`].
 pub(super) const MAX_FRAME: usize = held::MOST + (MOST_RECORDS + 2) * MAX_JOINT;
 
-impl Frame {
+impl<'e> Frame<'e> {
     /// For at most so many records of a file, with so many bytes; `None` for a direction without keys.
-    pub(super) fn new(state: &Sending, content: usize, most_records: usize) -> Option<Frame> {
+    pub(super) fn new(
+        epoch: &DeviceEpoch<'e>,
+        content: usize,
+        most_records: usize,
+    ) -> Option<Frame<'e>> {
         let content = content.min(most_records * MAX_PLAINTEXT);
-        let new = |content| Batch::new(&state.keys, RECORD_TYPE_DATA, content);
+        let new = |content| Batch::new(epoch, RECORD_TYPE_DATA, content);
         let batch = new(content)?;
-        Some(match state.open {
+        Some(match epoch.open {
             0 => Frame { front: None, batch },
             open => Frame {
                 front: Some(new(open)?),
@@ -101,8 +111,8 @@ impl Frame {
 
 /// What was held back is in the socket, as far as that took `sent` bytes. How many of these are of what follows, if any are.
 pub(super) fn took_front(
-    state: &mut Sending,
-    frame: &Frame,
+    state: &mut DeviceEpoch<'_>,
+    frame: &Frame<'_>,
     front: &[u8],
     sent: usize,
 ) -> Option<usize> {
@@ -120,7 +130,7 @@ pub(super) fn took_front(
 /// then: the record's type, and zeros.
 pub(super) fn fill_rest(
     state: &mut Sending,
-    batch: &Batch,
+    batch: &Batch<'_>,
     part: &Part<'_>,
     record: usize,
     (joints, rest): (&[u8], usize),

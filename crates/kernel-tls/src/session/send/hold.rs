@@ -21,8 +21,8 @@ impl Session {
     ) -> Result<bool, Errno> {
         let mut sending = self.sending();
         match self.settle(fd, &mut sending, libc::MSG_NOSIGNAL) {
-            Ok(()) if sending.open == 0 => {}
-            Ok(()) | Err(Errno::AGAIN) => return Ok(false),
+            Ok(records) if records.open == 0 => {}
+            Ok(_) | Err(Errno::AGAIN) => return Ok(false),
             Err(error) => return Err(error),
         }
         let mut content = Content { pieces, skip: 0 };

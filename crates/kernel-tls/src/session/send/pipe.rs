@@ -9,8 +9,10 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::pipe::PipeFlags;
 
+use crate::direct;
 use crate::internal::Internal;
 use crate::process;
+use crate::session::Permit;
 
 /// Bytes that the pipe is asked to have room for: what an unprivileged process may have (`fs.pipe-max-size`).
 const PIPE_BYTES: usize = 1 << 20;
@@ -96,7 +98,7 @@ impl Pipe {
         while !rest.is_empty() {
             // SAFETY: the kernel takes the pages behind the addresses, or answers EFAULT.
             let put = unsafe {
-                libc::syscall(
+                direct::syscall()(
                     libc::SYS_vmsplice,
                     self.to.as_fd().as_raw_fd(),
                     rest.as_ptr(),
@@ -125,11 +127,16 @@ impl Pipe {
         filled
     }
 
-    /// Moves `len` bytes from the pipe into the socket, which does not wait, as far as there is room.
+    /// Moves `len` bytes of framed content from the pipe into the socket, which does not wait, as far as there is room.
     ///
     /// # Errors
     /// What the socket gives, when it took nothing.
-    pub(super) fn empty_into(&self, fd: BorrowedFd<'_>, len: usize) -> Result<usize, Errno> {
+    pub(super) fn empty_into(
+        &self,
+        _: Permit<'_>,
+        fd: BorrowedFd<'_>,
+        len: usize,
+    ) -> Result<usize, Errno> {
         let mut moved = 0;
         while moved < len {
             let flags = rustix::pipe::SpliceFlags::NONBLOCK;

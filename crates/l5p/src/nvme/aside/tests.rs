@@ -41,7 +41,7 @@ fn receive(
     missing.rotate_left(turn);
     for range in missing {
         let (input, output) = (&pdu[range.clone()], &mut output[range.clone()]);
-        sum ^= engine.transform_aside(&message, len, range.start as u32, input, output);
+        sum ^= engine.transform_aside(&message, len, range.start as u32, input, output.into());
     }
     (sum, output)
 }

@@ -22,7 +22,7 @@ fn record(pair: (Version, Algorithm), sequence: u64, content: &[u8]) -> Vec<u8> 
 fn opened(engine: &mut Engine, sequence: u64, record: &[u8]) -> Vec<u8> {
     let mut output = record.to_vec();
     engine.start(sequence, &record[..5]);
-    engine.transform(5, &record[5..], &mut output[5..]);
+    engine.transform(5, (&record[5..]).into(), (&mut output[5..]).into());
     assert_eq!(engine.finish(), Integrity::Good);
     assert_eq!(engine.residue(), 0);
     output
@@ -60,7 +60,7 @@ proptest! {
 
         engine.start(sequence, &received[..5]);
         let mut shown = received.clone();
-        engine.transform(5, &received[5..begin], &mut shown[5..begin]);
+        engine.transform(5, (&received[5..begin]).into(), (&mut shown[5..begin]).into());
         let message = engine.message(begin as u32, wire.len() as u32);
         if pair.1 == Algorithm::ChaCha20Poly1305 {
             prop_assert!(message.is_none());
@@ -76,10 +76,10 @@ proptest! {
             let range = range[0]..range[1];
             if late >> n & 1 != 0 {
                 let zeros = vec![0; range.len()];
-                engine.transform(range.start as u32, &zeros, &mut vec![0; range.len()]);
+                engine.transform(range.start as u32, (&zeros).into(), (&mut vec![0; range.len()]).into());
                 holes.push(range);
             } else {
-                engine.transform(range.start as u32, &received[range.clone()], &mut shown[range]);
+                engine.transform(range.start as u32, (&received[range.clone()]).into(), (&mut shown[range]).into());
             }
         }
         engine.finish();
@@ -88,10 +88,10 @@ proptest! {
         holes.rotate_left(turn);
         // Another record is in progress meanwhile.
         engine.start(sequence.wrapping_add(1), &wire[..5]);
-        engine.transform(5, &wire[5..begin], &mut vec![0; begin - 5]);
+        engine.transform(5, (&wire[5..begin]).into(), (&mut vec![0; begin - 5]).into());
         for range in holes {
             let (input, output) = (&received[range.clone()], &mut shown[range.clone()]);
-            sum ^= engine.transform_aside(&message, wire.len() as u32, range.start as u32, input, output);
+            sum ^= engine.transform_aside(&message, wire.len() as u32, range.start as u32, input, output.into());
         }
         prop_assert_eq!(sum == 0, damaged.is_none());
         let mut expected = plain;
@@ -127,7 +127,7 @@ proptest! {
         let mut output = framed.clone();
         let stop = 5 + progress.index(framed.len() - 5);
         engine.start(sequence, &framed[..5]);
-        engine.transform(5, &framed[5..stop], &mut output[5..stop]);
+        engine.transform(5, (&framed[5..stop]).into(), (&mut output[5..stop]).into());
 
         let from = from.index(framed.len());
         let to = from + 1 + count.index(framed.len() - from);
@@ -140,7 +140,7 @@ proptest! {
         }
         let done = engine.encrypt_aside(index + 1, len, 5, &framed[5..framed.len() - 16], &mut output.clone()[5..framed.len() - 16]);
         prop_assert_eq!(done, keys.is_seekable());
-        engine.transform(stop as u32, &framed[stop..], &mut output[stop..]);
+        engine.transform(stop as u32, (&framed[stop..]).into(), (&mut output[stop..]).into());
         prop_assert_eq!(&output, &wire);
         prop_assert_ne!(next, wire);
     }

@@ -3,8 +3,8 @@
 use l5p::tls::HEADER_LEN;
 use wire::SeqNum;
 
-use super::{FLOOR, MAX_RECORD, NotARecord, Piece, Stream};
-use crate::state::{Arena, Block, MAX_PIECE, capacity};
+use super::{MAX_RECORD, NotARecord, Piece, Stream};
+use crate::state::{Arena, Block, MAX_PIECE, capacity, order_for};
 
 /// Where the records are, to go back to.
 struct Known {
@@ -27,9 +27,11 @@ impl Stream {
         skip: u32,
         bytes: &[u8],
     ) -> Result<Option<Block>, NotARecord> {
-        if self.held >= arena.free_bytes().max(FLOOR) {
+        // The block was free before it waited for a frame.
+        let room = self.share.room(arena.free_bytes() + u64::from(MAX_PIECE));
+        let Some(room) = room.checked_sub(u64::from(MAX_PIECE)) else {
             return Ok(Some(block));
-        }
+        };
         let known = self.known();
         self.walk(bytes, None)?;
         let (start, len) = (self.end, bytes.len() as u32);
@@ -40,7 +42,11 @@ impl Stream {
         };
         let mut rest = None;
         if upto.after(room_ends) {
-            rest = arena.allocate(room_ends.distance_to(upto), self.owner, room_ends);
+            let order = order_for(room_ends.distance_to(upto));
+            if u64::from(capacity(order)) <= room {
+                let unit = arena.allocate(order, self.owner, room_ends);
+                rest = unit.map(|unit| (unit, order));
+            }
             if rest.is_none() {
                 self.go_back(known);
                 return Ok(Some(block));
@@ -68,16 +74,11 @@ impl Stream {
         Ok(None)
     }
 
-    fn hold(&mut self, piece: Piece) {
-        self.held += u64::from(capacity(piece.order));
-        self.pieces.push_back(piece);
-    }
-
     /// Gives memory back that was reserved for what has come in other memory.
     fn release_unused(&mut self, arena: &mut Arena) {
         while let Some(piece) = self.pieces.back().copied().filter(|piece| piece.len == 0) {
             self.pieces.pop_back();
-            self.held -= u64::from(capacity(piece.order));
+            self.share.give(u64::from(capacity(piece.order)));
             arena.release(piece.unit, piece.order);
         }
     }

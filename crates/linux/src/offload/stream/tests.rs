@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use wire::SeqNum;
 use wire::ethernet::MacAddr;
 
-use super::Stream;
+use super::{Stream, Tenants};
 use crate::Config;
 use crate::state::{Arena, MAX_PIECE, State, StateConfig};
 
@@ -14,7 +14,7 @@ const CIPHER: (Version, Algorithm) = (Version::Tls13, Algorithm::Aes128Gcm);
 const TRAILER: usize = 17;
 
 /// Records with so much content each.
-fn records(contents: &[usize]) -> Vec<u8> {
+pub(super) fn records(contents: &[usize]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for content in contents {
         let len = content + TRAILER;
@@ -70,11 +70,12 @@ impl Model {
             retain: 8 << 20,
         });
         let (arena, _) = Arena::new(&state.unwrap(), &host.regions).unwrap();
+        let share = Tenants::default().admit(0, arena.free_bytes()).unwrap();
         Model {
             bytes,
             base: SeqNum(base),
             arena,
-            stream: Stream::new((0, 1), CIPHER, SeqNum(base), 0),
+            stream: Stream::new((0, 1), CIPHER, SeqNum(base), 0, share),
             taken: 0,
             acknowledged: 0,
         }

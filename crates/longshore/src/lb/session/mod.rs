@@ -32,8 +32,10 @@ use crate::http::Status;
 use attempt::Failure;
 use exchange::Exchange;
 
-/// For the client to close after our last response.
+/// For the client to close after our last response, once it has acknowledged that.
 const LINGER_TIME: Duration = Duration::from_secs(2);
+/// For the client to acknowledge what it was sent last: then the connection is reset, however much it still takes.
+const MOST_LINGER_TIME: Duration = Duration::from_secs(30);
 /// Bytes that one session relays before others have their turn.
 const TURN_BYTES: u64 = 1 << 20;
 
@@ -121,8 +123,8 @@ pub struct Session {
     endpoints: Endpoints,
     exchange: Exchange,
     splicing: tunnel::Splicing,
-    /// Bytes that the client had not acknowledged when lingering was looked at last.
-    unacknowledged: usize,
+    /// When lingering ends whatever the client does.
+    lingers_until: Instant,
 }
 
 /// The connection to a server.
@@ -158,7 +160,7 @@ impl Session {
             endpoints,
             exchange: Exchange::default(),
             splicing: tunnel::Splicing::default(),
-            unacknowledged: usize::MAX,
+            lingers_until: sh.now,
         };
         if !sh.frontend.accept_proxy {
             session.introduced(sh);
@@ -395,19 +397,27 @@ impl Session {
         self.client.shutdown(sh.now, sh.stack);
         self.stage = Stage::Lingering;
         self.deadline = sh.now + LINGER_TIME;
+        self.lingers_until = sh.now + MOST_LINGER_TIME;
         Step::Again
     }
 
-    /// A client that is slow to take what it was sent is waited for as long as it takes some.
+    /// A client that is slow to take what it was sent is waited for, within limits: what it was sent is memory.
     fn linger_on(&mut self, sh: &mut Shared<'_>) -> Step {
-        let info = sh.stack.info(self.client.id);
-        let left = info.map_or(0, |info| info.send_queue);
-        if left == 0 || left >= self.unacknowledged {
+        if self.has_all(sh) {
             return Step::Over;
         }
-        self.unacknowledged = left;
-        self.deadline = sh.now + LINGER_TIME;
+        if sh.now >= self.lingers_until {
+            sh.counters.client_timeouts += 1;
+            return Step::Abort;
+        }
+        self.deadline = self.lingers_until.min(sh.now + LINGER_TIME);
         Step::Wait
+    }
+
+    /// Whether the client has acknowledged all that it was sent.
+    fn has_all(&self, sh: &Shared<'_>) -> bool {
+        let info = sh.stack.info(self.client.id);
+        info.is_none_or(|info| info.send_queue == 0)
     }
 
     fn linger(&mut self, sh: &mut Shared<'_>) -> Step {
@@ -417,6 +427,7 @@ impl Session {
             match self.client.fill(sh.now, sh.stack) {
                 Ok(Filled::Bytes) => {}
                 Ok(Filled::Nothing) => return Step::Wait,
+                Ok(Filled::End) if !self.has_all(sh) => return Step::Wait,
                 Ok(Filled::End) | Err(_) => return Step::Over,
             }
         }

@@ -174,6 +174,28 @@ fn a_slow_client_gets_408_and_an_idle_one_is_let_go() {
     assert!(rig.clients[idle].input.is_empty());
 }
 
+const LAST: &str = "GET /n/400000 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+
+#[test]
+fn a_client_that_takes_its_last_response_by_drops_is_not_waited_for_without_end() {
+    let mut rig = Rig::new(&config("", "", &[8081]), &[(8081, Manner::Serves)]);
+    let client = rig.client(80, LAST);
+    rig.clients[client].pace = Some(500);
+    rig.run_for(Duration::from_secs(60));
+    let sockets = rig.world.stack(0).sockets();
+    let left = sockets.filter(|socket| socket.id.is_some() && socket.local.port() == 80);
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_slow_client_gets_its_last_response_whole() {
+    let mut rig = Rig::new(&config("", "", &[8081]), &[(8081, Manner::Serves)]);
+    let client = rig.client(80, LAST);
+    rig.clients[client].pace = Some(20_000);
+    let answer = rig.answers(client, 1).remove(0);
+    assert_eq!(answer.content, content(400_000));
+}
+
 #[test]
 fn requests_wait_for_a_server_that_has_enough_to_do_and_not_for_ever() {
     let pool = "backends = [{ address = \"10.0.0.2:8081\", max-connections = 1 }]\nqueue = 2\nqueue-time = \"1s\"\n\

@@ -55,6 +55,9 @@ pub struct Peer {
     /// It ends its direction when all is sent.
     pub ends: bool,
     has_ended: bool,
+    /// It takes so many bytes a second; else all that come.
+    pub pace: Option<usize>,
+    reads_at: Option<Instant>,
 }
 
 impl Peer {
@@ -69,12 +72,25 @@ impl Peer {
             is_broken: false,
             ends: false,
             has_ended: false,
+            pace: None,
+            reads_at: None,
         }
     }
 
     /// It and the other side have ended.
     pub fn is_over(&self) -> bool {
         self.is_broken || self.at_end
+    }
+
+    fn read_at_most(&mut self, now: Instant, stack: &mut Stack, most: usize) -> bool {
+        let mut buffer = vec![0; most];
+        match stack.read(now, self.id, &mut buffer) {
+            Ok(0) => self.at_end = true,
+            Ok(len) => self.input.extend_from_slice(&buffer[..len]),
+            Err(SocketError::WouldBlock | SocketError::NotConnected) => return false,
+            Err(_) => self.is_broken = true,
+        }
+        true
     }
 
     fn turn(&mut self, now: Instant, stack: &mut Stack) -> bool {
@@ -99,6 +115,13 @@ impl Peer {
             let _ = stack.shutdown(now, self.id);
         }
         let mut buffer = [0; 4096];
+        if let Some(pace) = self.pace {
+            if self.reads_at.is_some_and(|at| now < at) {
+                return moved;
+            }
+            self.reads_at = Some(now + Duration::from_secs(1));
+            return moved | self.read_at_most(now, stack, pace);
+        }
         while !self.at_end && !self.is_broken {
             match stack.read(now, self.id, &mut buffer) {
                 Ok(0) => self.at_end = true,

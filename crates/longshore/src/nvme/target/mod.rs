@@ -21,6 +21,8 @@ use wire::nvme::Nqn;
 use crate::attach::{Attached, attach};
 use crate::control;
 use crate::nvme::driver::nvme_offload;
+use crate::sandbox::Files;
+use crate::secret_file;
 use crate::signals::Signals;
 
 pub use options::{EXAMPLES, Target};
@@ -75,6 +77,10 @@ pub fn run(options: &Target) -> Result<()> {
                 .with_context(|| format!("can't listen on {address}"))?;
         }
     }
+    options.account.enter(Files {
+        read: None,
+        remove: control.as_ref().map(control::Server::directory),
+    })?;
     serve(&mut target, &mut attached, control.as_mut(), &signals)?;
     drain(&mut target, &mut attached)?;
 
@@ -90,8 +96,7 @@ fn keys(
     names: Vec<Nqn>,
     key_log: Option<KeyLogSink>,
 ) -> Result<Arc<PskServerConfig>> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("{} can't be read; see --psk", path.display()))?;
+    let text = secret_file::read(path, "--psk")?;
     let keys = text.parse::<Keys>();
     let keys = keys.with_context(|| format!("{} is no file of PSKs; see --psk", path.display()))?;
     let derivation = match options.psk_compat {

@@ -8,6 +8,7 @@ use wire::nvme::Nqn;
 
 use crate::cli::Wire;
 use crate::nvme::options::{Digest, nqn};
+use crate::sandbox::Account;
 
 /// What `--help` ends with.
 pub const EXAMPLES: &str = "\
@@ -77,6 +78,9 @@ pub struct Target {
     /// Answer `longshore stat` and `longshore ss` at this path
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// As whom to go on.
+    #[command(flatten)]
+    pub account: Account,
 }
 
 /// The value of `--ns`.

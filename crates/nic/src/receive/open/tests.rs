@@ -86,7 +86,7 @@ fn a_late_packet_may_end_one_message_and_begin_in_another() {
         let start = SeqNum(112 * n as u32);
         assert!(open.miss(&mut pool, (start, 112), (4, 112), None, || Some(n as u64)));
         engine.start(n as u64, &message[..4]);
-        engine.transform(4, &[0; 108], &mut [0; 108]);
+        engine.transform(4, (&[0; 108]).into(), (&mut [0; 108]).into());
         assert_eq!(engine.finish(), Integrity::Bad);
         assert_eq!(
             open.streamed(&mut pool, start + 111, engine.residue()),
@@ -107,7 +107,7 @@ fn a_late_packet_may_end_one_message_and_begin_in_another() {
             &mut pool,
             &mut engine,
             (seq, &wire[from..to]),
-            Some(&mut output),
+            Some((&mut output).into()),
             |mark, _, _| assert!(mark.is_none()),
         );
         let complete = from == 4 || from == 116;

@@ -1,6 +1,7 @@
 //! Placing packets by the chain of messages that is known.
 
 use l5p::{AnyOrder, Integrity, Walker};
+use shared::Output;
 use wire::SeqNum;
 
 use super::super::observer::Observer;
@@ -38,7 +39,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         shared: &mut Shared<L::Message, P>,
         seq: SeqNum,
         payload: &[u8],
-        output: Option<&mut [u8]>,
+        output: Option<Output<'_>>,
     ) -> Followed {
         let end = seq + payload.len() as u32;
         if seq.after(self.tcpsn) {
@@ -69,7 +70,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         }
         let (output_before, output_fresh) = match output {
             Some(output) => {
-                let (before, fresh) = output.split_at_mut(late);
+                let (before, fresh) = output.split_at(late);
                 (Some(before), Some(fresh))
             }
             None => (None, None),
@@ -109,7 +110,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         &mut self,
         shared: &mut Shared<L::Message, P>,
         fresh: &[u8],
-        mut output: Option<&mut [u8]>,
+        mut output: Option<Output<'_>>,
     ) -> Integrity {
         let mut fresh = fresh;
         if self.gapped {
@@ -119,7 +120,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
             fresh = others;
             let output_first = match output.take() {
                 Some(whole) => {
-                    let (first_part, others) = whole.split_at_mut(first.len());
+                    let (first_part, others) = whole.split_at(first.len());
                     output = Some(others);
                     Some(first_part)
                 }
@@ -142,7 +143,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         &mut self,
         shared: &mut Shared<L::Message, P>,
         bytes: &[u8],
-        output: Option<&mut [u8]>,
+        output: Option<Output<'_>>,
     ) -> Option<Integrity> {
         if P::OBSERVES {
             return self.walk_observed(shared, bytes, output);

@@ -1,6 +1,7 @@
 //! Telling the observer of messages and bytes; and which of these have never been seen.
 
 use l5p::{AnyOrder, Integrity, MsgState};
+use shared::Output;
 use wire::SeqNum;
 
 use super::super::observer::Observer;
@@ -13,7 +14,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         &mut self,
         shared: &mut Shared<L::Message, P>,
         bytes: &[u8],
-        output: Option<&mut [u8]>,
+        output: Option<Output<'_>>,
     ) -> Option<Integrity> {
         let mut integrity = Integrity::Good;
         let (mut rest, mut output) = (bytes, output);
@@ -28,7 +29,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
             let (index, offset) = (self.walker.index(), self.walker.offset());
             let walked = match output.take() {
                 Some(whole) => {
-                    let (now_output, later) = whole.split_at_mut(piece);
+                    let (now_output, later) = whole.split_at(piece);
                     output = Some(later);
                     self.walker.advance(&mut self.engine, now, now_output)
                 }

@@ -32,7 +32,7 @@ impl Context {
 
     fn receive(&mut self, seq: SeqNum, payload: &[u8], output: &mut [u8]) -> Verdict {
         self.recovery
-            .receive(&mut self.shared, seq, payload, Some(output))
+            .receive(&mut self.shared, seq, payload, Some(output.into()))
     }
 
     fn answer(&mut self, tcpsn: SeqNum, confirmed: bool, index: u64) -> Answer {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use l5p::tls::Direction;
+use zeroize::Zeroize;
 
 use super::super::accel::{self, TEARDOWN_SLICES};
 use super::super::block::Block;
@@ -356,6 +357,9 @@ impl SendProducer {
         words[0] = head.to_word();
         let index = self.ring.next();
         self.ring.write(&words);
+        if opcode == Opcode::CreateContext {
+            words.zeroize();
+        }
         self.write_continuations(rest);
         index
     }

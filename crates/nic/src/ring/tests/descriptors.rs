@@ -1,4 +1,5 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::Ordering;
 
 use l5p::nvme::{self, Role};
 use l5p::tls::{Algorithm, CryptoInfo, Version};
@@ -12,6 +13,7 @@ use super::super::gather::Gather;
 use super::super::layout::SLOT_WORDS;
 use super::super::toe::ToeId;
 use super::super::*;
+use super::renewal;
 
 fn config() -> FunctionConfig {
     FunctionConfig {
@@ -67,6 +69,38 @@ pub(super) fn pass(descriptor: &SendDescriptor<'_>) -> (Command, Vec<Slice>) {
     let send = &mut host.queues[0].send;
     assert_eq!(send.completed(), send.posted());
     (taken.command.unwrap(), gather.slices().to_vec())
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "keys are wiped by a foreign function")]
+fn keys_that_the_device_has_taken_are_in_the_ring_no_more() {
+    let (mut host, block) = renewal::host(renewal::config());
+    let mut device = renewal::device(&block).unwrap();
+    let crypto = crypto();
+    let create = SendDescriptor::CreateContext {
+        context: ContextId(7),
+        direction: Direction::Transmit,
+        flow: FlowKey {
+            src: (Ipv4Addr::LOCALHOST.into(), 443),
+            dst: (Ipv4Addr::LOCALHOST.into(), 50_000),
+        },
+        tcpsn: SeqNum(0),
+        l5: L5Parameters::Tls(&crypto),
+    };
+    let has_key = || {
+        let words = block.words().iter();
+        let words = words.map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+        let bytes: Vec<u8> = words.flatten().collect();
+        bytes.windows(8).any(|part| part == &crypto.key[..8])
+    };
+    host.queues[0].send.post(&create).unwrap();
+    let _ = host.queues[0].publish();
+    assert!(has_key());
+    device.queues[0]
+        .send
+        .take(&mut Gather::EMPTY.clone())
+        .unwrap();
+    assert!(!has_key());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::super::send::SendDescriptor;
 use super::super::{BadConfig, ContextId};
 use super::super::{DeviceFunction, FunctionConfig, HostFunction, NotEmpty, RecvDescriptor};
 
-fn config() -> FunctionConfig {
+pub(super) fn config() -> FunctionConfig {
     FunctionConfig {
         send_entries: 8,
         command_entries: 8,
@@ -24,13 +24,13 @@ fn config() -> FunctionConfig {
     }
 }
 
-fn host(config: FunctionConfig) -> (HostFunction, Arc<Block>) {
+pub(super) fn host(config: FunctionConfig) -> (HostFunction, Arc<Block>) {
     let block = Arc::new(Block::allocate(config.block_bytes()));
     let host = HostFunction::over(&block, config, Arc::new(Regions::default()));
     (host, block)
 }
 
-fn device(block: &Arc<Block>) -> Result<DeviceFunction, NotEmpty> {
+pub(super) fn device(block: &Arc<Block>) -> Result<DeviceFunction, NotEmpty> {
     DeviceFunction::over(block, config(), Arc::new(Regions::default()))
 }
 

@@ -179,7 +179,7 @@ impl Rig {
         while let Some(lent) = self.nic.poll_transmit_lent(self.now, &mut out) {
             let mut frame = out[..lent.head].to_vec();
             for piece in lent.payload.into_iter().flatten() {
-                frame.extend(piece);
+                frame.extend(piece.to_vec());
                 bytes += piece.len();
             }
             frames.push((frame, lent.meta));

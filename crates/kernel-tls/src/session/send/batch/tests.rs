@@ -4,21 +4,9 @@ use l5p::tls::{ContentType, CryptoInfo, HEADER_LEN, MAX_PLAINTEXT, Version, Writ
 
 use super::{Batch, MAX_JOINT, MOST_RECORDS};
 use crate::abi;
-use crate::shared::Keys;
-
-fn keys(version: Version, algorithm: l5p::tls::Algorithm, sequence: u64) -> (Keys, CryptoInfo) {
-    let info = CryptoInfo {
-        version,
-        algorithm,
-        key: [3; 32],
-        iv: [0xee; 12],
-        sequence,
-    };
-    // SAFETY: all zeros are keys that are not set: every field is a number, a flag or an array of bytes.
-    let mut keys: Keys = unsafe { std::mem::zeroed() };
-    keys.set(&info);
-    (keys, info)
-}
+use crate::session::epoch::Records;
+use crate::session::{Own, lock};
+use crate::shared::Mapping;
 
 proptest! {
     /// Headers and trailers are those that the software's records have, and the sums are right.
@@ -30,8 +18,16 @@ proptest! {
         sequence in any::<u64>(),
         cut in 0usize..800_000,
     ) {
-        let (keys, info) = keys(version, algorithm, sequence);
-        let batch = Batch::new(&keys, abi::RECORD_TYPE_DATA, content).expect("keys");
+        let info = CryptoInfo { version, algorithm, key: [3; 32], iv: [0xee; 12], sequence };
+        let (shared, writer) = (Mapping::new().expect("memory"), Own::empty());
+        let mut sending = lock(&shared.sending, &writer);
+        sending.keys.set(&info);
+        sending.device_begins();
+        let first_nonce = sending.keys.first_nonce;
+        let Ok(Records::Device(epoch)) = sending.records() else {
+            panic!("the NIC makes the records");
+        };
+        let batch = Batch::new(&epoch, abi::RECORD_TYPE_DATA, content).expect("keys");
         prop_assert!(batch.records() <= MOST_RECORDS);
         let mut joints = vec![0xff; batch.joints_len()];
         batch.write_joints(&mut joints);
@@ -46,7 +42,7 @@ proptest! {
                 made.extend(std::iter::repeat_n(7, len));
                 let info = CryptoInfo { sequence: sequence.wrapping_add(record as u64), ..info.clone() };
                 let mut writer = Writer::new(info);
-                writer.count_nonces_from(keys.first_nonce);
+                writer.count_nonces_from(first_nonce);
                 let layout = writer.record_layout(ContentType(abi::RECORD_TYPE_DATA), len);
                 expected.extend(layout.header());
                 expected.extend(std::iter::repeat_n(7, len));

@@ -1,0 +1,133 @@
+//! The connections' threads ask the worker one question each at a time; its answers find their way back.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, SendFlags};
+
+use super::super::channel::{self, Header, Kind, MOST_BYTES};
+
+/// How long the worker may take to read a question, and to answer it.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The worker does not answer.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the NIC does not answer")]
+pub struct NoAnswer;
+
+/// The control process's end of the channel.
+#[derive(Debug)]
+pub struct Desk {
+    channel: OwnedFd,
+    waiting: Mutex<HashMap<u32, SyncSender<Vec<u8>>>>,
+    next: AtomicU32,
+}
+
+/// One connection's place at it.
+#[derive(Debug)]
+pub struct Seat {
+    desk: Arc<Desk>,
+    connection: u32,
+    uid: u32,
+    answers: Receiver<Vec<u8>>,
+}
+
+impl Desk {
+    /// # Errors
+    /// What the system gives.
+    pub fn new(channel: OwnedFd) -> Result<Desk, Errno> {
+        set_socket_timeout(&channel, Timeout::Send, Some(PATIENCE))?;
+        Ok(Desk {
+            channel,
+            waiting: Mutex::default(),
+            next: AtomicU32::new(0),
+        })
+    }
+
+    /// A place for a connection of this user's.
+    pub fn seat(self: &Arc<Desk>, uid: u32) -> Seat {
+        let (sender, answers) = sync_channel(1);
+        let connection = self.next.fetch_add(1, Ordering::Relaxed);
+        self.lock().insert(connection, sender);
+        Seat {
+            desk: Arc::clone(self),
+            connection,
+            uid,
+            answers,
+        }
+    }
+
+    /// Passes answers on, until the worker has gone.
+    pub fn pass_answers_on(&self) -> Errno {
+        let mut buffer = vec![0; MOST_BYTES];
+        loop {
+            let message =
+                match channel::receive(self.channel.as_fd(), &mut buffer, RecvFlags::empty()) {
+                    Ok(message) => message,
+                    Err(error) => return error,
+                };
+            if let Some(sender) = self.lock().get(&message.header.connection) {
+                // Of a connection that has not taken its answer before no more is wanted.
+                let _ = sender.try_send(message.payload.to_vec());
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, SyncSender<Vec<u8>>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    /// Whose connection it is.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// Asks the worker; waits for its answer. There is no second try: an answer that is late would be taken for another one's.
+    ///
+    /// # Errors
+    /// [`NoAnswer`]; the connection is to be ended then.
+    pub fn ask(
+        &self,
+        kind: Kind,
+        payload: &[u8],
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> Result<Vec<u8>, NoAnswer> {
+        self.send(kind, payload, descriptor).map_err(|_| NoAnswer)?;
+        self.answers.recv_timeout(PATIENCE).map_err(|_| NoAnswer)
+    }
+
+    fn send(
+        &self,
+        kind: Kind,
+        payload: &[u8],
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> Result<(), Errno> {
+        let header = Header {
+            connection: self.connection,
+            uid: self.uid,
+            kind,
+        };
+        let channel = self.desk.channel.as_fd();
+        channel::send(channel, header, payload, descriptor, SendFlags::empty())
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.desk.lock().remove(&self.connection);
+        match self.send(Kind::Closed, &[], None) {
+            Ok(()) => {}
+            Err(Errno::PIPE) => super::leave(0),
+            // What this connection has attached would stay. Another control process begins with none.
+            Err(_) => super::leave(1),
+        }
+    }
+}

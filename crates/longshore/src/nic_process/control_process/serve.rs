@@ -1,0 +1,113 @@
+//! One connection's thread: what the client asks, what it shows, and what it is answered. The client may have it wait, and it alone waits then.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use attachment::{Connection, ConnectionError};
+use linux::SocketExaminer;
+use rustix::event::{PollFd, PollFlags, poll};
+use wire::SeqNum;
+
+use super::super::channel::Kind;
+use super::desk::Seat;
+use crate::control::{Answer, Conversation, CounterGroup, IDLE, Request, line};
+
+/// Serves a connection until it ends; `examiner` is for sockets behind the NIC's interfaces, if this kernel can tell of them.
+///
+/// # Errors
+/// Why it is ended.
+pub fn serve(
+    mut stream: UnixStream,
+    seat: &Seat,
+    is_trusted: bool,
+    examiner: Option<&SocketExaminer>,
+) -> Result<()> {
+    let mut conversation = Conversation::new(is_trusted);
+    stream.set_read_timeout(Some(IDLE))?;
+    stream.set_nonblocking(false)?;
+    loop {
+        while let Some(request) = conversation.next_request() {
+            let answer = request.map_or_else(Ok, |request| answer(&request, seat))?;
+            write(&mut stream, &line(&answer)?)?;
+            if answer == Answer::Attached {
+                return attach(stream, seat, examiner);
+            }
+        }
+        let mut chunk = [0; 1024];
+        match stream.read(&mut chunk)? {
+            0 => return Ok(()),
+            len => conversation.take(&chunk[..len])?,
+        }
+    }
+}
+
+/// What to answer to a line.
+fn answer(request: &Request, seat: &Seat) -> Result<Answer> {
+    Ok(match request {
+        Request::Stat => {
+            let groups = seat.ask(Kind::Stat, &[], None)?;
+            Answer::Stat(serde_json::from_slice::<Vec<CounterGroup>>(&groups)?)
+        }
+        Request::Sockets => Answer::Error("the sockets are Linux's: ask `ss -ti`".to_owned()),
+        Request::Restore { .. } | Request::Drain { .. } => {
+            Answer::Error("the connections are Linux's".to_owned())
+        }
+        Request::Attach => Answer::Attached,
+    })
+}
+
+/// Writes all, in as long as a client may be idle.
+fn write(stream: &mut UnixStream, mut bytes: &[u8]) -> Result<()> {
+    let until = Instant::now() + IDLE;
+    while !bytes.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            bail!("the answer is not read");
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Does what a library asks for, one request after the other.
+fn attach(stream: UnixStream, seat: &Seat, examiner: Option<&SocketExaminer>) -> Result<()> {
+    let examiner = examiner.context("this kernel can't tell of sockets")?;
+    let mut examiner = examiner.another()?;
+    let mut connection = Connection::new(OwnedFd::from(stream));
+    loop {
+        let incoming = match connection.poll_request() {
+            Ok(Some(incoming)) => incoming,
+            Ok(None) => {
+                let asked = PollFd::from_borrowed_fd(connection.as_fd(), PollFlags::IN);
+                poll(&mut [asked], None)?;
+                continue;
+            }
+            Err(ConnectionError::Closed) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut failed = None;
+        let answer = incoming.answer(seat.uid(), &mut examiner, |admitted| {
+            let (mut bytes, file) = admitted.to_bytes();
+            let answered = seat.ask(Kind::Request, &bytes, file);
+            l5p::crypto::wipe(&mut bytes);
+            let answered = answered.map_err(anyhow::Error::from).and_then(|answer| {
+                let answer = answer.first_chunk().context("the NIC's answer")?;
+                attachment::Answer::from_bytes(answer).context("the NIC's answer")
+            });
+            answered.unwrap_or_else(|error| {
+                failed = Some(error);
+                attachment::Answer::at(SeqNum(0))
+            })
+        });
+        failed.map_or(Ok(()), Err)?;
+        connection.answer(answer)?;
+    }
+}

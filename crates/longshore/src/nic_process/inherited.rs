@@ -1,0 +1,44 @@
+//! Descriptors that a process is started with.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use rustix::io::{FdFlags, fcntl_setfd};
+
+/// Has `command` start with these descriptors, which it is told the numbers of. They must stay open until it is started.
+pub fn pass(command: &mut Command, descriptors: &[BorrowedFd<'_>]) {
+    let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+    let named: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    command.arg("--inherited").arg(named.join(","));
+    let keep = move || {
+        for number in &numbers {
+            // SAFETY: changes a flag of a descriptor in the child, where nothing else runs.
+            if unsafe { libc::fcntl(*number, libc::F_SETFD, 0) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only a system call is made.
+    unsafe { command.pre_exec(keep) };
+}
+
+/// The descriptors that this process was started with. To be called once.
+///
+/// # Errors
+/// When they are not as many, or not open.
+pub fn take<const N: usize>(numbers: &[RawFd]) -> Result<[OwnedFd; N]> {
+    let numbers: [RawFd; N] = numbers
+        .try_into()
+        .context("this option is for longshore itself")?;
+    for number in numbers {
+        // SAFETY: asks, and changes a flag, by the number alone.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+        fcntl_setfd(borrowed, FdFlags::CLOEXEC).context("an inherited descriptor")?;
+    }
+    // SAFETY: they are open, and this process was started with them for this use alone.
+    Ok(numbers.map(|number| unsafe { OwnedFd::from_raw_fd(number) }))
+}

@@ -1,0 +1,69 @@
+//! What becomes of the interfaces that the NIC has made when it ends in order.
+
+use anyhow::{Context, Result};
+use port::tap::{Tap, TapConfig};
+use rustix::io::Errno;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use super::super::options::{Options, WireOption};
+use super::super::state::State;
+use super::{netlink, tell};
+
+/// Removes the interfaces that the NIC has made, in this run or in one before it, unless connections go through them: those may go on when
+/// the NIC is started again.
+pub fn remove_unused(options: &Options, state: &State) {
+    let wire = match &options.wire {
+        WireOption::Tap(name) => Some(name),
+        _ => None,
+    };
+    let names = options.taps().map(|option| &option.tap).chain(wire);
+    for name in names.filter(|name| state.has_made(name)) {
+        match connections_through(name) {
+            Err(Errno::NODEV) => state.forget(name),
+            Ok(0) => remove(name, state),
+            Ok(1) => stays(name, "a connection"),
+            Ok(count) => stays(name, &format!("{count} connections")),
+            Err(error) => stays(name, &format!("connections, perhaps ({error})")),
+        }
+    }
+}
+
+/// Whether the interface that the wire needs is there.
+///
+/// # Errors
+/// When it is not; the message names it.
+pub fn check_wire(options: &Options) -> Result<()> {
+    match &options.wire {
+        WireOption::Packet(name) | WireOption::Xdp(name) => {
+            index(name).with_context(|| format!("there is no interface {name}; see --wire"))?;
+        }
+        WireOption::Tap(_) | WireOption::Mem => {}
+    }
+    Ok(())
+}
+
+fn connections_through(name: &str) -> Result<usize, Errno> {
+    netlink::connections_through(index(name)?)
+}
+
+fn index(name: &str) -> Result<u32, Errno> {
+    let flags = SocketFlags::CLOEXEC;
+    let any = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
+    name_to_index(&any, name)
+}
+
+fn stays(name: &str, what: &str) {
+    tell(&format!(
+        "{name} stays, for {what}: start the NIC again and they go on, or end them by: ip link del {name}"
+    ));
+}
+
+fn remove(name: &str, state: &State) {
+    let tap = Tap::open(name, TapConfig::default());
+    match tap.map(|tap| tap.set_persistent(false)) {
+        Ok(Ok(())) => state.forget(name),
+        Ok(Err(error)) => tracing::warn!(%error, "{name} stays"),
+        Err(error) => tracing::warn!(%error, "{name} stays"),
+    }
+}

@@ -1,0 +1,157 @@
+//! How the supervisor of a newer version takes the place of the one that runs, over a socket in the state directory.
+//!
+//! ```text
+//!   new                                                   old
+//!   TAKE ───────────────────────────────────────────────▶ ends its worker and its control process
+//!        ◀─────────────────────────────────────────────── the listening control socket
+//!   TAKEN (the service manager knows the new one) ──────▶ ends, with its lock of the state
+//! ```
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use attachment::listening::{Listening, Unusable};
+use attachment::passing;
+use rustix::net::{RecvFlags, SendFlags};
+
+/// What the two say, with the version of this.
+const TAKE: &[u8; 12] = b"take over 1\n";
+const GIVEN: u8 = b'g';
+const TAKEN: u8 = b't';
+/// How long one of them waits for the other.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The name of the socket in the state directory.
+fn path(directory: &Path) -> PathBuf {
+    directory.join("supervisor")
+}
+
+/// Where the next supervisor comes to.
+#[derive(Debug)]
+pub struct Door(Listening);
+
+impl Door {
+    /// Opens it, in a directory that belongs to this process alone.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn open(directory: &Path) -> io::Result<Door> {
+        let listening = Listening::bind(&path(directory)).map_err(|why| match why {
+            Unusable::InUse => io::ErrorKind::AddrInUse.into(),
+            Unusable::NotASocket => io::ErrorKind::AlreadyExists.into(),
+            Unusable::Refused(error) => error,
+        })?;
+        Ok(Door(listening))
+    }
+
+    /// Who wants to take over, if anybody does.
+    pub fn successor(&self) -> Option<Successor> {
+        let stream = self.0.accept().ok()?;
+        let asks = |mut stream: &UnixStream| {
+            let mut asked = [0; TAKE.len()];
+            check_peer(stream)?;
+            stream.set_nonblocking(false)?;
+            stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+            stream.read_exact(&mut asked)?;
+            Ok::<_, anyhow::Error>(asked == *TAKE)
+        };
+        matches!(asks(&stream), Ok(true)).then_some(Successor { stream })
+    }
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The supervisor that takes over from this one.
+#[derive(Debug)]
+pub struct Successor {
+    stream: UnixStream,
+}
+
+impl Successor {
+    /// Gives it the control socket, and waits until it has made itself known. The door must be closed by now.
+    ///
+    /// # Errors
+    /// When it has gone meanwhile, or is too slow.
+    pub fn give(mut self, listener: BorrowedFd<'_>) -> Result<()> {
+        let fd = self.stream.as_fd();
+        passing::send(fd, &[GIVEN], Some(listener), SendFlags::empty())?;
+        let mut taken = [0];
+        self.stream.set_read_timeout(Some(PATIENCE))?;
+        self.stream.read_exact(&mut taken)?;
+        Ok(())
+    }
+}
+
+/// The supervisor that this one takes over from, once its processes have ended.
+#[derive(Debug)]
+pub struct Predecessor {
+    stream: UnixStream,
+}
+
+/// Whether a supervisor has this directory, and would let another one take over.
+pub fn is_running(directory: &Path) -> bool {
+    matches!(connect(directory), Ok(Some(_)))
+}
+
+/// Connects to the supervisor that runs, if one does.
+fn connect(directory: &Path) -> io::Result<Option<UnixStream>> {
+    match UnixStream::connect(path(directory)) {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Asks the supervisor that runs, if one does, to end its processes, and for its control socket.
+///
+/// # Errors
+/// When it can't be reached, something else answers there, or nothing in time.
+pub fn take_over(directory: &Path) -> Result<Option<(Predecessor, UnixListener)>> {
+    let unreachable = || {
+        let path = path(directory);
+        format!("the running NIC can't be reached at {}", path.display())
+    };
+    let Some(mut stream) = connect(directory).with_context(unreachable)? else {
+        return Ok(None);
+    };
+    check_peer(&stream)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(TAKE)?;
+    let (mut byte, mut listener) = ([0], None);
+    let came = passing::receive(stream.as_fd(), &mut byte, RecvFlags::empty(), |came| {
+        listener = Some(UnixListener::from(came));
+    });
+    came.context("the running NIC does not let go of its control socket")?;
+    match listener.filter(|_| byte == [GIVEN]) {
+        Some(listener) => Ok(Some((Predecessor { stream }, listener))),
+        None => bail!("the running NIC does not let go of its control socket"),
+    }
+}
+
+impl Predecessor {
+    /// Lets it end.
+    pub fn release(mut self) {
+        // One that has ended already is no loss.
+        let _ = self.stream.write_all(&[TAKEN]);
+    }
+}
+
+/// Both are of the same user, or root's.
+fn check_peer(stream: &UnixStream) -> Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    let peer = attachment::peer::uid(stream)?;
+    match peer == own || peer == 0 {
+        true => Ok(()),
+        false => bail!("the process at the other end is of user {peer}"),
+    }
+}

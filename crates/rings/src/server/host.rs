@@ -1,0 +1,204 @@
+//! What the thread of one connection does: all that its host can make wait.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use nic::ring::{Block, DeviceFunction, FunctionConfig};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+use wire::ethernet::MacAddr;
+
+use super::connection::{Connection, Ended, Incoming};
+use super::limits::Limits;
+use super::mailbox::{Closed, Message, Offer, Reply, Sender};
+use super::regions::Shown;
+use super::threads::Place;
+use crate::memory;
+use crate::message::{Answer, Refusal, Request};
+
+/// How often regions are looked at that the data thread has not let go of yet.
+const SWEEP: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};
+/// How often the data thread counts connections for a host.
+const COUNT: Duration = Duration::from_millis(10);
+
+/// What every connection of a socket begins with.
+#[derive(Clone, Debug)]
+pub(super) struct Terms {
+    /// For messages.
+    pub(super) path: PathBuf,
+    pub(super) mac: MacAddr,
+    pub(super) limits: Limits,
+    pub(super) data_thread: Sender,
+}
+
+/// Serves a connection to its end.
+pub(super) fn run(place: &Place, terms: &Terms) {
+    let mut connection = Connection::new(place.socket());
+    let Ok(incoming) = connection.next() else {
+        return;
+    };
+    let begun = begin(terms, incoming);
+    let (mut host, answer, theirs) = match begun {
+        Ok(begun) => begun,
+        Err(refusal) => {
+            tracing::info!("a host at {} is refused: {refusal}", terms.path.display());
+            // It is let go of, whether it hears that or not.
+            let _ = connection.answer(Answer::Refused(refusal), None);
+            return;
+        }
+    };
+    place.keep();
+    let answered = connection.answer(answer, Some(theirs.as_fd()));
+    drop(theirs);
+    let served = answered.and_then(|()| host.serve(&mut connection));
+    drop(host);
+    if let Err(why) = served {
+        tracing::info!("the host of {} has gone: {why}", terms.path.display());
+    }
+}
+
+/// A host. When it goes, however that comes, the data thread lets go of its function first; the fields are the last references then.
+struct Host<'a> {
+    /// The data thread has its function.
+    is_attached: bool,
+    terms: &'a Terms,
+    regions: Shown,
+    _rings: Arc<Block>,
+    /// Our end, which is read here.
+    bell: Arc<OwnedFd>,
+    replies: Receiver<Reply>,
+    counted: Option<Instant>,
+}
+
+/// Offers the data thread the function that a host asks for first. Gives it with the answer, and the host's end of its bell.
+fn begin(terms: &Terms, incoming: Incoming) -> Result<(Host<'_>, Answer, OwnedFd), Refusal> {
+    let Request::SetUp(config) = incoming.request? else {
+        return Err(Refusal::Meaningless);
+    };
+    let mac = terms.mac;
+    let config = FunctionConfig { mac, ..config };
+    if config.check().is_err() || !terms.limits.allow(&config) {
+        return Err(Refusal::BadConfig);
+    }
+    let rings = incoming.descriptor.ok_or(Refusal::BadMemory)?;
+    let bytes = config.block_bytes();
+    if !memory::keeps(rings.as_fd(), bytes as u64) {
+        return Err(Refusal::BadMemory);
+    }
+    let rings = memory::map_block(rings.as_fd(), bytes).map_err(|_| Refusal::BadMemory)?;
+    let (rings, regions) = (Arc::new(rings), Shown::default());
+    let device = DeviceFunction::over(&rings, config, regions.registry());
+    let flags = SocketFlags::CLOEXEC;
+    let bell = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let (ours, theirs) = bell.map_err(|_| Refusal::NoRoom)?;
+    let (sender, replies) = sync_channel(1);
+    let mut host = Host {
+        is_attached: false,
+        terms,
+        regions,
+        _rings: rings,
+        bell: Arc::new(ours),
+        replies,
+        counted: None,
+    };
+    let offer = Offer {
+        device: device.map_err(|_| Refusal::NotEmpty)?,
+        bell: Arc::clone(&host.bell),
+        replies: sender,
+    };
+    match host.ask(Message::Attach(Box::new(offer))) {
+        Ok(Reply::Attached { mtu }) => {
+            host.is_attached = true;
+            Ok((host, Answer::SetUp { mac, mtu }, theirs))
+        }
+        Ok(Reply::Refused(refusal)) => Err(refusal),
+        _ => Err(Refusal::Draining),
+    }
+}
+
+impl Host<'_> {
+    /// Does what the host asks for, and wakes the data thread when it rings, until it is to be let go of.
+    fn serve(&mut self, connection: &mut Connection<'_>) -> Result<(), Ended> {
+        loop {
+            let mut fds = [
+                PollFd::new(&*self.bell, PollFlags::IN),
+                PollFd::new(connection, PollFlags::IN),
+            ];
+            let sweep = self.regions.has_retired().then_some(&SWEEP);
+            let _ = poll(&mut fds, sweep);
+            let [has_rung, has_asked] = fds.map(|fd| !fd.revents().is_empty());
+            if has_rung {
+                self.hear()?;
+            }
+            if has_asked && let Some(incoming) = connection.poll()? {
+                self.answer(connection, incoming)?;
+            }
+            self.regions.sweep();
+        }
+    }
+
+    /// Silences the bell. What else is sent on it goes unseen; descriptors are closed here.
+    fn hear(&self) -> Result<(), Ended> {
+        match recv(&*self.bell, &mut [0; 4096], RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Err(Ended::Closed),
+            Ok(_) => self.terms.data_thread.wake(),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, connection: &mut Connection<'_>, incoming: Incoming) -> Result<(), Ended> {
+        let limits = &self.terms.limits;
+        let (file, wake) = (incoming.descriptor, || self.terms.data_thread.wake());
+        let answer = match incoming.request {
+            Ok(Request::Register(extent)) => {
+                match self.regions.register(extent, file, limits, wake) {
+                    Ok(()) => Answer::Registered,
+                    Err(refusal) => Answer::Refused(refusal),
+                }
+            }
+            Ok(Request::Unregister(id)) => {
+                self.regions.unregister(id);
+                wake();
+                return Ok(());
+            }
+            Ok(Request::Unfinished) => Answer::Unfinished(self.unfinished()?),
+            Ok(Request::SetUp(_)) => Answer::Refused(Refusal::Meaningless),
+            Err(refusal) => Answer::Refused(refusal),
+        };
+        connection.answer(answer, None)
+    }
+
+    /// Has the data thread count, which looks at every connection: not more often than it has time for.
+    fn unfinished(&mut self) -> Result<u64, Ended> {
+        if let Some(counted) = self.counted {
+            std::thread::sleep(COUNT.saturating_sub(counted.elapsed()));
+        }
+        self.counted = Some(Instant::now());
+        match self.ask(Message::CountUnfinished) {
+            Ok(Reply::Unfinished(count)) => Ok(count),
+            _ => Err(Ended::Over),
+        }
+    }
+
+    fn ask(&self, message: Message) -> Result<Reply, Closed> {
+        self.terms.data_thread.send(message)?;
+        self.replies.recv().map_err(|_| Closed)
+    }
+}
+
+impl Drop for Host<'_> {
+    fn drop(&mut self) {
+        if self.is_attached {
+            let _ = self.ask(Message::Detach);
+        }
+    }
+}

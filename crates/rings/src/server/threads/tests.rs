@@ -1,0 +1,39 @@
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Instant;
+
+use rustix::net::{Shutdown, shutdown};
+use wire::ethernet::MacAddr;
+
+use super::super::limits::Limits;
+use super::super::mailbox::mailbox;
+use super::*;
+
+/// As a server starts and ends them.
+#[test]
+fn threads_end_with_their_server() {
+    let path = std::env::temp_dir().join(format!("longshore-threads-{}", std::process::id()));
+    let listening = UnixListener::bind(&path).unwrap();
+    listening.set_nonblocking(true).unwrap();
+    let (_mailbox, data_thread) = mailbox().unwrap();
+    let terms = Terms {
+        path: path.clone(),
+        mac: MacAddr::ZERO,
+        limits: Limits::default(),
+        data_thread,
+    };
+    let threads = Threads::start(listening.try_clone().unwrap().into(), terms).unwrap();
+    let silent: Vec<_> = (0..20)
+        .map(|_| UnixStream::connect(&path).unwrap())
+        .collect();
+    let shared = Arc::downgrade(&threads.0);
+    shutdown(&listening, Shutdown::Both).unwrap();
+    drop(listening);
+    drop(threads);
+    let start = Instant::now();
+    while shared.upgrade().is_some() {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(silent);
+    std::fs::remove_file(path).unwrap();
+}

@@ -1,0 +1,168 @@
+"""Attacks on the NIC's time, each until it is killed: freeze.py KIND …"""
+import array
+import ctypes
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+
+from attack import ATTACH, SET_KEYS, answer, attach, connect, control, libc, pass_on, report, request, slab
+
+PR_SET_PDEATHSIG = 1
+
+
+def lingering(address, port):
+    """A socket whose last close waits: it lingers, and its peer acknowledges nothing."""
+    connection = connect(address, port)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 20))
+    connection.setblocking(False)
+    connection.send(bytes(1000))
+    connection.setblocking(True)
+    return connection
+
+
+def linger(path, address, port):
+    """Sockets that linger, passed and dropped: with the line that begins, with requests, and where nothing reads them. Who closes such a socket last
+    has to wait, also if it is this process: there are several."""
+    for _ in range(5):
+        if os.fork() == 0:
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            break
+    while True:
+        try:
+            for stage in range(4):
+                victims = [lingering(address, int(port)) for _ in range(2)]
+                descriptors = [victim.fileno() for victim in victims]
+                if stage == 0:
+                    nic = control(path)
+                    pass_on(nic, b'{"command":"attach"}\n', descriptors)
+                elif stage == 1:
+                    nic = attach(path)
+                    pass_on(nic, request(ATTACH), descriptors)
+                elif stage == 2:
+                    nic = attach(path)
+                    pass_on(nic, request(ATTACH)[:40], descriptors[:1])
+                else:
+                    nic = attach(path)
+                    nic.sendall(request(99))
+                    pass_on(nic, request(ATTACH), descriptors)
+                for victim in victims:
+                    victim.close()
+                nic.settimeout(0.2)
+                try:
+                    nic.recv(100)
+                except OSError:
+                    pass
+                nic.close()
+        except OSError:
+            time.sleep(0.05)
+
+
+def unread(path):
+    """Questions whose answers are not read."""
+    while True:
+        clients = []
+        try:
+            for _ in range(8):
+                client = control(path)
+                client.setblocking(False)
+                clients.append(client)
+            end = time.monotonic() + 1
+            while time.monotonic() < end:
+                for client in clients:
+                    try:
+                        client.send(b'{"command":"what is this"}\n' * 100)
+                    except BlockingIOError:
+                        pass
+        except OSError:
+            time.sleep(0.02)
+        for client in clients:
+            client.close()
+
+
+def idle(path, count):
+    """Clients that say nothing."""
+    clients = []
+    while True:
+        try:
+            while len(clients) < int(count):
+                client = control(path)
+                client.setblocking(False)
+                clients.append(client)
+        except OSError:
+            pass
+        time.sleep(0.05)
+        gone = []
+        for client in clients:
+            try:
+                if client.recv(1) == b"":
+                    gone.append(client)
+            except BlockingIOError:
+                pass
+            except OSError:
+                gone.append(client)
+        for client in gone:
+            clients.remove(client)
+            client.close()
+
+
+def fault(path, address, port, node, folder):
+    """Has the NIC look at sockets that other threads have locked, waiting for a page that never comes."""
+    import fuse
+
+    fuse.own_namespaces()
+    page = fuse.page(fuse.mount(node, folder + "/page"))
+    print("mounted", flush=True)
+    index = 0
+    while True:
+        try:
+            victim = connect(address, int(port))
+            victim.setblocking(True)
+            threading.Thread(target=libc.send, args=(victim.fileno(), ctypes.c_void_p(page), 4096, 0), daemon=True).start()
+            time.sleep(0.05)
+            nic = attach(path, 0.3)
+            pass_on(nic, request(ATTACH), [slab(1)])
+            answer(nic)
+            pass_on(nic, request(SET_KEYS), [victim.fileno()])
+            answer(nic)
+        except OSError:
+            pass
+        index += 1
+        time.sleep(0.05 if index < 50 else 1)
+
+
+def churn(path):
+    """Attachments that come, share memory and go."""
+    while True:
+        try:
+            nic = attach(path)
+            pass_on(nic, request(ATTACH), [slab(256)])
+            answer(nic)
+            nic.close()
+        except OSError:
+            time.sleep(0.02)
+
+
+def bell(path, address, port):
+    """A host on rings that sends sockets which linger to where it would ring."""
+    import rings
+
+    ring, _ = rings.set_up(path)
+    print("set up", flush=True)
+    while True:
+        victims = [lingering(address, int(port)) for _ in range(4)]
+        try:
+            pass_on(ring, b"\x01", [victim.fileno() for victim in victims])
+        except OSError as error:
+            report(error=str(error))
+            ring, _ = rings.set_up(path)
+        for victim in victims:
+            threading.Thread(target=victim.close, daemon=True).start()
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    {"linger": linger, "unread": unread, "idle": idle, "fault": fault, "churn": churn, "bell": bell}[sys.argv[1]](*sys.argv[2:])
