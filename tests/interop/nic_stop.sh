@@ -180,6 +180,7 @@ stop_often() {
         ok "$name: $(counted 1) whole"
     else
         not_ok "$name" "$(counted 2) of $(($(counted 1) + $(counted 2))) failed: $(cat "$scratch"/curl.* | tail -n 4 | tr '\n' ' ')"
+        grep -v notice "$scratch/nginx.log" | tail -n 5 | sed 's/^/# nginx: /'
     fi
     read_sniffer sniffer.log
     name="no byte in clear while the NIC is stopped $times times${1:+, $1}"
@@ -200,6 +201,45 @@ if ! start_nic; then
 fi
 stop_often $((stops / 2))
 stop_often $((stops - stops / 2)) --zerocopy
+
+# ---- a program that is held up while the NIC starts again can't bring its keys: Linux goes on asking at its first interval ------
+# descendants PID: itself, and what it has started.
+descendants() {
+    local pid
+    echo "$1"
+    for pid in $(cat "/proc/$1/task/"*/children 2>/dev/null); do descendants "$pid"; done
+}
+signal_nginx() { # SIGNAL
+    local pid
+    for pid in $(descendants "$nginx"); do kill "-$1" "$pid"; done
+}
+has_begun() { [[ $(stat -c %s "$scratch/got" 2>/dev/null || echo 0) -gt 300000 ]]; }
+# backing_off: how often in a row Linux has doubled its interval, once it has sent something again.
+backing_off() {
+    local its
+    its=$(ss -Htin "src $linux4:8443" | grep unacked:) || return
+    [[ $its =~ backoff:([0-9]+) ]] && echo "${BASH_REMATCH[1]}" || echo 0
+}
+held_up() {
+    local before=$SECONDS intervals
+    rm -f "$scratch/got"
+    # More than the peer's Linux takes unread, and the program reads it slowly.
+    for _ in 1 2 3 4 5 6 7 8; do cat "$scratch/root/digits"; done >"$scratch/root/large"
+    start held.log nsenter --net="/proc/$other/ns/net" curl -sS --limit-rate 3M --cacert "$scratch/ca.pem" -o "$scratch/got" "https://$linux4:8443/large"
+    local curl=$started
+    why='it does not begin' && eventually has_begun || return
+    signal_nginx STOP
+    why='the NIC does not start again' && kill_worker && eventually serves || return
+    sleep 8
+    intervals=$(backing_off)
+    signal_nginx CONT
+    why="Linux has ${intervals:-nothing in flight and no} intervals doubled" && [[ ${intervals:-99} -le 2 ]] || return
+    why='it does not end' && wait "$curl" && cmp -s "$scratch/root/large" "$scratch/got" || return
+    why="it took $((SECONDS - before)) s" && [[ $((SECONDS - before)) -lt 60 ]]
+}
+start_nginx
+try 'a download goes on soon after its program, which was held up while the NIC started again' held_up
+stop "$nginx"
 
 # ---- the sniffer finds what is there, and an end without connections leaves nothing ------------------------------
 start_nginx

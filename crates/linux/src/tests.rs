@@ -2,6 +2,7 @@
 
 mod fenced;
 mod fenced_random;
+mod foreign;
 mod kept;
 mod long;
 mod many;
@@ -9,5 +10,6 @@ mod pdus;
 mod plain;
 mod program;
 mod random;
+mod restarted;
 mod rewritten;
 mod rig;

@@ -94,6 +94,16 @@ fn unacknowledged(socket: &TcpStream) -> i32 {
     if asked == 0 { bytes } else { 0 }
 }
 
+/// What Linux knows of the connection.
+fn linux_says() -> String {
+    let mut ss = std::process::Command::new("ss");
+    let said = ss.env_remove("LD_PRELOAD").arg("-Htinoe").output();
+    said.map_or_else(
+        |error| format!("ss: {error}"),
+        |said| String::from_utf8_lossy(&said.stdout).replace('\n', " "),
+    )
+}
+
 struct Program<'a> {
     case: &'a Case,
     fd: RawFd,
@@ -167,7 +177,10 @@ impl<'a> Program<'a> {
     fn tell(&self, what: &str, error: &Error) -> String {
         let Program { sent, received, .. } = self;
         let (closed, ended) = (self.is_closed, self.has_ended);
-        format!("{what}: {error}; sent {sent}, received {received}, closed {closed}, ended {ended}")
+        let linux = linux_says();
+        format!(
+            "{what}: {error}; sent {sent}, received {received}, closed {closed}, ended {ended}; {linux}"
+        )
     }
 
     /// One call of any kind; true if something came of it.

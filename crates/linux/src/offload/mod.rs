@@ -16,6 +16,7 @@
 //! ```
 
 mod acknowledgement;
+mod answered;
 mod blocks;
 mod flow;
 mod gone;
@@ -25,6 +26,7 @@ mod reset;
 mod restart;
 mod stream;
 mod transmit;
+mod unreachable;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -43,11 +45,11 @@ use crate::sockets::Sockets;
 use crate::state::{Arena, Table};
 use crate::tracking::{Located, Tracker};
 
+pub(crate) use answered::Answered;
 use blocks::Receiving;
 pub(crate) use flow::Flow;
 use flow::{Health, Kind};
 use gone::Gone;
-pub(crate) use reset::Answered;
 use stream::{Retired, Tenants};
 pub(crate) use transmit::Verdict;
 
@@ -57,8 +59,6 @@ const FIRST_CHECK: Duration = Duration::from_millis(100);
 const LAST_CHECK: Duration = Duration::from_secs(60);
 /// How long a library may stay away after a restart.
 const ORPHANED: Duration = Duration::from_secs(30);
-/// Answers to whoever sends for a connection that was reset, at a time.
-const MAX_ANSWERS: usize = 64;
 
 /// All fenced connections of a function.
 #[derive(Debug)]

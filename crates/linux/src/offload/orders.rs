@@ -52,7 +52,11 @@ impl Offload {
         socket: &SocketFacts,
         around: &mut Around<'_>,
     ) -> Result<(u32, Located), Errno> {
-        let mut facts = self.locate_new(around.now, socket)?;
+        // What is retained for a connection from before a restart leaves here also when this NIC is about to end.
+        let mut facts = match resume {
+            Some(_) => self.locate(around.now, socket)?,
+            None => self.locate_new(around.now, socket)?,
+        };
         if let Some(read) = resume.and_then(|resume| resume.read) {
             facts.read = read;
         }
@@ -99,9 +103,13 @@ impl Offload {
         };
         match taken {
             Ok(tcpsn) => {
+                let is_draining = self.is_draining;
                 let flow = self.flow(index);
                 flow.adopt();
                 flow.tell(Direction::Transmit, OffloadState::Offloaded);
+                if is_draining {
+                    flow.tell(Direction::Transmit, OffloadState::Software);
+                }
                 Ok(tcpsn)
             }
             // Plaintext is on its way that nobody can encrypt.

@@ -2,28 +2,15 @@
 
 use attachment::{Direction, OffloadState};
 use nic::ring::{SendDescriptor, SendFlags};
-use wire::SeqNum;
 use wire::checksum::Sum;
-use wire::ethernet::{self, MacAddr};
-use wire::packet::{self, MAX_TCP_HEADERS_LEN, Parsed};
+use wire::ethernet::MacAddr;
+use wire::packet::{self, Parsed};
 use wire::tcp::{Flags, Header};
+use wire::{FlowKey, SeqNum};
 
+use super::answered::{Answered, HOP_LIMIT, macs};
 use super::flow::Health;
-use super::{Around, MAX_ANSWERS, Offload};
-
-/// A frame for Linux, with its checksums.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Answered {
-    bytes: [u8; MAX_TCP_HEADERS_LEN],
-    len: u8,
-}
-
-impl Answered {
-    /// The frame.
-    pub(crate) fn frame(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
-}
+use super::{Around, Offload};
 
 impl Offload {
     /// Ends a connection.
@@ -42,11 +29,6 @@ impl Offload {
         self.check_soon(index, around.now);
     }
 
-    /// A frame for Linux that the driver has made.
-    pub(crate) fn poll_answer(&mut self) -> Option<Answered> {
-        self.answers.pop_front()
-    }
-
     /// Tells Linux, which has sent this segment, that there is no such connection; and the peer.
     pub(super) fn answer_linux(&mut self, frame: &[u8], parsed: &Parsed, around: &mut Around<'_>) {
         if parsed.tcp.flags.contains(Flags::RST) {
@@ -54,10 +36,7 @@ impl Offload {
             self.tell_peer(frame, parsed, parsed.tcp.seq, around);
             return;
         }
-        if self.answers.len() < MAX_ANSWERS {
-            let answer = reset_for(parsed, eth_dst(frame), eth_src(frame), true);
-            self.answers.push_back(answer);
-        }
+        self.answer(|| reset_for(parsed, frame, true));
         let una = self
             .index_of(&parsed.flow)
             .map(|index| self.flow(index).una);
@@ -69,8 +48,7 @@ impl Offload {
         if parsed.tcp.flags.contains(Flags::RST) {
             return;
         }
-        let answer = reset_for(parsed, eth_dst(frame), eth_src(frame), false);
-        post(answer, around);
+        post(reset_for(parsed, frame, false), around);
     }
 
     /// Sends the peer of a segment of Linux's a reset at `seq`.
@@ -83,13 +61,13 @@ impl Offload {
             flags: Flags::RST.union(Flags::ACK),
             ..Header::default()
         };
-        let answer = emit(eth_src(frame), eth_dst(frame), parsed.flow, &header, false);
-        post(answer, around);
+        let (from, to) = macs(frame);
+        post(emit((from, to), parsed.flow, &header, false), around);
     }
 }
 
 /// What a host without the connection answers to a segment (RFC 9293 §3.10.7.1).
-fn reset_for(parsed: &Parsed, from: MacAddr, to: MacAddr, is_checked: bool) -> Answered {
+fn reset_for(parsed: &Parsed, frame: &[u8], is_checked: bool) -> Answered {
     let (tcp, flow) = (&parsed.tcp, parsed.flow.reversed());
     let occupied = parsed.payload_len
         + u32::from(tcp.flags.contains(Flags::SYN))
@@ -106,29 +84,24 @@ fn reset_for(parsed: &Parsed, from: MacAddr, to: MacAddr, is_checked: bool) -> A
         flags,
         ..Header::default()
     };
-    emit(from, to, flow, &header, is_checked)
+    let (from, to) = macs(frame);
+    emit((to, from), flow, &header, is_checked)
 }
 
 fn emit(
-    from: MacAddr,
-    to: MacAddr,
-    flow: wire::FlowKey,
+    (from, to): (MacAddr, MacAddr),
+    flow: FlowKey,
     header: &Header,
     is_checked: bool,
 ) -> Answered {
-    let mut bytes = [0; MAX_TCP_HEADERS_LEN];
-    let len = match is_checked {
+    Answered::new(|buffer| match is_checked {
         true => {
             let nothing = Some(Sum::of(&[]));
             let emit = packet::emit_checked_tcp_headers;
-            emit(&mut bytes, from, to, &flow, header, 0, HOP_LIMIT, nothing)
+            emit(buffer, from, to, &flow, header, 0, HOP_LIMIT, nothing)
         }
-        false => packet::emit_tcp_headers(&mut bytes, from, to, &flow, header, 0, HOP_LIMIT),
-    };
-    Answered {
-        bytes,
-        len: len as u8,
-    }
+        false => packet::emit_tcp_headers(buffer, from, to, &flow, header, 0, HOP_LIMIT),
+    })
 }
 
 /// A frame for the wire. If there is no room it is lost, as on any wire.
@@ -144,20 +117,3 @@ fn post(answer: Answered, around: &mut Around<'_>) {
         around.counters.tx_dropped += 1;
     }
 }
-
-fn eth_dst(frame: &[u8]) -> MacAddr {
-    mac_at(frame, 0)
-}
-
-fn eth_src(frame: &[u8]) -> MacAddr {
-    mac_at(frame, 6)
-}
-
-fn mac_at(frame: &[u8], at: usize) -> MacAddr {
-    const _: () = assert!(ethernet::HEADER_LEN == 14);
-    let mut bytes = [0; 6];
-    bytes.copy_from_slice(&frame[at..at + 6]);
-    MacAddr(bytes)
-}
-
-const HOP_LIMIT: u8 = 64;

@@ -77,8 +77,12 @@ impl Offload {
             }
             return Verdict::Plain;
         }
-        if matches!(flow.health, Health::Orphan { .. }) || !is_for_nic || !is_likely {
+        if !is_for_nic || !is_likely {
             around.counters.tx_tls_fenced_dropped += 1;
+            return Verdict::Done;
+        }
+        if matches!(flow.health, Health::Orphan { .. }) {
+            self.drop_without_keys(frame, parsed, around);
             return Verdict::Done;
         }
         if flow.epochs.is_empty() {
@@ -100,7 +104,7 @@ impl Offload {
                 self.has_lost(index, around);
             }
             Err(Halt::NoRoom) => around.counters.tx_tls_no_room += 1,
-            Err(Halt::NoKeys) => around.counters.tx_tls_fenced_dropped += 1,
+            Err(Halt::NoKeys) => self.drop_without_keys(frame, parsed, around),
             Err(Halt::Lie) => {
                 around.counters.tx_tls_bad_records += 1;
                 self.reset(index, around);
@@ -109,6 +113,12 @@ impl Offload {
             }
         }
         Verdict::Done
+    }
+
+    /// A segment whose library has not come back after a restart.
+    fn drop_without_keys(&mut self, frame: &Outgoing, parsed: &Parsed, around: &mut Around<'_>) {
+        around.counters.tx_tls_fenced_dropped += 1;
+        self.tell_unreachable(around.staging.bytes(frame.slice), parsed);
     }
 
     /// A segment of a connection that is not fenced, or not any more.

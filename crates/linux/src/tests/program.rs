@@ -1,6 +1,7 @@
 //! A program with the library on Linux's TCP, of which the test plays all three: a stream of plain bytes and records, sent, lost and sent
 //! again as the test says; and the peer, which knows what must come.
 
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,10 +10,12 @@ use attachment::{Direction, Errno, Order, Resume, Slab, SlotRef, SocketFacts};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::{FrameMeta, Nic, NicConfig};
 use rustix::fs::MemfdFlags;
+use wire::icmp::{Quoted, v4, v6};
+use wire::packet::{self, Class};
 use wire::tcp::{Flags, Header};
-use wire::{FlowKey, SeqNum, packet};
+use wire::{FlowKey, SeqNum};
 
-use super::rig::{OURS, OneSocket, PEER, SECRET, Socket, checked, segment};
+use super::rig::{OURS, OneSocket, PAIRS, PEER, SECRET, Socket, checked, flow, segment};
 use crate::{Config, LinuxFunction, State, StateConfig};
 
 pub const CIPHERS: [(Version, Algorithm); 6] = [
@@ -42,6 +45,21 @@ struct Keyed {
     boundaries: Vec<usize>,
 }
 
+/// That of tests to which it does not matter.
+pub const CIPHER: (Version, Algorithm) = CIPHERS[3];
+
+/// A program that sends this, on a connection of IPv4.
+pub fn program(stretches: &[Stretch]) -> Program {
+    Program::new(flow(PAIRS[0]), CIPHER, 1000, stretches, 1 << 20)
+}
+
+/// 100 bytes, and 8 records; all are in the socket.
+pub fn greeting_and_records() -> Program {
+    let mut program = program(&[Stretch::Plain(100), Stretch::Records(vec![1000; 8])]);
+    program.write(usize::MAX).unwrap();
+    program
+}
+
 pub struct Program {
     pub nic: Nic,
     pub function: LinuxFunction,
@@ -66,6 +84,8 @@ pub struct Program {
     received: Vec<bool>,
     /// Resets that Linux was sent, and the peer.
     pub resets: (usize, usize),
+    /// Where segments begin of which Linux was told that they have not come to the peer.
+    pub unreachable: Vec<SeqNum>,
 }
 
 impl Program {
@@ -143,6 +163,7 @@ impl Program {
             sent: 0,
             acknowledged: 0,
             resets: (0, 0),
+            unreachable: Vec::new(),
         }
     }
 
@@ -347,6 +368,11 @@ impl Program {
         self.nic.flush(self.now);
         let mut frames = 0;
         while let Some((frame, meta)) = self.function.poll_frame(self.now) {
+            if let Some(quoted) = unreachable(frame) {
+                assert_eq!(quoted.flow, self.flow);
+                self.unreachable.push(quoted.seq);
+                continue;
+            }
             let (parsed, _) = checked(&(frame.to_vec(), meta));
             if parsed.tcp.flags.contains(Flags::RST) {
                 self.resets.0 += 1;
@@ -421,6 +447,29 @@ impl Program {
             self.received(),
             self.function.counters()
         ))
+    }
+}
+
+/// The segment that a message for Linux says has not come to the peer.
+fn unreachable(frame: &[u8]) -> Option<Quoted> {
+    match packet::classify(frame) {
+        Class::IcmpV4(ip) => match v4::Message::parse(ip.payload(frame)) {
+            Ok(v4::Message::Unreachable {
+                reason: v4::Unreachable::Host,
+                original,
+            }) => Quoted::parse(original),
+            other => panic!("{other:?}"),
+        },
+        Class::IcmpV6(ip) => {
+            let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src, ip.dst) else {
+                panic!("{ip:?}");
+            };
+            match v6::Message::parse(src, dst, ip.hop_limit, ip.payload(frame)) {
+                Ok(v6::Message::Unreachable { code: 0, original }) => Quoted::parse(original),
+                other => panic!("{other:?}"),
+            }
+        }
+        _ => None,
     }
 }
 

@@ -1,0 +1,244 @@
+//! A driver that takes the place of another one, and one that is about to end.
+
+use std::time::Duration;
+
+use attachment::{Direction, Errno, OffloadState, Order, Resume};
+use wire::SeqNum;
+
+use super::program::{CIPHER, Program, Stretch, greeting_and_records, keys, program};
+use super::rig::{PAIRS, flow};
+
+/// RFC 6069: what Linux sends again meanwhile it sends at its first interval.
+#[test]
+fn linux_is_told_of_what_does_not_come_to_the_peer_while_the_library_is_away() {
+    for pair in PAIRS {
+        let stretches = [Stretch::Plain(100), Stretch::Records(vec![1000; 8])];
+        let mut program = Program::new(flow(pair), CIPHER, 1000, &stretches, 1 << 20);
+        program.write(usize::MAX).unwrap();
+        program.send(0, 4000, 1400, (false, true));
+        program.drain();
+        assert_eq!(program.unreachable, []);
+        program.restart();
+        program.send(100, 4000, 1400, (false, false));
+        program.drain();
+        assert_eq!(program.unreachable, [program.at(100)]);
+        program.resume().unwrap();
+        program.finish(1400).unwrap();
+        program.drain();
+        assert_eq!(program.unreachable.len(), 1);
+    }
+}
+
+#[test]
+fn after_a_restart_nothing_leaves_until_the_library_is_back() {
+    let mut program = greeting_and_records();
+    program.send(0, 4000, 1400, (false, true));
+    program.restart();
+    program.send(0, 6000, 1400, (false, false));
+    assert_eq!(program.received(), 0);
+    assert_eq!(program.function.counters().tx_tls_fenced_dropped, 1);
+    program.resume().unwrap();
+    program.finish(1400).unwrap();
+    assert_eq!(program.resets, (0, 0));
+}
+
+#[test]
+fn an_orphan_is_reset_after_a_while() {
+    let mut program = greeting_and_records();
+    program.send(0, 4000, 1400, (false, true));
+    program.restart();
+    program.now += Duration::from_secs(29);
+    program.function.handle_timeout(program.now);
+    program.send(0, 4000, 1400, (false, false));
+    assert_eq!(program.resets, (0, 0));
+    let due = program.function.poll_timeout().unwrap();
+    assert!(
+        due <= program.now + Duration::from_secs(1),
+        "the end is not slept over"
+    );
+    program.now += Duration::from_secs(1);
+    program.function.handle_timeout(program.now);
+    program.send(0, 4000, 1400, (false, false));
+    program.drain();
+    assert_eq!(program.resets, (1, 1));
+    assert_eq!(program.received(), 0);
+}
+
+#[test]
+fn keys_with_another_record_number_than_before_are_refused() {
+    let mut program = greeting_and_records();
+    program.send(0, 4000, 1400, (false, true));
+    program.restart();
+    let resume = Resume {
+        tcpsn: program.at(100 + 1022),
+        index: keys(CIPHER, 1).sequence + 2,
+        read: None,
+    };
+    assert_eq!(
+        program.set_keys(keys(CIPHER, 1), Some(resume)),
+        Err(Errno::INVAL)
+    );
+    assert_eq!(program.function.counters().tls_resets, 1);
+}
+
+/// The NIC has noted as many sets as there can be, and died before the library knew of the last one.
+#[test]
+fn keys_that_nothing_was_sent_under_are_taken_again_after_a_restart() {
+    let records = || Stretch::Records(vec![100]);
+    let stretches = [
+        Stretch::Plain(100),
+        records(),
+        records(),
+        records(),
+        records(),
+    ];
+    let mut program = program(&stretches);
+    let boundary = |program: &Program, number: u8| program.at(100 + 122 * usize::from(number));
+    program.write(100 + 122 * 3).unwrap();
+    program.send(0, 100 + 122 * 3, 1400, (false, true));
+    program.restart();
+    for number in 1..=3 {
+        let info = keys(CIPHER, number);
+        let resume = Resume {
+            tcpsn: boundary(&program, number),
+            index: info.sequence + 1,
+            read: None,
+        };
+        assert_eq!(program.set_keys(info, Some(resume)), Ok(resume.tcpsn));
+    }
+    let last = program.set_keys(keys(CIPHER, 4), None);
+    assert_eq!(last, Ok(boundary(&program, 3)));
+    program.send(0, 100 + 122 * 3, 1400, (false, false));
+    program.finish(1400).unwrap();
+    assert_eq!(program.resets, (0, 0));
+}
+
+/// A library whose first keys were lost on their way may go on without the NIC then.
+#[test]
+fn a_connection_that_is_not_known_has_nothing_to_stop() {
+    let mut program = program(&[Stretch::Plain(100), Stretch::Records(vec![1000; 8])]);
+    program.forget();
+    for direction in [Direction::Transmit, Direction::Receive] {
+        let stop = Order::Stop {
+            slot: program.slot.clone(),
+            direction,
+            socket: program.facts(),
+        };
+        assert_eq!(program.order(stop), Err(Errno::NOENT));
+    }
+}
+
+#[test]
+fn sockets_that_are_bound_to_the_interface_are_reset_by_a_driver_without_their_state() {
+    let mut program = greeting_and_records();
+    program.socket.with(|socket| socket.is_bound = true);
+    program.forget();
+    assert_eq!(program.function.connections(), 1);
+    for restarts in 1..3 {
+        program.send(0, 4000, 1400, (false, false));
+        program.drain();
+        let resets = (restarts, restarts);
+        assert_eq!((program.received(), program.resets), (0, resets));
+        program.restart();
+    }
+}
+
+#[test]
+fn a_connection_that_its_library_has_taken_over_goes_on_after_a_restart_by_itself() {
+    let stretches = [
+        Stretch::Plain(100),
+        Stretch::Records(vec![1000; 2]),
+        Stretch::Plain(5000),
+    ];
+    let mut program = program(&stretches);
+    program.write(usize::MAX).unwrap();
+    program.send(0, 3000, 1400, (false, false));
+    program.acknowledge(3000, false);
+    program.restart();
+    program.now += Duration::from_secs(60);
+    program.function.handle_timeout(program.now);
+    program.finish(1400).unwrap();
+    assert_eq!(program.resets, (0, 0));
+}
+
+#[test]
+fn what_is_sent_behind_the_peers_end_goes_on_after_a_restart() {
+    let mut program = greeting_and_records();
+    program
+        .order(Order::SetKeys {
+            slot: program.slot.clone(),
+            direction: Direction::Receive,
+            info: keys(CIPHER, 7),
+            resume: None,
+            socket: program.facts(),
+        })
+        .unwrap();
+    program.send(0, 4000, 1400, (false, false));
+    program.restart();
+    program.end_peer();
+    let receive = Order::SetKeys {
+        slot: program.slot.clone(),
+        direction: Direction::Receive,
+        info: keys(CIPHER, 7),
+        resume: Some(Resume {
+            tcpsn: SeqNum(1),
+            index: 0,
+            read: Some(SeqNum(1)),
+        }),
+        socket: program.facts(),
+    };
+    assert_eq!(program.order(receive), Err(Errno::NOTCONN));
+    program.resume().unwrap();
+    program.finish(1400).unwrap();
+    assert_eq!(program.resets, (0, 0));
+}
+
+#[test]
+fn draining_asks_for_software_and_ends_with_the_last_acknowledgement() {
+    let mut program = greeting_and_records();
+    program.send(0, 4000, 1400, (false, false));
+    program.function.drain();
+    assert_eq!(
+        program.slot.slot().status(Direction::Transmit, 1),
+        OffloadState::Software
+    );
+    assert_eq!(
+        program.set_keys(keys(CIPHER, 2), None),
+        Err(Errno::SHUTDOWN)
+    );
+    assert!(!program.function.is_drained());
+    let all = program.source.len();
+    program.send(4000, all, 1400, (false, false));
+    program.acknowledge(all, false);
+    assert!(program.function.is_drained());
+}
+
+#[test]
+fn a_library_that_comes_back_to_a_nic_that_is_about_to_end_is_taken_and_asked_for_software() {
+    let mut program = greeting_and_records();
+    let receive = |program: &Program, resume: Option<SeqNum>| Order::SetKeys {
+        slot: program.slot.clone(),
+        direction: Direction::Receive,
+        info: keys(CIPHER, 7),
+        resume: resume.map(|tcpsn| Resume {
+            tcpsn,
+            index: 0,
+            read: Some(tcpsn),
+        }),
+        socket: program.facts(),
+    };
+    let first = program.order(receive(&program, None)).unwrap();
+    program.send(0, 4000, 1400, (false, true));
+    program.restart();
+    program.function.drain();
+    program.order(receive(&program, Some(first))).unwrap();
+    program.resume().unwrap();
+    assert_eq!(
+        program.slot.slot().status(Direction::Transmit, 1),
+        OffloadState::Software
+    );
+    assert!(!program.function.is_drained());
+    program.finish(1400).unwrap();
+    assert!(program.function.is_drained());
+    assert_eq!(program.resets, (0, 0));
+}
