@@ -144,7 +144,7 @@ impl Device {
         !self.has_begun || self.end == tcpsn
     }
 
-    /// Remembers the keys that are replaced, if anything was made under them.
+    /// Remembers the keys that are replaced, or that the NIC has used to the end, if anything was made under them.
     pub(crate) fn replace(&mut self, keys: &Keys) {
         if self.end == self.newer_start.tcpsn {
             return;
@@ -167,12 +167,23 @@ impl Device {
         for replaced in &mut self.replaced[forgettable..] {
             replaced.is_set &= (replaced.end.tcpsn.wrapping_sub(acknowledged) as i32) > 0;
         }
+        self.all_older()
+    }
+
+    /// The keys before, and where each end, oldest first, as far as they are not forgotten.
+    pub(crate) fn all_older(&self) -> Vec<(CryptoInfo, Boundary)> {
         let set = self.replaced.iter().rev().filter(|older| older.is_set);
         set.filter_map(|older| Some((CryptoInfo::from_bytes(&older.info).ok()?, older.end)))
             .collect()
     }
 
-    /// The keys before, and where they end.
+    /// Nothing that was made under them is sent again.
+    pub(crate) fn forget_all_older(&mut self) {
+        self.replaced
+            .iter_mut()
+            .for_each(|older| older.is_set = false);
+    }
+
     /// The NIC has had no keys yet, as far as is known.
     pub(crate) fn owes_first_keys(&self) -> bool {
         self.owes_keys && self.last_older().is_none()

@@ -13,7 +13,7 @@ use super::{LockedSending, Session};
 use crate::counters::{Counter, counters};
 use crate::flusher;
 use crate::offload::{self, Failure, SlotName};
-use crate::shared::Boundary;
+use crate::shared::{Boundary, Sending};
 use crate::socket;
 
 /// How long a call pauses for a NIC that is being restarted just when it must be told something.
@@ -202,8 +202,14 @@ impl Session {
             }
             std::thread::sleep(PAUSE);
         }
+        let has_keys = !sending.device.owes_keys;
         if sending.device_ends().is_err() {
             return Err(self.give_up(fd, sending));
+        }
+        if has_keys {
+            // What was made under them may have to be sent again by another NIC.
+            let Sending { keys, device, .. } = &mut **sending;
+            device.replace(keys);
         }
         counters().add(Counter::TxDeviceStopped, 1);
         Ok(())
@@ -226,17 +232,19 @@ impl Session {
             return false;
         }
         let mut sending = self.sending();
-        if !sending.device.agreement.is_with_device()
-            || sending.device.teller != crate::process::id()
+        if sending.device.teller != crate::process::id()
             || sending.keys.check().is_err()
             || socket::is_over(fd.as_fd())
         {
             return true;
         }
+        let is_with_device = sending.device.agreement.is_with_device();
         match self.tell_older(fd.as_fd(), &mut sending) {
             Ok(_) => true,
             // The peer may have acknowledged the end just now.
             Err(Failure::Refused(_)) if socket::is_over(fd.as_fd()) => true,
+            // It knows nothing of the connection any more, and need not.
+            Err(Failure::Refused(_)) if !is_with_device => true,
             Err(Failure::Refused(_)) => {
                 self.give_up(fd.as_fd(), &mut sending);
                 true
@@ -264,6 +272,16 @@ impl Session {
             offload::set_keys(name, direction, info, Some(resume), fd, on)
         };
         let resumed = |_| counters().add(Counter::TxDeviceResumed, 1);
+        if !sending.device.agreement.is_with_device() {
+            // What it made before we took over may not have come to the peer.
+            for (info, end) in sending.device.all_older() {
+                tell(&info, end)?;
+            }
+            if socket::unacknowledged(fd) == 0 {
+                sending.device.forget_all_older();
+            }
+            return Ok(());
+        }
         let boundary = sending.boundary();
         let acknowledged = sending.device.end.wrapping_sub(self.in_flight(fd, sending));
         let last = sending.device.last_older();

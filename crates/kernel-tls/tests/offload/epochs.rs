@@ -20,7 +20,7 @@ use crate::nic;
 const CASE: (u16, u16) = (0x0304, 51);
 
 /// The NIC wants to stop, if it makes records.
-fn ask_to_stop(cookie: u64) {
+pub fn ask_to_stop(cookie: u64) {
     let Some(slot) = nic::flow(cookie).slot else {
         return;
     };

@@ -10,9 +10,10 @@ use kernel_tls::{Errno, RECORD_TYPE_DATA, Session, TLS_RX, TLS_TX};
 use proptest::prelude::*;
 
 use crate::end::{
-    CASES, connect, connect_unread, content, eventually, goes_on_in_software, keys, pattern,
+    CASES, connect, connect_unread, content, eventually, goes_on_in_software, info, keys, pattern,
     read_all, records,
 };
+use crate::epochs::ask_to_stop;
 use crate::nic;
 
 #[test]
@@ -84,6 +85,48 @@ fn who_sends_under_new_keys_tells_a_nic_that_comes_back_the_older_ones() {
 fn a_nic_that_has_stopped_without_saying_so_gets_no_more_framed_content() {
     let _alone = nic::alone();
     goes_on_in_software(|sender| nic::die_when_stopped(&sender.socket));
+}
+
+#[test]
+fn a_nic_that_comes_back_is_told_the_keys_of_records_that_may_have_to_be_sent_again_although_it_makes_no_more()
+ {
+    let _alone = nic::alone();
+    let (sender, peer) = connect_unread();
+    let case = (0x0304, 51);
+    sender.set_keys(&keys(case, 1, 0));
+    // More than the peer's Linux takes.
+    let stream = pattern(100_000);
+    let size = rustix::net::sockopt::set_socket_send_buffer_size(&sender.socket, 200 << 10);
+    assert_eq!(size, Ok(()));
+    sender.send_all(&stream, RECORD_TYPE_DATA, 0);
+    ask_to_stop(sender.cookie);
+    sender.send_all(b"after", RECORD_TYPE_DATA, 0);
+    let stopped = nic::flow(sender.cookie)
+        .marks
+        .last()
+        .map(|mark| mark.keys.is_none());
+    assert_eq!(stopped, Some(true));
+    let told = || nic::flow(sender.cookie).resumed.len();
+    let restart = || {
+        nic::stop();
+        nic::restart();
+    };
+    restart();
+    eventually("the keys are told", || told() == 1);
+    let received = read_all(peer);
+    eventually("all is acknowledged", || {
+        nic::unacknowledged(&sender.socket) == 0
+    });
+    restart();
+    eventually("the keys are told for the last time", || told() == 2);
+    restart();
+    sender.send_all(b", later", RECORD_TYPE_DATA, 0);
+    assert_eq!(told(), 2);
+    let got = records(sender.close(), &received.join().unwrap(), Some(info(1, 0)));
+    assert_eq!(
+        content(&got, RECORD_TYPE_DATA),
+        [&stream[..], b"after, later"].concat()
+    );
 }
 
 /// All that was sent under them is acknowledged, but they are the last that the NIC has.

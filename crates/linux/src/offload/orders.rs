@@ -106,7 +106,9 @@ impl Offload {
                 let is_draining = self.is_draining;
                 let flow = self.flow(index);
                 flow.adopt();
-                flow.tell(Direction::Transmit, OffloadState::Offloaded);
+                if flow.is_transmitting() {
+                    flow.tell(Direction::Transmit, OffloadState::Offloaded);
+                }
                 if is_draining {
                     flow.tell(Direction::Transmit, OffloadState::Software);
                 }

@@ -144,6 +144,46 @@ fn sockets_that_are_bound_to_the_interface_are_reset_by_a_driver_without_their_s
 }
 
 #[test]
+fn what_was_made_before_its_library_took_over_is_sent_again_after_a_restart() {
+    let stretches = [
+        Stretch::Plain(100),
+        Stretch::Records(vec![1000; 2]),
+        Stretch::Plain(5000),
+    ];
+    let mut program = program(&stretches);
+    program.write(usize::MAX).unwrap();
+    program.send(0, 3000, 1400, (false, true));
+    program.restart();
+    program.resume().unwrap();
+    program.finish(1400).unwrap();
+    assert_eq!(program.resets, (0, 0));
+}
+
+/// Positions are compared within 2^31.
+#[test]
+fn keys_of_long_ago_are_over() {
+    let stretches = [
+        Stretch::Plain(100),
+        Stretch::Records(vec![1000; 2]),
+        Stretch::Plain(5000),
+    ];
+    let mut program = program(&stretches);
+    program.write(usize::MAX).unwrap();
+    program.finish(1400).unwrap();
+    program.restart();
+    for before in [3000, (1 << 31) - 5000, (1 << 31) + 5000] {
+        let resume = Resume {
+            tcpsn: program.at(program.source.len()) - before,
+            index: 2,
+            read: None,
+        };
+        let told = program.set_keys(keys(CIPHER, 1), Some(resume));
+        assert_eq!(told, Ok(resume.tcpsn));
+    }
+    assert_eq!(program.resets, (0, 0));
+}
+
+#[test]
 fn a_connection_that_its_library_has_taken_over_goes_on_after_a_restart_by_itself() {
     let stretches = [
         Stretch::Plain(100),
