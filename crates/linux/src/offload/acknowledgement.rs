@@ -45,6 +45,8 @@ impl Offload {
                 commands.push_back(Command::Destroy(context));
                 contexts.release(context);
             });
+            // Keys under which the peer has everything need not come back.
+            flow.adopt();
             self.retire(around.queue);
         }
         if tcp.flags.intersects(Flags::RST.union(Flags::FIN)) {

@@ -190,15 +190,22 @@ fn a_connection_that_its_library_has_taken_over_goes_on_after_a_restart_by_itsel
         Stretch::Records(vec![1000; 2]),
         Stretch::Plain(5000),
     ];
-    let mut program = program(&stretches);
-    program.write(usize::MAX).unwrap();
-    program.send(0, 3000, 1400, (false, false));
-    program.acknowledge(3000, false);
-    program.restart();
-    program.now += Duration::from_secs(60);
-    program.function.handle_timeout(program.now);
-    program.finish(1400).unwrap();
-    assert_eq!(program.resets, (0, 0));
+    for is_acknowledged_first in [true, false] {
+        let mut program = program(&stretches);
+        program.write(usize::MAX).unwrap();
+        program.send(0, 3000, 1400, (false, false));
+        if is_acknowledged_first {
+            program.acknowledge(3000, false);
+            program.restart();
+        } else {
+            program.restart();
+            program.acknowledge(100 + 2 * 1022, false);
+        }
+        program.now += Duration::from_secs(60);
+        program.function.handle_timeout(program.now);
+        program.finish(1400).unwrap();
+        assert_eq!(program.resets, (0, 0));
+    }
 }
 
 #[test]
