@@ -18,6 +18,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use attachment::peer;
 use linux::SocketExaminer;
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -134,8 +135,8 @@ impl Reception {
 
     /// Has a thread serve it, or close it.
     fn welcome(&self, stream: UnixStream) {
-        let uid = attachment::peer::uid(&stream).unwrap_or(u32::MAX);
-        let is_trusted = uid == 0 || uid == self.owner;
+        let uid = peer::uid(&stream).unwrap_or(u32::MAX);
+        let is_trusted = peer::judge(uid, self.owner).is_ok();
         let Some(place) = self.admission.admit(uid, is_trusted) else {
             return self.close(stream);
         };
