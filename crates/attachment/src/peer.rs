@@ -1,4 +1,5 @@
-//! Whom a program speaks with at a control socket, which is asked before anything is sent: keys and descriptors would follow.
+//! Whom a process speaks with at a Unix socket. A program asks that at a control socket before it sends anything: keys and descriptors would follow. A
+//! server asks it before it does what not everybody may have done.
 
 #![allow(unsafe_code)]
 
@@ -72,7 +73,11 @@ pub fn uid(socket: impl AsFd) -> Result<u32, Errno> {
     }
 }
 
-fn judge(uid: u32, own: u32) -> Result<(), Untrusted> {
+/// Whether user `uid` is root, or `own`.
+///
+/// # Errors
+/// See [`Untrusted`].
+pub fn judge(uid: u32, own: u32) -> Result<(), Untrusted> {
     match uid {
         ROOT => Ok(()),
         OVERFLOW_UID => Err(Untrusted::Unknown),

@@ -4,12 +4,13 @@ use std::time::Instant;
 
 use nic::FrameMeta;
 use nic::ring::{Packet, RecvDescriptor};
-use wire::packet;
+use wire::packet::{self, Parsed};
 
 use crate::checksum;
 use crate::function::LinuxFunction;
-use crate::memory::Held;
+use crate::memory::{Buffers, Held};
 use crate::offload::Around;
+use crate::pdus::{PlacedPart, Rebuilt};
 
 impl LinuxFunction {
     /// The next frame for Linux, with what its virtio-net header is to say. It is valid until the next call.
@@ -24,37 +25,34 @@ impl LinuxFunction {
             self.counters.rx_packets += 1;
             return Some((self.answered.as_ref()?.frame(), meta));
         }
-        let (packet, held) = self.next_packet(now)?;
+        let (packet, held, segment) = self.next_packet(now)?;
         let held = self.shown.insert(held);
-        let frame = match packet.placed {
-            0 => self.buffers.frame(held),
-            _ => self.rebuilt.frame_and_parts().0,
-        };
-        let meta = describe(&packet, frame);
+        let (frame, _) = frame_and_parts(&mut self.buffers, &mut self.rebuilt, &packet, held);
+        let meta = describe(&packet, segment.as_ref(), frame);
         self.counters.rx_packets += 1;
         self.counters.rx_bytes += frame.len() as u64;
         self.counters.rx_super_frames += u64::from(meta.gso_size != 0);
         Some((frame, meta))
     }
 
-    /// The next packet off the receive ring that is for Linux; what else is on it is dealt with.
-    fn next_packet(&mut self, now: Instant) -> Option<(Packet, Held)> {
+    /// The next packet off the receive ring that is for Linux, with the segment that it is, if it is one; what else is on the ring is dealt with.
+    fn next_packet(&mut self, now: Instant) -> Option<(Packet, Held, Option<Parsed>)> {
         loop {
             match self.queue.recv.pop()? {
                 RecvDescriptor::Packet(packet) => {
                     let is_whole = self.rebuilt.take_parts(&mut self.queue.recv, &packet);
-                    match self.buffers.reclaim(packet.buffer) {
-                        Some(held)
-                            if is_whole
-                                && self.rebuild(&packet, &held)
-                                && self.is_for_linux(now, &packet, &held) =>
-                        {
-                            return Some((packet, held));
-                        }
-                        Some(held) => self.buffers.give_back(held, &mut self.queue),
+                    let Some(held) = self.buffers.reclaim(packet.buffer) else {
                         // A buffer that was not lent: there is nothing to look at.
-                        None => self.counters.driver_errors += 1,
+                        self.counters.driver_errors += 1;
+                        continue;
+                    };
+                    if is_whole && self.rebuild(&packet, &held) {
+                        let segment = self.segment(&packet, &held);
+                        if self.is_for_linux(now, &packet, &held, segment.as_ref()) {
+                            return Some((packet, held, segment));
+                        }
                     }
+                    self.buffers.give_back(held, &mut self.queue);
                 }
                 RecvDescriptor::ResyncRequest {
                     context,
@@ -96,48 +94,65 @@ impl LinuxFunction {
         built
     }
 
-    /// Whether Linux is to have a packet; what the NIC did to it is told then.
-    fn is_for_linux(&mut self, now: Instant, packet: &Packet, held: &Held) -> bool {
-        let (frame, parts) = match packet.placed {
-            0 => (self.buffers.frame(held), &[][..]),
-            _ => self.rebuilt.frame_and_parts(),
-        };
-        let context = packet.context.filter(|_| packet.offloaded);
-        match packet::parse(frame) {
-            Ok(parsed) if packet.header_len > 0 => {
-                let mut around = Around {
-                    queue: &mut self.queue,
-                    staging: &self.staging,
-                    receive: &mut self.receive,
-                    counters: &mut self.counters,
-                    now,
-                };
-                // Linux drops what was damaged: it says nothing.
-                if packet.checksum_ok && !self.offload.handle_received(frame, &parsed, &mut around)
-                {
-                    return false;
-                }
-                if self.receive.is_empty() && self.pdus.is_empty() {
-                    return !packet.offloaded;
-                }
-                let counters = &mut self.counters;
-                self.pdus.admit(frame, &parsed, packet, parts, counters)
-                    && self.receive.admit(frame, &parsed, context, counters)
-            }
-            _ => !packet.offloaded,
+    /// The segment that a packet is; `None` for one that is none to the NIC.
+    fn segment(&mut self, packet: &Packet, held: &Held) -> Option<Parsed> {
+        if packet.header_len == 0 {
+            return None;
         }
+        let (frame, _) = frame_and_parts(&mut self.buffers, &mut self.rebuilt, packet, held);
+        packet::parse(frame).ok()
+    }
+
+    /// Whether Linux is to have a packet; what the NIC did to it is told then.
+    fn is_for_linux(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        held: &Held,
+        segment: Option<&Parsed>,
+    ) -> bool {
+        let Some(segment) = segment else {
+            return !packet.offloaded;
+        };
+        let (frame, parts) = frame_and_parts(&mut self.buffers, &mut self.rebuilt, packet, held);
+        let mut around = Around {
+            queue: &mut self.queue,
+            staging: &self.staging,
+            receive: &mut self.receive,
+            counters: &mut self.counters,
+            now,
+        };
+        // Linux drops what was damaged: it says nothing.
+        if packet.checksum_ok && !self.offload.handle_received(frame, segment, &mut around) {
+            return false;
+        }
+        if self.receive.is_empty() && self.pdus.is_empty() {
+            return !packet.offloaded;
+        }
+        let context = packet.context.filter(|_| packet.offloaded);
+        let counters = &mut self.counters;
+        self.pdus.admit(frame, segment, packet, parts, counters)
+            && self.receive.admit(frame, segment, context, counters)
+    }
+}
+
+/// A packet's frame, and the parts of it that were placed.
+fn frame_and_parts<'a>(
+    buffers: &'a mut Buffers,
+    rebuilt: &'a mut Rebuilt,
+    packet: &Packet,
+    held: &Held,
+) -> (&'a mut [u8], &'a [PlacedPart]) {
+    match packet.placed {
+        0 => (buffers.frame(held), &[]),
+        _ => rebuilt.frame_and_parts(),
     }
 }
 
 /// What the virtio-net header says of a packet. A TCP checksum that the NIC has found right, or that is the first segment's of
 /// several, is left to Linux as one that never crossed a wire: then nobody looks at the payload for it.
-fn describe(packet: &Packet, frame: &mut [u8]) -> FrameMeta {
-    let is_verified_tcp = packet.checksum_ok && packet.header_len > 0;
-    let parsed = match is_verified_tcp {
-        true => packet::parse(frame).ok(),
-        false => None,
-    };
-    let Some(parsed) = parsed else {
+fn describe(packet: &Packet, segment: Option<&Parsed>, frame: &mut [u8]) -> FrameMeta {
+    let Some(segment) = segment.filter(|_| packet.checksum_ok) else {
         return FrameMeta {
             checksum_valid: packet.checksum_ok,
             ..FrameMeta::default()
@@ -146,11 +161,11 @@ fn describe(packet: &Packet, frame: &mut [u8]) -> FrameMeta {
     let segments = u32::from(packet.segments);
     let gso_size = match segments {
         0 | 1 => 0,
-        _ => u16::try_from(parsed.payload_len.div_ceil(segments)).unwrap_or(u16::MAX),
+        _ => u16::try_from(segment.payload_len.div_ceil(segments)).unwrap_or(u16::MAX),
     };
     FrameMeta {
         gso_size,
-        needs_checksum: Some(checksum::leave_tcp(frame, &parsed)),
+        needs_checksum: Some(checksum::leave_tcp(frame, segment)),
         checksum_valid: true,
     }
 }

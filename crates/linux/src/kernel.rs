@@ -1,6 +1,7 @@
 //! What is asked of the Linux that the NIC runs on.
 #![allow(unsafe_code)]
 
+mod address;
 mod diag;
 mod netlink;
 mod options;
@@ -53,6 +54,17 @@ impl Sockets for KernelSockets {
     fn bound(&mut self) -> Result<Vec<(FlowKey, u64)>, Errno> {
         diag::bound(&mut self.diag, self.interface)
     }
+}
+
+/// How many TCP connections of this network namespace go through an interface: they are bound to it, or have one of its addresses.
+///
+/// # Errors
+/// What the system gives.
+pub fn connections_through(interface: u32) -> Result<usize, Errno> {
+    let mut route = netlink::Netlink::new(libc::NETLINK_ROUTE)?;
+    let addresses = address::addresses(&mut route, interface)?;
+    let mut diag = netlink::Netlink::new(libc::NETLINK_SOCK_DIAG)?;
+    diag::count_through(&mut diag, interface, &addresses)
 }
 
 /// Looks at sockets that tenants show, of the network namespace that this process is in. Needs no privileges.

@@ -44,7 +44,7 @@ mod tracking;
 pub use config::Config;
 pub use counters::Counters;
 pub use function::LinuxFunction;
-pub use kernel::{KernelSockets, SocketExaminer};
+pub use kernel::{KernelSockets, SocketExaminer, connections_through};
 pub use memory::{MAX_FRAME, Room};
 pub use sockets::{SocketAt, SocketPhase, Sockets};
 pub use state::{State, StateConfig, StateError};

@@ -112,11 +112,7 @@ impl<'a> From<&'a [u8]> for SharedSlice<'a> {
 
 /// Bytes to be written that others may write, or read, at the same time.
 #[derive(Clone, Copy, Debug)]
-pub struct SharedSliceMut<'a> {
-    start: *mut u8,
-    len: usize,
-    memory: PhantomData<&'a [u8]>,
-}
+pub struct SharedSliceMut<'a>(SharedSlice<'a>);
 
 impl<'a> SharedSliceMut<'a> {
     /// The `len` bytes at `start`.
@@ -126,32 +122,30 @@ impl<'a> SharedSliceMut<'a> {
     #[inline]
     #[must_use]
     pub const unsafe fn from_raw_parts(start: *mut u8, len: usize) -> SharedSliceMut<'a> {
-        SharedSliceMut {
-            start,
-            len,
-            memory: PhantomData,
-        }
+        // SAFETY: the caller vouches for the bytes, and nothing here reads them.
+        SharedSliceMut(unsafe { SharedSlice::from_raw_parts(start, len) })
     }
 
     /// Its first byte. Valid for writes of [`len`](Self::len) bytes.
     #[inline]
     #[must_use]
     pub const fn as_mut_ptr(self) -> *mut u8 {
-        self.start
+        // It was one when this was made.
+        self.0.as_ptr().cast_mut()
     }
 
     /// Bytes.
     #[inline]
     #[must_use]
     pub const fn len(self) -> usize {
-        self.len
+        self.0.len()
     }
 
     /// Whether it has no bytes.
     #[inline]
     #[must_use]
     pub const fn is_empty(self) -> bool {
-        self.len == 0
+        self.0.is_empty()
     }
 
     /// The first `at` bytes, and the others.
@@ -161,14 +155,8 @@ impl<'a> SharedSliceMut<'a> {
     #[inline]
     #[must_use]
     pub fn split_at(self, at: usize) -> (SharedSliceMut<'a>, SharedSliceMut<'a>) {
-        assert!(at <= self.len, "{at} of {} bytes", self.len);
-        // SAFETY: both are inside of these bytes.
-        unsafe {
-            (
-                SharedSliceMut::from_raw_parts(self.start, at),
-                SharedSliceMut::from_raw_parts(self.start.add(at), self.len - at),
-            )
-        }
+        let (front, back) = self.0.split_at(at);
+        (SharedSliceMut(front), SharedSliceMut(back))
     }
 
     /// Writes the bytes, each once.

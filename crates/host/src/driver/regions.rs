@@ -158,22 +158,8 @@ impl InUse {
             .map_or("registered memory", |entry| &entry.name)
     }
 
-    /// The bytes of a slice, for software that does in one pass what the NIC would have done. `None` when they are not
-    /// registered.
-    pub fn bytes(&self, slice: Slice) -> Option<&[u8]> {
-        let region = &self.get(slice.region)?.region;
-        let start = usize::try_from(slice.offset).ok()?;
-        let end = start.checked_add(slice.len as usize)?;
-        if end > region.len() {
-            return None;
-        }
-        // SAFETY: the range lies in the region, which the entry keeps mapped, and the caller's borrow keeps the entry.
-        // Others may change the bytes meanwhile (a mapped file): they are read once, by a cipher or a copy that is
-        // right for any value, and nothing is decided by them.
-        Some(unsafe { std::slice::from_raw_parts(region.as_ptr().add(start), slice.len as usize) })
-    }
-
-    /// The bytes of a slice, to be read once. `None` when they are not registered.
+    /// The bytes of a slice, to be read once, by software that does what the NIC would have done. Others may write there: the NIC, another process
+    /// (a mapped file). `None` when they are not registered.
     pub fn view(&self, slice: Slice) -> Option<SharedSlice<'_>> {
         let region = &self.get(slice.region)?.region;
         region.view(slice.offset, slice.len as usize)

@@ -12,10 +12,13 @@ use super::{DataDigest, PduData, PduSink, PduStream};
 use crate::driver::InUse;
 use crate::meter::Component;
 use crate::serve::parts;
-use crate::socket::{Placed, Segment, Stream};
+use crate::socket::{Segment, Stream};
 use crate::stack::Stack;
 use crate::tls::{Front, Outgoing, Taken, Tls};
 use crate::{CloseReason, SocketError, SocketId};
+
+/// Bytes between data that are taken at a time: a header is shorter.
+const FRAME: usize = 256;
 
 /// What the PDUs of one call go through.
 struct Intake<'a> {
@@ -240,19 +243,15 @@ impl Intake<'_> {
             let most = most - taken;
             let (len, event) = match self.pdus.reader.next() {
                 Next::Frame => {
-                    let placed = segment.as_placed().map(Placed::slice);
-                    let bytes = match (segment.as_buffer(), placed) {
-                        (Some(buffer), _) => Some(&buffer[..]),
-                        // The NIC takes for data what is none: it has lost its way.
-                        (None, Some(slice)) => regions.bytes(slice),
-                        (None, None) => None,
-                    };
-                    let Some(bytes) = bytes else {
+                    // Placed where the NIC has taken for data what is none: it has lost its way.
+                    let Some(bytes) = segment.input(regions) else {
                         self.stopped = Some(Stopped::MemoryGone);
                         break;
                     };
-                    let bytes = &bytes[..bytes.len().min(most as usize)];
-                    match self.pdus.reader.take(bytes, checked) {
+                    let most = bytes.len().min(most as usize).min(FRAME);
+                    let (bytes, _) = bytes.split_at(most);
+                    let reader = &mut self.pdus.reader;
+                    match bytes.read::<FRAME, _>(|bytes| reader.take(bytes, checked)) {
                         Ok((len, event)) => (len as u32, event),
                         Err(error) => {
                             self.stopped = Some(Stopped::Refused(error));
@@ -322,11 +321,7 @@ impl Intake<'_> {
             };
             return Some((room.len, event));
         }
-        let bytes = match segment.as_placed() {
-            Some(placed) => regions.bytes(placed.slice())?,
-            None => segment.as_buffer()?,
-        };
-        let bytes = &bytes[..most as usize];
+        let (bytes, _) = segment.input(regions)?.split_at(most as usize);
         let event = match target.kind() {
             Kind::Inline => {
                 let start = target.inline.len();
@@ -413,6 +408,7 @@ fn copy_elsewhere(
     let piece = &mut piece[..len as usize];
     // The two may overlap.
     regions.view(Slice { len, ..from })?.copy_to(piece);
+    let piece = &*piece;
     let event = match regions.view_mut(Slice { len, ..to }) {
         Some(to) => reader.copy(piece, to, false),
         None => reader.discard(piece),

@@ -2,8 +2,10 @@
 
 use l5p::tls::ContextTag;
 use nic::ring::{RegionId, Slice};
+use shared::Input;
 use tcp::Chunk;
 
+use crate::driver::InUse;
 use crate::memory::Buffer;
 
 /// Consecutive bytes of a received stream.
@@ -106,6 +108,15 @@ impl Segment {
         match &self.bytes {
             Bytes::Buffer(_) => None,
             Bytes::Placed(placed) => Some(placed),
+        }
+    }
+
+    /// The bytes, wherever they are. `None` when their memory is not registered any more.
+    #[inline]
+    pub fn input<'a>(&'a self, regions: &'a InUse) -> Option<Input<'a>> {
+        match &self.bytes {
+            Bytes::Buffer(buffer) => Some(Input::Own(buffer)),
+            Bytes::Placed(placed) => regions.view(placed.slice()).map(Input::Shared),
         }
     }
 

@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 
 use l5p::tls::{ContextTag, Piece, PieceData};
+use nic::ring::Slice;
+use shared::SharedSlice;
 use tcp::{Accepted, Chunk, Reassembly};
 use wire::SeqNum;
 
-use super::segment::{Marks, Segment};
+use super::segment::{Marks, Placed, Segment};
 use crate::driver::InUse;
 use crate::memory::{Arena, Buffer};
 
@@ -236,7 +238,7 @@ impl Stream {
             return Some(f(&mut [Piece { data, decrypted }]));
         }
         let mut inline: [Piece<'_>; PIECES] = std::array::from_fn(|_| Piece {
-            data: PieceData::Placed(&[]),
+            data: PieceData::Placed(SharedSlice::NOTHING),
             decrypted: None,
         });
         let mut more: Vec<Piece<'_>> = Vec::new();
@@ -248,11 +250,17 @@ impl Stream {
                 continue;
             }
             let bytes = (size - offset).min(len);
-            let range = offset as usize..(offset + bytes) as usize;
             let decrypted = segment.marks.decrypted;
-            let data = match segment.as_placed() {
-                Some(placed) => PieceData::Placed(&regions.bytes(placed.slice())?[range]),
-                None => PieceData::Own(&mut segment.as_buffer_mut()?[range]),
+            let data = match segment.as_placed().map(Placed::slice) {
+                Some(all) => PieceData::Placed(regions.view(Slice {
+                    offset: all.offset + u64::from(offset),
+                    len: bytes,
+                    ..all
+                })?),
+                None => {
+                    let range = offset as usize..(offset + bytes) as usize;
+                    PieceData::Own(&mut segment.as_buffer_mut()?[range])
+                }
             };
             let piece = Piece { data, decrypted };
             if count < PIECES {
@@ -262,7 +270,10 @@ impl Stream {
                 // Only a peer that sends records in crumbs gets here.
                 if more.is_empty() {
                     more.extend(inline.iter_mut().map(|piece| Piece {
-                        data: std::mem::replace(&mut piece.data, PieceData::Placed(&[])),
+                        data: std::mem::replace(
+                            &mut piece.data,
+                            PieceData::Placed(SharedSlice::NOTHING),
+                        ),
                         decrypted: piece.decrypted,
                     }));
                 }

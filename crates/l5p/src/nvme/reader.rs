@@ -297,12 +297,13 @@ impl Reader {
     /// # Panics
     /// When the two differ in length, no data comes [next](Self::next), or less.
     #[inline]
-    pub fn copy<'t>(
+    pub fn copy<'f, 't>(
         &mut self,
-        from: &[u8],
+        from: impl Into<Input<'f>>,
         to: impl Into<Output<'t>>,
         checked: bool,
     ) -> Option<Event> {
+        let from = from.into();
         if !checked && self.data_digest.is_at(self.part) {
             self.data_digest.crc.copy(from, to);
             self.data_digest.upto += from.len() as u32;
@@ -317,7 +318,8 @@ impl Reader {
     ///
     /// # Panics
     /// When no data comes [next](Self::next), or less.
-    pub fn discard(&mut self, from: &[u8]) -> Option<Event> {
+    pub fn discard<'f>(&mut self, from: impl Into<Input<'f>>) -> Option<Event> {
+        let from = from.into();
         if self.data_digest.is_at(self.part) {
             self.data_digest.crc.update(from);
             self.data_digest.upto += from.len() as u32;

@@ -2,8 +2,9 @@
 //! some.
 
 use std::collections::VecDeque;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 
+use shared::{Input, SharedSlice};
 use wire::tls::{ContentType, RecordHeader, VERSION_TLS12};
 
 use super::framing::Framing;
@@ -20,9 +21,6 @@ mod tests;
 
 /// Epochs before the current one whose transforms can be undone.
 const OLD_EPOCHS: usize = 3;
-
-/// Plaintext turned into ciphertext again at a time, for the digest only; it stays in the L1 cache.
-const SCRATCH: usize = 4096;
 
 /// One of the NIC contexts that a connection has had for the records that it receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +46,9 @@ pub struct Piece<'a> {
 pub enum PieceData<'a> {
     /// Bytes that may be changed in place.
     Own(&'a mut [u8]),
-    /// Content that a NIC has put where it belongs. It must have been decrypted under the current keys.
-    Placed(&'a [u8]),
+    /// Content that a NIC has put where it belongs, and may put something else in place of meanwhile. It must have been decrypted under the current
+    /// keys.
+    Placed(SharedSlice<'a>),
 }
 
 impl<'a> From<&'a mut [u8]> for PieceData<'a> {
@@ -58,19 +57,27 @@ impl<'a> From<&'a mut [u8]> for PieceData<'a> {
     }
 }
 
-impl Deref for PieceData<'_> {
-    type Target = [u8];
-
+impl PieceData<'_> {
     #[inline]
-    fn deref(&self) -> &[u8] {
+    fn len(&self) -> usize {
         match self {
-            PieceData::Own(bytes) => bytes,
-            PieceData::Placed(bytes) => bytes,
+            PieceData::Own(bytes) => bytes.len(),
+            PieceData::Placed(bytes) => bytes.len(),
         }
     }
-}
 
-impl PieceData<'_> {
+    /// Some of the bytes, to be read.
+    #[inline]
+    fn input(&self, range: Range<usize>) -> Input<'_> {
+        match self {
+            PieceData::Own(bytes) => Input::Own(&bytes[range]),
+            PieceData::Placed(bytes) => {
+                let (front, _) = bytes.split_at(range.end);
+                Input::Shared(front.split_at(range.start).1)
+            }
+        }
+    }
+
     /// The bytes, to be changed.
     fn own(&mut self) -> Option<&mut [u8]> {
         match self {
@@ -396,7 +403,7 @@ impl Reader {
         let (mut all, mut any) = (true, false);
         let mut by = None;
         let mut alike = true;
-        for piece in pieces.iter().filter(|piece| !piece.data.is_empty()) {
+        for piece in pieces.iter().filter(|piece| piece.data.len() > 0) {
             match piece.decrypted.filter(|tag| tag.epoch == current) {
                 Some(tag) => {
                     any = true;
@@ -473,9 +480,7 @@ impl Reader {
             match piece.decrypted {
                 _ if range.is_empty() => {}
                 Some(tag) if tag.epoch == current.id => {
-                    let data = &piece.data[range];
-                    encrypt_again(cipher, data);
-                    target.copy(from, data);
+                    target.check_again(cipher, from, piece.data.input(range));
                 }
                 tag => {
                     // What can't be changed can't have come encrypted.
@@ -492,7 +497,8 @@ impl Reader {
                 }
             }
             let (from, range) = part(at, piece.data.len(), &(target.payload.end..len));
-            icv[from..from + range.len()].copy_from_slice(&piece.data[range]);
+            let received = &mut icv[from..from + range.len()];
+            piece.data.input(range).copy_to(received);
             at += piece.data.len();
         }
         for (received, made) in icv.iter_mut().zip(cipher.finish()) {
@@ -600,18 +606,10 @@ impl Head {
                 break;
             }
             let taken = piece.data.len().min(room.len());
-            room[..taken].copy_from_slice(&piece.data[..taken]);
+            piece.data.input(0..taken).copy_to(&mut room[..taken]);
             head.len += taken;
         }
         head
-    }
-}
-
-/// Runs plaintext through the digest as the ciphertext it was.
-fn encrypt_again(cipher: &mut Cipher, data: &[u8]) {
-    let mut scratch = [0; SCRATCH];
-    for chunk in data.chunks(SCRATCH) {
-        cipher.encrypt(chunk, &mut scratch[..chunk.len()]);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Questions to the kernel over netlink.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
@@ -159,7 +160,15 @@ pub(super) fn attributes(message: &[u8], mut at: usize) -> impl Iterator<Item = 
     })
 }
 
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+/// The address of `family` that these bytes begin with; an IPv4 address of a socket of IPv6 is IPv4's.
+pub(super) fn ip(bytes: &[u8], family: i32) -> Option<IpAddr> {
+    Some(match family {
+        libc::AF_INET => Ipv4Addr::from(*bytes.first_chunk::<4>()?).into(),
+        _ => Ipv6Addr::from(*bytes.first_chunk::<16>()?).to_canonical(),
+    })
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 

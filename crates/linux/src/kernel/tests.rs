@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use attachment::{Errno, Examine};
 use wire::FlowKey;
 
-use super::{KernelSockets, SocketExaminer, options};
+use super::{KernelSockets, SocketExaminer, connections_through, options};
 use crate::sockets::{SocketPhase, Sockets};
 
 /// Runs a test in a namespace of its own, if this process may make one.
@@ -209,4 +209,31 @@ fn an_interface_that_is_not_there_is_told() {
         KernelSockets::new("longshore-none").unwrap_err(),
         Errno::NODEV
     );
+}
+
+#[test]
+fn connections_through_an_interface_are_counted_until_they_are_over() {
+    in_namespace(|| {
+        let loopback = KernelSockets::new("lo").unwrap().interface();
+        let through = || connections_through(loopback).unwrap();
+        assert_eq!(through(), 0);
+        let (ours, theirs) = pair("127.0.0.1:0");
+        let other = pair("[::1]:0");
+        assert_eq!(through(), 4, "both ends of each");
+        assert_eq!(connections_through(u32::MAX), Ok(0));
+        // A FIN is acknowledged a little later.
+        let wait_for = |count: usize| {
+            let until = Instant::now() + Duration::from_secs(5);
+            while through() != count {
+                assert!(Instant::now() < until, "{} through it", through());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        drop(other);
+        wait_for(2);
+        drop(ours);
+        wait_for(1);
+        drop(theirs);
+        wait_for(0);
+    });
 }

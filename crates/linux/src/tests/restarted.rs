@@ -128,6 +128,35 @@ fn a_connection_that_is_not_known_has_nothing_to_stop() {
     }
 }
 
+/// The library of `longshore-ktls` comes back only with keys that the state has; others may say anything.
+#[test]
+fn keys_to_go_on_with_that_the_nic_never_had_are_taken_if_nothing_may_have_to_be_sent_again() {
+    for (at, upto, taken) in [
+        (100, 100, Ok(100)),
+        (100, 99, Err(Errno::INVAL)),
+        (99, 100, Err(Errno::INVAL)),
+    ] {
+        let mut program = program(&[Stretch::Plain(100), Stretch::Records(vec![1000; 8])]);
+        program.write(99).unwrap();
+        program.write_before_keys();
+        program.send(0, 100, 1400, (false, false));
+        program.acknowledge(upto, false);
+        let info = keys(CIPHER, 1);
+        let resume = Resume {
+            tcpsn: program.at(at),
+            index: info.sequence,
+            read: None,
+        };
+        let answered = program.set_keys(info, Some(resume));
+        assert_eq!(answered, taken.map(|offset| program.at(offset)));
+        let is_taken = taken.is_ok();
+        assert_eq!(program.function.counters().tls_resets, u64::from(!is_taken));
+        program.written = program.source.len();
+        program.send(100, 4000, 1400, (false, false));
+        assert_eq!(program.received(), if is_taken { 4000 } else { 100 });
+    }
+}
+
 #[test]
 fn sockets_that_are_bound_to_the_interface_are_reset_by_a_driver_without_their_state() {
     let mut program = greeting_and_records();

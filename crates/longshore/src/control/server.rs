@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use attachment::listening::{Listening, Unusable};
+use attachment::peer;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::conversation::{Conversation, IDLE, line};
@@ -107,7 +108,7 @@ impl Server {
                 && epoll::add(&*waiting, &stream, EventData::new_u64(0), EventFlags::IN).is_ok()
             {
                 clients.push(Client {
-                    conversation: Conversation::new(is_trusted(&stream)),
+                    conversation: Conversation::new(peer::check(&stream).is_ok()),
                     stream,
                     output: Vec::new(),
                     active: now,
@@ -183,9 +184,4 @@ impl Client {
         }
         Ok(())
     }
-}
-
-fn is_trusted(stream: &UnixStream) -> bool {
-    let own = rustix::process::geteuid().as_raw();
-    attachment::peer::uid(stream).is_ok_and(|uid| uid == 0 || uid == own)
 }

@@ -2,10 +2,16 @@
 
 use std::ops::Range;
 
+use shared::Input;
 use wire::tls::ContentType;
 
 use super::Piece;
 use crate::crypto::Cipher;
+
+/// Plaintext turned into ciphertext again at a time, for the digest only; it stays in the L1 cache.
+const SCRATCH: usize = 4096;
+/// Bytes that are looked through at a time for the last one that is not 0.
+const LOOKED_THROUGH: usize = 64;
 
 /// Where plaintext goes as it is made.
 pub(super) struct Plaintext<'a> {
@@ -33,14 +39,32 @@ impl Plaintext<'_> {
         }
     }
 
-    /// Takes payload bytes that are plaintext already.
-    pub(super) fn copy(&mut self, from: usize, data: &[u8]) {
+    /// Takes payload bytes that are plaintext already, and runs them through the digest as the ciphertext they were.
+    pub(super) fn check_again(&mut self, cipher: &mut Cipher, mut from: usize, data: Input<'_>) {
+        let (mut scratch, mut rest) = ([0; SCRATCH], data);
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(SCRATCH));
+            let scratch = &mut scratch[..now.len()];
+            match self.output {
+                None => cipher.encrypt(now, scratch),
+                // What is checked is what is taken.
+                Some(_) => now.read::<SCRATCH, _>(|bytes| {
+                    cipher.encrypt(bytes, scratch);
+                    self.copy(from, bytes.into());
+                }),
+            }
+            from += now.len();
+            rest = later;
+        }
+    }
+
+    fn copy(&mut self, from: usize, data: Input<'_>) {
         if let Some(output) = &mut self.output {
             let room = output.get_mut(from..).unwrap_or_default();
-            let fits = data.len().min(room.len());
-            wire::bulk::copy(&data[..fits], &mut room[..fits]);
-            if let Some(last) = data.get(fits) {
-                self.last = *last;
+            let (fits, last) = data.split_at(data.len().min(room.len()));
+            fits.copy_to(&mut room[..fits.len()]);
+            if !last.is_empty() {
+                last.copy_to(std::slice::from_mut(&mut self.last));
             }
         }
     }
@@ -52,7 +76,7 @@ impl Plaintext<'_> {
         let mut at = 0;
         for piece in pieces {
             let (from, range) = part(at, piece.data.len(), &self.payload);
-            self.copy(from, &piece.data[range]);
+            self.copy(from, piece.data.input(range));
             at += piece.data.len();
         }
     }
@@ -66,14 +90,14 @@ impl Plaintext<'_> {
                 if output.len() < len && self.last != 0 {
                     return Some((ContentType(self.last), len - 1));
                 }
-                last_nonzero(&output[..len.min(output.len())])
+                last_nonzero(Input::Own(&output[..len.min(output.len())]))
             }
             None => {
                 let mut at: usize = pieces.iter().map(|piece| piece.data.len()).sum();
                 pieces.iter().rev().find_map(|piece| {
                     at -= piece.data.len();
                     let (from, range) = part(at, piece.data.len(), &self.payload);
-                    let (content_type, len) = last_nonzero(&piece.data[range])?;
+                    let (content_type, len) = last_nonzero(piece.data.input(range))?;
                     Some((content_type, from + len))
                 })
             }
@@ -89,9 +113,19 @@ impl Plaintext<'_> {
     }
 }
 
-fn last_nonzero(bytes: &[u8]) -> Option<(ContentType, usize)> {
-    let at = bytes.iter().rposition(|byte| *byte != 0)?;
-    Some((ContentType(bytes[at]), at))
+fn last_nonzero(mut bytes: Input<'_>) -> Option<(ContentType, usize)> {
+    while !bytes.is_empty() {
+        let (before, end) = bytes.split_at(bytes.len().saturating_sub(LOOKED_THROUGH));
+        let found = end.read::<LOOKED_THROUGH, _>(|end| {
+            let at = end.iter().rposition(|byte| *byte != 0)?;
+            Some((ContentType(end[at]), before.len() + at))
+        });
+        if found.is_some() {
+            return found;
+        }
+        bytes = before;
+    }
+    None
 }
 
 /// Which of the `len` bytes at position `at` are within `bounds`, and where in `bounds` they begin.

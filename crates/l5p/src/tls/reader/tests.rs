@@ -2,7 +2,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::tls::ContentType;
 
-use super::{ContextTag, Location, Offloaded, Opened, Output, Piece, Reader};
+use super::{ContextTag, Location, Offloaded, Opened, Output, Piece, PieceData, Reader};
 use crate::Walker;
 use crate::tls::fixture::{PAIRS, info, pair, pair_of_tls13, ranges};
 use crate::tls::{
@@ -53,17 +53,21 @@ fn first_of(epoch: u16) -> ContextTag {
     ContextTag { epoch, number: 1 }
 }
 
-/// Opens a record of scattered pieces; returns its content too.
+/// Opens a record of scattered pieces, of which every other one is where the NIC has put it if it can be; returns its content too.
 fn open(
     reader: &mut Reader,
     pieces: &[(Vec<u8>, Option<u16>)],
     buffer: Option<usize>,
 ) -> Result<(Opened, Vec<u8>), TlsError> {
-    let mut memory = pieces.to_vec();
+    let (mut memory, current) = (pieces.to_vec(), reader.epoch());
     let mut pieces: Vec<Piece<'_>> = memory
         .iter_mut()
-        .map(|(data, decrypted)| Piece {
-            data: data[..].as_mut().into(),
+        .enumerate()
+        .map(|(at, (data, decrypted))| Piece {
+            data: match at % 2 == 1 && *decrypted == Some(current) {
+                true => PieceData::Placed(data[..].into()),
+                false => data[..].as_mut().into(),
+            },
             decrypted: decrypted.map(first_of),
         })
         .collect();
@@ -76,7 +80,8 @@ fn open(
     let content = match &opened.content {
         Location::Output(len) => output[..*len].to_vec(),
         Location::Record(range) => {
-            let record: Vec<u8> = pieces.iter().flat_map(|p| p.data.to_vec()).collect();
+            drop(pieces);
+            let record: Vec<u8> = memory.into_iter().flat_map(|(data, _)| data).collect();
             record[range.clone()].to_vec()
         }
     };

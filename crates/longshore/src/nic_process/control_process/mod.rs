@@ -4,7 +4,7 @@
 //! It ends with its worker; SIGTERM and SIGINT, which it has blocked as the supervisor has, do not end it before. A thread that can't end keeps no more than this process, for which nothing waits.
 
 mod admission;
-mod desk;
+mod calls;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -18,6 +18,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use attachment::peer;
 use linux::SocketExaminer;
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -28,7 +29,7 @@ use super::options::Options;
 use super::sleep::until_readable;
 use crate::sandbox::{self, Profile};
 use admission::{Admission, Place};
-use desk::Desk;
+use calls::Calls;
 
 /// Bytes of a thread's stack.
 const STACK: usize = 256 << 10;
@@ -53,21 +54,21 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         tracing::warn!("this kernel can't tell of sockets ({error}): records are made in software");
     });
     sandbox::enter(Profile::Control, Some(identity))?;
-    let desk = Arc::new(Desk::new(channel)?);
+    let calls = Arc::new(Calls::new(channel)?);
     let listener = Arc::new(UnixListener::from(listener));
-    let (answers, last) = (Arc::clone(&desk), Arc::clone(&listener));
+    let (answers, last) = (Arc::clone(&calls), Arc::clone(&listener));
     Builder::new()
         .name("answers".to_owned())
         .spawn(move || end(answers.pass_answers_on(), &Link::new(link), &last))
         .context("a thread can't be started")?;
-    let reception = Reception {
-        desk,
+    let acceptor = Acceptor {
+        calls,
         owner,
         examiner: examiner.ok().map(Arc::new),
         admission: Admission::default(),
         closing: Arc::default(),
     };
-    reception.accept(&listener);
+    acceptor.accept(&listener);
     Ok(ExitCode::FAILURE)
 }
 
@@ -107,8 +108,8 @@ fn leave(code: i32) {
 }
 
 /// Takes connections.
-struct Reception {
-    desk: Arc<Desk>,
+struct Acceptor {
+    calls: Arc<Calls>,
     /// Who has started the NIC.
     owner: u32,
     examiner: Option<Arc<SocketExaminer>>,
@@ -116,12 +117,12 @@ struct Reception {
     closing: Arc<AtomicUsize>,
 }
 
-impl Reception {
+impl Acceptor {
     fn accept(&self, listener: &UnixListener) {
         loop {
             until_readable([listener.as_fd()], 0, Instant::now(), None);
             match listener.accept() {
-                Ok((stream, _)) => self.welcome(stream),
+                Ok((stream, _)) => self.dispatch(stream),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 // Most likely for want of descriptors.
                 Err(error) => {
@@ -133,16 +134,16 @@ impl Reception {
     }
 
     /// Has a thread serve it, or close it.
-    fn welcome(&self, stream: UnixStream) {
-        let uid = attachment::peer::uid(&stream).unwrap_or(u32::MAX);
-        let is_trusted = uid == 0 || uid == self.owner;
+    fn dispatch(&self, stream: UnixStream) {
+        let uid = peer::uid(&stream).unwrap_or(u32::MAX);
+        let is_trusted = peer::judge(uid, self.owner).is_ok();
         let Some(place) = self.admission.admit(uid, is_trusted) else {
             return self.close(stream);
         };
-        let (desk, examiner) = (Arc::clone(&self.desk), self.examiner.clone());
+        let (calls, examiner) = (Arc::clone(&self.calls), self.examiner.clone());
         let serve = move |stream| {
-            let seat = desk.seat(uid);
-            if let Err(error) = serve::serve(stream, &seat, is_trusted, examiner.as_deref()) {
+            let caller = calls.caller(uid);
+            if let Err(error) = serve::serve(stream, &caller, is_trusted, examiner.as_deref()) {
                 tracing::debug!(uid, "a connection is ended: {error:#}");
             }
         };

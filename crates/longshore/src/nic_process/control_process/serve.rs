@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use wire::SeqNum;
 
 use super::super::channel::Kind;
-use super::desk::Seat;
+use super::calls::Caller;
 use crate::control::{Answer, Conversation, CounterGroup, IDLE, Request, line};
 
 /// Serves a connection until it ends; `examiner` is for sockets behind the NIC's interfaces, if this kernel can tell of them.
@@ -21,7 +21,7 @@ use crate::control::{Answer, Conversation, CounterGroup, IDLE, Request, line};
 /// Why it is ended.
 pub fn serve(
     mut stream: UnixStream,
-    seat: &Seat,
+    caller: &Caller,
     is_trusted: bool,
     examiner: Option<&SocketExaminer>,
 ) -> Result<()> {
@@ -30,10 +30,10 @@ pub fn serve(
     stream.set_nonblocking(false)?;
     loop {
         while let Some(request) = conversation.next_request() {
-            let answer = request.map_or_else(Ok, |request| answer(&request, seat))?;
+            let answer = request.map_or_else(Ok, |request| answer(&request, caller))?;
             write(&mut stream, &line(&answer)?)?;
             if answer == Answer::Attached {
-                return attach(stream, seat, examiner);
+                return attach(stream, caller, examiner);
             }
         }
         let mut chunk = [0; 1024];
@@ -45,10 +45,10 @@ pub fn serve(
 }
 
 /// What to answer to a line.
-fn answer(request: &Request, seat: &Seat) -> Result<Answer> {
+fn answer(request: &Request, caller: &Caller) -> Result<Answer> {
     Ok(match request {
         Request::Stat => {
-            let groups = seat.ask(Kind::Stat, &[], None)?;
+            let groups = caller.ask(Kind::Stat, &[], None)?;
             Answer::Stat(serde_json::from_slice::<Vec<CounterGroup>>(&groups)?)
         }
         Request::Sockets => Answer::Error("the sockets are Linux's: ask `ss -ti`".to_owned()),
@@ -78,7 +78,7 @@ fn write(stream: &mut UnixStream, mut bytes: &[u8]) -> Result<()> {
 }
 
 /// Does what a library asks for, one request after the other.
-fn attach(stream: UnixStream, seat: &Seat, examiner: Option<&SocketExaminer>) -> Result<()> {
+fn attach(stream: UnixStream, caller: &Caller, examiner: Option<&SocketExaminer>) -> Result<()> {
     let examiner = examiner.context("this kernel can't tell of sockets")?;
     let mut examiner = examiner.another()?;
     let mut connection = Connection::new(OwnedFd::from(stream));
@@ -94,9 +94,9 @@ fn attach(stream: UnixStream, seat: &Seat, examiner: Option<&SocketExaminer>) ->
             Err(error) => return Err(error.into()),
         };
         let mut failed = None;
-        let answer = incoming.answer(seat.uid(), &mut examiner, |admitted| {
+        let answer = incoming.answer(caller.uid(), &mut examiner, |admitted| {
             let (mut bytes, file) = admitted.to_bytes();
-            let answered = seat.ask(Kind::Request, &bytes, file);
+            let answered = caller.ask(Kind::Request, &bytes, file);
             l5p::crypto::wipe(&mut bytes);
             let answered = answered.map_err(anyhow::Error::from).and_then(|answer| {
                 let answer = answer.first_chunk().context("the NIC's answer")?;

@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use super::super::channel::{self, Header, Kind, MOST_BYTES};
 use super::super::link;
 use super::admission::Admission;
-use super::desk::Desk;
+use super::calls::Calls;
 use super::*;
 use crate::control::{Answer, CounterGroup, Request, ask};
 
@@ -44,22 +44,22 @@ fn start(name: &str) -> PathBuf {
             channel::send(workers.as_fd(), header, &payload, None, SendFlags::empty()).unwrap();
         }
     });
-    let name = format!("longshore-reception-{}-{name}", std::process::id());
+    let name = format!("longshore-control-process-{}-{name}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let _ = std::fs::remove_file(&path);
     let listener = UnixListener::bind(&path).unwrap();
     listener.set_nonblocking(true).unwrap();
-    let desk = Arc::new(Desk::new(ours).unwrap());
-    let answers = Arc::clone(&desk);
+    let calls = Arc::new(Calls::new(ours).unwrap());
+    let answers = Arc::clone(&calls);
     std::thread::spawn(move || answers.pass_answers_on());
-    let reception = Reception {
-        desk,
+    let acceptor = Acceptor {
+        calls,
         owner: rustix::process::geteuid().as_raw(),
         examiner: SocketExaminer::new(["lo".to_owned()]).ok().map(Arc::new),
         admission: Admission::default(),
         closing: Arc::default(),
     };
-    std::thread::spawn(move || reception.accept(&listener));
+    std::thread::spawn(move || acceptor.accept(&listener));
     path
 }
 

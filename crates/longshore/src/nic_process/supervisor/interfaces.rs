@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::super::options::{Options, WireOption};
 use super::super::state::State;
-use super::{netlink, tell};
+use super::tell;
 
 /// Removes the interfaces that the NIC has made, in this run or in one before it, unless connections go through them: those may go on when
 /// the NIC is started again.
@@ -19,7 +19,7 @@ pub fn remove_unused(options: &Options, state: &State) {
     };
     let names = options.taps().map(|option| &option.tap).chain(wire);
     for name in names.filter(|name| state.has_made(name)) {
-        match connections_through(name) {
+        match index(name).and_then(linux::connections_through) {
             Err(Errno::NODEV) => state.forget(name),
             Ok(0) => remove(name, state),
             Ok(1) => stays(name, "a connection"),
@@ -41,10 +41,6 @@ pub fn check_wire(options: &Options) -> Result<()> {
         WireOption::Tap(_) | WireOption::Mem => {}
     }
     Ok(())
-}
-
-fn connections_through(name: &str) -> Result<usize, Errno> {
-    netlink::connections_through(index(name)?)
 }
 
 fn index(name: &str) -> Result<u32, Errno> {

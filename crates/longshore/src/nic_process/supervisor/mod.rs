@@ -4,7 +4,6 @@
 //! takes messages of theirs.
 
 mod interfaces;
-mod netlink;
 mod process;
 mod take_over;
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use attachment::listening::{Listening, Unusable};
-use attachment::passing;
+use attachment::{passing, peer};
 use rustix::net::{RecvFlags, SendFlags};
 
 /// What the two say, with the version of this.
@@ -53,7 +53,7 @@ impl Door {
         let stream = self.0.accept().ok()?;
         let asks = |mut stream: &UnixStream| {
             let mut asked = [0; TAKE.len()];
-            check_peer(stream)?;
+            peer::check(stream)?;
             stream.set_nonblocking(false)?;
             stream.set_read_timeout(Some(Duration::from_secs(1)))?;
             stream.read_exact(&mut asked)?;
@@ -124,7 +124,7 @@ pub fn take_over(directory: &Path) -> Result<Option<(Predecessor, UnixListener)>
     let Some(mut stream) = connect(directory).with_context(unreachable)? else {
         return Ok(None);
     };
-    check_peer(&stream)?;
+    peer::check(&stream).with_context(unreachable)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(TAKE)?;
     let (mut byte, mut listener) = ([0], None);
@@ -143,15 +143,5 @@ impl Predecessor {
     pub fn release(mut self) {
         // One that has ended already is no loss.
         let _ = self.stream.write_all(&[TAKEN]);
-    }
-}
-
-/// Both are of the same user, or root's.
-fn check_peer(stream: &UnixStream) -> Result<()> {
-    let own = rustix::process::geteuid().as_raw();
-    let peer = attachment::peer::uid(stream)?;
-    match peer == own || peer == 0 {
-        true => Ok(()),
-        false => bail!("the process at the other end is of user {peer}"),
     }
 }

@@ -1,12 +1,10 @@
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::netlink::connections_through;
 use super::take_over::{Door, is_running, take_over};
 use crate::control;
 use attachment::listening::Listening;
@@ -71,25 +69,4 @@ fn a_predecessor_that_can_not_be_reached_is_not_taken_for_none() {
     drop(door);
     assert!(take_over(&directory).unwrap().is_none());
     std::fs::remove_dir_all(directory).unwrap();
-}
-
-#[test]
-fn connections_through_an_interface_are_counted_until_they_are_over() {
-    let any = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::DGRAM,
-        None,
-    );
-    let loopback = rustix::net::netdevice::name_to_index(any.unwrap(), "lo").unwrap();
-
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let there = listener.accept().unwrap().0;
-    assert!(connections_through(loopback).unwrap() >= 2);
-    assert_eq!(
-        connections_through(u32::MAX).unwrap(),
-        0,
-        "of an interface that there is not"
-    );
-    drop((here, there));
 }

@@ -1,4 +1,4 @@
-//! The connections' threads ask the worker one question each at a time; its answers find their way back.
+//! Calls of the worker: each connection's thread makes one at a time, all of them over one channel.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,42 +21,42 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[error("the NIC does not answer")]
 pub struct NoAnswer;
 
-/// The control process's end of the channel.
+/// The control process's end of the channel, and who waits for an answer there.
 #[derive(Debug)]
-pub struct Desk {
+pub struct Calls {
     channel: OwnedFd,
     waiting: Mutex<HashMap<u32, SyncSender<Vec<u8>>>>,
     next: AtomicU32,
 }
 
-/// One connection's place at it.
+/// One connection's calls.
 #[derive(Debug)]
-pub struct Seat {
-    desk: Arc<Desk>,
+pub struct Caller {
+    calls: Arc<Calls>,
     connection: u32,
     uid: u32,
     answers: Receiver<Vec<u8>>,
 }
 
-impl Desk {
+impl Calls {
     /// # Errors
     /// What the system gives.
-    pub fn new(channel: OwnedFd) -> Result<Desk, Errno> {
+    pub fn new(channel: OwnedFd) -> Result<Calls, Errno> {
         set_socket_timeout(&channel, Timeout::Send, Some(PATIENCE))?;
-        Ok(Desk {
+        Ok(Calls {
             channel,
             waiting: Mutex::default(),
             next: AtomicU32::new(0),
         })
     }
 
-    /// A place for a connection of this user's.
-    pub fn seat(self: &Arc<Desk>, uid: u32) -> Seat {
+    /// For a connection of this user's.
+    pub fn caller(self: &Arc<Calls>, uid: u32) -> Caller {
         let (sender, answers) = sync_channel(1);
         let connection = self.next.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(connection, sender);
-        Seat {
-            desk: Arc::clone(self),
+        Caller {
+            calls: Arc::clone(self),
             connection,
             uid,
             answers,
@@ -84,7 +84,7 @@ impl Desk {
     }
 }
 
-impl Seat {
+impl Caller {
     /// Whose connection it is.
     pub fn uid(&self) -> u32 {
         self.uid
@@ -115,14 +115,14 @@ impl Seat {
             uid: self.uid,
             kind,
         };
-        let channel = self.desk.channel.as_fd();
+        let channel = self.calls.channel.as_fd();
         channel::send(channel, header, payload, descriptor, SendFlags::empty())
     }
 }
 
-impl Drop for Seat {
+impl Drop for Caller {
     fn drop(&mut self) {
-        self.desk.lock().remove(&self.connection);
+        self.calls.lock().remove(&self.connection);
         match self.send(Kind::Closed, &[], None) {
             Ok(()) => {}
             Err(Errno::PIPE) => super::leave(0),
