@@ -37,7 +37,7 @@ compare linger 'sockets that linger'
 compare unread 'answers that are not read'
 compare idle 'clients that say nothing'
 compare churn 'attachments that come and go'
-compare bell "sockets on a rings host's bell"
+compare bell 'sockets of a rings host that linger'
 compare fault 'sockets locked in a page fault'
 echo '#'
 echo '# | attack | quiet, median (µs) | quiet, 99.9 % | attacked, median | attacked, 99.9 % | ratio of the 99.9 % |'

@@ -1,7 +1,7 @@
-# Finding 9: a host on rings sends sockets that linger to where it would ring, and shows memory whose pages never come.
+# Finding 9: a host on rings passes sockets that linger, also where it is rung, and shows memory whose pages never come.
 . "$(dirname "$0")/frozen.sh"
 
-name='a host on rings that sends sockets to the bell: the packets of others go on'
+name='a host on rings that passes sockets which linger: the packets of others go on'
 freeze bell
 sleep 0.5
 "$python" "$hostile/availability.py" latency "$ours4" 7007 3 >"$scratch/latency.log" 2>&1

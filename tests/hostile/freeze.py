@@ -147,22 +147,53 @@ def churn(path):
 
 
 def bell(path, address, port):
-    """A host on rings that sends sockets which linger to where it would ring."""
+    """A host on rings that passes sockets which linger: where it is rung, as memory, and several at once, which ends its connection."""
     import rings
 
-    ring, _ = rings.set_up(path)
+    bells, connection = rings.set_up(path)
     print("set up", flush=True)
     while True:
         victims = [lingering(address, int(port)) for _ in range(4)]
+        descriptors = [victim.fileno() for victim in victims]
         try:
-            pass_on(ring, b"\x01", [victim.fileno() for victim in victims])
+            with socket.socket(fileno=os.dup(bells[0])) as bell:
+                pass_on(bell, b"\x01", descriptors)
+            report(error="the bell takes descriptors")
+        except BrokenPipeError:
+            pass
+        try:
+            connection.settimeout(0.2)
+            pass_on(connection, rings.register_request(4096), descriptors[:1])
+            pass_on(connection, b"\x01", descriptors[1:])
+            connection.recv(32)
         except OSError as error:
             report(error=str(error))
-            ring, _ = rings.set_up(path)
+        try:
+            for number in bells:
+                os.close(number)
+            connection.close()
+            bells = []
+            bells, connection = rings.set_up(path)
+        except OSError as error:
+            report(error=str(error))
+            time.sleep(0.05)
         for victim in victims:
             threading.Thread(target=victim.close, daemon=True).start()
         time.sleep(0.1)
 
 
+def flush(path, node, folder):
+    """A host on rings that passes a file whose file system never answers when it is closed."""
+    import fuse
+    import rings
+
+    fuse.own_namespaces()
+    file = fuse.mount(node, folder + "/closed", silent=[fuse.FLUSH])
+    _, connection = rings.set_up(path)
+    pass_on(connection, rings.register_request(4096), [file])
+    print("passed", flush=True)
+    signal.pause()
+
+
 if __name__ == "__main__":
-    {"linger": linger, "unread": unread, "idle": idle, "fault": fault, "churn": churn, "bell": bell}[sys.argv[1]](*sys.argv[2:])
+    {"linger": linger, "unread": unread, "idle": idle, "fault": fault, "churn": churn, "bell": bell, "flush": flush}[sys.argv[1]](*sys.argv[2:])

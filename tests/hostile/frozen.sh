@@ -20,6 +20,7 @@ freeze() { # KIND: begins an attack; $attack_process is its process.
     fault) more=("$control" "$ours4" 7000 "$scratch/fuse" "$scratch/of-attacker") ;;
     idle) more=("$control" 100) ;;
     bell) more=("$rings" "$ours4" 7001) ;;
+    flush) more=("$rings" "$scratch/fuse" "$scratch/of-attacker") ;;
     *) more=("$control") ;;
     esac
     # What is measured is the NIC's time: that of the processors anybody may take.
@@ -29,6 +30,7 @@ freeze() { # KIND: begins an attack; $attack_process is its process.
     case $1 in
     fault) eventually grep -q mounted "$scratch/fault.log" ;;
     bell) eventually grep -q 'set up' "$scratch/bell.log" ;;
+    flush) eventually grep -q passed "$scratch/flush.log" ;;
     esac
 }
 # thaw: ends the attack; the server of its file system first, for which the attacker itself may wait.
@@ -51,7 +53,7 @@ another_nic() {
 has_ended() { ! kill -0 "$1"; }
 # What keeps an attack from being tried at all.
 cannot() {
-    [[ $1 == fault ]] || return 1
+    [[ $1 == fault || $1 == flush ]] || return 1
     as $attacker bash -c "exec 3<>'$scratch/fuse'" 2>"$scratch/fuse.log" || { why="no FUSE: $(last_words fuse.log)"; return 0; }
     as $attacker unshare --user --mount true 2>"$scratch/fuse.log" || { why="no user namespaces: $(last_words fuse.log)"; return 0; }
     return 1

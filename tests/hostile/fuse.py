@@ -24,7 +24,7 @@ def own_namespaces():
             file.write(line)
 
 
-def serve(device):
+def serve(device, silent):
     attributes = struct.pack("<QQQQQQIIIIIIIIII", 1, SIZE, SIZE // 512, 0, 0, 0, 0, 0, 0, 0o100644, 1, 0, 0, 0, 4096, 0)
     answers = {
         INIT: struct.pack("<IIIIHHIIHHI28x", 7, 31, 0, 0, 16, 12, 4096, 1, 0, 0, 0),
@@ -35,15 +35,15 @@ def serve(device):
     }
     while True:
         _, kind, unique = struct.unpack_from("<IIQ", os.read(device, 1 << 17))
-        if kind in (READ, FORGET, INTERRUPT):
+        if kind in (FORGET, INTERRUPT, *silent):
             continue
         content = answers.get(kind)
         header = struct.pack("<IiQ", 16 + len(content or b""), 0 if content is not None else -ENOSYS, unique)
         os.write(device, header + (content or b""))
 
 
-def mount(node, target):
-    """Mounts it over a file. Its server ends with this thread, and with that all who wait."""
+def mount(node, target, silent=(READ,)):
+    """Mounts it over a file; what is `silent` it never answers. Its server ends with this thread, and with that all who wait."""
     with open(target, "w"):
         pass
     device = os.open(node, os.O_RDWR)
@@ -52,7 +52,7 @@ def mount(node, target):
         raise failed()
     if os.fork() == 0:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        serve(device)
+        serve(device, silent)
     os.close(device)
     file = os.open(target, os.O_RDONLY)
     # The kernel asks for the size now: beyond it are no pages.

@@ -12,7 +12,7 @@ use rustix::net::{
 
 /// Descriptors that are taken off the socket with one call: as many as there can be (`SCM_MAX_FD`), for the kernel closes what is beyond, and
 /// waits for that.
-const MOST_DESCRIPTORS: usize = 253;
+pub const MOST_DESCRIPTORS: usize = 253;
 
 /// Sends bytes, with a descriptor if there is one; gives how many went. No signal is raised if the other side has gone.
 ///
@@ -24,11 +24,23 @@ pub fn send(
     descriptor: Option<BorrowedFd<'_>>,
     flags: SendFlags,
 ) -> Result<usize, Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    send_with(socket, bytes, descriptor.as_slice(), flags)
+}
+
+/// The same with up to [`MOST_DESCRIPTORS`].
+///
+/// # Errors
+/// As for [`send`].
+pub fn send_with(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> Result<usize, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let descriptors = descriptor.map(|descriptor| [descriptor]);
-    if let Some(descriptors) = &descriptors {
-        ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Errno::TOOMANYREFS);
     }
     let flags = flags | SendFlags::NOSIGNAL;
     retried(|| sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, flags))

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use attachment::peer::{self, Untrusted};
 use nic::ring::{FunctionConfig, HostFunction, Regions, Sharing};
-use rustix::io::Errno;
+use rustix::io::{Errno, write};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
-    send, socket_with,
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with,
 };
 
 use crate::memory;
@@ -67,7 +66,16 @@ pub struct Client {
     rings: OwnedFd,
     line: Arc<Line>,
     regions: Arc<Regions>,
-    bell: Option<OwnedFd>,
+    bells: Option<Bells>,
+}
+
+/// While there is a NIC.
+#[derive(Debug)]
+struct Bells {
+    /// Where the NIC is heard.
+    ours: OwnedFd,
+    /// What wakes the NIC.
+    nics: OwnedFd,
 }
 
 impl Client {
@@ -95,7 +103,7 @@ impl Client {
             rings,
             line,
             regions: Arc::new(Regions::shared_by(sharing)),
-            bell: None,
+            bells: None,
         };
         let socket = client.dial()?;
         (client.config.mac, client.mtu) = client.set_up(socket)?;
@@ -115,7 +123,7 @@ impl Client {
 
     /// Whether the NIC is there, as far as is known.
     pub fn is_connected(&self) -> bool {
-        self.bell.is_some()
+        self.bells.is_some()
     }
 
     /// Offers the same function to the NIC that has come in the place of one that has gone. When it is there, and before it gets
@@ -152,19 +160,16 @@ impl Client {
 
     /// Wakes the NIC.
     pub fn ring(&mut self) {
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let Some(bell) = &self.bell else { return };
-        match send(bell, &[1], flags) {
+        if let Some(bells) = &self.bells {
             // Full is rung often and not answered: it is as good as rung.
-            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => self.cut(),
+            let _ = write(&bells.nics, &1u64.to_ne_bytes());
         }
     }
 
     /// Silences the bell, and looks whether the NIC is there.
     pub fn answer(&mut self) -> bool {
-        while let Some(bell) = &self.bell {
-            match recv(bell, &mut [0; 64], RecvFlags::DONTWAIT) {
+        while let Some(bells) = &self.bells {
+            match recv(&bells.ours, &mut [0; 64], RecvFlags::DONTWAIT) {
                 Err(Errno::AGAIN) => return true,
                 Ok((1.., _)) | Err(Errno::INTR) => {}
                 _ => self.cut(),
@@ -175,7 +180,7 @@ impl Client {
 
     /// What becomes readable when the NIC rings, and when it goes.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.bell.as_ref().map(AsFd::as_fd)
+        self.bells.as_ref().map(|bells| bells.ours.as_fd())
     }
 
     /// Connections that this host has handed over to the NIC to be finished, and whose peers have not acknowledged all that they are
@@ -189,7 +194,7 @@ impl Client {
 
     fn cut(&mut self) {
         self.line.cut();
-        self.bell = None;
+        self.bells = None;
     }
 
     /// A socket that is connected to a NIC of root's or of this user's. No call on it waits longer than [`PATIENCE`].
@@ -223,8 +228,10 @@ impl Client {
         self.line.connect(socket);
         let request = Request::SetUp(self.config);
         match self.line.ask(&request, Some(self.rings.as_fd())) {
-            Ok((Answer::SetUp { mac, mtu }, Some(bell))) => {
-                self.bell = Some(bell);
+            Ok((Answer::SetUp { mac, mtu }, came)) => {
+                let [ours, nics] = <[OwnedFd; 2]>::try_from(came)
+                    .map_err(|_| ConnectError::NoAnswer(path(), Errno::PROTO))?;
+                self.bells = Some(Bells { ours, nics });
                 Ok((mac, mtu))
             }
             Ok(_) => Err(ConnectError::NoAnswer(path(), Errno::PROTO)),

@@ -4,18 +4,18 @@
 //! maps what it is given wherever it likes. From then on the two are as on two threads of one process (see [`nic::ring`]).
 //!
 //! ```text
-//!   host ([`Client`])                                              NIC ([`Server`])
-//!   SetUp { sizes, quotas } + memfd of the rings ───────────────▶  checks them, adds a function to the NIC
-//!               ◀─────────────────────────────────────────────── address, MTU + a bell
-//!   Register { id, length, … } + memfd or file ─────────────────▶  maps it
-//!               ◀─────────────────────────────────────────────── done: descriptors may name it
-//!   Unregister { id }       ────────────────────────────────────▶
-//!   the socket's end        ────────────────────────────────────▶  the function is removed
+//!   host ([`Client`])                            [`Gate`]          NIC ([`Server`])
+//!   SetUp { sizes, quotas } + memfd of the rings ───▶│──────────▶  checks them, adds a function to the NIC
+//!               ◀────────────────────────────────────│─────────── address, MTU + two bells
+//!   Register { id, length, … } + memfd or file ─────▶│──────────▶  maps it
+//!               ◀────────────────────────────────────│─────────── done: descriptors may name it
+//!   Unregister { id }       ────────────────────────▶│──────────▶
+//!   the socket's end        ────────────────────────▶│──────────▶  the function is removed
 //! ```
 //!
-//! The bell is a pair of sockets of its own. Either side rings when the other has said in the rings that it sleeps. It is no
-//! eventfd because the flags of one, and with them whether the NIC would wait in a call, are the host's to change; a socket takes
-//! `MSG_DONTWAIT` with each call.
+//! Either side rings when the other has said in the rings that it sleeps. The host's bell is a socket, and the NIC's is an eventfd. The NIC
+//! writes to a socket because an eventfd's flags, and with them whether the NIC would wait in the call, are the host's to change; what it
+//! rings by takes nothing in the other direction, where descriptors could come. It reads an eventfd because none can come along there.
 //!
 //! # When the NIC dies
 //! The host empties the rings, takes back all buffers that it had given, and offers the same memory to the next NIC at the same
@@ -25,13 +25,18 @@
 //! The host may send anything, write anything to the memory at any time, and end at any time. The NIC keeps all that it decides by
 //! in memory of its own; what it maps can't shrink (memfds), or may (files) and reads as zeroes then ([`fault`]). Its data thread
 //! never waits for the host: a thread for each connection does what may wait ([`Server`]). What a host can do is fill the memory that it has passed, up to [`Limits`], and send frames.
+//!
+//! A process can't end before it has closed its files, and closing some waits for whoever is their file system. So hosts connect to the
+//! gate, in another process, and the NIC gets only memory and files of this machine from it ([`Gate`]).
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 mod client;
+mod connection;
 #[allow(unsafe_code)]
 pub mod fault;
+mod gate;
 #[allow(unsafe_code)]
 pub mod memory;
 mod message;
@@ -39,7 +44,9 @@ mod server;
 mod share;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 pub use client::{Client, ConnectError};
+pub use gate::{BindError, Gate};
 pub use message::{Refusal, VERSION};
-pub use server::{BindError, Limits, Server};
+pub use server::{Limits, Server};

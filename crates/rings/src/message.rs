@@ -4,7 +4,7 @@ use nic::ring::{FunctionConfig, RegionId};
 use wire::ethernet::MacAddr;
 
 /// Version of the messages and of what is in the rings.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 const REQUEST_WORDS: usize = 16;
 const ANSWER_WORDS: usize = 4;
@@ -150,7 +150,7 @@ fn config_of(words: &[u64]) -> Option<FunctionConfig> {
 /// What the NIC answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The function is there, with this address, on a wire of this MTU. The host's end of the bell comes along.
+    /// The function is there, with this address, on a wire of this MTU. The host's bell and the NIC's come along.
     SetUp { mac: MacAddr, mtu: u16 },
     /// The region may be named.
     Registered,

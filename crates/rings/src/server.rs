@@ -1,8 +1,8 @@
-//! The NIC's side: one function for one host at a time.
+//! The NIC's side: one function for one host at a time, whose connection comes through the [gate](crate::Gate).
 //!
 //! ```text
 //!   thread of a connection                                       data thread ([`Server::poll`])
-//!   receives, examines, maps, closes what its host passes
+//!   receives what the gate lets through, maps, closes it
 //!   a function, ready to be attached ── Message ──▶ mailbox ───▶ attaches, detaches, counts
 //!                ◀───────────────────── Reply ────────────────── when it has let go of what was the host's
 //!   reads the bell ──────────────────── wake ───▶ eventfd ─────▶ looks at the rings
@@ -12,60 +12,44 @@
 //! Nothing that a host controls runs on the data thread: no descriptor of the host's is received, examined, mapped or closed there, and no mapping
 //! of its memory goes away there.
 
-mod connection;
 mod host;
 mod limits;
 mod mailbox;
 mod regions;
-mod threads;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use attachment::listening::{Listening, Unusable};
+use attachment::listening::Listening;
 use nic::ring::DeviceFunction;
 use nic::{FunctionId, Nic};
+use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use wire::ethernet::MacAddr;
 
+use crate::gate::{BindError, Gate};
 use crate::message::Refusal;
+use crate::threads::{Door, Threads};
 use host::Terms;
 use mailbox::{Mailbox, Message, Offer, Reply, mailbox};
-use threads::Threads;
 
 pub use limits::Limits;
-#[cfg(test)]
-pub(crate) use threads::MOST_THREADS;
 
-/// The socket could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum BindError {
-    /// Somebody listens there.
-    #[error("{0} is the socket of a running process; give --host rings:SOCKET another path")]
-    InUse(PathBuf),
-    /// There is something else.
-    #[error("{0} exists and is no socket; give --host rings:SOCKET another path")]
-    NotASocket(PathBuf),
-    /// The system refused.
-    #[error(
-        "the socket {0} could not be made: {1}; give --host rings:SOCKET a path that you may write"
-    )]
-    Bind(PathBuf, io::Error),
-}
-
-/// A listening socket, and the host that has come by it. The path goes away with it.
+/// The place of one host, and the host that has come to it.
 #[derive(Debug)]
 pub struct Server {
-    // Dropped in this order: what threads have too before they are told to end, so that the last one to let go of it is a thread.
-    listening: Listening,
     host: Option<Host>,
     mailbox: Mailbox,
-    _threads: Threads,
-    mac: MacAddr,
+    terms: Terms,
+    threads: Threads,
+    /// To the gate.
+    channel: Option<Arc<OwnedFd>>,
     is_draining: bool,
+    /// The gate, if it is in this process, with its socket. Dropped last.
+    _own: Option<(Gate, Listening)>,
 }
 
 /// The host that has the function. Dropped in this order, as [`Offer`].
@@ -77,63 +61,73 @@ struct Host {
 }
 
 impl Server {
-    /// [Listens](Self::listen) at `path` and [answers](Self::start) there.
+    /// A server with a gate that listens at `path`, in this process. What its hosts pass can keep the process from ending.
     ///
     /// # Errors
     /// When there is something there, or the system refuses.
     pub fn bind(path: &Path, mac: MacAddr, limits: Limits) -> Result<Server, BindError> {
-        Server::start(Server::listen(path)?, mac, limits)
-    }
-
-    /// Listens at `path`, for this user only. A socket that a dead process left there is replaced. Hosts that connect wait for the
-    /// [start](Self::start).
-    ///
-    /// # Errors
-    /// As for [`bind`](Self::bind).
-    pub fn listen(path: &Path) -> Result<Listening, BindError> {
-        let refused = |why| match why {
-            Unusable::InUse => BindError::InUse(path.to_path_buf()),
-            Unusable::NotASocket => BindError::NotASocket(path.to_path_buf()),
-            Unusable::Refused(error) => BindError::Bind(path.to_path_buf(), error),
-        };
-        Listening::bind(path).map_err(refused)
-    }
-
-    /// Answers at a socket that [listens](Self::listen); hosts get the address `mac`. The threads that it starts have the privileges that the caller
-    /// has now: a process gives up what it can before.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub fn start(listening: Listening, mac: MacAddr, limits: Limits) -> Result<Server, BindError> {
-        let path = listening.path();
         let system = |error| BindError::Bind(path.to_path_buf(), error);
-        let (mailbox, data_thread) = mailbox().map_err(|error| system(error.into()))?;
-        let terms = Terms {
-            path: path.to_path_buf(),
-            mac,
-            limits,
-            data_thread,
-        };
+        let listening = Gate::listen(path)?;
         let listener = listening.as_fd().try_clone_to_owned().map_err(system)?;
-        let threads = Threads::start(listener, terms).map_err(system)?;
+        let (gates, ours) = Gate::channel().map_err(|error| system(error.into()))?;
+        let mut server = Server::new(path, mac, limits).map_err(|error| system(error.into()))?;
+        server.connect(ours).map_err(system)?;
+        let gate = Gate::start(listener, gates).map_err(system)?;
+        server._own = Some((gate, listening));
+        Ok(server)
+    }
+
+    /// A server without a gate, whose hosts will get the address `mac`; they come to `path`.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn new(path: &Path, mac: MacAddr, limits: Limits) -> Result<Server, Errno> {
+        let (mailbox, data_thread) = mailbox()?;
         Ok(Server {
-            listening,
             host: None,
             mailbox,
-            _threads: threads,
-            mac,
+            terms: Terms {
+                path: path.to_path_buf(),
+                mac,
+                limits,
+                data_thread,
+            },
+            threads: Threads::default(),
+            channel: None,
             is_draining: false,
+            _own: None,
         })
     }
 
-    /// Where it listens.
+    /// Takes hosts from a gate, by the other end of its [channel](Gate::channel), and from no gate before it. The threads that it starts have the
+    /// privileges that the caller has now.
+    ///
+    /// # Errors
+    /// When there can be no thread.
+    pub fn connect(&mut self, channel: OwnedFd) -> io::Result<()> {
+        self.disconnect();
+        let channel = Arc::new(channel);
+        self.channel = Some(Arc::clone(&channel));
+        let terms = self.terms.clone();
+        let serve = move |place: &_| host::run(place, &terms);
+        self.threads.listen(Door::Channel(channel), serve)
+    }
+
+    /// The thread that listens ends.
+    fn disconnect(&mut self) {
+        if let Some(channel) = self.channel.take() {
+            let _ = shutdown(&channel, Shutdown::Both);
+        }
+    }
+
+    /// Where its hosts come to.
     pub fn path(&self) -> &Path {
-        self.listening.path()
+        &self.terms.path
     }
 
     /// The address that its hosts get.
     pub fn mac(&self) -> MacAddr {
-        self.mac
+        self.terms.mac
     }
 
     /// The function of the host that is there.
@@ -226,8 +220,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The thread that listens wakes, and waits until it has the only descriptor of the socket.
-        let _ = shutdown(&self.listening, Shutdown::Both);
+        self.disconnect();
     }
 }
 

@@ -36,12 +36,12 @@ impl Line {
         *self.lock() = None;
     }
 
-    /// Asks, and waits for the answer; gives it with a descriptor that came along. A NIC that does not answer is gone.
+    /// Asks, and waits for the answer; gives it with the descriptors that came along. A NIC that does not answer is gone.
     pub(crate) fn ask(
         &self,
         request: &Request,
         descriptor: Option<BorrowedFd<'_>>,
-    ) -> Result<(Answer, Option<OwnedFd>), Failure> {
+    ) -> Result<(Answer, Vec<OwnedFd>), Failure> {
         let mut line = self.lock();
         let socket = line.as_ref().ok_or(Failure::Gone(Errno::NOTCONN))?;
         let answered = exchange(socket.as_fd(), request, descriptor);
@@ -67,13 +67,13 @@ fn exchange(
     socket: BorrowedFd<'_>,
     request: &Request,
     descriptor: Option<BorrowedFd<'_>>,
-) -> Result<(Answer, Option<OwnedFd>), Errno> {
+) -> Result<(Answer, Vec<OwnedFd>), Errno> {
     send(socket, request, descriptor)?;
     let (mut bytes, mut have) = ([0; ANSWER_BYTES], 0);
-    let mut came = None;
+    let mut came = Vec::new();
     while have < bytes.len() {
         let rest = &mut bytes[have..];
-        let take = |descriptor| came = Some(descriptor);
+        let take = |descriptor| came.push(descriptor);
         match passing::receive(socket, rest, RecvFlags::empty(), take)? {
             0 => return Err(Errno::CONNRESET),
             received => have += received,

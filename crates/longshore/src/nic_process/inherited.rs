@@ -31,14 +31,21 @@ pub fn pass(command: &mut Command, descriptors: &[BorrowedFd<'_>]) {
 /// # Errors
 /// When they are not as many, or not open.
 pub fn take<const N: usize>(numbers: &[RawFd]) -> Result<[OwnedFd; N]> {
-    let numbers: [RawFd; N] = numbers
-        .try_into()
-        .context("this option is for longshore itself")?;
+    let taken: Option<[OwnedFd; N]> = take_all(numbers)?.try_into().ok();
+    taken.context("this option is for longshore itself")
+}
+
+/// The same, however many they are.
+///
+/// # Errors
+/// When they are not open.
+pub fn take_all(numbers: &[RawFd]) -> Result<Vec<OwnedFd>> {
     for number in numbers {
         // SAFETY: asks, and changes a flag, by the number alone.
-        let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+        let borrowed = unsafe { BorrowedFd::borrow_raw(*number) };
         fcntl_setfd(borrowed, FdFlags::CLOEXEC).context("an inherited descriptor")?;
     }
     // SAFETY: they are open, and this process was started with them for this use alone.
-    Ok(numbers.map(|number| unsafe { OwnedFd::from_raw_fd(number) }))
+    let take = |number: &RawFd| unsafe { OwnedFd::from_raw_fd(*number) };
+    Ok(numbers.iter().map(take).collect())
 }

@@ -12,6 +12,8 @@ use rustix::net::{
 const SERVES: u8 = b's';
 /// Along with it comes the worker's end of a channel to a control process.
 const CHANNEL: u8 = b'c';
+/// Along with it come the worker's ends of the channels to a gate, one for each host on rings.
+const GATE: u8 = b'g';
 /// Bytes on their way in one direction of a channel.
 const CHANNEL_BYTES: usize = 1 << 20;
 
@@ -30,6 +32,8 @@ pub enum Heard {
     Serves,
     /// By the worker: a channel to a new control process.
     Channel(OwnedFd),
+    /// By the worker: channels to a new gate, in the order of the hosts on rings.
+    Gate(Vec<OwnedFd>),
     /// The other one has gone.
     End,
 }
@@ -59,31 +63,39 @@ impl Link {
     /// Says that the worker serves.
     pub fn tell_serves(&self) {
         // Without a supervisor there is none to tell.
-        let _ = self.send(SERVES, None);
+        let _ = self.send(SERVES, &[]);
     }
 
     /// Gives the worker its end of a channel.
     pub fn give_channel(&self, channel: BorrowedFd<'_>) -> Result<(), Errno> {
-        self.send(CHANNEL, Some(channel))
+        self.send(CHANNEL, &[channel])
+    }
+
+    /// Gives the worker its ends of the channels to a gate.
+    pub fn give_gate(&self, channels: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        self.send(GATE, channels)
     }
 
     /// What has come. Does not wait.
     pub fn hear(&self) -> Heard {
-        let (mut byte, mut descriptor) = ([0], None);
-        let received = passing::receive(self.as_fd(), &mut byte, RecvFlags::DONTWAIT, |came| {
-            descriptor = Some(came);
-        });
-        match (received, byte[0], descriptor) {
+        let (mut byte, mut came) = ([0], Vec::new());
+        let take = |descriptor| came.push(descriptor);
+        let received = passing::receive(self.as_fd(), &mut byte, RecvFlags::DONTWAIT, take);
+        match (received, byte[0], came.pop()) {
             (Ok(1), SERVES, _) => Heard::Serves,
             (Ok(1), CHANNEL, Some(channel)) => Heard::Channel(channel),
+            (Ok(1), GATE, Some(last)) => {
+                came.push(last);
+                Heard::Gate(came)
+            }
             (Ok(0), ..) => Heard::End,
             (Err(Errno::AGAIN), ..) | (Ok(_), ..) => Heard::Nothing,
             (Err(_), ..) => Heard::End,
         }
     }
 
-    fn send(&self, byte: u8, descriptor: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
-        passing::send(self.as_fd(), &[byte], descriptor, SendFlags::DONTWAIT).map(|_| ())
+    fn send(&self, byte: u8, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        passing::send_with(self.as_fd(), &[byte], descriptors, SendFlags::DONTWAIT).map(|_| ())
     }
 }
 

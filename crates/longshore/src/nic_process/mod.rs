@@ -1,13 +1,15 @@
 //! `longshore nic`: a NIC as a process, with Linux's own TCP and stacks of ours in other processes as its hosts.
 //!
-//! A supervisor starts a worker and a control process, and others when they die. The worker is one thread that moves frames between TAP interfaces,
-//! rings in shared memory, the NIC and its wire. The control process answers at the control socket, and tells the worker what concerns it.
+//! A supervisor starts a worker, a control process and, for hosts on rings, a gate, and others when they die. The worker is one thread that moves
+//! frames between TAP interfaces, rings in shared memory, the NIC and its wire. The control process answers at the control socket, and tells the
+//! worker what concerns it; the gate answers at the sockets of hosts on rings, and hands the worker what is harmless of what they pass.
 
 mod attachments;
 mod channel;
 mod control_process;
 mod counters;
 mod ending;
+mod gate_process;
 mod hosts;
 mod inherited;
 mod link;
@@ -33,9 +35,13 @@ use anyhow::Result;
 /// # Errors
 /// When something is missing to begin with; the message says what to do.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    match (options.worker, options.control_process) {
-        (true, _) => worker::run(options),
-        (_, true) => control_process::run(options),
+    match options {
+        Options { worker: true, .. } => worker::run(options),
+        Options {
+            control_process: true,
+            ..
+        } => control_process::run(options),
+        Options { gate: true, .. } => gate_process::run(options),
         _ => supervisor::run(options),
     }
 }

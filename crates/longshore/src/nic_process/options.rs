@@ -34,7 +34,8 @@ Examples:
 
 A TAP interface that is missing is made, and taken away when the NIC ends by SIGTERM or SIGINT and no connection goes through it. When the \
 NIC dies, its interfaces stay, without a carrier; it is started again, and connections go on. Programs on rings: sockets go on too; the \
-sockets are for the user who started the NIC, who may give them away by chown.";
+sockets are for the user who started the NIC, who may give them away by chown. They stay given away when the NIC dies or another \
+version takes over, until the NIC is ended; then they go, and are made anew by the next `longshore nic`.";
 
 /// `longshore nic`.
 #[derive(Clone, Debug, Args)]
@@ -82,6 +83,9 @@ pub struct Options {
     /// Be the process that answers at the control socket
     #[arg(long, hide = true, conflicts_with = "worker")]
     pub control_process: bool,
+    /// Be the process that answers at the sockets of hosts on rings
+    #[arg(long, hide = true, conflicts_with_all = ["worker", "control_process"])]
+    pub gate: bool,
     /// Descriptors of one of these processes
     #[arg(long, hide = true, value_delimiter = ',')]
     pub inherited: Vec<RawFd>,

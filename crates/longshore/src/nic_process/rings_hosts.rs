@@ -1,14 +1,12 @@
 //! The NIC's hosts in other processes.
 
 use std::io::Write;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
-use anyhow::{Result, bail};
-use attachment::listening::Listening;
+use anyhow::{Context, Result};
 use nic::Nic;
 use rings::fault::MAX_GUARDED;
 use rings::{Limits, Server};
-use wire::ethernet::MacAddr;
 
 use super::options::RingsOption;
 
@@ -25,46 +23,36 @@ fn share_of(hosts: usize) -> Limits {
     }
 }
 
-/// One socket for each.
+/// A place for each. They come through the gate.
 #[derive(Debug)]
 pub struct RingsHosts {
-    /// Those that are not answered at yet.
-    listening: Vec<(Listening, MacAddr)>,
     servers: Vec<Server>,
 }
 
 impl RingsHosts {
-    /// Listens at all of the sockets.
+    /// Without a gate.
     ///
     /// # Errors
-    /// When one can't be had; the message says what to do.
+    /// What the system gives.
     pub fn open<'a>(options: impl Iterator<Item = &'a RingsOption>) -> Result<RingsHosts> {
-        let mut listening: Vec<(Listening, MacAddr)> = Vec::new();
-        for option in options {
-            let mac = option.mac;
-            if listening.iter().any(|(_, other)| *other == mac) {
-                bail!(
-                    "two hosts have the address {mac}; give each rings:SOCKET a mac=ADDRESS of its own"
-                );
-            }
-            listening.push((Server::listen(&option.socket)?, mac));
-        }
+        let options: Vec<_> = options.collect();
+        let limits = share_of(options.len());
+        let servers = options.iter().map(|option| {
+            let server = Server::new(&option.socket, option.mac, limits);
+            server.context("a place for a host on rings")
+        });
         Ok(RingsHosts {
-            listening,
-            servers: Vec::new(),
+            servers: servers.collect::<Result<_>>()?,
         })
     }
 
-    /// Starts the threads that answer there.
-    ///
-    /// # Errors
-    /// When there can be none.
-    pub fn start(&mut self) -> Result<()> {
-        let limits = share_of(self.listening.len());
-        for (listening, mac) in self.listening.drain(..) {
-            self.servers.push(Server::start(listening, mac, limits)?);
+    /// There is a new gate, with other connections.
+    pub fn connect(&mut self, channels: Vec<OwnedFd>) {
+        for (server, channel) in self.servers.iter_mut().zip(channels) {
+            if let Err(error) = server.connect(channel) {
+                tracing::warn!(%error, "no host comes to {}", server.path().display());
+            }
         }
-        Ok(())
     }
 
     /// Says where they are.

@@ -44,7 +44,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut worker = opened.inspect_err(|_| interfaces.undo())?;
     // As long as there is one thread.
     sandbox::enter(Profile::Worker, Some(identity))?;
-    worker.rings.start()?;
     worker.announce(options);
     match worker.work(&signals, options) {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -152,6 +151,7 @@ impl Worker {
     fn hear(&mut self, now: Instant, patience: Duration) {
         match self.link.hear() {
             Heard::Channel(channel) => self.attachments.connect(channel),
+            Heard::Gate(channels) => self.rings.connect(channels),
             Heard::End if self.ending.is_none() => self.begin_to_end(now, patience),
             Heard::End | Heard::Serves | Heard::Nothing => {}
         }

@@ -10,6 +10,8 @@ pub enum Profile {
     Worker,
     /// Answers programs at the control socket and looks at their sockets.
     Control,
+    /// Looks at what hosts on rings pass: no socket is made but pairs.
+    Gate,
     /// A server on a stack of ours: opens files for reading, and connects to a NIC in another process.
     Server,
 }
@@ -39,6 +41,7 @@ impl Profile {
         let (calls, sockets, requests) = match self {
             Profile::Worker => (WORKER, NETLINK, REQUESTS_OF_INTERFACES),
             Profile::Control => (CONTROL, NETLINK, REQUESTS_OF_SOCKETS),
+            Profile::Gate => (&[] as &[i64], &[] as &[_], &[] as &[Ioctl]),
             Profile::Server => (SERVER, UNIX, &[] as &[Ioctl]),
         };
         for call in EVERY.iter().chain(OF_THE_ARCHITECTURE).chain(calls) {

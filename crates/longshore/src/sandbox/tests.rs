@@ -16,7 +16,12 @@ use super::{Files, Identity, Profile, enter, enter_with_files};
 /// Of `asm-generic/fcntl.h`: the signal that `O_ASYNC` sends.
 const F_SETSIG: libc::c_int = 10;
 
-const PROFILES: [Profile; 3] = [Profile::Worker, Profile::Control, Profile::Server];
+const PROFILES: [Profile; 4] = [
+    Profile::Worker,
+    Profile::Control,
+    Profile::Gate,
+    Profile::Server,
+];
 
 /// A child that runs `job` as a test, and then, at the end of it, stays until it is let go.
 struct Child {

@@ -1,5 +1,6 @@
 //! What the thread of one connection does: all that its host can make wait.
 
+use std::io::IoSliceMut;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,18 +8,18 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use nic::ring::{Block, DeviceFunction, FunctionConfig};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 use wire::ethernet::MacAddr;
 
-use super::connection::{Connection, Ended, Incoming};
 use super::limits::Limits;
 use super::mailbox::{Closed, Message, Offer, Reply, Sender};
 use super::regions::Shown;
-use super::threads::Place;
+use crate::connection::{Connection, Ended, Framed};
 use crate::memory;
 use crate::message::{Answer, Refusal, Request};
+use crate::threads::Place;
 
 /// How often regions are looked at that the data thread has not let go of yet.
 const SWEEP: Timespec = Timespec {
@@ -41,22 +42,22 @@ pub(super) struct Terms {
 /// Serves a connection to its end.
 pub(super) fn run(place: &Place, terms: &Terms) {
     let mut connection = Connection::new(place.socket());
-    let Ok(incoming) = connection.next() else {
+    let Ok(first) = connection.next() else {
         return;
     };
-    let begun = begin(terms, incoming);
-    let (mut host, answer, theirs) = match begun {
+    let begun = begin(terms, first);
+    let (mut host, answer, bell) = match begun {
         Ok(begun) => begun,
         Err(refusal) => {
             tracing::info!("a host at {} is refused: {refusal}", terms.path.display());
             // It is let go of, whether it hears that or not.
-            let _ = connection.answer(Answer::Refused(refusal), None);
+            let _ = connection.answer(Answer::Refused(refusal), &[]);
             return;
         }
     };
     place.keep();
-    let answered = connection.answer(answer, Some(theirs.as_fd()));
-    drop(theirs);
+    let answered = connection.answer(answer, &[bell.as_fd(), host.bell.as_fd()]);
+    drop(bell);
     let served = answered.and_then(|()| host.serve(&mut connection));
     drop(host);
     if let Err(why) = served {
@@ -71,15 +72,17 @@ struct Host<'a> {
     terms: &'a Terms,
     regions: Shown,
     _rings: Arc<Block>,
-    /// Our end, which is read here.
-    bell: Arc<OwnedFd>,
+    /// The NIC's, an eventfd, which is read here.
+    bell: OwnedFd,
+    /// Our end of the host's, which the data thread rings.
+    _theirs: Arc<OwnedFd>,
     replies: Receiver<Reply>,
     counted: Option<Instant>,
 }
 
 /// Offers the data thread the function that a host asks for first. Gives it with the answer, and the host's end of its bell.
-fn begin(terms: &Terms, incoming: Incoming) -> Result<(Host<'_>, Answer, OwnedFd), Refusal> {
-    let Request::SetUp(config) = incoming.request? else {
+fn begin(terms: &Terms, first: Framed) -> Result<(Host<'_>, Answer, OwnedFd), Refusal> {
+    let Request::SetUp(config) = first.request()? else {
         return Err(Refusal::Meaningless);
     };
     let mac = terms.mac;
@@ -87,7 +90,7 @@ fn begin(terms: &Terms, incoming: Incoming) -> Result<(Host<'_>, Answer, OwnedFd
     if config.check().is_err() || !terms.limits.allow(&config) {
         return Err(Refusal::BadConfig);
     }
-    let rings = incoming.descriptor.ok_or(Refusal::BadMemory)?;
+    let rings = first.descriptor.ok_or(Refusal::BadMemory)?;
     let bytes = config.block_bytes();
     if !memory::keeps(rings.as_fd(), bytes as u64) {
         return Err(Refusal::BadMemory);
@@ -95,22 +98,26 @@ fn begin(terms: &Terms, incoming: Incoming) -> Result<(Host<'_>, Answer, OwnedFd
     let rings = memory::map_block(rings.as_fd(), bytes).map_err(|_| Refusal::BadMemory)?;
     let (rings, regions) = (Arc::new(rings), Shown::default());
     let device = DeviceFunction::over(&rings, config, regions.registry());
-    let flags = SocketFlags::CLOEXEC;
-    let bell = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-    let (ours, theirs) = bell.map_err(|_| Refusal::NoRoom)?;
+    let (ours, theirs) = hosts_bell().map_err(|_| Refusal::NoRoom)?;
+    let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
+    let (ours, bell) = (
+        Arc::new(ours),
+        eventfd(0, flags).map_err(|_| Refusal::NoRoom)?,
+    );
     let (sender, replies) = sync_channel(1);
     let mut host = Host {
         is_attached: false,
         terms,
         regions,
         _rings: rings,
-        bell: Arc::new(ours),
+        bell,
+        _theirs: Arc::clone(&ours),
         replies,
         counted: None,
     };
     let offer = Offer {
         device: device.map_err(|_| Refusal::NotEmpty)?,
-        bell: Arc::clone(&host.bell),
+        bell: ours,
         replies: sender,
     };
     match host.ask(Message::Attach(Box::new(offer))) {
@@ -123,12 +130,20 @@ fn begin(terms: &Terms, incoming: Incoming) -> Result<(Host<'_>, Answer, OwnedFd
     }
 }
 
+/// A bell to ring, and the end where it is heard. Nothing can be sent on that one: descriptors would come to this process.
+fn hosts_bell() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let flags = SocketFlags::CLOEXEC;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    shutdown(&ours, Shutdown::Read)?;
+    Ok((ours, theirs))
+}
+
 impl Host<'_> {
     /// Does what the host asks for, and wakes the data thread when it rings, until it is to be let go of.
     fn serve(&mut self, connection: &mut Connection<'_>) -> Result<(), Ended> {
         loop {
             let mut fds = [
-                PollFd::new(&*self.bell, PollFlags::IN),
+                PollFd::new(&self.bell, PollFlags::IN),
                 PollFd::new(connection, PollFlags::IN),
             ];
             let sweep = self.regions.has_retired().then_some(&SWEEP);
@@ -137,17 +152,18 @@ impl Host<'_> {
             if has_rung {
                 self.hear()?;
             }
-            if has_asked && let Some(incoming) = connection.poll()? {
-                self.answer(connection, incoming)?;
+            if has_asked && let Some(framed) = connection.poll()? {
+                self.answer(connection, framed)?;
             }
             self.regions.sweep();
         }
     }
 
-    /// Silences the bell. What else is sent on it goes unseen; descriptors are closed here.
+    /// Silences the bell, without waiting, whatever the host has made of its flags.
     fn hear(&self) -> Result<(), Ended> {
-        match recv(&*self.bell, &mut [0; 4096], RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return Err(Ended::Closed),
+        let mut count = [0; 8];
+        let mut into = [IoSliceMut::new(&mut count)];
+        match preadv2(&self.bell, &mut into, u64::MAX, ReadWriteFlags::NOWAIT) {
             Ok(_) => self.terms.data_thread.wake(),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -155,10 +171,11 @@ impl Host<'_> {
         Ok(())
     }
 
-    fn answer(&mut self, connection: &mut Connection<'_>, incoming: Incoming) -> Result<(), Ended> {
+    fn answer(&mut self, connection: &Connection<'_>, framed: Framed) -> Result<(), Ended> {
         let limits = &self.terms.limits;
-        let (file, wake) = (incoming.descriptor, || self.terms.data_thread.wake());
-        let answer = match incoming.request {
+        let request = framed.request();
+        let (file, wake) = (framed.descriptor, || self.terms.data_thread.wake());
+        let answer = match request {
             Ok(Request::Register(extent)) => {
                 match self.regions.register(extent, file, limits, wake) {
                     Ok(()) => Answer::Registered,
@@ -174,7 +191,7 @@ impl Host<'_> {
             Ok(Request::SetUp(_)) => Answer::Refused(Refusal::Meaningless),
             Err(refusal) => Answer::Refused(refusal),
         };
-        connection.answer(answer, None)
+        connection.answer(answer, &[])
     }
 
     /// Has the data thread count, which looks at every connection: not more often than it has time for.

@@ -10,8 +10,8 @@ use nic::ring::DeviceFunction;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, read, write};
 
-use super::threads::MOST_THREADS;
 use crate::message::Refusal;
+use crate::threads::MOST_THREADS;
 
 /// What a host's thread asks the data thread for.
 #[derive(Debug)]

@@ -90,7 +90,7 @@ impl Shown {
             std::thread::sleep(PAUSE);
             self.sweep();
         }
-        let region = map(&extent, file.ok_or(Refusal::Meaningless)?)?;
+        let region = map(&extent, file)?;
         self.regions.insert(extent.id, (Arc::clone(&region), taken));
         self.registry.place(extent.id, Some(region));
         Ok(())
@@ -126,11 +126,13 @@ impl Shown {
     }
 }
 
-fn map(extent: &Extent, file: OwnedFd) -> Result<Arc<Region>, Refusal> {
+/// Maps what came; the gate has kept what is no memory and no file to be mapped.
+fn map(extent: &Extent, file: Option<OwnedFd>) -> Result<Arc<Region>, Refusal> {
     let bad = match extent.writable {
         true => Refusal::BadMemory,
         false => Refusal::BadFile,
     };
+    let file = file.ok_or(bad)?;
     let len = usize::try_from(extent.len).ok().filter(|len| *len > 0);
     let (len, end) = match (len, extent.offset.checked_add(extent.len)) {
         (Some(len), Some(end)) => (len, end),

@@ -1,14 +1,15 @@
 //! Hosts that pass what is slow to close, or too much of it; all the while the data thread [turns](Rig::turn).
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IoSliceMut};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use attachment::passing;
 use nic::ring::RegionId;
-use rustix::fs::SealFlags;
+use rustix::fs::{OFlags, SealFlags};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, write};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, sendmsg, shutdown,
@@ -16,7 +17,7 @@ use rustix::net::{
 
 use super::rig::{Raw, Rig, config, memfd, rings};
 use crate::message::{Answer, Extent, Refusal, Request};
-use crate::server::MOST_THREADS;
+use crate::threads::MOST_THREADS;
 
 /// A socket that takes 20 s to close, as long as the other one is there and does not read.
 fn lingering() -> (OwnedFd, TcpStream) {
@@ -34,12 +35,13 @@ fn lingering() -> (OwnedFd, TcpStream) {
     (socket.into(), peer)
 }
 
-/// Passes a descriptor on the bell, and has none of its own then: who takes it there has the last one.
-fn ring_with(host: &Raw, descriptor: OwnedFd) {
-    let bell = host.bell.as_ref().unwrap();
-    let flags = SendFlags::DONTWAIT;
-    let sent = passing::send(bell.as_fd(), &[1], Some(descriptor.as_fd()), flags);
-    assert_eq!(sent, Ok(1));
+/// Sends a request with a descriptor of which none is left here when the request is whole: who takes it has the last one.
+fn pass_the_last(host: &Raw, request: &Request, descriptor: OwnedFd) {
+    let bytes = request.to_bytes();
+    let (head, tail) = bytes.split_at(1);
+    host.send(head, Some(descriptor.as_fd()));
+    drop(descriptor);
+    host.send(tail, None);
 }
 
 fn register(id: u16) -> Request {
@@ -62,17 +64,47 @@ fn serves_others(rig: &mut Rig, other: &Raw) {
 }
 
 #[test]
-fn a_descriptor_on_the_bell_holds_up_its_own_host_only() {
+fn a_bell_takes_no_descriptor() {
+    let mut rig = Rig::new();
+    let host = rig.host();
+    let file = File::open("/dev/zero").unwrap();
+    let errors = [Errno::PIPE, Errno::NOTSOCK];
+    for (bell, error) in host.bells.iter().zip(errors) {
+        let flags = SendFlags::DONTWAIT;
+        let sent = passing::send(bell.as_fd(), &[1], Some(file.as_fd()), flags);
+        assert_eq!(sent, Err(error));
+    }
+    rig.leave(host);
+}
+
+#[test]
+fn a_bell_whose_flags_a_host_changes_holds_up_nothing() {
+    let mut rig = Rig::new();
+    let host = rig.host();
+    rustix::fs::fcntl_setfl(&host.bells[1], OFlags::empty()).unwrap();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        // The host's thread finds nothing where it was woken for something.
+        write(&host.bells[1], &1u64.to_ne_bytes()).unwrap();
+        let mut count = [0; 8];
+        let mut into = [IoSliceMut::new(&mut count)];
+        let _ = preadv2(&host.bells[1], &mut into, u64::MAX, ReadWriteFlags::NOWAIT);
+        rig.turn();
+    }
+    let answer = rig.ask(&host, &Request::Unfinished, None);
+    assert_eq!(answer, Some(Answer::Unfinished(0)));
+    rig.leave(host);
+}
+
+#[test]
+fn a_descriptor_that_is_slow_to_close_holds_up_its_own_host_only() {
     let mut rig = Rig::new();
     let host = rig.host();
     let other = rig.host_of_another_socket();
     let (socket, peer) = lingering();
-    rig.halt(&host);
-    ring_with(&host, socket);
-    rig.go_on(&host);
+    pass_the_last(&host, &Request::Unfinished, socket);
     serves_others(&mut rig, &other);
     // Its own connection waits; it goes on when the descriptor is closed.
-    host.send(&Request::Unfinished.to_bytes(), None);
     serves_others(&mut rig, &other);
     assert_eq!(host.answer(&Request::Unfinished), None);
     drop(peer);
@@ -87,10 +119,10 @@ fn descriptors_on_the_way_are_closed_off_the_data_thread_when_their_host_goes() 
     let other = rig.host_of_another_socket();
     let host = rig.host();
     let ((first, first_peer), (second, second_peer)) = (lingering(), lingering());
-    rig.halt(&host);
-    ring_with(&host, first);
-    host.send(&[0; 1], Some(second.as_fd()));
-    drop((host, second));
+    for descriptor in [first, second] {
+        host.send(&[0; 1], Some(descriptor.as_fd()));
+    }
+    drop(host);
     serves_others(&mut rig, &other);
     drop((first_peer, second_peer));
     rig.until(|rig| rig.server.function().is_none().then_some(()));
@@ -104,10 +136,7 @@ fn what_is_refused_is_closed_off_the_data_thread() {
     let host = rig.host();
     for request in [register(1), Request::Unregister(RegionId(1))] {
         let (socket, peer) = lingering();
-        rig.halt(&host);
-        host.send(&request.to_bytes(), Some(socket.as_fd()));
-        drop(socket);
-        rig.go_on(&host);
+        pass_the_last(&host, &request, socket);
         serves_others(&mut rig, &other);
         drop(peer);
         if let Request::Register(_) = request {

@@ -175,7 +175,7 @@ fn regions_that_are_none_are_refused() {
     };
     let (bad_memory, bad_file) = (Refusal::BadMemory, Refusal::BadFile);
     for (extent, file, refusal) in [
-        (extent(0, 4096), None, Refusal::Meaningless),
+        (extent(0, 4096), None, bad_memory),
         (extent(0, 0), Some(&good), bad_memory),
         (extent(0, 8193), Some(&good), bad_memory),
         (extent(4096, 4097), Some(&good), bad_memory),

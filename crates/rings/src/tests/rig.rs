@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use nic::ring::FunctionConfig;
 use nic::{Nic, NicConfig};
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::net::{
@@ -110,7 +109,10 @@ impl Rig {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
         connect(&socket, &SocketAddrUnix::new(server.path()).unwrap()).unwrap();
-        Raw { socket, bell: None }
+        Raw {
+            socket,
+            bells: Vec::new(),
+        }
     }
 
     /// Sends a request, lets the NIC do it, and gives its answer. `None` when it has hung up.
@@ -122,20 +124,6 @@ impl Rig {
     ) -> Option<Answer> {
         raw.send(&request.to_bytes(), descriptor);
         self.until(|_| raw.answer(request))
-    }
-
-    /// This host's thread waits for the data thread, up to the next turn: it sees all that is sent until then at once.
-    pub fn halt(&mut self, host: &Raw) {
-        self.turn();
-        host.send(&Request::Unfinished.to_bytes(), None);
-        let fd = PollFd::from_borrowed_fd(self.server.fd(), PollFlags::IN);
-        assert_eq!(poll(&mut [fd], None), Ok(1));
-    }
-
-    /// It goes on.
-    pub fn go_on(&mut self, host: &Raw) {
-        let answer = self.until(|_| host.answer(&Request::Unfinished));
-        assert_eq!(answer, Some(Answer::Unfinished(0)));
     }
 
     /// A host that has the function.
@@ -155,10 +143,10 @@ impl Rig {
         let rings = rings();
         let request = Request::SetUp(config());
         raw.send(&request.to_bytes(), Some(rings.as_fd()));
-        let (answer, bell) = self.until(|_| raw.receive(&request));
+        let (answer, bells) = self.until(|_| raw.receive(&request));
         let mtu = 1500;
         assert_eq!(answer, Some(Answer::SetUp { mac, mtu }));
-        raw.bell = bell;
+        raw.bells = bells;
         raw
     }
 }
@@ -177,10 +165,10 @@ pub fn memfd(len: u64, seals: SealFlags) -> OwnedFd {
     file
 }
 
-/// A host's socket, for a host that sends what it likes; with the bell, if it has got one.
+/// A host's socket, for a host that sends what it likes; with its bell and the NIC's, if it has got them.
 pub struct Raw {
     pub socket: OwnedFd,
-    pub bell: Option<OwnedFd>,
+    pub bells: Vec<OwnedFd>,
 }
 
 impl Raw {
@@ -195,14 +183,14 @@ impl Raw {
         self.receive(to).map(|(answer, _)| answer)
     }
 
-    fn receive(&self, to: &Request) -> Option<(Option<Answer>, Option<OwnedFd>)> {
-        let (mut bytes, mut came) = ([0; ANSWER_BYTES], None);
-        let take = |descriptor| came = Some(descriptor);
+    fn receive(&self, to: &Request) -> Option<(Option<Answer>, Vec<OwnedFd>)> {
+        let (mut bytes, mut came) = ([0; ANSWER_BYTES], Vec::new());
+        let take = |descriptor| came.push(descriptor);
         let received = passing::receive(self.socket.as_fd(), &mut bytes, RecvFlags::DONTWAIT, take);
         match received {
             Ok(ANSWER_BYTES) => Some((Answer::from_bytes(&bytes, to), came)),
             Err(Errno::AGAIN) => None,
-            _ => Some((None, None)),
+            _ => Some((None, Vec::new())),
         }
     }
 }

@@ -1,10 +1,12 @@
-//! Starts the worker and the control process, and others when they die; ends them in order, or hands what they had to the next supervisor.
+//! Starts the worker, the control process and the gate, and others when they die; ends them in order, or hands what they had to the next supervisor.
 //!
-//! It has the path of the control socket and the lock of the state, and nothing of those who use the NIC: it neither accepts connections nor
+//! It has the sockets that users and hosts come to and the lock of the state, and nothing of those who come: it neither accepts connections nor
 //! takes messages of theirs.
 
 mod interfaces;
+mod kept;
 mod process;
+mod sockets;
 mod take_over;
 #[cfg(test)]
 mod tests;
@@ -19,23 +21,20 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use attachment::listening::{Listening, remove_stale};
 use rustix::process::Signal;
 use sd_notify::NotifyState;
 
-use super::link::{self, Heard, Link};
+use super::link::{self, Heard};
 use super::options::Options;
 use super::sleep::until_readable;
 use super::state::State;
-use crate::control::{self, ControlError};
 use crate::signals::Signals;
-use process::{BackOff, Process};
+use kept::Kept;
+use sockets::Sockets;
 use take_over::{Door, Successor};
 
 /// How much longer than its connections a worker may take to end, and a socket or a lock to become free.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a control socket is busy after its NIC's end.
-const MOMENT: Duration = Duration::from_secs(2);
 /// How often it is looked whether a process is one that can't end.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -55,26 +54,24 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         true => take_over::take_over(&directory)?,
         false => None,
     };
-    let (former, listener) = former.unzip();
+    let (former, listeners) = former.unzip();
     let main = NotifyState::MainPid(std::process::id());
     notify(&[main, NotifyState::Status("starting")]);
     if let Some(former) = former {
         former.release();
     }
     let state = lock(options, &directory)?;
-    let listening = match listener.map(Listening::adopt).transpose()? {
-        Some(listening) if listening.path() == options.control => listening,
-        _ => bind(&options.control)?,
-    };
+    let sockets = Sockets::open(options, listeners.unwrap_or_default())?;
     let door = Door::open(&directory);
     let door = door.inspect_err(|error| tracing::warn!(%error, "--take-over will not work"));
     let mut supervisor = Supervisor {
         options,
         state,
-        listening,
+        gate: (!sockets.rings.is_empty()).then(|| Kept::new(Instant::now(), "gate")),
+        sockets,
         door: door.ok(),
-        worker: Kept::new(Instant::now()),
-        control: Kept::new(Instant::now()),
+        worker: Kept::new(Instant::now(), "worker"),
+        control: Kept::new(Instant::now(), "control process"),
         has_run: false,
         serves: false,
         ends: None,
@@ -97,94 +94,17 @@ fn lock(options: &Options, directory: &Path) -> Result<State> {
     }
 }
 
-/// Listens at the control socket. That of a NIC that has ended just now may take a moment to go.
-fn bind(path: &Path) -> Result<Listening, ControlError> {
-    let until = Instant::now() + MOMENT;
-    loop {
-        // Programs of any user may have their connections' records made: they can name sockets of their own only.
-        match control::bind(path, 0o666) {
-            Err(ControlError::InUse(_)) if Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            bound => return bound,
-        }
-    }
-}
-
-/// One of the two processes, or the time at which to start it.
-#[derive(Debug)]
-struct Kept {
-    running: Option<(Process, Link)>,
-    /// Since when it is about to end: its end of the link is closed, or not all of its threads have ended yet.
-    leaving: Option<Instant>,
-    /// Those that were killed, until they have ended.
-    killed: Vec<Process>,
-    due: Instant,
-    back_off: BackOff,
-}
-
-impl Kept {
-    fn new(now: Instant) -> Kept {
-        Kept {
-            running: None,
-            leaving: None,
-            killed: Vec::new(),
-            due: now,
-            back_off: BackOff::new(now),
-        }
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        self.running.is_none() && self.due <= now
-    }
-
-    fn start(&mut self, now: Instant, role: &str, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
-        self.back_off.start(now);
-        let (ours, theirs) = link::pair()?;
-        let mut passed = vec![theirs.as_fd()];
-        passed.extend(descriptors);
-        self.running = Some((Process::start(role, &passed)?, Link::new(ours)));
-        Ok(())
-    }
-
-    /// It could not be started, and may be later.
-    fn put_off(&mut self, now: Instant, error: &anyhow::Error) {
-        let pause = self.postpone(now);
-        tell(&format!("{error:#}; it is tried again in {pause:?}"));
-    }
-
-    /// It has ended, or is killed; gives the pause until the next one. Its end may take longer: nothing waits for it.
-    fn end(&mut self, now: Instant) -> Duration {
-        self.leaving = None;
-        if let Some((process, _)) = self.running.take() {
-            process.kill();
-            self.killed.push(process);
-        }
-        self.postpone(now)
-    }
-
-    fn postpone(&mut self, now: Instant) -> Duration {
-        let pause = self.back_off.pause(now);
-        self.due = now + pause;
-        pause
-    }
-
-    /// Takes note of those that have ended.
-    fn reap(&mut self) {
-        self.killed
-            .retain_mut(|process| matches!(process.ended(), Ok(None)));
-    }
-}
-
 /// What is kept running.
 #[derive(Debug)]
 struct Supervisor<'a> {
     options: &'a Options,
     state: State,
-    listening: Listening,
+    sockets: Sockets,
     door: Option<Door>,
     worker: Kept,
     control: Kept,
+    /// If hosts are on rings.
+    gate: Option<Kept>,
     /// A worker has run before, so that what is wrong may pass.
     has_run: bool,
     /// The worker that runs has opened all that it needs.
@@ -226,9 +146,12 @@ impl Supervisor<'_> {
             if let Some(code) = self.watch_worker(now)? {
                 return Ok(End::Over(code));
             }
-            self.watch_control(now)?;
             self.worker.reap();
-            self.control.reap();
+            let is_ending = self.ends.is_some();
+            for helper in self.helpers() {
+                helper.watch(now, is_ending)?;
+                helper.reap();
+            }
         }
     }
 
@@ -247,7 +170,19 @@ impl Supervisor<'_> {
         {
             self.control.put_off(now, &error);
         }
+        if self.serves
+            && let Some(gate) = self.gate.as_mut().filter(|gate| gate.is_due(now))
+            && let Some((_, link)) = &self.worker.running
+            && let Err(error) = self.sockets.start_gate(gate, link, now)
+        {
+            gate.put_off(now, &error);
+        }
         Ok(())
+    }
+
+    /// What the worker goes on without.
+    fn helpers(&mut self) -> impl Iterator<Item = &mut Kept> {
+        [&mut self.control].into_iter().chain(&mut self.gate)
     }
 
     fn start_control(&mut self, now: Instant) -> Result<()> {
@@ -255,7 +190,7 @@ impl Supervisor<'_> {
             return Ok(());
         };
         let (theirs, workers) = link::pair()?;
-        let descriptors = [theirs.as_fd(), self.listening.as_fd()];
+        let descriptors = [theirs.as_fd(), self.sockets.control.as_fd()];
         self.control.start(now, "--control-process", &descriptors)?;
         if link.give_channel(workers.as_fd()).is_err() {
             // It does not listen. The control process sees that its channel has ended.
@@ -266,17 +201,21 @@ impl Supervisor<'_> {
 
     /// Sleeps until something has happened, or is due.
     fn wait(&self, now: Instant, signals: BorrowedFd<'_>) {
-        let running = [&self.worker, &self.control].map(|kept| kept.running.as_ref());
-        let processes = running.iter().flatten().map(|(process, _)| process.as_fd());
-        // The control process says nothing, and an end of a link stays readable.
-        let links = running[0].filter(|_| self.worker.leaving.is_none());
+        let helpers = || [&self.control].into_iter().chain(&self.gate);
+        let running = helpers().chain([&self.worker]);
+        let running = running.filter_map(|kept| kept.running.as_ref());
+        let processes = running.map(|(process, _)| process.as_fd());
+        // The others say nothing, and an end of a link stays readable.
+        let worker = self.worker.running.as_ref();
+        let links = worker.filter(|_| self.worker.leaving.is_none());
         let links = links.map(|(_, link)| link.as_fd());
         let door = self.door.as_ref().map(AsFd::as_fd);
         let fds = processes.chain(links).chain(door).chain([signals]);
-        let due = match running {
-            [Some(_), None] if self.serves => self.control.due,
-            [Some(_), _] => now + LOOK,
-            [None, _] => self.worker.due,
+        let missing = helpers().filter(|kept| self.serves && kept.running.is_none());
+        let missing = missing.map(|kept| kept.due).min();
+        let due = match worker {
+            Some(_) => missing.unwrap_or(now + LOOK),
+            None => self.worker.due,
         };
         // Behind its latest end the worker was killed.
         let ends = self.ends.filter(|ends| now < *ends);
@@ -297,26 +236,8 @@ impl Supervisor<'_> {
             Heard::End => {
                 self.worker.leaving.get_or_insert(now);
             }
-            Heard::Channel(_) | Heard::Nothing => {}
+            Heard::Channel(_) | Heard::Gate(_) | Heard::Nothing => {}
         }
-    }
-
-    fn watch_control(&mut self, now: Instant) -> Result<()> {
-        let Some((process, _)) = &mut self.control.running else {
-            return Ok(());
-        };
-        let ended = process.ended()?;
-        if ended.is_none() && !process.is_dying() {
-            return Ok(());
-        }
-        let pause = self.control.end(now);
-        // One that has succeeded has seen its worker's end.
-        if self.ends.is_none() && !ended.is_some_and(|status| status.success()) {
-            tell(&format!(
-                "the control process is gone; another one comes in {pause:?}"
-            ));
-        }
-        Ok(())
     }
 
     /// Gives the exit code if the worker's end is that of the NIC.
@@ -333,8 +254,8 @@ impl Supervisor<'_> {
             Verdict::Again => {}
         }
         self.has_run = true;
-        // It holds what is of no use to the next worker.
-        self.control.end(now);
+        // They hold what is of no use to the next worker.
+        self.end_helpers(now);
         tell(&format!(
             "the NIC has died ({status}); it is started again in {pause:?}"
         ));
@@ -366,7 +287,13 @@ impl Supervisor<'_> {
         Ok(is_dying.then(|| ExitStatus::from_raw(Signal::KILL.as_raw())))
     }
 
-    /// Ends both processes as if they had died, and gives the successor the control socket.
+    fn end_helpers(&mut self, now: Instant) {
+        for helper in self.helpers() {
+            helper.end(now);
+        }
+    }
+
+    /// Ends the processes as if they had died, and gives the successor the sockets.
     fn hand_over(&mut self, successor: Successor) -> Result<()> {
         let now = Instant::now();
         if let Some((worker, _)) = &mut self.worker.running {
@@ -375,27 +302,26 @@ impl Supervisor<'_> {
             worker.ended()?.context("the NIC's process does not end")?;
         }
         self.worker.end(now);
-        self.control.end(now);
+        self.end_helpers(now);
         self.serves = false;
         // The successor has one of its own at the same place.
         self.door = None;
-        let given = successor.give(self.listening.as_fd());
+        let given = successor.give(&self.sockets.all());
         given.inspect_err(|_| self.door = Door::open(&self.options.state_directory()).ok())
     }
 
-    /// The control socket and all that connections need are the next supervisor's.
+    /// The sockets and all that connections need are the next supervisor's.
     fn leave(self) -> ExitCode {
-        self.listening.leave();
+        self.sockets.leave();
         ExitCode::SUCCESS
     }
 
     /// Removes what is not needed any more.
     fn finish(mut self, code: u8) -> ExitCode {
-        // What is on its way in the socket is closed by the last one who has it, which may take long.
-        drop(self.listening);
-        self.control.end(Instant::now());
-        for rings in self.options.rings() {
-            let _ = remove_stale(&rings.socket);
+        // What is on its way in a socket is closed by the last one who has it, which may take long.
+        drop(self.sockets);
+        for helper in [&mut self.control].into_iter().chain(&mut self.gate) {
+            helper.end(Instant::now());
         }
         interfaces::remove_unused(self.options, &self.state);
         ExitCode::from(code)

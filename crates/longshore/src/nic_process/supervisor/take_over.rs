@@ -3,7 +3,7 @@
 //! ```text
 //!   new                                                   old
 //!   TAKE ───────────────────────────────────────────────▶ ends its worker and its control process
-//!        ◀─────────────────────────────────────────────── the listening control socket
+//!        ◀─────────────────────────────────────────────── the listening sockets: of hosts on rings, and of control
 //!   TAKEN (the service manager knows the new one) ──────▶ ends, with its lock of the state
 //! ```
 
@@ -76,13 +76,13 @@ pub struct Successor {
 }
 
 impl Successor {
-    /// Gives it the control socket, and waits until it has made itself known. The door must be closed by now.
+    /// Gives it listening sockets, and waits until it has made itself known. The door must be closed by now.
     ///
     /// # Errors
     /// When it has gone meanwhile, or is too slow.
-    pub fn give(mut self, listener: BorrowedFd<'_>) -> Result<()> {
+    pub fn give(mut self, listeners: &[BorrowedFd<'_>]) -> Result<()> {
         let fd = self.stream.as_fd();
-        passing::send(fd, &[GIVEN], Some(listener), SendFlags::empty())?;
+        passing::send_with(fd, &[GIVEN], listeners, SendFlags::empty())?;
         let mut taken = [0];
         self.stream.set_read_timeout(Some(PATIENCE))?;
         self.stream.read_exact(&mut taken)?;
@@ -112,11 +112,11 @@ fn connect(directory: &Path) -> io::Result<Option<UnixStream>> {
     }
 }
 
-/// Asks the supervisor that runs, if one does, to end its processes, and for its control socket.
+/// Asks the supervisor that runs, if one does, to end its processes, and for its listening sockets.
 ///
 /// # Errors
 /// When it can't be reached, something else answers there, or nothing in time.
-pub fn take_over(directory: &Path) -> Result<Option<(Predecessor, UnixListener)>> {
+pub fn take_over(directory: &Path) -> Result<Option<(Predecessor, Vec<UnixListener>)>> {
     let unreachable = || {
         let path = path(directory);
         format!("the running NIC can't be reached at {}", path.display())
@@ -127,15 +127,15 @@ pub fn take_over(directory: &Path) -> Result<Option<(Predecessor, UnixListener)>
     peer::check(&stream).with_context(unreachable)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(TAKE)?;
-    let (mut byte, mut listener) = ([0], None);
+    let (mut byte, mut listeners) = ([0], Vec::new());
     let came = passing::receive(stream.as_fd(), &mut byte, RecvFlags::empty(), |came| {
-        listener = Some(UnixListener::from(came));
+        listeners.push(UnixListener::from(came));
     });
     came.context("the running NIC does not let go of its control socket")?;
-    match listener.filter(|_| byte == [GIVEN]) {
-        Some(listener) => Ok(Some((Predecessor { stream }, listener))),
-        None => bail!("the running NIC does not let go of its control socket"),
+    if byte != [GIVEN] || listeners.is_empty() {
+        bail!("the running NIC does not let go of its control socket");
     }
+    Ok(Some((Predecessor { stream }, listeners)))
 }
 
 impl Predecessor {

@@ -22,6 +22,8 @@ fn a_successor_gets_the_control_socket_with_those_who_wait_there() {
     assert!(take_over(&directory).unwrap().is_none(), "no NIC runs");
     let path = directory.join("control");
     let old = control::bind(&path, 0o600).unwrap();
+    let of_rings = directory.join("rings");
+    let rings = rings::Gate::listen(&of_rings).unwrap();
     let door = Door::open(&directory).unwrap();
     assert!(is_running(&directory));
     assert!(door.successor().is_none(), "one that asks nothing is none");
@@ -37,22 +39,25 @@ fn a_successor_gets_the_control_socket_with_those_who_wait_there() {
         .unwrap();
     drop(door);
     let giving = std::thread::spawn(move || {
-        successor.give(old.as_fd()).unwrap();
+        successor.give(&[rings.as_fd(), old.as_fd()]).unwrap();
         old.leave();
+        rings.leave();
     });
-    let (predecessor, listener) = new.join().unwrap();
+    let (predecessor, mut listeners) = new.join().unwrap();
     assert!(!giving.is_finished(), "it waits until the new one is known");
     predecessor.release();
     giving.join().unwrap();
     assert!(path.exists(), "the path is the successor's");
-    let adopted = Listening::adopt(listener).unwrap();
+    let adopted = Listening::adopt(listeners.pop().unwrap()).unwrap();
+    let rings = Listening::adopt(listeners.pop().unwrap()).unwrap();
+    assert_eq!(rings.path(), of_rings);
     assert_eq!(adopted.path(), path);
     let mut said = [0; 5];
     let mut stream = adopted.accept().unwrap();
     stream.read_exact(&mut said).unwrap();
     assert_eq!(&said, b"hello");
-    drop(adopted);
-    assert!(!path.exists());
+    drop((adopted, rings));
+    assert!(!path.exists() && !of_rings.exists());
     std::fs::remove_dir_all(directory).unwrap();
 }
 

@@ -2,11 +2,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Instant;
 
 use rustix::net::{Shutdown, shutdown};
-use wire::ethernet::MacAddr;
 
-use super::super::limits::Limits;
-use super::super::mailbox::mailbox;
 use super::*;
+use crate::connection::Connection;
 
 /// As a server starts and ends them.
 #[test]
@@ -14,14 +12,10 @@ fn threads_end_with_their_server() {
     let path = std::env::temp_dir().join(format!("longshore-threads-{}", std::process::id()));
     let listening = UnixListener::bind(&path).unwrap();
     listening.set_nonblocking(true).unwrap();
-    let (_mailbox, data_thread) = mailbox().unwrap();
-    let terms = Terms {
-        path: path.clone(),
-        mac: MacAddr::ZERO,
-        limits: Limits::default(),
-        data_thread,
-    };
-    let threads = Threads::start(listening.try_clone().unwrap().into(), terms).unwrap();
+    let door = Door::Listener(Arc::new(listening.try_clone().unwrap().into()));
+    let threads = Threads::default();
+    let serve = |place: &Place| drop(Connection::new(place.socket()).next());
+    threads.listen(door, serve).unwrap();
     let silent: Vec<_> = (0..20)
         .map(|_| UnixStream::connect(&path).unwrap())
         .collect();

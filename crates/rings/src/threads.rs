@@ -1,17 +1,17 @@
-//! The threads of one socket: one that listens, and one for each connection.
+//! The threads of one socket, or of the channel behind it: one that listens, and one for each connection.
 //!
 //! Whatever a host passes can make those wait who close, examine or map it: a socket that lingers, a file of a process that does not answer.
 //! Only that host's thread does so, and only so many threads are there. One that never ends costs its socket one of them.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::{Shutdown, SocketFlags, accept_with, shutdown};
+use rustix::net::{RecvFlags, Shutdown, SocketFlags, accept_with, shutdown};
 
-use super::host::{self, Terms};
+use attachment::passing;
 
 /// Connections at a time: the host, those that have not asked for the function yet, and those that are being let go of.
 pub(crate) const MOST_THREADS: usize = 9;
@@ -20,9 +20,50 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Bytes of stack of a thread.
 const STACK: usize = 256 << 10;
 
-/// The connections that have a thread each. Dropping it ends the threads, and does not wait for them.
+/// Where connections come in.
 #[derive(Debug)]
-pub(super) struct Threads(Arc<Shared>);
+pub(crate) enum Door {
+    /// A listening socket, which does not block.
+    Listener(Arc<OwnedFd>),
+    /// A channel whose messages are a connection each.
+    Channel(Arc<OwnedFd>),
+}
+
+impl Door {
+    /// Waits for the next one; none while it can't be had, which a pause may change.
+    fn next(&self) -> Result<Option<OwnedFd>, Closed> {
+        match self {
+            Door::Listener(listener) => loop {
+                let mut fds = [PollFd::new(listener, PollFlags::IN)];
+                let _ = poll(&mut fds, None);
+                let is_shut = fds[0].revents().contains(PollFlags::HUP);
+                match accept_with(listener, SocketFlags::CLOEXEC) {
+                    Ok(socket) => return Ok(Some(socket)),
+                    Err(_) if is_shut => return Err(Closed),
+                    Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
+                    // There are no descriptors left.
+                    Err(_) => return Ok(None),
+                }
+            },
+            Door::Channel(channel) => {
+                let mut came = None;
+                let take = |socket| came = Some(socket);
+                match passing::receive(channel.as_fd(), &mut [0], RecvFlags::empty(), take) {
+                    Ok(1..) => Ok(came),
+                    Ok(0) | Err(_) => Err(Closed),
+                }
+            }
+        }
+    }
+}
+
+/// No more come.
+#[derive(Debug)]
+struct Closed;
+
+/// The connections that have a thread each. Dropping it ends the threads, and does not wait for them.
+#[derive(Debug, Default)]
+pub(crate) struct Threads(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -48,14 +89,17 @@ struct Entry {
 }
 
 impl Threads {
-    /// Starts the thread that listens. The listening socket does not block.
-    pub(super) fn start(listener: OwnedFd, terms: Terms) -> std::io::Result<Threads> {
-        let threads = Threads(Arc::default());
-        let shared = Arc::clone(&threads.0);
+    /// Starts a thread that listens, until the door is closed. Each connection is served by a thread of its own.
+    pub(crate) fn listen(
+        &self,
+        door: Door,
+        serve: impl Fn(&Place) + Clone + Send + 'static,
+    ) -> std::io::Result<()> {
+        let shared = Arc::clone(&self.0);
         let thread = std::thread::Builder::new().name("rings".to_owned());
-        let listen = move || shared.listen(&listener, &terms);
+        let listen = move || shared.listen(&door, serve);
         thread.stack_size(STACK).spawn(listen)?;
-        Ok(threads)
+        Ok(())
     }
 }
 
@@ -72,29 +116,25 @@ impl Drop for Threads {
 }
 
 impl Shared {
-    fn listen(self: Arc<Shared>, listener: &OwnedFd, terms: &Terms) {
+    fn listen(self: Arc<Shared>, door: &Door, serve: impl Fn(&Place) + Clone + Send + 'static) {
         loop {
-            let mut fds = [PollFd::new(listener, PollFlags::IN)];
-            let _ = poll(&mut fds, None);
-            let is_shut = fds[0].revents().contains(PollFlags::HUP);
-            match accept_with(listener, SocketFlags::CLOEXEC) {
-                Ok(socket) => {
+            match door.next() {
+                Ok(Some(socket)) => {
                     let Some(place) = self.enter(socket) else {
                         return;
                     };
-                    let (thread, terms) = (std::thread::Builder::new(), terms.clone());
+                    let (thread, serve) = (std::thread::Builder::new(), serve.clone());
                     let thread = thread.name("rings-host".to_owned()).stack_size(STACK);
                     // Without a thread the connection is closed.
-                    let _ = thread.spawn(move || host::run(&place, &terms));
+                    let _ = thread.spawn(move || serve(&place));
                 }
-                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) if !is_shut => {}
-                // The end follows; or there are no descriptors left.
-                Err(_) => {
+                Ok(None) => {
                     let connections = self.lock();
                     if self.pause(connections).is_over {
                         return;
                     }
                 }
+                Err(Closed) => return,
             }
         }
     }
@@ -155,7 +195,7 @@ impl Connections {
 
 /// A connection's place among the threads, which its thread has until the connection is closed.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     threads: Arc<Shared>,
     number: u64,
     /// There until it is dropped.
@@ -163,12 +203,12 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn socket(&self) -> &OwnedFd {
+    pub(crate) fn socket(&self) -> &OwnedFd {
         self.socket.as_ref().expect("it is there until the drop")
     }
 
     /// It is the host's: it is cut off for no other one.
-    pub(super) fn keep(&self) {
+    pub(crate) fn keep(&self) {
         if let Some(entry) = self.threads.lock().find(self.number) {
             entry.is_pending = false;
         }

@@ -1,4 +1,4 @@
-//! Requests off one socket, answers to it.
+//! Requests off one socket, answers to it: a host's at the gate, and a line to the gate at the NIC.
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -14,7 +14,7 @@ use crate::message::{Answer, BadRequest, REQUEST_BYTES, Refusal, Request};
 
 /// Why a connection is to be let go of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Ended {
+pub(crate) enum Ended {
     #[error("it has closed its connection")]
     Closed,
     #[error("it passes more descriptors than requests")]
@@ -27,16 +27,26 @@ pub(super) enum Ended {
     System(Errno),
 }
 
-/// What has come, with the descriptor that came along.
+/// The bytes of a request, with the descriptor that came along.
 #[derive(Debug)]
-pub(super) struct Incoming {
-    pub(super) request: Result<Request, Refusal>,
-    pub(super) descriptor: Option<OwnedFd>,
+pub(crate) struct Framed {
+    pub(crate) bytes: [u8; REQUEST_BYTES],
+    pub(crate) descriptor: Option<OwnedFd>,
+}
+
+impl Framed {
+    /// What is asked for.
+    pub(crate) fn request(&self) -> Result<Request, Refusal> {
+        Request::from_bytes(&self.bytes).map_err(|bad| match bad {
+            BadRequest::Version => Refusal::Version(crate::VERSION),
+            BadRequest::Meaningless => Refusal::Meaningless,
+        })
+    }
 }
 
 /// A host's socket, in the hands of the host's thread.
 #[derive(Debug)]
-pub(super) struct Connection<'a> {
+pub(crate) struct Connection<'a> {
     socket: &'a OwnedFd,
     bytes: [u8; REQUEST_BYTES],
     have: usize,
@@ -44,7 +54,7 @@ pub(super) struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    pub(super) fn new(socket: &'a OwnedFd) -> Connection<'a> {
+    pub(crate) fn new(socket: &'a OwnedFd) -> Connection<'a> {
         Connection {
             socket,
             bytes: [0; REQUEST_BYTES],
@@ -54,20 +64,20 @@ impl<'a> Connection<'a> {
     }
 
     /// Waits for the next request.
-    pub(super) fn next(&mut self) -> Result<Incoming, Ended> {
+    pub(crate) fn next(&mut self) -> Result<Framed, Ended> {
         loop {
-            if let Some(incoming) = self.receive(RecvFlags::empty())? {
-                return Ok(incoming);
+            if let Some(framed) = self.receive(RecvFlags::empty())? {
+                return Ok(framed);
             }
         }
     }
 
     /// Takes what has come, up to the end of a request; `None` if none has come whole.
-    pub(super) fn poll(&mut self) -> Result<Option<Incoming>, Ended> {
+    pub(crate) fn poll(&mut self) -> Result<Option<Framed>, Ended> {
         self.receive(RecvFlags::DONTWAIT)
     }
 
-    fn receive(&mut self, flags: RecvFlags) -> Result<Option<Incoming>, Ended> {
+    fn receive(&mut self, flags: RecvFlags) -> Result<Option<Framed>, Ended> {
         // No further than this request's end: what comes along is this one's then.
         let rest = &mut self.bytes[self.have..];
         match receive(self.socket.as_fd(), rest, flags, &mut self.descriptor) {
@@ -80,24 +90,25 @@ impl<'a> Connection<'a> {
             return Ok(None);
         }
         self.have = 0;
-        let request = Request::from_bytes(&self.bytes).map_err(|bad| match bad {
-            BadRequest::Version => Refusal::Version(crate::VERSION),
-            BadRequest::Meaningless => Refusal::Meaningless,
-        });
-        Ok(Some(Incoming {
-            request,
+        Ok(Some(Framed {
+            bytes: self.bytes,
             descriptor: self.descriptor.take(),
         }))
     }
 
     /// Answers the oldest request that has none.
-    pub(super) fn answer(
-        &mut self,
+    pub(crate) fn answer(
+        &self,
         answer: Answer,
-        descriptor: Option<BorrowedFd<'_>>,
+        descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), Ended> {
-        let bytes = answer.to_bytes();
-        match passing::send(self.socket.as_fd(), &bytes, descriptor, SendFlags::DONTWAIT) {
+        self.give(&answer.to_bytes(), descriptors)
+    }
+
+    /// Sends bytes of answers.
+    pub(crate) fn give(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Ended> {
+        let flags = SendFlags::DONTWAIT;
+        match passing::send_with(self.socket.as_fd(), bytes, descriptors, flags) {
             Ok(sent) if sent == bytes.len() => Ok(()),
             Ok(_) | Err(Errno::AGAIN) => Err(Ended::Unread),
             Err(error) => Err(error.into()),

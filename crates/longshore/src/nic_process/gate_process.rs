@@ -1,0 +1,69 @@
+//! The process that answers at the sockets of hosts on rings, without privileges: it receives, looks at and closes what hosts pass, and hands the
+//! worker what is harmless to have. A thread that can't end keeps no more than this process, for which nothing waits.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use rings::Gate;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
+
+use super::inherited;
+use super::link::{Heard, Link};
+use super::options::Options;
+use crate::sandbox::{self, Profile};
+
+/// Answers until the worker has gone.
+///
+/// # Errors
+/// When something is missing to begin with.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let mut inherited = inherited::take_all(&options.inherited)?.into_iter();
+    let link = Link::new(
+        inherited
+            .next()
+            .context("this option is for longshore itself")?,
+    );
+    // A listening socket and a channel for each host.
+    let (mut listeners, mut channels): (Vec<OwnedFd>, Vec<OwnedFd>) = Default::default();
+    while let (Some(listener), Some(channel)) = (inherited.next(), inherited.next()) {
+        listeners.push(listener);
+        channels.push(channel);
+    }
+    let last = channels.last().context("no host is on rings")?;
+    let worker = last.try_clone().context("a channel")?;
+    sandbox::enter(Profile::Gate, Some(options.identity()?))?;
+    let mut gates = Vec::new();
+    for (listener, channel) in listeners.iter().zip(channels) {
+        let listener = listener.try_clone().context("a socket")?;
+        gates.push(Gate::start(listener, channel).context("a thread can't be started")?);
+    }
+    ensure!(!gates.is_empty(), "no host is on rings");
+    wait_for_end(&worker);
+    // If the supervisor has gone too, nothing listens from here on: whoever comes next must be able to tell.
+    if matches!(link.hear(), Heard::End) {
+        for listener in &listeners {
+            let _ = shutdown(listener, Shutdown::Both);
+        }
+    }
+    // Whatever the threads do.
+    // SAFETY: ends the process without running anything of it.
+    unsafe { libc::_exit(0) }
+}
+
+/// Until the other end of a channel is closed.
+fn wait_for_end(channel: &OwnedFd) {
+    loop {
+        let mut fds = [PollFd::from_borrowed_fd(
+            channel.as_fd(),
+            PollFlags::empty(),
+        )];
+        match poll(&mut fds, None) {
+            Ok(_) if fds[0].revents().contains(PollFlags::HUP) => return,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return,
+        }
+    }
+}

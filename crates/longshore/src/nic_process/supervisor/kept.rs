@@ -1,0 +1,105 @@
+//! A process that is kept running: started when it is due, and started again, later each time, when it dies.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::super::link::{self, Link};
+use super::process::{BackOff, Process};
+use super::tell;
+
+/// One of the processes, or the time at which to start it.
+#[derive(Debug)]
+pub struct Kept {
+    /// For messages.
+    name: &'static str,
+    pub running: Option<(Process, Link)>,
+    /// Since when it is about to end: its end of the link is closed, or not all of its threads have ended yet.
+    pub leaving: Option<Instant>,
+    /// Those that were killed, until they have ended.
+    killed: Vec<Process>,
+    pub due: Instant,
+    back_off: BackOff,
+}
+
+impl Kept {
+    pub fn new(now: Instant, name: &'static str) -> Kept {
+        Kept {
+            name,
+            running: None,
+            leaving: None,
+            killed: Vec::new(),
+            due: now,
+            back_off: BackOff::new(now),
+        }
+    }
+
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.running.is_none() && self.due <= now
+    }
+
+    pub fn start(
+        &mut self,
+        now: Instant,
+        role: &str,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<()> {
+        self.back_off.start(now);
+        let (ours, theirs) = link::pair()?;
+        let mut passed = vec![theirs.as_fd()];
+        passed.extend(descriptors);
+        self.running = Some((Process::start(role, &passed)?, Link::new(ours)));
+        Ok(())
+    }
+
+    /// It could not be started, and may be later.
+    pub fn put_off(&mut self, now: Instant, error: &anyhow::Error) {
+        let pause = self.postpone(now);
+        tell(&format!("{error:#}; it is tried again in {pause:?}"));
+    }
+
+    /// It has ended, or is killed; gives the pause until the next one. Its end may take longer: nothing waits for it.
+    pub fn end(&mut self, now: Instant) -> Duration {
+        self.leaving = None;
+        if let Some((process, _)) = self.running.take() {
+            process.kill();
+            self.killed.push(process);
+        }
+        self.postpone(now)
+    }
+
+    /// Takes note of the end of one without which the worker goes on; one that has succeeded has seen its worker's end.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn watch(&mut self, now: Instant, is_ending: bool) -> Result<()> {
+        let Some((process, _)) = &mut self.running else {
+            return Ok(());
+        };
+        let ended = process.ended()?;
+        if ended.is_none() && !process.is_dying() {
+            return Ok(());
+        }
+        let pause = self.end(now);
+        if !is_ending && !ended.is_some_and(|status| status.success()) {
+            tell(&format!(
+                "the {} is gone; another one comes in {pause:?}",
+                self.name
+            ));
+        }
+        Ok(())
+    }
+
+    fn postpone(&mut self, now: Instant) -> Duration {
+        let pause = self.back_off.pause(now);
+        self.due = now + pause;
+        pause
+    }
+
+    /// Takes note of those that have ended.
+    pub fn reap(&mut self) {
+        self.killed
+            .retain_mut(|process| matches!(process.ended(), Ok(None)));
+    }
+}
