@@ -42,6 +42,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut interfaces = Interfaces::new(&state);
     let opened = Worker::open(options, &mut interfaces, Link::new(link));
     let mut worker = opened.inspect_err(|_| interfaces.undo())?;
+    // From here on it listens to the link.
+    inherited::outlive_parent()?;
     // As long as there is one thread.
     sandbox::enter(Profile::Worker, Some(identity))?;
     worker.rings.start()?;
@@ -63,6 +65,8 @@ struct Worker {
     wire: Box<dyn Port + Send>,
     link: Link,
     attachments: Attachments,
+    /// No control process has come yet: nobody has given this NIC keys, and the next supervisor waits for its end.
+    is_new: bool,
     /// Until which it is to end, and what tells that it may.
     ending: Option<Ending>,
     meter: Meter,
@@ -91,6 +95,7 @@ impl Worker {
             wire,
             link,
             attachments: Attachments::default(),
+            is_new: true,
             ending: None,
             meter: Meter::start(),
         })
@@ -151,7 +156,11 @@ impl Worker {
     /// What the supervisor says. Without one this process would not be started again: it ends in good order.
     fn hear(&mut self, now: Instant, patience: Duration) {
         match self.link.hear() {
-            Heard::Channel(channel) => self.attachments.connect(channel),
+            Heard::Channel(channel) => {
+                self.is_new = false;
+                self.attachments.connect(channel);
+            }
+            Heard::End if self.is_new => self.begin_to_end(now, Duration::ZERO),
             Heard::End if self.ending.is_none() => self.begin_to_end(now, patience),
             Heard::End | Heard::Serves | Heard::Nothing => {}
         }

@@ -45,6 +45,7 @@ const MOST_DESCRIPTORS: u64 = 16 << 10;
 /// When something is missing to begin with.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let [link, channel, listener] = inherited::take(&options.inherited)?;
+    inherited::outlive_parent()?;
     let owner = rustix::process::geteuid().as_raw();
     raise_descriptors();
     let identity = options.identity()?;

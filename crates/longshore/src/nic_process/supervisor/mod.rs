@@ -4,7 +4,9 @@
 //! takes messages of theirs.
 
 mod interfaces;
+mod kept;
 mod netlink;
+mod probation;
 mod process;
 mod take_over;
 #[cfg(test)]
@@ -19,24 +21,27 @@ use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use attachment::listening::{Listening, remove_stale};
 use rustix::process::Signal;
 use sd_notify::NotifyState;
 
-use super::link::{self, Heard, Link};
+use super::link::{self, Heard};
 use super::options::Options;
 use super::sleep::until_readable;
 use super::state::State;
 use crate::control::{self, ControlError};
 use crate::signals::Signals;
-use process::{BackOff, Process};
+use kept::Kept;
+use probation::Proved;
 use take_over::{Door, Successor};
 
 /// How much longer than its connections a worker may take to end, and a socket or a lock to become free.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a control socket is busy after its NIC's end.
 const MOMENT: Duration = Duration::from_secs(2);
+/// How often it is tried to have the state again.
+const TRY: Duration = Duration::from_millis(20);
 /// How often it is looked whether a process is one that can't end.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -56,30 +61,41 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         true => take_over::take_over(&directory)?,
         false => None,
     };
-    let (former, listener) = former.unzip();
-    let main = NotifyState::MainPid(std::process::id());
-    notify(&[main, NotifyState::Status("starting")]);
-    if let Some(former) = former {
-        former.release();
-    }
-    let state = lock(options, &directory)?;
-    let listening = match listener.map(Listening::adopt).transpose()? {
-        Some(listening) if listening.path() == options.control => listening,
-        _ => bind(&options.control)?,
+    let proved = match former {
+        Some((predecessor, listener)) => {
+            let state = State::open(directory.clone(), GRACE)?;
+            let control = &options.control;
+            let proved = probation::pass(predecessor, listener, control, &state, &signals)?;
+            (state, proved)
+        }
+        None => {
+            notify(&[NotifyState::Status("starting")]);
+            let state = lock(options, &directory)?;
+            let first = Proved {
+                worker: Kept::new(Instant::now()),
+                serves: false,
+                listening: bind(&options.control)?,
+            };
+            (state, first)
+        }
     };
+    let (state, proved) = proved;
     let door = Door::open(&directory);
     let door = door.inspect_err(|error| tracing::warn!(%error, "--take-over will not work"));
     let mut supervisor = Supervisor {
         options,
         state,
-        listening,
+        listening: proved.listening,
         door: door.ok(),
-        worker: Kept::new(Instant::now()),
+        worker: proved.worker,
         control: Kept::new(Instant::now()),
         has_run: false,
         serves: false,
         ends: None,
     };
+    if proved.serves {
+        supervisor.begin_to_serve();
+    }
     match supervisor.run(&signals)? {
         End::Over(code) => Ok(supervisor.finish(code)),
         End::HandedOver => Ok(supervisor.leave()),
@@ -88,14 +104,13 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 
 /// Has the state for this process alone. A NIC whose supervisor was killed finishes its connections first.
 fn lock(options: &Options, directory: &Path) -> Result<State> {
-    let is_running = !options.take_over && take_over::is_running(directory);
-    let patience = options.drain() + GRACE;
-    match is_running {
-        true => State::open(directory.to_path_buf(), Duration::ZERO).with_context(|| {
-            "a NIC is running; take its place with --take-over, or give --state another directory"
-        }),
-        false => State::open(directory.to_path_buf(), patience),
-    }
+    // It may be without the lock for a moment, while another one tries to take over.
+    ensure!(
+        !take_over::is_running(directory),
+        "a NIC is running with the state directory {}; take its place with --take-over, or give --state another directory",
+        directory.display()
+    );
+    State::open(directory.to_path_buf(), options.drain() + GRACE)
 }
 
 /// Listens at the control socket. That of a NIC that has ended just now may take a moment to go.
@@ -109,71 +124,6 @@ fn bind(path: &Path) -> Result<Listening, ControlError> {
             }
             bound => return bound,
         }
-    }
-}
-
-/// One of the two processes, or the time at which to start it.
-#[derive(Debug)]
-struct Kept {
-    running: Option<(Process, Link)>,
-    /// Since when it is about to end: its end of the link is closed, or not all of its threads have ended yet.
-    leaving: Option<Instant>,
-    /// Those that were killed, until they have ended.
-    killed: Vec<Process>,
-    due: Instant,
-    back_off: BackOff,
-}
-
-impl Kept {
-    fn new(now: Instant) -> Kept {
-        Kept {
-            running: None,
-            leaving: None,
-            killed: Vec::new(),
-            due: now,
-            back_off: BackOff::new(now),
-        }
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        self.running.is_none() && self.due <= now
-    }
-
-    fn start(&mut self, now: Instant, role: &str, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
-        self.back_off.start(now);
-        let (ours, theirs) = link::pair()?;
-        let mut passed = vec![theirs.as_fd()];
-        passed.extend(descriptors);
-        self.running = Some((Process::start(role, &passed)?, Link::new(ours)));
-        Ok(())
-    }
-
-    /// It could not be started, and may be later.
-    fn put_off(&mut self, now: Instant, error: &anyhow::Error) {
-        let pause = self.postpone(now);
-        tell(&format!("{error:#}; it is tried again in {pause:?}"));
-    }
-
-    /// It has ended, or is killed; gives the pause until the next one. Its end may take longer: nothing waits for it.
-    fn end(&mut self, now: Instant) -> Duration {
-        self.leaving = None;
-        if let Some((process, _)) = self.running.take() {
-            process.kill();
-            self.killed.push(process);
-        }
-        self.postpone(now)
-    }
-
-    fn postpone(&mut self, now: Instant) -> Duration {
-        let pause = self.back_off.pause(now);
-        self.due = now + pause;
-        pause
-    }
-
-    /// Takes note of those that have ended.
-    fn reap(&mut self) {
-        self.killed
-            .retain_mut(|process| matches!(process.ended(), Ok(None)));
     }
 }
 
@@ -218,9 +168,13 @@ impl Supervisor<'_> {
                 notify(&[NotifyState::Stopping, status]);
             }
             if let Some(successor) = self.door.as_ref().and_then(Door::successor) {
-                match self.hand_over(successor) {
+                match self.hand_over(&successor, signals.as_fd()) {
                     Ok(()) => return Ok(End::HandedOver),
-                    Err(error) => tell(&format!("the next NIC did not take over: {error:#}")),
+                    // Its worker has ended, as it was told.
+                    Err(_) if self.ends.is_some() => return Ok(End::Over(0)),
+                    Err(error) => tell(&format!(
+                        "the next NIC does not take over ({error:#}); this one goes on"
+                    )),
                 }
             }
             self.hear(now);
@@ -235,6 +189,10 @@ impl Supervisor<'_> {
 
     /// Starts what is due. The control process asks for the interfaces, which the worker makes.
     fn start(&mut self, now: Instant) -> Result<()> {
+        if self.worker.is_due(now) && !self.state.is_locked()? {
+            // One that did not take over has not ended yet.
+            self.worker.due = now + TRY;
+        }
         if self.worker.is_due(now) {
             let descriptors = [self.state.lock()];
             match self.worker.start(now, "--worker", &descriptors) {
@@ -291,15 +249,17 @@ impl Supervisor<'_> {
             return;
         };
         match link.hear() {
-            Heard::Serves => {
-                (self.has_run, self.serves) = (true, true);
-                notify(&[NotifyState::Ready, NotifyState::Status("serving")]);
-            }
+            Heard::Serves => self.begin_to_serve(),
             Heard::End => {
                 self.worker.leaving.get_or_insert(now);
             }
             Heard::Channel(_) | Heard::Nothing => {}
         }
+    }
+
+    fn begin_to_serve(&mut self) {
+        (self.has_run, self.serves) = (true, true);
+        notify(&[NotifyState::Ready, NotifyState::Status("serving")]);
     }
 
     fn watch_control(&mut self, now: Instant) -> Result<()> {
@@ -367,21 +327,27 @@ impl Supervisor<'_> {
         Ok(is_dying.then(|| ExitStatus::from_raw(Signal::KILL.as_raw())))
     }
 
-    /// Ends both processes as if they had died, and gives the successor the control socket.
-    fn hand_over(&mut self, successor: Successor) -> Result<()> {
+    /// Ends both processes as if they had died, and leaves the NIC to the successor, if that serves.
+    fn hand_over(&mut self, successor: &Successor, signals: BorrowedFd<'_>) -> Result<()> {
         let now = Instant::now();
-        if let Some((worker, _)) = &mut self.worker.running {
-            worker.kill();
-            until_readable([worker.as_fd()], 0, now, Some(now + GRACE));
-            worker.ended()?.context("the NIC's process does not end")?;
-        }
-        self.worker.end(now);
-        self.control.end(now);
+        self.worker.end_now(now)?;
+        self.control.stop(now);
         self.serves = false;
+        self.state.unlock()?;
+        let listener = self.listening.as_fd();
+        let serves = successor
+            .give(listener)
+            .and_then(|()| successor.serves(signals));
+        serves.inspect_err(|_| successor.kill())?;
         // The successor has one of its own at the same place.
         self.door = None;
-        let given = successor.give(self.listening.as_fd());
-        given.inspect_err(|_| self.door = Door::open(&self.options.state_directory()).ok())
+        let released = successor.release();
+        released.inspect_err(|_| self.door = Door::open(&self.options.state_directory()).ok())?;
+        tell("the next NIC serves, and this one ends");
+        // As the service manager takes it from the process that it knows only. The successor waits for it.
+        let pid = successor.pid().as_raw_nonzero().get().unsigned_abs();
+        notify(&[NotifyState::MainPid(pid)]);
+        Ok(())
     }
 
     /// The control socket and all that connections need are the next supervisor's.
@@ -398,7 +364,9 @@ impl Supervisor<'_> {
         for rings in self.options.rings() {
             let _ = remove_stale(&rings.socket);
         }
-        interfaces::remove_unused(self.options, &self.state);
+        if matches!(self.state.is_locked(), Ok(true)) {
+            interfaces::remove_unused(self.options, &self.state);
+        }
         ExitCode::from(code)
     }
 }
