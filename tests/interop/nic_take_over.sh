@@ -202,3 +202,35 @@ fi
 stop "$nginx"
 records=$(sed -n 's/.* \([0-9,]*\) records by the NIC.*/\1/p' "$scratch/nginx.log" | tail -n 1 | tr -d ,)
 if [[ ${records:-0} -gt 500 ]]; then ok "nginx had the NIC make $records records"; else not_ok 'nginx had the NIC make its records' "$(last_words nginx.log)"; fi
+
+# ---- the service manager hears the process that it knows (NotifyAccess=exec) --------------------------------------
+cat >"$scratch/manager.py" <<'PYTHON'
+# Takes what the main process says, which may name the next one. Prints it, and what it refuses.
+import re, socket, struct, sys
+heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+heard.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+heard.bind(sys.argv[1])
+main = None
+print("listening", flush=True)
+while True:
+    said, credentials, *_ = heard.recvmsg(4096, socket.CMSG_SPACE(12))
+    pid = struct.unpack("iII", credentials[0][2][:12])[0]
+    main = main or pid
+    print("main" if pid == main else "refused", pid, said.decode().split(), flush=True)
+    named = re.search(rb"MAINPID=(\d+)", said)
+    if named and pid == main:
+        main = int(named[1])
+PYTHON
+stop "$nic"
+start manager.log python3 "$scratch/manager.py" "$scratch/notify"
+eventually grep -q listening "$scratch/manager.log"
+export NOTIFY_SOCKET=$scratch/notify
+start_nic
+start_next --pcap "$scratch/nowhere/wire.pcapng"
+eventually has_ended "$next"
+eventually serves
+start_next
+is_main() { grep -q "^main $next .*READY=1" "$scratch/manager.log"; }
+if eventually is_main && ! grep -q '^refused' "$scratch/manager.log"; then ok 'the service manager hears of the next one by the one that runs'; else
+    not_ok 'the service manager hears of the next one by the one that runs' "$(last_words manager.log)"
+fi
