@@ -13,7 +13,7 @@ use port::{Parts, Port, Source};
 use super::attachments::Attachments;
 use super::ending::Ending;
 use super::hosts::{Host, Interfaces};
-use super::link::{Heard, Link};
+use super::link::{Heard, Uplink};
 use super::meter::{Meter, Part};
 use super::options::Options;
 use super::rings_hosts::RingsHosts;
@@ -36,11 +36,11 @@ const BATCH_BYTES: usize = 64 << 10;
 /// When something is missing to begin with; the message says what to do.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let signals = Signals::block().context("signals can't be taken over")?;
-    let [link, lock] = inherited::take(&options.inherited)?;
+    let [link, pipe, lock] = inherited::take(&options.inherited)?;
     let state = State::inherited(&options.state_directory(), lock)?;
     let identity = options.identity()?;
     let mut interfaces = Interfaces::new(&state);
-    let opened = Worker::open(options, &mut interfaces, Link::new(link));
+    let opened = Worker::open(options, &mut interfaces, Uplink::new(link, pipe));
     let mut worker = opened.inspect_err(|_| interfaces.undo())?;
     // From here on it listens to the link.
     inherited::outlive_parent()?;
@@ -63,7 +63,7 @@ struct Worker {
     hosts: Vec<Host>,
     rings: RingsHosts,
     wire: Box<dyn Port + Send>,
-    link: Link,
+    link: Uplink,
     attachments: Attachments,
     /// No control process has come yet: nobody has given this NIC keys, and the next supervisor waits for its end.
     is_new: bool,
@@ -73,7 +73,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn open(options: &Options, interfaces: &mut Interfaces<'_>, link: Link) -> Result<Worker> {
+    fn open(options: &Options, interfaces: &mut Interfaces<'_>, link: Uplink) -> Result<Worker> {
         let wire = wire::open(options, interfaces)?;
         let capabilities = wire.capabilities();
         let mut nic = Nic::new(NicConfig {

@@ -23,7 +23,7 @@ use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::inherited;
-use super::link::{Heard, Link};
+use super::link::{Heard, Uplink};
 use super::options::Options;
 use super::sleep::until_readable;
 use crate::sandbox::{self, Profile};
@@ -44,7 +44,7 @@ const MOST_DESCRIPTORS: u64 = 16 << 10;
 /// # Errors
 /// When something is missing to begin with.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let [link, channel, listener] = inherited::take(&options.inherited)?;
+    let [link, pipe, channel, listener] = inherited::take(&options.inherited)?;
     inherited::outlive_parent()?;
     let owner = rustix::process::geteuid().as_raw();
     raise_descriptors();
@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let (answers, last) = (Arc::clone(&desk), Arc::clone(&listener));
     Builder::new()
         .name("answers".to_owned())
-        .spawn(move || end(answers.pass_answers_on(), &Link::new(link), &last))
+        .spawn(move || end(answers.pass_answers_on(), &Uplink::new(link, pipe), &last))
         .context("a thread can't be started")?;
     let reception = Reception {
         desk,
@@ -93,7 +93,7 @@ fn raise_descriptors() {
 }
 
 /// The worker has gone. If the supervisor has too, nothing listens from here on: whoever comes next must be able to tell.
-fn end(why: rustix::io::Errno, supervisor: &Link, listener: &UnixListener) {
+fn end(why: rustix::io::Errno, supervisor: &Uplink, listener: &UnixListener) {
     tracing::debug!(%why, "the worker has gone");
     if matches!(supervisor.hear(), Heard::End) {
         let _ = shutdown(listener, Shutdown::Both);

@@ -52,10 +52,9 @@ impl Kept {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<()> {
         self.back_off.start(now);
-        let (ours, theirs) = link::pair()?;
-        let mut passed = vec![theirs.as_fd()];
-        passed.extend(descriptors);
-        self.running = Some((Process::start(role, &passed)?, Link::new(ours)));
+        let (ours, theirs) = link::link()?;
+        let passed = [&theirs.descriptors(), descriptors].concat();
+        self.running = Some((Process::start(role, &passed)?, ours));
         Ok(())
     }
 

@@ -15,6 +15,7 @@ mod tests;
 pub(super) use process::{FAILED, Verdict, judge};
 
 use std::io::{self, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -220,6 +221,8 @@ impl Supervisor<'_> {
             // It does not listen. The control process sees that its channel has ended.
             tracing::warn!("the NIC's process does not take a channel");
         }
+        // The one may have sent by now what the other has not got yet.
+        close_apart((theirs, workers));
         Ok(())
     }
 
@@ -358,8 +361,7 @@ impl Supervisor<'_> {
 
     /// Removes what is not needed any more.
     fn finish(mut self, code: u8) -> ExitCode {
-        // What is on its way in the socket is closed by the last one who has it, which may take long.
-        drop(self.listening);
+        stop_listening(self.listening);
         self.control.end(Instant::now());
         for rings in self.options.rings() {
             let _ = remove_stale(&rings.socket);
@@ -368,6 +370,24 @@ impl Supervisor<'_> {
             interfaces::remove_unused(self.options, &self.state);
         }
         ExitCode::from(code)
+    }
+}
+
+/// Takes the path away, and closes the socket apart.
+fn stop_listening(listening: Listening) {
+    let last = listening.as_fd().try_clone_to_owned();
+    drop(listening);
+    let _ = last.map(close_apart);
+}
+
+/// Closes it in a thread: what others have sent, and is on its way in a socket, is closed with the socket, which may take as long as they like. The end of
+/// this process does not wait for that.
+fn close_apart(socket: impl Send + 'static) {
+    // If there can be no thread, closing is not for this one.
+    let socket = ManuallyDrop::new(socket);
+    let closing = move || drop(ManuallyDrop::into_inner(socket));
+    if let Err(error) = std::thread::Builder::new().spawn(closing) {
+        tracing::warn!(%error, "a socket stays open");
     }
 }
 

@@ -13,7 +13,7 @@ use super::super::sleep::until_readable;
 use super::super::state::State;
 use super::kept::Kept;
 use super::take_over::{Predecessor, Said};
-use super::{bind, tell};
+use super::{bind, stop_listening, tell};
 use crate::signals::Signals;
 
 /// A NIC that is this process's.
@@ -58,8 +58,7 @@ pub fn pass(
             predecessor.wait();
             let listening = match own {
                 Some(own) => {
-                    // What is on its way in a socket may keep the one who closes it waiting.
-                    std::thread::spawn(move || drop(former));
+                    stop_listening(former);
                     own
                 }
                 None => former,
