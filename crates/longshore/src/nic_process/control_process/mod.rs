@@ -4,6 +4,7 @@
 //! It ends with its worker; SIGTERM and SIGINT, which it has blocked as the supervisor has, do not end it before. A thread that can't end keeps no more than this process, for which nothing waits.
 
 mod admission;
+mod closing;
 mod desk;
 mod serve;
 #[cfg(test)]
@@ -13,7 +14,6 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -28,14 +28,11 @@ use super::options::Options;
 use super::sleep::until_readable;
 use crate::sandbox::{self, Profile};
 use admission::{Admission, Place};
+use closing::Closing;
 use desk::Desk;
 
 /// Bytes of a thread's stack.
 const STACK: usize = 256 << 10;
-/// Stacks of threads that do nothing but close.
-const SMALL_STACK: usize = 32 << 10;
-/// Connections for which there was no place, and that take their time to be closed.
-const MOST_CLOSING: usize = 4096;
 /// Descriptors: three for each connection, and those of what is being closed.
 const MOST_DESCRIPTORS: u64 = 16 << 10;
 
@@ -66,7 +63,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         owner,
         examiner: examiner.ok().map(Arc::new),
         admission: Admission::default(),
-        closing: Arc::default(),
+        closing: Closing::new().context("connections can't be closed")?,
     };
     reception.accept(&listener);
     Ok(ExitCode::FAILURE)
@@ -114,7 +111,7 @@ struct Reception {
     owner: u32,
     examiner: Option<Arc<SocketExaminer>>,
     admission: Admission,
-    closing: Arc<AtomicUsize>,
+    closing: Closing,
 }
 
 impl Reception {
@@ -138,7 +135,11 @@ impl Reception {
         let uid = attachment::peer::uid(&stream).unwrap_or(u32::MAX);
         let is_trusted = uid == 0 || uid == self.owner;
         let Some(place) = self.admission.admit(uid, is_trusted) else {
-            return self.close(stream);
+            if let Err(error) = self.closing.close(uid, stream) {
+                tracing::warn!("{error}");
+                leave(1);
+            }
+            return;
         };
         let (desk, examiner) = (Arc::clone(&self.desk), self.examiner.clone());
         let serve = move |stream| {
@@ -147,33 +148,15 @@ impl Reception {
                 tracing::debug!(uid, "a connection is ended: {error:#}");
             }
         };
-        spawn(STACK, stream, Some(place), serve);
-    }
-
-    /// Closes it in a thread: what is on its way in it is closed with it.
-    fn close(&self, stream: UnixStream) {
-        if self.closing.fetch_add(1, Ordering::Relaxed) >= MOST_CLOSING {
-            tracing::warn!("connections are opened faster than they can be closed");
-            leave(1);
-        }
-        let closing = Arc::clone(&self.closing);
-        spawn(SMALL_STACK, stream, None, move |stream| {
-            drop(stream);
-            closing.fetch_sub(1, Ordering::Relaxed);
-        });
+        spawn(stream, place, serve);
     }
 }
 
 /// Does it in a thread, whose place is free when all is done and closed.
-fn spawn(
-    stack: usize,
-    stream: UnixStream,
-    place: Option<Place>,
-    act: impl FnOnce(UnixStream) + Send + 'static,
-) {
+fn spawn(stream: UnixStream, place: Place, act: impl FnOnce(UnixStream) + Send + 'static) {
     // If there can be no thread, closing is not for this one.
     let stream = std::mem::ManuallyDrop::new(stream);
-    let thread = Builder::new().stack_size(stack);
+    let thread = Builder::new().stack_size(STACK);
     let started = thread.spawn(move || {
         act(std::mem::ManuallyDrop::into_inner(stream));
         drop(place);
