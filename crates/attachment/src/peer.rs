@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
-use rustix::process::geteuid;
+use rustix::process::{Pid, geteuid};
 
 /// What Linux shows of a user whom this user namespace does not know (`/proc/sys/kernel/overflowuid`).
 const OVERFLOW_UID: u32 = 65534;
@@ -50,6 +50,19 @@ pub fn check(socket: impl AsFd) -> Result<(), Untrusted> {
 /// # Errors
 /// What the system gives.
 pub fn uid(socket: impl AsFd) -> Result<u32, Errno> {
+    credentials(socket).map(|peer| peer.uid)
+}
+
+/// The number of the process behind a connected Unix socket: that which called `connect`, or `listen`, and may have ended since. `None` for one of
+/// another PID namespace.
+///
+/// # Errors
+/// What the system gives.
+pub fn pid(socket: impl AsFd) -> Result<Option<Pid>, Errno> {
+    credentials(socket).map(|peer| Pid::from_raw(peer.pid))
+}
+
+fn credentials(socket: impl AsFd) -> Result<libc::ucred, Errno> {
     // Not by rustix, whose process ids can't be 0: those of processes of another PID namespace are.
     let mut peer = libc::ucred {
         pid: 0,
@@ -68,7 +81,7 @@ pub fn uid(socket: impl AsFd) -> Result<u32, Errno> {
         )
     };
     match result {
-        0 => Ok(peer.uid),
+        0 => Ok(peer),
         _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL)),
     }
 }

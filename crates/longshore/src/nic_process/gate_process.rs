@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 
 use super::inherited;
-use super::link::{Heard, Link};
+use super::link::{Heard, Uplink};
 use super::options::Options;
 use crate::sandbox::{self, Profile};
 
@@ -21,11 +21,9 @@ use crate::sandbox::{self, Profile};
 /// When something is missing to begin with.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let mut inherited = inherited::take_all(&options.inherited)?.into_iter();
-    let link = Link::new(
-        inherited
-            .next()
-            .context("this option is for longshore itself")?,
-    );
+    let link = inherited.next().zip(inherited.next());
+    let (socket, pipe) = link.context("this option is for longshore itself")?;
+    let link = Uplink::new(socket, pipe);
     // A listening socket and a channel for each host.
     let (mut listeners, mut channels): (Vec<OwnedFd>, Vec<OwnedFd>) = Default::default();
     while let (Some(listener), Some(channel)) = (inherited.next(), inherited.next()) {

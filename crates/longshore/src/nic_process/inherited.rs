@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// Has `command` start with these descriptors, which it is told the numbers of. They must stay open until it is started.
 pub fn pass(command: &mut Command, descriptors: &[BorrowedFd<'_>]) {
@@ -24,6 +25,21 @@ pub fn pass(command: &mut Command, descriptors: &[BorrowedFd<'_>]) {
     };
     // SAFETY: between fork and exec only a system call is made.
     unsafe { command.pre_exec(keep) };
+}
+
+/// Has the process that `command` starts be killed when this one ends, until it calls [`outlive_parent`].
+pub fn end_with_parent(command: &mut Command) {
+    let end = || Ok(set_parent_process_death_signal(Some(Signal::KILL))?);
+    // SAFETY: between fork and exec only a system call is made.
+    unsafe { command.pre_exec(end) };
+}
+
+/// Goes on when the process that has started this one ends.
+///
+/// # Errors
+/// What the system gives.
+pub fn outlive_parent() -> Result<()> {
+    set_parent_process_death_signal(None).context("the end of the supervisor")
 }
 
 /// The descriptors that this process was started with. To be called once.

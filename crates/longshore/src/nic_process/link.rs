@@ -1,12 +1,16 @@
-//! What the supervisor and the worker tell each other, over a pair of sockets. Its end says that the other one has gone.
+//! What the supervisor and its processes tell each other. The supervisor speaks over a socket, on which it takes nothing: a process that was taken over
+//! could pass it descriptors there, and closing one may wait. The process speaks over a pipe, which carries bytes only. The end of either says that
+//! the other one has gone.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use attachment::passing;
-use rustix::io::Errno;
+use rustix::io::{Errno, read, write};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, socketpair, sockopt,
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, shutdown, socketpair,
+    sockopt,
 };
+use rustix::pipe::{PipeFlags, pipe_with};
 
 /// The worker has opened all that it needs, and moves frames.
 const SERVES: u8 = b's';
@@ -17,10 +21,18 @@ const GATE: u8 = b'g';
 /// Bytes on their way in one direction of a channel.
 const CHANNEL_BYTES: usize = 1 << 20;
 
-/// One end.
+/// The supervisor's end.
 #[derive(Debug)]
 pub struct Link {
     socket: OwnedFd,
+    pipe: OwnedFd,
+}
+
+/// The other end, of the process that the supervisor has started.
+#[derive(Debug)]
+pub struct Uplink {
+    socket: OwnedFd,
+    pipe: OwnedFd,
 }
 
 /// What is heard.
@@ -54,26 +66,66 @@ pub fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok(ends)
 }
 
+/// Both ends.
+///
+/// # Errors
+/// What the system gives.
+pub fn link() -> Result<(Link, Uplink), Errno> {
+    let (socket, theirs) = pair()?;
+    shutdown(&socket, Shutdown::Read)?;
+    let (pipe, says) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    let uplink = Uplink::new(theirs, says);
+    Ok((Link { socket, pipe }, uplink))
+}
+
 impl Link {
-    /// One end of a [`pair`].
-    pub fn new(socket: OwnedFd) -> Link {
-        Link { socket }
-    }
-
-    /// Says that the worker serves.
-    pub fn tell_serves(&self) {
-        // Without a supervisor there is none to tell.
-        let _ = self.send(SERVES, &[]);
-    }
-
     /// Gives the worker its end of a channel.
+    ///
+    /// # Errors
+    /// What the system gives.
     pub fn give_channel(&self, channel: BorrowedFd<'_>) -> Result<(), Errno> {
         self.send(CHANNEL, &[channel])
     }
 
     /// Gives the worker its ends of the channels to a gate.
+    ///
+    /// # Errors
+    /// What the system gives.
     pub fn give_gate(&self, channels: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         self.send(GATE, channels)
+    }
+
+    fn send(&self, byte: u8, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        let flags = SendFlags::DONTWAIT;
+        passing::send_with(self.socket.as_fd(), &[byte], descriptors, flags).map(|_| ())
+    }
+
+    /// What has come. Does not wait.
+    pub fn hear(&self) -> Heard {
+        let mut byte = [0];
+        match read(&self.pipe, &mut byte) {
+            Ok(1) if byte == [SERVES] => Heard::Serves,
+            Ok(1..) | Err(Errno::AGAIN | Errno::INTR) => Heard::Nothing,
+            Ok(0) | Err(_) => Heard::End,
+        }
+    }
+}
+
+impl Uplink {
+    /// That of these descriptors.
+    pub fn new(socket: OwnedFd, pipe: OwnedFd) -> Uplink {
+        Uplink { socket, pipe }
+    }
+
+    /// What the process is started with.
+    pub fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.socket.as_fd(), self.pipe.as_fd()]
+    }
+
+    /// Says that the worker serves.
+    pub fn tell_serves(&self) {
+        // Without a supervisor there is none to tell.
+        let _ = write(&self.pipe, &[SERVES]);
     }
 
     /// What has come. Does not wait.
@@ -82,7 +134,6 @@ impl Link {
         let take = |descriptor| came.push(descriptor);
         let received = passing::receive(self.as_fd(), &mut byte, RecvFlags::DONTWAIT, take);
         match (received, byte[0], came.pop()) {
-            (Ok(1), SERVES, _) => Heard::Serves,
             (Ok(1), CHANNEL, Some(channel)) => Heard::Channel(channel),
             (Ok(1), GATE, Some(last)) => {
                 came.push(last);
@@ -93,14 +144,19 @@ impl Link {
             (Err(_), ..) => Heard::End,
         }
     }
-
-    fn send(&self, byte: u8, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-        passing::send_with(self.as_fd(), &[byte], descriptors, SendFlags::DONTWAIT).map(|_| ())
-    }
 }
 
 impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+}
+
+impl AsFd for Uplink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ mod tests;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -70,8 +71,7 @@ impl State {
                 "a running `longshore nic`{holder} has the state directory {shown}; give --state another one"
             );
         }
-        lock.set_len(0).with_context(bad)?;
-        writeln!(lock, "{}", std::process::id()).with_context(bad)?;
+        note_holder(&lock).with_context(bad)?;
         if !is_tmpfs(rustix::fs::fstatfs(directory.as_fd())) {
             tracing::warn!(
                 "{shown} is on a disk, and so is plaintext that peers have not acknowledged; give --state a directory on a tmpfs"
@@ -89,6 +89,26 @@ impl State {
             directory: Directory::open(directory)?,
             lock: lock.into(),
         })
+    }
+
+    /// Lets another process have the directory: no worker may have it any more.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn unlock(&self) -> Result<(), Errno> {
+        flock(&self.lock, FlockOperation::Unlock)
+    }
+
+    /// Whether the directory is this process's alone: again, if it was [unlocked](Self::unlock) and no other process has it now. Does not wait.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn is_locked(&self) -> Result<bool> {
+        let is_locked = locks(&self.lock, Duration::ZERO)?;
+        if is_locked {
+            note_holder(&self.lock)?;
+        }
+        Ok(is_locked)
     }
 
     /// What holds the lock, to be passed on.
@@ -153,6 +173,12 @@ fn marker(interface: &str) -> String {
 
 fn address_file(interface: &str) -> String {
     format!("address-{interface}")
+}
+
+/// Writes down which process has the lock.
+fn note_holder(lock: &File) -> io::Result<()> {
+    lock.set_len(0)?;
+    lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)
 }
 
 /// Locks a file for as long as it is open. False when another process has it locked still after so long.

@@ -13,7 +13,7 @@ use port::{Parts, Port, Source};
 use super::attachments::Attachments;
 use super::ending::Ending;
 use super::hosts::{Host, Interfaces};
-use super::link::{Heard, Link};
+use super::link::{Heard, Uplink};
 use super::meter::{Meter, Part};
 use super::options::Options;
 use super::rings_hosts::RingsHosts;
@@ -36,12 +36,14 @@ const BATCH_BYTES: usize = 64 << 10;
 /// When something is missing to begin with; the message says what to do.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let signals = Signals::block().context("signals can't be taken over")?;
-    let [link, lock] = inherited::take(&options.inherited)?;
+    let [link, pipe, lock] = inherited::take(&options.inherited)?;
     let state = State::inherited(&options.state_directory(), lock)?;
     let identity = options.identity()?;
     let mut interfaces = Interfaces::new(&state);
-    let opened = Worker::open(options, &mut interfaces, Link::new(link));
+    let opened = Worker::open(options, &mut interfaces, Uplink::new(link, pipe));
     let mut worker = opened.inspect_err(|_| interfaces.undo())?;
+    // From here on it listens to the link.
+    inherited::outlive_parent()?;
     // As long as there is one thread.
     sandbox::enter(Profile::Worker, Some(identity))?;
     worker.announce(options);
@@ -60,15 +62,17 @@ struct Worker {
     hosts: Vec<Host>,
     rings: RingsHosts,
     wire: Box<dyn Port + Send>,
-    link: Link,
+    link: Uplink,
     attachments: Attachments,
+    /// No control process has come yet: nobody has given this NIC keys, and the next supervisor waits for its end.
+    is_new: bool,
     /// Until which it is to end, and what tells that it may.
     ending: Option<Ending>,
     meter: Meter,
 }
 
 impl Worker {
-    fn open(options: &Options, interfaces: &mut Interfaces<'_>, link: Link) -> Result<Worker> {
+    fn open(options: &Options, interfaces: &mut Interfaces<'_>, link: Uplink) -> Result<Worker> {
         let wire = wire::open(options, interfaces)?;
         let capabilities = wire.capabilities();
         let mut nic = Nic::new(NicConfig {
@@ -90,6 +94,7 @@ impl Worker {
             wire,
             link,
             attachments: Attachments::default(),
+            is_new: true,
             ending: None,
             meter: Meter::start(),
         })
@@ -150,8 +155,12 @@ impl Worker {
     /// What the supervisor says. Without one this process would not be started again: it ends in good order.
     fn hear(&mut self, now: Instant, patience: Duration) {
         match self.link.hear() {
-            Heard::Channel(channel) => self.attachments.connect(channel),
+            Heard::Channel(channel) => {
+                self.is_new = false;
+                self.attachments.connect(channel);
+            }
             Heard::Gate(channels) => self.rings.connect(channels),
+            Heard::End if self.is_new => self.begin_to_end(now, Duration::ZERO),
             Heard::End if self.ending.is_none() => self.begin_to_end(now, patience),
             Heard::End | Heard::Serves | Heard::Nothing => {}
         }

@@ -5,6 +5,7 @@
 
 mod admission;
 mod calls;
+mod closing;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,6 @@ use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -24,19 +24,16 @@ use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::inherited;
-use super::link::{Heard, Link};
+use super::link::{Heard, Uplink};
 use super::options::Options;
 use super::sleep::until_readable;
 use crate::sandbox::{self, Profile};
 use admission::{Admission, Place};
 use calls::Calls;
+use closing::Closing;
 
 /// Bytes of a thread's stack.
 const STACK: usize = 256 << 10;
-/// Stacks of threads that do nothing but close.
-const SMALL_STACK: usize = 32 << 10;
-/// Connections for which there was no place, and that take their time to be closed.
-const MOST_CLOSING: usize = 4096;
 /// Descriptors: three for each connection, and those of what is being closed.
 const MOST_DESCRIPTORS: u64 = 16 << 10;
 
@@ -45,7 +42,8 @@ const MOST_DESCRIPTORS: u64 = 16 << 10;
 /// # Errors
 /// When something is missing to begin with.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let [link, channel, listener] = inherited::take(&options.inherited)?;
+    let [link, pipe, channel, listener] = inherited::take(&options.inherited)?;
+    inherited::outlive_parent()?;
     let owner = rustix::process::geteuid().as_raw();
     raise_descriptors();
     let identity = options.identity()?;
@@ -59,14 +57,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let (answers, last) = (Arc::clone(&calls), Arc::clone(&listener));
     Builder::new()
         .name("answers".to_owned())
-        .spawn(move || end(answers.pass_answers_on(), &Link::new(link), &last))
+        .spawn(move || end(answers.pass_answers_on(), &Uplink::new(link, pipe), &last))
         .context("a thread can't be started")?;
     let acceptor = Acceptor {
         calls,
         owner,
         examiner: examiner.ok().map(Arc::new),
         admission: Admission::default(),
-        closing: Arc::default(),
+        closing: Closing::new().context("connections can't be closed")?,
     };
     acceptor.accept(&listener);
     Ok(ExitCode::FAILURE)
@@ -93,7 +91,7 @@ fn raise_descriptors() {
 }
 
 /// The worker has gone. If the supervisor has too, nothing listens from here on: whoever comes next must be able to tell.
-fn end(why: rustix::io::Errno, supervisor: &Link, listener: &UnixListener) {
+fn end(why: rustix::io::Errno, supervisor: &Uplink, listener: &UnixListener) {
     tracing::debug!(%why, "the worker has gone");
     if matches!(supervisor.hear(), Heard::End) {
         let _ = shutdown(listener, Shutdown::Both);
@@ -114,7 +112,7 @@ struct Acceptor {
     owner: u32,
     examiner: Option<Arc<SocketExaminer>>,
     admission: Admission,
-    closing: Arc<AtomicUsize>,
+    closing: Closing,
 }
 
 impl Acceptor {
@@ -138,7 +136,11 @@ impl Acceptor {
         let uid = peer::uid(&stream).unwrap_or(u32::MAX);
         let is_trusted = peer::judge(uid, self.owner).is_ok();
         let Some(place) = self.admission.admit(uid, is_trusted) else {
-            return self.close(stream);
+            if let Err(error) = self.closing.close(uid, stream) {
+                tracing::warn!("{error}");
+                leave(1);
+            }
+            return;
         };
         let (calls, examiner) = (Arc::clone(&self.calls), self.examiner.clone());
         let serve = move |stream| {
@@ -147,33 +149,15 @@ impl Acceptor {
                 tracing::debug!(uid, "a connection is ended: {error:#}");
             }
         };
-        spawn(STACK, stream, Some(place), serve);
-    }
-
-    /// Closes it in a thread: what is on its way in it is closed with it.
-    fn close(&self, stream: UnixStream) {
-        if self.closing.fetch_add(1, Ordering::Relaxed) >= MOST_CLOSING {
-            tracing::warn!("connections are opened faster than they can be closed");
-            leave(1);
-        }
-        let closing = Arc::clone(&self.closing);
-        spawn(SMALL_STACK, stream, None, move |stream| {
-            drop(stream);
-            closing.fetch_sub(1, Ordering::Relaxed);
-        });
+        spawn(stream, place, serve);
     }
 }
 
 /// Does it in a thread, whose place is free when all is done and closed.
-fn spawn(
-    stack: usize,
-    stream: UnixStream,
-    place: Option<Place>,
-    act: impl FnOnce(UnixStream) + Send + 'static,
-) {
+fn spawn(stream: UnixStream, place: Place, act: impl FnOnce(UnixStream) + Send + 'static) {
     // If there can be no thread, closing is not for this one.
     let stream = std::mem::ManuallyDrop::new(stream);
-    let thread = Builder::new().stack_size(stack);
+    let thread = Builder::new().stack_size(STACK);
     let started = thread.spawn(move || {
         act(std::mem::ManuallyDrop::into_inner(stream));
         drop(place);

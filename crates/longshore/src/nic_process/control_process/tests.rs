@@ -57,7 +57,7 @@ fn start(name: &str) -> PathBuf {
         owner: rustix::process::geteuid().as_raw(),
         examiner: SocketExaminer::new(["lo".to_owned()]).ok().map(Arc::new),
         admission: Admission::default(),
-        closing: Arc::default(),
+        closing: Closing::new().unwrap(),
     };
     std::thread::spawn(move || acceptor.accept(&listener));
     path

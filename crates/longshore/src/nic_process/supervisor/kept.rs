@@ -1,29 +1,33 @@
-//! A process that is kept running: started when it is due, and started again, later each time, when it dies.
+//! A process that is started, watched, and started again.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::super::link::{self, Link};
+use super::super::sleep::until_readable;
 use super::process::{BackOff, Process};
-use super::tell;
+use super::{GRACE, tell};
 
 /// One of the processes, or the time at which to start it.
 #[derive(Debug)]
 pub struct Kept {
     /// For messages.
     name: &'static str,
+    /// It, and this end of its link.
     pub running: Option<(Process, Link)>,
     /// Since when it is about to end: its end of the link is closed, or not all of its threads have ended yet.
     pub leaving: Option<Instant>,
     /// Those that were killed, until they have ended.
     killed: Vec<Process>,
+    /// When to start it, if it does not run.
     pub due: Instant,
     back_off: BackOff,
 }
 
 impl Kept {
+    /// One that is due now.
     pub fn new(now: Instant, name: &'static str) -> Kept {
         Kept {
             name,
@@ -35,10 +39,15 @@ impl Kept {
         }
     }
 
+    /// Whether to start it.
     pub fn is_due(&self, now: Instant) -> bool {
         self.running.is_none() && self.due <= now
     }
 
+    /// Starts it with a link and these descriptors.
+    ///
+    /// # Errors
+    /// What the system gives.
     pub fn start(
         &mut self,
         now: Instant,
@@ -46,10 +55,9 @@ impl Kept {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<()> {
         self.back_off.start(now);
-        let (ours, theirs) = link::pair()?;
-        let mut passed = vec![theirs.as_fd()];
-        passed.extend(descriptors);
-        self.running = Some((Process::start(role, &passed)?, Link::new(ours)));
+        let (ours, theirs) = link::link()?;
+        let passed = [&theirs.descriptors(), descriptors].concat();
+        self.running = Some((Process::start(role, &passed)?, ours));
         Ok(())
     }
 
@@ -57,6 +65,26 @@ impl Kept {
     pub fn put_off(&mut self, now: Instant, error: &anyhow::Error) {
         let pause = self.postpone(now);
         tell(&format!("{error:#}; it is tried again in {pause:?}"));
+    }
+
+    /// It is killed, if it runs, and may be started again at once.
+    pub fn stop(&mut self, now: Instant) {
+        self.end(now);
+        self.due = now;
+    }
+
+    /// It is killed, and has ended when this returns.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn end_now(&mut self, now: Instant) -> Result<()> {
+        if let Some((process, _)) = &mut self.running {
+            process.kill();
+            until_readable([process.as_fd()], 0, now, Some(now + GRACE));
+            process.ended()?.context("the NIC's process does not end")?;
+        }
+        self.stop(now);
+        Ok(())
     }
 
     /// It has ended, or is killed; gives the pause until the next one. Its end may take longer: nothing waits for it.

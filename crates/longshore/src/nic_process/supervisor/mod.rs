@@ -5,6 +5,7 @@
 
 mod interfaces;
 mod kept;
+mod probation;
 mod process;
 mod sockets;
 mod take_over;
@@ -14,13 +15,14 @@ mod tests;
 pub(super) use process::{FAILED, Verdict, judge};
 
 use std::io::{self, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 use sd_notify::NotifyState;
 
@@ -30,11 +32,14 @@ use super::sleep::until_readable;
 use super::state::State;
 use crate::signals::Signals;
 use kept::Kept;
+use probation::Proved;
 use sockets::Sockets;
 use take_over::{Door, Successor};
 
 /// How much longer than its connections a worker may take to end, and a socket or a lock to become free.
 const GRACE: Duration = Duration::from_secs(5);
+/// How often it is tried to have the state again.
+const TRY: Duration = Duration::from_millis(20);
 /// How often it is looked whether a process is one that can't end.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -54,28 +59,41 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         true => take_over::take_over(&directory)?,
         false => None,
     };
-    let (former, listeners) = former.unzip();
-    let main = NotifyState::MainPid(std::process::id());
-    notify(&[main, NotifyState::Status("starting")]);
-    if let Some(former) = former {
-        former.release();
-    }
-    let state = lock(options, &directory)?;
-    let sockets = Sockets::open(options, listeners.unwrap_or_default())?;
+    let (state, proved) = match former {
+        Some((predecessor, listeners)) => {
+            let state = State::open(directory.clone(), GRACE)?;
+            let sockets = Sockets::open(options, listeners)?;
+            let proved = probation::pass(predecessor, sockets, &state, &signals)?;
+            (state, proved)
+        }
+        None => {
+            notify(&[NotifyState::Status("starting")]);
+            let state = lock(options, &directory)?;
+            let first = Proved {
+                worker: Kept::new(Instant::now(), "worker"),
+                serves: false,
+                sockets: Sockets::open(options, Vec::new())?,
+            };
+            (state, first)
+        }
+    };
     let door = Door::open(&directory);
     let door = door.inspect_err(|error| tracing::warn!(%error, "--take-over will not work"));
     let mut supervisor = Supervisor {
         options,
         state,
-        gate: (!sockets.rings.is_empty()).then(|| Kept::new(Instant::now(), "gate")),
-        sockets,
+        gate: (!proved.sockets.rings.is_empty()).then(|| Kept::new(Instant::now(), "gate")),
+        sockets: proved.sockets,
         door: door.ok(),
-        worker: Kept::new(Instant::now(), "worker"),
+        worker: proved.worker,
         control: Kept::new(Instant::now(), "control process"),
         has_run: false,
         serves: false,
         ends: None,
     };
+    if proved.serves {
+        supervisor.begin_to_serve();
+    }
     match supervisor.run(&signals)? {
         End::Over(code) => Ok(supervisor.finish(code)),
         End::HandedOver => Ok(supervisor.leave()),
@@ -84,14 +102,13 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 
 /// Has the state for this process alone. A NIC whose supervisor was killed finishes its connections first.
 fn lock(options: &Options, directory: &Path) -> Result<State> {
-    let is_running = !options.take_over && take_over::is_running(directory);
-    let patience = options.drain() + GRACE;
-    match is_running {
-        true => State::open(directory.to_path_buf(), Duration::ZERO).with_context(|| {
-            "a NIC is running; take its place with --take-over, or give --state another directory"
-        }),
-        false => State::open(directory.to_path_buf(), patience),
-    }
+    // It may be without the lock for a moment, while another one tries to take over.
+    ensure!(
+        !take_over::is_running(directory),
+        "a NIC is running with the state directory {}; take its place with --take-over, or give --state another directory",
+        directory.display()
+    );
+    State::open(directory.to_path_buf(), options.drain() + GRACE)
 }
 
 /// What is kept running.
@@ -137,9 +154,13 @@ impl Supervisor<'_> {
                 notify(&[NotifyState::Stopping, status]);
             }
             if let Some(successor) = self.door.as_ref().and_then(Door::successor) {
-                match self.hand_over(successor) {
+                match self.hand_over(&successor, signals.as_fd()) {
                     Ok(()) => return Ok(End::HandedOver),
-                    Err(error) => tell(&format!("the next NIC did not take over: {error:#}")),
+                    // Its worker has ended, as it was told.
+                    Err(_) if self.ends.is_some() => return Ok(End::Over(0)),
+                    Err(error) => tell(&format!(
+                        "the next NIC does not take over ({error:#}); this one goes on"
+                    )),
                 }
             }
             self.hear(now);
@@ -157,6 +178,10 @@ impl Supervisor<'_> {
 
     /// Starts what is due. The control process asks for the interfaces, which the worker makes.
     fn start(&mut self, now: Instant) -> Result<()> {
+        if self.worker.is_due(now) && !self.state.is_locked()? {
+            // One that did not take over has not ended yet.
+            self.worker.due = now + TRY;
+        }
         if self.worker.is_due(now) {
             let descriptors = [self.state.lock()];
             match self.worker.start(now, "--worker", &descriptors) {
@@ -196,6 +221,8 @@ impl Supervisor<'_> {
             // It does not listen. The control process sees that its channel has ended.
             tracing::warn!("the NIC's process does not take a channel");
         }
+        // The one may have sent by now what the other has not got yet.
+        close_apart((theirs, workers));
         Ok(())
     }
 
@@ -229,15 +256,17 @@ impl Supervisor<'_> {
             return;
         };
         match link.hear() {
-            Heard::Serves => {
-                (self.has_run, self.serves) = (true, true);
-                notify(&[NotifyState::Ready, NotifyState::Status("serving")]);
-            }
+            Heard::Serves => self.begin_to_serve(),
             Heard::End => {
                 self.worker.leaving.get_or_insert(now);
             }
             Heard::Channel(_) | Heard::Gate(_) | Heard::Nothing => {}
         }
+    }
+
+    fn begin_to_serve(&mut self) {
+        (self.has_run, self.serves) = (true, true);
+        notify(&[NotifyState::Ready, NotifyState::Status("serving")]);
     }
 
     /// Gives the exit code if the worker's end is that of the NIC.
@@ -293,21 +322,28 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Ends the processes as if they had died, and gives the successor the sockets.
-    fn hand_over(&mut self, successor: Successor) -> Result<()> {
+    /// Ends the processes as if they had died, and leaves the NIC to the successor, if that serves.
+    fn hand_over(&mut self, successor: &Successor, signals: BorrowedFd<'_>) -> Result<()> {
         let now = Instant::now();
-        if let Some((worker, _)) = &mut self.worker.running {
-            worker.kill();
-            until_readable([worker.as_fd()], 0, now, Some(now + GRACE));
-            worker.ended()?.context("the NIC's process does not end")?;
+        self.worker.end_now(now)?;
+        for helper in self.helpers() {
+            helper.stop(now);
         }
-        self.worker.end(now);
-        self.end_helpers(now);
         self.serves = false;
+        self.state.unlock()?;
+        let serves = successor
+            .give(&self.sockets.all())
+            .and_then(|()| successor.serves(signals));
+        serves.inspect_err(|_| successor.kill())?;
         // The successor has one of its own at the same place.
         self.door = None;
-        let given = successor.give(&self.sockets.all());
-        given.inspect_err(|_| self.door = Door::open(&self.options.state_directory()).ok())
+        let released = successor.release();
+        released.inspect_err(|_| self.door = Door::open(&self.options.state_directory()).ok())?;
+        tell("the next NIC serves, and this one ends");
+        // As the service manager takes it from the process that it knows only. The successor waits for it.
+        let pid = successor.pid().as_raw_nonzero().get().unsigned_abs();
+        notify(&[NotifyState::MainPid(pid)]);
+        Ok(())
     }
 
     /// The sockets and all that connections need are the next supervisor's.
@@ -318,13 +354,25 @@ impl Supervisor<'_> {
 
     /// Removes what is not needed any more.
     fn finish(mut self, code: u8) -> ExitCode {
-        // What is on its way in a socket is closed by the last one who has it, which may take long.
-        drop(self.sockets);
+        self.sockets.close();
         for helper in [&mut self.control].into_iter().chain(&mut self.gate) {
             helper.end(Instant::now());
         }
-        interfaces::remove_unused(self.options, &self.state);
+        if matches!(self.state.is_locked(), Ok(true)) {
+            interfaces::remove_unused(self.options, &self.state);
+        }
         ExitCode::from(code)
+    }
+}
+
+/// Closes it in a thread: what others have sent, and is on its way in a socket, is closed with the socket, which may take as long as they like. The end of
+/// this process does not wait for that.
+fn close_apart(socket: impl Send + 'static) {
+    // If there can be no thread, closing is not for this one.
+    let socket = ManuallyDrop::new(socket);
+    let closing = move || drop(ManuallyDrop::into_inner(socket));
+    if let Err(error) = std::thread::Builder::new().spawn(closing) {
+        tracing::warn!(%error, "a socket stays open");
     }
 }
 

@@ -60,6 +60,7 @@ impl Process {
         command.arg0(program).args(arguments).process_group(0);
         command.arg(role).env_remove("NOTIFY_SOCKET");
         inherited::pass(&mut command, descriptors);
+        inherited::end_with_parent(&mut command);
         let mut child = command
             .spawn()
             .context("the NIC's process can't be started")?;

@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -13,6 +14,7 @@ use rustix::io::Errno;
 
 use super::super::link::Link;
 use super::super::options::Options;
+use super::close_apart;
 use super::kept::Kept;
 use crate::control::{self, ControlError};
 
@@ -25,43 +27,67 @@ pub struct Sockets {
     pub control: Listening,
     /// In the order of the hosts on rings.
     pub rings: Vec<Listening>,
+    /// A predecessor's that no option names any more.
+    unused: Vec<Listening>,
+    /// Where a predecessor listened.
+    theirs: Vec<PathBuf>,
 }
 
 impl Sockets {
     /// Listens at all of them; those that a predecessor has left are gone on with.
     ///
     /// # Errors
-    /// When one can't be had; the message says what to do.
+    /// When one can't be had; the message says what to do. The predecessor's stay as they were.
     pub fn open(options: &Options, left: Vec<UnixListener>) -> Result<Sockets> {
         check(options)?;
-        let left = left
-            .into_iter()
-            .map(Listening::adopt)
-            .filter_map(Result::ok);
-        let mut left: Vec<Listening> = left.collect();
-        let mut take = |path| {
-            let found = left.iter().position(|listening| listening.path() == path);
-            found.map(|at| left.swap_remove(at))
+        let left = left.into_iter().map(Listening::adopt);
+        let mut all: Vec<Listening> = left.filter_map(Result::ok).collect();
+        let theirs: Vec<PathBuf> = all.iter().map(|its| its.path().to_owned()).collect();
+        match missing(options, &theirs) {
+            Ok(own) => all.extend(own),
+            Err(error) => {
+                all.into_iter().for_each(Listening::leave);
+                return Err(error);
+            }
+        }
+        let mut take = |path: &Path| {
+            let found = all.iter().position(|listening| listening.path() == path);
+            all.swap_remove(found.expect("those that were missing are there"))
         };
-        let control = match take(&*options.control) {
-            Some(listening) => listening,
-            // Programs of any user may have their connections' records made: they can name sockets of their own only.
-            None => in_a_moment(
-                || control::bind(&options.control, 0o666),
-                |error| matches!(error, ControlError::InUse(_)),
-            )?,
-        };
-        let rings = options.rings().map(|option| match take(&option.socket) {
-            Some(listening) => Ok(listening),
-            None => in_a_moment(
-                || Gate::listen(&option.socket),
-                |error| matches!(error, BindError::InUse(_)),
-            ),
-        });
+        let control = take(&options.control);
+        let rings = options.rings().map(|option| take(&option.socket)).collect();
         Ok(Sockets {
             control,
-            rings: rings.collect::<Result<_, _>>()?,
+            rings,
+            unused: all,
+            theirs,
         })
+    }
+
+    /// They are this process's: closes what a predecessor had and nobody wants.
+    pub fn keep(&mut self) {
+        self.unused.drain(..).for_each(stop_listening);
+        self.theirs.clear();
+    }
+
+    /// The predecessor goes on with its own.
+    pub fn give_back(self) {
+        let theirs = self.theirs;
+        let all = [self.control].into_iter();
+        for listening in all.chain(self.rings).chain(self.unused) {
+            match theirs.iter().any(|path| path == listening.path()) {
+                true => listening.leave(),
+                false => drop(listening),
+            }
+        }
+    }
+
+    /// Nobody listens any more.
+    pub fn close(self) {
+        let all = [self.control].into_iter();
+        all.chain(self.rings)
+            .chain(self.unused)
+            .for_each(stop_listening);
     }
 
     /// What a successor gets. One that knows of the control socket only takes the last one for it.
@@ -95,6 +121,35 @@ impl Sockets {
     }
 }
 
+/// Takes the path away, and closes the socket apart.
+fn stop_listening(listening: Listening) {
+    let last = listening.as_fd().try_clone_to_owned();
+    drop(listening);
+    let _ = last.map(close_apart);
+}
+
+/// Listens where a predecessor did not.
+fn missing(options: &Options, theirs: &[PathBuf]) -> Result<Vec<Listening>> {
+    let is_missing = |path: &PathBuf| !theirs.contains(path);
+    let mut own = Vec::new();
+    if is_missing(&options.control) {
+        // Programs of any user may have their connections' records made: they can name sockets of their own only.
+        own.push(in_a_moment(
+            || control::bind(&options.control, 0o666),
+            |error| matches!(error, ControlError::InUse(_)),
+        )?);
+    }
+    for option in options.rings() {
+        if is_missing(&option.socket) {
+            own.push(in_a_moment(
+                || Gate::listen(&option.socket),
+                |error| matches!(error, BindError::InUse(_)),
+            )?);
+        }
+    }
+    Ok(own)
+}
+
 /// Whether there can be such hosts.
 fn check(options: &Options) -> Result<()> {
     let addresses: Vec<_> = options.rings().map(|option| option.mac).collect();
@@ -102,6 +157,15 @@ fn check(options: &Options) -> Result<()> {
         if addresses[..at].contains(mac) {
             bail!(
                 "two hosts have the address {mac}; give each rings:SOCKET a mac=ADDRESS of its own"
+            );
+        }
+    }
+    let sockets: Vec<_> = options.rings().map(|option| &option.socket).collect();
+    for (at, socket) in sockets.iter().enumerate() {
+        if sockets[..at].contains(socket) || **socket == options.control {
+            bail!(
+                "{} is named for two purposes; give each host on rings a socket of its own",
+                socket.display()
             );
         }
     }

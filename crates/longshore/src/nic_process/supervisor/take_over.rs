@@ -2,27 +2,38 @@
 //!
 //! ```text
 //!   new                                                   old
-//!   TAKE ───────────────────────────────────────────────▶ ends its worker and its control process
-//!        ◀─────────────────────────────────────────────── the listening sockets: of hosts on rings, and of control
-//!   TAKEN (the service manager knows the new one) ──────▶ ends, with its lock of the state
+//!   TAKE ───────────────────────────────────────────────▶ ends its worker and its control process, unlocks the state
+//!        ◀─────────────────────────────────────────────── GIVEN, with the listening sockets: of hosts on rings, and of control
+//!   locks the state, starts a worker
+//!   SERVES ─────────────────────────────────────────────▶ closes the door
+//!        ◀─────────────────────────────────────────────── RELEASED
+//!   starts a control process                              tells the service manager who the NIC is now, ends
 //! ```
+//!
+//! Without SERVES the NIC stays the old one's: it kills the new one when that takes too long, and starts its own worker again once the state's lock
+//! is free. The end of the old one instead of RELEASED says that it was killed: the new one goes on alone.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use attachment::listening::{Listening, Unusable};
 use attachment::{passing, peer};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::super::sleep::until_readable;
 
 /// What the two say, with the version of this.
-const TAKE: &[u8; 12] = b"take over 1\n";
+const TAKE: &[u8; 12] = b"take over 2\n";
 const GIVEN: u8 = b'g';
-const TAKEN: u8 = b't';
-/// How long one of them waits for the other.
+const SERVES: u8 = b's';
+const RELEASED: u8 = b'r';
+/// How long one of them waits for the other. Connections stand still meanwhile, and are reset after 30 s.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The name of the socket in the state directory.
@@ -51,15 +62,13 @@ impl Door {
     /// Who wants to take over, if anybody does.
     pub fn successor(&self) -> Option<Successor> {
         let stream = self.0.accept().ok()?;
-        let asks = |mut stream: &UnixStream| {
-            let mut asked = [0; TAKE.len()];
-            peer::check(stream)?;
-            stream.set_nonblocking(false)?;
-            stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-            stream.read_exact(&mut asked)?;
-            Ok::<_, anyhow::Error>(asked == *TAKE)
-        };
-        matches!(asks(&stream), Ok(true)).then_some(Successor { stream })
+        match Successor::new(stream) {
+            Ok(successor) => Some(successor),
+            Err(error) => {
+                tracing::debug!("a process does not take over: {error:#}");
+                None
+            }
+        }
     }
 }
 
@@ -73,19 +82,81 @@ impl AsFd for Door {
 #[derive(Debug)]
 pub struct Successor {
     stream: UnixStream,
+    pid: Pid,
+    process: OwnedFd,
 }
 
 impl Successor {
-    /// Gives it listening sockets, and waits until it has made itself known. The door must be closed by now.
+    /// Hears what it asks.
+    fn new(mut stream: UnixStream) -> Result<Successor> {
+        peer::check(&stream)?;
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        let mut asked = [0; TAKE.len()];
+        stream.read_exact(&mut asked)?;
+        ensure!(asked == *TAKE, "it speaks another version");
+        // It is killed if it hangs.
+        let pid = peer::pid(&stream)?.context("it is in another PID namespace")?;
+        let process = pidfd_open(pid, PidfdFlags::empty())?;
+        // As long as it has its end, the number is its.
+        ensure!(
+            matches!(said(&stream), Ok(None)),
+            "it has given up meanwhile"
+        );
+        Ok(Successor {
+            stream,
+            pid,
+            process,
+        })
+    }
+
+    /// Its process, for the service manager.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Gives it the listening sockets. This process must use nothing of the NIC's by now.
     ///
     /// # Errors
-    /// When it has gone meanwhile, or is too slow.
-    pub fn give(mut self, listeners: &[BorrowedFd<'_>]) -> Result<()> {
-        let fd = self.stream.as_fd();
-        passing::send_with(fd, &[GIVEN], listeners, SendFlags::empty())?;
-        let mut taken = [0];
-        self.stream.set_read_timeout(Some(PATIENCE))?;
-        self.stream.read_exact(&mut taken)?;
+    /// When it has gone meanwhile.
+    pub fn give(&self, listeners: &[BorrowedFd<'_>]) -> Result<()> {
+        let flags = SendFlags::empty();
+        passing::send_with(self.stream.as_fd(), &[GIVEN], listeners, flags)?;
+        Ok(())
+    }
+
+    /// Waits until it serves, or `signals` become readable.
+    ///
+    /// # Errors
+    /// When it has gone, is too slow, or a signal has come.
+    pub fn serves(&self, signals: BorrowedFd<'_>) -> Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let now = Instant::now();
+            until_readable([self.stream.as_fd(), signals], 0, now, Some(until));
+            match said(&self.stream) {
+                Ok(Some(SERVES)) => return Ok(()),
+                Ok(None) => {}
+                Ok(Some(_)) => bail!("it makes no sense"),
+                Err(_) => bail!("it has ended"),
+            }
+            ensure!(now < until, "it does not serve within {PATIENCE:?}");
+            let is_told = until_readable([signals], 1, now, Some(now));
+            ensure!(!is_told, "this one is to end");
+        }
+    }
+
+    /// Ends it: it may be about to serve.
+    pub fn kill(&self) {
+        let _ = pidfd_send_signal(&self.process, Signal::KILL);
+    }
+
+    /// Leaves it the NIC. The door must be closed by now.
+    ///
+    /// # Errors
+    /// When it has gone meanwhile.
+    pub fn release(&self) -> Result<()> {
+        passing::send(self.stream.as_fd(), &[RELEASED], None, SendFlags::empty())?;
         Ok(())
     }
 }
@@ -94,6 +165,17 @@ impl Successor {
 #[derive(Debug)]
 pub struct Predecessor {
     stream: UnixStream,
+}
+
+/// What the predecessor says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Nothing yet.
+    Nothing,
+    /// The NIC is this process's.
+    Released,
+    /// It was killed.
+    Gone,
 }
 
 /// Whether a supervisor has this directory, and would let another one take over.
@@ -112,7 +194,7 @@ fn connect(directory: &Path) -> io::Result<Option<UnixStream>> {
     }
 }
 
-/// Asks the supervisor that runs, if one does, to end its processes, and for its listening sockets.
+/// Asks the supervisor that runs, if one does, to end its processes, and for its listening sockets. `None` if none runs, or it was killed meanwhile.
 ///
 /// # Errors
 /// When it can't be reached, something else answers there, or nothing in time.
@@ -131,17 +213,52 @@ pub fn take_over(directory: &Path) -> Result<Option<(Predecessor, Vec<UnixListen
     let came = passing::receive(stream.as_fd(), &mut byte, RecvFlags::empty(), |came| {
         listeners.push(UnixListener::from(came));
     });
-    came.context("the running NIC does not let go of its control socket")?;
-    if byte != [GIVEN] || listeners.is_empty() {
-        bail!("the running NIC does not let go of its control socket");
+    let is_gone = matches!(came, Ok(0) | Err(Errno::CONNRESET)) && !is_running(directory);
+    if byte == [GIVEN] && !listeners.is_empty() {
+        return Ok(Some((Predecessor { stream }, listeners)));
     }
-    Ok(Some((Predecessor { stream }, listeners)))
+    if is_gone {
+        return Ok(None);
+    }
+    came.context("the running NIC does not answer")?;
+    bail!("the running NIC does not let this one take over")
 }
 
 impl Predecessor {
-    /// Lets it end.
-    pub fn release(mut self) {
-        // One that has ended already is no loss.
-        let _ = self.stream.write_all(&[TAKEN]);
+    /// Tells it that this NIC serves.
+    pub fn tell_serves(&self) {
+        // That one which has gone did not hear it is seen by what it says.
+        let _ = passing::send(self.stream.as_fd(), &[SERVES], None, SendFlags::empty());
+    }
+
+    /// What it has said. Does not wait.
+    pub fn hear(&self) -> Said {
+        match said(&self.stream) {
+            Ok(None) => Said::Nothing,
+            Ok(Some(RELEASED)) => Said::Released,
+            Ok(Some(_)) | Err(_) => Said::Gone,
+        }
+    }
+
+    /// Waits until it has told the service manager who the NIC is now.
+    pub fn wait(mut self) {
+        let _ = self.stream.read(&mut [0]);
+    }
+}
+
+impl AsFd for Predecessor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// The byte that has come; an error when none will. Does not wait.
+fn said(stream: &UnixStream) -> Result<Option<u8>, Errno> {
+    let mut byte = [0];
+    match rustix::net::recv(stream, &mut byte, RecvFlags::DONTWAIT) {
+        Ok((_, 0)) => Err(Errno::PIPE),
+        Ok(_) => Ok(Some(byte[0])),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+        Err(error) => Err(error),
     }
 }

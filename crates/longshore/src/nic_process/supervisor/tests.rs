@@ -1,12 +1,13 @@
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::take_over::{Door, is_running, take_over};
+use super::take_over::{Door, Predecessor, Said, Successor, is_running, take_over};
 use crate::control;
+use crate::signals::Signals;
 use attachment::listening::Listening;
 
 fn directory(name: &str) -> PathBuf {
@@ -14,6 +15,26 @@ fn directory(name: &str) -> PathBuf {
     let directory = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&directory).unwrap();
     directory
+}
+
+/// Both, once the old one has heard that the new one wants to take over.
+fn meeting(
+    directory: &Path,
+    door: &Door,
+    old: &[&Listening],
+) -> (Successor, Predecessor, Vec<UnixListener>) {
+    let new = std::thread::spawn({
+        let directory = directory.to_path_buf();
+        move || take_over(&directory).unwrap().unwrap()
+    });
+    let successor = std::iter::repeat_with(|| door.successor())
+        .inspect(|_| std::thread::sleep(Duration::from_millis(1)))
+        .find_map(|successor| successor)
+        .unwrap();
+    let old: Vec<_> = old.iter().map(|listening| listening.as_fd()).collect();
+    successor.give(&old).unwrap();
+    let (predecessor, listeners) = new.join().unwrap();
+    (successor, predecessor, listeners)
 }
 
 #[test]
@@ -29,24 +50,16 @@ fn a_successor_gets_the_control_socket_with_those_who_wait_there() {
     assert!(door.successor().is_none(), "one that asks nothing is none");
     let mut waits = UnixStream::connect(&path).unwrap();
     waits.write_all(b"hello").unwrap();
-    let new = std::thread::spawn({
-        let directory = directory.clone();
-        move || take_over(&directory).unwrap().unwrap()
-    });
-    let successor = std::iter::repeat_with(|| door.successor())
-        .inspect(|_| std::thread::sleep(Duration::from_millis(1)))
-        .find_map(|successor| successor)
-        .unwrap();
+    let signals = Signals::block().unwrap();
+    let (successor, predecessor, mut listeners) = meeting(&directory, &door, &[&rings, &old]);
+    assert_eq!(predecessor.hear(), Said::Nothing, "it waits for a NIC");
+    predecessor.tell_serves();
+    successor.serves(signals.as_fd()).unwrap();
     drop(door);
-    let giving = std::thread::spawn(move || {
-        successor.give(&[rings.as_fd(), old.as_fd()]).unwrap();
-        old.leave();
-        rings.leave();
-    });
-    let (predecessor, mut listeners) = new.join().unwrap();
-    assert!(!giving.is_finished(), "it waits until the new one is known");
-    predecessor.release();
-    giving.join().unwrap();
+    successor.release().unwrap();
+    old.leave();
+    rings.leave();
+    assert_eq!(predecessor.hear(), Said::Released);
     assert!(path.exists(), "the path is the successor's");
     let adopted = Listening::adopt(listeners.pop().unwrap()).unwrap();
     let rings = Listening::adopt(listeners.pop().unwrap()).unwrap();
@@ -58,6 +71,23 @@ fn a_successor_gets_the_control_socket_with_those_who_wait_there() {
     assert_eq!(&said, b"hello");
     drop((adopted, rings));
     assert!(!path.exists() && !of_rings.exists());
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[test]
+fn a_successor_that_ends_before_it_serves_has_taken_nothing_over() {
+    let directory = directory("gives-up");
+    let old = control::bind(&directory.join("control"), 0o600).unwrap();
+    let door = Door::open(&directory).unwrap();
+    let signals = Signals::block().unwrap();
+    let (successor, predecessor, listener) = meeting(&directory, &door, &[&old]);
+    drop((predecessor, listener));
+    let error = successor.serves(signals.as_fd()).unwrap_err();
+    assert!(error.to_string().contains("ended"), "{error:#}");
+    let (successor, predecessor, listener) = meeting(&directory, &door, &[&old]);
+    drop(successor);
+    assert_eq!(predecessor.hear(), Said::Gone);
+    drop((listener, old, door));
     std::fs::remove_dir_all(directory).unwrap();
 }
 

@@ -1,0 +1,167 @@
+//! Connections for which there was no place are closed here, in threads: what is on its way in one is closed with it, and may take as long as its
+//! sender likes. A signal ends such a wait, which is the system's for a socket that lingers; each thread that waits gets one again and again.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::net::UnixStream;
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use attachment::Shares;
+
+/// Threads that close, and connections that wait for one.
+const THREADS: u64 = 2048;
+const WAITING: usize = 8192;
+/// Stacks of threads that do nothing but close.
+const STACK: usize = 32 << 10;
+/// How long a thread waits in a close.
+const WAIT: Duration = Duration::from_millis(50);
+
+/// What is being closed.
+#[derive(Debug)]
+pub struct Closing {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    inner: Mutex<Inner>,
+    has_begun: Condvar,
+}
+
+/// There is no room for a connection that can't be closed yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("connections are opened faster than they can be closed")]
+pub struct Full;
+
+#[derive(Debug)]
+struct Inner {
+    /// Of the threads.
+    shares: Shares,
+    threads: Vec<JoinHandle<()>>,
+    /// By users who have as many threads as they may.
+    waiting: HashMap<u32, VecDeque<UnixStream>>,
+    room: usize,
+}
+
+impl Closing {
+    /// Nothing is closed yet.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn new() -> io::Result<Closing> {
+        Closing::with_room(THREADS, WAITING)
+    }
+
+    /// With so many threads, and so many connections that wait for one.
+    fn with_room(threads: u64, room: usize) -> io::Result<Closing> {
+        take_signal()?;
+        let inner = Inner {
+            shares: Shares::new(threads),
+            threads: Vec::new(),
+            waiting: HashMap::new(),
+            room,
+        };
+        let shared = Arc::new(Shared {
+            inner: Mutex::new(inner),
+            has_begun: Condvar::new(),
+        });
+        let all = Arc::clone(&shared);
+        Builder::new()
+            .stack_size(STACK)
+            .spawn(move || all.interrupt())?;
+        Ok(Closing { shared })
+    }
+
+    /// Closes a connection of this user's. It may take a moment, in which nothing waits.
+    ///
+    /// # Errors
+    /// When too many wait for it already, or there can be no thread; it is not closed then.
+    pub fn close(&self, uid: u32, stream: UnixStream) -> Result<(), Full> {
+        let mut inner = self.shared.lock();
+        if inner.shares.take(uid, 1) {
+            let all = Arc::clone(&self.shared);
+            let stream = std::mem::ManuallyDrop::new(stream);
+            let close = move || {
+                let mut next = Some(std::mem::ManuallyDrop::into_inner(stream));
+                while let Some(stream) = next {
+                    drop(stream);
+                    next = all.lock().next(uid);
+                }
+            };
+            let thread = Builder::new().stack_size(STACK).spawn(close);
+            inner.threads.push(thread.map_err(|_| Full)?);
+            self.shared.has_begun.notify_one();
+        } else if inner.room > 0 {
+            inner.room -= 1;
+            inner.waiting.entry(uid).or_default().push_back(stream);
+        } else {
+            std::mem::forget(stream);
+            return Err(Full);
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Ends the waits of all threads again and again, while there are some.
+    fn interrupt(&self) {
+        loop {
+            std::thread::sleep(WAIT);
+            let mut inner = self.lock();
+            while inner.threads.is_empty() {
+                let waited = self.has_begun.wait(inner);
+                inner = waited.unwrap_or_else(PoisonError::into_inner);
+            }
+            inner.interrupt();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// What a thread of this user's closes next; it has ended if there is nothing.
+    fn next(&mut self, uid: u32) -> Option<UnixStream> {
+        let next = self.waiting.get_mut(&uid).and_then(VecDeque::pop_front);
+        if next.is_some() {
+            self.room += 1;
+        } else {
+            self.waiting.remove(&uid);
+            self.shares.give(uid, 1);
+        }
+        next
+    }
+
+    /// Ends the waits of all threads, and forgets those that have ended.
+    fn interrupt(&mut self) {
+        self.threads.retain(|thread| !thread.is_finished());
+        for thread in &self.threads {
+            // SAFETY: it has not been joined or detached, so that it can be named whether it has ended or not.
+            unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGURG) };
+        }
+    }
+}
+
+/// Has the signal do nothing but end a wait.
+fn take_signal() -> io::Result<()> {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: an action of zeroes is a valid one, and its handler does nothing.
+    let taken = unsafe {
+        (*action.as_mut_ptr()).sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(libc::SIGURG, action.as_ptr(), std::ptr::null_mut())
+    };
+    match taken {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
