@@ -1,3 +1,4 @@
+mod attached;
 mod hostile;
 mod impostor;
 mod listening;

@@ -32,7 +32,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use attachment::{Direction, Errno, OffloadState, SlabIdentity, SocketFacts};
+use attachment::{Direction, Errno, FileIdentity, OffloadState, SocketFacts};
 use l5p::tls::CryptoInfo;
 use nic::ring::{ContextId, HostQueue, SendDescriptor, Slice};
 use wire::packet::Parsed;
@@ -71,7 +71,7 @@ pub(crate) struct Offload {
     flows: Vec<Option<Box<Flow>>>,
     vacant: Vec<u32>,
     by_key: HashMap<FlowKey, u32>,
-    by_slot: HashMap<(SlabIdentity, u32), u32>,
+    by_slot: HashMap<(FileIdentity, u32), u32>,
     gone: Gone,
     /// How many connections there are between two addresses.
     addresses: HashMap<(IpAddr, IpAddr), u32>,
@@ -394,7 +394,7 @@ impl Offload {
             .map(|flow| flow.own_bytes())
             .sum();
         let keyed = self.by_key.capacity() * (size_of::<(FlowKey, u32)>() + 1)
-            + self.by_slot.capacity() * (size_of::<((SlabIdentity, u32), u32)>() + 1);
+            + self.by_slot.capacity() * (size_of::<((FileIdentity, u32), u32)>() + 1);
         let checks = self.checks.len() * 2 * size_of::<(Instant, u32)>();
         flows + keyed + checks + self.flows.capacity() * 8 + self.contexts.owners.capacity() * 12
     }
