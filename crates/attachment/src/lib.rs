@@ -38,6 +38,7 @@ pub mod passing;
 pub mod pdus;
 pub mod peer;
 mod question;
+mod rate;
 mod registry;
 pub mod results;
 mod server;
@@ -56,6 +57,7 @@ pub use message::{
     ATTACH_LINE, ATTACHED_LINE, Answer, BadRequest, Keys, PduOffload, Request, Resume, SlotId,
     VERSION,
 };
+pub use rate::Rate;
 pub use registry::{Limits, Order, Refusal, Registry, Resolved, SlotRef, Tenant};
 pub use rustix::io::Errno;
 pub use server::{Connection, ConnectionError, Incoming};

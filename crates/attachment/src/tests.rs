@@ -2,6 +2,7 @@ mod attached;
 mod hostile;
 mod impostor;
 mod listening;
+mod rate;
 mod requests;
 mod rig;
 mod shares;

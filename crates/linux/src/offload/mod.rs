@@ -174,8 +174,11 @@ impl Offload {
     }
 
     /// A segment that Linux has sent, of a connection that is not fenced.
-    pub(crate) fn track_sent(&mut self, now: Instant, parsed: &Parsed) {
-        self.tracker.handle_sent(now, parsed, &mut *self.sockets);
+    pub(crate) fn track_sent(&mut self, parsed: &Parsed, around: &mut Around<'_>) {
+        let is_tracked = self
+            .tracker
+            .handle_sent(around.now, parsed, &mut *self.sockets);
+        around.counters.tls_untracked += u64::from(!is_tracked);
     }
 
     /// Whether no connection is to be looked after, and none was lately.
