@@ -5,6 +5,7 @@
 
 mod admission;
 mod desk;
+mod pace;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use super::sleep::until_readable;
 use crate::sandbox::{self, Profile};
 use admission::{Admission, Place};
 use desk::Desk;
+use pace::Pace;
 
 /// Bytes of a thread's stack.
 const STACK: usize = 256 << 10;
@@ -65,6 +67,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         owner,
         examiner: examiner.ok().map(Arc::new),
         admission: Admission::default(),
+        pace: Pace::default(),
         closing: Arc::default(),
     };
     reception.accept(&listener);
@@ -113,6 +116,7 @@ struct Reception {
     owner: u32,
     examiner: Option<Arc<SocketExaminer>>,
     admission: Admission,
+    pace: Pace,
     closing: Arc<AtomicUsize>,
 }
 
@@ -140,8 +144,9 @@ impl Reception {
             return self.close(stream);
         };
         let (desk, examiner) = (Arc::clone(&self.desk), self.examiner.clone());
+        let pace = self.pace.clone();
         let serve = move |stream| {
-            let seat = desk.seat(uid);
+            let seat = desk.seat(uid, pace);
             if let Err(error) = serve::serve(stream, &seat, is_trusted, examiner.as_deref()) {
                 tracing::debug!(uid, "a connection is ended: {error:#}");
             }

@@ -93,6 +93,7 @@ fn attach(stream: UnixStream, seat: &Seat, examiner: Option<&SocketExaminer>) ->
             Err(ConnectionError::Closed) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
+        seat.wait(&incoming.request);
         let mut failed = None;
         let answer = incoming.answer(seat.uid(), &mut examiner, |admitted| {
             let (mut bytes, file) = admitted.to_bytes();
