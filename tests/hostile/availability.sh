@@ -37,6 +37,7 @@ compare linger 'sockets that linger'
 compare unread 'answers that are not read'
 compare idle 'clients that say nothing'
 compare churn 'attachments that come and go'
+compare hoard 'memory that the NIC has last'
 compare bell "sockets on a rings host's bell"
 compare fault 'sockets locked in a page fault'
 echo '#'
