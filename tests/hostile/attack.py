@@ -12,7 +12,7 @@ import time
 MARK = b"not to be read on any wire! "
 TCP_REPAIR, TCP_ULP, SOL_TLS, TLS_TX = 19, 31, 282, 1
 TRANSMIT, RECEIVE = 0, 1
-ATTACH, SET_KEYS, STOP, RELEASE = 1, 2, 3, 4
+ATTACH, SET_KEYS, STOP, RELEASE, MEMORY = 1, 2, 3, 4, 5
 SLOT_BYTES = 4096
 libc = ctypes.CDLL(None, use_errno=True)
 

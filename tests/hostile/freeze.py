@@ -1,6 +1,7 @@
 """Attacks on the NIC's time, each until it is killed: freeze.py KIND …"""
 import array
 import ctypes
+import fcntl
 import os
 import signal
 import socket
@@ -9,7 +10,7 @@ import sys
 import threading
 import time
 
-from attack import ATTACH, SET_KEYS, answer, attach, connect, control, libc, pass_on, report, request, slab
+from attack import ATTACH, MEMORY, SET_KEYS, answer, attach, connect, control, libc, pass_on, report, request, slab
 
 PR_SET_PDEATHSIG = 1
 
@@ -135,13 +136,38 @@ def fault(path, address, port, node, folder):
 
 
 def churn(path):
-    """Attachments that come, share memory and go."""
+    """Attachments that come, share memory and go. The memory is then the NIC's alone."""
+    while True:
+        file = slab(256)
+        try:
+            nic = attach(path)
+            pass_on(nic, request(ATTACH), [file])
+            os.close(file)
+            file = None
+            answer(nic)
+            nic.close()
+        except OSError:
+            time.sleep(0.02)
+        if file is not None:
+            os.close(file)
+
+
+def hoard(path):
+    """As much memory as takes long to free, which the NIC has last."""
+    size = 256 << 20
     while True:
         try:
             nic = attach(path)
-            pass_on(nic, request(ATTACH), [slab(256)])
+            file = os.memfd_create("hoard", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            os.ftruncate(file, size)
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+            os.posix_fallocate(file, 0, size)
+            pass_on(nic, request(MEMORY), [file])
+            os.close(file)
             answer(nic)
             nic.close()
+            # Others are to have time, too.
+            time.sleep(0.05)
         except OSError:
             time.sleep(0.02)
 
@@ -196,4 +222,4 @@ def flush(path, node, folder):
 
 
 if __name__ == "__main__":
-    {"linger": linger, "unread": unread, "idle": idle, "fault": fault, "churn": churn, "bell": bell, "flush": flush}[sys.argv[1]](*sys.argv[2:])
+    {"linger": linger, "unread": unread, "idle": idle, "fault": fault, "churn": churn, "hoard": hoard, "bell": bell, "flush": flush}[sys.argv[1]](*sys.argv[2:])

@@ -27,15 +27,18 @@
 #![warn(missing_docs)]
 
 mod admission;
+mod attached;
 mod client;
 mod facts;
 pub mod listening;
+mod mapping;
 mod memory;
 mod message;
 pub mod passing;
 pub mod pdus;
 pub mod peer;
 mod question;
+mod rate;
 mod registry;
 pub mod results;
 mod server;
@@ -48,15 +51,15 @@ pub use admission::{Admitted, Shown};
 pub use client::{Client, ClientError};
 pub use facts::{Examine, SocketFacts};
 pub use l5p::tls::{CryptoInfo, Direction};
+pub use mapping::{Closer, FileIdentity};
 pub use memory::{DataMemory, PAGE};
 pub use message::{
     ATTACH_LINE, ATTACHED_LINE, Answer, BadRequest, Keys, PduOffload, Request, Resume, SlotId,
     VERSION,
 };
+pub use rate::Rate;
 pub use registry::{Limits, Order, Refusal, Registry, Resolved, SlotRef, Tenant};
 pub use rustix::io::Errno;
 pub use server::{Connection, ConnectionError, Incoming};
 pub use shares::Shares;
-pub use slab::{
-    BadSlab, Lifecycle, MAX_SLOTS, OffloadState, RESULT_WORDS, SLOT_BYTES, Slab, SlabIdentity, Slot,
-};
+pub use slab::{BadSlab, Lifecycle, MAX_SLOTS, OffloadState, RESULT_WORDS, SLOT_BYTES, Slab, Slot};

@@ -1,13 +1,11 @@
 //! Memory for data: a sealed file that the library makes, and that the NIC writes received data into.
-#![allow(unsafe_code)]
 
 use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::mapping::Mapping;
 use crate::slab::{BadSlab, make_sealed, sealed_size};
 
 /// Unit in which mappings name places of it.
@@ -16,21 +14,12 @@ pub const PAGE: usize = 4096;
 const MOST: u64 = 64 << 30;
 
 /// Mapped memory for data. Both sides have it mapped, and either may write to it at any time.
-pub struct DataMemory {
-    start: NonNull<u8>,
-    len: usize,
-    file: OwnedFd,
-}
-
-// SAFETY: plain memory that belongs to no thread; it is reached by raw pointers only, on whose users' terms.
-unsafe impl Send for DataMemory {}
-// SAFETY: as above.
-unsafe impl Sync for DataMemory {}
+pub struct DataMemory(Mapping);
 
 impl fmt::Debug for DataMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DataMemory")
-            .field("len", &self.len)
+            .field("len", &self.len())
             .finish_non_exhaustive()
     }
 }
@@ -62,30 +51,21 @@ impl DataMemory {
 
     fn map(file: OwnedFd, bytes: u64) -> Result<DataMemory, Errno> {
         let len = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
-        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        // SAFETY: a new mapping at a place of the kernel's choice, of a file that keeps its size.
-        let start = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                flags,
-                &file,
-                0,
-            )
-        }?;
-        let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
-        Ok(DataMemory { start, len, file })
+        Ok(DataMemory(Mapping::new(file, len)?))
+    }
+
+    pub(crate) fn mapping_mut(&mut self) -> &mut Mapping {
+        &mut self.0
     }
 
     /// Its first byte, in this process.
     pub fn as_ptr(&self) -> *mut u8 {
-        self.start.as_ptr()
+        self.0.start().as_ptr()
     }
 
     /// Bytes of it: whole pages.
     pub fn len(&self) -> usize {
-        self.len
+        self.0.len()
     }
 
     /// Never: it has at least one page.
@@ -97,13 +77,6 @@ impl DataMemory {
 impl AsFd for DataMemory {
     /// The file, for passing it on.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-}
-
-impl Drop for DataMemory {
-    fn drop(&mut self) {
-        // SAFETY: mapped with this length; whoever reaches the memory by its pointer keeps this alive.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+        self.0.as_fd()
     }
 }

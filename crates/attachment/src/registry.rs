@@ -1,8 +1,7 @@
 //! Which slabs are attached, and what a request means in terms of them.
 
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use l5p::Direction;
 use l5p::nvme::Parameters;
@@ -11,11 +10,12 @@ use rustix::io::Errno;
 use wire::SeqNum;
 
 use crate::admission::{Admitted, Shown};
+use crate::attached::Attached;
 use crate::facts::SocketFacts;
+use crate::mapping::{Closer, FileIdentity};
 use crate::memory::DataMemory;
 use crate::message::{Answer, Request, Resume, SlotId};
-use crate::shares::Shares;
-use crate::slab::{BadSlab, Slab, SlabIdentity, Slot};
+use crate::slab::{BadSlab, Slab, Slot};
 
 /// What libraries may attach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,16 +24,20 @@ pub struct Limits {
     pub slots: u32,
     /// Slabs of one connection.
     pub slabs_per_connection: u16,
+    /// Bytes of all memories for data together, shared in the same way.
+    pub memory: u64,
     /// Memories for data of one connection.
     pub memories_per_connection: u16,
 }
 
 impl Default for Limits {
-    /// A million slots, which take 4 GiB of addresses and of memory what is used of them; 256 slabs, and 8 memories for data.
+    /// A million slots, which take 4 GiB of addresses and of memory what is used of them; 64 GiB for data, of which the same holds; 256 slabs and 8
+    /// memories for data of a connection.
     fn default() -> Limits {
         Limits {
             slots: 1 << 20,
             slabs_per_connection: 256,
+            memory: 64 << 30,
             memories_per_connection: 8,
         }
     }
@@ -71,7 +75,7 @@ impl SlotRef {
     }
 
     /// What names the slot among those of all slabs, whatever its use.
-    pub fn place(&self) -> (SlabIdentity, u32) {
+    pub fn place(&self) -> (FileIdentity, u32) {
         (self.slab.identity(), self.index)
     }
 }
@@ -211,19 +215,26 @@ impl Tenant {
     }
 }
 
-/// The slabs of all libraries. One that several connections attach is mapped once.
-#[derive(Debug, Default)]
+/// The slabs and memories of all libraries.
+#[derive(Debug)]
 pub struct Registry {
-    /// Each with the user that has attached it first.
-    slabs: HashMap<SlabIdentity, (Weak<Slab>, u32)>,
+    slabs: Attached<Slab>,
+    memories: Attached<DataMemory>,
     limits: Limits,
 }
 
+impl Default for Registry {
+    fn default() -> Registry {
+        Registry::new(Limits::default(), None)
+    }
+}
+
 impl Registry {
-    /// No slabs yet.
-    pub fn new(limits: Limits) -> Registry {
+    /// Nothing is attached yet. What no connection needs any more is unmapped and closed by `closer`, or without one where it is dropped.
+    pub fn new(limits: Limits, closer: Option<Closer>) -> Registry {
         Registry {
-            slabs: HashMap::new(),
+            slabs: Attached::new(limits.slots.into(), closer.clone()),
+            memories: Attached::new(limits.memory, closer),
             limits,
         }
     }
@@ -309,36 +320,18 @@ impl Registry {
         if number >= self.limits.slabs_per_connection {
             return Err(Refusal::TooMany);
         }
-        let slab = Slab::open(file)?;
-        self.slabs.retain(|_, (slab, _)| slab.strong_count() > 0);
-        let known = self.slabs.get(&slab.identity());
-        let slab = match known.and_then(|(slab, _)| slab.upgrade()) {
-            Some(known) => known,
-            None => {
-                let mut shares = Shares::new(self.limits.slots.into());
-                for (slab, uid) in self.slabs.values() {
-                    let slots = slab.upgrade().map_or(0, |slab| slab.slots());
-                    shares.force(*uid, slots.into());
-                }
-                if !shares.admits(tenant.uid, slab.slots().into()) {
-                    return Err(Refusal::TooMany);
-                }
-                let slab = Arc::new(slab);
-                let attached = (Arc::downgrade(&slab), tenant.uid);
-                self.slabs.insert(slab.identity(), attached);
-                slab
-            }
-        };
-        tenant.slabs.push(slab);
+        let slab = self.slabs.admit(Slab::open(file)?, tenant.uid);
+        tenant.slabs.push(slab.ok_or(Refusal::TooMany)?);
         Ok(number)
     }
 
-    fn add_memory(&self, tenant: &mut Tenant, file: OwnedFd) -> Result<u16, Refusal> {
+    fn add_memory(&mut self, tenant: &mut Tenant, file: OwnedFd) -> Result<u16, Refusal> {
         let number = tenant.memories.len() as u16;
         if number >= self.limits.memories_per_connection {
             return Err(Refusal::TooMany);
         }
-        tenant.memories.push(Arc::new(DataMemory::open(file)?));
+        let memory = self.memories.admit(DataMemory::open(file)?, tenant.uid);
+        tenant.memories.push(memory.ok_or(Refusal::TooMany)?);
         Ok(number)
     }
 }

@@ -1,6 +1,7 @@
 //! A limited resource that tenants share: a tenant may hold at most as much as is left.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Units of a resource, and who holds them. One tenant gets at most half of them, and each of k tenants that ask for all they can get at most
 /// a (k + 1)th; so much is left for the next one (dynamic thresholds; Choudhury and Hahne, 1998, α = 1).
@@ -67,5 +68,43 @@ impl Shares {
         if *held == 0 {
             self.held.remove(&tenant);
         }
+    }
+}
+
+/// [`Shares`] of what is given back when it is dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Leases(Arc<Mutex<Shares>>);
+
+/// Units that a tenant holds until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    from: Leases,
+    tenant: u32,
+    amount: u64,
+}
+
+impl Leases {
+    /// So many units, all of them left.
+    pub(crate) fn new(total: u64) -> Leases {
+        Leases(Arc::new(Mutex::new(Shares::new(total))))
+    }
+
+    /// Takes units for a tenant; `None` when it may not.
+    pub(crate) fn take(&self, tenant: u32, amount: u64) -> Option<Lease> {
+        self.shares().take(tenant, amount).then(|| Lease {
+            from: self.clone(),
+            tenant,
+            amount,
+        })
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.from.shares().give(self.tenant, self.amount);
     }
 }

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use l5p::Direction;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::mapping::{FileIdentity, Mapping};
 use crate::pdus::Pdus;
 
 /// Bytes of a slot, and of the header before the first one.
@@ -66,19 +66,11 @@ pub enum BadSlab {
     System(#[from] Errno),
 }
 
-/// Which file a slab is, whoever has it open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SlabIdentity {
-    device: u64,
-    inode: u64,
-}
-
 /// A mapped slab.
 pub struct Slab {
     start: NonNull<u8>,
     slots: u32,
-    identity: SlabIdentity,
-    file: OwnedFd,
+    mapping: Mapping,
 }
 
 // SAFETY: the memory belongs to no thread and is reached as atomics only.
@@ -90,7 +82,7 @@ impl fmt::Debug for Slab {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slab")
             .field("slots", &self.slots)
-            .field("identity", &self.identity)
+            .field("identity", &self.identity())
             .finish_non_exhaustive()
     }
 }
@@ -129,26 +121,11 @@ impl Slab {
     }
 
     fn map(file: OwnedFd, slots: u32) -> Result<Slab, Errno> {
-        let stat = rustix::fs::fstat(&file)?;
-        // SAFETY: a new mapping at a place of the kernel's choice, of a file that keeps its size.
-        let start = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                bytes_of(slots),
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                &file,
-                0,
-            )
-        }?;
+        let mapping = Mapping::new(file, bytes_of(slots))?;
         Ok(Slab {
-            start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?,
+            start: mapping.start(),
             slots,
-            identity: SlabIdentity {
-                device: stat.st_dev,
-                inode: stat.st_ino,
-            },
-            file,
+            mapping,
         })
     }
 
@@ -158,8 +135,12 @@ impl Slab {
     }
 
     /// Which file it is.
-    pub fn identity(&self) -> SlabIdentity {
-        self.identity
+    pub fn identity(&self) -> FileIdentity {
+        self.mapping.identity()
+    }
+
+    pub(crate) fn mapping_mut(&mut self) -> &mut Mapping {
+        &mut self.mapping
     }
 
     /// A slot; `None` if there is none of this index.
@@ -204,14 +185,7 @@ impl Slab {
 impl AsFd for Slab {
     /// The file, for passing it on.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-}
-
-impl Drop for Slab {
-    fn drop(&mut self) {
-        // SAFETY: mapped with this length, and nothing borrows from it any more.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), bytes_of(self.slots)) };
+        self.mapping.as_fd()
     }
 }
 

@@ -1,6 +1,8 @@
+mod attached;
 mod hostile;
 mod impostor;
 mod listening;
+mod rate;
 mod requests;
 mod rig;
 mod shares;

@@ -41,6 +41,9 @@ counters! {
     tls_resets,
     /// Keys that were not taken, because there is too little memory to retain what would be sent under them.
     tls_refused_memory,
+    /// SYNs and SYN-ACKs of sockets that Linux did not tell of, or was not asked about because there were too many: such connections have their
+    /// records made in software.
+    tls_untracked,
     /// Contexts that had to be brought to where a segment begins.
     tx_tls_ooo,
     /// Retransmissions whose bytes Linux had other than they were first. Sent was what they were first.

@@ -134,7 +134,7 @@ impl LinuxFunction {
                 parameters,
                 socket,
             } => {
-                let located = self.offload.locate_new(now, socket);
+                let located = self.offload.locate(now, socket);
                 Some(
                     located.and_then(|located| {
                         self.pdus.start(now, slot, memory, *parameters, &located)

@@ -23,6 +23,7 @@
 
 #![deny(unsafe_code)]
 
+mod asking;
 mod checksum;
 mod config;
 mod counters;

@@ -23,6 +23,7 @@ use wire::packet::Parsed;
 use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum};
 
+use crate::asking::Asking;
 use crate::sockets::{SocketPhase, Sockets};
 
 /// Sets, and connections in each: 32,768 connections in 4 MiB.
@@ -153,6 +154,7 @@ impl Set {
 pub(crate) struct Tracker {
     secret: (u64, u64),
     sets: Box<[Set]>,
+    asking: Asking,
 }
 
 impl Tracker {
@@ -165,6 +167,7 @@ impl Tracker {
         Tracker {
             secret,
             sets: vec![empty; SETS].into(),
+            asking: Asking::new(),
         }
     }
 
@@ -190,37 +193,42 @@ impl Tracker {
         }
     }
 
-    /// A segment that Linux has sent.
-    pub(crate) fn handle_sent(&mut self, now: Instant, parsed: &Parsed, sockets: &mut dyn Sockets) {
+    /// A segment that Linux has sent. False when it seems to begin a connection, which is not tracked because Linux does not tell whose it is.
+    pub(crate) fn handle_sent(
+        &mut self,
+        now: Instant,
+        parsed: &Parsed,
+        sockets: &mut dyn Sockets,
+    ) -> bool {
         let tcp = &parsed.tcp;
         let timestamp = tcp.options.timestamps.map(|stamps| (stamps.val, now));
         if tcp.flags.contains(Flags::SYN) {
             // A SYN counts as acknowledged once for who sends it first; data in it are none of the NIC's.
             let is_first = !tcp.flags.contains(Flags::ACK);
-            if parsed.payload_len == 0 {
-                let send = if is_first { tcp.seq } else { tcp.seq + 1 };
-                let new = Tracked {
-                    key: parsed.flow,
-                    cookie: 0,
-                    is_passive: !is_first,
-                    bases: Bases {
-                        send,
-                        receive: tcp.ack,
-                    },
-                    phase: Phase::HalfOpen,
-                    touched: now,
-                    sent: tcp.seq + 1,
-                    una: tcp.seq,
-                    received: tcp.ack,
-                    acked: tcp.ack,
-                    timestamp,
-                };
-                self.begin(new, sockets);
+            if parsed.payload_len > 0 {
+                return true;
             }
-            return;
+            let send = if is_first { tcp.seq } else { tcp.seq + 1 };
+            let new = Tracked {
+                key: parsed.flow,
+                cookie: 0,
+                is_passive: !is_first,
+                bases: Bases {
+                    send,
+                    receive: tcp.ack,
+                },
+                phase: Phase::HalfOpen,
+                touched: now,
+                sent: tcp.seq + 1,
+                una: tcp.seq,
+                received: tcp.ack,
+                acked: tcp.ack,
+                timestamp,
+            };
+            return self.begin(new, sockets);
         }
         let Some(tracked) = self.find(&parsed.flow) else {
-            return;
+            return true;
         };
         tracked.touched = now;
         let end = tcp.seq + tcp.sequence_len(parsed.payload_len);
@@ -231,6 +239,7 @@ impl Tracker {
             tracked.acked = tcp.ack;
         }
         tracked.timestamp = timestamp;
+        true
     }
 
     /// Whether a segment of Linux's is a part of a connection that is open, as far as its numbers tell.
@@ -280,15 +289,21 @@ impl Tracker {
         }
     }
 
-    fn begin(&mut self, new: Tracked, sockets: &mut dyn Sockets) {
+    /// A connection begins, as it seems. False when Linux does not tell whether it does.
+    fn begin(&mut self, new: Tracked, sockets: &mut dyn Sockets) -> bool {
         let known = self.find(&new.key).copied();
         let is_copy = |known: Tracked| known.phase == Phase::HalfOpen && known.sent == new.sent;
         if known.is_some_and(is_copy) {
-            return;
+            return true;
         }
-        let cookie = match sockets.look_up(&new.key) {
+        let cookie = match self.asking.ask(new.touched, &new.key, sockets) {
             Ok(Some(socket)) if socket.phase == SocketPhase::Opening => socket.cookie,
-            _ => return,
+            Ok(_) => return true,
+            // Of what is known there, nobody can tell any more whose it is.
+            Err(_) => {
+                self.remove(&new.key);
+                return false;
+            }
         };
         let new = Tracked { cookie, ..new };
         let (set, tag) = self.set(&new.key);
@@ -296,11 +311,11 @@ impl Tracker {
             if let Some(known) = &mut set.connections[at] {
                 known.begin_again(new);
             }
-            return;
+            return true;
         }
         let worth = |at: &usize| set.connections[*at].map(|there| (there.phase, there.touched));
         let Some(at) = (0..WAYS).min_by_key(worth) else {
-            return;
+            return true;
         };
         let is_busy = |there: Tracked| {
             let quiet = new.touched.saturating_duration_since(there.touched);
@@ -310,6 +325,7 @@ impl Tracker {
             set.tags[at] = tag;
             set.connections[at] = Some(new);
         }
+        true
     }
 
     /// Where a socket is whose connection began here.

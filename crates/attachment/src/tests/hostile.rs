@@ -97,11 +97,12 @@ fn slots_that_are_not_attached_are_refused() {
 #[test]
 fn slabs_beyond_the_limits_are_refused() {
     let limits = Limits {
-        slots: 20,
+        slots: 320,
         slabs_per_connection: 3,
+        memory: 64 << 30,
         memories_per_connection: 2,
     };
-    let (mut registry, mut tenant) = (Registry::new(limits), Tenant::default());
+    let (mut registry, mut tenant) = (Registry::new(limits, None), Tenant::default());
     let attach = |registry: &mut Registry, tenant: &mut Tenant, slab: &Slab| {
         let admitted = Admitted {
             request: Request::Attach,
@@ -112,7 +113,7 @@ fn slabs_beyond_the_limits_are_refused() {
             Resolved::Order(order) => panic!("an attachment was taken for {order:?}"),
         }
     };
-    let (large, small) = (Slab::create(8).unwrap(), Slab::create(3).unwrap());
+    let (large, small) = (Slab::create(128).unwrap(), Slab::create(3).unwrap());
     assert_eq!(attach(&mut registry, &mut tenant, &large), Ok(0));
     let refused = attach(&mut registry, &mut tenant, &small);
     assert_eq!(refused, Err(Refusal::TooMany), "more slots");

@@ -87,7 +87,17 @@ impl Session {
             }
         }
         match slot.status(Direction::Transmit, name.generation) {
-            OffloadState::Software => self.stop_sending(fd, sending),
+            OffloadState::Software => {
+                let (teller, before) = (sending.device.teller, sending.device.connection);
+                let told = self.tell_older(fd, sending);
+                // One that was about to end has asked for that. Another one has come, and goes on making them.
+                let is_another =
+                    teller == crate::process::id() && told.is_ok_and(|now| now != before);
+                match slot.status(Direction::Transmit, name.generation) {
+                    OffloadState::Offloaded if is_another => Ok(()),
+                    _ => self.stop_sending(fd, sending),
+                }
+            }
             // `None`: it knows nothing of the connection any more, and would send framed content as it is.
             OffloadState::Reset | OffloadState::None => Err(self.give_up(fd, sending)),
             OffloadState::Offloaded => {
@@ -171,14 +181,11 @@ impl Session {
             return Err(self.give_up(fd, sending));
         };
         let end = Instant::now() + LONGEST_PAUSE;
-        let (mut may_have_stopped, mut has_gone) = (false, false);
+        let mut may_have_stopped = false;
         loop {
             // One that has come back knows the connection only once it has the keys.
-            let known = match has_gone {
-                true => self.tell_older(fd, sending).map(drop),
-                false => Ok(()),
-            };
-            let stopped = known.and_then(|()| offload::stop(name, Direction::Transmit, fd));
+            let known = self.tell_older(fd, sending);
+            let stopped = known.and_then(|_| offload::stop(name, Direction::Transmit, fd));
             let goes_on = !may_have_stopped && !sending.device.owes_keys;
             match stopped {
                 Ok(tcpsn) if !sending.device.ends_at(tcpsn.0) => {
@@ -193,8 +200,8 @@ impl Session {
                 // What it was told and has not answered it may have done, or does later still: it would send framed content as it is.
                 Err(Failure::Refused(Errno::BUSY)) if may_have_stopped => {}
                 Err(Failure::Refused(Errno::BUSY)) => return Err(self.try_again(fd)),
-                Err(Failure::Lost) => (may_have_stopped, has_gone) = (true, true),
-                Err(Failure::NotThere) => has_gone = true,
+                Err(Failure::Lost) => may_have_stopped = true,
+                Err(Failure::NotThere) => {}
                 Err(Failure::Refused(_)) => return Err(self.give_up(fd, sending)),
             }
             if Instant::now() > end {

@@ -30,6 +30,8 @@ pub struct Flow {
     pub resumed: Vec<Resume>,
     pub released: bool,
     pub slot: Option<SlotRef>,
+    /// Since it was there last.
+    is_told: bool,
 }
 
 #[derive(Debug, Default)]
@@ -115,6 +117,9 @@ pub fn stop() {
     with(|world| {
         for connection in world.connections.drain(..) {
             let _ = connection.shutdown(std::net::Shutdown::Both);
+        }
+        for flow in world.flows.values_mut() {
+            flow.is_told = false;
         }
     });
 }
@@ -223,6 +228,7 @@ fn act(order: Order) -> Answer {
                 }
                 let flow = world.flows.entry(cookie).or_default();
                 flow.slot = Some(slot);
+                flow.is_told = true;
                 match resume {
                     Some(resume) => {
                         flow.resumed.push(resume);
@@ -248,6 +254,10 @@ fn act(order: Order) -> Answer {
                     return Answer::refused(Errno::BUSY);
                 }
                 let flow = world.flows.entry(cookie).or_default();
+                // Another one's, of which this one has not been told.
+                if !flow.marks.is_empty() && !flow.is_told {
+                    return Answer::refused(Errno::STALE);
+                }
                 if flow.marks.last().is_some_and(|mark| mark.keys.is_none()) {
                     return Answer::refused(Errno::NOENT);
                 }

@@ -32,7 +32,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use attachment::{Direction, Errno, OffloadState, SlabIdentity, SocketFacts};
+use attachment::{Direction, Errno, FileIdentity, OffloadState, SocketFacts};
 use l5p::tls::CryptoInfo;
 use nic::ring::{ContextId, HostQueue, SendDescriptor, Slice};
 use wire::packet::Parsed;
@@ -71,7 +71,7 @@ pub(crate) struct Offload {
     flows: Vec<Option<Box<Flow>>>,
     vacant: Vec<u32>,
     by_key: HashMap<FlowKey, u32>,
-    by_slot: HashMap<(SlabIdentity, u32), u32>,
+    by_slot: HashMap<(FileIdentity, u32), u32>,
     gone: Gone,
     /// How many connections there are between two addresses.
     addresses: HashMap<(IpAddr, IpAddr), u32>,
@@ -147,35 +147,28 @@ impl Offload {
         &mut *self.sockets
     }
 
-    /// Where a socket is that is to be helped with, unless this NIC is about to end.
+    /// Where a socket is that is to be helped with: by what is known of its connection, or by what was seen of it.
     ///
     /// # Errors
-    /// As for [`locate`](Self::locate); `ESHUTDOWN`.
-    pub(crate) fn locate_new(
-        &mut self,
-        now: Instant,
-        facts: &SocketFacts,
-    ) -> Result<Located, Errno> {
+    /// `ENODEV` for one whose packets do not come through here, as far as was seen; `EAGAIN` when it is to be asked again; `ESHUTDOWN` for one that is not
+    /// known, if this NIC is about to end.
+    pub(crate) fn locate(&mut self, now: Instant, facts: &SocketFacts) -> Result<Located, Errno> {
+        let known = self.index_of(&facts.flow).map(|index| self.flow(index));
+        if let Some(flow) = known.filter(|flow| flow.cookie == facts.cookie) {
+            return Ok(flow.bases.locate(facts));
+        }
         match self.is_draining {
             true => Err(Errno::SHUTDOWN),
-            false => self.locate(now, facts),
-        }
-    }
-
-    /// Where a socket is: by what is known of its connection, or by what was seen of it.
-    ///
-    /// # Errors
-    /// `ENODEV` for one whose packets do not come through here, as far as was seen; `EAGAIN` when it is to be asked again.
-    fn locate(&mut self, now: Instant, facts: &SocketFacts) -> Result<Located, Errno> {
-        match self.index_of(&facts.flow).map(|index| self.flow(index)) {
-            Some(flow) if flow.cookie == facts.cookie => Ok(flow.bases.locate(facts)),
-            _ => self.tracker.locate(now, facts),
+            false => self.tracker.locate(now, facts),
         }
     }
 
     /// A segment that Linux has sent, of a connection that is not fenced.
-    pub(crate) fn track_sent(&mut self, now: Instant, parsed: &Parsed) {
-        self.tracker.handle_sent(now, parsed, &mut *self.sockets);
+    pub(crate) fn track_sent(&mut self, parsed: &Parsed, around: &mut Around<'_>) {
+        let is_tracked = self
+            .tracker
+            .handle_sent(around.now, parsed, &mut *self.sockets);
+        around.counters.tls_untracked += u64::from(!is_tracked);
     }
 
     /// Whether no connection is to be looked after, and none was lately.
@@ -394,7 +387,7 @@ impl Offload {
             .map(|flow| flow.own_bytes())
             .sum();
         let keyed = self.by_key.capacity() * (size_of::<(FlowKey, u32)>() + 1)
-            + self.by_slot.capacity() * (size_of::<((SlabIdentity, u32), u32)>() + 1);
+            + self.by_slot.capacity() * (size_of::<((FileIdentity, u32), u32)>() + 1);
         let checks = self.checks.len() * 2 * size_of::<(Instant, u32)>();
         flows + keyed + checks + self.flows.capacity() * 8 + self.contexts.owners.capacity() * 12
     }

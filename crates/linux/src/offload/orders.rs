@@ -52,11 +52,7 @@ impl Offload {
         socket: &SocketFacts,
         around: &mut Around<'_>,
     ) -> Result<(u32, Located), Errno> {
-        // What is retained for a connection from before a restart leaves here also when this NIC is about to end.
-        let mut facts = match resume {
-            Some(_) => self.locate(around.now, socket)?,
-            None => self.locate_new(around.now, socket)?,
-        };
+        let mut facts = self.locate(around.now, socket)?;
         if let Some(read) = resume.and_then(|resume| resume.read) {
             facts.read = read;
         }

@@ -131,7 +131,7 @@ impl Offload {
                 return Verdict::Done;
             }
         }
-        self.track_sent(around.now, parsed);
+        self.track_sent(parsed, around);
         Verdict::Plain
     }
 

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use attachment::pdus::{Generation, Mapping};
-use attachment::{DataMemory, Errno, OffloadState, Shares, SlabIdentity, SlotRef};
+use attachment::{DataMemory, Errno, FileIdentity, OffloadState, Shares, SlotRef};
 use l5p::nvme::Parameters;
 use nic::ring::{
     ContextId, Direction, HostQueue, L5Parameters, Packet, Region, RegionId, Regions,
@@ -56,7 +56,7 @@ pub(crate) struct Pdus {
     memories: Vec<Memory>,
     /// By the flow of the packets that come.
     flows: HashMap<FlowKey, Flow>,
-    by_slot: HashMap<(SlabIdentity, u32), FlowKey>,
+    by_slot: HashMap<(FileIdentity, u32), FlowKey>,
     contexts: HashMap<ContextId, FlowKey>,
     /// The one given back last is used last: packets that name it may be on their way.
     free: VecDeque<ContextId>,

@@ -1,12 +1,14 @@
 //! Connections that are not what they seem, and segments of others.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use attachment::{Direction, Errno, Order, Resume};
+use wire::FlowKey;
 use wire::tcp::Flags;
 
 use super::program::{CIPHER, Program, Stretch, greeting_and_records, keys, program};
-use super::rig::{OURS, PEER, Socket, segment, segment_with};
+use super::rig::{OURS, PAIRS, PEER, Socket, flow, segment, segment_with};
 use crate::SocketPhase;
 
 #[test]
@@ -116,6 +118,60 @@ fn forged_syns_leave_no_connection_with_other_numbers() {
         program.nic.handle_frame(program.now, &frame, meta);
         program.drain();
     }
+    let refused = program.set_keys(keys(CIPHER, 1), None);
+    assert_eq!(refused, Err(Errno::NODEV));
+}
+
+/// So many SYNs that Linux can't be asked about all of them.
+fn flood(program: &mut Program, from: impl Fn(u32) -> FlowKey) {
+    let mut out = vec![0; 2000];
+    for number in 0..20_000 {
+        let (syn, meta) = segment((OURS, PEER), &from(number), number, Flags::SYN, &[], 1400);
+        program.function.handle_frame(program.now, &syn, meta);
+        program.function.publish();
+        while program.nic.poll_transmit(program.now, &mut out).is_some() {}
+        program.function.publish();
+    }
+}
+
+#[test]
+fn a_flood_of_forwarded_syns_keeps_no_socket_from_help() {
+    let mut program = program(&[Stretch::Plain(100), Stretch::Records(vec![1000; 8])]);
+    let flow = program.flow;
+    flood(&mut program, |number| FlowKey {
+        src: (Ipv4Addr::from_bits(0x0b00_0000 + number).into(), 5),
+        ..flow
+    });
+    assert!(program.function.counters().tls_untracked > 5000);
+    let (socket, now) = (program.socket.clone(), program.now);
+    socket.open(&mut program.nic, &mut program.function, now);
+    assert_eq!(program.write(100), Ok(()));
+    program.finish(1400).unwrap();
+}
+
+/// What is known of a connection is forgotten with a SYN that Linux was not asked about: one of both may be forged.
+#[test]
+fn a_connection_that_begins_unasked_gets_no_help() {
+    let flow = flow(PAIRS[0]);
+    let mut program = Program::new(flow, CIPHER, 1000, &[Stretch::Plain(1)], 1 << 20);
+    program
+        .socket
+        .with(|socket| socket.phase = Some(SocketPhase::Opening));
+    let syn = |program: &mut Program, seq| {
+        let (syn, meta) = segment((OURS, PEER), &flow, seq, Flags::SYN, &[], 1400);
+        program.function.handle_frame(program.now, &syn, meta);
+        program.poll_wire(false);
+    };
+    syn(&mut program, 7_000_000);
+    flood(&mut program, |number| FlowKey {
+        src: (flow.src.0, 2000 + number as u16),
+        ..flow
+    });
+    syn(&mut program, 999);
+    let answer = Flags::SYN.union(Flags::ACK);
+    let (frame, meta) = program.peers_segment(0, wire::SeqNum(7_000_001), answer, &[]);
+    program.nic.handle_frame(program.now, &frame, meta);
+    program.drain();
     let refused = program.set_keys(keys(CIPHER, 1), None);
     assert_eq!(refused, Err(Errno::NODEV));
 }

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use attachment::{Answer, Direction, Errno, Order, Slab, SlotRef};
 use l5p::tls::{ContentType, Writer};
@@ -89,9 +89,9 @@ fn keys_are_refused_when_there_is_no_memory_for_a_record_of_theirs() {
 
 #[test]
 fn a_connection_takes_less_than_a_kilobyte_beside_what_is_retained() {
-    let now = Instant::now();
+    let began = Instant::now();
     let mut nic = Nic::new(NicConfig::new([7; 16]));
-    let mut function = function(now, &mut nic, CONNECTIONS, 256 << 20);
+    let mut function = function(began, &mut nic, CONNECTIONS, 256 << 20);
     let slab = Arc::new(Slab::create(CONNECTIONS).unwrap());
     let record = {
         let writer = Writer::new(keys(CIPHERS[3], 0));
@@ -101,6 +101,7 @@ fn a_connection_takes_less_than_a_kilobyte_beside_what_is_retained() {
     let mut out = vec![0; 70_000];
     let mut sent = 0;
     for number in 0..CONNECTIONS {
+        let now = began + Duration::from_micros(100) * number;
         let answer = offload(now, &mut nic, &mut function, &slab, number);
         assert_eq!(answer.result, Ok(()), "connection {number}");
         let (frame, meta) = segment((OURS, PEER), &flow(number), ISN, Flags::ACK, &record, 1400);

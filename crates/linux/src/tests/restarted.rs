@@ -278,15 +278,19 @@ fn draining_asks_for_software_and_ends_with_the_last_acknowledgement() {
         program.slot.slot().status(Direction::Transmit, 1),
         OffloadState::Software
     );
-    assert_eq!(
-        program.set_keys(keys(CIPHER, 2), None),
-        Err(Errno::SHUTDOWN)
-    );
     assert!(!program.function.is_drained());
     let all = program.source.len();
     program.send(4000, all, 1400, (false, false));
     program.acknowledge(all, false);
     assert!(program.function.is_drained());
+}
+
+#[test]
+fn one_that_is_about_to_end_takes_no_new_connections() {
+    let stretches = [Stretch::Plain(100), Stretch::Records(vec![1000; 8])];
+    let mut program = program(&stretches);
+    program.function.drain();
+    assert_eq!(program.write(usize::MAX), Err(Errno::SHUTDOWN));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,8 @@ enum Step {
     },
     /// The driver takes so many frames off the interface's queue.
     Take(u8),
+    /// Linux does not tell of its sockets, or does again.
+    Silence(bool),
     /// The NIC's process dies. What is queued goes with it.
     Restart,
     Wait(u16),
@@ -73,6 +76,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (address(), 0u8..4, any::<Option<u32>>(), any::<bool>())
             .prop_map(|(on_tap, flags, seq, payload)| Step::Forge { on_tap, flags, seq, payload }),
         8 => (1u8..6).prop_map(Step::Take),
+        1 => any::<bool>().prop_map(Step::Silence),
         1 => Just(Step::Restart),
         2 => (1u16..500).prop_map(Step::Wait),
     ]
@@ -85,12 +89,15 @@ fn flow(address: u8) -> FlowKey {
     }
 }
 
-/// Linux's sockets, by their own addresses.
+/// Linux's sockets, by their own addresses, and whether it tells nothing of them.
 #[derive(Clone, Debug, Default)]
-struct All(Arc<Mutex<HashMap<FlowKey, SocketAt>>>);
+struct All(Arc<Mutex<HashMap<FlowKey, SocketAt>>>, Arc<AtomicBool>);
 
 impl Sockets for All {
     fn look_up(&mut self, flow: &FlowKey) -> Result<Option<SocketAt>, Errno> {
+        if self.1.load(Ordering::Relaxed) {
+            return Err(Errno::AGAIN);
+        }
         Ok(self.0.lock().unwrap().get(flow).copied())
     }
 
@@ -404,6 +411,7 @@ impl World {
                     self.take(usize::MAX);
                 }
             }
+            Step::Silence(is_silent) => self.all.1.store(is_silent, Ordering::Relaxed),
             Step::SetKeys(own) => self.order(own, false),
             Step::Stop(own) => self.order(own, true),
             Step::Send(own, records) => self.send(own, records),

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use attachment::{Admitted, Answer, Errno, Order, Registry, SocketFacts, Tenant};
+use anyhow::Context;
+use attachment::{Admitted, Answer, Closer, Errno, Limits, Order, Registry, SocketFacts, Tenant};
 use l5p::crypto::wipe;
 use rustix::net::{RecvFlags, SendFlags};
 use wire::SeqNum;
@@ -41,6 +42,16 @@ impl Default for Attachments {
 }
 
 impl Attachments {
+    /// Starts the thread that unmaps and closes what libraries have shared.
+    ///
+    /// # Errors
+    /// When there can be none.
+    pub fn start(&mut self) -> anyhow::Result<()> {
+        let closer = Closer::start().context("a thread can't be started")?;
+        self.registry = Registry::new(Limits::default(), Some(closer));
+        Ok(())
+    }
+
     /// There is a new control process, with other connections.
     pub fn connect(&mut self, channel: OwnedFd) {
         self.disconnect();

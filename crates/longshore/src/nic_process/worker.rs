@@ -1,4 +1,5 @@
-//! The process that is the NIC: one thread, which works while there is work and sleeps otherwise.
+//! The process that is the NIC: one thread moves frames, works while there is work and sleeps otherwise; others do what tenants and rings hosts can make
+//! take long.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -46,6 +47,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     inherited::outlive_parent()?;
     // As long as there is one thread.
     sandbox::enter(Profile::Worker, Some(identity))?;
+    worker.attachments.start()?;
     worker.announce(options);
     match worker.work(&signals, options) {
         Ok(()) => Ok(ExitCode::SUCCESS),

@@ -1,5 +1,6 @@
 //! Calls of the worker: each connection's thread makes one at a time, all of them over one channel.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,11 +8,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use attachment::Request;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::super::channel::{self, Header, Kind, MOST_BYTES};
+use super::pace::Pace;
 
 /// How long the worker may take to read a question, and to answer it.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -35,7 +38,10 @@ pub struct Caller {
     calls: Arc<Calls>,
     connection: u32,
     uid: u32,
+    pace: Pace,
     answers: Receiver<Vec<u8>>,
+    /// The worker has heard of it.
+    is_known: Cell<bool>,
 }
 
 impl Calls {
@@ -51,7 +57,7 @@ impl Calls {
     }
 
     /// For a connection of this user's.
-    pub fn caller(self: &Arc<Calls>, uid: u32) -> Caller {
+    pub fn caller(self: &Arc<Calls>, uid: u32, pace: Pace) -> Caller {
         let (sender, answers) = sync_channel(1);
         let connection = self.next.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(connection, sender);
@@ -59,7 +65,9 @@ impl Calls {
             calls: Arc::clone(self),
             connection,
             uid,
+            pace,
             answers,
+            is_known: Cell::new(false),
         }
     }
 
@@ -90,6 +98,11 @@ impl Caller {
         self.uid
     }
 
+    /// Waits until it is the turn of this user's next request.
+    pub fn wait(&self, request: &Request) {
+        self.pace.wait(self.uid, request);
+    }
+
     /// Asks the worker; waits for its answer. There is no second try: an answer that is late would be taken for another one's.
     ///
     /// # Errors
@@ -100,6 +113,9 @@ impl Caller {
         payload: &[u8],
         descriptor: Option<BorrowedFd<'_>>,
     ) -> Result<Vec<u8>, NoAnswer> {
+        if kind == Kind::Request {
+            self.is_known.set(true);
+        }
         self.send(kind, payload, descriptor).map_err(|_| NoAnswer)?;
         self.answers.recv_timeout(PATIENCE).map_err(|_| NoAnswer)
     }
@@ -123,6 +139,9 @@ impl Caller {
 impl Drop for Caller {
     fn drop(&mut self) {
         self.calls.lock().remove(&self.connection);
+        if !self.is_known.get() {
+            return;
+        }
         match self.send(Kind::Closed, &[], None) {
             Ok(()) => {}
             Err(Errno::PIPE) => super::leave(0),

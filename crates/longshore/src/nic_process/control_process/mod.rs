@@ -6,6 +6,7 @@
 mod admission;
 mod calls;
 mod closing;
+mod pace;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use crate::sandbox::{self, Profile};
 use admission::{Admission, Place};
 use calls::Calls;
 use closing::Closing;
+use pace::Pace;
 
 /// Bytes of a thread's stack.
 const STACK: usize = 256 << 10;
@@ -64,6 +66,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         owner,
         examiner: examiner.ok().map(Arc::new),
         admission: Admission::default(),
+        pace: Pace::default(),
         closing: Closing::new().context("connections can't be closed")?,
     };
     acceptor.accept(&listener);
@@ -112,6 +115,7 @@ struct Acceptor {
     owner: u32,
     examiner: Option<Arc<SocketExaminer>>,
     admission: Admission,
+    pace: Pace,
     closing: Closing,
 }
 
@@ -143,8 +147,9 @@ impl Acceptor {
             return;
         };
         let (calls, examiner) = (Arc::clone(&self.calls), self.examiner.clone());
+        let pace = self.pace.clone();
         let serve = move |stream| {
-            let caller = calls.caller(uid);
+            let caller = calls.caller(uid, pace);
             if let Err(error) = serve::serve(stream, &caller, is_trusted, examiner.as_deref()) {
                 tracing::debug!(uid, "a connection is ended: {error:#}");
             }

@@ -93,6 +93,7 @@ fn attach(stream: UnixStream, caller: &Caller, examiner: Option<&SocketExaminer>
             Err(ConnectionError::Closed) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
+        caller.wait(&incoming.request);
         let mut failed = None;
         let answer = incoming.answer(caller.uid(), &mut examiner, |admitted| {
             let (mut bytes, file) = admitted.to_bytes();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use attachment::Errno;
+use attachment::{ClientError, Errno};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{RecvFlags, SendFlags};
 
@@ -57,6 +57,7 @@ fn start(name: &str) -> PathBuf {
         owner: rustix::process::geteuid().as_raw(),
         examiner: SocketExaminer::new(["lo".to_owned()]).ok().map(Arc::new),
         admission: Admission::default(),
+        pace: Pace::default(),
         closing: Closing::new().unwrap(),
     };
     std::thread::spawn(move || acceptor.accept(&listener));
@@ -148,4 +149,23 @@ fn a_user_may_have_as_many_connections_as_are_left_to_others_and_root_always_one
     assert!(admission.admit(5000, false).is_none(), "all are taken");
     assert!(admission.admit(0, true).is_some());
     drop((second, others));
+}
+
+#[test]
+fn attachments_that_come_faster_than_they_may_wait_for_their_turn() {
+    let path = start("pace");
+    let slab = attachment::Slab::create(1).unwrap();
+    let mut client = attachment::Client::connect(&path, Duration::from_secs(10)).unwrap();
+    let begun = Instant::now();
+    for _ in 0..192 {
+        let refused = Err(ClientError::Refused(Errno::SHUTDOWN));
+        assert_eq!(client.attach(&slab), refused);
+    }
+    // 128 a second, and as many at once.
+    assert!(
+        begun.elapsed() > Duration::from_millis(450),
+        "{:?}",
+        begun.elapsed()
+    );
+    std::fs::remove_file(path).unwrap();
 }
