@@ -1,12 +1,12 @@
 # The NIC is stopped, killed and replaced at random moments while files of nginx's go through it, encrypted by it: every download ends with the
 # right bytes, and a sniffer on the wire finds none of them in clear.
 #
-# LONGSHORE_STOPS=N   so many moments (11: each kind once)
+# LONGSHORE_STOPS=N   so many moments (44: each kind four times)
 # LONGSHORE_SEED=N    the same moments again
 . "$(dirname "$0")/harness.sh"
 needs openssl ip curl nginx nsenter unshare python3
 
-stops=${LONGSHORE_STOPS:-11}
+stops=${LONGSHORE_STOPS:-44}
 ip link set lo up
 make_certificates
 mkdir -p "$scratch/root"
