@@ -110,7 +110,9 @@ impl Server {
         self.channel = Some(Arc::clone(&channel));
         let terms = self.terms.clone();
         let serve = move |place: &_| host::run(place, &terms);
-        self.threads.listen(Door::Channel(channel), serve)
+        let listens = self.threads.listen(Door::Channel(channel), serve);
+        // The gate sees that nobody is there.
+        listens.inspect_err(|_| self.disconnect())
     }
 
     /// The thread that listens ends.

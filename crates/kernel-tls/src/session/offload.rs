@@ -184,7 +184,13 @@ impl Session {
         let mut may_have_stopped = false;
         loop {
             // One that has come back knows the connection only once it has the keys.
-            let known = self.tell_older(fd, sending);
+            let known = self
+                .tell_older(fd, sending)
+                .map_err(|failure| match failure {
+                    // It is told again.
+                    Failure::Lost | Failure::NotThere => Failure::NotThere,
+                    Failure::Refused(_) => Failure::Refused(Errno::CONNRESET),
+                });
             let stopped = known.and_then(|_| offload::stop(name, Direction::Transmit, fd));
             let goes_on = !may_have_stopped && !sending.device.owes_keys;
             match stopped {

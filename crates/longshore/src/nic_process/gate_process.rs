@@ -1,6 +1,7 @@
 //! The process that answers at the sockets of hosts on rings, without privileges: it receives, looks at and closes what hosts pass, and hands the
 //! worker what is harmless to have. A thread that can't end keeps no more than this process, for which nothing waits.
 
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
@@ -32,11 +33,15 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let last = channels.last().context("no host is on rings")?;
     let worker = last.try_clone().context("a channel")?;
+    // From here on it listens to its channels.
+    inherited::outlive_parent()?;
     sandbox::enter(Profile::Gate, Some(options.identity()?))?;
     let mut gates = Vec::new();
     for (listener, channel) in listeners.iter().zip(channels) {
         let listener = listener.try_clone().context("a socket")?;
-        gates.push(Gate::start(listener, channel).context("a thread can't be started")?);
+        let gate = Gate::start(listener, channel).context("a thread can't be started")?;
+        // Its end would be that of the socket, which is the supervisor's and goes on with another gate.
+        gates.push(ManuallyDrop::new(gate));
     }
     ensure!(!gates.is_empty(), "no host is on rings");
     wait_for_end(&worker);

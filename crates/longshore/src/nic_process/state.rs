@@ -71,7 +71,7 @@ impl State {
                 "a running `longshore nic`{holder} has the state directory {shown}; give --state another one"
             );
         }
-        note_holder(&lock).with_context(bad)?;
+        note_holder(&lock);
         if !is_tmpfs(rustix::fs::fstatfs(directory.as_fd())) {
             tracing::warn!(
                 "{shown} is on a disk, and so is plaintext that peers have not acknowledged; give --state a directory on a tmpfs"
@@ -106,7 +106,7 @@ impl State {
     pub fn is_locked(&self) -> Result<bool> {
         let is_locked = locks(&self.lock, Duration::ZERO)?;
         if is_locked {
-            note_holder(&self.lock)?;
+            note_holder(&self.lock);
         }
         Ok(is_locked)
     }
@@ -175,10 +175,12 @@ fn address_file(interface: &str) -> String {
     format!("address-{interface}")
 }
 
-/// Writes down which process has the lock.
-fn note_holder(lock: &File) -> io::Result<()> {
-    lock.set_len(0)?;
-    lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)
+/// Writes down which process has the lock, for messages. A file system that is full keeps no NIC from running.
+fn note_holder(lock: &File) {
+    let holder = format!("{}\n", std::process::id());
+    if lock.write_all_at(holder.as_bytes(), 0).is_ok() {
+        let _ = lock.set_len(holder.len() as u64);
+    }
 }
 
 /// Locks a file for as long as it is open. False when another process has it locked still after so long.

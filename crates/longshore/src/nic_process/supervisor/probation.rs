@@ -3,7 +3,8 @@
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
+use rustix::process::{Signal, getpid, kill_process};
 
 use super::super::link::Heard;
 use super::super::sleep::until_readable;
@@ -50,10 +51,11 @@ pub fn pass(
             })
         }
         Err(error) => {
-            sockets.give_back();
+            // The predecessor waits for its end.
             if let Err(error) = worker.end_now(Instant::now()) {
                 tell(&format!("{error:#}"));
             }
+            sockets.give_back();
             Err(error).context("this NIC does not take over, and the one before it goes on")
         }
     }
@@ -85,9 +87,21 @@ fn wait(predecessor: &Predecessor, worker: &mut Kept, signals: &Signals) -> Resu
             Said::Released | Said::Gone => return Ok(serves),
             Said::Nothing => {}
         }
-        if let Some(status) = process.ended()? {
-            bail!("the NIC's process has ended ({status})");
+        let ended = process.ended()?;
+        let is_told = signals.received();
+        if ended.is_none() && !is_told {
+            continue;
         }
-        ensure!(!signals.received(), "it was told to end");
+        if predecessor.withdraw() {
+            // It has let go of the NIC just before.
+            if is_told {
+                kill_process(getpid(), Signal::TERM)?;
+            }
+            return Ok(serves);
+        }
+        match ended {
+            Some(status) => bail!("the NIC's process has ended ({status})"),
+            None => bail!("it was told to end"),
+        }
     }
 }

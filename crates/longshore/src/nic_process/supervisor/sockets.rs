@@ -77,7 +77,7 @@ impl Sockets {
         for listening in all.chain(self.rings).chain(self.unused) {
             match theirs.iter().any(|path| path == listening.path()) {
                 true => listening.leave(),
-                false => drop(listening),
+                false => stop_listening(listening),
             }
         }
     }
@@ -117,6 +117,8 @@ impl Sockets {
             // It does not listen. The gate sees that its channels have ended.
             tracing::warn!("the NIC's process does not take the channels of a gate");
         }
+        // The one may have sent by now what the other has not got yet.
+        close_apart(channels);
         Ok(())
     }
 }
@@ -130,8 +132,16 @@ fn stop_listening(listening: Listening) {
 
 /// Listens where a predecessor did not.
 fn missing(options: &Options, theirs: &[PathBuf]) -> Result<Vec<Listening>> {
-    let is_missing = |path: &PathBuf| !theirs.contains(path);
     let mut own = Vec::new();
+    let bound = bind_missing(options, theirs, &mut own);
+    if bound.is_err() {
+        own.drain(..).for_each(stop_listening);
+    }
+    bound.map(|()| own)
+}
+
+fn bind_missing(options: &Options, theirs: &[PathBuf], own: &mut Vec<Listening>) -> Result<()> {
+    let is_missing = |path: &PathBuf| !theirs.contains(path);
     if is_missing(&options.control) {
         // Programs of any user may have their connections' records made: they can name sockets of their own only.
         own.push(in_a_moment(
@@ -147,7 +157,7 @@ fn missing(options: &Options, theirs: &[PathBuf]) -> Result<Vec<Listening>> {
             )?);
         }
     }
-    Ok(own)
+    Ok(())
 }
 
 /// Whether there can be such hosts.

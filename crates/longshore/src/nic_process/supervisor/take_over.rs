@@ -14,6 +14,7 @@
 //! is free. The end of the old one instead of RELEASED says that it was killed: the new one goes on alone.
 
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -238,6 +239,13 @@ impl Predecessor {
             Ok(Some(RELEASED)) => Said::Released,
             Ok(Some(_)) | Err(_) => Said::Gone,
         }
+    }
+
+    /// Takes the offer back, unless it has let go of the NIC already: then that is this process's. It hears no more from here.
+    pub fn withdraw(&self) -> bool {
+        // What it has said before stays to be heard, and it can say nothing any more.
+        let _ = self.stream.shutdown(Shutdown::Both);
+        self.hear() == Said::Released
     }
 
     /// Waits until it has told the service manager who the NIC is now.

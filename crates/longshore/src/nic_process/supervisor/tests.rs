@@ -91,6 +91,28 @@ fn a_successor_that_ends_before_it_serves_has_taken_nothing_over() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
+/// Its worker has died just after it served.
+#[test]
+fn a_successor_that_takes_its_offer_back_has_the_nic_only_if_it_was_let_go_of() {
+    let directory = directory("takes-back");
+    let old = control::bind(&directory.join("control"), 0o600).unwrap();
+    let door = Door::open(&directory).unwrap();
+    let signals = Signals::block().unwrap();
+    for is_released in [false, true] {
+        let (successor, predecessor, listeners) = meeting(&directory, &door, &[&old]);
+        predecessor.tell_serves();
+        successor.serves(signals.as_fd()).unwrap();
+        if is_released {
+            successor.release().unwrap();
+        }
+        assert_eq!(predecessor.withdraw(), is_released);
+        assert!(successor.release().is_err());
+        drop(listeners);
+    }
+    drop((old, door));
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
 #[test]
 fn a_predecessor_that_can_not_be_reached_is_not_taken_for_none() {
     let directory = directory("unreachable");
