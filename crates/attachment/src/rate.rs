@@ -44,6 +44,11 @@ impl Rate {
         full_at.saturating_duration_since(now + self.burst)
     }
 
+    /// Takes back what was reserved, before its wait was over.
+    pub fn cancel(&mut self, amount: u32) {
+        self.full_at = self.full_at.map(|at| at - self.interval * amount);
+    }
+
     /// Whether nothing was taken that is not refilled.
     pub fn is_full(&self, now: Instant) -> bool {
         self.full_at.is_none_or(|at| at <= now)

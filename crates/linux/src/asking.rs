@@ -1,7 +1,7 @@
 //! How often Linux is asked which socket has sent a SYN: asking costs some microseconds, and anybody whose packets Linux forwards may send SYNs.
 //!
 //! Half of the questions are for addresses at which sockets were found. A flood from other ones leaves them what they need; behind address translation it
-//! has such an address, and takes that half too. A connection that is not asked about is not tracked: its records are made in software.
+//! has such an address, and takes that half too. SYNs of fenced connections' addresses are asked about at their cost. A connection that is not asked about is not tracked: its records are made in software.
 
 use std::net::IpAddr;
 use std::time::Instant;

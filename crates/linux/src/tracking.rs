@@ -24,7 +24,7 @@ use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum};
 
 use crate::asking::Asking;
-use crate::sockets::{SocketPhase, Sockets};
+use crate::sockets::{SocketAt, SocketPhase, Sockets};
 
 /// Sets, and connections in each: 32,768 connections in 4 MiB.
 const SETS: usize = 1 << 11;
@@ -287,6 +287,19 @@ impl Tracker {
         if is_new(end, tracked.received, tracked.acked + MAX_WINDOW) {
             tracked.received = end;
         }
+    }
+
+    /// The socket that sends a SYN.
+    ///
+    /// # Errors
+    /// As for [`Asking::ask`].
+    pub(crate) fn ask(
+        &mut self,
+        now: Instant,
+        flow: &FlowKey,
+        sockets: &mut dyn Sockets,
+    ) -> Result<Option<SocketAt>, Errno> {
+        self.asking.ask(now, flow, sockets)
     }
 
     /// A connection begins, as it seems. False when Linux does not tell whether it does.

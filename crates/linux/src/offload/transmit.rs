@@ -144,12 +144,14 @@ impl Offload {
             return Verdict::Done;
         }
         flow.ask_at = around.now + ASK_AGAIN;
-        let found = self.sockets.look_up(&parsed.flow);
+        let sockets = &mut *self.sockets;
+        let found = self.tracker.ask(around.now, &parsed.flow, sockets);
         let has_gone = match found {
             Ok(None) => true,
             Ok(Some(socket)) => {
                 socket.cookie != cookie || socket.phase != SocketPhase::Synchronized
             }
+            // Too much was asked, perhaps by others: TCP sends its own SYN again.
             Err(_) => false,
         };
         let is_syn_ack = parsed.tcp.flags.contains(Flags::ACK);

@@ -176,6 +176,26 @@ fn a_connection_that_begins_unasked_gets_no_help() {
     assert_eq!(refused, Err(Errno::NODEV));
 }
 
+/// Many fenced connections must not have Linux asked without bound: the socket is taken to be there, and sends its SYN again.
+#[test]
+fn a_flood_leaves_no_question_for_a_fenced_connections_addresses() {
+    let mut program = greeting_and_records();
+    let flow = program.flow;
+    flood(&mut program, |number| FlowKey {
+        src: (flow.src.0, 2000 + number as u16),
+        ..flow
+    });
+    program
+        .socket
+        .with(|socket| socket.phase = Some(SocketPhase::Opening));
+    let (syn, meta) = segment((OURS, PEER), &flow, 9, Flags::SYN, &[], 1400);
+    for left in [1, 0] {
+        program.function.handle_frame(program.now, &syn, meta);
+        assert_eq!(program.function.connections(), left);
+        program.now += Duration::from_secs(1);
+    }
+}
+
 /// A segment that Linux has not sent gets no record made: who guesses the next sequence number must guess the acknowledgement too.
 #[test]
 fn a_forged_segment_is_no_part_of_the_stream() {

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Connections at a time, and how many of them are for those who may ask for counters.
 const MOST: usize = 1024;
 const RESERVE: usize = 16;
+/// Of one user who is not trusted.
+pub const MOST_OF_ONE: usize = (MOST - RESERVE) / 2;
 
 /// The connections that there are.
 #[derive(Debug, Default)]

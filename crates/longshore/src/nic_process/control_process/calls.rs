@@ -98,9 +98,12 @@ impl Caller {
         self.uid
     }
 
-    /// Waits until it is the turn of this user's next request.
-    pub fn wait(&self, request: &Request) {
-        self.pace.wait(self.uid, request);
+    /// Waits until it is the turn of this user's next request. False if its client has hung up before.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn wait(&self, request: &Request, client: BorrowedFd<'_>) -> Result<bool, Errno> {
+        self.pace.wait(self.uid, request, client)
     }
 
     /// Asks the worker; waits for its answer. There is no second try: an answer that is late would be taken for another one's.

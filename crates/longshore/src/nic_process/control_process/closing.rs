@@ -1,7 +1,7 @@
 //! Connections for which there was no place are closed here, in threads: what is on its way in one is closed with it, and may take as long as its
 //! sender likes. A signal ends such a wait, which is the system's for a socket that lingers; each thread that waits gets one again and again.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
@@ -42,8 +42,8 @@ struct Inner {
     /// Of the threads.
     shares: Shares,
     threads: Vec<JoinHandle<()>>,
-    /// By users who have as many threads as they may.
-    waiting: HashMap<u32, VecDeque<UnixStream>>,
+    /// Of users who had as many threads as they may. The first of them that may have one more has its turn.
+    waiting: VecDeque<(u32, VecDeque<UnixStream>)>,
     room: usize,
 }
 
@@ -62,7 +62,7 @@ impl Closing {
         let inner = Inner {
             shares: Shares::new(threads),
             threads: Vec::new(),
-            waiting: HashMap::new(),
+            waiting: VecDeque::new(),
             room,
         };
         let shared = Arc::new(Shared {
@@ -86,8 +86,8 @@ impl Closing {
             let all = Arc::clone(&self.shared);
             let stream = std::mem::ManuallyDrop::new(stream);
             let close = move || {
-                let mut next = Some(std::mem::ManuallyDrop::into_inner(stream));
-                while let Some(stream) = next {
+                let mut next = Some((uid, std::mem::ManuallyDrop::into_inner(stream)));
+                while let Some((uid, stream)) = next {
                     drop(stream);
                     next = all.lock().next(uid);
                 }
@@ -96,8 +96,7 @@ impl Closing {
             inner.threads.push(thread.map_err(|_| Full)?);
             self.shared.has_begun.notify_one();
         } else if inner.room > 0 {
-            inner.room -= 1;
-            inner.waiting.entry(uid).or_default().push_back(stream);
+            inner.wait(uid, stream);
         } else {
             std::mem::forget(stream);
             return Err(Full);
@@ -126,16 +125,28 @@ impl Shared {
 }
 
 impl Inner {
-    /// What a thread of this user's closes next; it has ended if there is nothing.
-    fn next(&mut self, uid: u32) -> Option<UnixStream> {
-        let next = self.waiting.get_mut(&uid).and_then(VecDeque::pop_front);
-        if next.is_some() {
-            self.room += 1;
-        } else {
-            self.waiting.remove(&uid);
-            self.shares.give(uid, 1);
+    fn wait(&mut self, uid: u32, stream: UnixStream) {
+        self.room -= 1;
+        match self.waiting.iter_mut().find(|(user, _)| *user == uid) {
+            Some((_, streams)) => streams.push_back(stream),
+            None => self.waiting.push_back((uid, [stream].into())),
         }
-        next
+    }
+
+    /// What a thread that this user had closes next, and whose thread it is then; it has ended if there is nothing.
+    fn next(&mut self, uid: u32) -> Option<(u32, UnixStream)> {
+        self.shares.give(uid, 1);
+        // A user who has no thread may have this one, so that none waits for threads of its own that are not there.
+        let may = |(uid, _): &(u32, _)| self.shares.admits(*uid, 1);
+        let at = self.waiting.iter().position(may)?;
+        let (uid, mut streams) = self.waiting.remove(at)?;
+        let stream = streams.pop_front()?;
+        if !streams.is_empty() {
+            self.waiting.push_back((uid, streams));
+        }
+        self.shares.force(uid, 1);
+        self.room += 1;
+        Some((uid, stream))
     }
 
     /// Ends the waits of all threads, and forgets those that have ended.

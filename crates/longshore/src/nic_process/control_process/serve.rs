@@ -93,7 +93,9 @@ fn attach(stream: UnixStream, caller: &Caller, examiner: Option<&SocketExaminer>
             Err(ConnectionError::Closed) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        caller.wait(&incoming.request);
+        if !caller.wait(&incoming.request, connection.as_fd())? {
+            return Ok(());
+        }
         let mut failed = None;
         let answer = incoming.answer(caller.uid(), &mut examiner, |admitted| {
             let (mut bytes, file) = admitted.to_bytes();

@@ -33,8 +33,11 @@ fn is_closed(mut stream: &UnixStream) -> bool {
     stream
         .set_read_timeout(Some(Duration::from_secs(10)))
         .unwrap();
-    // What was not read is a reset.
-    !matches!(stream.read(&mut [0]), Ok(1..))
+    match stream.read(&mut [0]) {
+        Ok(read) => read == 0,
+        // What was not read is a reset.
+        Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+    }
 }
 
 #[test]
@@ -56,6 +59,21 @@ fn sockets_that_linger_are_closed_soon_however_many_one_user_has() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(all_are_closed(), "they linger for {:?}", begun.elapsed());
+}
+
+#[test]
+fn a_user_without_a_thread_gets_the_next_one_that_has_closed_another_users() {
+    let closing = Closing::with_room(1, 64).unwrap();
+    let (streams, kept): (Vec<_>, Vec<_>) = (0..4).map(|_| lingering()).unzip();
+    for stream in streams {
+        closing.close(1000, stream).unwrap();
+    }
+    let (other, theirs) = UnixStream::pair().unwrap();
+    closing.close(1001, other).unwrap();
+    assert!(is_closed(&theirs));
+    for (theirs, _) in &kept {
+        assert!(is_closed(theirs));
+    }
 }
 
 #[test]
