@@ -10,11 +10,14 @@ use std::thread::Builder;
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::process::setpriority_process;
 
 use crate::shares::Lease;
 
 /// Bytes whose pages are let go of at a time: other threads of this process that map memory wait for no more.
 const PIECE: usize = 2 << 20;
+/// For what nobody waits for.
+const LOWEST_PRIORITY: i32 = 19;
 
 /// Which file it is, whoever has it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,6 +43,11 @@ unsafe impl Sync for Mapping {}
 /// What is let go of, in this order.
 struct Held {
     pages: Pages,
+    unmapped: Unmapped,
+}
+
+/// The file, and what its memory counts.
+pub(crate) struct Unmapped {
     file: OwnedFd,
     _lease: Option<Lease>,
 }
@@ -76,8 +84,7 @@ impl Mapping {
             },
             held: Some(Held {
                 pages: Pages { start, len },
-                file,
-                _lease: None,
+                unmapped: Unmapped { file, _lease: None },
             }),
             closer: None,
         })
@@ -87,7 +94,7 @@ impl Mapping {
     pub(crate) fn lend(&mut self, lease: Lease, closer: Option<Closer>) {
         self.closer = closer;
         if let Some(held) = &mut self.held {
-            held._lease = Some(lease);
+            held.unmapped._lease = Some(lease);
         }
     }
 
@@ -110,7 +117,7 @@ impl Mapping {
 impl AsFd for Mapping {
     fn as_fd(&self) -> BorrowedFd<'_> {
         let held = self.held.as_ref().expect("it is there until the drop");
-        held.file.as_fd()
+        held.unmapped.file.as_fd()
     }
 }
 
@@ -124,8 +131,8 @@ impl Drop for Mapping {
 }
 
 impl Held {
-    /// Lets go of the pages bit by bit. Who holds a file last frees its memory, which takes 0.1 s for some GiB.
-    fn close(self) {
+    /// Lets go of the pages bit by bit; gives the file, which is to be closed. Who does that last frees its memory.
+    fn unmap(self) -> Unmapped {
         for at in (0..self.pages.len).step_by(PIECE) {
             let len = PIECE.min(self.pages.len - at);
             // SAFETY: inside of the mapping, to which there are no references any more; the file keeps what is in it.
@@ -134,6 +141,8 @@ impl Held {
                 rustix::mm::madvise(start.cast(), len, Advice::LinuxDontNeed)
             };
         }
+        drop(self.pages);
+        self.unmapped
     }
 }
 
@@ -144,18 +153,32 @@ impl Drop for Pages {
     }
 }
 
-/// The thread that unmaps and closes what tenants have shared. What that takes is up to them: the memory of a file is freed by the last who has it.
+/// The threads that unmap and close what tenants have shared. What that takes is up to them: the memory of a file is freed by the last who has it, 140 ms for
+/// 256 MiB. So one that unmaps, and must not be held up because it locks the address space, has another one close the files when nobody else needs the
+/// processor.
 #[derive(Clone)]
 pub struct Closer(Sender<Held>);
 
 impl Closer {
-    /// Starts it. It ends when all that has it has gone.
+    /// Starts them. They end when all that has it has gone.
     ///
     /// # Errors
-    /// When there can be no thread.
+    /// When there can be no threads.
     pub fn start() -> io::Result<Closer> {
         let (closer, waiting) = Closer::new();
-        let closing = move || waiting.close_all();
+        let (last, files) = channel::<Unmapped>();
+        let freeing = move || {
+            // It only takes longer otherwise, for everybody.
+            let _ = setpriority_process(None, LOWEST_PRIORITY);
+            files.iter().for_each(drop);
+        };
+        Builder::new().name("freer".to_owned()).spawn(freeing)?;
+        let closing = move || {
+            waiting.close_all(|file| {
+                // Without its thread it is closed here.
+                let _ = last.send(file);
+            });
+        };
         Builder::new().name("closer".to_owned()).spawn(closing)?;
         Ok(closer)
     }
@@ -176,8 +199,8 @@ impl fmt::Debug for Closer {
 pub(crate) struct Waiting(Receiver<Held>);
 
 impl Waiting {
-    /// Closes all that comes.
-    pub(crate) fn close_all(self) {
-        self.0.iter().for_each(Held::close);
+    /// Unmaps all that comes, and has the files closed.
+    pub(crate) fn close_all(self, mut close: impl FnMut(Unmapped)) {
+        self.0.iter().for_each(|held| close(held.unmap()));
     }
 }

@@ -100,6 +100,6 @@ fn who_carries_packets_leaves_unmapping_to_the_closer() {
     drop(tenant);
     assert!(files.iter().all(is_mapped), "they wait for the closer");
     drop(registry);
-    waiting.close_all();
+    waiting.close_all(drop);
     assert!(!files.iter().any(is_mapped));
 }

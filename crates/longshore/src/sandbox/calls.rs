@@ -130,6 +130,8 @@ const EVERY: &[i64] = &[
     SYS_sendmsg,
     SYS_sendto,
     SYS_set_robust_list,
+    // Without a capability a thread can only give its priority away.
+    SYS_setpriority,
     SYS_setsockopt,
     SYS_shutdown,
     SYS_sigaltstack,
