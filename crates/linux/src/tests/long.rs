@@ -6,19 +6,23 @@ use std::time::Instant;
 
 use attachment::{Direction, Errno, Order, Resume, Slab, SlotRef};
 use l5p::tls::{ContentType, CryptoInfo, Writer};
-use nic::{FrameMeta, Nic, NicConfig};
+use nic::{FrameMeta, Nic};
 use rustix::fs::MemfdFlags;
 use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum, packet};
 
 use super::program::{CIPHERS, keys};
-use super::rig::{OURS, OneSocket, PAIRS, PEER, SECRET, SUPER, Socket, checked, flow, segment};
-use crate::{Config, LinuxFunction, State, StateConfig};
+use super::rig::{OURS, OneSocket, PAIRS, PEER, SUPER, Socket, checked, device, flow, segment};
+use crate::{LinuxFunction, StateConfig};
 
 const ISN: SeqNum = SeqNum(77);
 /// Content of a record, and records of a segment.
 const CONTENT: usize = 16_384;
 const RECORDS: usize = 3;
+const SIZES: StateConfig = StateConfig {
+    flows: 4,
+    retain: 1 << 20,
+};
 
 /// A program that sends the same record again and again, each time acknowledged at once.
 struct Endless {
@@ -35,31 +39,13 @@ struct Endless {
     index: u64,
 }
 
-fn device(now: Instant, file: &OwnedFd, socket: &OneSocket) -> (Nic, LinuxFunction) {
-    let mut nic = Nic::new(NicConfig {
-        wire: SUPER,
-        ..NicConfig::new([7; 16])
-    });
-    let config = Config::default();
-    let (host, device) = nic::ring::function(config.function(OURS));
-    nic.attach(device).unwrap();
-    let sizes = StateConfig {
-        flows: 4,
-        retain: 1 << 20,
-    };
-    let state = State::open(file, sizes).unwrap();
-    let sockets = Box::new(socket.clone());
-    let function = LinuxFunction::new(now, host, &config, &state, sockets, SECRET).unwrap();
-    (nic, function)
-}
-
 impl Endless {
     fn new(info: CryptoInfo) -> Endless {
         let flow = flow(PAIRS[0]);
         let socket = OneSocket::new(Socket::new(flow, 5, (ISN, SeqNum(1))));
         let now = Instant::now();
         let file = rustix::fs::memfd_create("state", MemfdFlags::CLOEXEC).unwrap();
-        let (mut nic, mut function) = device(now, &file, &socket);
+        let (mut nic, mut function) = device(now, SUPER, (&file, SIZES), socket.clone());
         socket.open(&mut nic, &mut function, now);
         let slab = Arc::new(Slab::create(1).unwrap());
         let (index, generation) = slab.claim().unwrap();
@@ -103,7 +89,8 @@ impl Endless {
     }
 
     fn restart(&mut self) -> Result<(), Errno> {
-        (self.nic, self.function) = device(self.now, &self.file, &self.socket);
+        (self.nic, self.function) =
+            device(self.now, SUPER, (&self.file, SIZES), self.socket.clone());
         self.set_keys(Some(Resume {
             tcpsn: self.next,
             index: self.index,

@@ -8,15 +8,15 @@ use std::time::Instant;
 
 use attachment::{Direction, Errno, Order, Resume, Slab, SlotRef, SocketFacts};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
-use nic::{FrameMeta, Nic, NicConfig};
+use nic::{FrameMeta, Nic, WireCapabilities};
 use rustix::fs::MemfdFlags;
 use wire::icmp::{Quoted, v4, v6};
 use wire::packet::{self, Class};
 use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum};
 
-use super::rig::{OURS, OneSocket, PAIRS, PEER, SECRET, Socket, checked, flow, segment};
-use crate::{Config, LinuxFunction, State, StateConfig};
+use super::rig::{OURS, OneSocket, PAIRS, PEER, Socket, checked, device, flow, segment};
+use crate::{LinuxFunction, StateConfig};
 
 pub const CIPHERS: [(Version, Algorithm); 6] = [
     (Version::Tls12, Algorithm::Aes128Gcm),
@@ -56,6 +56,17 @@ pub fn program(stretches: &[Stretch]) -> Program {
 /// 100 bytes, and 8 records; all are in the socket.
 pub fn greeting_and_records() -> Program {
     let mut program = program(&[Stretch::Plain(100), Stretch::Records(vec![1000; 8])]);
+    program.write(usize::MAX).unwrap();
+    program
+}
+
+/// 100 bytes, 2 records, and what its library has not given the NIC again; all are in the socket.
+pub fn greeting_records_and_plain() -> Program {
+    let mut program = program(&[
+        Stretch::Plain(100),
+        Stretch::Records(vec![1000; 2]),
+        Stretch::Plain(5000),
+    ]);
     program.write(usize::MAX).unwrap();
     program
 }
@@ -140,7 +151,12 @@ impl Program {
         let file = rustix::fs::memfd_create("state", MemfdFlags::CLOEXEC).unwrap();
         let config = StateConfig { flows: 4, retain };
         let now = Instant::now();
-        let (mut nic, mut function) = device(now, &file, config, &socket);
+        let (mut nic, mut function) = device(
+            now,
+            WireCapabilities::default(),
+            (&file, config),
+            socket.clone(),
+        );
         socket.open(&mut nic, &mut function, now);
         let slab = Arc::new(Slab::create(1).unwrap());
         let (index, generation) = slab.claim().unwrap();
@@ -386,7 +402,12 @@ impl Program {
 
     /// The NIC's process dies, and another one takes its state.
     pub fn restart(&mut self) {
-        let (nic, function) = device(self.now, &self.state.0, self.state.1, &self.socket);
+        let (nic, function) = device(
+            self.now,
+            WireCapabilities::default(),
+            (&self.state.0, self.state.1),
+            self.socket.clone(),
+        );
         (self.nic, self.function) = (nic, function);
     }
 
@@ -471,24 +492,6 @@ fn unreachable(frame: &[u8]) -> Option<Quoted> {
         }
         _ => None,
     }
-}
-
-fn device(
-    now: Instant,
-    file: &OwnedFd,
-    config: StateConfig,
-    socket: &OneSocket,
-) -> (Nic, LinuxFunction) {
-    let mut nic = Nic::new(NicConfig::new([7; 16]));
-    let function = Config::default();
-    let (host, theirs) = nic::ring::function(function.function(OURS));
-    nic.attach(theirs).unwrap();
-    let state = State::open(file, config).unwrap();
-    let sockets = Box::new(socket.clone());
-    (
-        nic,
-        LinuxFunction::new(now, host, &function, &state, sockets, SECRET).unwrap(),
-    )
 }
 
 /// Keys that no other number has.

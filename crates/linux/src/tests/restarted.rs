@@ -5,7 +5,9 @@ use std::time::Duration;
 use attachment::{Direction, Errno, OffloadState, Order, Resume};
 use wire::SeqNum;
 
-use super::program::{CIPHER, Program, Stretch, greeting_and_records, keys, program};
+use super::program::{
+    CIPHER, Program, Stretch, greeting_and_records, greeting_records_and_plain, keys, program,
+};
 use super::rig::{PAIRS, flow};
 
 /// RFC 6069: what Linux sends again meanwhile it sends at its first interval.
@@ -174,13 +176,7 @@ fn sockets_that_are_bound_to_the_interface_are_reset_by_a_driver_without_their_s
 
 #[test]
 fn what_was_made_before_its_library_took_over_is_sent_again_after_a_restart() {
-    let stretches = [
-        Stretch::Plain(100),
-        Stretch::Records(vec![1000; 2]),
-        Stretch::Plain(5000),
-    ];
-    let mut program = program(&stretches);
-    program.write(usize::MAX).unwrap();
+    let mut program = greeting_records_and_plain();
     program.send(0, 3000, 1400, (false, true));
     program.restart();
     program.resume().unwrap();
@@ -191,13 +187,7 @@ fn what_was_made_before_its_library_took_over_is_sent_again_after_a_restart() {
 /// Positions are compared within 2^31.
 #[test]
 fn keys_of_long_ago_are_over() {
-    let stretches = [
-        Stretch::Plain(100),
-        Stretch::Records(vec![1000; 2]),
-        Stretch::Plain(5000),
-    ];
-    let mut program = program(&stretches);
-    program.write(usize::MAX).unwrap();
+    let mut program = greeting_records_and_plain();
     program.finish(1400).unwrap();
     program.restart();
     for before in [3000, (1 << 31) - 5000, (1 << 31) + 5000] {
@@ -214,14 +204,8 @@ fn keys_of_long_ago_are_over() {
 
 #[test]
 fn a_connection_that_its_library_has_taken_over_goes_on_after_a_restart_by_itself() {
-    let stretches = [
-        Stretch::Plain(100),
-        Stretch::Records(vec![1000; 2]),
-        Stretch::Plain(5000),
-    ];
     for is_acknowledged_first in [true, false] {
-        let mut program = program(&stretches);
-        program.write(usize::MAX).unwrap();
+        let mut program = greeting_records_and_plain();
         program.send(0, 3000, 1400, (false, false));
         if is_acknowledged_first {
             program.acknowledge(3000, false);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use attachment::{Direction, Errno, OffloadState, Order, Slab, SlotRef};
 use l5p::tls::{ContentType, Writer};
-use nic::{Nic, NicConfig};
+use nic::Nic;
 use proptest::prelude::*;
 use rustix::fs::MemfdFlags;
 use wire::tcp::{Flags, Header, Options, Timestamps};
@@ -18,9 +18,9 @@ use wire::{FlowKey, SeqNum, packet};
 
 use super::program::{CIPHERS, keys};
 use super::rig::{
-    OURS, PEER, SECRET, SMALL, SUPER, Socket, cases, emitted, finished, segment_with,
+    OURS, PEER, SMALL, SUPER, Socket, cases, device, emitted, finished, segment_with,
 };
-use crate::{Config, LinuxFunction, SocketAt, SocketPhase, Sockets, State};
+use crate::{LinuxFunction, SocketAt, SocketPhase, Sockets};
 
 /// What must never be on the wire.
 const SECRET_CONTENT: &[u8] = b"content in clear";
@@ -139,26 +139,12 @@ struct World {
     accepted: u64,
 }
 
-fn device(now: Instant, file: &OwnedFd, all: &All) -> (Nic, LinuxFunction) {
-    let mut nic = Nic::new(NicConfig {
-        wire: SUPER,
-        ..NicConfig::new([7; 16])
-    });
-    let config = Config::default();
-    let (host, device) = nic::ring::function(config.function(OURS));
-    nic.attach(device).unwrap();
-    let state = State::open(file, SMALL).unwrap();
-    let sockets = Box::new(all.clone());
-    let function = LinuxFunction::new(now, host, &config, &state, sockets, SECRET).unwrap();
-    (nic, function)
-}
-
 impl World {
     fn new() -> World {
         let now = Instant::now();
         let file = rustix::fs::memfd_create("state", MemfdFlags::CLOEXEC).unwrap();
         let all = All::default();
-        let (nic, function) = device(now, &file, &all);
+        let (nic, function) = device(now, SUPER, (&file, SMALL), all.clone());
         World {
             nic,
             function,
@@ -430,7 +416,8 @@ impl World {
             Step::Take(count) => self.take(count.into()),
             Step::Restart => {
                 self.queue.clear();
-                (self.nic, self.function) = device(self.now, &self.file, &self.all);
+                (self.nic, self.function) =
+                    device(self.now, SUPER, (&self.file, SMALL), self.all.clone());
             }
             Step::Wait(milliseconds) => {
                 self.now += Duration::from_millis(milliseconds.into());

@@ -1,6 +1,7 @@
 //! A NIC with functions for Linux on a wire whose frames the test holds.
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -258,6 +259,26 @@ pub const PLAIN: WireCapabilities = WireCapabilities {
     tso: false,
     checksum: false,
 };
+
+/// A driver with a NIC on such a wire, and the state in `file`.
+pub fn device(
+    now: Instant,
+    wire: WireCapabilities,
+    (file, sizes): (&OwnedFd, StateConfig),
+    sockets: impl Sockets + 'static,
+) -> (Nic, LinuxFunction) {
+    let mut nic = Nic::new(NicConfig {
+        wire,
+        ..NicConfig::new([7; 16])
+    });
+    let config = Config::default();
+    let (host, theirs) = nic::ring::function(config.function(OURS));
+    nic.attach(theirs).unwrap();
+    let state = State::open(file, sizes).unwrap();
+    let sockets = Box::new(sockets);
+    let function = LinuxFunction::new(now, host, &config, &state, sockets, SECRET).unwrap();
+    (nic, function)
+}
 
 pub const PAIRS: [(&str, &str); 2] = [
     ("10.0.0.1:1000", "10.0.0.2:443"),
