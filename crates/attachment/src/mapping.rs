@@ -16,10 +16,10 @@ use crate::shares::Lease;
 
 /// Bytes whose pages are let go of at a time: other threads of this process that map memory wait for no more.
 const PIECE: usize = 2 << 20;
-/// For what nobody waits for.
+/// The nice value of work that can wait.
 const LOWEST_PRIORITY: i32 = 19;
 
-/// Which file it is, whoever has it open.
+/// Identifies a file, in whichever process it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileIdentity {
     device: u64,
@@ -131,7 +131,7 @@ impl Drop for Mapping {
 }
 
 impl Held {
-    /// Lets go of the pages bit by bit; gives the file, which is to be closed. Who does that last frees its memory.
+    /// Unmaps the pages piece by piece, and gives the file. Its last close frees its memory.
     fn unmap(self) -> Unmapped {
         for at in (0..self.pages.len).step_by(PIECE) {
             let len = PIECE.min(self.pages.len - at);
@@ -153,9 +153,8 @@ impl Drop for Pages {
     }
 }
 
-/// The threads that unmap and close what tenants have shared. What that takes is up to them: the memory of a file is freed by the last who has it, 140 ms for
-/// 256 MiB. So one that unmaps, and must not be held up because it locks the address space, has another one close the files when nobody else needs the
-/// processor.
+/// Two threads that unmap and close what tenants have shared. The first one unmaps; it locks the address space, so it runs at normal priority. The second one
+/// closes the files, at the lowest priority: the last close of a file frees its memory, which takes 140 ms for 256 MiB.
 #[derive(Clone)]
 pub struct Closer(Sender<Held>);
 
