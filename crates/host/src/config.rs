@@ -100,9 +100,9 @@ pub struct StackConfig {
     pub max_neighbours: usize,
     /// Seeds every keyed hash, the ISNs and the SYN cookies. Draw it at random; a simulation fixes it.
     pub secret: [u8; 16],
-    /// What the NIC is asked to do for whole connections (seed 002); nothing by default.
+    /// What the NIC is asked to do for whole connections (AccelTCP); nothing by default.
     pub accel: Accel,
-    /// Which connections are handed off to the NIC (seed 003); none by default.
+    /// Which connections are handed off to the NIC (Connection handoff policies); none by default.
     pub handoff: Handoff,
     /// Handshakes of the NIC's that are remembered, so that a copy of a connection's first data opens no second one: 8 bytes each,
     /// from the first one on, rounded up to a power of two; 0 for none. A cookie is good for up to 128 s, so the default of 65,536

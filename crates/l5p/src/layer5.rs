@@ -6,7 +6,7 @@ use std::ops::Range;
 use shared::{Input, Output};
 use wire::SeqNum;
 
-/// What the bytes at a presumed message header are (seed 000 §3.3).
+/// What the bytes at a presumed message header are (Autonomous NIC offloads §3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// The header of a message of `len` bytes in all, header and trailer included.
@@ -29,7 +29,7 @@ pub enum Integrity {
     Bad,
 }
 
-/// A range of a message's bytes that belong into a buffer that the host has named beforehand (`l5o_add_rr_state`, seed 000,
+/// A range of a message's bytes that belong into a buffer that the host has named beforehand (`l5o_add_rr_state`, Autonomous NIC offloads,
 /// Listing 1): bytes `from..to` of the message are bytes `at..` of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
@@ -43,7 +43,7 @@ pub struct Placement {
     pub at: u32,
 }
 
-/// The message that a TCP sequence number belongs to: what `l5o_get_tx_msgstate` gives (seed 000
+/// The message that a TCP sequence number belongs to: what `l5o_get_tx_msgstate` gives (Autonomous NIC offloads
 /// §4.1, Listing 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MsgState {
@@ -67,7 +67,7 @@ const SCRATCH: usize = 2048;
 pub type Digest = [u8; 16];
 
 /// A protocol whose messages can be processed in any byte ranges, in order, with constant state
-/// (seed 000, Table 3).
+/// (Autonomous NIC offloads, Table 3).
 ///
 /// The calls for one message are `start`, then `transform` for every byte after the header in
 /// order and in pieces of any size, then `finish`. [`Walker`](crate::Walker) makes them.

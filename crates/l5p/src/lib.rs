@@ -1,7 +1,7 @@
 //! Layer-5 protocols as pure state machines.
 //!
 //! A NIC offload needs to know very little of a protocol: how to judge bytes at a presumed message
-//! header, and how to transform any byte range of a message with constant-size state (seed 000
+//! header, and how to transform any byte range of a message with constant-size state (Autonomous NIC offloads
 //! §3, Table 3). [`Layer5`] says that; [`Walker`] carries a position through a stream of messages
 //! for any of them. [`tls`] is the first protocol: its engine for the NIC, and the record writer,
 //! record reader and handshake for the host.

@@ -1,4 +1,4 @@
-//! The model of the NIC's context memory (seed 000 §6.5): so many bytes a context, so many bytes in all, the
+//! The model of the NIC's context memory (Autonomous NIC offloads §6.5): so many bytes a context, so many bytes in all, the
 //! least recently used context written back to host memory when another one needs its place.
 //!
 //! The model moves no data. It says what a device with that little memory would have moved over PCIe, so that
@@ -45,7 +45,7 @@ const IN_HOST: Link = Link {
 };
 
 impl ContextCache {
-    /// Memory of `memory` bytes for contexts of `context_bytes` each (seed 000 §6.5: 4 MiB and 208).
+    /// Memory of `memory` bytes for contexts of `context_bytes` each (Autonomous NIC offloads §6.5: 4 MiB and 208).
     pub fn new(context_bytes: u32, memory: u64) -> Self {
         let capacity = memory / u64::from(context_bytes.max(1));
         Self {

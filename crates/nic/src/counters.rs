@@ -136,7 +136,7 @@ counters! {
     rx_tls_resync_res_retry,
     /// Answers that came too late to be of use.
     rx_tls_resync_res_skip,
-    /// Times that data was missing inside a record and the offload went on without the host (seed 000, Figure 8b).
+    /// Times that data was missing inside a record and the offload went on without the host (Autonomous NIC offloads, Figure 8b).
     rx_tls_resumed,
     /// Searches that ended without the host, because the missing header came.
     rx_tls_resumed_late_header,
@@ -169,7 +169,7 @@ counters! {
     rx_nvmeotcp_digest_err,
     /// Of the packets covered, those that came late into a PDU whose header was known.
     rx_nvmeotcp_late_packets,
-    /// Times that data was missing inside a PDU and the offload went on without the host (seed 000, Figure 8b).
+    /// Times that data was missing inside a PDU and the offload went on without the host (Autonomous NIC offloads, Figure 8b).
     rx_nvmeotcp_resumed,
     /// Searches that ended without the host, because the missing header came.
     rx_nvmeotcp_resumed_late_header,

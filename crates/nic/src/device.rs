@@ -33,9 +33,9 @@ pub struct WireCapabilities {
 /// A NIC's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NicConfig {
-    /// Bytes of NIC memory that a context counts (seed 000 §6.5).
+    /// Bytes of NIC memory that a context counts (Autonomous NIC offloads §6.5).
     pub context_bytes: u32,
-    /// Bytes of NIC memory for contexts (seed 000 §6.5).
+    /// Bytes of NIC memory for contexts (Autonomous NIC offloads §6.5).
     pub context_memory: u64,
     /// Largest IP packet on the wire.
     pub mtu: u16,

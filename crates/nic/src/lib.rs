@@ -24,7 +24,7 @@
 //! [`Nic::cancel_sleep`]. [`Nic::take_wakeups`] after `flush` names the hosts that must be woken.
 //!
 //! # Contexts
-//! A context is the offload's state for one flow in one direction (seed 000 §4.1): the sequence number that it can
+//! A context is the offload's state for one flow in one direction (Autonomous NIC offloads §4.1): the sequence number that it can
 //! process next, the position in the current message, and the engine's state. Hosts create, recover and destroy
 //! them by descriptors in their send rings, which take effect in ring order.
 

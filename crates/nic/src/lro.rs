@@ -73,7 +73,7 @@ pub(crate) struct Session {
 }
 
 /// What became of a packet's payload. Packets whose results differ are never merged; what was placed of them is a different
-/// question (seed 001).
+/// question (NVMeTCP offload).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OffloadResult {
     /// All of it was decrypted, and every check in it held.

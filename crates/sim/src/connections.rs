@@ -1,4 +1,4 @@
-//! Whole connections, many at a time, driven through NICs that help with them (seed 002) and through hosts alone: both must give the
+//! Whole connections, many at a time, driven through NICs that help with them (AccelTCP) and through hosts alone: both must give the
 //! same bytes and the same ends.
 //!
 //! Some go from host 0 straight to host 1; others go to a relay on host 1 that connects back to host 0 and splices the two when

@@ -1,4 +1,4 @@
-//! Connection handoff to a NIC, in virtual time (seed 003): the experiments of §5, on a host core and a NIC core with costs.
+//! Connection handoff to a NIC, in virtual time (Connection handoff policies): the experiments of §5, on a host core and a NIC core with costs.
 //!
 //! [`workload`] is who asks for what; a [`Config`] is one of the seed's configurations; [`run`] is the experiment, and an [`Outcome`]
 //! what it gives; [`costs`] is what operations cost; [`paper`] is what the seed has published.

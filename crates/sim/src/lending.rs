@@ -1,4 +1,4 @@
-//! Hosts that hand connections off to their NICs and take them back (seed 003), at points that chance chooses.
+//! Hosts that hand connections off to their NICs and take them back (Connection handoff policies), at points that chance chooses.
 
 use std::time::Instant;
 

@@ -7,7 +7,7 @@
 //! connections may be handed off to the NICs, and taken back, at any time ([`Lending`]). [`Plaintext`]
 //! watches the wire meanwhile. [`blocks`] does the same with commands to an NVMe namespace; [`storage`] is what it takes for
 //! that. [`explore`] makes every run of something within bounds. [`handoff`]
-//! repeats the experiments of seed 003 with costs.
+//! repeats the experiments of "Connection handoff policies" with costs.
 //!
 //! # Order of calls
 //! Between calls of [`World::step`] the applications use their stacks ([`World::stack`]) as they would anywhere;

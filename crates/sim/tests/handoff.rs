@@ -1,4 +1,4 @@
-//! The shapes of seed 003's results: what handoff without policies loses, and what each policy gains.
+//! The shapes of the results of "Connection handoff policies": what handoff without policies loses, and what each policy gains.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn handoff_without_policies_loses_and_host_first_recovers() {
     let gain = |config: &str| all[config].requests_per_second / all[W_0].requests_per_second;
     assert!((0.56..0.86).contains(&gain(naive)), "{}", gain(naive));
     assert!((1.08..1.24).contains(&gain(first)), "{}", gain(first));
-    // Seed 003 §5.1: less than 10 µs, more than a millisecond, less than 13 µs.
+    // Connection handoff policies §5.1: less than 10 µs, more than a millisecond, less than 13 µs.
     assert!(mean_delay(&all[W_0]) < Duration::from_micros(10));
     assert!(mean_delay(&all[naive]) > Duration::from_millis(1));
     assert!(mean_delay(&all[first]) < Duration::from_micros(13));

@@ -1,4 +1,4 @@
-//! Host first (seed 003 §3.1): a NIC that has more to do for the connections that it runs than it can does not slow down those of its
+//! Host first (Connection handoff policies §3.1): a NIC that has more to do for the connections that it runs than it can does not slow down those of its
 //! host.
 //!
 //! The server's NIC does 4,000 pieces of work a second for connections that it runs (a packet received, a command, a packet

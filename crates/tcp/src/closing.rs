@@ -1,4 +1,4 @@
-//! Connections that somebody else finishes in our place: a NIC (seed 002, "Connection Teardown Offload").
+//! Connections that somebody else finishes in our place: a NIC (AccelTCP, "Connection Teardown Offload").
 
 use std::time::{Duration, Instant};
 

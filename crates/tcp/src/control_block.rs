@@ -1,5 +1,5 @@
 //! A control block taken out of a connection and put back into one: for whoever else is to own the connection for a while
-//! (the NIC of seed 002, or of seed 003).
+//! (the NIC of AccelTCP, or of connection handoff policies).
 
 use std::time::{Duration, Instant};
 

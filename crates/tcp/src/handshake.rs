@@ -1,4 +1,4 @@
-//! Connections whose handshake somebody else has done in our name: a NIC (seed 002, "Connection Setup Offload").
+//! Connections whose handshake somebody else has done in our name: a NIC (AccelTCP, "Connection Setup Offload").
 
 use std::time::Instant;
 

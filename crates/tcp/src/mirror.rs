@@ -1,4 +1,4 @@
-//! A connection that another owner runs, as the one who has lent it out sees it (seed 003 §2).
+//! A connection that another owner runs, as the one who has lent it out sees it (Connection handoff policies §2).
 //!
 //! While the other owner (a NIC) runs TCP, this side keeps the connection *parked*: commands count here as ever (`queue`,
 //! `consumed`, `close`, `detach`, `abort`), and are passed on by whoever keeps it; nothing is sent, and no timer runs. What the other owner

@@ -1,4 +1,4 @@
-//! What the NIC does for whole connections (seed 002): opens them, closes them, relays between them.
+//! What the NIC does for whole connections (AccelTCP): opens them, closes them, relays between them.
 //!
 //! ```text
 //!              NIC                              host

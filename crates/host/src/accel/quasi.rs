@@ -1,4 +1,4 @@
-//! Quasi control blocks: all that is kept of a connection that the NIC has set up, until it needs more (seed 002, "Lazy TCB
+//! Quasi control blocks: all that is kept of a connection that the NIC has set up, until it needs more (AccelTCP, "Lazy TCB
 //! Creation").
 //!
 //! ```text
@@ -37,7 +37,7 @@ pub(crate) struct Quasi {
     agreed: u16,
 }
 
-// Seed 002: "a quasi-TCB (40 bytes)".
+// AccelTCP: "a quasi-TCB (40 bytes)".
 const _: () = assert!(size_of::<Quasi>() <= 40);
 
 /// The buffers of a quasi control block, and who it waits for.

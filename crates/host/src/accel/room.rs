@@ -1,4 +1,4 @@
-//! The resource watch: the host stops asking before the NIC is full (seed 002, "AccelTCP Host Stack").
+//! The resource watch: the host stops asking before the NIC is full (AccelTCP, "AccelTCP Host Stack").
 
 use std::time::{Duration, Instant};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Which parts of connections' lives the NIC is asked to take over (seed 002). What it refuses the host does itself.
+/// Which parts of connections' lives the NIC is asked to take over (AccelTCP). What it refuses the host does itself.
 ///
 /// Written and parsed as `setup,teardown,splice,lazy-tcb`, `all` or `none`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -101,7 +101,7 @@ pub enum Holder {
     /// The host, with a full control block.
     #[default]
     Host,
-    /// The host, with a quasi control block: the NIC has set the connection up and it has not needed more since (seed 002,
+    /// The host, with a quasi control block: the NIC has set the connection up and it has not needed more since (AccelTCP,
     /// "Lazy TCB Creation").
     HostQuasi,
     /// The NIC: it answers a listener's SYNs, or finishes or relays a connection.

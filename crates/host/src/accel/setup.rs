@@ -1,4 +1,4 @@
-//! Connections that the NIC has set up (seed 002, "Connection Setup Offload").
+//! Connections that the NIC has set up (AccelTCP, "Connection Setup Offload").
 
 use std::net::IpAddr;
 use std::time::Instant;

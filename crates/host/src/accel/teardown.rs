@@ -1,4 +1,4 @@
-//! Connections whose close the NIC finishes (seed 002, "Connection Teardown Offload").
+//! Connections whose close the NIC finishes (AccelTCP, "Connection Teardown Offload").
 
 use std::collections::VecDeque;
 use std::net::IpAddr;

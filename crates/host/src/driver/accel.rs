@@ -1,4 +1,4 @@
-//! Posting what concerns whole connections (seed 002), and frames of theirs that came too late.
+//! Posting what concerns whole connections (AccelTCP), and frames of theirs that came too late.
 
 use nic::ring::accel::{Splice, SpliceId, Teardown};
 use nic::ring::{SendDescriptor, Slice};

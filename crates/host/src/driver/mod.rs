@@ -1,4 +1,4 @@
-//! The driver of one function: rings, buffers, shadow contexts, recovery (seed 000 §4.1–4.3).
+//! The driver of one function: rings, buffers, shadow contexts, recovery (Autonomous NIC offloads §4.1–4.3).
 //!
 //! Everything posted goes through one send ring in one order, so that a context exists before the first packet that
 //! names it. What does not fit waits: commands in [`Driver::commands`], a segment with its socket, frames of the

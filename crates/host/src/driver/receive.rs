@@ -32,7 +32,7 @@ pub(crate) enum Received {
     Reset,
     /// How much room the NIC has for connections.
     Room(AccelRoom),
-    /// `l5o_resync_rx_req` (seed 000, Listing 2).
+    /// `l5o_resync_rx_req` (Autonomous NIC offloads, Listing 2).
     ResyncRequest {
         context: ContextId,
         tcpsn: SeqNum,

@@ -4,7 +4,7 @@ use nic::ring::toe::ToeId;
 use nic::ring::{ContextId, InnerRecover, SendDescriptor, Slice, Verify};
 use wire::SeqNum;
 
-/// A message of an offloaded flow: what `l5o_get_tx_msgstate` answers (seed 000, Listing 2).
+/// A message of an offloaded flow: what `l5o_get_tx_msgstate` answers (Autonomous NIC offloads, Listing 2).
 pub(crate) use l5p::MsgState;
 
 /// The L5 protocol's side of transmit recovery.

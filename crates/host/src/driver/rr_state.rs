@@ -1,4 +1,4 @@
-//! Buffers that contexts write to (seed 000, Listing 1), and when the NIC is done with one.
+//! Buffers that contexts write to (Autonomous NIC offloads, Listing 1), and when the NIC is done with one.
 
 use nic::ring::{ContextId, SendDescriptor, Slice};
 

@@ -274,7 +274,7 @@ impl Driver {
     }
 
     /// Posts a run of PDUs. If it is sent again and has no byte of a digest, the NIC has nothing to make and its context stays
-    /// where it is (seed 001, "The Offload Tx Design").
+    /// where it is (NVMeTCP offload, "The Offload Tx Design").
     fn post_pdus(
         &mut self,
         link: Link,

@@ -1,4 +1,4 @@
-//! The driver's shadows of the NIC's contexts (seed 000 §4.2), and the ids they go by.
+//! The driver's shadows of the NIC's contexts (Autonomous NIC offloads §4.2), and the ids they go by.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! The command ring: connections that the NIC runs (seed 003 §2).
+//! The command ring: connections that the NIC runs (Connection handoff policies §2).
 //!
 //! What is published on the send ring before a command is done before it. So a command waits until nothing waits for room in
 //! the send ring any more.

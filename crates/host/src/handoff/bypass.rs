@@ -1,4 +1,4 @@
-//! The bypass protocol, outwards: what the application has done to a socket is passed on to the NIC (seed 003 §2).
+//! The bypass protocol, outwards: what the application has done to a socket is passed on to the NIC (Connection handoff policies §2).
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Asking the policy (seed 003 §3.3): when a connection is established, and at each enqueue to its send buffer.
+//! Asking the policy (Connection handoff policies §3.3): when a connection is established, and at each enqueue to its send buffer.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Connections that the host hands off to the NIC (seed 003).
+//! Connections that the host hands off to the NIC (Connection handoff policies).
 //!
 //! ```text
 //!   application    write · read · close · options        the same calls as ever

@@ -1,4 +1,4 @@
-//! Contexts of connections that the NIC runs: where one is to go on (seed 000 §4.2, `l5o_get_tx_msgstate`).
+//! Contexts of connections that the NIC runs: where one is to go on (Autonomous NIC offloads §4.2, `l5o_get_tx_msgstate`).
 
 use super::lent::{Lent, Recover};
 use crate::driver::{MessageSource, Stopped};

@@ -2,7 +2,7 @@
 
 use super::policy::Selection;
 
-/// Which connections are handed off to the NIC (seed 003 §3.3); none by default.
+/// Which connections are handed off to the NIC (Connection handoff policies §3.3); none by default.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Handoff {
     /// The policy for connections of all ports that have none of their own.

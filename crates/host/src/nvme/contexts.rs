@@ -71,7 +71,7 @@ impl PduStream {
         Some(parameters)
     }
 
-    /// `l5o_resync_rx_req` (seed 000, Listing 2): does a PDU begin there? The answer follows by `l5o_resync_rx_resp` once the
+    /// `l5o_resync_rx_req` (Autonomous NIC offloads, Listing 2): does a PDU begin there? The answer follows by `l5o_resync_rx_resp` once the
     /// stream has come so far.
     pub fn l5o_resync_rx_req(
         &mut self,

@@ -299,7 +299,7 @@ impl Intake<'_> {
             if let Some(placed) = segment.as_placed() {
                 let slice = placed.slice();
                 if slice.region == room.region && slice.offset == room.offset {
-                    // Source and destination are the same: the copy is skipped (seed 001, "The Driver SKB Build").
+                    // Source and destination are the same: the copy is skipped (NVMeTCP offload, "The Driver SKB Build").
                     target.fill(room.len);
                     self.pdus.tags.taken(placed.tag, room.len);
                     self.placed += u64::from(room.len);

@@ -1,4 +1,4 @@
-//! PDUs inside of TLS records, whose digests the NIC makes too (seed 000 §5.3).
+//! PDUs inside of TLS records, whose digests the NIC makes too (Autonomous NIC offloads §5.3).
 
 use l5p::MsgState;
 use nic::ring::InnerRecover;

@@ -315,7 +315,7 @@ impl Session {
         }
     }
 
-    /// `l5o_resync_rx_req` (seed 000, Listing 2): does a record begin at `tcpsn`? The answer follows by
+    /// `l5o_resync_rx_req` (Autonomous NIC offloads, Listing 2): does a record begin at `tcpsn`? The answer follows by
     /// `l5o_resync_rx_resp` once the stream has come so far.
     pub fn l5o_resync_rx_req(&mut self, context: ContextId, tcpsn: SeqNum, driver: &mut Driver) {
         if self.receive != Some(context) {

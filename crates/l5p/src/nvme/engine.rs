@@ -15,7 +15,7 @@ mod tests;
 /// Bytes of the header that tell all: for a data PDU that is the whole of it, without its digest.
 pub(super) const HEADER_LEN: usize = 24;
 
-/// Makes or checks the digests of PDUs in pieces of any size, with constant state (seed 000 §5.1).
+/// Makes or checks the digests of PDUs in pieces of any size, with constant state (Autonomous NIC offloads §5.1).
 ///
 /// A receiving engine checks header and data digests and leaves all bytes as they came. A transmitting one puts the data
 /// digest in place of the dummy; header digests it passes on. The index of a message has no meaning but its order.

@@ -1,9 +1,9 @@
-//! NVMe/TCP PDUs over a NIC that may place their data and compute their digests (seed 000 §5.1, seed 001).
+//! NVMe/TCP PDUs over a NIC that may place their data and compute their digests (Autonomous NIC offloads §5.1, NVMeTCP offload).
 //!
 //! - [`Parameters`] are what both sides agreed on for one direction.
 //! - [`Engine`] is the NIC's part: it finds out where data belong, and makes or checks digests, over a stream of PDUs in
 //!   pieces of any size.
-//! - [`Writer`] remembers the PDUs sent until TCP has acknowledged all of each (seed 000 §4.2).
+//! - [`Writer`] remembers the PDUs sent until TCP has acknowledged all of each (Autonomous NIC offloads §4.2).
 //! - [`Reader`] finds the PDUs of the stream that comes in, and [`Resync`] tells a NIC that has lost them.
 //! - [`initiator`] is the host's side: queues, and the controller that they belong to.
 //! - [`target`] is the controllers' side of the protocol: what serves hosts, without their data.

@@ -1,4 +1,4 @@
-//! Answers to a NIC context that asks whether a PDU begins where it thinks (seed 000 §4.3).
+//! Answers to a NIC context that asks whether a PDU begins where it thinks (Autonomous NIC offloads §4.3).
 
 use wire::SeqNum;
 

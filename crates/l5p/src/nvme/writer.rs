@@ -11,7 +11,7 @@ mod tests;
 
 /// PDUs that were sent and that TCP has not acknowledged wholly.
 ///
-/// A NIC that makes data digests may need all of a PDU again to make its digest again (seed 001, "The Offload Tx Design"), so its data must stay until
+/// A NIC that makes data digests may need all of a PDU again to make its digest again (NVMeTCP offload, "The Offload Tx Design"), so its data must stay until
 /// then. Positions are counted in bytes of the stream that carries the PDUs: TCP's sequence numbers, or bytes of plaintext
 /// under TLS. It costs some 10 cycles per PDU, and 5 per level of a binary search to find one.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Writer {
         pdu
     }
 
-    /// The PDU that the byte at `position` belongs to: `l5o_get_tx_msgstate` (seed 000 §4.1, Listing 2). `None` when that is wholly
+    /// The PDU that the byte at `position` belongs to: `l5o_get_tx_msgstate` (Autonomous NIC offloads §4.1, Listing 2). `None` when that is wholly
     /// acknowledged or was never registered.
     #[must_use]
     pub fn message_state(&self, position: SeqNum) -> Option<MsgState> {

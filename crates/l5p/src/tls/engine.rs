@@ -13,7 +13,7 @@ use crate::{Digest, Integrity, Judgement, Layer5};
 #[cfg(test)]
 mod tests;
 
-/// Encrypts or decrypts records in pieces of any size, with constant state (seed 000 §5.2).
+/// Encrypts or decrypts records in pieces of any size, with constant state (Autonomous NIC offloads §5.2).
 ///
 /// The index of a message is its record sequence number.
 pub struct Engine {

@@ -69,7 +69,7 @@ impl Framing {
         }
     }
 
-    /// Judges the magic pattern: type, version, bounds of the length (seed 000 §5.2).
+    /// Judges the magic pattern: type, version, bounds of the length (Autonomous NIC offloads §5.2).
     pub(super) fn judge(self, bytes: &[u8]) -> Judgement {
         let (min, max) = self.length_bounds();
         match *bytes {

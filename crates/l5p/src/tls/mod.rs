@@ -6,7 +6,7 @@
 //! - [`Engine`] is the NIC's part: it encrypts or decrypts a stream of records in pieces of any
 //!   size.
 //! - [`Writer`] frames records with a dummy integrity check value and remembers them until TCP has
-//!   acknowledged all of each (seed 000 §4.2), or encrypts them in software.
+//!   acknowledged all of each (Autonomous NIC offloads §4.2), or encrypts them in software.
 //! - [`Reader`] opens records of which the NIC has decrypted all, none or some.
 //! - [`PostHandshake`] acts on the handshake messages and alerts that arrive as records afterwards.
 

@@ -386,7 +386,7 @@ impl Reader {
         self.resync.note_record(start, index, epoch);
     }
 
-    /// A NIC context asks whether a record begins at `tcpsn`: `l5o_resync_rx_req` (seed 000 §4.3).
+    /// A NIC context asks whether a record begins at `tcpsn`: `l5o_resync_rx_req` (Autonomous NIC offloads §4.3).
     pub fn resync_request(&mut self, tcpsn: wire::SeqNum) {
         self.resync.request(tcpsn);
     }

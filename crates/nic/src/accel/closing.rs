@@ -1,4 +1,4 @@
-//! Connections that their applications have closed (seed 002): the device sends what is left, retransmits it, and finishes them
+//! Connections that their applications have closed (AccelTCP): the device sends what is left, retransmits it, and finishes them
 //! through FIN-WAIT, CLOSING, LAST-ACK and TIME-WAIT.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Connections of which the device does the mechanical part (seed 002): it answers SYNs, finishes closes, and relays between
+//! Connections of which the device does the mechanical part (AccelTCP): it answers SYNs, finishes closes, and relays between
 //! two connections that were spliced.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Connection setup: SYNs answered with cookies, and the connections of which one comes back handed up (seed 002, "Connection
+//! Connection setup: SYNs answered with cookies, and the connections of which one comes back handed up (AccelTCP, "Connection
 //! Setup Offload"; RFC 9293 §3.10.7.2, RFC 7323, RFC 4987 §3.6).
 //!
 //! ```text
@@ -18,7 +18,7 @@
 //! host sees that this is another incarnation.
 //!
 //! Nothing is kept of a half-open connection. A cookie serves only SYNs with timestamps, which hold the options; others go to
-//! the host (seed 002). A bad cookie goes up as it came: the host, which has no such connection, answers with RST.
+//! the host (AccelTCP). A bad cookie goes up as it came: the host, which has no such connection, answers with RST.
 //!
 //! Cost targets: 800 cycles for a SYN answered, 500 for a cookie checked, from the frame on; a segment of an established
 //! connection pays the filter: a multiplication and a comparison.

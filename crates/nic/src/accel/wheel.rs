@@ -1,4 +1,4 @@
-//! The timer bitmap wheel (seed 002): timers as bits, for many writers and no lock.
+//! The timer bitmap wheel (AccelTCP): timers as bits, for many writers and no lock.
 //!
 //! ```text
 //!   slot (tick mod 64)      summaries            words: one bit per flow

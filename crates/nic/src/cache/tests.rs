@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn four_mebibytes_hold_twenty_thousand_contexts() {
-    // Seed 000 §6.5: "the NIC can store at most 20 K flows".
+    // Autonomous NIC offloads §6.5: "the NIC can store at most 20 K flows".
     assert_eq!(ContextCache::new(208, 4 << 20).capacity, 20_164);
 }
 

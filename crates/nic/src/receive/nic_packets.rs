@@ -1,5 +1,5 @@
 //! Packets of connections that the device runs: through checksum, context and placing as all others, and then to the queue
-//! of NIC packets in place of the receive ring (seed 003 §3.1). And from there back to the host, when the device does
+//! of NIC packets in place of the receive ring (Connection handoff policies §3.1). And from there back to the host, when the device does
 //! not run the connection after all.
 
 use ::tcp::Accepted;

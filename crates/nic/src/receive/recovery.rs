@@ -1,4 +1,4 @@
-//! The receive side of one flow: in-sequence offload and its recovery (seed 000 §4.3, Figures 7 and 8).
+//! The receive side of one flow: in-sequence offload and its recovery (Autonomous NIC offloads §4.3, Figures 7 and 8).
 //!
 //! ```text
 //!                     data missing inside a message: go on at the next header
@@ -56,7 +56,7 @@ const MOST_DOUBLINGS: u32 = 5;
 /// In what order packets may come to be offloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Order {
-    /// In sequence only, as seed 000 has it.
+    /// In sequence only, as "Autonomous NIC offloads" has it.
     Sequence,
     /// Also late ones, into messages whose header is known, where the engine can.
     #[default]

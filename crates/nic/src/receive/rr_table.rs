@@ -1,4 +1,4 @@
-//! The buffers that a host has mapped for one context: RR state (seed 000 §4.1, Listing 1), by tag.
+//! The buffers that a host has mapped for one context: RR state (Autonomous NIC offloads §4.1, Listing 1), by tag.
 //!
 //! A message whose data go into a buffer [claims](RrTable::claim) its part of it first. Claims of one buffer ascend and
 //! never overlap, so that each byte of a buffer is written at most once while it is mapped, whatever a peer, or someone who

@@ -1,4 +1,4 @@
-//! Finding messages in a stream whose headers were lost: the searching and tracking states of seed 000, Figure 7.
+//! Finding messages in a stream whose headers were lost: the searching and tracking states of Autonomous NIC offloads, Figure 7.
 
 use l5p::{Judgement, Layer5};
 use wire::SeqNum;

@@ -1,4 +1,4 @@
-//! NVMe/TCP inside TLS (seed 000 §5.3): the outer layer decrypts records, the inner one follows the PDUs in their
+//! NVMe/TCP inside TLS (Autonomous NIC offloads §5.3): the outer layer decrypts records, the inner one follows the PDUs in their
 //! contents. Each recovers on its own.
 //!
 //! ```text

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How many connections the device runs for its hosts, and how much of its time they get (seed 003 §3). Nothing is
+/// How many connections the device runs for its hosts, and how much of its time they get (Connection handoff policies §3). Nothing is
 /// allocated before it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToeConfig {

@@ -1,4 +1,4 @@
-//! Load control: how many connections the host may hand off, by the length of the queue of received NIC packets (seed 003 §3.2,
+//! Load control: how many connections the host may hand off, by the length of the queue of received NIC packets (Connection handoff policies §3.2,
 //! Figure 3).
 //!
 //! ```text

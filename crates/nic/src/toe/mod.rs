@@ -1,4 +1,4 @@
-//! The TCP engine that runs whole connections for hosts (seed 003).
+//! The TCP engine that runs whole connections for hosts (Connection handoff policies).
 //!
 //! ```text
 //! frame ─▶ checksum, context, LRO, placing ─▶ host's buffer ─▶ rx_queue ─▶ engine (tcp) ─▶ Delivered + Packet

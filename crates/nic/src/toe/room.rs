@@ -1,4 +1,4 @@
-//! How many connections the device takes: load control, and telling the hosts of it (seed 003 §3.2).
+//! How many connections the device takes: load control, and telling the hosts of it (Connection handoff policies §3.2).
 
 use super::ToeConfig;
 use super::load::{LoadConfig, LoadControl};

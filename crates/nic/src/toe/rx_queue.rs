@@ -1,5 +1,5 @@
 //! The queue of NIC packets: what was received for connections that the NIC runs, or is about to run, until it is their turn
-//! (seed 003 §3.1).
+//! (Connection handoff policies §3.1).
 //!
 //! ```text
 //! receive ─▶ push ─▶ list of the connection ─┬─ released: in the round ─▶ pop ─▶ TCP ─▶ Delivered + Packet, or the buffer back
@@ -185,7 +185,7 @@ impl RxQueue {
         self.lists.len() as u32
     }
 
-    /// Packets in it (seed 003: Qlen).
+    /// Packets in it (Connection handoff policies: Qlen).
     pub(crate) fn len(&self) -> u32 {
         self.packets
     }

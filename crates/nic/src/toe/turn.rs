@@ -1,5 +1,5 @@
 //! Whose turn it is among what the device does for the connections that it runs: packets that came for them, commands, and
-//! segments to send. All of it comes after the hosts' own packets (seed 003 §3.1).
+//! segments to send. All of it comes after the hosts' own packets (Connection handoff policies §3.1).
 //!
 //! ```text
 //!   received host packets ─▶ at once          send rings ─▶ until they are empty

@@ -1,4 +1,4 @@
-//! A transmit context (seed 000 §4.1): where in the stream the offload is, and the engines' state there.
+//! A transmit context (Autonomous NIC offloads §4.1): where in the stream the offload is, and the engines' state there.
 
 use l5p::Digest;
 use wire::SeqNum;

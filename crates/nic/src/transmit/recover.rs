@@ -1,4 +1,4 @@
-//! Bringing a transmit context to where a retransmission begins (seed 000 §4.2), and proving that what is
+//! Bringing a transmit context to where a retransmission begins (Autonomous NIC offloads §4.2), and proving that what is
 //! retransmitted is what was sent.
 
 use crate::counters::Counters;

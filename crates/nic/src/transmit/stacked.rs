@@ -1,4 +1,4 @@
-//! NVMe/TCP inside TLS (seed 000 §5.3): the digests are made first, then the records are encrypted.
+//! NVMe/TCP inside TLS (Autonomous NIC offloads §5.3): the digests are made first, then the records are encrypted.
 //!
 //! Of a record's content the inner engine changes nothing but digests, so that of these alone, 4 bytes, there is an intermediate form.
 //! Both engines must see the same bytes, which in the host's memory may change from one to the other: they are read once, piece by

@@ -168,7 +168,7 @@ fn a_send_ring_that_is_never_empty_does_not_starve_other_hosts_connections() {
         others += u32::from(len > 1000);
     }
     assert_eq!(others, 1);
-    // Its own connections come after all that it sends by itself (seed 003 §3.1).
+    // Its own connections come after all that it sends by itself (Connection handoff policies §3.1).
     busy.begin(0, 0);
     for _ in 0..200 {
         let queue = &mut busy.function.queues[0];

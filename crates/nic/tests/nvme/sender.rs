@@ -1,4 +1,4 @@
-//! The sending host: a driver that shadows its NIC's context (seed 000 §4.2, seed 001).
+//! The sending host: a driver that shadows its NIC's context (Autonomous NIC offloads §4.2, NVMeTCP offload).
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use host::handoff::policy::Selection;
 
 use super::Workload;
 
-/// A configuration of the experiment. [`Display`](fmt::Display) and [`FromStr`] are the shorthand of seed 003, Table 3, as in
+/// A configuration of the experiment. [`Display`](fmt::Display) and [`FromStr`] are the shorthand of Connection handoff policies, Table 3, as in
 /// `W-4096-P-L-FCFS-400`; what it has no letter for is as in the seed: nothing is restored actively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
@@ -63,7 +63,7 @@ impl fmt::Display for Config {
 
 /// A text that is no shorthand of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no configuration; write one as in W-4096-P-L-FCFS-400 (seed 003, Table 3)")]
+#[error("`{0}` is no configuration; write one as in W-4096-P-L-FCFS-400 (Connection handoff policies, Table 3)")]
 pub struct UnknownConfig(String);
 
 impl FromStr for Config {

@@ -1,6 +1,6 @@
 //! What operations cost, once for all runs.
 //!
-//! The host core executes one instruction per cycle at 2 GHz and waits for memory besides (seed 003, Table 2); the NIC's core executes
+//! The host core executes one instruction per cycle at 2 GHz and waits for memory besides (Connection handoff policies, Table 2); the NIC's core executes
 //! instructions at its rate and has memory that is as fast (§4.1). Three kinds of sources:
 //! - *given*: said by the seed;
 //! - *derived*: what the seed's own figures leave for it by arithmetic, as told beside the number;

@@ -2,7 +2,7 @@
 //!
 //! TCP is the real one at both ends, the load control is the NIC's, the selection is the host's. What work costs is in
 //! [`Costs`]; work takes effect when a core begins it, and what comes of it leaves the core when its time is over.
-//! Clients cost nothing ("completely functional", seed 003 §4.1).
+//! Clients cost nothing ("completely functional", Connection handoff policies §4.1).
 
 mod cache;
 mod client;
@@ -29,7 +29,7 @@ const NEVER: Pico = Pico::MAX;
 
 /// Time on the wire besides that of a packet's bits.
 const PROPAGATION: Pico = 500_000;
-/// A bit at 10 Gbit/s (seed 003, Table 2).
+/// A bit at 10 Gbit/s (Connection handoff policies, Table 2).
 const BIT: Pico = 100;
 /// Ethernet, IP and TCP headers with timestamps, the check sequence, preamble and gap.
 const FRAMING: u32 = 14 + 20 + 32 + 4 + 20;

@@ -57,7 +57,7 @@ pub struct Outcome {
     pub timeline: Vec<Sample>,
 }
 
-/// The parameters of load control at a time (seed 003, Figure 6).
+/// The parameters of load control at a time (Connection handoff policies, Figure 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Time since the beginning of the run.

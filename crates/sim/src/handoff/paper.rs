@@ -1,4 +1,4 @@
-//! What seed 003 has published: every number of its Table 1 and of Figures 5 to 8 that its text still gives, where it stands, and how
+//! What "Connection handoff policies" has published: every number of its Table 1 and of Figures 5 to 8 that its text still gives, where it stands, and how
 //! another number is judged by it.
 //!
 //! The bars of Figures 5 and 7 have no numbers of their own; their rows are what §5 says of them. The bars of Figure 8 have.

@@ -1,4 +1,4 @@
-//! The clients of the experiments (seed 003 §4.2): two web traces and two variants of SPECweb99, as generators.
+//! The clients of the experiments (Connection handoff policies §4.2): two web traces and two variants of SPECweb99, as generators.
 //!
 //! A [`Client`] opens a connection, sends requests on it one after the other, closes it, and opens the next one. It tells what it
 //! asks for and how long it waits; when things happen is up to who drives it. Equal seeds draw the same.
@@ -31,7 +31,7 @@ use rand_pcg::Pcg64Mcg;
 /// Bytes that the server enqueues at once: `sendfile` of FreeBSD 4.7 enqueues a file by its pages.
 pub const PAGE: u32 = 4096;
 
-/// Which clients there are (seed 003, Table 3).
+/// Which clients there are (Connection handoff policies, Table 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Workload {
     /// The trace of the web site of the 1998 World Cup, 2,048 clients.
@@ -85,7 +85,7 @@ impl Request {
         self.header + self.content
     }
 
-    /// The server's enqueue operations to the send buffer (seed 003 §5.2): the header, then the content by [`PAGE`]s.
+    /// The server's enqueue operations to the send buffer (Connection handoff policies §5.2): the header, then the content by [`PAGE`]s.
     pub fn enqueues(&self) -> u32 {
         1 + self.content.div_ceil(PAGE)
     }

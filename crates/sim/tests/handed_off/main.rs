@@ -1,4 +1,4 @@
-//! Connections that hosts hand off to their NICs and take back (seed 003), at random points and on random links: the same bytes
+//! Connections that hosts hand off to their NICs and take back (Connection handoff policies), at random points and on random links: the same bytes
 //! and the same ends as when the hosts run them all the time.
 
 mod blocks;

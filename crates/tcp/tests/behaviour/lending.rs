@@ -1,4 +1,4 @@
-//! A connection is run by another owner, and the one who has lent it out keeps a mirror of it (seed 003 §2).
+//! A connection is run by another owner, and the one who has lent it out keeps a mirror of it (Connection handoff policies §2).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Two connections whose relaying the NIC takes over (seed 002, "Connection splicing").
+//! Two connections whose relaying the NIC takes over (AccelTCP, "Connection splicing").
 //!
 //! ```text
 //!               all acknowledged              settled, no refusal            unsplice, idle

@@ -1,4 +1,4 @@
-//! Which connections are handed off (seed 003 §3.3): pure, asked when a connection is established and at each of its enqueues to
+//! Which connections are handed off (Connection handoff policies §3.3): pure, asked when a connection is established and at each of its enqueues to
 //! the send buffer.
 //!
 //! # `predict`
@@ -28,7 +28,7 @@ use expectation::Expectation;
 use seats::{Seat, Seats};
 
 /// Packets that a connection must be expected to send for a handoff to pay: handoff and restore cost the host up to 10 µs each,
-/// a packet that the NIC takes over saves about 1 µs (seed 003 §5.1: 1,600 to 2,400 cycles at 2 GHz).
+/// a packet that the NIC takes over saves about 1 µs (Connection handoff policies §5.1: 1,600 to 2,400 cycles at 2 GHz).
 const COST: f32 = 16.0;
 /// More packets waiting than this say no more.
 const MOST_WAITING: f32 = 1024.0;
@@ -187,7 +187,7 @@ impl<K: Copy> Selector<K> {
         }
     }
 
-    /// The only attempt: also a NIC that is full has refused (seed 003 §3.3).
+    /// The only attempt: also a NIC that is full has refused (Connection handoff policies §3.3).
     fn try_once(&mut self, key: K, record: &mut Record) -> Choice<K> {
         if record.is_held() || record.not_before == u32::MAX {
             return Choice::Stay;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How connections are chosen for the NIC (seed 003 §3.3).
+/// How connections are chosen for the NIC (Connection handoff policies §3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Selection {
     /// None is.

@@ -1,4 +1,4 @@
-//! Connections that the NIC sets up and finishes (seed 002).
+//! Connections that the NIC sets up and finishes (AccelTCP).
 
 mod alone;
 mod closing;

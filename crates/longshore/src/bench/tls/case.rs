@@ -113,7 +113,7 @@ impl Records {
     }
 }
 
-/// Receive resynchronisations (seed 000 §4.3).
+/// Receive resynchronisations (Autonomous NIC offloads §4.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Resyncs {
     /// Questions the NIC asked.

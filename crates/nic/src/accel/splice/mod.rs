@@ -1,4 +1,4 @@
-//! Connection splicing (seed 002): two connections of a host joined, so that the device carries segments from one peer to
+//! Connection splicing (AccelTCP): two connections of a host joined, so that the device carries segments from one peer to
 //! the other and the host sees none of them.
 //!
 //! ```text

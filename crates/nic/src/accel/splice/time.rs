@@ -11,7 +11,7 @@ use crate::function::{Function, FunctionId};
 use crate::ring::accel::{Side, SpliceEnd};
 use crate::rss::FlowHasher;
 
-/// Words of the wheel that one call looks at, of 64 groups each, and finished splices that it ends: no call takes long (seed 002).
+/// Words of the wheel that one call looks at, of 64 groups each, and finished splices that it ends: no call takes long (AccelTCP).
 pub(super) const WORDS: u32 = 4;
 const ENDS: u32 = 64;
 

@@ -1,4 +1,4 @@
-//! The cases of seed 000, Figure 8, and properties over arbitrary arrivals.
+//! The cases of Autonomous NIC offloads, Figure 8, and properties over arbitrary arrivals.
 
 mod figure8;
 mod hostile;

@@ -1,4 +1,4 @@
-//! Descriptors of connection setup, teardown and splicing on the device (seed 002).
+//! Descriptors of connection setup, teardown and splicing on the device (AccelTCP).
 //!
 //! ```text
 //! word   InstallListener      Teardown                        Splice               ListenerCredit, …  Reinject

@@ -1,4 +1,4 @@
-//! The send ring: packets and commands to the device, in one order (seed 000 §4.1).
+//! The send ring: packets and commands to the device, in one order (Autonomous NIC offloads §4.1).
 //!
 //! A slot is 192 bytes: 64 of descriptor, and 128 in which the host writes the packet's headers, or
 //! what a command carries. Slices that do not fit follow in continuation slots.
@@ -86,7 +86,7 @@ pub enum L5Parameters<'a> {
     Tls(&'a CryptoInfo),
     /// NVMe/TCP PDUs, the next one with index 0.
     Nvme(&'a nvme::Parameters),
-    /// NVMe/TCP PDUs as the content of TLS records: the next record begins with a PDU (seed 000 §5.3).
+    /// NVMe/TCP PDUs as the content of TLS records: the next record begins with a PDU (Autonomous NIC offloads §5.3).
     NvmeInTls(&'a CryptoInfo, &'a nvme::Parameters),
 }
 
@@ -119,7 +119,7 @@ pub enum SendDescriptor<'a> {
         /// The payload, in order; at most [`MAX_SEND_PAYLOAD`] bytes.
         payload: &'a [Slice],
     },
-    /// `l5o_create` (seed 000, Listing 1).
+    /// `l5o_create` (Autonomous NIC offloads, Listing 1).
     CreateContext {
         /// An id below the function's quota that is not in use.
         context: ContextId,
@@ -137,7 +137,7 @@ pub enum SendDescriptor<'a> {
         /// The context.
         context: ContextId,
     },
-    /// Brings a transmit context to where the next `Send` of it begins (seed 000 §4.2); on the
+    /// Brings a transmit context to where the next `Send` of it begins (Autonomous NIC offloads §4.2); on the
     /// [command ring](super::HostQueue::commands) to where a connection that the device runs is to send next.
     RecoverContext {
         /// The context.
@@ -161,7 +161,7 @@ pub enum SendDescriptor<'a> {
         /// the send ring. If it does not wait for that context any more, the context stays where it is.
         toe: Option<ToeId>,
     },
-    /// `l5o_add_rr_state` (seed 000, Listing 1): data of messages that name `tag` go into this buffer. An error
+    /// `l5o_add_rr_state` (Autonomous NIC offloads, Listing 1): data of messages that name `tag` go into this buffer. An error
     /// completion when the tag is mapped already, is not below the context's number of commands, or the memory is not
     /// registered for writing.
     ///

@@ -1,4 +1,4 @@
-//! Descriptors of connections that the host hands off to the device, which runs TCP for them (seed 003 §2).
+//! Descriptors of connections that the host hands off to the device, which runs TCP for them (Connection handoff policies §2).
 //!
 //! Commands go to the command ring of a queue, beside its send ring. The device looks at the command ring first, then works the
 //! send ring off as far as it is published, and only then the commands that it saw: what a host publishes on its

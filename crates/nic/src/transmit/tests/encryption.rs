@@ -30,7 +30,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// A driver that shadows the context, as seed 000 §4.2 has it.
+/// A driver that shadows the context, as Autonomous NIC offloads §4.2 has it.
 struct Driver {
     rig: Rig,
     stream: Stream,

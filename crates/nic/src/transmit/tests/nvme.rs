@@ -32,7 +32,7 @@ fn shapes() -> impl Strategy<Value = Vec<Shape>> {
     prop::collection::vec((any::<bool>(), size), 1..6)
 }
 
-/// A driver that shadows the context, as seed 000 §4.2 and seed 001 have it.
+/// A driver that shadows the context, as Autonomous NIC offloads §4.2 and "NVMeTCP offload" have it.
 struct Driver {
     rig: Rig,
     stream: Stream,

@@ -1,5 +1,5 @@
 //! The host's core: interrupts, TCP for the connections that it has, the bypass protocol for the others, and the application, a
-//! server of Flash's kind: one event loop (seed 003 §4.2).
+//! server of Flash's kind: one event loop (Connection handoff policies §4.2).
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! The NIC's core: queues, priority, load control, and TCP for the connections that it has (seed 003 §3).
+//! The NIC's core: queues, priority, load control, and TCP for the connections that it has (Connection handoff policies §3).
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Table 1: the impact of a heavily loaded NIC on the World Cup workload (seed 003 §3.1).
+//! Table 1: the impact of a heavily loaded NIC on the World Cup workload (Connection handoff policies §3.1).
 
 use super::Measure::{HostIdle, NicIdle, ReceiveDelay, Requests, SendDelay};
 use super::{Figure, Measure, Published, Row};

@@ -1,4 +1,4 @@
-//! SPECweb99's clients: what SPEC's description of the benchmark says, and seed 003 §4.2.
+//! SPECweb99's clients: what SPEC's description of the benchmark says, and Connection handoff policies §4.2.
 //!
 //! - Files are of four classes with nine sizes each; a class is chosen by its share, and within a class the middle ones are asked
 //!   for most. Which directory a file is in follows Zipf's law; every directory has the same sizes, so it is not drawn.
@@ -13,7 +13,7 @@ use rand_pcg::Pcg64Mcg;
 use super::draw::part;
 use super::{Content, Request};
 
-/// Share of the requests for dynamic content (seed 003 §4.2: 70 % static, 30 % dynamic).
+/// Share of the requests for dynamic content (Connection handoff policies §4.2: 70 % static, 30 % dynamic).
 pub const DYNAMIC: f64 = 0.3;
 
 /// Shares of the classes, of which the first has files of 0.1 to 0.9 KiB, each further one ten times as large.
@@ -33,7 +33,7 @@ const REQUESTS: std::ops::RangeInclusive<u32> = 5..=15;
 
 /// Bytes that a client takes per second. It should be 400 kbit/s, "in reality, throughput can become greater than the specified rate as
 /// it is difficult to maintain throughput strictly under the specified rate": where nothing else limits them, 2,048 clients get
-/// 1,014 Mbit/s, 495 kbit/s each, by 10,500 requests/s (seed 003 §5.3 and Figure 8, D at 800 MIPS). Responses are a little smaller here:
+/// 1,014 Mbit/s, 495 kbit/s each, by 10,500 requests/s (Connection handoff policies §5.3 and Figure 8, D at 800 MIPS). Responses are a little smaller here:
 /// with 484 kbit/s there are as many requests.
 const PACE: u32 = 60_500;
 

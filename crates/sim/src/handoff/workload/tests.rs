@@ -53,7 +53,7 @@ fn content_per_request(lives: &[Life]) -> f64 {
     content as f64 / f64::from(requests)
 }
 
-/// Seed 003 §3.3 and Figure 4: half of the connections send less than 10 % of all packets, and less than 10 % send more than 45 %, in
+/// Connection handoff policies §3.3 and Figure 4: half of the connections send less than 10 % of all packets, and less than 10 % send more than 45 %, in
 /// all workloads.
 #[test]
 fn most_packets_are_of_a_few_connections() {
@@ -66,7 +66,7 @@ fn most_packets_are_of_a_few_connections() {
     }
 }
 
-/// Seed 003 §5.2: with the longest 10 % of the World Cup's connections, the NIC would process over 60 % of packets.
+/// Connection handoff policies §5.2: with the longest 10 % of the World Cup's connections, the NIC would process over 60 % of packets.
 #[test]
 fn a_tenth_of_the_world_cup_sends_most() {
     let tenth = by_the_longest(&mut lives(Workload::WorldCup, 60_000), 0.1);

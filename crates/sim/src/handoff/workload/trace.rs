@@ -1,5 +1,5 @@
 //! Traces of web sites, as generators. A visitor looks at pages; each brings a few requests. Between pages goes some time, and when
-//! it is more than fifteen seconds, the next page is on another connection (seed 003 §4.2). The replayer does not wait these times.
+//! it is more than fifteen seconds, the next page is on another connection (Connection handoff policies §4.2). The replayer does not wait these times.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use super::draw::{LogNormal, part};
 use super::{Content, Request};
 
-/// Requests further apart than this in the trace are not on one connection, in seconds (seed 003 §4.2).
+/// Requests further apart than this in the trace are not on one connection, in seconds (Connection handoff policies §4.2).
 const PERSISTENT: f64 = 15.0;
 
 /// Time from a response to the replayer's next request (derived: of a client's round, which is 2,048 clients over requests per second,

@@ -12,7 +12,7 @@ use wire::{FlowKey, SeqNum};
 
 const PAIRS: u32 = 64 << 10;
 
-/// The goal of seed 002's splices: the table of pairs, the index by number, the timers and the index by flow.
+/// The goal of AccelTCP's splices: the table of pairs, the index by number, the timers and the index by flow.
 #[test]
 fn sixty_four_ki_splices_take_at_most_sixteen_mib() {
     assert_eq!(AccelConfig::default().splices, PAIRS);

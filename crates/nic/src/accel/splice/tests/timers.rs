@@ -87,7 +87,7 @@ fn neighbours_that_came_one_by_one_are_looked_at_together() {
     assert_eq!(world.splices.timers.len(), 0);
 }
 
-/// Seed 002: the wheel is scanned in slices.
+/// AccelTCP: the wheel is scanned in slices.
 #[test]
 fn a_call_looks_at_a_slice() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Seed 000, Figure 8, packet by packet.
+//! Autonomous NIC offloads, Figure 8, packet by packet.
 
 use super::*;
 use crate::receive::recovery::out_of_step::BYTES_PER_REQUEST;

@@ -257,7 +257,7 @@ fn past_data_are_not_placed() {
 
 #[test]
 fn behind_a_loss_inside_a_pdu_data_are_placed_on() {
-    // Figure 8b; seed 001: "the HW will continue the direct data placement of the following packets".
+    // Figure 8b; NVMeTCP offload: "the HW will continue the direct data placement of the following packets".
     let (parameters, stream) = thousands(4);
     let mut host = Host::new(&stream, &parameters, Order::Sequence);
     host.map_all();
