@@ -43,6 +43,8 @@ pub mod memory;
 pub mod meter;
 pub mod nvme;
 pub mod runtime;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 
 pub use accel::{Accel, AccelError, Holder};
 pub use accel::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport};
@@ -55,6 +57,9 @@ pub use meter::{Component, Meter, read_cycles};
 pub use socket::ReadChunk;
 pub use stack::Stack;
 pub use tls::{Offload, TlsRole};
+
+// What programs name in calls of this crate, at the versions that it was built with.
+pub use {l5p, nic, port, rustls, tcp, wire};
 
 #[cfg(test)]
 mod tests;

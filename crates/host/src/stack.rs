@@ -286,6 +286,11 @@ impl Stack {
         self.core.driver.regions.poll_released()
     }
 
+    /// Whether a connection is left: one of the application's, or one that was closed and has not ended yet. TIME-WAIT does not count.
+    pub fn has_sockets(&self) -> bool {
+        self.sockets.ids().next().is_some()
+    }
+
     /// The stack's own memory: what is in use and what there is.
     pub fn memory(&self) -> crate::memory::ArenaStats {
         self.core.driver.arena().stats()

@@ -1,36 +1,17 @@
-mod remote;
+pub(crate) mod remote;
 
 use std::time::{Duration, Instant};
 
-use nic::ring::FunctionConfig;
-use nic::{Nic, NicConfig, WireCapabilities};
-use port::Port;
 use port::memory::{End, LinkConfig, link};
-use wire::ethernet::MacAddr;
 
 use super::*;
-use crate::{Event, ListenOptions, SocketError, SocketId, StackConfig};
+use crate::{Event, ListenOptions, SocketError, SocketId};
 
 fn runtime(end: End, host: u8, config: RuntimeConfig) -> Runtime {
-    let now = Instant::now();
-    let capabilities = end.capabilities();
-    let mut nic = Nic::new(NicConfig {
-        mtu: capabilities.mtu,
-        wire: WireCapabilities {
-            tso: capabilities.tso,
-            checksum: capabilities.checksum,
-        },
-        ..NicConfig::new([host; 16])
-    });
-    let (ours, theirs) = nic::ring::function(FunctionConfig::new(MacAddr([2, 0, 0, 0, 0, host])));
-    let function = nic.attach(theirs).unwrap();
-    let stack = StackConfig {
-        addresses: vec![format!("10.0.0.{host}/24").parse().unwrap()],
-        secret: [host; 16],
-        ..StackConfig::default()
-    };
-    let stack = Stack::new(now, stack, ours);
-    Runtime::start(stack, nic, function, Box::new(end), config).unwrap()
+    let address = format!("10.0.0.{host}/24").parse().unwrap();
+    let mut builder = Builder::new([address]).unwrap();
+    builder.runtime = config;
+    builder.on_port(end).unwrap()
 }
 
 fn pair(config: RuntimeConfig) -> (Runtime, Runtime) {
