@@ -266,6 +266,9 @@ impl Stack {
     }
 
     /// Registers memory with the NIC for [`send_slices`](Self::send_slices), under a name for errors (a file's path).
+    ///
+    /// # Errors
+    /// [`TooManyRegions`](SocketError::TooManyRegions), [`RegionRefused`](SocketError::RegionRefused).
     pub fn register(&mut self, region: Arc<Region>, name: &str) -> Result<RegionId, SocketError> {
         self.core.driver.regions.register(region, name)
     }

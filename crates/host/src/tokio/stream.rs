@@ -14,7 +14,7 @@ use super::shared::{Handle, Slot};
 use super::tls::TlsStream;
 use crate::{Offload, SocketError, SocketId, SocketInfo, TlsRole};
 
-/// A connection. [`tokio::io::split`](::tokio::io::split) gives each direction to a task of its own.
+/// A connection. [`tokio::io::split`](https://docs.rs/tokio/1/tokio/io/fn.split.html) gives each direction to a task of its own.
 ///
 /// Dropped, it is closed: what was written is still sent. If the peer has sent what was not read, it gets a reset.
 pub struct TcpStream {

@@ -13,7 +13,7 @@ use crate::SocketInfo;
 /// A connection with a TLS session on it: reads and writes carry plaintext. [`TcpStream::start_tls`] makes one.
 ///
 /// A peer that closes without close_notify gives an error of kind [`UnexpectedEof`](io::ErrorKind::UnexpectedEof), for what was read may be cut short.
-/// Each write makes at least one record: a [`BufWriter`](::tokio::io::BufWriter) around it makes better ones of small writes.
+/// Each write makes at least one record: a [`BufWriter`](https://docs.rs/tokio/1/tokio/io/struct.BufWriter.html) around it makes better ones of small writes.
 #[derive(Debug)]
 pub struct TlsStream {
     stream: TcpStream,
