@@ -46,13 +46,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn read(
-    tap: &str,
-    ours: &str,
-    target: &str,
-    nqn: &str,
-    blocks: &str,
-) -> Result<(), Box<dyn Error>> {
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn read(tap: &str, ours: &str, target: &str, nqn: &str, blocks: &str) -> Outcome<()> {
     let address: Cidr = ours.parse()?;
     let mut left: u64 = blocks.parse()?;
     let config = Config {
@@ -85,10 +81,8 @@ fn read(
     while left > 0 {
         let count = u64::from(most).min(left) as u32;
         let len = count * block;
-        let io = Io::Read {
-            blocks: Blocks { start, count },
-            fua: false,
-        };
+        let blocks = Blocks { start, count };
+        let io = Io::Read { blocks, fua: false };
         let nsid = namespace.nsid;
         let slice = Slice {
             region,
@@ -125,7 +119,7 @@ fn run_until<T>(
     runtime: &mut Runtime,
     initiator: &mut Initiator,
     mut done: impl FnMut(&mut Initiator) -> Option<T>,
-) -> Result<T, Box<dyn Error>> {
+) -> Outcome<T> {
     loop {
         let now = Instant::now();
         let mut progress = runtime.poll(now)?;

@@ -210,3 +210,24 @@ fn counters_are_read_from_the_device_while_it_runs() {
     assert!(names > 10);
     client.shutdown(Instant::now()).unwrap();
 }
+
+#[test]
+fn settings_that_no_function_can_have_are_refused() {
+    let (end, _other) = link(LinkConfig::for_mtu(1500));
+    let mut builder = Builder::new(["10.0.0.1/24".parse().unwrap()]).unwrap();
+    builder.function.send_entries = 1000;
+    let refused = builder.on_port(end).err().expect("no power of two");
+    assert!(matches!(refused, BuildError::Function(_)), "{refused}");
+}
+
+#[test]
+fn a_program_that_starts_again_has_its_ethernet_address_and_other_secrets() {
+    let [first, second] = [(); 2].map(|()| {
+        let addresses = ["10.0.0.1/24", "fd00::1/64"].map(|it| it.parse().unwrap());
+        Builder::new(addresses).unwrap()
+    });
+    assert_eq!(first.function.mac, second.function.mac);
+    assert_ne!(first.stack.secret, second.stack.secret);
+    assert_ne!(first.nic.secret, second.nic.secret);
+    assert_ne!(first.nic.secret, first.stack.secret);
+}

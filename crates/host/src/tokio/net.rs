@@ -70,7 +70,7 @@ impl Net {
     }
 
     /// Does something with the stack that streams have no call for: reads its counters, registers memory. The events of sockets that are
-    /// opened here are lost.
+    /// opened here are lost. `work` must not use this `Net`, its listeners or its streams: the stack is locked meanwhile.
     ///
     /// # Errors
     /// When the stack has ended.
