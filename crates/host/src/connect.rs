@@ -21,6 +21,9 @@ const PORTS: std::ops::Range<u32> = 16_384..65_536;
 
 impl Stack {
     /// Opens a connection from an ephemeral port; `Connected` or `Closed` follows.
+    ///
+    /// # Errors
+    /// [`NoRoute`](SocketError::NoRoute), [`NoPort`](SocketError::NoPort), [`TooManySockets`](SocketError::TooManySockets).
     pub fn connect(&mut self, now: Instant, remote: SocketAddr) -> Result<SocketId, SocketError> {
         let limit = self.core.config.max_sockets;
         if self.sockets.len() >= limit {
@@ -95,6 +98,9 @@ impl Stack {
     }
 
     /// Starts a TLS handshake on a connected socket; `Secured` or `Closed` follows.
+    ///
+    /// # Errors
+    /// [`NotFound`](SocketError::NotFound), [`NotConnected`](SocketError::NotConnected), [`AlreadySecured`](SocketError::AlreadySecured), [`SendClosed`](SocketError::SendClosed), [`Closed`](SocketError::Closed), [`TlsConfig`](SocketError::TlsConfig).
     pub fn start_tls(
         &mut self,
         now: Instant,
@@ -113,6 +119,9 @@ impl Stack {
 
     /// Installs a TLS session whose keys both ends have agreed on elsewhere, from the next byte in each direction on.
     /// Such a session has no key updates.
+    ///
+    /// # Errors
+    /// [`NotFound`](SocketError::NotFound), [`NotConnected`](SocketError::NotConnected), [`AlreadySecured`](SocketError::AlreadySecured), [`SendClosed`](SocketError::SendClosed), [`Closed`](SocketError::Closed).
     pub fn install_tls(
         &mut self,
         now: Instant,
@@ -152,6 +161,9 @@ impl Stack {
 
     /// Sends a KeyUpdate and goes over to a new transmit key (RFC 8446 §4.6.3); with `request_peer` the peer is
     /// asked to do the same.
+    ///
+    /// # Errors
+    /// [`NotFound`](SocketError::NotFound), [`NotSecured`](SocketError::NotSecured), [`Unsupported`](SocketError::Unsupported), [`SendClosed`](SocketError::SendClosed), [`Closed`](SocketError::Closed).
     pub fn key_update(
         &mut self,
         now: Instant,
@@ -182,6 +194,9 @@ impl Stack {
     }
 
     /// Changes what the NIC does for this session, from the next record of each direction on.
+    ///
+    /// # Errors
+    /// [`NotFound`](SocketError::NotFound), [`NotSecured`](SocketError::NotSecured).
     pub fn set_offload(
         &mut self,
         now: Instant,

@@ -1,5 +1,6 @@
 //! What may go wrong, for callers to act on and for users to read.
 
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 
 use l5p::tls::Alert;
@@ -143,4 +144,65 @@ pub enum CloseReason {
     /// The NIC was reset while it had the connection, and the host does not know enough to go on.
     #[error("the NIC was reset while it had the connection")]
     NicReset,
+}
+
+impl SocketError {
+    /// The kind that a socket of the operating system's would give.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::WouldBlock => ErrorKind::WouldBlock,
+            Self::NotFound | Self::NotConnected => ErrorKind::NotConnected,
+            Self::SendClosed => ErrorKind::BrokenPipe,
+            Self::Closed(reason) => reason.kind(),
+            Self::AddressInUse(_) => ErrorKind::AddrInUse,
+            Self::AddressNotLocal(_) | Self::NoPort(_) => ErrorKind::AddrNotAvailable,
+            Self::NoRoute(_) => ErrorKind::NetworkUnreachable,
+            Self::TooManySockets(_) | Self::TooManyRegions => ErrorKind::QuotaExceeded,
+            Self::NoMemory(_) => ErrorKind::OutOfMemory,
+            Self::Unsupported(_) => ErrorKind::Unsupported,
+            Self::AlreadySecured
+            | Self::Spliced
+            | Self::NotSecured
+            | Self::TlsConfig(_)
+            | Self::BadSlice { .. }
+            | Self::RegionRefused(_) => ErrorKind::InvalidInput,
+        }
+    }
+}
+
+impl CloseReason {
+    /// The kind that a socket of the operating system's would give.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Graceful => ErrorKind::BrokenPipe,
+            Self::Reset => ErrorKind::ConnectionReset,
+            Self::Refused => ErrorKind::ConnectionRefused,
+            Self::TimedOut => ErrorKind::TimedOut,
+            Self::Unreachable => ErrorKind::HostUnreachable,
+            Self::Aborted | Self::NicReset => ErrorKind::ConnectionAborted,
+            Self::Truncated => ErrorKind::UnexpectedEof,
+            Self::Tls { .. }
+            | Self::Handshake(_)
+            | Self::PeerAlert(_)
+            | Self::Pdu(_)
+            | Self::PeerTermReq(_) => ErrorKind::InvalidData,
+            Self::SourceChanged { .. } | Self::SourceGone { .. } | Self::Device(_) => {
+                ErrorKind::Other
+            }
+        }
+    }
+}
+
+/// With the error itself inside: [`io::Error::get_ref`] gives it back.
+impl From<SocketError> for io::Error {
+    fn from(error: SocketError) -> io::Error {
+        io::Error::new(error.kind(), error)
+    }
+}
+
+/// As [`SocketError::Closed`].
+impl From<CloseReason> for io::Error {
+    fn from(reason: CloseReason) -> io::Error {
+        SocketError::Closed(reason).into()
+    }
 }

@@ -219,6 +219,9 @@ impl Listeners {
 
 impl Stack {
     /// Listens on an address of this host, or on all of a family with the unspecified address.
+    ///
+    /// # Errors
+    /// [`AddressNotLocal`](SocketError::AddressNotLocal), [`AddressInUse`](SocketError::AddressInUse).
     pub fn listen(
         &mut self,
         address: SocketAddr,
@@ -292,6 +295,9 @@ impl Stack {
     }
 
     /// Stops listening; connections not yet accepted are reset.
+    ///
+    /// # Errors
+    /// [`NotFound`](SocketError::NotFound).
     pub fn close_listener(&mut self, id: ListenerId) -> Result<(), SocketError> {
         let listening = self.listeners.remove(id).ok_or(SocketError::NotFound)?;
         self.sync_rules();

@@ -266,6 +266,9 @@ impl Stack {
     }
 
     /// Registers memory with the NIC for [`send_slices`](Self::send_slices), under a name for errors (a file's path).
+    ///
+    /// # Errors
+    /// [`TooManyRegions`](SocketError::TooManyRegions), [`RegionRefused`](SocketError::RegionRefused).
     pub fn register(&mut self, region: Arc<Region>, name: &str) -> Result<RegionId, SocketError> {
         self.core.driver.regions.register(region, name)
     }
@@ -284,6 +287,11 @@ impl Stack {
     /// be told in parts; each byte is told once for each time it was sent.
     pub fn poll_released(&mut self) -> Option<nic::ring::Slice> {
         self.core.driver.regions.poll_released()
+    }
+
+    /// Whether a connection is left: one of the application's, or one that was closed and has not ended yet. TIME-WAIT does not count.
+    pub fn has_sockets(&self) -> bool {
+        self.sockets.ids().next().is_some()
     }
 
     /// The stack's own memory: what is in use and what there is.

@@ -359,7 +359,9 @@ impl Buffer {
     }
 
     /// Lends the whole block to the device: its slice, to be posted, until [`Arena::reclaim`].
-    /// Refused, with the buffer given back, while other parts of the block are alive.
+    ///
+    /// # Errors
+    /// [`LendError`], with the buffer, while other parts of the block are alive.
     pub fn lend(mut self) -> Result<Slice, LendError> {
         let lent =
             self.entry()

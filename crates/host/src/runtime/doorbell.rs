@@ -15,6 +15,9 @@ pub struct Doorbell {
 
 impl Doorbell {
     /// A silent bell.
+    ///
+    /// # Errors
+    /// When the system has no descriptors to give.
     pub fn new() -> io::Result<Doorbell> {
         let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Doorbell { fd: Arc::new(fd) })

@@ -23,13 +23,14 @@
 //! and sleeps in `poll`. The other side rings its doorbell only when it finds that announcement, so that a busy
 //! pair makes no system calls for each other, and an idle one costs nothing.
 
+mod builder;
 mod device;
 mod device_thread;
 mod doorbell;
 mod remote;
 mod sleep;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -41,6 +42,7 @@ use rings::Client;
 
 use crate::Stack;
 
+pub use builder::{BuildError, Builder};
 pub use device::Device;
 pub use doorbell::Doorbell;
 
@@ -203,44 +205,73 @@ impl Runtime {
         deadline: Option<Instant>,
         fds: &[BorrowedFd<'_>],
     ) -> io::Result<bool> {
+        if matches!(self.device, Placement::Waiting(_)) {
+            return Ok(false);
+        }
         let since = *self.idle_since.get_or_insert(now);
         if self.config.busy_poll || now.duration_since(since) < self.config.spin {
             std::hint::spin_loop();
             return Ok(false);
         }
         self.idle_since = None;
-        let mut deadline = earlier(deadline, self.stack.poll_timeout());
-        let mut wanted = vec![readable(self.bell.as_fd())];
-        wanted.extend(fds.iter().copied().map(readable));
+        if self.prepare_sleep() {
+            let deadline = earlier(deadline, self.poll_timeout());
+            let mut wanted = vec![readable(self.bell.as_fd())];
+            wanted.extend(self.fd().map(readable));
+            wanted.extend(fds.iter().copied().map(readable));
+            sleep(&mut wanted, now, deadline)?;
+        }
+        self.cancel_sleep();
+        Ok(true)
+    }
+
+    /// For an event loop other than [`wait`](Self::wait): announces that the caller is about to sleep until the
+    /// [doorbell](Self::doorbell) or [`fd`](Self::fd) is readable, or [`poll_timeout`](Self::poll_timeout) has come. False when there is
+    /// something to do already: then [`poll`](Self::poll) instead. Either way [`cancel_sleep`](Self::cancel_sleep) comes next.
+    pub fn prepare_sleep(&mut self) -> bool {
+        if self.config.busy_poll {
+            return false;
+        }
         match &mut self.device {
-            Placement::Here(device) => {
-                if device.port.prepare_sleep() {
-                    deadline = earlier(deadline, device.poll_timeout());
-                    wanted.extend(device.port.fd().map(readable));
-                    sleep(&mut wanted, now, deadline)?;
-                }
-                device.port.cancel_sleep();
-            }
-            Placement::Waiting(_) => return Ok(false),
-            Placement::Thread(_) => {
-                if self.stack.prepare_sleep() {
-                    sleep(&mut wanted, now, deadline)?;
-                }
-                self.stack.cancel_sleep();
-            }
+            Placement::Here(device) => device.port.prepare_sleep(),
+            Placement::Waiting(_) => false,
+            Placement::Thread(_) | Placement::Elsewhere(_) => self.stack.prepare_sleep(),
+        }
+    }
+
+    /// After the sleep, or instead of it: takes the announcement back and silences the doorbell.
+    pub fn cancel_sleep(&mut self) {
+        match &mut self.device {
+            Placement::Here(device) => device.port.cancel_sleep(),
+            Placement::Waiting(_) => {}
+            Placement::Thread(_) => self.stack.cancel_sleep(),
             Placement::Elsewhere(remote) => {
-                if self.stack.prepare_sleep() {
-                    deadline = earlier(deadline, remote.poll_timeout());
-                    wanted.extend(remote.fd().map(readable));
-                    sleep(&mut wanted, now, deadline)?;
-                }
                 self.stack.cancel_sleep();
-                drop(wanted);
                 remote.answer();
             }
         }
         self.bell.answer();
-        Ok(true)
+    }
+
+    /// When to [`poll`](Self::poll) again although nothing comes.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let device = match &self.device {
+            Placement::Here(device) => device.poll_timeout(),
+            Placement::Elsewhere(remote) => remote.poll_timeout(),
+            Placement::Waiting(_) | Placement::Thread(_) => None,
+        };
+        earlier(self.stack.poll_timeout(), device)
+    }
+
+    /// What becomes readable, beside the doorbell, when there is something to do: the wire of a NIC on this thread, or the line to a NIC
+    /// in another process. The latter is gone while that NIC is, and another one afterwards; [`poll`](Self::poll) and
+    /// [`cancel_sleep`](Self::cancel_sleep) find that out.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.device {
+            Placement::Here(device) => device.port.fd(),
+            Placement::Elsewhere(remote) => remote.fd(),
+            Placement::Waiting(_) | Placement::Thread(_) => None,
+        }
     }
 
     /// Does something with the device, wherever it runs, and waits for the result: to read the NIC's

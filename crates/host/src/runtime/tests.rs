@@ -1,36 +1,17 @@
-mod remote;
+pub(crate) mod remote;
 
 use std::time::{Duration, Instant};
 
-use nic::ring::FunctionConfig;
-use nic::{Nic, NicConfig, WireCapabilities};
-use port::Port;
 use port::memory::{End, LinkConfig, link};
-use wire::ethernet::MacAddr;
 
 use super::*;
-use crate::{Event, ListenOptions, SocketError, SocketId, StackConfig};
+use crate::{Event, ListenOptions, SocketError, SocketId};
 
 fn runtime(end: End, host: u8, config: RuntimeConfig) -> Runtime {
-    let now = Instant::now();
-    let capabilities = end.capabilities();
-    let mut nic = Nic::new(NicConfig {
-        mtu: capabilities.mtu,
-        wire: WireCapabilities {
-            tso: capabilities.tso,
-            checksum: capabilities.checksum,
-        },
-        ..NicConfig::new([host; 16])
-    });
-    let (ours, theirs) = nic::ring::function(FunctionConfig::new(MacAddr([2, 0, 0, 0, 0, host])));
-    let function = nic.attach(theirs).unwrap();
-    let stack = StackConfig {
-        addresses: vec![format!("10.0.0.{host}/24").parse().unwrap()],
-        secret: [host; 16],
-        ..StackConfig::default()
-    };
-    let stack = Stack::new(now, stack, ours);
-    Runtime::start(stack, nic, function, Box::new(end), config).unwrap()
+    let address = format!("10.0.0.{host}/24").parse().unwrap();
+    let mut builder = Builder::new([address]).unwrap();
+    builder.runtime = config;
+    builder.on_port(end).unwrap()
 }
 
 fn pair(config: RuntimeConfig) -> (Runtime, Runtime) {
@@ -228,4 +209,25 @@ fn counters_are_read_from_the_device_while_it_runs() {
         .unwrap();
     assert!(names > 10);
     client.shutdown(Instant::now()).unwrap();
+}
+
+#[test]
+fn settings_that_no_function_can_have_are_refused() {
+    let (end, _other) = link(LinkConfig::for_mtu(1500));
+    let mut builder = Builder::new(["10.0.0.1/24".parse().unwrap()]).unwrap();
+    builder.function.send_entries = 1000;
+    let refused = builder.on_port(end).err().expect("no power of two");
+    assert!(matches!(refused, BuildError::Function(_)), "{refused}");
+}
+
+#[test]
+fn a_program_that_starts_again_has_its_ethernet_address_and_other_secrets() {
+    let [first, second] = [(); 2].map(|()| {
+        let addresses = ["10.0.0.1/24", "fd00::1/64"].map(|it| it.parse().unwrap());
+        Builder::new(addresses).unwrap()
+    });
+    assert_eq!(first.function.mac, second.function.mac);
+    assert_ne!(first.stack.secret, second.stack.secret);
+    assert_ne!(first.nic.secret, second.nic.secret);
+    assert_ne!(first.nic.secret, first.stack.secret);
 }

@@ -39,6 +39,10 @@ impl AsRef<[u8]> for ReadChunk {
 impl Stack {
     /// Copies received bytes out; 0 is the end of the stream. Under TLS the end is the peer's close_notify: without it
     /// the error is [`CloseReason::Truncated`].
+    ///
+    /// # Errors
+    /// [`WouldBlock`](SocketError::WouldBlock): `Readable` or `Closed` follows. [`NotConnected`](SocketError::NotConnected), [`Closed`](SocketError::Closed), [`NotFound`](SocketError::NotFound).
+    /// [`Spliced`](SocketError::Spliced), and [`Unsupported`](SocketError::Unsupported) where PDUs are carried.
     pub fn read(
         &mut self,
         now: Instant,
@@ -108,6 +112,9 @@ impl Stack {
     }
 
     /// The next received bytes in place; `None` is the end of the stream.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
     pub fn read_chunk(
         &mut self,
         now: Instant,

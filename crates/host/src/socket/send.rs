@@ -15,6 +15,10 @@ use crate::{CloseReason, SocketError, SocketId};
 impl Stack {
     /// Copies bytes into the send queue; answers how many. Under TLS a call makes at least one record: larger writes
     /// make better ones.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](SocketError::WouldBlock): `Writable` or `Closed` follows. [`NotConnected`](SocketError::NotConnected), [`SendClosed`](SocketError::SendClosed), [`Closed`](SocketError::Closed), [`NotFound`](SocketError::NotFound).
+    /// [`Spliced`](SocketError::Spliced), and [`Unsupported`](SocketError::Unsupported) where PDUs are carried.
     pub fn write(&mut self, now: Instant, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
         let before = self.core.meter.switch(Component::Tcp);
         if let Some(written) = self.write_quasi(now, id, data) {
@@ -43,6 +47,9 @@ impl Stack {
     /// change until the peer has acknowledged it; if an offloaded TLS session finds that it did, the connection ends with
     /// [`CloseReason::SourceChanged`] and nothing of the change is sent. Where software encrypts, it reads the memory
     /// at once.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), and [`BadSlice`](SocketError::BadSlice).
     pub fn send_slices(
         &mut self,
         now: Instant,
@@ -128,6 +135,9 @@ impl Stack {
     }
 
     /// Ends this side's direction after what is queued (with close_notify under TLS); reading goes on.
+    ///
+    /// # Errors
+    /// [`NotFound`](SocketError::NotFound), [`Spliced`](SocketError::Spliced).
     pub fn shutdown(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
         self.make_whole(id);
         let socket = owned(&mut self.sockets, id)?;
@@ -145,6 +155,9 @@ impl Stack {
 
     /// Gives the socket up: what is queued is still sent, then the connection is closed; the id is invalid at once. If the
     /// peer has sent what was not read, it gets a reset (RFC 1122 §4.2.2.13).
+    ///
+    /// # Errors
+    /// [`NotFound`](SocketError::NotFound).
     pub fn close(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
         if let Some(closed) = self.close_quasi(now, id) {
             return closed;
@@ -193,6 +206,9 @@ impl Stack {
     }
 
     /// Resets the connection; the id is invalid at once.
+    ///
+    /// # Errors
+    /// [`NotFound`](SocketError::NotFound).
     pub fn abort(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
         self.make_whole(id);
         if self.leave_splice(now, id, true)? {
@@ -216,6 +232,9 @@ impl Stack {
     }
 
     /// Turns Nagle's algorithm off, or on again.
+    ///
+    /// # Errors
+    /// [`NotFound`](SocketError::NotFound), [`Spliced`](SocketError::Spliced).
     pub fn set_nodelay(&mut self, id: SocketId, nodelay: bool) -> Result<(), SocketError> {
         if let Some(set) = self.set_nodelay_quasi(id, nodelay) {
             return set;

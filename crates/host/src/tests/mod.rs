@@ -1,6 +1,6 @@
 //! Two stacks, each on a NIC of its own, in one thread and in virtual time.
 
-mod pair;
+pub(crate) mod pair;
 
 mod accel;
 mod handoff;

@@ -25,11 +25,12 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use l5p::nvme::initiator::{Access, Action, Controller};
+use l5p::nvme::initiator::{Action, Controller};
 use nic::ring::Slice;
 
 pub use l5p::nvme::initiator::{
-    CommandId, Completion, Config, ControllerInfo, Event, Failure, Limits, Namespace, Reconnect,
+    Access, CommandId, Completion, Config, ControllerInfo, Event, Failure, Limits, Namespace,
+    Reconnect,
 };
 pub use wire::nvme::command::{Blocks, Io, Status};
 

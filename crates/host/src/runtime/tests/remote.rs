@@ -7,20 +7,22 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 use l5p::tls::{Certificate, Options as TlsOptions, Trust, client_config, server_config};
-use rings::{Client, Limits, Server};
+use nic::{Nic, NicConfig};
+use rings::{Limits, Server};
+use wire::ethernet::MacAddr;
 
 use super::*;
 use crate::memory::MappedFile;
 use crate::{CloseReason, Offload, TlsRole};
 
 /// A NIC on a thread of its own, which sleeps when there is nothing to do.
-struct Process {
+pub(crate) struct Process {
     stop: Arc<AtomicBool>,
     bell: Doorbell,
     thread: Option<JoinHandle<()>>,
 }
 
-fn sockets() -> [PathBuf; 2] {
+pub(crate) fn sockets() -> [PathBuf; 2] {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let base = format!("longshore-remote-{}-{number}", std::process::id());
@@ -28,7 +30,7 @@ fn sockets() -> [PathBuf; 2] {
 }
 
 impl Process {
-    fn start(paths: &[PathBuf; 2]) -> Process {
+    pub(crate) fn start(paths: &[PathBuf; 2]) -> Process {
         let hosts = (1..).zip(paths);
         let bind = |(number, path): (u8, &PathBuf)| {
             let mac = MacAddr([2, 0, 0, 0, 0, number]);
@@ -71,20 +73,11 @@ impl Drop for Process {
     }
 }
 
-fn attached(path: &Path, host: u8) -> Runtime {
-    let (client, ours) = Client::connect(path, FunctionConfig::new(MacAddr::ZERO)).expect("a NIC");
-    let config = StackConfig {
-        addresses: vec![format!("10.0.0.{host}/24").parse().unwrap()],
-        secret: [host; 16],
-        mtu: client.mtu(),
-        ..StackConfig::default()
-    };
-    let stack = Stack::new(Instant::now(), config, ours);
-    let config = RuntimeConfig {
-        spin: Duration::from_micros(5),
-        ..RuntimeConfig::default()
-    };
-    Runtime::attach(stack, client, config).unwrap()
+pub(crate) fn attached(path: &Path, host: u8) -> Runtime {
+    let address = format!("10.0.0.{host}/24").parse().unwrap();
+    let mut builder = Builder::new([address]).unwrap();
+    builder.runtime.spin = Duration::from_micros(5);
+    builder.on_nic(path).unwrap()
 }
 
 #[test]
