@@ -335,7 +335,7 @@ impl Balancer {
                 let news = match news {
                     SocketNews::Connected => News::Connected,
                     SocketNews::Ready => News::Ready,
-                    SocketNews::Closed(_) => News::Closed,
+                    SocketNews::Closed(reason) => News::Closed(reason),
                 };
                 self.check(now, stack, Some((id, news)));
             }

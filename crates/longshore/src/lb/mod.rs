@@ -6,6 +6,7 @@ mod checker;
 mod control;
 mod counters;
 mod deadlines;
+mod fault;
 mod health;
 mod http;
 mod inbox;
@@ -19,6 +20,7 @@ mod session;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod unspliced;
 
 pub mod config;
 pub mod options;

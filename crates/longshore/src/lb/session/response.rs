@@ -6,6 +6,7 @@ use crate::lb::http::{
     rewrite_response,
 };
 use crate::lb::leg::Filled;
+use crate::lb::unspliced::Unspliced;
 
 use super::{Session, Shared, TURN_BYTES};
 
@@ -170,7 +171,9 @@ impl Session {
             return None;
         }
         exchange.begin_response();
-        exchange.server_keeps = response.keep_alive && !response.is_tunnel;
+        // A server that was asked to close does so, even if its response does not say it (RFC 9112 §9.6).
+        exchange.server_keeps =
+            response.keep_alive && !response.is_tunnel && !exchange.asks_to_close;
         exchange.strips_chunks = !exchange.is_newer && response.framing == Framing::Chunked;
         // What ends with the connection for the server does so for the client.
         exchange.client_keeps = exchange.client_keeps
@@ -185,29 +188,50 @@ impl Session {
         };
         rewrite_response(self.client.outbox(), &response, how);
         sh.counters.responded(response.status);
-        let (status, is_tunnel) = (response.status, response.is_tunnel);
-        let is_raw = is_last_and_long(&response)
-            && !exchange.strips_chunks
-            && sh.can_splice
-            && sh.frontend.splice != Splice::Never
-            && exchange.upgrading == Upgrading::No
-            && exchange.is_last
-            && !exchange.server_keeps
-            && exchange.is_sent
-            && self.client.inbox.is_empty()
-            && matches!(self.client.fill(sh.now, sh.stack), Ok(Filled::Nothing));
+        let (status, is_tunnel, framing) = (response.status, response.is_tunnel, response.framing);
+        let is_raw = sh.can_splice && !is_tunnel && self.may_splice_response(framing, sh);
         self.splicing.is_response = is_raw;
         self.count_server(sh, |counters| counters.responded(status));
         self.deadline = sh.now + sh.frontend.idle_time;
         (is_tunnel || is_raw).then_some(Pulled::Tunnel)
     }
-}
 
-/// A response after which both connections end, and for which the NIC is worth asking.
-fn is_last_and_long(response: &Response<'_, '_>) -> bool {
-    match response.framing {
-        Framing::UntilClose => true,
-        Framing::Length(len) => len >= LONG && !response.keep_alive,
-        Framing::None | Framing::Chunked => false,
+    /// Whether the rest of a response can be spliced: both connections end with it, and it is worth asking the NIC. Counts
+    /// why not.
+    fn may_splice_response(&mut self, framing: Framing, sh: &mut Shared<'_>) -> bool {
+        let exchange = &self.exchange;
+        let splice = sh.frontend.splice;
+        if splice == Splice::AfterFirstRequest && exchange.client_keeps {
+            // The next requests are spliced, not this response.
+            return false;
+        }
+        let why_not = if splice == Splice::Never {
+            Some(Unspliced::Config)
+        } else if !exchange.is_last {
+            Some(Unspliced::KeepAlive)
+        } else if exchange.upgrading != Upgrading::No {
+            Some(Unspliced::Upgrade)
+        } else if !exchange.is_sent {
+            Some(Unspliced::Upload)
+        } else {
+            match framing {
+                Framing::None => Some(Unspliced::Short),
+                Framing::Length(len) if len < LONG => Some(Unspliced::Short),
+                Framing::Chunked => Some(Unspliced::Chunked),
+                Framing::Length(_) | Framing::UntilClose => None,
+            }
+        };
+        let has_more = |session: &mut Session, sh: &mut Shared<'_>| {
+            !session.client.inbox.is_empty()
+                || !matches!(session.client.fill(sh.now, sh.stack), Ok(Filled::Nothing))
+        };
+        let why_not = match why_not {
+            None if has_more(self, sh) => Some(Unspliced::ClientData),
+            why_not => why_not,
+        };
+        if let Some(why) = why_not {
+            self.not_spliced(why, sh);
+        }
+        why_not.is_none()
     }
 }

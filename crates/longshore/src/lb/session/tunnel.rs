@@ -7,6 +7,7 @@ use host::{SpliceEnd, SpliceOptions, SpliceRefused, SpliceReport};
 use crate::lb::config::{Mode, Splice};
 use crate::lb::leg::Filled;
 use crate::lb::relay::relay;
+use crate::lb::unspliced::Unspliced;
 
 use super::{Session, Shared, Stage, Step, TURN_BYTES};
 
@@ -18,9 +19,11 @@ const WORTH_BYTES: u64 = 64 * 1024;
 pub(super) struct Splicing {
     /// The NIC did not want this one, or has given it back.
     was_refused: bool,
+    /// Why it was not spliced is counted, or it was spliced.
+    is_settled: bool,
     /// An HTTP connection that nothing is under way on: back to requests if the NIC does not want it.
     is_between_requests: bool,
-    /// The response to a client's last request: what else the client says is for nobody.
+    /// The response to a client's last request: what else the client sends is dropped.
     pub is_response: bool,
     /// Reads from the client: a connection that has a second message may have many.
     client_reads: u32,
@@ -35,6 +38,7 @@ impl Session {
         }
         self.splicing.client_reads = 0;
         self.splicing.bytes = 0;
+        self.splicing.is_settled = false;
         self.stage = Stage::Tunnel;
         self.deadline = sh.now + self.patience(sh);
         if sh.frontend.mode == Mode::Http {
@@ -57,7 +61,7 @@ impl Session {
         }
     }
 
-    /// Nothing has passed for too long. A response is reset, so that nobody takes what there is for the whole.
+    /// Nothing has passed for too long. A response is reset, so that the client sees that it is not whole.
     pub(super) fn tunnel_expired(&mut self, sh: &mut Shared<'_>) -> Step {
         if !self.splicing.is_response {
             return Step::Over;
@@ -66,15 +70,47 @@ impl Session {
         Step::Abort
     }
 
-    /// Whether a persistent connection becomes a splice after this response.
-    pub(super) fn may_splice_after_first(&mut self, sh: &mut Shared<'_>) -> bool {
-        let may = sh.can_splice
+    /// Whether a persistent connection becomes a splice after this response, if the server keeps its connection too.
+    pub(super) fn may_splice_after_first(
+        &mut self,
+        server_keeps: bool,
+        sh: &mut Shared<'_>,
+    ) -> bool {
+        let is_wanted = sh.can_splice
             && sh.frontend.splice == Splice::AfterFirstRequest
             && !self.splicing.was_refused
-            && self.client.inbox.is_empty()
             && !self.client.at_end;
-        self.splicing.is_between_requests = may;
-        may
+        let why_not = match (server_keeps, self.client.inbox.is_empty()) {
+            (false, _) => Some(Unspliced::BackendClose),
+            (true, false) => Some(Unspliced::ClientData),
+            (true, true) => None,
+        };
+        if is_wanted && let Some(why) = why_not {
+            self.not_spliced(why, sh);
+        }
+        self.splicing.is_between_requests = is_wanted && why_not.is_none();
+        self.splicing.is_between_requests
+    }
+
+    /// The host relays this response or connection: counts why.
+    pub(super) fn not_spliced(&self, why: Unspliced, sh: &mut Shared<'_>) {
+        let frontend = &sh.frontend.name;
+        tracing::debug!(%frontend, client = %self.endpoints.source, "not spliced: {why}");
+        sh.counters.splices_refused.count(why);
+    }
+
+    /// A tunnel is over that was never offered to the NIC.
+    pub(super) fn count_unspliced_tunnel(&mut self, sh: &mut Shared<'_>) {
+        if self.stage != Stage::Tunnel || !sh.can_splice {
+            return;
+        }
+        if !std::mem::replace(&mut self.splicing.is_settled, true) {
+            let why = match sh.frontend.splice {
+                Splice::Never => Unspliced::Config,
+                Splice::Tunnels | Splice::AfterFirstRequest => Unspliced::Short,
+            };
+            self.not_spliced(why, sh);
+        }
     }
 
     /// Relays both ways.
@@ -142,6 +178,7 @@ impl Session {
             self.deadline = sh.now + self.patience(sh);
         }
         if self.client.is_shut {
+            self.count_unspliced_tunnel(sh);
             self.drop_server(true, sh);
             return self.finish(sh);
         }
@@ -179,7 +216,10 @@ impl Session {
         // A client that was quick is served as before; the next response is the next occasion.
         match self.client.inbox.is_empty() && upstream.leg.inbox.is_empty() {
             true => self.ask(sh),
-            false => self.back_to_requests(sh),
+            false => {
+                self.not_spliced(Unspliced::ClientData, sh);
+                self.back_to_requests(sh)
+            }
         }
     }
 
@@ -198,13 +238,14 @@ impl Session {
                 }
                 sh.splices[handle.index()] = Some((handle, self.key));
                 self.stage = Stage::Spliced(handle);
+                self.splicing.is_settled = true;
                 Step::Wait
             }
             Err(why) => {
                 // What has come just now is told by an event, and then it is asked again.
                 if !matches!(why, SpliceRefused::Unread(_)) {
-                    tracing::debug!(%why, "not spliced");
-                    sh.counters.splices_refused += 1;
+                    self.not_spliced(why.into(), sh);
+                    self.splicing.is_settled = true;
                     self.splicing.was_refused = true;
                 }
                 match self.splicing.is_between_requests {
@@ -247,9 +288,8 @@ impl Session {
 
     /// The NIC did not take it.
     pub(super) fn splice_refused(&mut self, why: SpliceRefused, sh: &mut Shared<'_>) -> Step {
-        tracing::debug!(%why, "not spliced");
+        self.not_spliced(why.into(), sh);
         self.forget_splice(sh);
-        sh.counters.splices_refused += 1;
         self.relay_on(sh)
     }
 
