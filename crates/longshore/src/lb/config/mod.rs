@@ -2,6 +2,7 @@
 
 mod check;
 mod file;
+mod line;
 mod span;
 #[cfg(test)]
 mod tests;
@@ -148,9 +149,7 @@ pub enum Probe {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file can't be read.
-    #[error(
-        "the configuration {file} can't be read: {source}; give --config a file that you may read"
-    )]
+    #[error("can't read {file}: {source}; give --config a file that you may read")]
     Unreadable {
         /// Its name.
         file: String,
@@ -158,18 +157,22 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// It is not TOML, or has a key that does not exist, or a value of another type.
-    #[error("{file}: {what}")]
+    #[error("{file}:{line}: {what}")]
     Malformed {
         /// Its name.
         file: String,
-        /// Line, column, the line itself, and what was expected.
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong, and what was expected.
         what: String,
     },
     /// A value that can't be.
-    #[error("{file}: {key} = {value}: {remedy}")]
+    #[error("{file}:{line}: {key} = {value}: {remedy}")]
     Wrong {
         /// The file's name.
         file: String,
+        /// The line, from 1.
+        line: usize,
         /// The key with its tables, as in `pools.app.retries`.
         key: String,
         /// Its value.
@@ -197,10 +200,45 @@ impl Config {
     /// # Errors
     /// As [`Self::read`].
     pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
-        let parsed: file::File = toml::from_str(text).map_err(|error| ConfigError::Malformed {
+        let parsed: file::File =
+            toml::from_str(text).map_err(|error| malformed(file, text, &error))?;
+        check::check(parsed).map_err(|wrong| ConfigError::Wrong {
             file: file.to_owned(),
-            what: error.to_string().trim_end().to_owned(),
-        })?;
-        check::check(file, parsed)
+            line: line::of_key(text, &wrong.key),
+            key: wrong.key,
+            value: wrong.value,
+            remedy: wrong.remedy,
+        })
+    }
+}
+
+/// What TOML's parser says, in one sentence.
+fn malformed(file: &str, text: &str, error: &toml::de::Error) -> ConfigError {
+    let line = error
+        .span()
+        .map_or(1, |span| line::of_byte(text, span.start));
+    let message = error.message().trim_end().replace('\n', "; ");
+    let (what, expected) = message
+        .split_once(", expected ")
+        .unwrap_or((message.as_str(), ""));
+    let what = what
+        .replacen("unknown field", "unknown key", 1)
+        .replacen("unknown variant", "unknown value", 1)
+        .replacen("missing field", "missing key", 1)
+        .replacen("invalid value: string", "wrong value", 1)
+        .replacen("invalid type:", "wrong type:", 1);
+    let is_of_a_name = what.starts_with("unknown") || what.starts_with("wrong");
+    let what = match (expected, is_of_a_name) {
+        ("", _) => what,
+        (expected, true) => format!("{what}; use {expected}"),
+        (expected, false) => {
+            let source = text.lines().nth(line - 1).unwrap_or_default().trim();
+            format!("`{source}`: {what}; expected {expected}")
+        }
+    };
+    ConfigError::Malformed {
+        file: file.to_owned(),
+        line,
+        what,
     }
 }
