@@ -28,6 +28,34 @@ pub(crate) fn mtu(name: &str) -> io::Result<u16> {
     Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
 }
 
+/// Whether frames can pass an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// It is administratively down.
+    Down,
+    /// It is up and has no carrier: the cable, or the other end, is missing.
+    NoCarrier,
+    /// It is up and has a carrier.
+    Up,
+}
+
+/// The state of an interface, by its name.
+///
+/// # Errors
+/// What the system gives, `ENODEV` if there is no such interface.
+pub fn link_state(name: &str) -> io::Result<LinkState> {
+    let mut request = Request::new(name).ok_or(io::ErrorKind::InvalidInput)?;
+    let socket = any_socket()?;
+    // SAFETY: SIOCGIFFLAGS reads and writes an `ifreq`, which `request` is.
+    unsafe { ioctl(&socket, libc::SIOCGIFFLAGS as _, &raw mut request.0) }?;
+    let has = |flag: c_int| request.flags() & flag as c_short != 0;
+    Ok(match (has(libc::IFF_UP), has(libc::IFF_RUNNING)) {
+        (false, _) => LinkState::Down,
+        (true, false) => LinkState::NoCarrier,
+        (true, true) => LinkState::Up,
+    })
+}
+
 /// Sets the interface up.
 pub(crate) fn set_up(name: &str) -> io::Result<()> {
     let mut request = Request::new(name).ok_or(io::ErrorKind::InvalidInput)?;
