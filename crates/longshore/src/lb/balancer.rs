@@ -23,11 +23,11 @@ const SWEEP: Duration = Duration::from_secs(1);
 
 /// A listener that can't be had.
 #[derive(Debug, thiserror::Error)]
-#[error("frontend {frontend} can't listen on {address}: {source}")]
+#[error("frontend {frontend} can't listen on {address}: {error}")]
 pub struct StartError {
     frontend: String,
     address: SocketAddr,
-    source: SocketError,
+    error: SocketError,
 }
 
 /// A load balancer on a stack, all of whose events it takes.
@@ -82,13 +82,11 @@ impl Balancer {
                     defer: frontend.mode == Mode::Http,
                     ..ListenOptions::default()
                 };
-                let listener = stack
-                    .listen(address, options)
-                    .map_err(|source| StartError {
-                        frontend: frontend.name.clone(),
-                        address,
-                        source,
-                    })?;
+                let listener = stack.listen(address, options).map_err(|error| StartError {
+                    frontend: frontend.name.clone(),
+                    address,
+                    error,
+                })?;
                 listeners.push(listener);
             }
             frontends.push(Frontend {

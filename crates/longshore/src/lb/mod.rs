@@ -57,7 +57,7 @@ pub fn run(options: &Options) -> Result<()> {
         Options::Run(run) => balance(run),
         Options::Check(file) => {
             Config::read(file)?;
-            println!("{}: right", file.display());
+            println!("{}: OK", file.display());
             Ok(())
         }
         Options::Ask(Command::Drain(target)) => drain(target, true),
@@ -73,7 +73,10 @@ fn drain(target: &Target, drains: bool) -> Result<()> {
     };
     match ask(&target.socket, request)? {
         Answer::Done => Ok(()),
-        _ => bail!("the server answered another question"),
+        _ => bail!(
+            "unexpected answer from {}; is it the socket of a `longshore lb`?",
+            target.socket.display()
+        ),
     }
 }
 
@@ -167,7 +170,7 @@ fn listens_on_ours(config: &Config, file: &Path, wire: &Wire) -> Result<()> {
             let is_ours = |ip| wire.addresses.iter().any(|cidr| cidr.address == ip);
             if !listen.ip().is_unspecified() && !is_ours(listen.ip()) {
                 bail!(
-                    "{}: frontends.{}.listen = \"{listen}\": {} is not an address of this host; give it with --ip {}/{}",
+                    "{}: frontends.{}.listen = \"{listen}\": {} is not an address of longshore; add --ip {}/{}",
                     file.display(),
                     frontend.name,
                     listen.ip(),

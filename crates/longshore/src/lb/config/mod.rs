@@ -149,12 +149,12 @@ pub enum Probe {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file can't be read.
-    #[error("can't read {file}: {source}; give --config a file that you may read")]
+    #[error("can't read {file}: {error}; give --config a file that you may read")]
     Unreadable {
         /// Its name.
         file: String,
         /// Why.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// It is not TOML, or has a key that does not exist, or a value of another type.
     #[error("{file}:{line}: {what}")]
@@ -191,7 +191,7 @@ impl Config {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
             Ok(text) => Config::parse(&name, &text),
-            Err(source) => Err(ConfigError::Unreadable { file: name, source }),
+            Err(error) => Err(ConfigError::Unreadable { file: name, error }),
         }
     }
 
@@ -226,15 +226,22 @@ fn malformed(file: &str, text: &str, error: &toml::de::Error) -> ConfigError {
         .replacen("unknown variant", "unknown value", 1)
         .replacen("missing field", "missing key", 1)
         .replacen("invalid value: string", "wrong value", 1)
+        .replacen("invalid value:", "wrong value:", 1)
         .replacen("invalid type:", "wrong type:", 1);
-    let is_of_a_name = what.starts_with("unknown") || what.starts_with("wrong");
-    let what = match (expected, is_of_a_name) {
-        ("", _) => what,
+    let source = text.lines().nth(line - 1).unwrap_or_default().trim();
+    let expected = match expected {
+        "a sequence" => "an array, as in [\"10.9.0.2:80\"]",
+        "a map" => "a table",
+        "a boolean" => "true or false",
+        "u32" => "a number from 0 to 4294967295",
+        "u16" => "a number from 0 to 65535",
+        expected => expected,
+    };
+    let names_it = what.starts_with("unknown") || what.starts_with("wrong");
+    let what = match (expected, names_it) {
         (expected, true) => format!("{what}; use {expected}"),
-        (expected, false) => {
-            let source = text.lines().nth(line - 1).unwrap_or_default().trim();
-            format!("`{source}`: {what}; expected {expected}")
-        }
+        ("", false) => format!("`{source}`: {what}"),
+        (expected, false) => format!("`{source}`: {what}; expected {expected}"),
     };
     ConfigError::Malformed {
         file: file.to_owned(),

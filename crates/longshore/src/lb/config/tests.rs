@@ -171,12 +171,21 @@ fn errors_are_one_line_that_begins_with_file_and_line() {
             "lb.toml:12: unknown value `least`; use one of `round-robin`, ",
         ),
         ("[pools.app]", "[pools.app", "lb.toml:11: `[pools.app`: "),
-        ("[pools.files]", "[pools.app]", "lb.toml:16: "),
+        (
+            "[pools.files]",
+            "[pools.app]",
+            "lb.toml:16: `[pools.app]`: duplicate key",
+        ),
         ("pool = \"app\"\n", "pool =\n", "lb.toml:4: "),
+        (
+            "[\"10.9.0.2:80\", \"[fd09::2]:80\"]",
+            "\"10.9.0.2:80\"",
+            "lb.toml:3: wrong type: string \"10.9.0.2:80\"; use an array, ",
+        ),
         (
             "listen = [\"10.9.0.2:80\", \"[fd09::2]:80\"]\n",
             "",
-            "lb.toml:2: missing key `listen`",
+            "lb.toml:2: `[frontends.web]`: missing key `listen`",
         ),
     ] {
         let error = wrong(&with(from, to));
