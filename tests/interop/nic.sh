@@ -90,7 +90,7 @@ refused() {
 # ---- what can't be ------------------------------------------------------------------------------------------
 refused 'no such interface' 'there is no interface nosuch0' --host tap:ls0 --wire packet:nosuch0
 refused 'an interface that is no TAP' 'exists but is not a TAP device' --host tap:lo --wire mem
-refused 'the same interface twice' 'is named twice' --host tap:ls0 --wire tap:ls0
+refused 'the same interface twice' 'is given twice' --host tap:ls0 --wire tap:ls0
 refused 'no way to keep state' 'give --state' --host tap:ls0 --wire mem --state /proc/nowhere
 if ip link show ls0 >/dev/null 2>&1; then not_ok 'nothing is left of what was refused' 'ls0 is there'; fi
 rm -rf "$scratch/other-state"
@@ -140,7 +140,7 @@ sysctl -q -w net.ipv4.conf.v0.arp_ignore=1
 ip link set v0 up
 give_peer v1
 
-started_again() { [[ $(grep -c 'it is started again' "$scratch/nic.log") == "$1" ]]; }
+started_again() { [[ $(grep -c 'it restarts in' "$scratch/nic.log") == "$1" ]]; }
 
 # Downloads slowly while the NIC is killed, and again.
 survives() {

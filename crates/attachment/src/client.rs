@@ -25,14 +25,14 @@ use crate::slab::Slab;
 /// Why the NIC did not do what it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// It does not want to: that connection goes on in software.
+    /// The NIC refused: that connection goes on in software.
     #[error("the NIC refused: {0}")]
     Refused(Errno),
     /// It is not there, or no longer: connect again. What it was asked for may have been done or not.
-    #[error("the NIC's control socket does not answer: {0}; is `longshore nic` running?")]
+    #[error("no answer from the NIC's control socket: {0}; is `longshore nic` running?")]
     Gone(Errno),
-    /// Somebody listens there who is not to have keys or descriptors. Nothing was sent.
-    #[error("the NIC's control socket is not used: {0}")]
+    /// The listener's user may not have keys or descriptors. Nothing was sent.
+    #[error("can't trust the NIC's control socket: {0}")]
     Untrusted(#[from] Untrusted),
 }
 

@@ -165,37 +165,37 @@ pub(crate) enum Answer {
 pub enum Refusal {
     /// It is of another version.
     #[error(
-        "the NIC's process is of another release (its rings are of version {0}, ours of {VERSION}); run both from the same release"
+        "the NIC's rings have version {0}, this program's {VERSION}; run both from the same release"
     )]
     Version(u32),
     /// It has a host there.
     #[error(
-        "another program has this function of the NIC; give the NIC one more --host rings:SOCKET for each"
+        "another program uses this socket; give the NIC one more --host rings:SOCKET for each program"
     )]
     Busy,
     /// It is about to end.
-    #[error("the NIC is about to end")]
+    #[error("the NIC is ending")]
     Draining,
     /// Sizes or quotas beyond what it takes.
-    #[error("the function's sizes or quotas are beyond what the NIC takes")]
+    #[error("the function's sizes or quotas exceed the NIC's limits")]
     BadConfig,
     /// What is to be shared memory is not sealed, too small, or no ordinary memory.
-    #[error("the memory is not a memfd of that size, sealed against shrinking")]
+    #[error("the memory is not a memfd of this size that is sealed against shrinking")]
     BadMemory,
     /// What is to be a file is none that may be mapped.
-    #[error("the file is no regular one on a local file system")]
+    #[error("not a regular file on a local file system")]
     BadFile,
     /// The rings are not empty.
     #[error("the rings are not empty")]
     NotEmpty,
     /// More regions, or bytes of them, than it takes.
-    #[error("more regions, or bytes of them, than the NIC takes")]
+    #[error("too many regions, or bytes of them, for the NIC")]
     TooMany,
     /// It has no room for a function.
-    #[error("the NIC has no room for one more host")]
+    #[error("the NIC has no room for another host")]
     NoRoom,
     /// It makes no sense, or not now.
-    #[error("the request makes no sense to the NIC")]
+    #[error("the NIC does not understand the request")]
     Meaningless,
 }
 

@@ -36,7 +36,7 @@ const BATCH_BYTES: usize = 64 << 10;
 /// # Errors
 /// When something is missing to begin with; the message says what to do.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let signals = Signals::block().context("signals can't be taken over")?;
+    let signals = Signals::block().context("can't block signals")?;
     let [link, pipe, lock] = inherited::take(&options.inherited)?;
     let state = State::inherited(&options.state_directory(), lock)?;
     let identity = options.identity()?;
