@@ -137,6 +137,7 @@ there ip link del lw0 2>/dev/null
 ip link add v0 type veth peer name v1
 # Linux has the interface too, and would answer for the addresses of ls0.
 sysctl -q -w net.ipv4.conf.v0.arp_ignore=1
+refused 'a wire that is down' 'v0 is down; run: ip link set v0 up' --host tap:ls7 --wire packet:v0
 ip link set v0 up
 give_peer v1
 
@@ -165,10 +166,13 @@ if nic --wire packet:v0; then
     if [[ ${super:-0} -gt 0 ]]; then ok "super-frames from a veth: $super"; else not_ok 'super-frames from a veth' none; fi
     try 'a download goes on when the NIC is killed' survives
     try 'and a new one comes' fetch small
+    before=$(worker)
     ip link set v0 down
     sleep 0.3
     ip link set v0 up
     try 'an interface that was down' fetch small
+    name='the NIC outlives an interface that is set down'
+    if [[ $(worker) == "$before" ]]; then ok "$name"; else not_ok "$name" "$(last_words nic.log)"; fi
     stop "$nic"
 else
     not_ok 'the NIC on a veth by AF_PACKET' "$(last_words nic.log)"

@@ -8,10 +8,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 /// The interface's number.
 pub(crate) fn index(name: &str) -> io::Result<u32> {
+    index_by(&any_socket()?, name)
+}
+
+/// The interface's number, asked by an open socket: a process that has dropped its privileges may not be able to make one.
+pub(crate) fn index_by(socket: &OwnedFd, name: &str) -> io::Result<u32> {
     let mut request = Request::new(name).ok_or(io::ErrorKind::InvalidInput)?;
-    let socket = any_socket()?;
     // SAFETY: SIOCGIFINDEX reads and writes an `ifreq`, which `request` is.
-    unsafe { ioctl(&socket, libc::SIOCGIFINDEX as _, &raw mut request.0) }?;
+    unsafe { ioctl(socket, libc::SIOCGIFINDEX as _, &raw mut request.0) }?;
     // SAFETY: the call has filled this member of the union.
     let index = unsafe { request.0.ifr_ifru.ifru_ifindex };
     u32::try_from(index).map_err(|_| io::ErrorKind::InvalidData.into())

@@ -228,7 +228,10 @@ fn malformed(file: &str, text: &str, error: &toml::de::Error) -> ConfigError {
         .replacen("invalid value: string", "wrong value", 1)
         .replacen("invalid value:", "wrong value:", 1)
         .replacen("invalid type:", "wrong type:", 1);
-    let source = text.lines().nth(line - 1).unwrap_or_default().trim();
+    let source = match text.lines().nth(line - 1).map_or("", str::trim) {
+        "" => "the file",
+        source => source,
+    };
     let expected = match expected {
         "a sequence" => "an array, as in [\"10.9.0.2:80\"]",
         "a map" => "a table",
