@@ -74,7 +74,7 @@ if ! start_nic --pcap "$scratch/wire.pcapng" || ! start_server; then
     not_ok 'a server behind the NIC' "$(last_words nic.log) $(last_words serve.log)"
     exit
 fi
-refused 'the control socket' 'and not of --control' "$LONGSHORE" serve --nic "$control" "${one_file[@]}"
+refused 'the control socket' 'not of --control' "$LONGSHORE" serve --nic "$control" "${one_file[@]}"
 refused 'a second program on one socket' 'one more --host rings:SOCKET' "$LONGSHORE" serve --nic "$files" "${one_file[@]}"
 if setpriv --reuid=65534 --clear-groups true 2>/dev/null; then
     refused 'another user' 'permission denied to connect' setpriv --reuid=65534 --clear-groups "$LONGSHORE" get --nic "$client" --ip 10.77.0.4/24 \

@@ -218,6 +218,13 @@ impl Connection {
         self.snd.probe_due = state != State::TimeWait;
     }
 
+    /// Counts payload that another owner has received, sent, and seen acknowledged, without this side hearing of it.
+    pub fn count_forwarded(&mut self, received: u64, sent: u64, acked: u64) {
+        self.stats.bytes_received += received;
+        self.stats.bytes_sent += sent;
+        self.stats.bytes_acked += acked;
+    }
+
     /// Counts the payload that the other owner has sent, up to `nxt`. Its retransmissions are not known here.
     fn count_sent(&mut self, nxt: SeqNum) {
         let sent = self.payload_between(self.snd.nxt, nxt);
