@@ -89,7 +89,7 @@ pub fn text(program: &str, counters: &Counters) -> String {
     text += &match receives {
         0 => ", in software\n".to_owned(),
         _ => format!(
-            "\n  {:<9}{:>12} {} records by the NIC (TlsRxDevice {}, TlsRxSw {})\n",
+            "\n  {:<9}{:>12} {} of the records by the NIC (TlsRxDevice {}, TlsRxSw {})\n",
             "",
             "",
             HumanCount(get(Counter::RxDeviceRecords)),

@@ -33,7 +33,7 @@ fn a_summary_tells_what_the_nic_did() {
     counters.add(Counter::RxDeviceRecords, 77);
     let summary = text("nginx", &counters);
     assert!(summary.contains("on 4 sockets"));
-    assert!(summary.contains("77 records by the NIC (TlsRxDevice 2, TlsRxSw 0)"));
+    assert!(summary.contains("77 of the records by the NIC (TlsRxDevice 2, TlsRxSw 0)"));
     assert!(summary.contains("3.00 MiB in 1,000 records by the NIC (TlsTxDevice 3, TlsTxSw 1)"));
     assert!(summary.contains("tx_zerocopy_bytes 2,097,152"));
     assert!(!summary.contains("tx_device_refused"));
