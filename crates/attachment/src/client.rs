@@ -57,7 +57,7 @@ impl Client {
     /// Checks who listens at `path`, and sends nothing.
     ///
     /// # Errors
-    /// [`ClientError::Gone`] if nobody does, or does not within `patience`; [`ClientError::Untrusted`].
+    /// [`ClientError::Gone`] if no process does, or none answers within `patience`; [`ClientError::Untrusted`].
     pub fn check(path: &Path, patience: Duration) -> Result<(), ClientError> {
         let socket = open(path, patience).map_err(ClientError::Gone)?;
         Ok(peer::check(&socket)?)
@@ -133,7 +133,7 @@ impl Client {
     /// Shares memory that data may go to; gives its number on this connection.
     ///
     /// # Errors
-    /// `EINVAL` for a file that is none, `ENOSPC` when the NIC takes no more.
+    /// `EINVAL` for another kind of file, `ENOSPC` when the NIC has no room.
     pub fn add_memory(&mut self, memory: &DataMemory) -> Result<u16, ClientError> {
         let answer = self.ask(&Request::Memory, Some(memory.as_fd()))?;
         Ok(answer.slab)

@@ -119,7 +119,7 @@ impl Listening {
     /// Who has connected, if anybody has.
     ///
     /// # Errors
-    /// `WouldBlock` when nobody has; what else the system gives.
+    /// `WouldBlock` when no client waits; otherwise what the system gives.
     pub fn accept(&self) -> io::Result<UnixStream> {
         self.listener.accept().map(|(stream, _)| stream)
     }

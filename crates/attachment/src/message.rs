@@ -130,7 +130,7 @@ impl Answer {
     }
 }
 
-/// A message that is none. The connection is of no more use.
+/// A malformed message. The connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRequest {
     /// Another version.

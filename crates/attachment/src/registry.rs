@@ -171,7 +171,7 @@ pub enum Refusal {
     /// The library has asked for something else since, without waiting for the answer.
     #[error("the library gave this request up")]
     Late,
-    /// The socket is none that the NIC can help.
+    /// The NIC can't offload this socket.
     #[error("the NIC can't have the socket: {0}")]
     Socket(Errno),
 }

@@ -143,7 +143,7 @@ impl Slab {
         &mut self.mapping
     }
 
-    /// A slot; `None` if there is none of this index.
+    /// A slot; `None` if the index is too large.
     pub fn slot(&self, index: u32) -> Option<Slot<'_>> {
         let at = bytes_of(index);
         (index < self.slots).then(|| Slot {
@@ -189,7 +189,7 @@ impl AsFd for Slab {
     }
 }
 
-/// A memfd that keeps its size, and is sealed so that nobody can change that.
+/// A memfd of fixed size: it is sealed.
 pub(crate) fn make_sealed(name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create(name, flags)?;
@@ -219,7 +219,7 @@ fn bytes_of(slots: u32) -> usize {
 /// Whose a slot is. A generation is one use of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifecycle {
-    /// Nobody's, since this generation has ended.
+    /// Free: this generation has ended.
     Free {
         /// That of the last use; 0 if there was none.
         generation: u32,

@@ -1,4 +1,4 @@
-//! What `ss -ti` would say of a socket.
+//! A socket's figures, as `ss -ti` shows them.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use crate::accel::quasi::Flag;
 use crate::socket::Socket;
 use crate::{Holder, Offload, SocketId, Stack};
 
-/// How far one direction of a TLS session is offloaded at the moment.
+/// Whether one direction of a TLS session is offloaded now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffloadState {
     /// Not asked for.
@@ -131,7 +131,7 @@ impl Stack {
 }
 
 impl Socket {
-    /// Bytes queued that the peer has not acknowledged; a FIN is none.
+    /// Bytes queued that the peer has not acknowledged, without the FIN.
     fn unacknowledged(&self) -> u32 {
         let end = self.send.end();
         self.tcp.snd_una().min(end).distance_to(end)

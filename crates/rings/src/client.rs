@@ -28,10 +28,10 @@ pub enum ConnectError {
         "{0} does not exist; start the NIC with `longshore nic --host rings:{0} …`, or give --nic its path"
     )]
     NoSocket(PathBuf),
-    /// Nobody listens there.
+    /// No process listens there.
     #[error("no NIC listens at {0}; start one with `longshore nic --host rings:{0} …`")]
     NobodyListens(PathBuf),
-    /// We may not.
+    /// This user may not connect.
     #[error(
         "permission denied to connect to {0}; run as the user that started the NIC, or `chown` the socket"
     )]
@@ -39,10 +39,10 @@ pub enum ConnectError {
     /// The listener's user may not have descriptors. Nothing was sent.
     #[error("can't trust the socket {0}: {1}")]
     Untrusted(PathBuf, Untrusted),
-    /// The NIC says no.
+    /// The NIC refused.
     #[error("the NIC at {0} refused: {1}")]
     Refused(PathBuf, Refusal),
-    /// It says nothing, or something else does.
+    /// No answer came, or not one of a NIC's.
     #[error(
         "no answer from the NIC at {0}: {1}; give --nic the socket of --host rings:SOCKET, not of --control"
     )]
@@ -80,7 +80,7 @@ impl Client {
     /// Gets a function of these sizes from the NIC at `path`, which gives it its address.
     ///
     /// # Errors
-    /// When there is none to be had; the message says what to do.
+    /// When there is no function; the message says what to do.
     ///
     /// # Panics
     /// When the settings [can't be](FunctionConfig::check).

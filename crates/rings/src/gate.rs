@@ -32,10 +32,10 @@ use crate::threads::{Door, Place, Threads};
 /// The socket could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody listens there.
+    /// Another process listens there.
     #[error("{0} is in use by a running process; give --host rings:SOCKET another path")]
     InUse(PathBuf),
-    /// There is something else.
+    /// The path is not a socket.
     #[error("{0} is not a socket; remove it, or give --host rings:SOCKET another path")]
     NotASocket(PathBuf),
     /// The system refused.

@@ -160,7 +160,7 @@ pub(crate) enum Answer {
     Refused(Refusal),
 }
 
-/// Why a NIC does not do what a host asks for.
+/// Why a NIC refuses a host's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// It is of another version.
@@ -182,7 +182,7 @@ pub enum Refusal {
     /// What is to be shared memory is not sealed, too small, or no ordinary memory.
     #[error("the memory is not a memfd of this size that is sealed against shrinking")]
     BadMemory,
-    /// What is to be a file is none that may be mapped.
+    /// The file may not be mapped.
     #[error("not a regular file on a local file system")]
     BadFile,
     /// The rings are not empty.
@@ -194,7 +194,7 @@ pub enum Refusal {
     /// It has no room for a function.
     #[error("the NIC has no room for another host")]
     NoRoom,
-    /// It makes no sense, or not now.
+    /// The request is malformed, or comes at a wrong time.
     #[error("the NIC does not understand the request")]
     Meaningless,
 }
@@ -212,7 +212,7 @@ impl Answer {
         bytes_of(&[MAGIC | u64::from(VERSION), code, values[0], values[1]])
     }
 
-    /// The answer to a request. `None` for what is none.
+    /// The answer to a request. `None` for a malformed one.
     pub(crate) fn from_bytes(bytes: &[u8; ANSWER_BYTES], to: &Request) -> Option<Answer> {
         let [magic, code, first, second]: [u64; ANSWER_WORDS] = words_of(bytes);
         if magic >> 32 != MAGIC >> 32 {

@@ -68,10 +68,10 @@ pub enum StateError {
         /// Bytes of plaintext.
         retain: u64,
     },
-    /// The file is of something else.
+    /// The file has another format.
     #[error("the file is not the state of a NIC of this version; choose another --state")]
     NotAState,
-    /// There is less memory.
+    /// The file system has less room.
     #[error(
         "the state needs {needed} bytes, the file system has {free}; choose another --state, or a smaller --retain"
     )]
@@ -81,7 +81,7 @@ pub enum StateError {
         /// Bytes that there are.
         free: u64,
     },
-    /// The sizes can't be had.
+    /// The sizes are out of range.
     #[error(
         "a state of {} connections and {} bytes is not possible; use 1 to 2^24 connections, and 65536 bytes or more (--retain)", .0.flows, .0.retain
     )]

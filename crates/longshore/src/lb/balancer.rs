@@ -179,7 +179,7 @@ impl Balancer {
         self.ends
     }
 
-    /// Whether it was told to stop, nobody is left, and all that was to be sent is with whom it was for.
+    /// Whether it was told to stop, no session is left, and peers have acknowledged everything.
     pub fn is_done(&self, now: Instant, stack: &Stack) -> bool {
         let Some(ends) = self.ends else {
             return false;
@@ -191,7 +191,7 @@ impl Balancer {
         self.sessions.open == 0 && (ends <= now || !has_unsent())
     }
 
-    /// Lets a server go, or takes it back: while it drains it gets nothing new. False if there is no such server.
+    /// Drains a server, or takes it back: a server that drains gets no new requests. False if there is no such server.
     pub fn drain(
         &mut self,
         now: Instant,
@@ -325,7 +325,7 @@ impl Balancer {
                     session.handle_closed(id, &reason, sh)
                 }),
             },
-            // It has closed, or says something that nobody asked for: it is of no more use.
+            // It has closed, or sends bytes that belong to no request: it is useless.
             Some(Role::Idle(key)) => {
                 server(&mut self.pools, key).drop_idle(now, id, stack, &mut self.roles);
             }

@@ -34,7 +34,7 @@ pub struct Server {
     pub health: Health,
     /// What was wrong with it when it was last found to be down.
     pub fault: Option<Fault>,
-    /// It gets nothing new.
+    /// It gets no new requests.
     pub is_draining: bool,
     /// Sessions that use it.
     pub active: u32,
@@ -166,7 +166,7 @@ impl Pool {
         }
     }
 
-    /// Lets a session wait; false if too many do. One that was woken in vain waits in front.
+    /// Queues a session; false if the queue is full. One that was woken and found no server goes to the front.
     pub fn wait(&mut self, key: SessionKey, again: bool) -> bool {
         if self.queue.len() >= self.config.queue && !again {
             self.counters.queue_overflows += 1;
@@ -181,7 +181,7 @@ impl Pool {
         true
     }
 
-    /// A session waits no more. If it was woken already, whoever is next has its chance.
+    /// A session no longer waits. If it was woken already, the next one is woken.
     pub fn forget(&mut self, key: SessionKey, woken: &mut VecDeque<SessionKey>) {
         match self.queue.iter().position(|waiting| *waiting == key) {
             Some(at) => drop(self.queue.remove(at)),
@@ -194,7 +194,7 @@ impl Pool {
         self.queue.len()
     }
 
-    /// Keeps a connection that nothing is under way on; false if it may not be kept.
+    /// Keeps an idle connection; false if there are enough, or the server is down or draining.
     pub fn keep(&mut self, now: Instant, server: usize, id: SocketId) -> bool {
         let most = self.config.idle_connections;
         let server = &mut self.servers[server];
@@ -219,7 +219,7 @@ impl Server {
         self.health.is_up() && !self.is_draining
     }
 
-    /// An idle connection to use again: the one used last, which the server will keep the longest.
+    /// An idle connection to use again: the one used last, which the server will close last.
     pub fn take_idle(&mut self) -> Option<SocketId> {
         self.idle.pop_back().map(|(id, _)| id)
     }
@@ -229,7 +229,7 @@ impl Server {
         self.idle.len()
     }
 
-    /// An idle connection ended, or has something to say that nobody asked for.
+    /// An idle connection ended, or received bytes that belong to no request.
     pub fn drop_idle(&mut self, now: Instant, id: SocketId, stack: &mut Stack, roles: &mut Roles) {
         self.idle.retain(|(idle, _)| *idle != id);
         roles.clear(id);

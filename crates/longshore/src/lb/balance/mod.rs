@@ -13,7 +13,7 @@ use super::config::Balance;
 /// A server that may be chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// Its place in the pool.
+    /// Its index in the pool.
     pub index: usize,
     /// Its share.
     pub weight: u32,

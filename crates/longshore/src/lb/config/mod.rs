@@ -77,7 +77,7 @@ pub struct Pool {
     pub name: String,
     /// The servers.
     pub backends: Vec<Backend>,
-    /// Who is next.
+    /// How the next server is chosen.
     pub balance: Balance,
     /// The header field that consistent hashing goes by, instead of the source address.
     pub hash_header: Option<String>,
@@ -138,9 +138,9 @@ pub enum Probe {
     Http {
         /// Its path.
         path: String,
-        /// Its host; the backend's address if there is none.
+        /// Its host; the backend's address by default.
         host: Option<String>,
-        /// Statuses that are good.
+        /// Statuses of a healthy server.
         status: Vec<u16>,
     },
 }

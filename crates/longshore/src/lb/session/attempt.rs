@@ -25,7 +25,7 @@ pub(super) enum Failure {
     Response,
     /// The response did not begin in time.
     ResponseTimeout,
-    /// The response makes no sense.
+    /// The response is malformed.
     Malformed,
 }
 

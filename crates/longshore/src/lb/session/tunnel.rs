@@ -1,4 +1,4 @@
-//! A session whose bytes are relayed as they are: by the host, and by the NIC where it takes that over.
+//! A session whose bytes are relayed unchanged: by the host, or by the NIC.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ const WORTH_BYTES: u64 = 64 * 1024;
 /// Whether and when to ask the NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Splicing {
-    /// The NIC did not want this one, or has given it back.
+    /// The NIC has refused it, or given it back.
     was_refused: bool,
     /// Why it was not spliced is counted, or it was spliced.
     is_settled: bool,
-    /// An HTTP connection that nothing is under way on: back to requests if the NIC does not want it.
+    /// An HTTP connection between two requests: it goes on with requests if the NIC refuses it.
     is_between_requests: bool,
     /// The response to a client's last request: what else the client sends is dropped.
     pub is_response: bool,
@@ -31,7 +31,7 @@ pub(super) struct Splicing {
 }
 
 impl Session {
-    /// From here on bytes are relayed as they are.
+    /// Bytes are relayed unchanged from here on.
     pub(super) fn begin_tunnel(&mut self, sh: &mut Shared<'_>) {
         if !self.splicing.is_between_requests {
             sh.counters.tunnels += 1;
@@ -53,7 +53,7 @@ impl Session {
         }
     }
 
-    /// How long nothing may pass.
+    /// How long the connection may be idle.
     fn patience(&self, sh: &Shared<'_>) -> Duration {
         match self.splicing.is_response {
             true => sh.frontend.idle_time,
@@ -153,7 +153,7 @@ impl Session {
         self.splice_if_worth(sh)
     }
 
-    /// Relays the rest of a response, and drops what the client says.
+    /// Relays the rest of a response, and drops what the client sends.
     fn relay_response(&mut self, sh: &mut Shared<'_>) -> Step {
         let Some(upstream) = &mut self.server else {
             return Step::Abort;
@@ -188,7 +188,7 @@ impl Session {
         }
     }
 
-    /// Asks the NIC, once the connection has shown that it lives longer than asking costs.
+    /// Asks the NIC, once the connection is long enough to be worth it.
     fn splice_if_worth(&mut self, sh: &mut Shared<'_>) -> Step {
         let Some(upstream) = &self.server else {
             return Step::Abort;
@@ -286,7 +286,7 @@ impl Session {
         Step::Again
     }
 
-    /// The NIC did not take it.
+    /// The NIC refused it.
     pub(super) fn splice_refused(&mut self, why: SpliceRefused, sh: &mut Shared<'_>) -> Step {
         self.not_spliced(why.into(), sh);
         self.forget_splice(sh);

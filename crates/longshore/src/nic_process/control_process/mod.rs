@@ -95,7 +95,7 @@ fn raise_descriptors() {
     }
 }
 
-/// The worker has gone. If the supervisor has too, nothing listens from here on: whoever comes next must be able to tell.
+/// The worker has ended. If the supervisor has too, the socket is closed: later clients must see that.
 fn end(why: rustix::io::Errno, supervisor: &Uplink, listener: &UnixListener) {
     tracing::debug!("the worker ended: {why}");
     if matches!(supervisor.hear(), Heard::End) {

@@ -1,4 +1,4 @@
-//! A directory whose path nobody but root and us can change, and files in it: what others have made first is not used.
+//! A directory whose path only root and we can change, and files in it: files that others made first are not used.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};

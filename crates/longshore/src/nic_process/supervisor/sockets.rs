@@ -1,4 +1,4 @@
-//! The sockets that users and hosts come to. They are the supervisor's, so that they stay, with their owners and whoever waits there, when the
+//! The sockets that users and hosts connect to. They are the supervisor's, so that they stay, with their owners and waiting clients, when the
 //! processes that answer die.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -64,7 +64,7 @@ impl Sockets {
         })
     }
 
-    /// They are this process's: closes what a predecessor had and nobody wants.
+    /// They are this process's: closes those of a predecessor that are not needed.
     pub fn keep(&mut self) {
         self.unused.drain(..).for_each(stop_listening);
         self.theirs.clear();
@@ -82,7 +82,7 @@ impl Sockets {
         }
     }
 
-    /// Nobody listens any more.
+    /// Stops listening.
     pub fn close(self) {
         let all = [self.control].into_iter();
         all.chain(self.rings)
