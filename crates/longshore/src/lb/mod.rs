@@ -27,7 +27,6 @@ pub mod options;
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -36,7 +35,6 @@ pub use balancer::Balancer;
 pub use options::Options;
 
 use crate::attach::{Attached, attach};
-use crate::cli::Wire;
 use crate::control::{Answer, Request, Server as ControlServer, ask};
 use crate::sandbox::Files;
 use crate::signals::Signals;
@@ -82,7 +80,7 @@ fn drain(target: &Target, drains: bool) -> Result<()> {
 
 fn balance(run: &Run) -> Result<()> {
     let config = Config::read(&run.config)?;
-    listens_on_ours(&config, &run.config, &run.wire)?;
+    config.check_addresses(|ip| run.wire.addresses.iter().any(|cidr| cidr.address == ip))?;
     let signals = Signals::block()?;
     let mut control = run
         .control
@@ -163,27 +161,7 @@ fn finish(balancer: &Balancer, attached: &mut Attached, signals: &Signals) -> Re
     }
 }
 
-/// Finds an address that is not ours before anything starts.
-fn listens_on_ours(config: &Config, file: &Path, wire: &Wire) -> Result<()> {
-    for frontend in &config.frontends {
-        for listen in &frontend.listen {
-            let is_ours = |ip| wire.addresses.iter().any(|cidr| cidr.address == ip);
-            if !listen.ip().is_unspecified() && !is_ours(listen.ip()) {
-                bail!(
-                    "{}: frontends.{}.listen = \"{listen}\": {} is not an address of longshore; add --ip {}/{}",
-                    file.display(),
-                    frontend.name,
-                    listen.ip(),
-                    listen.ip(),
-                    if listen.is_ipv6() { 64 } else { 24 },
-                );
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Says where it listens, and what is missing on the Linux side to reach it.
+/// Prints where it listens, and the command that lets Linux reach it.
 fn announce(config: &Config, attached: &Attached) {
     for frontend in &config.frontends {
         let listens = frontend.listen.iter().map(SocketAddr::to_string);

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::file::{self, Check, File, Forwarded};
 use super::{
-    Backend, Balance, Config, Forwarding, Frontend, Health, Mode, Pool, Probe, Reuse, Splice,
+    Backend, Balance, Config, Forwarding, Frontend, Health, Mode, Pool, Probe, Reuse, Source,
+    Splice,
 };
 use crate::lb::http::is_token;
 use crate::lb::route::{HostPattern, Routes};
@@ -94,6 +95,7 @@ pub(super) fn check(parsed: File) -> Result<Config, Wrong> {
         frontends,
         pools,
         shutdown_time: span(parsed.shutdown_time, Duration::from_secs(30)),
+        source: Source::default(),
     })
 }
 

@@ -7,7 +7,7 @@ mod span;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,6 +24,26 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// How long connections may go on after SIGTERM.
     pub shutdown_time: Duration,
+    source: Source,
+}
+
+/// The file that a configuration was read from, for messages.
+#[derive(Clone, Debug, Default)]
+struct Source {
+    name: String,
+    text: String,
+}
+
+impl Source {
+    fn wrong(&self, wrong: check::Wrong) -> ConfigError {
+        ConfigError::Wrong {
+            file: self.name.clone(),
+            line: line::of_key(&self.text, &wrong.key),
+            key: wrong.key,
+            value: wrong.value,
+            remedy: wrong.remedy,
+        }
+    }
 }
 
 /// Where clients come in.
@@ -202,13 +222,35 @@ impl Config {
     pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
         let parsed: file::File =
             toml::from_str(text).map_err(|error| malformed(file, text, &error))?;
-        check::check(parsed).map_err(|wrong| ConfigError::Wrong {
-            file: file.to_owned(),
-            line: line::of_key(text, &wrong.key),
-            key: wrong.key,
-            value: wrong.value,
-            remedy: wrong.remedy,
-        })
+        let source = Source {
+            name: file.to_owned(),
+            text: text.to_owned(),
+        };
+        match check::check(parsed) {
+            Ok(config) => Ok(Config { source, ..config }),
+            Err(wrong) => Err(source.wrong(wrong)),
+        }
+    }
+
+    /// Checks that frontends listen on addresses that the stack has.
+    ///
+    /// # Errors
+    /// The first address that it does not have.
+    pub fn check_addresses(&self, has: impl Fn(IpAddr) -> bool) -> Result<(), ConfigError> {
+        for frontend in &self.frontends {
+            for (index, listen) in frontend.listen.iter().enumerate() {
+                let ip = listen.ip();
+                if !ip.is_unspecified() && !has(ip) {
+                    let prefix = if ip.is_ipv6() { 64 } else { 24 };
+                    return Err(self.source.wrong(check::Wrong {
+                        key: format!("frontends.{}.listen[{index}]", frontend.name),
+                        value: format!("\"{listen}\""),
+                        remedy: format!("not an address of this stack; add --ip {ip}/{prefix}"),
+                    }));
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -195,6 +195,18 @@ fn errors_are_one_line_that_begins_with_file_and_line() {
 }
 
 #[test]
+fn an_address_that_the_stack_does_not_have_is_named_with_its_line() {
+    let config = Config::parse("lb.toml", SMALL).unwrap();
+    let has = ["10.9.0.2".parse().unwrap()];
+    let error = config.check_addresses(|ip| has.contains(&ip)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "lb.toml:3: frontends.web.listen[1] = \"[fd09::2]:80\": not an address of this stack; add --ip fd09::2/64"
+    );
+    assert!(config.check_addresses(|_| true).is_ok());
+}
+
+#[test]
 fn keys_that_mean_nothing_for_a_tcp_frontend_are_refused() {
     let tcp = |key: &str| {
         format!(
