@@ -13,6 +13,7 @@ mod attempt;
 mod exchange;
 mod request;
 mod response;
+mod splice_rules;
 mod tunnel;
 
 use std::collections::VecDeque;

@@ -1,17 +1,11 @@
 //! A response on its way from the server to the client.
 
-use crate::lb::config::Splice;
 use crate::lb::http::{
-    Asked, Body, Framing, Head, MAX_FIELDS, Response, ResponseRewrite, Upgrading, find_head,
-    rewrite_response,
+    Asked, Body, Framing, Head, MAX_FIELDS, Response, ResponseRewrite, find_head, rewrite_response,
 };
 use crate::lb::leg::Filled;
-use crate::lb::unspliced::Unspliced;
 
 use super::{Session, Shared, TURN_BYTES};
-
-/// A response of at least this length that ends both connections is spliced.
-const LONG: u64 = 256 * 1024;
 
 /// What moving a response came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,44 +188,5 @@ impl Session {
         self.count_server(sh, |counters| counters.responded(status));
         self.deadline = sh.now + sh.frontend.idle_time;
         (is_tunnel || is_raw).then_some(Pulled::Tunnel)
-    }
-
-    /// Whether the rest of a response can be spliced: both connections end with it, and it is worth asking the NIC. Counts
-    /// why not.
-    fn may_splice_response(&mut self, framing: Framing, sh: &mut Shared<'_>) -> bool {
-        let exchange = &self.exchange;
-        let splice = sh.frontend.splice;
-        if splice == Splice::AfterFirstRequest && exchange.client_keeps {
-            // The next requests are spliced, not this response.
-            return false;
-        }
-        let why_not = if splice == Splice::Never {
-            Some(Unspliced::Config)
-        } else if !exchange.is_last {
-            Some(Unspliced::KeepAlive)
-        } else if exchange.upgrading != Upgrading::No {
-            Some(Unspliced::Upgrade)
-        } else if !exchange.is_sent {
-            Some(Unspliced::Upload)
-        } else {
-            match framing {
-                Framing::None => Some(Unspliced::Short),
-                Framing::Length(len) if len < LONG => Some(Unspliced::Short),
-                Framing::Chunked => Some(Unspliced::Chunked),
-                Framing::Length(_) | Framing::UntilClose => None,
-            }
-        };
-        let has_more = |session: &mut Session, sh: &mut Shared<'_>| {
-            !session.client.inbox.is_empty()
-                || !matches!(session.client.fill(sh.now, sh.stack), Ok(Filled::Nothing))
-        };
-        let why_not = match why_not {
-            None if has_more(self, sh) => Some(Unspliced::ClientData),
-            why_not => why_not,
-        };
-        if let Some(why) = why_not {
-            self.not_spliced(why, sh);
-        }
-        why_not.is_none()
     }
 }

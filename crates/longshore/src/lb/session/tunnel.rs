@@ -18,11 +18,11 @@ const WORTH_BYTES: u64 = 64 * 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Splicing {
     /// The NIC has refused it, or given it back.
-    was_refused: bool,
+    pub was_refused: bool,
     /// Why it was not spliced is counted, or it was spliced.
-    is_settled: bool,
+    pub is_settled: bool,
     /// An HTTP connection between two requests: it goes on with requests if the NIC refuses it.
-    is_between_requests: bool,
+    pub is_between_requests: bool,
     /// The response to a client's last request: what else the client sends is dropped.
     pub is_response: bool,
     /// Reads from the client: a connection that has a second message may have many.
@@ -68,49 +68,6 @@ impl Session {
         }
         sh.counters.client_timeouts += 1;
         Step::Abort
-    }
-
-    /// Whether a persistent connection becomes a splice after this response, if the server keeps its connection too.
-    pub(super) fn may_splice_after_first(
-        &mut self,
-        server_keeps: bool,
-        sh: &mut Shared<'_>,
-    ) -> bool {
-        let is_wanted = sh.can_splice
-            && sh.frontend.splice == Splice::AfterFirstRequest
-            && !self.splicing.was_refused
-            && !self.client.at_end;
-        let why_not = match (server_keeps, self.client.inbox.is_empty()) {
-            (false, _) => Some(Unspliced::BackendClose),
-            (true, false) => Some(Unspliced::ClientData),
-            (true, true) => None,
-        };
-        if is_wanted && let Some(why) = why_not {
-            self.not_spliced(why, sh);
-        }
-        self.splicing.is_between_requests = is_wanted && why_not.is_none();
-        self.splicing.is_between_requests
-    }
-
-    /// The host relays this response or connection: counts why.
-    pub(super) fn not_spliced(&self, why: Unspliced, sh: &mut Shared<'_>) {
-        let frontend = &sh.frontend.name;
-        tracing::debug!(%frontend, client = %self.endpoints.source, "not spliced: {why}");
-        sh.counters.splices_refused.count(why);
-    }
-
-    /// A tunnel is over that was never offered to the NIC.
-    pub(super) fn count_unspliced_tunnel(&mut self, sh: &mut Shared<'_>) {
-        if self.stage != Stage::Tunnel || !sh.can_splice {
-            return;
-        }
-        if !std::mem::replace(&mut self.splicing.is_settled, true) {
-            let why = match sh.frontend.splice {
-                Splice::Never => Unspliced::Config,
-                Splice::Tunnels | Splice::AfterFirstRequest => Unspliced::Short,
-            };
-            self.not_spliced(why, sh);
-        }
     }
 
     /// Relays both ways.

@@ -47,7 +47,7 @@ fn the_counters_say_why_a_response_is_not_spliced() {
         (
             "splice = \"after-first-request\"",
             get("/close/10", ""),
-            "keep_alive",
+            "backend_close",
         ),
     ] {
         let mut rig = rig(frontend, Manner::Serves);
