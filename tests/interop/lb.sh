@@ -227,9 +227,12 @@ if [[ $accel == *splice* ]]; then
     name="$lb: a persistent connection is forwarded after its first request"
     if cmp -s "$scratch/got" "$scratch/root/large"; then ok "$name"; else not_ok "$name" 'the bytes differ'; fi
     before=$(counter 'frontend web' splices)
-    get -H 'Connection: close' -o "$scratch/got" "http://$ours4/large"
+    # Long enough that it is not over before the NIC has it.
+    make_file huge 33554432
+    chmod a+r "$scratch/root/huge"
+    get -H 'Connection: close' -o "$scratch/got" "http://$ours4/huge"
     name="$lb: the NIC relays a long response to curl's last request"
-    if ! cmp -s "$scratch/got" "$scratch/root/large"; then
+    if ! cmp -s "$scratch/got" "$scratch/root/huge"; then
         not_ok "$name" 'the bytes differ'
     else
         is "$name" $((before + 1)) "$(counter 'frontend web' splices)"
