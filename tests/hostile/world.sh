@@ -82,7 +82,7 @@ start_nic() {
 }
 # A refusal comes from the other host.
 reaches_peer() { "$python" -c "import socket, sys; sys.exit(socket.socket().connect_ex(('$ours4', 1)) != 111)"; }
-deaths() { grep -c 'the NIC has died' "$scratch/nic.log"; }
+deaths() { grep -c 'the NIC died' "$scratch/nic.log"; }
 
 # make_world: the other host, with both families.
 make_world() {

@@ -226,6 +226,20 @@ if [[ $accel == *splice* ]]; then
     get --http1.1 -o /dev/null "http://$ours4:85/large" -o /dev/null "http://$ours4:85/name" -o "$scratch/got" "http://$ours4:85/large"
     name="$lb: a persistent connection is forwarded after its first request"
     if cmp -s "$scratch/got" "$scratch/root/large"; then ok "$name"; else not_ok "$name" 'the bytes differ'; fi
+    before=$(counter 'frontend web' splices)
+    # Long enough that it is not over before the NIC has it.
+    make_file huge 33554432
+    chmod a+r "$scratch/root/huge"
+    get -H 'Connection: close' -o "$scratch/got" "http://$ours4/huge"
+    name="$lb: the NIC relays a long response to curl's last request"
+    if ! cmp -s "$scratch/got" "$scratch/root/huge"; then
+        not_ok "$name" 'the bytes differ'
+    else
+        is "$name" $((before + 1)) "$(counter 'frontend web' splices)"
+    fi
+    name="$lb: responses to clients that keep the connection are counted as not spliced"
+    refused=$(counter 'frontend web' splice_refused_keep_alive)
+    if [[ ${refused:-0} -ge 1 ]]; then ok "$name"; else not_ok "$name" "splice_refused_keep_alive is '${refused:-absent}'"; fi
     for frontend in bytes web persistent; do
         name="$lb: the NIC relays for frontend $frontend"
         if [[ $frontend == web ]] && ! command -v python3 >/dev/null; then
@@ -278,6 +292,8 @@ if command -v wrk >/dev/null; then
         not_ok "$name" "${done_:-no} requests; $failed"
     fi
     is "$lb: the dead backend was found to be down" 0 "$down"
+    why=$(grep -o "backend app $linux4:8082 is down: .*" "$scratch/lb.log" | head -n 1)
+    is "$lb: the log says why" "backend app $linux4:8082 is down: connection refused" "$why"
     eventually is_up 1
     is "$lb: it is up again" 1 "$(counter "backend app/$linux4:8082" up)"
     for _ in 1 2 3 4; do get "http://$ours4/name"; done >/dev/null

@@ -13,7 +13,7 @@ chmod 755 "$scratch" "$scratch/root"
 
 # ---- another host: a namespace, with its end of the wire ------------------------------------------------------
 other_host "$ours4"
-has_died() { [[ $(grep -c 'has died' "$scratch/nic2.log") -eq $1 ]]; }
+has_died() { [[ $(grep -c 'NIC died' "$scratch/nic2.log") -eq $1 ]]; }
 has_ended() { ! kill -0 "$1"; }
 
 # ---- the NIC --------------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ refused() {
 # ---- what can't be ------------------------------------------------------------------------------------------
 refused 'no such interface' 'there is no interface nosuch0' --host tap:ls0 --wire packet:nosuch0
 refused 'an interface that is no TAP' 'exists but is not a TAP device' --host tap:lo --wire mem
-refused 'the same interface twice' 'is named twice' --host tap:ls0 --wire tap:ls0
+refused 'the same interface twice' 'is given twice' --host tap:ls0 --wire tap:ls0
 refused 'no way to keep state' 'give --state' --host tap:ls0 --wire mem --state /proc/nowhere
 if ip link show ls0 >/dev/null 2>&1; then not_ok 'nothing is left of what was refused' 'ls0 is there'; fi
 rm -rf "$scratch/other-state"
@@ -137,10 +137,11 @@ there ip link del lw0 2>/dev/null
 ip link add v0 type veth peer name v1
 # Linux has the interface too, and would answer for the addresses of ls0.
 sysctl -q -w net.ipv4.conf.v0.arp_ignore=1
+refused 'a wire that is down' 'v0 is down; run: ip link set v0 up' --host tap:ls7 --wire packet:v0
 ip link set v0 up
 give_peer v1
 
-started_again() { [[ $(grep -c 'it is started again' "$scratch/nic.log") == "$1" ]]; }
+started_again() { [[ $(grep -c 'it restarts in' "$scratch/nic.log") == "$1" ]]; }
 
 # Downloads slowly while the NIC is killed, and again.
 survives() {
@@ -165,10 +166,13 @@ if nic --wire packet:v0; then
     if [[ ${super:-0} -gt 0 ]]; then ok "super-frames from a veth: $super"; else not_ok 'super-frames from a veth' none; fi
     try 'a download goes on when the NIC is killed' survives
     try 'and a new one comes' fetch small
+    before=$(worker)
     ip link set v0 down
     sleep 0.3
     ip link set v0 up
     try 'an interface that was down' fetch small
+    name='the NIC outlives an interface that is set down'
+    if [[ $(worker) == "$before" ]]; then ok "$name"; else not_ok "$name" "$(last_words nic.log)"; fi
     stop "$nic"
 else
     not_ok 'the NIC on a veth by AF_PACKET' "$(last_words nic.log)"

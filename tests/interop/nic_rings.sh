@@ -65,7 +65,7 @@ refused 'no such socket' "$files does not exist; start the NIC" "$LONGSHORE" ser
 refused 'two hosts of one address' 'give each rings:SOCKET a mac=' "$LONGSHORE" nic --host "rings:$files,mac=02:00:00:00:00:01" \
     --host "rings:$client,mac=02:00:00:00:00:01" --wire mem --control "$scratch/other" --state "$scratch/other-state"
 touch "$scratch/plain-file"
-refused 'a file where the socket is to be' 'is no socket' "$LONGSHORE" nic --host "rings:$scratch/plain-file" --wire mem \
+refused 'a file where the socket is to be' 'is not a socket' "$LONGSHORE" nic --host "rings:$scratch/plain-file" --wire mem \
     --control "$scratch/other" --state "$scratch/other-state"
 rm -rf "$scratch/other-state"
 
@@ -74,10 +74,10 @@ if ! start_nic --pcap "$scratch/wire.pcapng" || ! start_server; then
     not_ok 'a server behind the NIC' "$(last_words nic.log) $(last_words serve.log)"
     exit
 fi
-refused 'the control socket' 'and not of --control' "$LONGSHORE" serve --nic "$control" "${one_file[@]}"
+refused 'the control socket' 'not of --control' "$LONGSHORE" serve --nic "$control" "${one_file[@]}"
 refused 'a second program on one socket' 'one more --host rings:SOCKET' "$LONGSHORE" serve --nic "$files" "${one_file[@]}"
 if setpriv --reuid=65534 --clear-groups true 2>/dev/null; then
-    refused 'another user' 'may not connect' setpriv --reuid=65534 --clear-groups "$LONGSHORE" get --nic "$client" --ip 10.77.0.4/24 \
+    refused 'another user' 'permission denied to connect' setpriv --reuid=65534 --clear-groups "$LONGSHORE" get --nic "$client" --ip 10.77.0.4/24 \
         "https://$ours4/small" -o /dev/null --insecure
 else
     skip 'another user' 'no other user here'
@@ -181,7 +181,7 @@ mkdir "$scratch/layers"
 inside=(unshare --mount "$scratch/in_overlay" "$scratch/root" "$scratch/layers")
 if "${inside[@]}" true 2>/dev/null; then
     inside+=(env RUST_LOG=debug)
-    if start_server --zerocopy && fetch there large && grep -q 'sending by copying.*no regular one on a local' "$scratch/serve.log"; then
+    if start_server --zerocopy && fetch there large && grep -q 'sending by copying.*not a regular file on a local' "$scratch/serve.log"; then
         ok 'files of an overlay are copied'
     else
         not_ok 'files of an overlay are copied' "$(last_words serve.log)"

@@ -163,7 +163,7 @@ for ((kill = 0; kill < kills; kill++)); do
     sleep "0.$(printf '%03d' $((RANDOM % 300)))"
     kill -9 "$next" 2>/dev/null
     eventually has_ended "$next"
-    if grep -q 'the next NIC serves' "$scratch/nic.log"; then
+    if grep -q 'the new NIC serves' "$scratch/nic.log"; then
         after=$((after + 1))
         eventually has_ended "$nic"
         cat "$scratch/nic.log" >>"$scratch/nics.log"

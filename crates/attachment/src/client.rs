@@ -25,14 +25,14 @@ use crate::slab::Slab;
 /// Why the NIC did not do what it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// It does not want to: that connection goes on in software.
+    /// The NIC refused: that connection goes on in software.
     #[error("the NIC refused: {0}")]
     Refused(Errno),
     /// It is not there, or no longer: connect again. What it was asked for may have been done or not.
-    #[error("the NIC's control socket does not answer: {0}; is `longshore nic` running?")]
+    #[error("no answer from the NIC's control socket: {0}; is `longshore nic` running?")]
     Gone(Errno),
-    /// Somebody listens there who is not to have keys or descriptors. Nothing was sent.
-    #[error("the NIC's control socket is not used: {0}")]
+    /// The listener's user may not have keys or descriptors. Nothing was sent.
+    #[error("can't trust the NIC's control socket: {0}")]
     Untrusted(#[from] Untrusted),
 }
 
@@ -57,7 +57,7 @@ impl Client {
     /// Checks who listens at `path`, and sends nothing.
     ///
     /// # Errors
-    /// [`ClientError::Gone`] if nobody does, or does not within `patience`; [`ClientError::Untrusted`].
+    /// [`ClientError::Gone`] if no process does, or none answers within `patience`; [`ClientError::Untrusted`].
     pub fn check(path: &Path, patience: Duration) -> Result<(), ClientError> {
         let socket = open(path, patience).map_err(ClientError::Gone)?;
         Ok(peer::check(&socket)?)
@@ -133,7 +133,7 @@ impl Client {
     /// Shares memory that data may go to; gives its number on this connection.
     ///
     /// # Errors
-    /// `EINVAL` for a file that is none, `ENOSPC` when the NIC takes no more.
+    /// `EINVAL` for another kind of file, `ENOSPC` when the NIC has no room.
     pub fn add_memory(&mut self, memory: &DataMemory) -> Result<u16, ClientError> {
         let answer = self.ask(&Request::Memory, Some(memory.as_fd()))?;
         Ok(answer.slab)

@@ -119,7 +119,7 @@ impl Listening {
     /// Who has connected, if anybody has.
     ///
     /// # Errors
-    /// `WouldBlock` when nobody has; what else the system gives.
+    /// `WouldBlock` when no client waits; otherwise what the system gives.
     pub fn accept(&self) -> io::Result<UnixStream> {
         self.listener.accept().map(|(stream, _)| stream)
     }
@@ -168,7 +168,7 @@ impl Place {
         if is_shared || ![0, geteuid().as_raw()].contains(&status.st_uid) {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                format!("other users may replace what is in {}", parent.display()),
+                format!("other users can replace files in {}", parent.display()),
             ));
         }
         Ok(Place {

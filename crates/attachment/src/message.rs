@@ -130,19 +130,17 @@ impl Answer {
     }
 }
 
-/// A message that is none. The connection is of no more use.
+/// A malformed message. The connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRequest {
     /// Another version.
-    #[error(
-        "version {0} of the attachment's messages is not the NIC's, which is 3: use the library of the same release"
-    )]
+    #[error("the library speaks version {0}, the NIC version 3; run both from the same release")]
     Version(u16),
     /// A kind that there is not.
-    #[error("a request of kind {0} is none")]
+    #[error("unknown request {0}")]
     Kind(u16),
     /// A direction that there is not.
-    #[error("direction {0} is neither 0 nor 1")]
+    #[error("unknown direction {0}; use 0 or 1")]
     Direction(u8),
     /// Keys for a cipher or version that there is not.
     #[error(transparent)]

@@ -169,7 +169,7 @@ pub struct Span {
 
 /// No word is free for another run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the program has not read what {RUNS} runs tell of")]
+#[error("the program has {RUNS} runs unread")]
 pub struct Full;
 
 /// The memory, as both sides see it.

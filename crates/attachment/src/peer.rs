@@ -17,7 +17,7 @@ const ROOT: u32 = 0;
 pub enum Untrusted {
     /// Another user's process listens there.
     #[error(
-        "user {uid} listens there, who is neither root nor this program's user, {own}: remove that socket, and have root start `longshore nic`"
+        "user {uid} listens there, which is neither root nor this program's user ({own}); remove the socket, and start `longshore nic` as root"
     )]
     User {
         /// Who listens.
@@ -25,13 +25,13 @@ pub enum Untrusted {
         /// Who asks.
         own: u32,
     },
-    /// Its user has no number in this user namespace, and could be anybody.
+    /// Its user has no number in this user namespace, and could be any.
     #[error(
-        "who listens there is unknown in this user namespace (user {OVERFLOW_UID}): run the program in the namespace of the NIC's users"
+        "the listener's user is unknown in this user namespace (user {OVERFLOW_UID}); run the program in the NIC's user namespace"
     )]
     Unknown,
     /// The system does not tell.
-    #[error("who listens there can't be told: {0}")]
+    #[error("can't find out which user listens there: {0}")]
     System(Errno),
 }
 

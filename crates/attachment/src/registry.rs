@@ -166,13 +166,13 @@ pub enum Refusal {
     #[error(transparent)]
     BadSlab(#[from] BadSlab),
     /// More slabs than allowed.
-    #[error("more slabs, slots or memory than the NIC takes")]
+    #[error("the NIC has no room for more slabs, slots or memory of this user")]
     TooMany,
     /// The library has asked for something else since, without waiting for the answer.
-    #[error("the library has given this request up")]
+    #[error("the library gave this request up")]
     Late,
-    /// The socket is none that the NIC can help.
-    #[error("the socket can't be the NIC's: {0}")]
+    /// The NIC can't offload this socket.
+    #[error("the NIC can't have the socket: {0}")]
     Socket(Errno),
 }
 

@@ -16,19 +16,19 @@ use crate::passing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionError {
     /// The library has gone.
-    #[error("the library has closed its connection")]
+    #[error("the library closed its connection")]
     Closed,
     /// What came is no request.
     #[error(transparent)]
     BadRequest(#[from] BadRequest),
     /// It came with more descriptors than one.
-    #[error("a request came with more than one descriptor")]
+    #[error("a request has more than one descriptor")]
     Descriptors,
     /// The library does not read what it is told.
-    #[error("the library does not read the answers to its requests")]
+    #[error("the library does not read its answers")]
     Unread,
     /// The system refused.
-    #[error("the attachment's socket has failed: {0}")]
+    #[error("the library's socket failed: {0}")]
     System(Errno),
 }
 

@@ -44,25 +44,25 @@ const RECEIVE_REQUEST: usize = 4;
 pub enum BadSlab {
     /// Its size may change, or it is no memfd.
     #[error(
-        "the file is not sealed against shrinking and growing: make it with memfd_create and add both seals"
+        "the file is not sealed; make it with memfd_create, and seal it against shrinking and growing"
     )]
     NotSealed,
     /// Its pages may be missing when they are wanted.
-    #[error(
-        "the file's memory is not of ordinary pages: make it with memfd_create, without MFD_HUGETLB"
-    )]
+    #[error("the file has huge pages; make it with memfd_create without MFD_HUGETLB")]
     NotOrdinaryMemory,
     /// Its size is that of no slab.
-    #[error("{0} bytes are no slab: it has one header and 1 to 65536 slots of 4096 bytes each")]
+    #[error("a slab can't have {0} bytes: it has a header and 1 to 65536 slots of 4096 bytes each")]
     Size(u64),
     /// Its size is that of no [memory for data](crate::DataMemory).
-    #[error("{0} bytes are no memory for data: it has whole pages of 4096 bytes, at most 64 GiB")]
+    #[error("memory for data can't have {0} bytes: use whole pages of 4096 bytes, at most 64 GiB")]
     MemorySize(u64),
     /// What it begins with is not what a slab begins with.
-    #[error("the first word is {0:#018x}: no slab, or one of another version of the library")]
+    #[error(
+        "the first word is {0:#018x}: this is not a slab, or one of another release; use the library of the NIC's release"
+    )]
     Header(u64),
     /// The system refused.
-    #[error("the slab can't be mapped: {0}")]
+    #[error("can't map the slab: {0}")]
     System(#[from] Errno),
 }
 
@@ -143,7 +143,7 @@ impl Slab {
         &mut self.mapping
     }
 
-    /// A slot; `None` if there is none of this index.
+    /// A slot; `None` if the index is too large.
     pub fn slot(&self, index: u32) -> Option<Slot<'_>> {
         let at = bytes_of(index);
         (index < self.slots).then(|| Slot {
@@ -189,7 +189,7 @@ impl AsFd for Slab {
     }
 }
 
-/// A memfd that keeps its size, and is sealed so that nobody can change that.
+/// A memfd of fixed size: it is sealed.
 pub(crate) fn make_sealed(name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create(name, flags)?;
@@ -219,7 +219,7 @@ fn bytes_of(slots: u32) -> usize {
 /// Whose a slot is. A generation is one use of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifecycle {
-    /// Nobody's, since this generation has ended.
+    /// Free: this generation has ended.
     Free {
         /// That of the last use; 0 if there was none.
         generation: u32,

@@ -73,7 +73,7 @@ impl Stack {
         self.core.mark_ready(id, socket);
     }
 
-    /// Lets a socket go that nobody holds and that TCP is done with.
+    /// Removes a socket that no application holds and that TCP is done with.
     pub(crate) fn retire_socket(&mut self, now: Instant, id: SocketId) {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;

@@ -13,28 +13,28 @@ pub enum SocketError {
     #[error("the call would block; wait for the socket's next event")]
     WouldBlock,
     /// The id was closed before, or never given by this stack.
-    #[error("no such socket; it was closed before")]
+    #[error("no such socket: it was closed")]
     NotFound,
     /// The connection is not established yet.
     #[error("the socket is not connected yet; wait for its `Connected` event")]
     NotConnected,
     /// This side has shut its direction down.
-    #[error("the socket's send side was shut down")]
+    #[error("the socket was shut down for writing")]
     SendClosed,
     /// The connection is over.
-    #[error("the connection is over: {0}")]
+    #[error("{0}")]
     Closed(CloseReason),
-    /// Somebody listens there already.
-    #[error("address {0} is in use; choose another port or close the listener that has it")]
+    /// Another listener has the address.
+    #[error("address {0} is in use by another listener; choose another port")]
     AddressInUse(SocketAddr),
     /// The address is not one of this host's.
-    #[error("{0} is not an address of this host; give it to the stack first")]
+    #[error("{0} is not an address of this stack; add it to its addresses (--ip)")]
     AddressNotLocal(IpAddr),
     /// No address of this host's can reach it.
-    #[error("no route to {0}: no local address of its family, or no gateway for its network")]
+    #[error("no route to {0}; give an address of its family (--ip), or a gateway (--gateway)")]
     NoRoute(IpAddr),
     /// Every ephemeral port towards this peer is taken.
-    #[error("no free local port towards {0}; wait for connections to end")]
+    #[error("no free local port towards {0}; wait until connections end")]
     NoPort(SocketAddr),
     /// The stack has all the sockets that it may have.
     #[error("the stack is at its limit of {0} sockets; raise `max_sockets`")]
@@ -55,7 +55,9 @@ pub enum SocketError {
     #[error("TLS can't start: {0}")]
     TlsConfig(String),
     /// A slice names memory that is not registered, or lies outside of it.
-    #[error("slice of region {region} at {offset} of {len} bytes is not inside registered memory")]
+    #[error(
+        "{len} bytes at {offset} of region {region} are not registered memory; register them first"
+    )]
     BadSlice {
         /// The region's number.
         region: u16,
@@ -64,13 +66,13 @@ pub enum SocketError {
         /// Bytes asked for.
         len: u32,
     },
-    /// The NIC takes no more memory regions.
-    #[error("the NIC takes no more memory regions; unregister one first")]
+    /// The NIC has no room for another memory region.
+    #[error("the NIC has no room for another memory region; unregister one first")]
     TooManyRegions,
-    /// The system gives no memory to share with the NIC.
-    #[error("the system gives no {0} bytes of memory to share with the NIC")]
+    /// The system has no memory to share with the NIC.
+    #[error("no memory: {0} bytes to share with the NIC")]
     NoMemory(usize),
-    /// The NIC can't have the memory.
+    /// The NIC refused the memory.
     #[error(transparent)]
     RegionRefused(nic::ring::RegisterError),
 }
@@ -79,25 +81,25 @@ pub enum SocketError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
     /// Both sides closed in order.
-    #[error("closed by both sides")]
+    #[error("connection closed")]
     Graceful,
     /// The peer sent a reset.
-    #[error("reset by the peer")]
+    #[error("connection reset by peer")]
     Reset,
     /// The peer does not listen there.
-    #[error("refused by the peer")]
+    #[error("connection refused")]
     Refused,
-    /// Nothing came back in time.
-    #[error("timed out")]
+    /// The peer did not answer in time.
+    #[error("connection timed out")]
     TimedOut,
-    /// A router or the peer said that the peer can't be reached, or nobody answers for its address on the link.
-    #[error("the peer is unreachable")]
+    /// A router or the peer said that the peer can't be reached, or no neighbour has its address.
+    #[error("host unreachable")]
     Unreachable,
     /// This side aborted it.
-    #[error("aborted by this side")]
+    #[error("connection aborted")]
     Aborted,
     /// The TLS session failed on this side; the alert was sent to the peer.
-    #[error("TLS record {record} of the peer: {what} (answered with {alert})")]
+    #[error("TLS record {record} from the peer: {what}; sent alert {alert}")]
     Tls {
         /// Sent to the peer.
         alert: Alert,
@@ -113,10 +115,10 @@ pub enum CloseReason {
     #[error("the peer sent the TLS alert {}", Alert::from(*.0))]
     PeerAlert(u8),
     /// A PDU of the peer's breaks NVMe/TCP; a TermReq has told it so.
-    #[error("the peer's PDU breaks NVMe/TCP: {0}")]
+    #[error("the peer sent a PDU that breaks NVMe/TCP: {0}")]
     Pdu(FatalError),
     /// The peer has ended the NVMe/TCP connection by a TermReq.
-    #[error("the peer ended the NVMe/TCP connection: {0}")]
+    #[error("the peer ended the NVMe/TCP connection by a TermReq: {0}")]
     PeerTermReq(FatalError),
     /// The peer ended TCP without close_notify: what was read may be cut short (RFC 8446 §6.1).
     #[error("the peer closed without close_notify; the data may be cut short")]

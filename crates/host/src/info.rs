@@ -1,4 +1,4 @@
-//! What `ss -ti` would say of a socket.
+//! A socket's figures, as `ss -ti` shows them.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use crate::accel::quasi::Flag;
 use crate::socket::Socket;
 use crate::{Holder, Offload, SocketId, Stack};
 
-/// How far one direction of a TLS session is offloaded at the moment.
+/// Whether one direction of a TLS session is offloaded now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffloadState {
     /// Not asked for.
@@ -97,7 +97,7 @@ impl Stack {
             local: socket.flow.src_addr(),
             remote: socket.flow.dst_addr(),
             receive_queue: socket.stream.len() as usize,
-            send_queue: socket.tcp.snd_una().distance_to(socket.send.end()) as usize,
+            send_queue: socket.unacknowledged() as usize,
             tcp: Some(socket.tcp.info(self.core.last_poll)),
             tls: socket.tls.session().map(crate::tls::Session::info),
         }
@@ -127,5 +127,13 @@ impl Stack {
             tcp: Some(connection.info(self.core.last_poll)),
             tls: None,
         })
+    }
+}
+
+impl Socket {
+    /// Bytes queued that the peer has not acknowledged, without the FIN.
+    fn unacknowledged(&self) -> u32 {
+        let end = self.send.end();
+        self.tcp.snd_una().min(end).distance_to(end)
     }
 }

@@ -134,7 +134,7 @@ impl Listeners {
         }
     }
 
-    /// Takes the event in store. False if there is none worth telling any more.
+    /// Takes the event in store. False if it is obsolete.
     pub fn take_notification(&mut self, id: ListenerId) -> bool {
         let Some(listening) = self.get_mut(id) else {
             return false;

@@ -8,10 +8,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 /// The interface's number.
 pub(crate) fn index(name: &str) -> io::Result<u32> {
+    index_by(&any_socket()?, name)
+}
+
+/// The interface's number, asked by an open socket: a process that has dropped its privileges may not be able to make one.
+pub(crate) fn index_by(socket: &OwnedFd, name: &str) -> io::Result<u32> {
     let mut request = Request::new(name).ok_or(io::ErrorKind::InvalidInput)?;
-    let socket = any_socket()?;
     // SAFETY: SIOCGIFINDEX reads and writes an `ifreq`, which `request` is.
-    unsafe { ioctl(&socket, libc::SIOCGIFINDEX as _, &raw mut request.0) }?;
+    unsafe { ioctl(socket, libc::SIOCGIFINDEX as _, &raw mut request.0) }?;
     // SAFETY: the call has filled this member of the union.
     let index = unsafe { request.0.ifr_ifru.ifru_ifindex };
     u32::try_from(index).map_err(|_| io::ErrorKind::InvalidData.into())
@@ -26,6 +30,34 @@ pub(crate) fn mtu(name: &str) -> io::Result<u16> {
     // SAFETY: the call has filled this member of the union.
     let mtu = unsafe { request.0.ifr_ifru.ifru_mtu };
     Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+}
+
+/// Whether frames can pass an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// It is administratively down.
+    Down,
+    /// It is up and has no carrier: the cable, or the other end, is missing.
+    NoCarrier,
+    /// It is up and has a carrier.
+    Up,
+}
+
+/// The state of an interface, by its name.
+///
+/// # Errors
+/// What the system gives, `ENODEV` if there is no such interface.
+pub fn link_state(name: &str) -> io::Result<LinkState> {
+    let mut request = Request::new(name).ok_or(io::ErrorKind::InvalidInput)?;
+    let socket = any_socket()?;
+    // SAFETY: SIOCGIFFLAGS reads and writes an `ifreq`, which `request` is.
+    unsafe { ioctl(&socket, libc::SIOCGIFFLAGS as _, &raw mut request.0) }?;
+    let has = |flag: c_int| request.flags() & flag as c_short != 0;
+    Ok(match (has(libc::IFF_UP), has(libc::IFF_RUNNING)) {
+        (false, _) => LinkState::Down,
+        (true, false) => LinkState::NoCarrier,
+        (true, true) => LinkState::Up,
+    })
 }
 
 /// Sets the interface up.

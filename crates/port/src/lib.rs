@@ -23,6 +23,7 @@ pub mod tap;
 mod vnet;
 pub mod xdp;
 
+pub use interface::{LinkState, link_state};
 pub use meta::{Capabilities, Meta};
 pub use parts::{Parts, Source};
 

@@ -195,7 +195,7 @@ impl Packet {
 
     /// A socket tells in the same way that its interface is down and that it was removed.
     fn check_is_there(&self) -> io::Result<()> {
-        match interface::index(&self.interface) {
+        match interface::index_by(&self.socket, &self.interface) {
             Ok(index) if index == self.index => Ok(()),
             _ => Err(self.gone(Errno::NODEV)),
         }

@@ -25,35 +25,33 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum ConnectError {
     /// There is no such socket.
     #[error(
-        "{0} does not exist; start the NIC with `longshore nic --host rings:{0} …`, or give --nic the path that it has"
+        "{0} does not exist; start the NIC with `longshore nic --host rings:{0} …`, or give --nic its path"
     )]
     NoSocket(PathBuf),
-    /// Nobody listens there.
+    /// No process listens there.
     #[error("no NIC listens at {0}; start one with `longshore nic --host rings:{0} …`")]
     NobodyListens(PathBuf),
-    /// We may not.
+    /// This user may not connect.
     #[error(
-        "this user may not connect to {0}; run as the user who started the NIC, or have that one give you the socket (chown)"
+        "permission denied to connect to {0}; run as the user that started the NIC, or `chown` the socket"
     )]
     NotAllowed(PathBuf),
-    /// Somebody listens there who is not to have descriptors. Nothing was sent.
-    #[error("the socket {0} is not used: {1}")]
+    /// The listener's user may not have descriptors. Nothing was sent.
+    #[error("can't trust the socket {0}: {1}")]
     Untrusted(PathBuf, Untrusted),
-    /// The NIC says no.
-    #[error("the NIC at {0} refuses: {1}")]
+    /// The NIC refused.
+    #[error("the NIC at {0} refused: {1}")]
     Refused(PathBuf, Refusal),
-    /// It says nothing, or something else does.
+    /// No answer came, or not one of a NIC's.
     #[error(
-        "the NIC at {0} does not answer: {1}; is it the socket of a --host rings:SOCKET, and not of --control?"
+        "no answer from the NIC at {0}: {1}; give --nic the socket of --host rings:SOCKET, not of --control"
     )]
     NoAnswer(PathBuf, Errno),
     /// The next NIC has given another address, or its wire has another MTU.
-    #[error(
-        "the NIC at {0} was started again with another address or another MTU; start this program again too"
-    )]
+    #[error("the NIC at {0} restarted with another address or MTU; restart this program")]
     Changed(PathBuf),
     /// The system refused.
-    #[error("the NIC at {0} can't be used: {1}")]
+    #[error("can't use the NIC at {0}: {1}")]
     System(PathBuf, Errno),
 }
 
@@ -82,7 +80,7 @@ impl Client {
     /// Gets a function of these sizes from the NIC at `path`, which gives it its address.
     ///
     /// # Errors
-    /// When there is none to be had; the message says what to do.
+    /// When there is no function; the message says what to do.
     ///
     /// # Panics
     /// When the settings [can't be](FunctionConfig::check).
@@ -152,7 +150,7 @@ impl Client {
         for (id, region) in self.regions.all() {
             // What it can't have it refuses again when it is named.
             if let Err(why) = self.line.register(id, &region) {
-                tracing::warn!("the NIC was started again and refuses memory that it had: {why}");
+                tracing::warn!("the NIC restarted and refused memory that it had: {why}");
             }
         }
         Ok(true)

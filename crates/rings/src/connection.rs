@@ -15,15 +15,15 @@ use crate::message::{Answer, BadRequest, REQUEST_BYTES, Refusal, Request};
 /// Why a connection is to be let go of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Ended {
-    #[error("it has closed its connection")]
+    #[error("it closed its connection")]
     Closed,
-    #[error("it passes more descriptors than requests")]
+    #[error("it sent more descriptors than requests")]
     Descriptors,
-    #[error("it does not read the answers to its requests")]
+    #[error("it does not read its answers")]
     Unread,
     #[error("the NIC is ending")]
     Over,
-    #[error("its socket has failed: {0}")]
+    #[error("its socket failed: {0}")]
     System(Errno),
 }
 

@@ -17,10 +17,10 @@ pub const MAX_GUARDED: usize = 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
     /// The table is full.
-    #[error("{MAX_GUARDED} files are mapped already; close some, or send this one by copying")]
+    #[error("{MAX_GUARDED} files are mapped; close some, or send this one by copying")]
     Full,
     /// The handler could not be installed.
-    #[error("the SIGBUS handler could not be installed: {0}")]
+    #[error("can't install the SIGBUS handler: {0}")]
     Handler(#[source] io::Error),
 }
 

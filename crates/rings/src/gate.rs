@@ -32,15 +32,15 @@ use crate::threads::{Door, Place, Threads};
 /// The socket could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody listens there.
-    #[error("{0} is the socket of a running process; give --host rings:SOCKET another path")]
+    /// Another process listens there.
+    #[error("{0} is in use by a running process; give --host rings:SOCKET another path")]
     InUse(PathBuf),
-    /// There is something else.
-    #[error("{0} exists and is no socket; give --host rings:SOCKET another path")]
+    /// The path is not a socket.
+    #[error("{0} is not a socket; remove it, or give --host rings:SOCKET another path")]
     NotASocket(PathBuf),
     /// The system refused.
     #[error(
-        "the socket {0} could not be made: {1}; give --host rings:SOCKET a path that you may write"
+        "can't make the socket {0}: {1}; give --host rings:SOCKET a path in a directory that you may write to"
     )]
     Bind(PathBuf, io::Error),
 }
@@ -87,7 +87,7 @@ impl Gate {
         let door = Door::Listener(Arc::clone(&listener));
         threads.listen(door, move |place| {
             if let Err(why) = carry(place, &channel) {
-                tracing::debug!("a host's connection is ended: {why}");
+                tracing::debug!("a host's connection is closed: {why}");
             }
         })?;
         Ok(Gate {

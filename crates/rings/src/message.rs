@@ -160,42 +160,42 @@ pub(crate) enum Answer {
     Refused(Refusal),
 }
 
-/// Why a NIC does not do what a host asks for.
+/// Why a NIC refuses a host's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// It is of another version.
     #[error(
-        "the NIC's process is of another release (its rings are of version {0}, ours of {VERSION}); run both from the same release"
+        "the NIC's rings have version {0}, this program's {VERSION}; run both from the same release"
     )]
     Version(u32),
     /// It has a host there.
     #[error(
-        "another program has this function of the NIC; give the NIC one more --host rings:SOCKET for each"
+        "another program uses this socket; give the NIC one more --host rings:SOCKET for each program"
     )]
     Busy,
     /// It is about to end.
-    #[error("the NIC is about to end")]
+    #[error("the NIC is ending")]
     Draining,
     /// Sizes or quotas beyond what it takes.
-    #[error("the function's sizes or quotas are beyond what the NIC takes")]
+    #[error("the function's sizes or quotas exceed the NIC's limits")]
     BadConfig,
     /// What is to be shared memory is not sealed, too small, or no ordinary memory.
-    #[error("the memory is not a memfd of that size, sealed against shrinking")]
+    #[error("the memory is not a memfd of this size that is sealed against shrinking")]
     BadMemory,
-    /// What is to be a file is none that may be mapped.
-    #[error("the file is no regular one on a local file system")]
+    /// The file may not be mapped.
+    #[error("not a regular file on a local file system")]
     BadFile,
     /// The rings are not empty.
     #[error("the rings are not empty")]
     NotEmpty,
     /// More regions, or bytes of them, than it takes.
-    #[error("more regions, or bytes of them, than the NIC takes")]
+    #[error("too many regions, or bytes of them, for the NIC")]
     TooMany,
     /// It has no room for a function.
-    #[error("the NIC has no room for one more host")]
+    #[error("the NIC has no room for another host")]
     NoRoom,
-    /// It makes no sense, or not now.
-    #[error("the request makes no sense to the NIC")]
+    /// The request is malformed, or comes at a wrong time.
+    #[error("the NIC does not understand the request")]
     Meaningless,
 }
 
@@ -212,7 +212,7 @@ impl Answer {
         bytes_of(&[MAGIC | u64::from(VERSION), code, values[0], values[1]])
     }
 
-    /// The answer to a request. `None` for what is none.
+    /// The answer to a request. `None` for a malformed one.
     pub(crate) fn from_bytes(bytes: &[u8; ANSWER_BYTES], to: &Request) -> Option<Answer> {
         let [magic, code, first, second]: [u64; ANSWER_WORDS] = words_of(bytes);
         if magic >> 32 != MAGIC >> 32 {

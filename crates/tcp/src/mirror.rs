@@ -105,7 +105,8 @@ impl Connection {
             *parked = flight(bytes_under_way);
         }
         if una != self.snd.una {
-            self.stats.bytes_acked += u64::from(self.snd.una.distance_to(una));
+            self.count_sent(una);
+            self.count_acked(una);
             self.snd.nxt = self.snd.nxt.max(una);
             self.snd.advance(una);
             self.events.acked = true;
@@ -152,6 +153,8 @@ impl Connection {
             _ => tcb.state,
         };
         let acked = tcb.snd_una != self.snd.una;
+        self.count_sent(tcb.snd_nxt);
+        self.count_acked(tcb.snd_una);
         let merged = Tcb {
             state,
             write_seq: self.snd.write_seq,
@@ -210,8 +213,37 @@ impl Connection {
             patience: Patience::default(),
             ..left
         };
+        self.count_sent(tcb.snd_nxt);
         self.resume_with(now, &tcb, false);
         self.snd.probe_due = state != State::TimeWait;
+    }
+
+    /// Counts payload that another owner has received, sent, and seen acknowledged, without this side hearing of it.
+    pub fn count_forwarded(&mut self, received: u64, sent: u64, acked: u64) {
+        self.stats.bytes_received += received;
+        self.stats.bytes_sent += sent;
+        self.stats.bytes_acked += acked;
+    }
+
+    /// Counts the payload that the other owner has sent, up to `nxt`. Its retransmissions are not known here.
+    fn count_sent(&mut self, nxt: SeqNum) {
+        let sent = self.payload_between(self.snd.nxt, nxt);
+        self.stats.bytes_sent += sent;
+    }
+
+    /// Counts the payload that the peer has acknowledged, up to `una`.
+    fn count_acked(&mut self, una: SeqNum) {
+        let acked = self.payload_between(self.snd.una, una);
+        self.stats.bytes_acked += acked;
+    }
+
+    /// Bytes of payload from `start` up to `end`, which may lie behind the FIN.
+    fn payload_between(&self, start: SeqNum, end: SeqNum) -> u64 {
+        let end = end.min(self.snd.write_seq);
+        match end.after(start) {
+            true => u64::from(start.distance_to(end)),
+            false => 0,
+        }
     }
 
     fn resume_with(&mut self, now: Instant, tcb: &Tcb, acked: bool) {

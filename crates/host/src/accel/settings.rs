@@ -67,9 +67,7 @@ impl fmt::Display for Accel {
 
 /// A text that names no part of AccelTCP.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is nothing that the NIC can be asked for; write `none`, `all`, or some of `setup,teardown,splice,lazy-tcb`"
-)]
+#[error("unknown feature `{0}`; use none, all, or some of setup,teardown,splice,lazy-tcb")]
 pub struct AccelError(String);
 
 impl FromStr for Accel {

@@ -28,6 +28,19 @@ pub struct Host {
     pub events: Vec<Event>,
 }
 
+impl Host {
+    /// The figures of every socket agree with each other, whichever side runs its connection.
+    fn assert_figures(&self) {
+        for socket in self.stack.sockets() {
+            let Some(tcp) = &socket.tcp else { continue };
+            assert!(tcp.bytes_acked <= tcp.bytes_sent, "{socket:?}");
+            assert!(tcp.bytes_retrans <= tcp.bytes_sent, "{socket:?}");
+            assert!(u64::from(tcp.unread) <= tcp.bytes_received, "{socket:?}");
+            assert!(socket.send_queue <= 1 << 30, "{socket:?}");
+        }
+    }
+}
+
 /// What becomes of a frame on the wire.
 pub enum Fate {
     Pass,
@@ -140,6 +153,7 @@ impl Pair {
                 inbox.insert(place, (due, bytes));
             }
             self.hosts[at].nic.flush(now);
+            self.hosts[at].assert_figures();
         }
         progress
     }

@@ -59,8 +59,8 @@ impl Default for StateConfig {
 pub enum StateError {
     /// It was made for other sizes, and may have connections in it.
     #[error(
-        "the state is of {flows} connections and {retain} bytes: start with the same --retain as before, or end the \
-         connections that go through the NIC and remove the file"
+        "the state has room for {flows} connections and {retain} bytes: give --retain {retain}, or end the \
+         connections through the NIC and remove the file"
     )]
     OtherSize {
         /// Connections.
@@ -68,12 +68,12 @@ pub enum StateError {
         /// Bytes of plaintext.
         retain: u64,
     },
-    /// The file is of something else.
-    #[error("the file is not the state of a NIC of this version: give --state another directory")]
+    /// The file has another format.
+    #[error("the file is not the state of a NIC of this version; choose another --state")]
     NotAState,
-    /// There is less memory.
+    /// The file system has less room.
     #[error(
-        "the state needs {needed} bytes and the file system has {free}: give --state another directory, or a smaller --retain"
+        "the state needs {needed} bytes, the file system has {free}; choose another --state, or a smaller --retain"
     )]
     NoSpace {
         /// Bytes that it takes.
@@ -81,13 +81,13 @@ pub enum StateError {
         /// Bytes that there are.
         free: u64,
     },
-    /// The sizes can't be had.
+    /// The sizes are out of range.
     #[error(
-        "{0:?} is no size of a state: at least one connection, at most 2^24, and at least 64 KiB of plaintext"
+        "a state of {} connections and {} bytes is not possible; use 1 to 2^24 connections, and 65536 bytes or more (--retain)", .0.flows, .0.retain
     )]
     BadSize(StateConfig),
     /// The system refused.
-    #[error("the state can't be opened: {0}")]
+    #[error("can't open the state: {0}")]
     System(#[from] Errno),
 }
 

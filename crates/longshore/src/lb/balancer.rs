@@ -23,11 +23,11 @@ const SWEEP: Duration = Duration::from_secs(1);
 
 /// A listener that can't be had.
 #[derive(Debug, thiserror::Error)]
-#[error("frontend {frontend} can't listen on {address}: {source}")]
+#[error("frontend {frontend} can't listen on {address}: {error}")]
 pub struct StartError {
     frontend: String,
     address: SocketAddr,
-    source: SocketError,
+    error: SocketError,
 }
 
 /// A load balancer on a stack, all of whose events it takes.
@@ -82,13 +82,11 @@ impl Balancer {
                     defer: frontend.mode == Mode::Http,
                     ..ListenOptions::default()
                 };
-                let listener = stack
-                    .listen(address, options)
-                    .map_err(|source| StartError {
-                        frontend: frontend.name.clone(),
-                        address,
-                        source,
-                    })?;
+                let listener = stack.listen(address, options).map_err(|error| StartError {
+                    frontend: frontend.name.clone(),
+                    address,
+                    error,
+                })?;
                 listeners.push(listener);
             }
             frontends.push(Frontend {
@@ -181,7 +179,7 @@ impl Balancer {
         self.ends
     }
 
-    /// Whether it was told to stop, nobody is left, and all that was to be sent is with whom it was for.
+    /// Whether it was told to stop, no session is left, and peers have acknowledged everything.
     pub fn is_done(&self, now: Instant, stack: &Stack) -> bool {
         let Some(ends) = self.ends else {
             return false;
@@ -193,7 +191,7 @@ impl Balancer {
         self.sessions.open == 0 && (ends <= now || !has_unsent())
     }
 
-    /// Lets a server go, or takes it back: while it drains it gets nothing new. False if there is no such server.
+    /// Drains a server, or takes it back: a server that drains gets no new requests. False if there is no such server.
     pub fn drain(
         &mut self,
         now: Instant,
@@ -327,7 +325,7 @@ impl Balancer {
                     session.handle_closed(id, &reason, sh)
                 }),
             },
-            // It has closed, or says something that nobody asked for: it is of no more use.
+            // It has closed, or sends bytes that belong to no request: it is useless.
             Some(Role::Idle(key)) => {
                 server(&mut self.pools, key).drop_idle(now, id, stack, &mut self.roles);
             }
@@ -335,7 +333,7 @@ impl Balancer {
                 let news = match news {
                     SocketNews::Connected => News::Connected,
                     SocketNews::Ready => News::Ready,
-                    SocketNews::Closed(_) => News::Closed,
+                    SocketNews::Closed(reason) => News::Closed(reason),
                 };
                 self.check(now, stack, Some((id, news)));
             }

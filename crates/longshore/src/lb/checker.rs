@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::time::Instant;
 
-use host::{SocketId, Stack};
+use host::{CloseReason, SocketError, SocketId, Stack};
 
 use super::config::{Backend, Probe};
-use super::health::Change;
+use super::fault::Fault;
 use super::http::{Asked, Head, MAX_FIELDS, Response, Upgrading, find_head};
 use super::keys::{Role, Roles, ServerKey, SessionKey};
 use super::leg::{Filled, Leg};
@@ -60,7 +60,12 @@ impl Checker {
         while at < self.running.len() {
             if self.running[at].deadline <= now {
                 let check = self.running.swap_remove(at);
-                conclude(check, false, ground);
+                let time = server(ground.pools, check.key).health.config().time_out;
+                let fault = match check.is_connected {
+                    true => Fault::ResponseTimeout(time),
+                    false => Fault::ConnectTimeout(time),
+                };
+                conclude(check, Err(fault), ground);
             } else {
                 at += 1;
             }
@@ -95,15 +100,20 @@ impl Checker {
                 check.leg.is_readable = true;
                 check.go_on(ground)
             }
-            News::Closed if check.is_connected => {
-                check.leg.is_readable = true;
-                check.go_on(ground).or(Some(false))
+            News::Closed(reason) => {
+                let fault = Err(Fault::Closed(reason));
+                match check.is_connected {
+                    true => {
+                        check.leg.is_readable = true;
+                        check.go_on(ground).or(Some(fault))
+                    }
+                    false => Some(fault),
+                }
             }
-            News::Closed => Some(false),
         };
-        if let Some(is_good) = verdict {
+        if let Some(result) = verdict {
             let check = self.running.swap_remove(at);
-            conclude(check, is_good, ground);
+            conclude(check, result, ground);
             self.plan(ground.pools);
         }
     }
@@ -125,8 +135,7 @@ impl Checker {
                 scanned: 0,
             }),
             Err(error) => {
-                tracing::debug!(%error, "a check could not begin");
-                judge(key, false, ground);
+                judge(key, Err(Fault::Unreachable(error)), ground);
             }
         }
     }
@@ -140,14 +149,14 @@ impl Checker {
 }
 
 /// What came of a check's socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// It is connected.
     Connected,
     /// It can be read or written.
     Ready,
     /// It is over.
-    Closed,
+    Closed(CloseReason),
 }
 
 fn check_leg(id: SocketId, backend: &Backend, probe: Option<&Probe>) -> Leg {
@@ -167,25 +176,25 @@ fn check_leg(id: SocketId, backend: &Backend, probe: Option<&Probe>) -> Leg {
 }
 
 impl Check {
-    /// Its verdict, if there is one by now.
-    fn go_on(&mut self, ground: &mut Ground<'_>) -> Option<bool> {
+    /// Its result, if there is one by now.
+    fn go_on(&mut self, ground: &mut Ground<'_>) -> Option<Result<(), Fault>> {
         let health = &server(ground.pools, self.key).health;
         match health.config().probe.as_ref() {
-            None => Some(true),
+            None => Some(Ok(())),
             Some(Probe::Tcp) => {
                 let _ = self.leg.flush(ground.now, ground.stack);
-                Some(true)
+                Some(Ok(()))
             }
             Some(Probe::Http { status, .. }) => {
-                if self.leg.flush(ground.now, ground.stack).is_err() {
-                    return Some(false);
+                if let Err(error) = self.leg.flush(ground.now, ground.stack) {
+                    return Some(Err(broken(error)));
                 }
                 loop {
                     let input = self.leg.inbox.bytes();
                     match find_head(input, &mut self.scanned, MOST_HEAD) {
                         Head::Complete { start, end } => {
                             match is_wanted(&input[start..end], status) {
-                                Some(is_good) => return Some(is_good),
+                                Some(result) => return Some(result),
                                 None => {
                                     self.leg.inbox.consume(end);
                                     self.scanned = 0;
@@ -193,13 +202,16 @@ impl Check {
                                 }
                             }
                         }
-                        Head::Refused(_) => return Some(false),
+                        Head::Refused(_) => return Some(Err(Fault::Malformed)),
                         Head::Partial => {}
                     }
                     match self.leg.fill(ground.now, ground.stack) {
                         Ok(Filled::Bytes) => {}
                         Ok(Filled::Nothing) => return None,
-                        Ok(Filled::End) | Err(_) => return Some(false),
+                        Ok(Filled::End) => {
+                            return Some(Err(Fault::Closed(CloseReason::Graceful)));
+                        }
+                        Err(error) => return Some(Err(broken(error))),
                     }
                 }
             }
@@ -207,8 +219,16 @@ impl Check {
     }
 }
 
-/// The verdict of a response; none of an interim one.
-fn is_wanted(head: &[u8], wanted: &[u16]) -> Option<bool> {
+/// What a connection has died of.
+fn broken(error: SocketError) -> Fault {
+    match error {
+        SocketError::Closed(reason) => Fault::Closed(reason),
+        error => Fault::Unreachable(error),
+    }
+}
+
+/// The result that a response gives; an interim one gives none.
+fn is_wanted(head: &[u8], wanted: &[u16]) -> Option<Result<(), Fault>> {
     let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let asked = Asked {
         head: false,
@@ -216,40 +236,27 @@ fn is_wanted(head: &[u8], wanted: &[u16]) -> Option<bool> {
     };
     match Response::parse(head, &mut storage, asked) {
         Ok(response) if response.is_interim() => None,
-        Ok(response) => Some(wanted.contains(&response.status)),
-        Err(_) => Some(false),
+        Ok(response) if wanted.contains(&response.status) => Some(Ok(())),
+        Ok(response) => Some(Err(Fault::Status(response.status))),
+        Err(_) => Some(Err(Fault::Malformed)),
     }
 }
 
-fn conclude(check: Check, is_good: bool, ground: &mut Ground<'_>) {
+fn conclude(check: Check, result: Result<(), Fault>, ground: &mut Ground<'_>) {
     let id = check.leg.id;
     ground.roles.clear(id);
-    let _ = match is_good {
-        true => ground.stack.close(ground.now, id),
-        false => ground.stack.abort(ground.now, id),
+    let _ = match result {
+        Ok(()) => ground.stack.close(ground.now, id),
+        Err(_) => ground.stack.abort(ground.now, id),
     };
-    judge(check.key, is_good, ground);
+    judge(check.key, result, ground);
 }
 
-fn judge(key: ServerKey, is_good: bool, ground: &mut Ground<'_>) {
-    let server = server(ground.pools, key);
-    if !is_good {
-        server.counters.check_failures += 1;
+fn judge(key: ServerKey, result: Result<(), Fault>, ground: &mut Ground<'_>) {
+    if result.is_err() {
+        server(ground.pools, key).counters.check_failures += 1;
     }
-    match server.health.result(is_good) {
-        None => {}
-        Some(Change::Down) => {
-            tracing::warn!(server = %server.config.address, "is down: its health check failed");
-            server.counters.went_down += 1;
-            server.close_idle(ground.now, ground.now, ground.stack, ground.roles);
-        }
-        Some(Change::Up) => {
-            tracing::warn!(server = %server.config.address, "is up again");
-            server.counters.went_up += 1;
-            let pool = &mut ground.pools[key.pool];
-            for _ in 0..pool.waiting() {
-                pool.wake(ground.woken);
-            }
-        }
-    }
+    let at = (ground.now, key.server);
+    let sockets = (&mut *ground.stack, &mut *ground.roles);
+    ground.pools[key.pool].judge(at, result, sockets, ground.woken);
 }

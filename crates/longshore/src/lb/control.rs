@@ -30,7 +30,7 @@ pub fn answer(
                 });
                 let known = known.collect::<Vec<_>>().join(", ");
                 Answer::Error(format!(
-                    "no backend {backend} in pool {pool}; there are: {known}"
+                    "no backend {backend} in pool {pool}; use one of {known}"
                 ))
             }
         }

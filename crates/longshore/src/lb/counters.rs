@@ -1,5 +1,7 @@
 //! What the load balancer counts, named as HAProxy's statistics name it where they do.
 
+use super::unspliced::UnsplicedCounters;
+
 /// Of a frontend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -16,7 +18,7 @@ pub struct FrontendCounters {
     pub proxy_headers_refused: u64,
     pub tunnels: u64,
     pub splices: u64,
-    pub splices_refused: u64,
+    pub splices_refused: UnsplicedCounters,
     pub splices_ended: u64,
     pub spliced_bytes_in: u64,
     pub spliced_bytes_out: u64,
@@ -51,7 +53,7 @@ impl FrontendCounters {
             ("proxy_headers_refused", self.proxy_headers_refused),
             ("tunnels", self.tunnels),
             ("splices", self.splices),
-            ("splices_refused", self.splices_refused),
+            ("splices_refused", self.splices_refused.total()),
             ("splices_ended", self.splices_ended),
             ("spliced_bytes_in", self.spliced_bytes_in),
             ("spliced_bytes_out", self.spliced_bytes_out),
@@ -59,6 +61,7 @@ impl FrontendCounters {
             ("spliced_packets_out", self.spliced_packets_out),
         ]
         .into_iter()
+        .chain(self.splices_refused.iter())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether a server is well.
+//! Whether a server is up.
 //!
 //! ```text
 //!            fall failures in a row
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::config;
 
-/// Whether a server is well, and when to look again.
+/// Whether a server is up, and when the next check is due.
 #[derive(Clone, Debug)]
 pub struct Health {
     config: config::Health,
@@ -28,14 +28,14 @@ pub struct Health {
 /// A change of state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is well again.
+    /// It is up again.
     Up,
-    /// It is not.
+    /// It is down.
     Down,
 }
 
 impl Health {
-    /// Up until the contrary is shown. `index` spreads the checks of a pool's servers.
+    /// Up until a check fails. `index` spreads the checks of a pool's servers.
     pub fn new(now: Instant, config: config::Health, index: u32) -> Self {
         Health {
             is_up: true,
@@ -67,7 +67,7 @@ impl Health {
 
     /// A check, or a request's connection, came to this.
     pub fn result(&mut self, is_good: bool) -> Option<Change> {
-        // Without checks nobody would find out that it is well again.
+        // Without checks it would stay down for ever.
         self.config.probe.as_ref()?;
         if is_good == self.is_up {
             self.streak = 0;

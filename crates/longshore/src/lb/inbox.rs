@@ -16,7 +16,7 @@ pub struct Inbox {
 const KEPT: usize = 4096;
 
 impl Inbox {
-    /// What there is.
+    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         match &self.chunk {
             Some(chunk) => &chunk[self.used..],

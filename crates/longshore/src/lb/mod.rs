@@ -6,6 +6,7 @@ mod checker;
 mod control;
 mod counters;
 mod deadlines;
+mod fault;
 mod health;
 mod http;
 mod inbox;
@@ -19,13 +20,13 @@ mod session;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod unspliced;
 
 pub mod config;
 pub mod options;
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -34,7 +35,6 @@ pub use balancer::Balancer;
 pub use options::Options;
 
 use crate::attach::{Attached, attach};
-use crate::cli::Wire;
 use crate::control::{Answer, Request, Server as ControlServer, ask};
 use crate::sandbox::Files;
 use crate::signals::Signals;
@@ -55,7 +55,7 @@ pub fn run(options: &Options) -> Result<()> {
         Options::Run(run) => balance(run),
         Options::Check(file) => {
             Config::read(file)?;
-            println!("{}: right", file.display());
+            println!("{}: OK", file.display());
             Ok(())
         }
         Options::Ask(Command::Drain(target)) => drain(target, true),
@@ -71,13 +71,16 @@ fn drain(target: &Target, drains: bool) -> Result<()> {
     };
     match ask(&target.socket, request)? {
         Answer::Done => Ok(()),
-        _ => bail!("the server answered another question"),
+        _ => bail!(
+            "unexpected answer from {}; is it the socket of a `longshore lb`?",
+            target.socket.display()
+        ),
     }
 }
 
 fn balance(run: &Run) -> Result<()> {
     let config = Config::read(&run.config)?;
-    listens_on_ours(&config, &run.config, &run.wire)?;
+    config.check_addresses(|ip| run.wire.addresses.iter().any(|cidr| cidr.address == ip))?;
     let signals = Signals::block()?;
     let mut control = run
         .control
@@ -158,27 +161,7 @@ fn finish(balancer: &Balancer, attached: &mut Attached, signals: &Signals) -> Re
     }
 }
 
-/// Finds an address that is not ours before anything starts.
-fn listens_on_ours(config: &Config, file: &Path, wire: &Wire) -> Result<()> {
-    for frontend in &config.frontends {
-        for listen in &frontend.listen {
-            let is_ours = |ip| wire.addresses.iter().any(|cidr| cidr.address == ip);
-            if !listen.ip().is_unspecified() && !is_ours(listen.ip()) {
-                bail!(
-                    "{}: frontends.{}.listen = \"{listen}\": {} is not an address of this host; give it with --ip {}/{}",
-                    file.display(),
-                    frontend.name,
-                    listen.ip(),
-                    listen.ip(),
-                    if listen.is_ipv6() { 64 } else { 24 },
-                );
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Says where it listens, and what is missing on the Linux side to reach it.
+/// Prints where it listens, and the command that lets Linux reach it.
 fn announce(config: &Config, attached: &Attached) {
     for frontend in &config.frontends {
         let listens = frontend.listen.iter().map(SocketAddr::to_string);

@@ -22,16 +22,16 @@ pub enum Options {
 /// Runs a load balancer.
 #[derive(Clone, Debug, Args)]
 pub struct Run {
-    /// What to balance: frontends, routes, pools; see below
+    /// Configuration in TOML: frontends, routes and pools, as in the example below
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Check the configuration and do nothing else
+    /// Check the configuration and exit
     #[arg(long)]
     pub check: bool,
     /// How to reach the wire.
     #[command(flatten)]
     pub wire: Wire,
-    /// Answer `longshore stat`, `longshore ss` and `longshore lb drain` at this path
+    /// Control socket, for `longshore stat`, `longshore ss` and `longshore lb drain`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
     /// As whom to go on.
@@ -78,23 +78,23 @@ impl FromArgMatches for Options {
     }
 }
 
-/// What can be asked of a load balancer that runs.
+/// Requests to a running load balancer.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Give a backend nothing new; what it is serving goes on
+    /// Send a backend no new requests; those under way finish
     Drain(Target),
-    /// Take a backend that was drained back
+    /// Send a drained backend requests again
     Resume(Target),
 }
 
-/// A backend of a load balancer that runs.
+/// A backend of a running load balancer.
 #[derive(Clone, Debug, Args)]
 pub struct Target {
-    /// Where the load balancer was told to listen with --control
+    /// Control socket of the load balancer (its --control)
     pub socket: PathBuf,
-    /// The pool's name
+    /// Pool, by its name in the configuration
     pub pool: String,
-    /// The backend's address
+    /// Backend, as ADDRESS:PORT
     pub backend: SocketAddr,
 }
 
@@ -123,13 +123,15 @@ pub const EXAMPLES: &str = r#"Example:
   health = { path = "/", interval = "1s" }
   END
   longshore lb --config lb.toml --check
-  sudo longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24 --control /run/lb.sock &
+  sudo ip tuntap add dev ls0 mode tap
   sudo ip addr add 10.9.0.1/24 dev ls0
-  curl http://10.9.0.2/
-  longshore stat /run/lb.sock
-  longshore lb drain /run/lb.sock app 10.9.0.1:8081
+  for port in 8081 8082; do python3 -m http.server --bind 10.9.0.1 $port & done
+  sudo longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24 --control /run/lb.sock &
+  curl --retry 5 --retry-connrefused http://10.9.0.2/
+  sudo longshore stat /run/lb.sock
+  sudo longshore lb drain /run/lb.sock app 10.9.0.1:8081
 
-SIGTERM lets what is under way come to its end; a second one does not.
+First SIGTERM drains (`shutdown-time`), second quits.
 docs/load-balancer.md lists every key of the configuration."#;
 
 #[cfg(test)]

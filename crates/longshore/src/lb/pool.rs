@@ -1,4 +1,4 @@
-//! A pool: its servers, who of them is next, their idle connections, and who waits for them.
+//! A pool: its servers, which one is next, their idle connections, and the sessions that wait for one.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -8,7 +8,8 @@ use host::{SocketError, SocketId, Stack};
 use super::balance::{Candidate, Chooser, hash_of};
 use super::config;
 use super::counters::{PoolCounters, ServerCounters};
-use super::health::Health;
+use super::fault::Fault;
+use super::health::{Change, Health};
 use super::keys::{Role, Roles, ServerKey, SessionKey};
 
 /// Backends that serve the same.
@@ -29,9 +30,11 @@ pub struct Pool {
 pub struct Server {
     /// Its settings.
     pub config: config::Backend,
-    /// Whether it is well.
+    /// Whether it is up.
     pub health: Health,
-    /// It gets nothing new.
+    /// What was wrong with it when it was last found to be down.
+    pub fault: Option<Fault>,
+    /// It gets no new requests.
     pub is_draining: bool,
     /// Sessions that use it.
     pub active: u32,
@@ -42,14 +45,14 @@ pub struct Server {
     identity: u64,
 }
 
-/// Who is to serve.
+/// Which server is to serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// This one.
     Server(usize),
-    /// All that could have as much to do as they may.
+    /// All servers that are up have as many connections as they may have.
     Busy,
-    /// Nobody could.
+    /// No server is up.
     Nobody,
 }
 
@@ -62,6 +65,7 @@ impl Pool {
                 .map(|(index, backend)| Server {
                     config: backend.clone(),
                     health: Health::new(now, config.health.clone(), index as u32),
+                    fault: None,
                     is_draining: false,
                     active: 0,
                     counters: ServerCounters::default(),
@@ -118,7 +122,38 @@ impl Pool {
         }
     }
 
-    /// A session uses the server no more. Who waits may be told.
+    /// Takes the result of a health check, or of a request's connection, and logs when the server goes down or comes up.
+    pub fn judge(
+        &mut self,
+        (now, index): (Instant, usize),
+        result: Result<(), Fault>,
+        (stack, roles): (&mut Stack, &mut Roles),
+        woken: &mut VecDeque<SessionKey>,
+    ) {
+        let name = &self.config.name;
+        let server = &mut self.servers[index];
+        let address = server.config.address;
+        let change = server.health.result(result.is_ok());
+        match (change, result) {
+            (Some(Change::Down), Err(fault)) => {
+                tracing::warn!("backend {name} {address} is down: {fault}");
+                server.counters.went_down += 1;
+                server.fault = Some(fault);
+                server.close_idle(now, now, stack, roles);
+            }
+            (Some(Change::Up), _) => {
+                tracing::warn!("backend {name} {address} is up");
+                server.counters.went_up += 1;
+                server.fault = None;
+                for _ in 0..self.waiting() {
+                    self.wake(woken);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A session no longer uses the server: the next one that waits may try again.
     pub fn release(&mut self, server: usize, woken: &mut VecDeque<SessionKey>) {
         self.servers[server].active -= 1;
         self.wake(woken);
@@ -131,7 +166,7 @@ impl Pool {
         }
     }
 
-    /// Lets a session wait; false if too many do. One that was woken in vain waits in front.
+    /// Queues a session; false if the queue is full. One that was woken and found no server goes to the front.
     pub fn wait(&mut self, key: SessionKey, again: bool) -> bool {
         if self.queue.len() >= self.config.queue && !again {
             self.counters.queue_overflows += 1;
@@ -146,7 +181,7 @@ impl Pool {
         true
     }
 
-    /// A session waits no more. If it was woken already, whoever is next has its chance.
+    /// A session no longer waits. If it was woken already, the next one is woken.
     pub fn forget(&mut self, key: SessionKey, woken: &mut VecDeque<SessionKey>) {
         match self.queue.iter().position(|waiting| *waiting == key) {
             Some(at) => drop(self.queue.remove(at)),
@@ -159,7 +194,7 @@ impl Pool {
         self.queue.len()
     }
 
-    /// Keeps a connection that nothing is under way on; false if it may not be kept.
+    /// Keeps an idle connection; false if there are enough, or the server is down or draining.
     pub fn keep(&mut self, now: Instant, server: usize, id: SocketId) -> bool {
         let most = self.config.idle_connections;
         let server = &mut self.servers[server];
@@ -184,7 +219,7 @@ impl Server {
         self.health.is_up() && !self.is_draining
     }
 
-    /// An idle connection to use again: the one used last, which the server will keep the longest.
+    /// An idle connection to use again: the one used last, which the server will close last.
     pub fn take_idle(&mut self) -> Option<SocketId> {
         self.idle.pop_back().map(|(id, _)| id)
     }
@@ -194,7 +229,7 @@ impl Server {
         self.idle.len()
     }
 
-    /// An idle connection ended, or has something to say that nobody asked for.
+    /// An idle connection ended, or received bytes that belong to no request.
     pub fn drop_idle(&mut self, now: Instant, id: SocketId, stack: &mut Stack, roles: &mut Roles) {
         self.idle.retain(|(idle, _)| *idle != id);
         roles.clear(id);

@@ -17,7 +17,7 @@ pub struct Relayed {
     pub has_more: bool,
 }
 
-/// Relays what there is, up to a limit. When `from` has come to its end, so does `to`. Nothing is read that `to` has no
+/// Relays the bytes that have come, up to a limit. When `from` ends, so does `to`. Nothing is read that `to` has no
 /// room for, but one chunk.
 ///
 /// # Errors

@@ -47,7 +47,7 @@ impl Attachments {
     /// # Errors
     /// When there can be none.
     pub fn start(&mut self) -> anyhow::Result<()> {
-        let closer = Closer::start().context("a thread can't be started")?;
+        let closer = Closer::start().context("can't start a thread")?;
         self.registry = Registry::new(Limits::default(), Some(closer));
         Ok(())
     }
@@ -76,7 +76,9 @@ impl Attachments {
                 Err(Errno::AGAIN) => break,
                 Err(error) => {
                     if error != Errno::PIPE {
-                        tracing::warn!(%error, "the control process is let go of");
+                        tracing::warn!(
+                            "the control process does not keep up: {error}; the next one starts"
+                        );
                     }
                     return self.disconnect();
                 }

@@ -109,7 +109,7 @@ pub struct Message<'a> {
 /// Takes a message; `buffer` should have room for [`MOST_BYTES`].
 ///
 /// # Errors
-/// `EPIPE` when the other side has gone, `EBADMSG` for what is no message, `EAGAIN` when there is none and `flags` say not to wait.
+/// `EPIPE` when the other side has gone, `EBADMSG` for a malformed message, `EAGAIN` when none has come and `flags` say not to wait.
 pub fn receive<'a>(
     channel: BorrowedFd<'_>,
     buffer: &'a mut [u8],

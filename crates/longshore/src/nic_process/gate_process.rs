@@ -23,7 +23,7 @@ use crate::sandbox::{self, Profile};
 pub fn run(options: &Options) -> Result<ExitCode> {
     let mut inherited = inherited::take_all(&options.inherited)?.into_iter();
     let link = inherited.next().zip(inherited.next());
-    let (socket, pipe) = link.context("this option is for longshore itself")?;
+    let (socket, pipe) = link.context("--gate is internal: start `longshore nic` without it")?;
     let link = Uplink::new(socket, pipe);
     // A listening socket and a channel for each host.
     let (mut listeners, mut channels): (Vec<OwnedFd>, Vec<OwnedFd>) = Default::default();
@@ -32,14 +32,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         channels.push(channel);
     }
     let last = channels.last().context("no host is on rings")?;
-    let worker = last.try_clone().context("a channel")?;
+    let worker = last.try_clone().context("can't share a channel")?;
     // From here on it listens to its channels.
     inherited::outlive_parent()?;
     sandbox::enter(Profile::Gate, Some(options.identity()?))?;
     let mut gates = Vec::new();
     for (listener, channel) in listeners.iter().zip(channels) {
-        let listener = listener.try_clone().context("a socket")?;
-        let gate = Gate::start(listener, channel).context("a thread can't be started")?;
+        let listener = listener.try_clone().context("can't share a socket")?;
+        let gate = Gate::start(listener, channel).context("can't start a thread")?;
         // Its end would be that of the socket, which is the supervisor's and goes on with another gate.
         gates.push(ManuallyDrop::new(gate));
     }

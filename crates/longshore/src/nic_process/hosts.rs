@@ -47,28 +47,30 @@ impl Host {
         let tap = interfaces.open_tap(&option.tap, TapConfig::default())?;
         for cidr in &option.addresses {
             tap.add_ip(cidr.address, cidr.prefix)
-                .with_context(|| format!("{cidr} can't be given to {}", option.tap))?;
+                .with_context(|| format!("can't add {cidr} to {}", option.tap))?;
         }
         let (mtu, most) = (tap.capabilities().mtu, nic.config().mtu);
         if mtu > most {
             tracing::warn!(
-                "packets of {mtu} bytes from {} don't fit the wire; run: ip link set {} mtu {most}",
+                "{} has MTU {mtu}, the wire {most}; run: ip link set {} mtu {most}",
                 option.tap,
                 option.tap
             );
         }
         let config = Config::default();
-        let address = tap.address().context("the interface's address")?;
+        let address = tap
+            .address()
+            .context("can't read the interface's MAC address")?;
         let (host, device) = nic::ring::function(config.function(MacAddr(address)));
         nic.attach(device)
-            .with_context(|| format!("{} can't be a host", option.tap))?;
+            .with_context(|| format!("the NIC can't add {} as a host", option.tap))?;
         let file = interfaces.state.connections(&option.tap)?;
         let sizes = StateConfig {
             retain,
             ..StateConfig::default()
         };
         let state = linux::State::open(&file, sizes)
-            .with_context(|| format!("the connections behind {}", option.tap))?;
+            .with_context(|| format!("can't use the state of {}", option.tap))?;
         let secret = u128::from_ne_bytes(secret()?);
         let (now, secret) = (Instant::now(), ((secret >> 64) as u64, secret as u64));
         let (interface, sockets) = sockets(&option.tap);
@@ -78,7 +80,7 @@ impl Host {
             interface,
             function: function.with_context(|| {
                 format!(
-                    "the state of {} is new, and Linux does not say which sockets are bound to it",
+                    "can't list the sockets that are bound to {}, whose state is new",
                     option.tap
                 )
             })?,
@@ -170,7 +172,7 @@ fn sockets(interface: &str) -> (u32, Box<dyn Sockets>) {
         Ok(sockets) => (sockets.interface(), Box::new(sockets)),
         Err(error) => {
             tracing::warn!(
-                "this kernel can't tell of the sockets behind {interface} ({error}): records are made in software"
+                "this kernel has no socket diagnostics for {interface} ({error}): software makes the TLS records"
             );
             (0, Box::new(UnknownSockets))
         }
@@ -216,7 +218,7 @@ impl<'a> Interfaces<'a> {
     /// When we may not, or something else has it.
     pub fn open_tap(&mut self, name: &str, config: TapConfig) -> Result<Tap> {
         if self.opened.iter().any(|opened| opened == name) {
-            bail!("{name} is named twice; give each host and the wire an interface of its own");
+            bail!("{name} is given twice; give each --host and --wire an interface of its own");
         }
         let is_new = !Tap::exists(name);
         let tap = Tap::open(name, config)?;
@@ -224,12 +226,12 @@ impl<'a> Interfaces<'a> {
             self.state.note_made(name)?;
             self.made.push(name.to_owned());
             self.keep_address(&tap)
-                .with_context(|| format!("the address of {name}"))?;
+                .with_context(|| format!("can't set the MAC address of {name}"))?;
             tap.set_persistent(true)
-                .with_context(|| format!("{name} can't be made to stay"))?;
+                .with_context(|| format!("can't make {name} persistent"))?;
         }
         if let Err(error) = tap.set_up() {
-            tracing::warn!(%error, "{name} can't be set up; run: ip link set {name} up");
+            tracing::warn!("can't set {name} up: {error}; run: ip link set {name} up");
         }
         self.opened.push(name.to_owned());
         Ok(tap)
@@ -253,8 +255,10 @@ impl<'a> Interfaces<'a> {
         let tap = Tap::open(name, TapConfig::default());
         match tap.map(|tap| tap.set_persistent(false)) {
             Ok(Ok(())) => self.state.forget(name),
-            Ok(Err(error)) => tracing::warn!(%error, "{name} stays"),
-            Err(error) => tracing::warn!(%error, "{name} stays"),
+            Ok(Err(error)) => {
+                tracing::warn!("can't remove {name}: {error}; run: ip link del {name}")
+            }
+            Err(error) => tracing::warn!("can't remove {name}: {error}; run: ip link del {name}"),
         }
     }
 }

@@ -39,7 +39,7 @@ pub fn end_with_parent(command: &mut Command) {
 /// # Errors
 /// What the system gives.
 pub fn outlive_parent() -> Result<()> {
-    set_parent_process_death_signal(None).context("the end of the supervisor")
+    set_parent_process_death_signal(None).context("can't leave the supervisor")
 }
 
 /// The descriptors that this process was started with. To be called once.
@@ -48,7 +48,7 @@ pub fn outlive_parent() -> Result<()> {
 /// When they are not as many, or not open.
 pub fn take<const N: usize>(numbers: &[RawFd]) -> Result<[OwnedFd; N]> {
     let taken: Option<[OwnedFd; N]> = take_all(numbers)?.try_into().ok();
-    taken.context("this option is for longshore itself")
+    taken.context("--inherited is internal: start `longshore nic` without it")
 }
 
 /// The same, however many they are.
@@ -59,7 +59,7 @@ pub fn take_all(numbers: &[RawFd]) -> Result<Vec<OwnedFd>> {
     for number in numbers {
         // SAFETY: asks, and changes a flag, by the number alone.
         let borrowed = unsafe { BorrowedFd::borrow_raw(*number) };
-        fcntl_setfd(borrowed, FdFlags::CLOEXEC).context("an inherited descriptor")?;
+        fcntl_setfd(borrowed, FdFlags::CLOEXEC).context("an inherited descriptor is bad")?;
     }
     // SAFETY: they are open, and this process was started with them for this use alone.
     let take = |number: &RawFd| unsafe { OwnedFd::from_raw_fd(*number) };

@@ -18,65 +18,81 @@ use crate::sandbox::Identity;
 
 pub const EXAMPLES: &str = "\
 Examples:
-  # Linux's TCP behind a NIC on eth1; the NIC has an address of its own there
-  sudo longshore nic --host tap:ls0,ip=10.9.0.1/24 --wire packet:eth1 --control /run/longshore.sock &
+  # Linux's TCP behind a NIC on eth1, with an address of its own there
+  sudo longshore nic --host tap:ls0,ip=10.9.0.1/24 --wire packet:eth1 \\
+      --control /run/longshore.sock &
   longshore stat /run/longshore.sock
 
-  # two interfaces of this machine that reach each other through the NIC and nobody else
+  # two interfaces of this machine that reach each other through the NIC only
   sudo longshore nic --host tap:ls0 --host tap:ls1 --wire mem --control /run/longshore.sock
 
-  # Linux's TCP, and a server on longshore's own stack, which a client behind eth1 and this machine's programs reach
-  sudo longshore nic --host tap:ls0,ip=10.9.0.1/24 --host rings:/run/files.sock --wire packet:eth1 --control /run/longshore.sock &
+  # Linux's TCP, and a server on longshore's own stack; both are reached from eth1
+  sudo longshore nic --host tap:ls0,ip=10.9.0.1/24 --host rings:/run/files.sock \\
+      --wire packet:eth1 --control /run/longshore.sock &
   sudo longshore serve --nic /run/files.sock --ip 10.9.0.2/24 --root /srv/files
 
   # a lossy wire to another TAP interface, captured
-  sudo longshore nic --host tap:ls0 --wire tap:ls9 --control /run/longshore.sock --loss 0.01 --pcap wire.pcapng
+  sudo longshore nic --host tap:ls0 --wire tap:ls9 --control /run/longshore.sock \\
+      --loss 0.01 --pcap wire.pcapng
 
-A TAP interface that is missing is made, and taken away when the NIC ends by SIGTERM or SIGINT and no connection goes through it. When the \
-NIC dies, its interfaces stay, without a carrier; it is started again, and connections go on. Programs on rings: sockets go on too; the \
-sockets are for the user who started the NIC, who may give them away by chown. They stay given away when the NIC dies or another \
-version takes over, until the NIC is ended; then they go, and are made anew by the next `longshore nic`.";
+The NIC makes missing TAP interfaces, and removes them when it ends, unless connections go through
+them. If it dies, its interfaces stay without a carrier; start it again and connections go on.
+First SIGTERM or SIGINT drains (--drain), second quits.
+Sockets of rings: belong to the user that started the NIC; `chown` gives one to another user.";
 
 /// `longshore nic`.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// A host of the NIC: tap:NAME for Linux, through a TAP interface, with ip=CIDR for addresses that it is to have, as in
-    /// tap:ls0,ip=10.9.0.1/24; rings:SOCKET for a program that is given --nic SOCKET, one at a time, with mac=ADDRESS if its
-    /// address matters; may be given several times
-    #[arg(long = "host", value_name = "HOST", required = true)]
+    /// A host of the NIC; repeat for more.
+    ///
+    /// tap:NAME[,ip=CIDR]... is Linux, through TAP interface NAME, as in tap:ls0,ip=10.9.0.1/24.
+    /// rings:SOCKET[,mac=ADDRESS] is a longshore program that is started with --nic SOCKET.
+    #[arg(
+        long = "host",
+        value_name = "HOST",
+        required = true,
+        verbatim_doc_comment
+    )]
     pub hosts: Vec<HostOption>,
-    /// Where the NIC is plugged in: tap:NAME (another TAP interface), packet:IFACE (any interface, by a packet socket),
-    /// xdp:IFACE (any interface, all of it, by AF_XDP), mem (nowhere: the hosts reach each other)
-    #[arg(long, value_name = "WIRE")]
+    /// What the NIC is plugged into.
+    ///
+    /// tap:NAME     another TAP interface
+    /// packet:IFACE any interface, by a packet socket
+    /// xdp:IFACE    all of any interface, by AF_XDP
+    /// mem          no wire: the hosts reach each other
+    #[arg(long, value_name = "WIRE", verbatim_doc_comment)]
     pub wire: WireOption,
-    /// Answer `longshore stat` at this path
+    /// Control socket, for `longshore stat` and for programs under `longshore run --nic`
     #[arg(long, value_name = "SOCKET")]
     pub control: PathBuf,
-    /// Directory for what is needed again when the NIC dies, which only you and root can write to, as its whole path [default: /run/longshore/ or, where
-    /// that is on a disk, /dev/shm/longshore/, and the first host's name]
-    #[arg(long, value_name = "DIR")]
-    pub state: Option<PathBuf>,
-    /// Bytes of plaintext that are kept for retransmissions of connections whose records the NIC makes
-    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
-    pub retain: u64,
-    /// Write every frame of the wire to this file, in pcapng
-    #[arg(long, value_name = "FILE")]
-    pub pcap: Option<PathBuf>,
-    /// What the wire does to frames.
-    #[command(flatten)]
-    pub line: Line,
-    /// Never sleep: less latency, and a core busy
-    #[arg(long)]
-    pub busy_poll: bool,
-    /// How long connections may take to come to rest when the NIC is told to end
-    #[arg(long = "drain", value_name = "SECONDS", default_value_t = 10)]
-    pub drain_seconds: u32,
-    /// Take the place of the NIC that runs with this state: its connections, interfaces and control socket
-    #[arg(long)]
-    pub take_over: bool,
-    /// User to go on as once all is open [default: longshore, if there is one, or a number that no account has]
+    /// Go on as this user once all is open [default: longshore, else an unused user id]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
+    /// Never sleep: lower latency, for a whole core
+    #[arg(long)]
+    pub busy_poll: bool,
+    /// Time for connections to finish after SIGTERM
+    #[arg(long = "drain", value_name = "SECONDS", default_value_t = 10)]
+    pub drain_seconds: u32,
+    /// Directory for the state of connections, which outlives the NIC; an absolute path that only
+    /// you and root can write to, on a tmpfs [default: /run/longshore/NAME of the first host, or
+    /// /dev/shm/longshore/NAME if /run is on a disk]
+    #[arg(long, value_name = "DIR", help_heading = STATE)]
+    pub state: Option<PathBuf>,
+    /// Memory for sent plaintext that is not acknowledged, of connections whose TLS records the NIC
+    /// makes; 65536 or more
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20, help_heading = STATE)]
+    pub retain: u64,
+    /// Replace the running NIC of this --state, and take over its connections, interfaces and
+    /// sockets
+    #[arg(long, help_heading = STATE)]
+    pub take_over: bool,
+    /// Write every frame on the wire to this pcapng file
+    #[arg(long, value_name = "FILE", help_heading = WIRE)]
+    pub pcap: Option<PathBuf>,
+    /// What the wire does to frames.
+    #[command(flatten, next_help_heading = WIRE)]
+    pub line: Line,
     /// Be the process that moves frames
     #[arg(long, hide = true)]
     pub worker: bool,
@@ -90,6 +106,10 @@ pub struct Options {
     #[arg(long, hide = true, value_delimiter = ',')]
     pub inherited: Vec<RawFd>,
 }
+
+/// Headings of the help.
+const STATE: &str = "State";
+const WIRE: &str = "Wire, for tests";
 
 /// A value of `--host`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,45 +204,55 @@ impl FromStr for HostOption {
     type Err = String;
 
     fn from_str(text: &str) -> Result<HostOption, Self::Err> {
-        let wrong = || {
-            format!(
-                "{text:?} is no host: give tap:NAME, tap:NAME,ip=10.9.0.1/24, rings:SOCKET, or rings:SOCKET,mac=02:00:00:00:00:01"
-            )
-        };
-        let mut parts = text.split(',');
-        match parts.next().and_then(|first| first.split_once(':')) {
-            Some(("tap", name)) if is_name(name) => {
-                let addresses = parts.map(|part| {
-                    let cidr = part.strip_prefix("ip=").ok_or_else(wrong)?;
-                    cidr.parse()
-                        .map_err(|error| format!("{cidr:?} of {text:?}: {error}"))
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        let mut parts = rest.split(',');
+        let name = parts.next().unwrap_or_default();
+        match kind {
+            "tap" => {
+                check_name(name)?;
+                let addresses = parts.map(|part| match part.strip_prefix("ip=") {
+                    Some(cidr) => cidr.parse().map_err(|error| format!("{error}")),
+                    None => Err(unknown_setting(part, "ip=CIDR, as in ip=10.9.0.1/24")),
                 });
                 Ok(HostOption::Tap(TapOption {
                     tap: name.to_owned(),
                     addresses: addresses.collect::<Result<_, String>>()?,
                 }))
             }
-            Some(("rings", socket)) if !socket.is_empty() => {
-                let given = parts.next().map(|part| {
-                    let mac = part.strip_prefix("mac=").ok_or_else(wrong)?;
-                    let mac = mac.parse::<MacAddr>().ok();
-                    let mac = mac.filter(|mac| mac.is_unicast() && *mac != MacAddr::ZERO);
-                    mac.ok_or_else(|| {
-                        format!("{part:?} of {text:?} is no unicast Ethernet address")
-                    })
-                });
-                let mac = given.transpose()?.unwrap_or_else(|| address_of(socket));
-                match parts.next() {
-                    Some(_) => Err(wrong()),
-                    None => Ok(HostOption::Rings(RingsOption {
-                        socket: PathBuf::from(socket),
-                        mac,
-                    })),
-                }
+            "rings" if name.is_empty() => {
+                Err("no socket; use rings:SOCKET, as in rings:/run/files.sock".to_owned())
             }
-            _ => Err(wrong()),
+            "rings" => {
+                let mut mac = None;
+                for part in parts {
+                    let wanted = "mac=ADDRESS once, as in mac=02:00:00:00:00:01";
+                    let given = part.strip_prefix("mac=").filter(|_| mac.is_none());
+                    mac = Some(unicast(
+                        given.ok_or_else(|| unknown_setting(part, wanted))?,
+                    )?);
+                }
+                Ok(HostOption::Rings(RingsOption {
+                    socket: PathBuf::from(name),
+                    mac: mac.unwrap_or_else(|| address_of(name)),
+                }))
+            }
+            _ => Err(format!(
+                "unknown host `{kind}`; use tap:NAME, tap:NAME,ip=CIDR or rings:SOCKET"
+            )),
         }
     }
+}
+
+fn unknown_setting(part: &str, wanted: &str) -> String {
+    format!("unknown setting `{part}`; use {wanted}")
+}
+
+fn unicast(text: &str) -> Result<MacAddr, String> {
+    let mac = text.parse::<MacAddr>().ok();
+    let mac = mac.filter(|mac| mac.is_unicast() && *mac != MacAddr::ZERO);
+    mac.ok_or_else(|| {
+        format!("`{text}` is not a unicast MAC address; use one like 02:00:00:00:00:01")
+    })
 }
 
 /// The same for the same socket, so that neighbours which remember it are right after a restart; locally administered, unicast.
@@ -237,24 +267,34 @@ impl FromStr for WireOption {
     type Err = String;
 
     fn from_str(text: &str) -> Result<WireOption, String> {
-        let wrong =
-            || format!("{text:?} is no wire: give tap:NAME, packet:IFACE, xdp:IFACE or mem");
         let (kind, name) = text.split_once(':').unwrap_or((text, ""));
-        let name = match kind {
+        let of: fn(String) -> WireOption = match kind {
             "mem" if name.is_empty() => return Ok(WireOption::Mem),
-            _ if is_name(name) => name.to_owned(),
-            _ => return Err(wrong()),
+            "tap" => WireOption::Tap,
+            "packet" => WireOption::Packet,
+            "xdp" => WireOption::Xdp,
+            _ => {
+                return Err(format!(
+                    "unknown wire `{text}`; use tap:NAME, packet:IFACE, xdp:IFACE or mem"
+                ));
+            }
         };
-        match kind {
-            "tap" => Ok(WireOption::Tap(name)),
-            "packet" => Ok(WireOption::Packet(name)),
-            "xdp" => Ok(WireOption::Xdp(name)),
-            _ => Err(wrong()),
-        }
+        check_name(name)?;
+        Ok(of(name.to_owned()))
     }
 }
 
-/// An interface's name that says all of it: `%d` would give another one after each restart.
-fn is_name(name: &str) -> bool {
-    !name.is_empty() && !name.contains(['%', '/']) && !name.contains(char::is_whitespace)
+/// Whether this can be an interface's name that says all of it: `%d` would give another one after each restart.
+fn check_name(name: &str) -> Result<(), String> {
+    /// `IFNAMSIZ`, without the zero.
+    const LONGEST: usize = 15;
+    let is_good = (1..=LONGEST).contains(&name.len())
+        && !name.contains(['%', '/'])
+        && !name.contains(char::is_whitespace);
+    match is_good {
+        true => Ok(()),
+        false => Err(format!(
+            "`{name}` can't be an interface's name; use 1 to {LONGEST} characters without `/`, `%` and spaces"
+        )),
+    }
 }

@@ -39,7 +39,7 @@ impl RingsHosts {
         let limits = share_of(options.len());
         let servers = options.iter().map(|option| {
             let server = Server::new(&option.socket, option.mac, limits);
-            server.context("a place for a host on rings")
+            server.context("can't serve a host on rings")
         });
         Ok(RingsHosts {
             servers: servers.collect::<Result<_>>()?,
@@ -50,7 +50,10 @@ impl RingsHosts {
     pub fn connect(&mut self, channels: Vec<OwnedFd>) {
         for (server, channel) in self.servers.iter_mut().zip(channels) {
             if let Err(error) = server.connect(channel) {
-                tracing::warn!(%error, "no host comes to {}", server.path().display());
+                tracing::warn!(
+                    "can't attach the host at {}: {error}",
+                    server.path().display()
+                );
             }
         }
     }

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -39,7 +39,7 @@ impl State {
         match Directory::open(shared) {
             Ok(_) => shared.join(name),
             Err(error) => {
-                tracing::warn!("{} is not used: {error:#}", shared.display());
+                tracing::warn!("can't use {}: {error:#}", shared.display());
                 own
             }
         }
@@ -51,15 +51,15 @@ impl State {
     /// When it can't be made, others could have changed it, or another process has it.
     pub fn open(directory: PathBuf, patience: Duration) -> Result<State> {
         let shown = directory.display();
-        let bad = || {
-            format!(
-                "the state directory {shown} can't be used; give --state one that only you and root can write to, as its whole path"
+        let bad = |error: anyhow::Error| {
+            anyhow!(
+                "can't use the state directory {shown}: {error:#}; give --state an absolute path that only you and root can write to"
             )
         };
-        let directory = Directory::open(&directory).with_context(bad)?;
-        let mut lock = directory.create("lock").with_context(bad)?;
+        let directory = Directory::open(&directory).map_err(bad)?;
+        let mut lock = directory.create("lock").map_err(bad)?;
         if !locks(&lock, patience)
-            .with_context(|| format!("the state directory {shown} can't be locked"))?
+            .with_context(|| format!("can't lock the state directory {shown}"))?
         {
             let mut holder = String::new();
             let _ = lock.read_to_string(&mut holder);
@@ -68,13 +68,13 @@ impl State {
                 process => format!(" (process {process})"),
             };
             bail!(
-                "a running `longshore nic`{holder} has the state directory {shown}; give --state another one"
+                "a running `longshore nic`{holder} has the state directory {shown}; choose another --state"
             );
         }
         note_holder(&lock);
         if !is_tmpfs(rustix::fs::fstatfs(directory.as_fd())) {
             tracing::warn!(
-                "{shown} is on a disk, and so is plaintext that peers have not acknowledged; give --state a directory on a tmpfs"
+                "{shown} is on a disk, and will hold plaintext; give --state a directory on a tmpfs"
             );
         }
         Ok(State { directory, lock })
@@ -153,7 +153,7 @@ impl State {
         let written: Result<(), io::Error> = self.directory.create(&name)?.write_all(&address);
         written.with_context(|| {
             let path = self.directory.path().join(&name);
-            format!("{} can't be written", path.display())
+            format!("can't write {}", path.display())
         })
     }
 
@@ -194,7 +194,7 @@ fn locks(file: &File, patience: Duration) -> Result<bool, Errno> {
                 if tells < Instant::now() {
                     let _ = writeln!(
                         io::stderr(),
-                        "longshore: waiting for the NIC before this one, which finishes connections"
+                        "longshore: waiting for the old NIC, which finishes its connections"
                     );
                     tells += patience;
                 }

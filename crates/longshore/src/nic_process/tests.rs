@@ -40,26 +40,55 @@ fn hosts_and_wires_are_read_from_the_command_line() {
 }
 
 #[test]
-fn what_is_no_host_or_wire_is_named_with_what_would_be_one() {
-    for text in [
-        "ls0",
-        "tap:",
-        "tap:ls%d",
-        "tap:a b",
-        "tap:ls0,10.9.0.1/24",
-        "tap:ls0,ip=10.9.0.1",
-        "rings:",
-        "rings:/run/a,ip=10.9.0.1/24",
-        "rings:/run/a,mac=03:00:00:00:00:01",
-        "rings:/run/a,mac=02:00:00:00:00:01,mac=02:00:00:00:00:01",
-        "mem:/run/a",
+fn a_wrong_host_or_wire_is_named_with_a_right_one() {
+    for (text, wrong, right) in [
+        ("ls0", "unknown host `ls0`", "tap:NAME"),
+        ("tap:", "``", "1 to 15 characters"),
+        ("tap:ls%d", "`ls%d`", "without"),
+        ("tap:a b", "`a b`", "without"),
+        ("tap:sixteen-letters-", "`sixteen-letters-`", "1 to 15"),
+        ("tap:ls0,10.9.0.1/24", "`10.9.0.1/24`", "ip=10.9.0.1/24"),
+        ("tap:ls0,ip=10.9.0.1", "`10.9.0.1`", "10.0.0.2/24"),
+        ("rings:", "no socket", "rings:SOCKET"),
+        (
+            "rings:/run/a,ip=10.9.0.1/24",
+            "`ip=10.9.0.1/24`",
+            "mac=ADDRESS",
+        ),
+        (
+            "rings:/run/a,mac=03:00:00:00:00:01",
+            "`03:00:00:00:00:01`",
+            "unicast",
+        ),
+        (
+            "rings:/run/a,mac=02:00:00:00:00:01,mac=02:00:00:00:00:02",
+            "`mac=02:00:00:00:00:02`",
+            "once",
+        ),
+        ("mem:/run/a", "unknown host `mem`", "rings:SOCKET"),
     ] {
         let error = text.parse::<HostOption>().unwrap_err();
-        assert!(error.contains(text), "{error}");
+        assert!(error.contains(wrong) && error.contains(right), "{error}");
     }
-    for text in ["", "eth0", "packet:", "mem:x", "wifi:eth0"] {
+    for text in ["", "eth0", "mem:x", "wifi:eth0"] {
         let error = text.parse::<WireOption>().unwrap_err();
-        assert!(error.contains("packet:IFACE"), "{error}");
+        let named = error.contains(&format!("unknown wire `{text}`"));
+        assert!(named && error.contains("packet:IFACE"), "{error}");
+    }
+    let error = "packet:".parse::<WireOption>().unwrap_err();
+    assert!(error.contains("interface's name"), "{error}");
+}
+
+/// As the help is shown: a line that is too long would be wrapped, and could not be pasted.
+#[test]
+fn examples_of_the_help_fit_its_width() {
+    let texts = [
+        super::EXAMPLES,
+        crate::lb::options::EXAMPLES,
+        crate::run::EXAMPLES,
+    ];
+    for line in texts.iter().flat_map(|text| text.lines()) {
+        assert!(line.len() <= 100, "{line}");
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result};
-use port::Port;
+use anyhow::{Result, anyhow, bail};
 use port::capture::Capture;
 use port::impair::{Impair, Impairment, Impairments};
 use port::memory::{LinkConfig, link};
 use port::packet::{Packet, PacketConfig};
 use port::tap::TapConfig;
 use port::xdp::Xdp;
+use port::{LinkState, Port, link_state};
 
 use super::hosts::Interfaces;
 use super::options::{Options, WireOption};
@@ -23,6 +23,9 @@ pub fn open(options: &Options, interfaces: &mut Interfaces<'_>) -> Result<Box<dy
     let impairment = impairment(&options.line);
     // A super-frame that is lost would take 45 packets with it: an impaired wire carries packets only.
     let clean = impairment == Impairment::default();
+    if let WireOption::Packet(name) | WireOption::Xdp(name) = &options.wire {
+        check_link(name)?;
+    }
     let mut port: Box<dyn Port + Send> = match &options.wire {
         WireOption::Tap(name) => {
             let config = TapConfig {
@@ -33,12 +36,14 @@ pub fn open(options: &Options, interfaces: &mut Interfaces<'_>) -> Result<Box<dy
         }
         WireOption::Packet(name) => Box::new(Packet::open(name, PacketConfig { tso: clean })?),
         WireOption::Xdp(name) => Box::new(Xdp::open(name)?),
-        // With nobody at the other end: what is for the wire is lost there.
+        // Nothing is at the other end: frames for the wire are lost.
         WireOption::Mem => Box::new(link(LinkConfig::for_mtu(u16::MAX)).0),
     };
     if let Some(path) = &options.pcap {
-        let capture = Capture::create(port, path, Instant::now())
-            .with_context(|| format!("{} can't be written; see --pcap", path.display()))?;
+        let capture = Capture::create(port, path, Instant::now()).map_err(|error| {
+            let path = path.display();
+            anyhow!("can't write {path}: {error}; give --pcap another path")
+        })?;
         port = Box::new(capture);
     }
     if !clean {
@@ -46,4 +51,17 @@ pub fn open(options: &Options, interfaces: &mut Interfaces<'_>) -> Result<Box<dy
         port = Box::new(Impair::new(port, impairments, options.line.seed));
     }
     Ok(port)
+}
+
+/// Whether frames can pass an interface, if it is there.
+fn check_link(name: &str) -> Result<()> {
+    match link_state(name) {
+        Ok(LinkState::Down) => bail!("{name} is down; run: ip link set {name} up"),
+        Ok(LinkState::NoCarrier) => {
+            tracing::warn!("{name} has no carrier; connect its cable, or set its peer up");
+        }
+        // That it is missing is said when it is opened.
+        Ok(LinkState::Up) | Err(_) => {}
+    }
+    Ok(())
 }

@@ -36,7 +36,7 @@ const BATCH_BYTES: usize = 64 << 10;
 /// # Errors
 /// When something is missing to begin with; the message says what to do.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let signals = Signals::block().context("signals can't be taken over")?;
+    let signals = Signals::block().context("can't block signals")?;
     let [link, pipe, lock] = inherited::take(&options.inherited)?;
     let state = State::inherited(&options.state_directory(), lock)?;
     let identity = options.identity()?;
@@ -66,7 +66,7 @@ struct Worker {
     wire: Box<dyn Port + Send>,
     link: Uplink,
     attachments: Attachments,
-    /// No control process has come yet: nobody has given this NIC keys, and the next supervisor waits for its end.
+    /// No control process has come yet: this NIC has no keys, and the next supervisor waits for its end.
     is_new: bool,
     /// Until which it is to end, and what tells that it may.
     ending: Option<Ending>,
@@ -194,7 +194,7 @@ impl Worker {
         is_quiet && is_drained || ending.is_over(now)
     }
 
-    /// Moves what there is, a batch of each. Gives the number of frames.
+    /// Moves frames, a batch of each host and of the wire. Gives their number.
     fn turn(&mut self, now: Instant) -> Result<usize> {
         let Worker {
             nic,

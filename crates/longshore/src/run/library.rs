@@ -9,7 +9,7 @@ const NAME: &str = "libktls.so";
 
 /// The library that came with this program.
 pub fn find() -> Result<PathBuf> {
-    let program = std::env::current_exe().context("where this program is")?;
+    let program = std::env::current_exe().context("can't find this program's own path")?;
     let beside = program.parent().unwrap_or(Path::new("/"));
     let places = [
         beside.join(NAME),
@@ -21,8 +21,8 @@ pub fn find() -> Result<PathBuf> {
         }
     }
     bail!(
-        "{NAME} is neither at {} nor at {}: build it with `cargo build --release --package longshore-ktls`, or say \
-         where it is with --library",
+        "no {NAME} at {} or {}; build it with `cargo build --release --package longshore-ktls`, or give its path \
+         with --library",
         places[0].display(),
         places[1].display()
     );
@@ -31,7 +31,7 @@ pub fn find() -> Result<PathBuf> {
 /// The absolute path of a library.
 pub fn check(path: &Path) -> Result<PathBuf> {
     path.canonicalize()
-        .with_context(|| format!("the library {}", path.display()))
+        .with_context(|| format!("can't use the library {}", path.display()))
 }
 
 /// The libraries to be preloaded: ours before those that are already.

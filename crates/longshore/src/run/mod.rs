@@ -20,37 +20,43 @@ pub use summary::CountersFile;
 
 pub const EXAMPLES: &str = "\
 Examples:
-  # nginx with `ssl_conf_command Options KTLS;` in its configuration sends files with sendfile
+  # nginx, with `ssl_conf_command Options KTLS;` in its configuration
   longshore run -- nginx -g 'daemon off;'
-  # its records are made by the NIC that `longshore nic --control /run/nic.sock` is, and its files are not copied
+
+  # the NIC of `longshore nic --control /run/nic.sock` makes its records, without copying files
   longshore run --nic /run/nic.sock --zerocopy -- nginx -g 'daemon off;'
+
+  openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -subj /CN=localhost
   longshore run -- openssl s_server -ktls -accept 4433 -cert cert.pem -key key.pem -WWW
 
-When the program ends, it is told on the standard error what went through. The exit code is the program's.";
+At the end a summary goes to standard error, and the program's exit code is passed on.";
 
 /// The environment variables by which the library is told of the NIC.
 pub const NIC_VARIABLE: &str = "LONGSHORE_NIC";
 pub const ZEROCOPY_VARIABLE: &str = "LONGSHORE_NIC_ZEROCOPY";
 
+/// Heading of the help.
+const NIC: &str = "NIC";
 /// How long it may take to connect to the control socket.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// `longshore run`.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// The preloaded library [default: libktls.so beside this program, or in ../lib/longshore]
+    /// Library to preload [default: libktls.so beside this program, or in ../lib/longshore]
     #[arg(long, value_name = "FILE")]
     pub library: Option<PathBuf>,
-    /// The control socket of a NIC that is asked to do the records of connections that go through it
-    #[arg(long, value_name = "SOCKET")]
+    /// Let the NIC with this control socket make and open the TLS records of connections through it
+    #[arg(long, value_name = "SOCKET", help_heading = NIC)]
     pub nic: Option<PathBuf>,
-    /// Send files from their pages, without a copy: they must not change before the peer has them. Only where the NIC does the records
-    #[arg(long, requires = "nic")]
+    /// Send files from the page cache without copying them; they must not change until the peer has
+    /// them
+    #[arg(long, requires = "nic", help_heading = NIC)]
     pub zerocopy: bool,
-    /// Do not tell what went through
+    /// Print no summary at the end
     #[arg(short, long)]
     pub quiet: bool,
-    /// The program and its arguments
+    /// Program to run, with its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
 }
@@ -61,7 +67,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Some(path) => library::check(path)?,
         None => library::find()?,
     };
-    let counters = summary::CountersFile::create().context("a file for the counters")?;
+    let counters = summary::CountersFile::create()
+        .context("can't make a file for the counters in the temporary directory")?;
     let name = options.program[0].to_string_lossy();
     let mut command = Command::new(&options.program[0]);
     command
@@ -78,7 +85,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let child = command
         .spawn()
-        .with_context(|| format!("{name} can't be run"))?;
+        .with_context(|| format!("can't run {name}"))?;
     let status = stay::until_end(child)?;
     if !options.quiet {
         let text = summary::text(&name, &counters.read()?);
@@ -90,7 +97,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(stay::exit_code(status))
 }
 
-/// Says at once that the library will not speak with who listens there. A NIC that is not there yet may come.
+/// Refuses a socket whose listener the library would not trust. A NIC that is not there yet may come.
 fn check_nic(nic: &Path) -> Result<()> {
     match Client::check(nic, PATIENCE) {
         Err(error @ ClientError::Untrusted(_)) => {

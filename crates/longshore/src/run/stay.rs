@@ -12,9 +12,9 @@ use crate::signals::Signals;
 
 /// Waits until the program ends; asks to end are passed on to it.
 pub fn until_end(mut child: Child) -> Result<ExitStatus> {
-    let signals = Signals::block().context("signals")?;
+    let signals = Signals::block().context("can't block signals")?;
     let pid = Pid::from_child(&child);
-    let ended = pidfd_open(pid, PidfdFlags::empty()).context("the program's end")?;
+    let ended = pidfd_open(pid, PidfdFlags::empty()).context("can't watch the program")?;
     loop {
         let mut polled = [
             PollFd::new(&ended, PollFlags::IN),
@@ -22,7 +22,7 @@ pub fn until_end(mut child: Child) -> Result<ExitStatus> {
         ];
         let _ = poll(&mut polled, None);
         if !polled[0].revents().is_empty() {
-            return child.wait().context("the program's end");
+            return child.wait().context("can't wait for the program");
         }
         if signals.received() {
             let _ = pidfd_send_signal(&ended, Signal::TERM);

@@ -50,19 +50,19 @@ pub fn text(program: &str, counters: &Counters) -> String {
     let receivers = get(Counter::TlsRxSw) + receives;
     if senders + receivers == 0 {
         return format!(
-            "longshore: {program} has asked for kernel TLS on no socket. OpenSSL does so with its option KTLS (nginx: `ssl_conf_command \
-             Options KTLS;`), for ciphers of AES-GCM and ChaCha20-Poly1305.\n"
+            "longshore: {program} used no kernel TLS; turn it on in OpenSSL with the option KTLS (nginx: `ssl_conf_command Options \
+             KTLS;`), and use AES-GCM or ChaCha20-Poly1305\n"
         );
     }
     let line = |what: &str, sockets: u64, records: u64, bytes: u64| {
         format!(
-            "  {what:<9}{:>12} in {} records, of {} sockets",
+            "  {what:<9}{:>12} in {} records, on {} sockets",
             HumanBytes(bytes).to_string(),
             HumanCount(records),
             HumanCount(sockets)
         )
     };
-    let mut text = format!("longshore: TLS records of {program}\n");
+    let mut text = format!("longshore: TLS records of {program}:\n");
     text += &line(
         "sent",
         senders,
@@ -72,7 +72,7 @@ pub fn text(program: &str, counters: &Counters) -> String {
     text += &match sends {
         0 => ", in software\n".to_owned(),
         _ => format!(
-            "\n  {:<9}{:>12} of that in {} records by the NIC (TlsTxDevice {}, TlsTxSw {})\n",
+            "\n  {:<9}{:>12} in {} records by the NIC (TlsTxDevice {}, TlsTxSw {})\n",
             "",
             HumanBytes(get(Counter::TxDeviceBytes)).to_string(),
             HumanCount(get(Counter::TxDeviceRecords)),
@@ -116,7 +116,7 @@ pub fn text(program: &str, counters: &Counters) -> String {
     }
     let broken = get(Counter::TlsDecryptError);
     if broken > 0 {
-        text += &format!("  {} records could not be opened\n", HumanCount(broken));
+        text += &format!("  {} records failed to decrypt\n", HumanCount(broken));
     }
     text
 }

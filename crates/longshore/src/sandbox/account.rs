@@ -6,11 +6,11 @@ use rustix::process::geteuid;
 
 use super::{Files, Identity, Profile, enter_with_files};
 
-/// As whom a server goes on.
+/// The user that a server becomes.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Account {
-    /// Go on as this user once files, keys and interfaces are open; it must be able to read what is served. Without it the user
-    /// stays; root goes on without its capabilities, and reads what belongs to root or is for everybody
+    /// Become this user once files, keys and interfaces are open; it must be able to read the files that are served. Without
+    /// --user root stays root, without capabilities
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 }
@@ -19,10 +19,12 @@ impl Account {
     /// Gives up what the server does not need from here on; see [`enter_with_files`].
     ///
     /// # Errors
-    /// When there is no such user, it takes root to go on as it, or the system refuses.
+    /// When there is no such user, this process is not root's, or the system refuses.
     pub fn enter(&self, files: Files<'_>) -> Result<()> {
         let identity = match &self.user {
-            Some(name) if !geteuid().is_root() => bail!("only root goes on as {name}; see --user"),
+            Some(name) if !geteuid().is_root() => {
+                bail!("only root can become {name}; run with sudo, or without --user")
+            }
             Some(name) => Some(Identity::of_account(name)?),
             None => None,
         };

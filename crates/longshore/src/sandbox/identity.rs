@@ -49,7 +49,7 @@ impl Identity {
     pub fn of_account(name: &str) -> Result<Identity> {
         match account(name)? {
             Some(identity) => Ok(identity),
-            None => bail!("there is no user {name}; see --user"),
+            None => bail!("no user {name}; give --user an existing one"),
         }
     }
 }

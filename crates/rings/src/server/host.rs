@@ -49,7 +49,7 @@ pub(super) fn run(place: &Place, terms: &Terms) {
     let (mut host, answer, bell) = match begun {
         Ok(begun) => begun,
         Err(refusal) => {
-            tracing::info!("a host at {} is refused: {refusal}", terms.path.display());
+            tracing::info!("refused a host at {}: {refusal}", terms.path.display());
             // It is let go of, whether it hears that or not.
             let _ = connection.answer(Answer::Refused(refusal), &[]);
             return;
@@ -61,7 +61,7 @@ pub(super) fn run(place: &Place, terms: &Terms) {
     let served = answered.and_then(|()| host.serve(&mut connection));
     drop(host);
     if let Err(why) = served {
-        tracing::info!("the host of {} has gone: {why}", terms.path.display());
+        tracing::info!("the host at {} is gone: {why}", terms.path.display());
     }
 }
 

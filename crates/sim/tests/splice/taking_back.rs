@@ -54,6 +54,18 @@ fn back_and_forth(bytes: usize, loss: f64, seed: u64) -> u64 {
             next = done + rng.random_range(1_000..60_000);
         }
     });
+    // Payload counts, whether the host or the NIC has relayed it.
+    rig.run_for(Duration::from_secs(1));
+    let [to_backend, to_client] = [0, 1].map(|end: usize| flows.ends[end].received.len() as u64);
+    for (id, received, sent) in [
+        (joined.front, to_backend, to_client),
+        (joined.back, to_client, to_backend),
+    ] {
+        if let Some(tcp) = rig.stack(PROXY).info(id).and_then(|info| info.tcp) {
+            assert_eq!((tcp.bytes_received, tcp.bytes_acked), (received, sent));
+            assert!(tcp.bytes_acked <= tcp.bytes_sent);
+        }
+    }
     for node in [CLIENT, BACKEND] {
         let closed = rig.nodes[node].events.iter();
         let wrong = closed.filter(|event| matches!(event, Event::Closed(_, reason) if *reason != host::CloseReason::Graceful));

@@ -29,13 +29,13 @@ pub struct SpliceOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum SpliceRefused {
     /// The stack's settings say that the NIC is not to be asked ([`StackConfig`](crate::StackConfig)).
-    #[error("splicing is off; turn it on in the stack's settings (`--accel splice`)")]
+    #[error("splicing is off; turn it on with `--accel splice`")]
     Off,
     /// The NIC can't splice, or not in this way.
     #[error("the NIC does not splice")]
     Unsupported,
     /// One of the ids was closed before, or never given by this stack.
-    #[error("no such socket: {0:?} was closed before")]
+    #[error("no such socket: {0:?} was closed")]
     NotFound(SocketId),
     /// Both ids are of the same socket.
     #[error("a connection can't be spliced with itself")]
@@ -53,25 +53,25 @@ pub enum SpliceRefused {
     #[error("{0:?} carries PDUs")]
     Pdus(SocketId),
     /// Something has come that was not read.
-    #[error("{0:?} has received what was not read; read it and write it to the other socket first")]
+    #[error("{0:?} has unread data; read it and write it to the other socket first")]
     Unread(SocketId),
     /// The peer has not acknowledged all that was written, though it was waited for.
-    #[error("the peer of {0:?} did not acknowledge in time what was written before")]
+    #[error("the peer of {0:?} did not acknowledge all data in time")]
     NotDrained(SocketId),
     /// One connection is of IPv4 and the other of IPv6.
-    #[error("one connection is of IPv4 and the other of IPv6")]
+    #[error("one connection is IPv4, the other IPv6")]
     Family,
     /// The packets of one connection may be larger than the other's path takes.
-    #[error("packets of one connection don't fit the other: {0} and {1} bytes of payload")]
+    #[error("the connections have different MSS: {0} and {1} bytes")]
     Mss(u16, u16),
     /// One connection has timestamps and the other has not.
-    #[error("one connection has timestamps and the other has not")]
+    #[error("only one connection has timestamps")]
     Timestamps,
     /// One connection has selective acknowledgments and the other has not.
-    #[error("one connection has selective acknowledgments and the other has not")]
+    #[error("only one connection has SACK")]
     Sack,
     /// The address of a next hop on the link is not known.
-    #[error("the next hop of {0:?} is not known")]
+    #[error("the MAC address of the next hop of {0:?} is unknown")]
     NextHop(SocketId),
     /// The NIC has no room for another splice.
     #[error("the NIC has no room for another splice")]
@@ -83,7 +83,7 @@ pub enum SpliceRefused {
     #[error("{0:?} changed before the NIC had it")]
     Changed(SocketId),
     /// It was taken back, or one of the sockets was closed, before the NIC had both.
-    #[error("it was taken back before the NIC had both connections")]
+    #[error("the splice was taken back before the NIC had both connections")]
     TakenBack,
 }
 

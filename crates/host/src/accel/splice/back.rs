@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use nic::ring::accel;
 use nic::ring::accel::{LegState, SpliceEnded};
 use tcp::{SendQueue, State, Tcb, TcbTimestamps};
+use wire::SeqNum;
 
 use super::table::Leaving;
 use super::{SpliceEnd, SpliceHandle};
@@ -32,18 +33,21 @@ impl Stack {
         // What the NIC has forwarded and nobody has acknowledged was never here: it can't be sent again.
         let is_lost = states.iter().any(|state| state.snd_una != state.snd_nxt);
         let time_wait = self.core.config.tcp.time_wait;
-        for ((id, state), mss) in spliced
-            .sockets
-            .into_iter()
-            .zip(&states)
-            .zip(spliced.path_mss)
-        {
+        for (side, state) in states.iter().enumerate() {
+            let (id, mss) = (spliced.sockets[side], spliced.path_mss[side]);
             let Some(socket) = self.sockets.get_mut(id) else {
                 continue;
             };
             let Some(left) = socket.tcp.tcb(now) else {
                 continue;
             };
+            let payload_end = state.rcv_nxt - u32::from(state.fin_received);
+            let received = advanced(left.rcv_nxt, payload_end, ended.bytes[side]);
+            let payload_end = state.snd_nxt - u32::from(state.fin_sent);
+            let sent = advanced(left.snd_nxt, payload_end, ended.bytes[1 - side]);
+            let in_flight = u64::from(state.snd_una.distance_to(state.snd_nxt));
+            let acked = sent.saturating_sub(in_flight);
+            socket.tcp.count_forwarded(received, sent, acked);
             let tcb = brought_back(left, state, time_wait);
             socket.tcp.put_back(now, &tcb);
             socket.send = SendQueue::new(tcb.write_seq);
@@ -95,6 +99,13 @@ impl Stack {
             debug_assert!(left.is_ok(), "{left:?}");
         }
     }
+}
+
+/// Bytes that a stream has advanced, of which sequence numbers say the lower 32 bits. The NIC has `counted` what it forwarded,
+/// retransmissions too.
+fn advanced(from: SeqNum, to: SeqNum, counted: u64) -> u64 {
+    let low = u64::from(from.distance_to(to));
+    low + (counted.saturating_sub(low) >> 32 << 32)
 }
 
 /// The control block of a connection that was `left` to the NIC, as that has brought it back.

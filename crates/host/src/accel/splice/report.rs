@@ -123,7 +123,7 @@ impl Stack {
         }
     }
 
-    /// The NIC was reset: of what it relayed nobody knows where it stands.
+    /// The NIC was reset: where its splices stand is unknown.
     pub(crate) fn lose_splices(&mut self) {
         let (handles, _) = self.splices.some_from(0, u32::MAX);
         for handle in handles {

@@ -43,7 +43,7 @@ pub(crate) struct Spliced {
     /// Where the NIC sends their packets.
     pub hops: [MacAddr; 2],
     pub phase: Phase,
-    /// What came for whoever owns the connections next, oldest first.
+    /// Frames for the next owner of the connections, oldest first.
     pub kept: VecDeque<Kept>,
     /// The NIC was asked to give it back.
     pub is_called_back: bool,

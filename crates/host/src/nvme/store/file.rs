@@ -21,7 +21,7 @@ use super::{StoreInfo, only_reads};
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The system refused.
-    #[error("{} can't be opened: {error}", path.display())]
+    #[error("can't open {}: {error}", path.display())]
     Open {
         /// What was to be opened.
         path: PathBuf,
@@ -29,16 +29,16 @@ pub enum OpenError {
         error: io::Error,
     },
     /// It is a directory, a pipe, ….
-    #[error("{} is neither a file nor a block device", .0.display())]
+    #[error("{} is not a file or a block device", .0.display())]
     Kind(PathBuf),
     /// Somebody else has it.
-    #[error("{} is in use: by another target, or it is mounted; end that first", .0.display())]
+    #[error("{} is in use; stop the other target, or unmount it", .0.display())]
     InUse(PathBuf),
     /// Not one block fits.
-    #[error("{0} is smaller than one block; make it larger, as by `truncate -s 1G`")]
+    #[error("{0} is smaller than one block; enlarge it, as by `truncate -s 1G {0}`")]
     TooSmall(String),
     /// Blocks of this size are not possible there.
-    #[error("{} has blocks of {least} bytes; blocks of {asked} are not possible", path.display())]
+    #[error("{} has blocks of {least} bytes; {asked} is not possible", path.display())]
     BlockSize {
         /// What was to be opened.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub enum OpenError {
         asked: u32,
     },
     /// There is not so much memory.
-    #[error("{0} can't be had")]
+    #[error("no memory for {0}")]
     NoMemory(String),
 }
 

@@ -4,15 +4,10 @@ use std::time::Duration;
 
 use l5p::tls::Options;
 
-use super::rig::{assert_all_given_back, exchange, hand_off, holder, in_use, splicing};
+use super::rig::{assert_all_given_back, exchange, hand_off, holder, in_use, reset, splicing};
 use crate::tests::accel::rig as accel;
 use crate::tests::pair::{CLIENT, Pair, SERVER, lossy, pattern, v4};
 use crate::{Accel, CloseReason, Event, Holder, ListenOptions, Offload, SpliceEnd, SpliceOptions};
-
-fn reset(pair: &mut Pair, at: usize) {
-    let id = pair.hosts[at].nic.functions().next().expect("it has one");
-    assert!(pair.hosts[at].nic.reset_function(id));
-}
 
 #[test]
 fn the_host_goes_on_from_what_it_was_told_last() {

@@ -60,6 +60,12 @@ pub fn await_closed(pair: &mut Pair, at: usize, id: SocketId, reason: CloseReaso
     assert!(done, "{:?}", pair.hosts[at].events);
 }
 
+/// Resets a host's function of its NIC.
+pub fn reset(pair: &mut Pair, at: usize) {
+    let id = pair.hosts[at].nic.functions().next().expect("it has one");
+    assert!(pair.hosts[at].nic.reset_function(id));
+}
+
 pub fn holder(pair: &mut Pair, at: usize, id: SocketId) -> Option<Holder> {
     pair.stack(at).info(id).map(|info| info.holder)
 }

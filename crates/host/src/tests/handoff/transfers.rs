@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::rig::{exchange, hand_off, holder, restore};
+use super::rig::{exchange, hand_off, holder, reset, restore};
 use crate::tests::pair::{CLIENT, Pair, SERVER, lossy, pattern, v4, v6};
 use crate::{Holder, SocketError};
 
@@ -78,6 +78,41 @@ fn handing_off_and_restoring_in_the_middle_changes_no_byte() {
             assert!(pair.counter(at, "HandoffRestored") > 5);
             assert_eq!(pair.counter(at, "DriverErrors"), 0);
         }
+    }
+}
+
+#[test]
+fn bytes_are_counted_once_by_whichever_side_runs_the_connection() {
+    for (seed, loss) in [(1, 0.0), (2, 0.02)] {
+        let mut pair = Pair::new();
+        let (client, server) = pair.connect(v4);
+        pair.wire = lossy(SERVER, loss, loss, seed);
+        let data = pattern(1_000_000);
+        exchange(
+            &mut pair,
+            (client, server),
+            [&data, &data],
+            5,
+            |pair, turn| {
+                let now = pair.now;
+                match turn % 5 {
+                    4 => reset(pair, SERVER),
+                    2 => drop(pair.stack(SERVER).restore(now, server)),
+                    _ => drop(pair.stack(SERVER).hand_off(now, server)),
+                }
+            },
+        );
+        let mut now = pair.now;
+        pair.stack(SERVER).shutdown(now, server).expect("open");
+        pair.run_for(Duration::from_secs(1));
+        now = pair.now;
+        pair.stack(CLIENT).close(now, client).expect("open");
+        pair.run_for(Duration::from_secs(1));
+        let info = pair.stack(SERVER).info(server).expect("in TIME-WAIT");
+        let tcp = info.tcp.expect("a connection");
+        let len = data.len() as u64;
+        assert_eq!((tcp.bytes_acked, tcp.bytes_received), (len, len));
+        assert_eq!(info.send_queue, 0);
     }
 }
 

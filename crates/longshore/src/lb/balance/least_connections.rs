@@ -1,11 +1,10 @@
-//! Who has the least to do for its weight.
+//! The server with the fewest connections for its weight.
 
 use super::Candidate;
 
-/// Whether `a` would have less to do than `b` with one more each.
+/// Whether `a` has fewer connections for its weight than `b`. Idle servers are equal, whatever their weights.
 pub(super) fn is_less(a: &Candidate, b: &Candidate) -> bool {
-    let load = |candidate: &Candidate| u64::from(candidate.active) + 1;
-    load(a) * u64::from(b.weight) < load(b) * u64::from(a.weight)
+    u64::from(a.active) * u64::from(b.weight) < u64::from(b.active) * u64::from(a.weight)
 }
 
 pub(super) fn least(candidates: impl Iterator<Item = Candidate>) -> Option<Candidate> {

@@ -1,4 +1,4 @@
-//! Who serves the next request.
+//! Which server serves the next request.
 
 mod consistent_hash;
 mod least_connections;
@@ -13,7 +13,7 @@ use super::config::Balance;
 /// A server that may be chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// Its place in the pool.
+    /// Its index in the pool.
     pub index: usize,
     /// Its share.
     pub weight: u32,
@@ -49,7 +49,7 @@ impl Chooser {
             Balance::RoundRobin => self.turns.next(candidates),
             Balance::LeastConnections => {
                 let least = least_connections::least(candidates.clone())?;
-                // Among equals, in turn: else the first one of an idle pool would get all.
+                // Among equals, in turn by weight: else the first server of an idle pool gets every request.
                 let equals = candidates
                     .filter(move |candidate| !least_connections::is_less(&least, candidate));
                 self.turns.next(equals)

@@ -41,7 +41,7 @@ fn a_server_that_was_away_gets_no_flood() {
 #[test]
 fn least_connections_counts_by_weight_and_takes_turns_among_equals() {
     let mut chooser = Chooser::new(Balance::LeastConnections, 3);
-    let busy = candidates(&[1, 1, 4], &[2, 1, 6]);
+    let busy = candidates(&[1, 1, 4], &[2, 2, 6]);
     assert_eq!(chooser.choose(busy.iter().copied(), 0), Some(2));
     let idle = candidates(&[1, 1, 1], &[0; 3]);
     let mut seen: Vec<_> = (0..3)
@@ -49,6 +49,18 @@ fn least_connections_counts_by_weight_and_takes_turns_among_equals() {
         .collect();
     seen.sort_unstable();
     assert_eq!(seen, [0, 1, 2]);
+}
+
+/// As nginx and HAProxy have it.
+#[test]
+fn requests_one_after_the_other_go_round_by_weight_with_least_connections() {
+    let mut chooser = Chooser::new(Balance::LeastConnections, 3);
+    let idle = candidates(&[1, 2, 1], &[0; 3]);
+    let mut counts = [0; 3];
+    for _ in 0..40 {
+        counts[chooser.choose(idle.iter().copied(), 0).unwrap()] += 1;
+    }
+    assert_eq!(counts, [10, 20, 10]);
 }
 
 #[test]
@@ -84,7 +96,7 @@ fn hashing_respects_weights() {
 }
 
 #[test]
-fn nobody_is_chosen_from_nobody() {
+fn an_empty_pool_has_no_next_server() {
     for balance in [
         Balance::RoundRobin,
         Balance::LeastConnections,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::file::{self, Check, File, Forwarded};
 use super::{
-    Backend, Balance, Config, ConfigError, Forwarding, Frontend, Health, Mode, Pool, Probe, Reuse,
+    Backend, Balance, Config, Forwarding, Frontend, Health, Mode, Pool, Probe, Reuse, Source,
     Splice,
 };
 use crate::lb::http::is_token;
@@ -16,16 +16,23 @@ use crate::lb::route::{HostPattern, Routes};
 /// Heads up to this size.
 const MAX_HEAD: u32 = 16 * 1024;
 
+/// A value that can't be.
+pub(super) struct Wrong {
+    /// The key with its tables, as in `pools.app.retries`.
+    pub key: String,
+    pub value: String,
+    /// What to write instead.
+    pub remedy: String,
+}
+
 /// Where in the file something stands.
-struct Place<'a> {
-    file: &'a str,
+struct Place {
     key: String,
 }
 
-impl Place<'_> {
+impl Place {
     fn at(&self, key: impl Display) -> Self {
         Place {
-            file: self.file,
             key: match self.key.as_str() {
                 "" => key.to_string(),
                 table => format!("{table}.{key}"),
@@ -35,14 +42,12 @@ impl Place<'_> {
 
     fn nth(&self, index: usize) -> Self {
         Place {
-            file: self.file,
             key: format!("{}[{index}]", self.key),
         }
     }
 
-    fn wrong(&self, value: impl Display, remedy: impl Into<String>) -> ConfigError {
-        ConfigError::Wrong {
-            file: self.file.to_owned(),
+    fn wrong(&self, value: impl Display, remedy: impl Into<String>) -> Wrong {
+        Wrong {
             key: self.key.clone(),
             value: value.to_string(),
             remedy: remedy.into(),
@@ -55,24 +60,21 @@ impl Place<'_> {
         default: u32,
         least: u32,
         most: u32,
-    ) -> Result<u32, ConfigError> {
+    ) -> Result<u32, Wrong> {
         match value {
             None => Ok(default),
             Some(value) if (least..=most).contains(&value) => Ok(value),
-            Some(value) => Err(self.wrong(value, format!("a number from {least} to {most}"))),
+            Some(value) => Err(self.wrong(value, format!("use a number from {least} to {most}"))),
         }
     }
 }
 
-pub(super) fn check(file: &str, parsed: File) -> Result<Config, ConfigError> {
-    let root = Place {
-        file,
-        key: String::new(),
-    };
+pub(super) fn check(parsed: File) -> Result<Config, Wrong> {
+    let root = Place { key: String::new() };
     if parsed.frontends.is_empty() {
         return Err(root
             .at("frontends")
-            .wrong("{}", "at least one table [frontends.NAME]"));
+            .wrong("{}", "add a table [frontends.NAME]"));
     }
     let names: Vec<&str> = parsed.pools.keys().map(String::as_str).collect();
     let frontends = parsed
@@ -93,20 +95,21 @@ pub(super) fn check(file: &str, parsed: File) -> Result<Config, ConfigError> {
         frontends,
         pools,
         shutdown_time: span(parsed.shutdown_time, Duration::from_secs(30)),
+        source: Source::default(),
     })
 }
 
 fn check_frontend(
-    place: &Place<'_>,
+    place: &Place,
     name: &str,
     from: &file::Frontend,
     pools: &[&str],
-) -> Result<Frontend, ConfigError> {
+) -> Result<Frontend, Wrong> {
     let mode = from.mode.unwrap_or(Mode::Http);
     if from.listen.is_empty() {
         return Err(place.at("listen").wrong(
             "[]",
-            "at least one address like \"10.9.0.2:80\" or \"[fd09::2]:80\"",
+            "give an address, like \"10.9.0.2:80\" or \"[fd09::2]:80\"",
         ));
     }
     let listen = from
@@ -145,9 +148,8 @@ fn check_frontend(
 }
 
 /// Keys that mean nothing for a frontend that does not look into the bytes.
-fn http_only(place: &Place<'_>, from: &file::Frontend) -> Result<(), ConfigError> {
-    let remedy =
-        "leave it out, or set mode = \"http\": a TCP frontend does not look into the bytes";
+fn http_only(place: &Place, from: &file::Frontend) -> Result<(), Wrong> {
+    let remedy = "remove it, or set mode = \"http\": a TCP frontend reads no HTTP";
     if from.splice == Some(Splice::AfterFirstRequest) {
         return Err(place.at("splice").wrong("\"after-first-request\"", remedy));
     }
@@ -163,14 +165,13 @@ fn http_only(place: &Place<'_>, from: &file::Frontend) -> Result<(), ConfigError
         }
     }
     if from.request_head_time.is_some() && !from.accept_proxy {
-        let remedy =
-            "leave it out, or set accept-proxy = true: a TCP frontend waits for no other head";
+        let remedy = "remove it, or set accept-proxy = true: a TCP frontend has no other head";
         return Err(place.at("request-head-time").wrong("…", remedy));
     }
     Ok(())
 }
 
-fn check_forwarding(place: &Place<'_>, from: &file::Frontend) -> Result<Forwarding, ConfigError> {
+fn check_forwarding(place: &Place, from: &file::Frontend) -> Result<Forwarding, Wrong> {
     let has = |which| {
         from.x_forwarded
             .as_ref()
@@ -178,7 +179,7 @@ fn check_forwarding(place: &Place<'_>, from: &file::Frontend) -> Result<Forwardi
     };
     let via = from.via.as_deref().unwrap_or("longshore");
     if !via.is_empty() && !is_token(via.as_bytes()) {
-        let remedy = "a name without spaces, like \"lb1\"; \"\" for no Via";
+        let remedy = "use a name without spaces, like \"lb1\", or \"\" for no Via";
         return Err(place.at("via").wrong(quoted(via), remedy));
     }
     Ok(Forwarding {
@@ -191,22 +192,19 @@ fn check_forwarding(place: &Place<'_>, from: &file::Frontend) -> Result<Forwardi
 }
 
 fn check_routes(
-    place: &Place<'_>,
+    place: &Place,
     from: &file::Frontend,
     mode: Mode,
     pools: &[&str],
-) -> Result<Routes, ConfigError> {
-    let find = |place: &Place<'_>, name: &str| {
+) -> Result<Routes, Wrong> {
+    let find = |place: &Place, name: &str| {
         pools.iter().position(|pool| *pool == name).ok_or_else(|| {
             let known = if pools.is_empty() {
-                "there is none".to_owned()
+                "there are no pools".to_owned()
             } else {
-                format!("there are {}", pools.join(", "))
+                format!("use one of {}", pools.join(", "))
             };
-            place.wrong(
-                quoted(name),
-                format!("a table [pools.{name}] is missing; {known}"),
-            )
+            place.wrong(quoted(name), format!("no [pools.{name}]; {known}"))
         })
     };
     let default = match &from.pool {
@@ -216,13 +214,13 @@ fn check_routes(
     if mode == Mode::Tcp && !from.routes.is_empty() {
         return Err(place.at("routes").wrong(
             "[…]",
-            "leave it out and set `pool`: a TCP frontend knows no hosts and paths",
+            "remove them and set `pool`: a TCP frontend has no hosts and paths",
         ));
     }
     if default.is_none() && from.routes.is_empty() {
         return Err(place
             .at("pool")
-            .wrong("(nothing)", "the name of a pool, as in pool = \"app\""));
+            .wrong("\"\"", "name a pool, as in pool = \"app\""));
     }
     let mut routes = Routes::new(default);
     for (index, route) in from.routes.iter().enumerate() {
@@ -230,25 +228,26 @@ fn check_routes(
         let host = match &route.host {
             None => HostPattern::Any,
             Some(text) => HostPattern::parse(text).ok_or_else(|| {
-                let remedy = "a host like \"www.example.org\" or \"*.example.org\", without a port";
+                let remedy =
+                    "use a host like \"www.example.org\" or \"*.example.org\", without a port";
                 place.at("host").wrong(quoted(text), remedy)
             })?,
         };
         let path = route.path.as_deref().unwrap_or("/");
         if !path.starts_with('/') || path.bytes().any(|b| b <= b' ' || b == b'?' || b == b'#') {
-            let remedy = "the beginning of a path, as in \"/static/\"";
+            let remedy = "use the beginning of a path, as in \"/static/\"";
             return Err(place.at("path").wrong(quoted(path), remedy));
         }
         let pool = find(&place.at("pool"), &route.pool)?;
         if !routes.add(host, path, pool) {
-            let remedy = "another route has the same host and path already; take one of them out";
+            let remedy = "another route has this host and path; remove one of them";
             return Err(place.at("path").wrong(quoted(path), remedy));
         }
     }
     Ok(routes)
 }
 
-fn listens_once(root: &Place<'_>, frontends: &[Frontend]) -> Result<(), ConfigError> {
+fn listens_once(root: &Place, frontends: &[Frontend]) -> Result<(), Wrong> {
     let mut seen: BTreeMap<SocketAddr, &str> = BTreeMap::new();
     for frontend in frontends {
         let name = &frontend.name;
@@ -263,11 +262,11 @@ fn listens_once(root: &Place<'_>, frontends: &[Frontend]) -> Result<(), ConfigEr
     Ok(())
 }
 
-fn check_pool(place: &Place<'_>, name: &str, from: &file::Pool) -> Result<Pool, ConfigError> {
+fn check_pool(place: &Place, name: &str, from: &file::Pool) -> Result<Pool, Wrong> {
     if from.backends.is_empty() {
         return Err(place
             .at("backends")
-            .wrong("[]", "at least one address like \"10.9.0.1:8081\""));
+            .wrong("[]", "give an address, like \"10.9.0.1:8081\""));
     }
     let mut backends: Vec<Backend> = Vec::new();
     for (index, backend) in from.backends.iter().enumerate() {
@@ -277,7 +276,7 @@ fn check_pool(place: &Place<'_>, name: &str, from: &file::Pool) -> Result<Pool, 
             .iter()
             .any(|other| other.address == backend.address)
         {
-            let remedy = "the pool has this address already; give one of them more weight instead";
+            let remedy = "the pool has this address already; set `weight` for a larger share";
             return Err(place.at("address").wrong(backend.address, remedy));
         }
         backends.push(backend);
@@ -286,13 +285,13 @@ fn check_pool(place: &Place<'_>, name: &str, from: &file::Pool) -> Result<Pool, 
     if let Some(header) = &from.hash_header {
         let place = place.at("hash-header");
         if balance != Balance::ConsistentHash {
-            let remedy = "leave it out, or set balance = \"consistent-hash\"";
+            let remedy = "remove it, or set balance = \"consistent-hash\"";
             return Err(place.wrong(quoted(header), remedy));
         }
         if !is_token(header.as_bytes()) {
             return Err(place.wrong(
                 quoted(header),
-                "the name of a header field, like \"X-User\"",
+                "use the name of a header field, like \"X-User\"",
             ));
         }
     }
@@ -318,11 +317,11 @@ fn check_pool(place: &Place<'_>, name: &str, from: &file::Pool) -> Result<Pool, 
     })
 }
 
-fn check_backend(place: &Place<'_>, from: &file::Backend) -> Result<Backend, ConfigError> {
+fn check_backend(place: &Place, from: &file::Backend) -> Result<Backend, Wrong> {
     let at = place.at("address");
     let address = address(&at, &from.address)?;
     if address.ip().is_unspecified() || address.ip().is_multicast() {
-        return Err(at.wrong(address, "the address of one server"));
+        return Err(at.wrong(address, "use the address of one server"));
     }
     Ok(Backend {
         address,
@@ -337,7 +336,7 @@ fn check_backend(place: &Place<'_>, from: &file::Backend) -> Result<Backend, Con
     })
 }
 
-fn check_health(place: &Place<'_>, from: Option<&file::Health>) -> Result<Health, ConfigError> {
+fn check_health(place: &Place, from: Option<&file::Health>) -> Result<Health, Wrong> {
     let none = file::Health {
         check: None,
         path: None,
@@ -354,7 +353,7 @@ fn check_health(place: &Place<'_>, from: Option<&file::Health>) -> Result<Health
         .check
         .unwrap_or(if asks { Check::Http } else { Check::Tcp });
     if asks && check != Check::Http {
-        let remedy = "check = \"http\", or leave out path, host and status";
+        let remedy = "use check = \"http\", or remove path, host and status";
         return Err(place.at("check").wrong("…", remedy));
     }
     let probe = match check {
@@ -372,21 +371,21 @@ fn check_health(place: &Place<'_>, from: Option<&file::Health>) -> Result<Health
     })
 }
 
-fn http_probe(place: &Place<'_>, from: &file::Health) -> Result<Probe, ConfigError> {
+fn http_probe(place: &Place, from: &file::Health) -> Result<Probe, Wrong> {
     let path = from.path.as_deref().unwrap_or("/");
     if !path.starts_with('/') || path.bytes().any(|b| b <= b' ' || b >= 0x7f) {
-        let remedy = "a path like \"/health\", percent-encoded where needed";
+        let remedy = "use a path like \"/health\", percent-encoded where needed";
         return Err(place.at("path").wrong(quoted(path), remedy));
     }
     if let Some(host) = &from.host
         && (host.is_empty() || host.bytes().any(|b| b <= b' ' || b >= 0x7f))
     {
-        let remedy = "a host like \"www.example.org\"";
+        let remedy = "use a host like \"www.example.org\"";
         return Err(place.at("host").wrong(quoted(host), remedy));
     }
     let status = from.status.clone().unwrap_or_else(|| vec![200]);
     if let Some(wrong) = status.iter().find(|status| !(200..=599).contains(*status)) {
-        let remedy = "statuses from 200 to 599, as in status = [200, 204]";
+        let remedy = "use statuses from 200 to 599, as in status = [200, 204]";
         return Err(place.at("status").wrong(wrong, remedy));
     }
     Ok(Probe::Http {
@@ -396,8 +395,8 @@ fn http_probe(place: &Place<'_>, from: &file::Health) -> Result<Probe, ConfigErr
     })
 }
 
-fn address(place: &Place<'_>, text: &str) -> Result<SocketAddr, ConfigError> {
-    let remedy = "an address with a port, like \"10.9.0.1:8081\" or \"[fd09::1]:8081\"; names are not looked up";
+fn address(place: &Place, text: &str) -> Result<SocketAddr, Wrong> {
+    let remedy = "use an IP address with a port, like \"10.9.0.1:8081\" or \"[fd09::1]:8081\"";
     match text.parse::<SocketAddr>() {
         Ok(address) if address.port() != 0 => Ok(address),
         _ => Err(place.wrong(quoted(text), remedy)),

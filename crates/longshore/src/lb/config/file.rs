@@ -104,7 +104,7 @@ pub(super) struct Pool {
 pub enum Balance {
     /// Each in turn, as often as its weight says.
     RoundRobin,
-    /// Who has the least to do for its weight.
+    /// The one with the fewest connections for its weight.
     LeastConnections,
     /// The same source address or header field goes to the same backend.
     ConsistentHash,

@@ -2,11 +2,12 @@
 
 mod check;
 mod file;
+mod line;
 mod span;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,6 +24,26 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// How long connections may go on after SIGTERM.
     pub shutdown_time: Duration,
+    source: Source,
+}
+
+/// The file that a configuration was read from, for messages.
+#[derive(Clone, Debug, Default)]
+struct Source {
+    name: String,
+    text: String,
+}
+
+impl Source {
+    fn wrong(&self, wrong: check::Wrong) -> ConfigError {
+        ConfigError::Wrong {
+            file: self.name.clone(),
+            line: line::of_key(&self.text, &wrong.key),
+            key: wrong.key,
+            value: wrong.value,
+            remedy: wrong.remedy,
+        }
+    }
 }
 
 /// Where clients come in.
@@ -76,7 +97,7 @@ pub struct Pool {
     pub name: String,
     /// The servers.
     pub backends: Vec<Backend>,
-    /// Who is next.
+    /// How the next server is chosen.
     pub balance: Balance,
     /// The header field that consistent hashing goes by, instead of the source address.
     pub hash_header: Option<String>,
@@ -137,9 +158,9 @@ pub enum Probe {
     Http {
         /// Its path.
         path: String,
-        /// Its host; the backend's address if there is none.
+        /// Its host; the backend's address by default.
         host: Option<String>,
-        /// Statuses that are good.
+        /// Statuses of a healthy server.
         status: Vec<u16>,
     },
 }
@@ -148,28 +169,30 @@ pub enum Probe {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file can't be read.
-    #[error(
-        "the configuration {file} can't be read: {source}; give --config a file that you may read"
-    )]
+    #[error("can't read {file}: {error}; give --config a file that you may read")]
     Unreadable {
         /// Its name.
         file: String,
         /// Why.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// It is not TOML, or has a key that does not exist, or a value of another type.
-    #[error("{file}: {what}")]
+    #[error("{file}:{line}: {what}")]
     Malformed {
         /// Its name.
         file: String,
-        /// Line, column, the line itself, and what was expected.
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong, and what was expected.
         what: String,
     },
     /// A value that can't be.
-    #[error("{file}: {key} = {value}: {remedy}")]
+    #[error("{file}:{line}: {key} = {value}: {remedy}")]
     Wrong {
         /// The file's name.
         file: String,
+        /// The line, from 1.
+        line: usize,
         /// The key with its tables, as in `pools.app.retries`.
         key: String,
         /// Its value.
@@ -188,7 +211,7 @@ impl Config {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
             Ok(text) => Config::parse(&name, &text),
-            Err(source) => Err(ConfigError::Unreadable { file: name, source }),
+            Err(error) => Err(ConfigError::Unreadable { file: name, error }),
         }
     }
 
@@ -197,10 +220,77 @@ impl Config {
     /// # Errors
     /// As [`Self::read`].
     pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
-        let parsed: file::File = toml::from_str(text).map_err(|error| ConfigError::Malformed {
-            file: file.to_owned(),
-            what: error.to_string().trim_end().to_owned(),
-        })?;
-        check::check(file, parsed)
+        let parsed: file::File =
+            toml::from_str(text).map_err(|error| malformed(file, text, &error))?;
+        let source = Source {
+            name: file.to_owned(),
+            text: text.to_owned(),
+        };
+        match check::check(parsed) {
+            Ok(config) => Ok(Config { source, ..config }),
+            Err(wrong) => Err(source.wrong(wrong)),
+        }
+    }
+
+    /// Checks that frontends listen on addresses that the stack has.
+    ///
+    /// # Errors
+    /// The first address that it does not have.
+    pub fn check_addresses(&self, has: impl Fn(IpAddr) -> bool) -> Result<(), ConfigError> {
+        for frontend in &self.frontends {
+            for (index, listen) in frontend.listen.iter().enumerate() {
+                let ip = listen.ip();
+                if !ip.is_unspecified() && !has(ip) {
+                    let prefix = if ip.is_ipv6() { 64 } else { 24 };
+                    return Err(self.source.wrong(check::Wrong {
+                        key: format!("frontends.{}.listen[{index}]", frontend.name),
+                        value: format!("\"{listen}\""),
+                        remedy: format!("not an address of this stack; add --ip {ip}/{prefix}"),
+                    }));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What TOML's parser says, in one sentence.
+fn malformed(file: &str, text: &str, error: &toml::de::Error) -> ConfigError {
+    let line = error
+        .span()
+        .map_or(1, |span| line::of_byte(text, span.start));
+    let message = error.message().trim_end().replace('\n', "; ");
+    let (what, expected) = message
+        .split_once(", expected ")
+        .unwrap_or((message.as_str(), ""));
+    let what = what
+        .replacen("unknown field", "unknown key", 1)
+        .replacen("unknown variant", "unknown value", 1)
+        .replacen("missing field", "missing key", 1)
+        .replacen("invalid value: string", "wrong value", 1)
+        .replacen("invalid value:", "wrong value:", 1)
+        .replacen("invalid type:", "wrong type:", 1);
+    let source = match text.lines().nth(line - 1).map_or("", str::trim) {
+        "" => "the file",
+        source => source,
+    };
+    let expected = match expected {
+        "a sequence" => "an array, as in [\"10.9.0.2:80\"]",
+        "a map" => "a table",
+        "a boolean" => "true or false",
+        "u32" => "a number from 0 to 4294967295",
+        "u16" => "a number from 0 to 65535",
+        expected => expected,
+    };
+    let names_it = what.starts_with("unknown") || what.starts_with("wrong");
+    let what = match (expected, names_it) {
+        (expected, true) => format!("{what}; use {expected}"),
+        ("", false) => format!("`{source}`: {what}"),
+        (expected, false) => format!("`{source}`: {what}; expected {expected}"),
+    };
+    ConfigError::Malformed {
+        file: file.to_owned(),
+        line,
+        what,
     }
 }

@@ -133,6 +133,80 @@ fn errors_name_file_key_value_and_remedy() {
 }
 
 #[test]
+fn errors_are_one_line_that_begins_with_file_and_line() {
+    for (from, to, begins) in [
+        (
+            "\"10.9.0.2:80\"",
+            "\"10.9.0.2\"",
+            "lb.toml:3: frontends.web.listen[0] = \"10.9.0.2\": ",
+        ),
+        (
+            "pool = \"files\"",
+            "pool = \"file\"",
+            "lb.toml:9: frontends.web.routes[0].pool = \"file\": no [pools.file]; use one of app, files",
+        ),
+        (
+            "weight = 2",
+            "weight = 0",
+            "lb.toml:13: pools.app.backends[1].weight = 0: use a number from 1 to 1000",
+        ),
+        (
+            "rise = 1",
+            "rise = 0",
+            "lb.toml:14: pools.app.health.rise = 0: ",
+        ),
+        (
+            "interval",
+            "intervall",
+            "lb.toml:14: unknown key `intervall`; use one of `check`, ",
+        ),
+        (
+            "\"500ms\"",
+            "\"500\"",
+            "lb.toml:14: wrong value \"500\"; use a time like \"250ms\", ",
+        ),
+        (
+            "least-connections",
+            "least",
+            "lb.toml:12: unknown value `least`; use one of `round-robin`, ",
+        ),
+        ("[pools.app]", "[pools.app", "lb.toml:11: `[pools.app`: "),
+        (
+            "[pools.files]",
+            "[pools.app]",
+            "lb.toml:16: `[pools.app]`: duplicate key",
+        ),
+        ("pool = \"app\"\n", "pool =\n", "lb.toml:4: "),
+        (
+            "[\"10.9.0.2:80\", \"[fd09::2]:80\"]",
+            "\"10.9.0.2:80\"",
+            "lb.toml:3: wrong type: string \"10.9.0.2:80\"; use an array, ",
+        ),
+        (
+            "listen = [\"10.9.0.2:80\", \"[fd09::2]:80\"]\n",
+            "",
+            "lb.toml:2: `[frontends.web]`: missing key `listen`",
+        ),
+    ] {
+        let error = wrong(&with(from, to));
+        assert!(error.starts_with(begins), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn an_address_that_the_stack_does_not_have_is_named_with_its_line() {
+    let config = Config::parse("lb.toml", SMALL).unwrap();
+    let has = ["10.9.0.2".parse().unwrap()];
+    let error = config.check_addresses(|ip| has.contains(&ip)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "lb.toml:3: frontends.web.listen[1] = \"[fd09::2]:80\": not an address of this stack; add --ip fd09::2/64"
+    );
+    assert!(config.check_addresses(|_| true).is_ok());
+}
+
+#[test]
 fn keys_that_mean_nothing_for_a_tcp_frontend_are_refused() {
     let tcp = |key: &str| {
         format!(
@@ -158,7 +232,7 @@ fn unknown_keys_and_wrong_types_are_told_with_their_line() {
         (
             "interval",
             "intervall",
-            &["unknown field `intervall`", "`interval`", "14"][..],
+            &["unknown key `intervall`", "`interval`", "14"][..],
         ),
         ("\"500ms\"", "\"500\"", &["\"500\"", "250ms", "14"]),
         ("\"500ms\"", "500", &["500", "250ms", "14"]),
@@ -167,7 +241,7 @@ fn unknown_keys_and_wrong_types_are_told_with_their_line() {
             "least",
             &["`least`", "`least-connections`", "12"],
         ),
-        ("weight = 2", "wait = 2", &["unknown field `wait`", "13"]),
+        ("weight = 2", "wait = 2", &["unknown key `wait`", "13"]),
         ("[pools.app]", "[pools.app", &["11"]),
     ] {
         let error = wrong(&with(from, to));

@@ -3,7 +3,7 @@
 /// How the end of the content is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// There is none.
+    /// No content.
     None,
     /// By its length in bytes.
     Length(u64),

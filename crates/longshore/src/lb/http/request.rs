@@ -13,7 +13,7 @@ pub struct Request<'h, 'b> {
     pub method: &'b str,
     /// The target as it goes on: a path with its query, `*`, or HOST:PORT for CONNECT.
     pub target: &'b str,
-    /// Whom it is for: from the target if that names it, else from `Host`. Empty if nobody said.
+    /// The host: from the target if that names one, else from `Host`. Empty if neither does.
     pub host: &'b [u8],
     /// HTTP/1.1, and not 1.0.
     pub is_newer: bool,

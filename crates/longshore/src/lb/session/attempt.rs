@@ -1,9 +1,11 @@
 //! Attempts: a server is chosen and connected to; when it fails, another one.
 
+use host::CloseReason;
+
 use crate::http::Status;
 use crate::lb::config::{Mode, Reuse};
 use crate::lb::counters::ServerCounters;
-use crate::lb::health::Change;
+use crate::lb::fault::Fault;
 use crate::lb::keys::{Role, ServerKey};
 use crate::lb::leg::{Filled, Leg};
 use crate::lb::pool::{Choice, server};
@@ -13,17 +15,17 @@ use super::exchange::Exchange;
 use super::{Session, Shared, Stage, Step, Upstream};
 
 /// How a server failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// It could not be connected to.
-    Connect,
+    Connect(CloseReason),
     /// Not in time.
     ConnectTimeout,
     /// The connection ended before the response began.
     Response,
     /// The response did not begin in time.
     ResponseTimeout,
-    /// The response makes no sense.
+    /// The response is malformed.
     Malformed,
 }
 
@@ -144,7 +146,8 @@ impl Session {
                 Step::Wait
             }
             Err(error) => {
-                tracing::warn!(server = %server.config.address, %error, "no connection");
+                let (name, address) = (&pool.config.name, server.config.address);
+                tracing::warn!("no connection to backend {name} {address}: {error}");
                 server.counters.connect_failures += 1;
                 sh.pools[key.pool].release(key.server, sh.woken);
                 self.again_or(Status::UNAVAILABLE, key, sh)
@@ -172,29 +175,32 @@ impl Session {
             return Step::Abort;
         };
         self.count_server(sh, |counters| match failure {
-            Failure::Connect => counters.connect_failures += 1,
+            Failure::Connect(_) => counters.connect_failures += 1,
             Failure::ConnectTimeout => counters.connect_timeouts += 1,
             Failure::Response | Failure::Malformed => counters.response_failures += 1,
             Failure::ResponseTimeout => counters.response_timeouts += 1,
         });
-        if matches!(failure, Failure::Connect | Failure::ConnectTimeout) {
-            let server = server(sh.pools, key);
-            if server.health.result(false) == Some(Change::Down) {
-                tracing::warn!(server = %server.config.address, "is down: it can't be connected to");
-                server.counters.went_down += 1;
-                server.close_idle(sh.now, sh.now, sh.stack, sh.roles);
-            }
+        let pool = &mut sh.pools[key.pool];
+        let fault = match &failure {
+            Failure::Connect(reason) => Some(Fault::Closed(reason.clone())),
+            Failure::ConnectTimeout => Some(Fault::ConnectTimeout(pool.config.connect_time)),
+            Failure::Response | Failure::ResponseTimeout | Failure::Malformed => None,
+        };
+        if let Some(fault) = fault {
+            let at = (sh.now, key.server);
+            let sockets = (&mut *sh.stack, &mut *sh.roles);
+            pool.judge(at, Err(fault), sockets, sh.woken);
         }
         self.drop_server(false, sh);
         let exchange = &self.exchange;
         let may_try_again = match failure {
-            Failure::Connect | Failure::ConnectTimeout => true,
+            Failure::Connect(_) | Failure::ConnectTimeout => true,
             Failure::Response => exchange.is_idempotent && exchange.is_replayable,
             Failure::ResponseTimeout | Failure::Malformed => false,
         };
         let status = match failure {
             Failure::ConnectTimeout | Failure::ResponseTimeout => Status::GATEWAY_TIMEOUT,
-            Failure::Connect | Failure::Response | Failure::Malformed => Status::BAD_GATEWAY,
+            Failure::Connect(_) | Failure::Response | Failure::Malformed => Status::BAD_GATEWAY,
         };
         match may_try_again {
             true => self.again_or(status, key, sh),

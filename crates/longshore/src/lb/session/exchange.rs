@@ -47,6 +47,8 @@ pub(super) struct Exchange {
     pub is_sent: bool,
     /// The server takes no more of it.
     pub is_cut: bool,
+    /// The server was asked to close the connection after the response.
+    pub asks_to_close: bool,
 
     /// The client has got something of the final response.
     pub has_response: bool,
@@ -82,6 +84,7 @@ impl Default for Exchange {
             pending: 0,
             is_sent: false,
             is_cut: false,
+            asks_to_close: false,
             has_response: false,
             told_to_continue: false,
             response_scanned: 0,
@@ -272,7 +275,7 @@ impl Session {
                 .server
                 .as_ref()
                 .is_some_and(|server| server.leg.inbox.is_empty());
-        if client_keeps && server_keeps && self.may_splice_after_first(sh) {
+        if client_keeps && self.may_splice_after_first(server_keeps, sh) {
             self.begin_tunnel(sh);
             return Step::Again;
         }

@@ -13,6 +13,7 @@ mod attempt;
 mod exchange;
 mod request;
 mod response;
+mod splice_rules;
 mod tunnel;
 
 use std::collections::VecDeque;
@@ -196,12 +197,12 @@ impl Session {
         }
         self.handle_ready(id);
         if id == self.client.id && *reason != CloseReason::Graceful {
-            tracing::debug!(%reason, "a client is gone");
+            tracing::debug!(client = %self.endpoints.source, "connection lost: {reason}");
             sh.counters.client_aborts += 1;
             return self.end(Step::Abort, sh);
         }
         if id != self.client.id && self.stage == Stage::Connecting {
-            let step = self.server_failed(Failure::Connect, sh);
+            let step = self.server_failed(Failure::Connect(reason.clone()), sh);
             return self.go_on(step, sh);
         }
         self.drive(sh)
@@ -282,6 +283,7 @@ impl Session {
         if let Stage::Spliced(handle) = self.stage {
             sh.splices[handle.index()] = None;
         }
+        self.count_unspliced_tunnel(sh);
         self.drop_server(step == Step::Over, sh);
         let id = self.client.id;
         sh.roles.clear(id);

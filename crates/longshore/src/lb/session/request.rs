@@ -100,17 +100,18 @@ impl Session {
             None => None,
         }
         .unwrap_or_else(|| source_hash(self.endpoints.source.ip()));
+        // A response that is spliced ends with both connections.
+        exchange.asks_to_close = !request.keep_alive
+            && sh.can_splice
+            && sh.frontend.splice != Splice::Never
+            && request.upgrading == Upgrading::No;
         let how = RequestRewrite {
             forwarding: &sh.frontend.forwarding,
             client: Client {
                 address: self.endpoints.source.ip(),
             },
             local: self.endpoints.destination.ip(),
-            // A response that is spliced ends with both connections.
-            close: !request.keep_alive
-                && sh.can_splice
-                && sh.frontend.splice != Splice::Never
-                && request.upgrading == Upgrading::No,
+            close: exchange.asks_to_close,
         };
         rewrite_request(&mut exchange.replay, &request, how);
         Ok(())

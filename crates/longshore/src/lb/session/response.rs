@@ -1,16 +1,11 @@
 //! A response on its way from the server to the client.
 
-use crate::lb::config::Splice;
 use crate::lb::http::{
-    Asked, Body, Framing, Head, MAX_FIELDS, Response, ResponseRewrite, Upgrading, find_head,
-    rewrite_response,
+    Asked, Body, Framing, Head, MAX_FIELDS, Response, ResponseRewrite, find_head, rewrite_response,
 };
 use crate::lb::leg::Filled;
 
 use super::{Session, Shared, TURN_BYTES};
-
-/// A response of at least this length that ends both connections is spliced.
-const LONG: u64 = 256 * 1024;
 
 /// What moving a response came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +165,9 @@ impl Session {
             return None;
         }
         exchange.begin_response();
-        exchange.server_keeps = response.keep_alive && !response.is_tunnel;
+        // A server that was asked to close does so, even if its response does not say it (RFC 9112 §9.6).
+        exchange.server_keeps =
+            response.keep_alive && !response.is_tunnel && !exchange.asks_to_close;
         exchange.strips_chunks = !exchange.is_newer && response.framing == Framing::Chunked;
         // What ends with the connection for the server does so for the client.
         exchange.client_keeps = exchange.client_keeps
@@ -185,29 +182,11 @@ impl Session {
         };
         rewrite_response(self.client.outbox(), &response, how);
         sh.counters.responded(response.status);
-        let (status, is_tunnel) = (response.status, response.is_tunnel);
-        let is_raw = is_last_and_long(&response)
-            && !exchange.strips_chunks
-            && sh.can_splice
-            && sh.frontend.splice != Splice::Never
-            && exchange.upgrading == Upgrading::No
-            && exchange.is_last
-            && !exchange.server_keeps
-            && exchange.is_sent
-            && self.client.inbox.is_empty()
-            && matches!(self.client.fill(sh.now, sh.stack), Ok(Filled::Nothing));
+        let (status, is_tunnel, framing) = (response.status, response.is_tunnel, response.framing);
+        let is_raw = sh.can_splice && !is_tunnel && self.may_splice_response(framing, sh);
         self.splicing.is_response = is_raw;
         self.count_server(sh, |counters| counters.responded(status));
         self.deadline = sh.now + sh.frontend.idle_time;
         (is_tunnel || is_raw).then_some(Pulled::Tunnel)
-    }
-}
-
-/// A response after which both connections end, and for which the NIC is worth asking.
-fn is_last_and_long(response: &Response<'_, '_>) -> bool {
-    match response.framing {
-        Framing::UntilClose => true,
-        Framing::Length(len) => len >= LONG && !response.keep_alive,
-        Framing::None | Framing::Chunked => false,
     }
 }

@@ -1,4 +1,4 @@
-//! A session whose bytes are relayed as they are: by the host, and by the NIC where it takes that over.
+//! A session whose bytes are relayed unchanged: by the host, or by the NIC.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use host::{SpliceEnd, SpliceOptions, SpliceRefused, SpliceReport};
 use crate::lb::config::{Mode, Splice};
 use crate::lb::leg::Filled;
 use crate::lb::relay::relay;
+use crate::lb::unspliced::Unspliced;
 
 use super::{Session, Shared, Stage, Step, TURN_BYTES};
 
@@ -16,11 +17,13 @@ const WORTH_BYTES: u64 = 64 * 1024;
 /// Whether and when to ask the NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Splicing {
-    /// The NIC did not want this one, or has given it back.
-    was_refused: bool,
-    /// An HTTP connection that nothing is under way on: back to requests if the NIC does not want it.
-    is_between_requests: bool,
-    /// The response to a client's last request: what else the client says is for nobody.
+    /// The NIC has refused it, or given it back.
+    pub was_refused: bool,
+    /// Why it was not spliced is counted, or it was spliced.
+    pub is_settled: bool,
+    /// An HTTP connection between two requests: it goes on with requests if the NIC refuses it.
+    pub is_between_requests: bool,
+    /// The response to a client's last request: what else the client sends is dropped.
     pub is_response: bool,
     /// Reads from the client: a connection that has a second message may have many.
     client_reads: u32,
@@ -28,13 +31,14 @@ pub(super) struct Splicing {
 }
 
 impl Session {
-    /// From here on bytes are relayed as they are.
+    /// Bytes are relayed unchanged from here on.
     pub(super) fn begin_tunnel(&mut self, sh: &mut Shared<'_>) {
         if !self.splicing.is_between_requests {
             sh.counters.tunnels += 1;
         }
         self.splicing.client_reads = 0;
         self.splicing.bytes = 0;
+        self.splicing.is_settled = false;
         self.stage = Stage::Tunnel;
         self.deadline = sh.now + self.patience(sh);
         if sh.frontend.mode == Mode::Http {
@@ -49,7 +53,7 @@ impl Session {
         }
     }
 
-    /// How long nothing may pass.
+    /// How long the connection may be idle.
     fn patience(&self, sh: &Shared<'_>) -> Duration {
         match self.splicing.is_response {
             true => sh.frontend.idle_time,
@@ -57,24 +61,13 @@ impl Session {
         }
     }
 
-    /// Nothing has passed for too long. A response is reset, so that nobody takes what there is for the whole.
+    /// Nothing has passed for too long. A response is reset, so that the client sees that it is not whole.
     pub(super) fn tunnel_expired(&mut self, sh: &mut Shared<'_>) -> Step {
         if !self.splicing.is_response {
             return Step::Over;
         }
         sh.counters.client_timeouts += 1;
         Step::Abort
-    }
-
-    /// Whether a persistent connection becomes a splice after this response.
-    pub(super) fn may_splice_after_first(&mut self, sh: &mut Shared<'_>) -> bool {
-        let may = sh.can_splice
-            && sh.frontend.splice == Splice::AfterFirstRequest
-            && !self.splicing.was_refused
-            && self.client.inbox.is_empty()
-            && !self.client.at_end;
-        self.splicing.is_between_requests = may;
-        may
     }
 
     /// Relays both ways.
@@ -117,7 +110,7 @@ impl Session {
         self.splice_if_worth(sh)
     }
 
-    /// Relays the rest of a response, and drops what the client says.
+    /// Relays the rest of a response, and drops what the client sends.
     fn relay_response(&mut self, sh: &mut Shared<'_>) -> Step {
         let Some(upstream) = &mut self.server else {
             return Step::Abort;
@@ -142,6 +135,7 @@ impl Session {
             self.deadline = sh.now + self.patience(sh);
         }
         if self.client.is_shut {
+            self.count_unspliced_tunnel(sh);
             self.drop_server(true, sh);
             return self.finish(sh);
         }
@@ -151,7 +145,7 @@ impl Session {
         }
     }
 
-    /// Asks the NIC, once the connection has shown that it lives longer than asking costs.
+    /// Asks the NIC, once the connection is long enough to be worth it.
     fn splice_if_worth(&mut self, sh: &mut Shared<'_>) -> Step {
         let Some(upstream) = &self.server else {
             return Step::Abort;
@@ -179,7 +173,10 @@ impl Session {
         // A client that was quick is served as before; the next response is the next occasion.
         match self.client.inbox.is_empty() && upstream.leg.inbox.is_empty() {
             true => self.ask(sh),
-            false => self.back_to_requests(sh),
+            false => {
+                self.not_spliced(Unspliced::ClientData, sh);
+                self.back_to_requests(sh)
+            }
         }
     }
 
@@ -198,13 +195,14 @@ impl Session {
                 }
                 sh.splices[handle.index()] = Some((handle, self.key));
                 self.stage = Stage::Spliced(handle);
+                self.splicing.is_settled = true;
                 Step::Wait
             }
             Err(why) => {
                 // What has come just now is told by an event, and then it is asked again.
                 if !matches!(why, SpliceRefused::Unread(_)) {
-                    tracing::debug!(%why, "not spliced");
-                    sh.counters.splices_refused += 1;
+                    self.not_spliced(why.into(), sh);
+                    self.splicing.is_settled = true;
                     self.splicing.was_refused = true;
                 }
                 match self.splicing.is_between_requests {
@@ -245,11 +243,10 @@ impl Session {
         Step::Again
     }
 
-    /// The NIC did not take it.
+    /// The NIC refused it.
     pub(super) fn splice_refused(&mut self, why: SpliceRefused, sh: &mut Shared<'_>) -> Step {
-        tracing::debug!(%why, "not spliced");
+        self.not_spliced(why.into(), sh);
         self.forget_splice(sh);
-        sh.counters.splices_refused += 1;
         self.relay_on(sh)
     }
 

@@ -252,10 +252,29 @@ fn health_checks_find_who_is_down_and_who_is_up() {
         .map(|server| server.health.is_up())
         .collect();
     assert_eq!(up, [false, true, false, false]);
+    let faults = rig.balancer.pools()[0].servers.iter();
+    let faults = faults.map(|server| server.fault.as_ref().map(ToString::to_string));
+    let faults: Vec<_> = faults.map(Option::unwrap_or_default).collect();
+    let wanted = [
+        "connection refused",
+        "",
+        "connection reset by peer",
+        "no response within 100ms",
+    ];
+    assert_eq!(faults, wanted);
     for _ in 0..4 {
         assert_eq!(status(&mut rig, GET), 200);
     }
     assert_eq!(rig.balancer.pools()[0].counters.retries, 0);
+}
+
+#[test]
+fn a_check_that_gets_another_status_names_it() {
+    let pool = "health = { path = \"/n/1\", status = [204], interval = \"100ms\" }";
+    let mut rig = Rig::new(&config("", pool, &[8081]), &[(8081, Manner::Serves)]);
+    rig.run_for(Duration::from_secs(1));
+    let fault = &rig.balancer.pools()[0].servers[0].fault;
+    assert_eq!(fault.as_ref().unwrap().to_string(), "HTTP status 200");
 }
 
 #[test]

@@ -4,3 +4,4 @@ mod failures;
 mod http;
 mod rig;
 mod tcp;
+mod unspliced;

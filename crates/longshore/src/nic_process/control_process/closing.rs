@@ -34,7 +34,7 @@ struct Shared {
 
 /// There is no room for a connection that can't be closed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("connections are opened faster than they can be closed")]
+#[error("clients open connections faster than they can be closed")]
 pub struct Full;
 
 #[derive(Debug)]

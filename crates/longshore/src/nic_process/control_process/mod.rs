@@ -51,7 +51,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let identity = options.identity()?;
     let examiner = SocketExaminer::new(options.taps().map(|tap| tap.tap.clone()));
     let examiner = examiner.inspect_err(|error| {
-        tracing::warn!("this kernel can't tell of sockets ({error}): records are made in software");
+        tracing::warn!(
+            "this kernel has no socket diagnostics ({error}): software makes the TLS records"
+        );
     });
     sandbox::enter(Profile::Control, Some(identity))?;
     let calls = Arc::new(Calls::new(channel)?);
@@ -60,14 +62,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Builder::new()
         .name("answers".to_owned())
         .spawn(move || end(answers.pass_answers_on(), &Uplink::new(link, pipe), &last))
-        .context("a thread can't be started")?;
+        .context("can't start a thread")?;
     let acceptor = Acceptor {
         calls,
         owner,
         examiner: examiner.ok().map(Arc::new),
         admission: Admission::default(),
         pace: Pace::default(),
-        closing: Closing::new().context("connections can't be closed")?,
+        closing: Closing::new().context("can't start the thread that closes connections")?,
     };
     acceptor.accept(&listener);
     Ok(ExitCode::FAILURE)
@@ -93,9 +95,9 @@ fn raise_descriptors() {
     }
 }
 
-/// The worker has gone. If the supervisor has too, nothing listens from here on: whoever comes next must be able to tell.
+/// The worker has ended. If the supervisor has too, the socket is closed: later clients must see that.
 fn end(why: rustix::io::Errno, supervisor: &Uplink, listener: &UnixListener) {
-    tracing::debug!(%why, "the worker has gone");
+    tracing::debug!("the worker ended: {why}");
     if matches!(supervisor.hear(), Heard::End) {
         let _ = shutdown(listener, Shutdown::Both);
     }
@@ -128,7 +130,7 @@ impl Acceptor {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 // Most likely for want of descriptors.
                 Err(error) => {
-                    tracing::warn!(%error, "a connection is not accepted");
+                    tracing::warn!("can't accept a connection: {error}");
                     std::thread::sleep(Duration::from_millis(20));
                 }
             }
@@ -151,7 +153,7 @@ impl Acceptor {
         let serve = move |stream| {
             let caller = calls.caller(uid, pace);
             if let Err(error) = serve::serve(stream, &caller, is_trusted, examiner.as_deref()) {
-                tracing::debug!(uid, "a connection is ended: {error:#}");
+                tracing::debug!(uid, "connection closed: {error:#}");
             }
         };
         spawn(stream, place, serve);
@@ -168,7 +170,7 @@ fn spawn(stream: UnixStream, place: Place, act: impl FnOnce(UnixStream) + Send +
         drop(place);
     });
     if let Err(error) = started {
-        tracing::warn!(%error, "a connection has no thread");
+        tracing::warn!("can't start a thread for a connection: {error}");
         leave(1);
     }
 }

@@ -65,7 +65,7 @@ fn write(stream: &mut UnixStream, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            bail!("the answer is not read");
+            bail!("the client does not read the answer");
         }
         stream.set_write_timeout(Some(left))?;
         match stream.write(bytes) {
@@ -79,7 +79,7 @@ fn write(stream: &mut UnixStream, mut bytes: &[u8]) -> Result<()> {
 
 /// Does what a library asks for, one request after the other.
 fn attach(stream: UnixStream, caller: &Caller, examiner: Option<&SocketExaminer>) -> Result<()> {
-    let examiner = examiner.context("this kernel can't tell of sockets")?;
+    let examiner = examiner.context("this kernel has no socket diagnostics")?;
     let mut examiner = examiner.another()?;
     let mut connection = Connection::new(OwnedFd::from(stream));
     loop {
@@ -102,8 +102,10 @@ fn attach(stream: UnixStream, caller: &Caller, examiner: Option<&SocketExaminer>
             let answered = caller.ask(Kind::Request, &bytes, file);
             l5p::crypto::wipe(&mut bytes);
             let answered = answered.map_err(anyhow::Error::from).and_then(|answer| {
-                let answer = answer.first_chunk().context("the NIC's answer")?;
-                attachment::Answer::from_bytes(answer).context("the NIC's answer")
+                let answer = answer
+                    .first_chunk()
+                    .context("the NIC's answer is malformed")?;
+                attachment::Answer::from_bytes(answer).context("the NIC's answer is malformed")
             });
             answered.unwrap_or_else(|error| {
                 failed = Some(error);

@@ -1,4 +1,4 @@
-//! A directory whose path nobody but root and us can change, and files in it: what others have made first is not used.
+//! A directory whose path only root and we can change, and files in it: files that others made first are not used.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -48,10 +48,10 @@ impl Directory {
             };
             descriptor = step(&descriptor, component, mode).map_err(|error| match error {
                 Errno::NOTDIR | Errno::LOOP => {
-                    anyhow::anyhow!("{} is a symbolic link or no directory", at.display())
+                    anyhow::anyhow!("{} is a symbolic link or not a directory", at.display())
                 }
                 error => anyhow::Error::from(error)
-                    .context(format!("{} can't be opened or made", at.display())),
+                    .context(format!("can't open or make {}", at.display())),
             })?;
             let was_shared = is_shared;
             is_shared = self::is_shared(&descriptor, &at)?;
@@ -73,7 +73,7 @@ impl Directory {
     /// When something else has that name, or the file is not ours alone.
     pub fn create(&self, name: &str) -> Result<File> {
         self.file(name, OFlags::CREATE)?
-            .with_context(|| format!("{} has gone", self.path.join(name).display()))
+            .with_context(|| format!("{} is missing", self.path.join(name).display()))
     }
 
     /// Opens a file for reading and writing; `None` if it is missing.
@@ -97,7 +97,7 @@ impl Directory {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
             Err(error) => {
-                return Err(error).with_context(|| format!("{} can't be opened", shown()));
+                return Err(error).with_context(|| format!("can't open {}", shown()));
             }
         };
         let stat = rustix::fs::fstat(&file)?;
@@ -105,7 +105,7 @@ impl Directory {
         if !is_file || stat.st_nlink != 1 || !is_trusted(&stat) || stat.st_mode & OTHERS_WRITE != 0
         {
             bail!(
-                "{} is not a file of ours alone (user {}, mode {:o}, {} links): remove it",
+                "{} could be changed by others (user {}, mode {:o}, {} links): remove it",
                 shown(),
                 stat.st_uid,
                 stat.st_mode & 0o7777,

@@ -36,7 +36,8 @@ pub fn remove_unused(options: &Options, state: &State) {
 pub fn check_wire(options: &Options) -> Result<()> {
     match &options.wire {
         WireOption::Packet(name) | WireOption::Xdp(name) => {
-            index(name).with_context(|| format!("there is no interface {name}; see --wire"))?;
+            index(name)
+                .with_context(|| format!("no interface {name}; `ip link` lists the interfaces"))?;
         }
         WireOption::Tap(_) | WireOption::Mem => {}
     }
@@ -51,7 +52,7 @@ fn index(name: &str) -> Result<u32, Errno> {
 
 fn stays(name: &str, what: &str) {
     tell(&format!(
-        "{name} stays, for {what}: start the NIC again and they go on, or end them by: ip link del {name}"
+        "{name} stays: it has {what}; start the NIC again to go on, or run: ip link del {name}"
     ));
 }
 
@@ -59,7 +60,7 @@ fn remove(name: &str, state: &State) {
     let tap = Tap::open(name, TapConfig::default());
     match tap.map(|tap| tap.set_persistent(false)) {
         Ok(Ok(())) => state.forget(name),
-        Ok(Err(error)) => tracing::warn!(%error, "{name} stays"),
-        Err(error) => tracing::warn!(%error, "{name} stays"),
+        Ok(Err(error)) => tracing::warn!("can't remove {name}: {error}; run: ip link del {name}"),
+        Err(error) => tracing::warn!("can't remove {name}: {error}; run: ip link del {name}"),
     }
 }

@@ -64,7 +64,7 @@ impl Kept {
     /// It could not be started, and may be later.
     pub fn put_off(&mut self, now: Instant, error: &anyhow::Error) {
         let pause = self.postpone(now);
-        tell(&format!("{error:#}; it is tried again in {pause:?}"));
+        tell(&format!("{error:#}; next try in {pause:?}"));
     }
 
     /// It is killed, if it runs, and may be started again at once.
@@ -81,7 +81,7 @@ impl Kept {
         if let Some((process, _)) = &mut self.running {
             process.kill();
             until_readable([process.as_fd()], 0, now, Some(now + GRACE));
-            process.ended()?.context("the NIC's process does not end")?;
+            process.ended()?.context("the NIC's process did not end")?;
         }
         self.stop(now);
         Ok(())
@@ -112,7 +112,7 @@ impl Kept {
         let pause = self.end(now);
         if !is_ending && !ended.is_some_and(|status| status.success()) {
             tell(&format!(
-                "the {} is gone; another one comes in {pause:?}",
+                "the {} died; the next one starts in {pause:?}",
                 self.name
             ));
         }

@@ -48,7 +48,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// # Errors
 /// When something is missing to begin with; the message says what to do.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let signals = Signals::block().context("signals can't be taken over")?;
+    let signals = Signals::block().context("can't block signals")?;
     let directory = options.state_directory();
     if options.take_over {
         // What would keep this NIC from starting must not end the one that runs.
@@ -78,7 +78,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
     };
     let door = Door::open(&directory);
-    let door = door.inspect_err(|error| tracing::warn!(%error, "--take-over will not work"));
+    let door = door.inspect_err(|error| tracing::warn!("no later NIC can --take-over: {error:#}"));
     let mut supervisor = Supervisor {
         options,
         state,
@@ -105,7 +105,7 @@ fn lock(options: &Options, directory: &Path) -> Result<State> {
     // It may be without the lock for a moment, while another one tries to take over.
     ensure!(
         !take_over::is_running(directory),
-        "a NIC is running with the state directory {}; take its place with --take-over, or give --state another directory",
+        "a NIC runs with the state directory {}; replace it with --take-over, or choose another --state",
         directory.display()
     );
     State::open(directory.to_path_buf(), options.drain() + GRACE)
@@ -158,9 +158,7 @@ impl Supervisor<'_> {
                     Ok(()) => return Ok(End::HandedOver),
                     // Its worker has ended, as it was told.
                     Err(_) if self.ends.is_some() => return Ok(End::Over(0)),
-                    Err(error) => tell(&format!(
-                        "the next NIC does not take over ({error:#}); this one goes on"
-                    )),
+                    Err(error) => tell(&format!("take-over failed: {error:#}; this NIC goes on")),
                 }
             }
             self.hear(now);
@@ -219,7 +217,7 @@ impl Supervisor<'_> {
         self.control.start(now, "--control-process", &descriptors)?;
         if link.give_channel(workers.as_fd()).is_err() {
             // It does not listen. The control process sees that its channel has ended.
-            tracing::warn!("the NIC's process does not take a channel");
+            tracing::warn!("the NIC's process refused a channel to the control process");
         }
         // The one may have sent by now what the other has not got yet.
         close_apart((theirs, workers));
@@ -286,7 +284,7 @@ impl Supervisor<'_> {
         // They hold what is of no use to the next worker.
         self.end_helpers(now);
         tell(&format!(
-            "the NIC has died ({status}); it is started again in {pause:?}"
+            "the NIC died ({status}); it restarts in {pause:?}"
         ));
         notify(&[NotifyState::Status("starting again")]);
         Ok(None)
@@ -339,7 +337,7 @@ impl Supervisor<'_> {
         self.door = None;
         let released = successor.release();
         released.inspect_err(|_| self.door = Door::open(&self.options.state_directory()).ok())?;
-        tell("the next NIC serves, and this one ends");
+        tell("the new NIC serves; this one ends");
         // As the service manager takes it from the process that it knows only. The successor waits for it.
         let pid = successor.pid().as_raw_nonzero().get().unsigned_abs();
         notify(&[NotifyState::MainPid(pid)]);
@@ -372,7 +370,7 @@ fn close_apart(socket: impl Send + 'static) {
     let socket = ManuallyDrop::new(socket);
     let closing = move || drop(ManuallyDrop::into_inner(socket));
     if let Err(error) = std::thread::Builder::new().spawn(closing) {
-        tracing::warn!(%error, "a socket stays open");
+        tracing::warn!("can't close a socket: {error}");
     }
 }
 
@@ -384,6 +382,6 @@ fn tell(what: &str) {
 /// Tells the service manager, if there is one.
 fn notify(what: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(what) {
-        tracing::warn!(%error, "the service manager can't be told");
+        tracing::warn!("can't notify the service manager: {error}");
     }
 }

@@ -56,7 +56,7 @@ pub fn pass(
                 tell(&format!("{error:#}"));
             }
             sockets.give_back();
-            Err(error).context("this NIC does not take over, and the one before it goes on")
+            Err(error).context("take-over failed, the old NIC goes on")
         }
     }
 }
@@ -64,7 +64,7 @@ pub fn pass(
 /// Waits until the predecessor lets go, which it is told to once the worker serves; gives whether that does.
 fn wait(predecessor: &Predecessor, worker: &mut Kept, signals: &Signals) -> Result<bool> {
     let Some((process, link)) = &mut worker.running else {
-        bail!("no process runs");
+        bail!("the NIC's process does not run");
     };
     let mut serves = false;
     loop {
@@ -100,8 +100,8 @@ fn wait(predecessor: &Predecessor, worker: &mut Kept, signals: &Signals) -> Resu
             return Ok(serves);
         }
         match ended {
-            Some(status) => bail!("the NIC's process has ended ({status})"),
-            None => bail!("it was told to end"),
+            Some(status) => bail!("the NIC's process ended ({status})"),
+            None => bail!("this NIC got a signal to end"),
         }
     }
 }

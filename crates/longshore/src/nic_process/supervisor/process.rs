@@ -61,14 +61,12 @@ impl Process {
         command.arg(role).env_remove("NOTIFY_SOCKET");
         inherited::pass(&mut command, descriptors);
         inherited::end_with_parent(&mut command);
-        let mut child = command
-            .spawn()
-            .context("the NIC's process can't be started")?;
+        let mut child = command.spawn().context("can't start the NIC's process")?;
         match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
             Ok(descriptor) => Ok(Process { child, descriptor }),
             Err(error) => {
                 let _ = child.kill().and_then(|()| child.wait());
-                Err(error).context("the NIC's process can't be watched")
+                Err(error).context("can't watch the NIC's process")
             }
         }
     }

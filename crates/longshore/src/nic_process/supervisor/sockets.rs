@@ -1,4 +1,4 @@
-//! The sockets that users and hosts come to. They are the supervisor's, so that they stay, with their owners and whoever waits there, when the
+//! The sockets that users and hosts connect to. They are the supervisor's, so that they stay, with their owners and waiting clients, when the
 //! processes that answer die.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -64,7 +64,7 @@ impl Sockets {
         })
     }
 
-    /// They are this process's: closes what a predecessor had and nobody wants.
+    /// They are this process's: closes those of a predecessor that are not needed.
     pub fn keep(&mut self) {
         self.unused.drain(..).for_each(stop_listening);
         self.theirs.clear();
@@ -82,7 +82,7 @@ impl Sockets {
         }
     }
 
-    /// Nobody listens any more.
+    /// Stops listening.
     pub fn close(self) {
         let all = [self.control].into_iter();
         all.chain(self.rings)
@@ -115,7 +115,7 @@ impl Sockets {
         let workers: Vec<_> = channels.iter().map(|(_, worker)| worker.as_fd()).collect();
         if link.give_gate(&workers).is_err() {
             // It does not listen. The gate sees that its channels have ended.
-            tracing::warn!("the NIC's process does not take the channels of a gate");
+            tracing::warn!("the NIC's process refused the channels to the gate");
         }
         // The one may have sent by now what the other has not got yet.
         close_apart(channels);
@@ -166,7 +166,7 @@ fn check(options: &Options) -> Result<()> {
     for (at, mac) in addresses.iter().enumerate() {
         if addresses[..at].contains(mac) {
             bail!(
-                "two hosts have the address {mac}; give each rings:SOCKET a mac=ADDRESS of its own"
+                "two hosts have the MAC address {mac}; give each rings:SOCKET a mac=ADDRESS of its own"
             );
         }
     }
@@ -174,14 +174,14 @@ fn check(options: &Options) -> Result<()> {
     for (at, socket) in sockets.iter().enumerate() {
         if sockets[..at].contains(socket) || **socket == options.control {
             bail!(
-                "{} is named for two purposes; give each host on rings a socket of its own",
+                "{} is given twice; give each rings:SOCKET and --control a path of its own",
                 socket.display()
             );
         }
     }
     if addresses.len() >= MOST_DESCRIPTORS {
         bail!(
-            "{} hosts on rings are too many; there can be {}",
+            "{} hosts on rings: at most {} are possible",
             addresses.len(),
             MOST_DESCRIPTORS - 1
         );

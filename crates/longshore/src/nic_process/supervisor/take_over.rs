@@ -66,7 +66,7 @@ impl Door {
         match Successor::new(stream) {
             Ok(successor) => Some(successor),
             Err(error) => {
-                tracing::debug!("a process does not take over: {error:#}");
+                tracing::debug!("take-over refused: {error:#}");
                 None
             }
         }
@@ -95,15 +95,15 @@ impl Successor {
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
         let mut asked = [0; TAKE.len()];
         stream.read_exact(&mut asked)?;
-        ensure!(asked == *TAKE, "it speaks another version");
+        ensure!(
+            asked == *TAKE,
+            "the new NIC speaks another version of the protocol"
+        );
         // It is killed if it hangs.
-        let pid = peer::pid(&stream)?.context("it is in another PID namespace")?;
+        let pid = peer::pid(&stream)?.context("the new NIC is in another PID namespace")?;
         let process = pidfd_open(pid, PidfdFlags::empty())?;
         // As long as it has its end, the number is its.
-        ensure!(
-            matches!(said(&stream), Ok(None)),
-            "it has given up meanwhile"
-        );
+        ensure!(matches!(said(&stream), Ok(None)), "the new NIC gave up");
         Ok(Successor {
             stream,
             pid,
@@ -138,10 +138,10 @@ impl Successor {
             match said(&self.stream) {
                 Ok(Some(SERVES)) => return Ok(()),
                 Ok(None) => {}
-                Ok(Some(_)) => bail!("it makes no sense"),
-                Err(_) => bail!("it has ended"),
+                Ok(Some(_)) => bail!("the new NIC sent an unknown message"),
+                Err(_) => bail!("the new NIC ended"),
             }
-            ensure!(now < until, "it does not serve within {PATIENCE:?}");
+            ensure!(now < until, "the new NIC did not serve within {PATIENCE:?}");
             let is_told = until_readable([signals], 1, now, Some(now));
             ensure!(!is_told, "this one is to end");
         }
@@ -202,7 +202,7 @@ fn connect(directory: &Path) -> io::Result<Option<UnixStream>> {
 pub fn take_over(directory: &Path) -> Result<Option<(Predecessor, Vec<UnixListener>)>> {
     let unreachable = || {
         let path = path(directory);
-        format!("the running NIC can't be reached at {}", path.display())
+        format!("can't connect to the running NIC at {}", path.display())
     };
     let Some(mut stream) = connect(directory).with_context(unreachable)? else {
         return Ok(None);
@@ -221,8 +221,10 @@ pub fn take_over(directory: &Path) -> Result<Option<(Predecessor, Vec<UnixListen
     if is_gone {
         return Ok(None);
     }
-    came.context("the running NIC does not answer")?;
-    bail!("the running NIC does not let this one take over")
+    came.context(
+        "the running NIC does not answer; end it, then start this one without --take-over",
+    )?;
+    bail!("the running NIC refused the take-over; its log says why")
 }
 
 impl Predecessor {
