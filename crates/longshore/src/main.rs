@@ -19,6 +19,7 @@ mod secret_file;
 mod serve;
 mod signals;
 mod sim_handoff;
+mod size;
 mod store;
 
 use std::io::{IsTerminal, Write};

@@ -24,9 +24,10 @@ mod turn;
 use clap::{Args, Subcommand};
 
 pub use clock::cycles_per_second;
-pub use cycles::{Taken, taken};
+pub use cycle_sum::CycleSum;
+pub use cycles::Taken;
 pub use pcie::pcie;
-pub use printed::{Wanted, print};
+pub use printed::{Wanted, print, ratios_table, times};
 pub use settings::share;
 pub use tls::{
     Case, Direction, Mode, Node, Records, Resyncs, cycles_table, host_bars, nic_bars, pcie_table,

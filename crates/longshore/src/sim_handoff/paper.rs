@@ -1,7 +1,7 @@
-//! Every configuration that the paper has figures of, and what it published beside what came of it here.
+//! Every configuration of the paper: the published numbers next to ours.
 
 mod page;
-mod text;
+mod tables;
 
 use std::collections::HashMap;
 
@@ -80,7 +80,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         json: options.json,
         page: options.report.as_deref(),
     };
-    print(wanted, &report, text::print, page::page)
+    print(wanted, &report, page::page)
 }
 
 impl Report {
@@ -157,17 +157,17 @@ impl Judged {
 fn published(measure: Measure, published: Published) -> String {
     use super::figures::{change, value};
     match published {
-        Published::Value { value: is, .. } => value(measure, is),
+        Published::Value { value: is, .. } => value(is),
         Published::Change { change: is, .. } => change(measure, is),
         Published::ChangeBetween { low, high, .. } => {
             format!("{} to {}", change(measure, low), change(measure, high))
         }
         Published::Between { low, high } if high.is_infinite() => {
-            format!("> {}", value(measure, low))
+            format!("> {}", value(low))
         }
-        Published::Between { low: 0.0, high } => format!("< {}", value(measure, high)),
+        Published::Between { low: 0.0, high } => format!("< {}", value(high)),
         Published::Between { low, high } => {
-            format!("{} to {}", value(measure, low), value(measure, high))
+            format!("{} to {}", value(low), value(high))
         }
     }
 }

@@ -63,7 +63,9 @@ impl fmt::Display for Config {
 
 /// A text that is no shorthand of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no configuration; write one as in W-4096-P-L-FCFS-400 (Connection handoff policies, Table 3)")]
+#[error(
+    "`{0}` is no configuration; write one as in W-4096-P-L-FCFS-400 (Connection handoff policies, Table 3)"
+)]
 pub struct UnknownConfig(String);
 
 impl FromStr for Config {
