@@ -1,10 +1,11 @@
-//! The answers for people, and for programs (`--json`).
+//! Answers as text, and as JSON (`--json`).
 
 use std::fmt::Write as _;
 
 use serde::Serializer;
 use serde::ser::SerializeMap;
 
+use super::glossary::Glossary;
 use super::protocol::{CounterGroup, NvmeFigures, Socket, TcpFigures, TlsFigures};
 
 /// Counters as `ethtool -S` prints them.
@@ -15,6 +16,59 @@ pub fn counters(groups: &[CounterGroup], all: bool) -> String {
         let shown = |value: u64| all || value != 0;
         for (name, value) in group.counters.iter().filter(|(_, value)| shown(*value)) {
             let _ = writeln!(text, "     {name}: {value}");
+        }
+    }
+    text
+}
+
+/// Counters with what each counts behind it.
+pub fn explained(groups: &[CounterGroup], all: bool) -> String {
+    let glossary = Glossary::new();
+    let mut text = String::new();
+    for group in groups {
+        let _ = writeln!(text, "{} statistics:", group.name);
+        let counters = group.counters.iter();
+        let shown: Vec<(String, &str)> = counters
+            .filter(|(_, value)| all || *value != 0)
+            .map(|(name, value)| {
+                let explanation = glossary.explain(&group.name, name);
+                (format!("{name}: {value}"), explanation.unwrap_or_default())
+            })
+            .collect();
+        let width = shown.iter().map(|(counter, _)| counter.len()).max();
+        let width = width.unwrap_or(0);
+        for (counter, explanation) in shown {
+            let line = format!("     {counter:<width$}  {explanation}");
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+    }
+    text
+}
+
+/// Every counter with what it counts.
+pub fn glossary() -> String {
+    let mut text = String::new();
+    for kind in Glossary::new().kinds() {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        let _ = writeln!(text, "{gap}{}: {}", kind.name, kind.title);
+        let names = kind.counters.iter().map(|(name, _)| name.len());
+        let width = names.max().unwrap_or(0);
+        for (name, explanation) in &kind.counters {
+            let _ = writeln!(text, "     {name:<width$}  {explanation}");
+        }
+    }
+    text
+}
+
+/// The same as tables of Markdown.
+pub fn glossary_markdown() -> String {
+    let mut text = String::new();
+    for kind in Glossary::new().kinds() {
+        let gap = if text.is_empty() { "" } else { "\n" };
+        let _ = writeln!(text, "{gap}### `{}`: {}\n", kind.name, kind.title);
+        text += "| counter | what it counts |\n| --- | --- |\n";
+        for (name, explanation) in &kind.counters {
+            let _ = writeln!(text, "| `{name}` | {explanation} |");
         }
     }
     text
@@ -40,15 +94,38 @@ impl serde::Serialize for InOrder<'_> {
     }
 }
 
-/// Sockets as `ss -ti` prints them.
+/// What the fields of `ss` are, for its help.
+pub const FIELDS: &str = "\
+Each socket has a line as `ss` prints it, and below it lines for TCP, TLS and NVMe. Sizes are bytes,
+times milliseconds. Recv-Q and Send-Q are bytes not yet read and not yet acknowledged; of a
+listener, connections to accept and its backlog.
+
+tcp    fields are those of `ss -ti`; and these
+  state:NAME            congestion state: open, disorder, recovery, loss
+  cwnd, ssthresh        in segments
+  rcv_wnd, snd_wnd      windows
+  undos                 retransmissions found to be unnecessary
+owner:nic               the NIC runs the connection (--handoff); owner:host-quasi: lazy TCB
+spliced                 the NIC forwards between this connection and another (--accel splice)
+tls    version and cipher; and these
+  tx, rx                who encrypts and decrypts: device (the NIC), sw, or fallback (sw although
+                        the NIC was asked)
+  records_sent          records sent
+  records_full, _partial, _none
+                        records received that the NIC decrypted completely, in part, not at all
+  resyncs               questions of the NIC whether a record begins at a given place
+  key_updates           KeyUpdates of TLS 1.3
+nvme   the subsystem; controller and queue (cntlid, qid), its depth, commands in flight, the host
+
+Examples:
+  longshore ss /run/longshore.sock
+  longshore ss /run/longshore.sock --json";
+
+/// Sockets as `ss -ti` prints them, with a line for each layer.
 pub fn sockets(sockets: &[Socket]) -> String {
     let width = |pick: fn(&Socket) -> &str, least: usize| {
-        sockets
-            .iter()
-            .map(|socket| pick(socket).len())
-            .max()
-            .unwrap_or(0)
-            .max(least)
+        let widths = sockets.iter().map(|socket| pick(socket).len());
+        widths.max().unwrap_or(0).max(least)
     };
     let state = width(|s| &s.state, 5);
     let local = width(|s| &s.local, 18);
@@ -66,17 +143,38 @@ pub fn sockets(sockets: &[Socket]) -> String {
             socket.state, socket.receive_queue, socket.send_queue, socket.local, socket.remote,
         );
         let owner = socket.owner.iter().map(|owner| format!("owner:{owner}"));
-        let figures: Vec<String> = owner
+        let held: Vec<String> = owner
             .chain(socket.spliced.then(|| "spliced".to_owned()))
-            .chain(socket.tcp.iter().map(tcp))
-            .chain(socket.tls.iter().map(tls))
-            .chain(socket.nvme.iter().map(nvme))
             .collect();
-        if !figures.is_empty() {
-            let _ = writeln!(text, "\t {}", figures.join(" "));
+        let layers = [
+            socket.tcp.as_ref().map(|figures| ("tcp", tcp(figures))),
+            (!held.is_empty()).then(|| ("", held.join(" "))),
+            socket.tls.as_ref().map(|figures| ("tls", tls(figures))),
+            socket.nvme.as_ref().map(|figures| ("nvme", nvme(figures))),
+        ];
+        for (layer, figures) in layers.into_iter().flatten() {
+            for (at, line) in broken(&figures).into_iter().enumerate() {
+                let layer = if at == 0 { layer } else { "" };
+                let _ = writeln!(text, "    {layer:<4} {line}");
+            }
         }
     }
     text
+}
+
+/// The fields, in lines that fit a terminal.
+fn broken(fields: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for field in fields.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + field.len() <= 90 => {
+                line.push(' ');
+                line.push_str(field);
+            }
+            _ => lines.push(field.to_owned()),
+        }
+    }
+    lines
 }
 
 fn tcp(figures: &TcpFigures) -> String {
@@ -125,7 +223,7 @@ fn tcp(figures: &TcpFigures) -> String {
     );
     if figures.rtt_us > 0 {
         let rate = f64::from(figures.cwnd) * 8.0 / (figures.rtt_us as f64 / 1e6);
-        let _ = write!(text, " send {}", bits_per_second(rate));
+        let _ = write!(text, " send:{}", bits_per_second(rate));
     }
     for (name, value) in [
         ("bytes_retrans", figures.bytes_retrans),
@@ -158,7 +256,7 @@ fn tcp(figures: &TcpFigures) -> String {
 
 fn tls(figures: &TlsFigures) -> String {
     let mut text = format!(
-        "tls:{} cipher:{} tx:{} rx:{} records_sent:{} records_full:{} records_partial:{} records_none:{}",
+        "{} {} tx:{} rx:{} records_sent:{} records_full:{} records_partial:{} records_none:{}",
         figures.version,
         figures.cipher,
         figures.tx,
@@ -179,7 +277,7 @@ fn tls(figures: &TlsFigures) -> String {
 
 fn nvme(figures: &NvmeFigures) -> String {
     format!(
-        "nvme:{} cntlid:{} qid:{} depth:{} inflight:{} host:{}",
+        "{} cntlid:{} qid:{} depth:{} inflight:{} host:{}",
         figures.subsystem,
         figures.controller,
         figures.queue,

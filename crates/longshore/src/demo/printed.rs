@@ -171,7 +171,7 @@ fn records(cases: &[Case]) -> Table {
 fn durations(downloads: &[Download]) -> String {
     let each = downloads.iter().map(|download| {
         let seconds = download.virtual_time.as_secs_f64();
-        format!("{} {seconds:.1} s", label(download.mode))
+        format!("{} {seconds:.1}\u{a0}s", label(download.mode))
     });
     let each: Vec<String> = each.collect();
     format!(

@@ -24,6 +24,8 @@ pub(super) enum Block {
     /// On the page alone.
     Explanation(String),
     Table(Table),
+    /// For a terminal and for the page.
+    TwoTables(Table, Table),
     /// On the page alone.
     Bars(Bars),
     /// On the page alone.
@@ -84,6 +86,11 @@ impl Page {
         self.add(Block::Table(table))
     }
 
+    /// A table for a terminal, and a wider one for the page.
+    pub fn tables(&mut self, terminal: Table, page: Table) -> &mut Self {
+        self.add(Block::TwoTables(terminal, page))
+    }
+
     /// A plot of bars, on the page.
     pub fn bars(&mut self, bars: Bars) -> &mut Self {
         self.add(Block::Bars(bars))
@@ -127,7 +134,13 @@ impl fmt::Display for Page {
         for text in &self.warnings {
             writeln!(f, "<p class=\"warning\">{}</p>", Escaped(text))?;
         }
-        writeln!(f, "<pre>{}</pre>", Escaped(&self.command))?;
+        f.write_str("<pre>")?;
+        for (at, part) in self.command.split(" --").enumerate() {
+            // An option stays on a line with its value.
+            let (gap, dashes) = if at == 0 { ("", "") } else { (" ", "--") };
+            write!(f, "{gap}<span>{dashes}{}</span>", Escaped(part))?;
+        }
+        f.write_str("</pre>\n")?;
         writeln!(f, "<p class=\"machine\">{}</p>", Escaped(&self.machine))?;
         for block in &self.blocks {
             write!(f, "{block}")?;
@@ -143,7 +156,7 @@ impl fmt::Display for Block {
             Self::Paragraph(text) | Self::Explanation(text) => {
                 writeln!(f, "<p>{}</p>", Escaped(text))
             }
-            Self::Table(table) => table.fmt(f),
+            Self::Table(table) | Self::TwoTables(_, table) => table.fmt(f),
             Self::Bars(bars) => bars.fmt(f),
             Self::Lines(lines) => lines.fmt(f),
             Self::Details(title, table) => {

@@ -15,7 +15,7 @@ main { max-width: 62rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 1rem; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; }
 p { max-width: 46rem; }
 pre { background: var(--tint); padding: .6rem .9rem; border-radius: 4px; font-size: .85rem; max-width: 100%;
-  white-space: pre-wrap; overflow-wrap: anywhere; }
+  white-space: normal; overflow-x: auto; } pre span { white-space: nowrap; }
 .conclusion { border-left: 4px solid var(--accent); background: var(--tint); padding: .3rem 1rem; margin: 1rem 0; }
 .conclusion p { font-size: 1.1rem; margin: .5rem 0; }
 .warning { color: var(--warn); font-weight: 600; }
@@ -38,7 +38,8 @@ th:first-child, td:first-child { text-align: left; position: sticky; left: 0; ba
   padding-left: 0; padding-right: .6rem; }
 @media (max-width: 40rem) {
   main { padding: 1.2rem .8rem 3rem; }
-  td:first-child { white-space: normal; min-width: 7rem; max-width: 9.5rem; line-height: 1.25; }
+  td.words { white-space: normal; max-width: 9.5rem; line-height: 1.25; }
+  td:first-child { min-width: 7rem; }
   .scroll td:first-child, .scroll th:first-child { border-right: 1px solid var(--line); } }
 
 figure { margin: 1.2rem 0; } figcaption { font-weight: 600; }

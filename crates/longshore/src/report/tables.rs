@@ -215,7 +215,7 @@ fn format_column(column: &Column, cells: &[&Cell]) -> Formatted {
     };
     let is_text = matches!(column.unit, Unit::Text);
     let mut texts: Vec<String> = cells.iter().map(text).collect();
-    if !is_text {
+    if cells.iter().any(|cell| matches!(cell, Cell::Number(_))) {
         align_at_the_point(&mut texts);
     }
     Formatted {
@@ -243,6 +243,14 @@ impl Formatted {
         self.head.iter().map(String::as_str).chain(unit).collect()
     }
 
+    /// Characters of the longest cell or word of the head, and a gap.
+    fn characters(&self) -> usize {
+        let words = self.head.iter().flat_map(|line| line.split(' '));
+        let cells = self.cells.iter().map(String::as_str);
+        let all = words.chain(cells).map(|text| text.chars().count());
+        all.max().unwrap_or(0) + 3
+    }
+
     fn width(&self) -> usize {
         let cells = self.cells.iter().map(String::as_str);
         let all = cells.chain(self.lines());
@@ -262,22 +270,29 @@ impl Formatted {
     }
 }
 
-/// Characters of a table that fit a phone held upright, and a window.
-const PHONE: usize = 36;
-const WINDOW: usize = 105;
+/// Characters that a table must have not to fit a phone held upright, and a window.
+const PHONE: usize = 46;
+const WINDOW: usize = 125;
+/// Characters after which names of rows are broken on a phone.
+const NAME: usize = 20;
+
+/// Characters of a table whose heads are broken between words.
+fn in_window(columns: &[Formatted]) -> usize {
+    columns.iter().map(Formatted::characters).sum()
+}
+
+/// The same, with names of rows broken too.
+fn on_phone(columns: &[Formatted]) -> usize {
+    let first = columns.first().map_or(0, Formatted::characters);
+    in_window(columns) - first + first.min(NAME)
+}
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = self.formatted();
-        let cells = |column: &Formatted| column.cells.iter().map(|cell| cell.chars().count()).max();
-        let words = |column: &Formatted| {
-            let words = column.head.iter().flat_map(|line| line.split(' '));
-            words.map(|word| word.chars().count()).max()
-        };
-        let width = |column| cells(column).max(words(column)).unwrap_or(0) + 3;
-        let hint = match columns.iter().map(width).sum() {
-            PHONE.. if columns.iter().map(width).sum::<usize>() > WINDOW => "wide",
-            PHONE.. => "wide-on-phone",
+        let hint = match (on_phone(&columns), in_window(&columns)) {
+            (_, WINDOW..) => "wide",
+            (PHONE.., _) => "wide-on-phone",
             _ => "fits",
         };
         writeln!(

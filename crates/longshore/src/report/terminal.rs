@@ -12,15 +12,21 @@ impl Page {
         let mut out = format!("{}\n", wrapped(&self.machine));
         for block in &self.blocks {
             match block {
-                Block::Heading(text) => out += &format!("\n{}\n", wrapped(text)),
+                Block::Heading(text) => {
+                    let gap = if out.ends_with("\n\n") { "" } else { "\n" };
+                    out += &format!("{gap}{}\n", wrapped(text));
+                }
                 Block::Paragraph(text) => out += &format!("{}\n", wrapped(text)),
-                Block::Table(table) => out += &table.text(),
+                Block::Table(table) | Block::TwoTables(table, _) => {
+                    out += &format!("{}\n", table.text())
+                }
                 Block::Explanation(_) | Block::Bars(_) | Block::Lines(_) | Block::Details(..) => {}
             }
         }
         let ending = self.conclusions.iter().chain(&self.warnings);
         for (at, text) in ending.enumerate() {
-            let gap = if at == 0 { "\n" } else { "" };
+            let is_apart = at > 0 || out.ends_with("\n\n");
+            let gap = if is_apart { "" } else { "\n" };
             out += &format!("{gap}{}\n", wrapped(text));
         }
         out

@@ -174,7 +174,12 @@ pub fn value(value: f64) -> String {
 
 /// A change in a table.
 pub fn change(measure: Measure, change: f64) -> String {
-    let sign = if change < 0.0 { "-" } else { "+" };
     let unit = measure.unit_of_change();
-    format!("{sign}{} {unit}", significant(change.abs()))
+    let size = significant(change.abs());
+    let sign = match change {
+        _ if size == "0" || size.starts_with('<') => return format!("0 {unit}"),
+        less if less < 0.0 => "-",
+        _ => "+",
+    };
+    format!("{sign}{size} {unit}")
 }

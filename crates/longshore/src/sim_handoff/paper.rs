@@ -160,7 +160,9 @@ fn published(measure: Measure, published: Published) -> String {
         Published::Value { value: is, .. } => value(is),
         Published::Change { change: is, .. } => change(measure, is),
         Published::ChangeBetween { low, high, .. } => {
-            format!("{} to {}", change(measure, low), change(measure, high))
+            let (low, high) = (change(measure, low), change(measure, high));
+            let unit = format!(" {}", measure.unit_of_change());
+            format!("{} to {high}", low.trim_end_matches(&unit))
         }
         Published::Between { low, high } if high.is_infinite() => {
             format!("> {}", value(low))

@@ -104,11 +104,11 @@ fn conclusion(ratios: &Ratios) -> Option<String> {
     ];
     let measured = measured.into_iter();
     let parts: Vec<String> = measured
-        .filter_map(|(what, ratio)| Some(format!("{} for {what}", times(ratio?))))
+        .filter_map(|(what, ratio)| Some(format!("{what} {}", times(ratio?))))
         .collect();
     (!parts.is_empty()).then(|| {
         format!(
-            "With all offloads, the initiator moves more bytes per host cycle than in software: {}.",
+            "Bytes per host cycle with all offloads, over those in software: {}.",
             parts.join(", ")
         )
     })

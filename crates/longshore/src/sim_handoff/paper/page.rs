@@ -5,7 +5,7 @@ use sim::handoff::paper::{Figure, Measure, Published, rows};
 use sim::handoff::{Config, Workload};
 
 use super::super::figures::{Figures, timeline_plot};
-use super::tables::{FIGURES, agreement, missed, selection, table};
+use super::tables::{FIGURES, RULE, agreement, selection, short_table, table};
 use super::{OVER_TIME, Report};
 use crate::report::{Bar, Bars, Page};
 
@@ -25,7 +25,7 @@ pub fn page(report: &Report) -> Page {
         .explanation(
             "A configuration is named as in the paper, W-256-P-L-T20-400 for example: the workload (W World Cup, I IBM, S SPECweb99 \
              static, D SPECweb99), the connections that the NIC has memory for, P when host packets go first, L with load control, \
-             the selection policy, and the NIC's million instructions per second. \"pt\" are percentage points.",
+             the selection policy, and the NIC's million instructions per second.",
         );
     for figure in FIGURES {
         page.heading(format!("{figure}: {}", title(figure)));
@@ -45,9 +45,9 @@ pub fn page(report: &Report) -> Page {
             }
             Figure::Table1 | Figure::ResponseTimes => {}
         }
-        page.table(table(report, figure));
+        page.tables(short_table(report, figure), table(report, figure));
     }
-    page.paragraph(missed(report));
+    page.paragraph(RULE);
     page
 }
 

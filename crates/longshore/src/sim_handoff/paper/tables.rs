@@ -35,22 +35,12 @@ pub fn selection(report: &Report) -> String {
     )
 }
 
-/// How rows are judged, and those that do not agree.
-pub fn missed(report: &Report) -> String {
-    let rows = report.rows.iter().filter(|judged| !judged.agrees);
-    let names: Vec<String> = rows
-        .map(|judged| format!("{} {}", judged.config, judged.measure))
-        .collect();
-    let rule = "A change agrees when it is within 15 % of the published change, a value without a published change when it is within 15 % of it.";
-    if names.is_empty() {
-        rule.to_owned()
-    } else {
-        format!("{rule} These do not: {}.", names.join("; "))
-    }
-}
+/// How rows are judged.
+pub const RULE: &str = "A change agrees when it is within 15 % of the published change, a value without a published change when it is within 15 % of \
+     that value. \"pt\" are percentage points.";
 
-/// The rows of one figure.
-pub fn table(report: &Report, figure: Figure) -> Table {
+/// The rows of one figure, for a terminal.
+pub fn short_table(report: &Report, figure: Figure) -> Table {
     let mut table = Table::new([
         Column::text("configuration"),
         Column::text("measure"),
@@ -58,23 +48,62 @@ pub fn table(report: &Report, figure: Figure) -> Table {
         Column::number("ours", ""),
         Column::number("change,\npaper", ""),
         Column::number("change,\nours", ""),
-        Column::text("agrees"),
+        Column::text("agree"),
     ]);
-    let rows = report.rows.iter();
-    for judged in rows.filter(|judged| judged.row.figure == figure) {
+    for judged in of_figure(report, figure) {
         let [published, ours] = values(judged);
         let [change_published, change_ours] = changes(judged);
         table.row([
-            Cell::from(judged.config),
-            Cell::from(judged.measure),
+            judged.config.into(),
+            judged.measure.into(),
             published,
             ours,
             change_published,
             change_ours,
-            Cell::from(if judged.agrees { "yes" } else { "NO" }),
+            verdict(judged),
         ]);
     }
     table
+}
+
+/// The rows of one figure, for the page.
+pub fn table(report: &Report, figure: Figure) -> Table {
+    let mut table = Table::new([
+        Column::text("configuration"),
+        Column::text("measure"),
+        Column::text("agree"),
+        Column::number("paper", ""),
+        Column::number("ours", ""),
+        Column::text("compared with"),
+        Column::number("change, paper", ""),
+        Column::number("change, ours", ""),
+        Column::text("source"),
+    ]);
+    for judged in of_figure(report, figure) {
+        let [published, ours] = values(judged);
+        let [change_published, change_ours] = changes(judged);
+        table.row([
+            judged.config.into(),
+            judged.measure.into(),
+            verdict(judged),
+            published,
+            ours,
+            judged.change_from.into(),
+            change_published,
+            change_ours,
+            judged.source.into(),
+        ]);
+    }
+    table
+}
+
+fn of_figure(report: &Report, figure: Figure) -> impl Iterator<Item = &Judged> {
+    let rows = report.rows.iter();
+    rows.filter(move |judged| judged.row.figure == figure)
+}
+
+fn verdict(judged: &Judged) -> Cell {
+    Cell::from(if judged.agrees { "yes" } else { "NO" })
 }
 
 /// The published value and ours.
