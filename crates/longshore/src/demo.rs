@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::bench::Mode;
+use crate::bench::{Mode, Wanted};
 use crate::{report, size};
 use download::{Content, Download, download};
 
@@ -32,7 +32,7 @@ pub struct Options {
     pub bytes: u64,
 
     /// Downloads in each mode; each figure is their median
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
 
     /// Share of packets lost in each direction, 0 to 0.5
@@ -48,6 +48,15 @@ pub struct Options {
     pub seed: u64,
 }
 
+impl Options {
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            json: false,
+            page: self.report.as_deref(),
+        }
+    }
+}
+
 /// What is compared.
 const MODES: [Mode; 3] = [Mode::PlainZerocopy, Mode::Software, Mode::OffloadZerocopy];
 
@@ -56,6 +65,7 @@ const MODES: [Mode; 3] = [Mode::PlainZerocopy, Mode::Software, Mode::OffloadZero
 /// # Errors
 /// When a download fails, or what it brought is not the file.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    options.wanted().check()?;
     let content = Content::new(options.seed, options.bytes);
     println!(
         "Two hosts, two NICs, and a link that loses {:.1} % of the packets and delivers {:.1} % late.\n\

@@ -21,6 +21,9 @@ mod tap;
 mod tls;
 mod turn;
 
+#[cfg(test)]
+mod tests;
+
 use clap::{Args, Subcommand};
 
 pub use clock::cycles_per_second;
@@ -94,11 +97,25 @@ pub enum What {
     Linux(linux::Settings),
 }
 
-/// Measures, and prints what came of it.
+impl What {
+    fn wanted(&self) -> Wanted<'_> {
+        match self {
+            Self::Tls(settings) => settings.run.wanted(),
+            Self::Nvme(settings) => settings.run.wanted(),
+            Self::Short(settings) => settings.run.wanted(),
+            Self::Proxy(settings) => settings.run.wanted(),
+            Self::Handoff(settings) => settings.run.wanted(),
+            Self::Linux(settings) => settings.wanted(),
+        }
+    }
+}
+
+/// Measures, and prints the report.
 ///
 /// # Errors
 /// When the bytes that arrived are not those that were sent, or the report can't be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    options.what.wanted().check()?;
     let verified = match &options.what {
         What::Tls(settings) => tls::run(settings)?,
         What::Nvme(settings) => nvme::run(settings)?,

@@ -18,6 +18,31 @@ pub struct Wanted<'a> {
     pub page: Option<&'a Path>,
 }
 
+impl Wanted<'_> {
+    /// Refuses a place that the report can't be written to, before minutes have gone by.
+    ///
+    /// # Errors
+    /// When the directory is missing, or the file can't be opened.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let Some(path) = self.page else {
+            return Ok(());
+        };
+        let directory = path.parent().filter(|at| !at.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new("."));
+        anyhow::ensure!(
+            directory.is_dir(),
+            "{} is not a directory; make it, or name another place with --report",
+            directory.display()
+        );
+        let file = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path);
+        file.with_context(|| format!("can't write the report to {}", path.display()))?;
+        Ok(())
+    }
+}
+
 /// Prints a report as JSON or as text, and writes it as a page if one is wanted.
 ///
 /// # Errors
@@ -37,7 +62,7 @@ pub fn print<R: Serialize>(
         return Ok(());
     };
     std::fs::write(path, page.to_string())
-        .with_context(|| format!("the report can't be written to {}", path.display()))?;
+        .with_context(|| format!("can't write the report to {}", path.display()))?;
     if !wanted.json {
         println!("Report: {}", path.display());
     }

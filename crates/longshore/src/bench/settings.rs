@@ -13,8 +13,9 @@ pub struct Run {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
 
-    /// Threads for hosts and NICs
-    #[arg(long, value_enum, default_value_t = Layout::OneThread)]
+    /// one-thread, repeatable even on a busy machine; or two-threads, one of them for the NICs, so that the hosts keep
+    /// their caches (needs two idle cores)
+    #[arg(long, value_enum, default_value_t = Layout::OneThread, hide_possible_values = true)]
     pub layout: Layout,
 
     /// Print JSON instead of tables

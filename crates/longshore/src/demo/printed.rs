@@ -3,19 +3,15 @@
 use super::download::Download;
 use super::{MODES, Options, label};
 use crate::bench::{
-    Case, Direction, Mode, Wanted, cycles_per_second, cycles_table, host_bars, nic_bars,
-    pcie_table, print as print_page, ratios_table, records_bars, times,
+    Case, Direction, Mode, cycles_per_second, cycles_table, host_bars, nic_bars, pcie_table,
+    print as print_page, ratios_table, records_bars, times,
 };
 use crate::report::{Cell, Column, Page, Table, busy, bytes};
 use crate::size;
 
 /// Prints cycles, ratios, records and PCIe traffic, and writes the page if one is wanted.
 pub fn print(options: &Options, downloads: &[Download]) -> anyhow::Result<()> {
-    let wanted = Wanted {
-        json: false,
-        page: options.report.as_deref(),
-    };
-    print_page(wanted, &(), |()| page(options, downloads))
+    print_page(options.wanted(), &(), |()| page(options, downloads))
 }
 
 /// The report.

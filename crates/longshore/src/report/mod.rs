@@ -18,6 +18,8 @@ pub use number::{bytes, significant};
 pub use page::Page;
 pub use scatter::busy;
 pub use tables::{Cell, Column, Table};
+#[cfg(test)]
+pub use terminal::assert_fits;
 
 #[cfg(test)]
 mod tests;

@@ -31,14 +31,14 @@ pre { background: var(--tint); padding: .6rem .9rem; border-radius: 4px; font-si
     linear-gradient(to left, var(--shade), transparent) right / 1rem 100% no-repeat scroll, var(--paper); }
 table { border-collapse: separate; border-spacing: 0; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem 0 .35rem 1.1rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th { color: var(--soft); font-weight: 600; vertical-align: bottom; white-space: normal; line-height: 1.25; }
+th { color: var(--soft); font-weight: 600; vertical-align: bottom; line-height: 1.25; }
 th.words, td.words { text-align: left; }
 th .unit { display: block; font-weight: 400; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; position: sticky; left: 0; background: var(--paper);
   padding-left: 0; padding-right: .6rem; }
 @media (max-width: 40rem) {
   main { padding: 1.2rem .8rem 3rem; }
-  td.words { white-space: normal; max-width: 9.5rem; line-height: 1.25; }
+  td.words, th:first-child { white-space: normal; max-width: 9.5rem; line-height: 1.25; }
   td:first-child { min-width: 7rem; }
   .scroll td:first-child, .scroll th:first-child { border-right: 1px solid var(--line); } }
 

@@ -243,14 +243,6 @@ impl Formatted {
         self.head.iter().map(String::as_str).chain(unit).collect()
     }
 
-    /// Characters of the longest cell or word of the head, and a gap.
-    fn characters(&self) -> usize {
-        let words = self.head.iter().flat_map(|line| line.split(' '));
-        let cells = self.cells.iter().map(String::as_str);
-        let all = words.chain(cells).map(|text| text.chars().count());
-        all.max().unwrap_or(0) + 3
-    }
-
     fn width(&self) -> usize {
         let cells = self.cells.iter().map(String::as_str);
         let all = cells.chain(self.lines());
@@ -276,14 +268,14 @@ const WINDOW: usize = 125;
 /// Characters after which names of rows are broken on a phone.
 const NAME: usize = 20;
 
-/// Characters of a table whose heads are broken between words.
+/// Characters of a table with its gaps.
 fn in_window(columns: &[Formatted]) -> usize {
-    columns.iter().map(Formatted::characters).sum()
+    columns.iter().map(|column| column.width() + 3).sum()
 }
 
 /// The same, with names of rows broken too.
 fn on_phone(columns: &[Formatted]) -> usize {
-    let first = columns.first().map_or(0, Formatted::characters);
+    let first = columns.first().map_or(0, |column| column.width() + 3);
     in_window(columns) - first + first.min(NAME)
 }
 
@@ -306,7 +298,11 @@ impl fmt::Display for Table {
             } else {
                 ""
             };
-            write!(f, "<th{class}>{}", Escaped(&column.head.join(" ")))?;
+            write!(f, "<th{class}>")?;
+            for (at, line) in column.head.iter().enumerate() {
+                let gap = if at > 0 { "<br>" } else { "" };
+                write!(f, "{gap}{}", Escaped(line))?;
+            }
             if !column.unit.is_empty() {
                 write!(f, " <span class=\"unit\">{}</span>", Escaped(column.unit))?;
             }

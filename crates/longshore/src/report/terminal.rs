@@ -33,6 +33,17 @@ impl Page {
     }
 }
 
+/// Checks that every line fits a terminal.
+///
+/// # Panics
+/// When one does not.
+#[cfg(test)]
+pub fn assert_fits(text: &str) {
+    for line in text.lines() {
+        assert!(line.chars().count() <= COLUMNS, "{line}\nin\n{text}");
+    }
+}
+
 /// The text, broken between words.
 fn wrapped(text: &str) -> String {
     let mut out = String::new();

@@ -1,11 +1,12 @@
 //! Options of `longshore sim handoff`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, ensure};
 use clap::Args;
 use host::handoff::policy::Selection;
 use sim::handoff::{Config, Workload};
+
+use crate::bench::Wanted;
 
 /// Settings of `sim handoff`.
 #[derive(Clone, Debug, Args)]
@@ -89,26 +90,11 @@ impl Options {
         }
     }
 
-    /// Refuses a place that the report can't be written to, before minutes have gone by.
-    ///
-    /// # Errors
-    /// When there is no such directory, or the file can't be opened.
-    pub fn check_report(&self) -> anyhow::Result<()> {
-        let Some(path) = &self.report else {
-            return Ok(());
-        };
-        let directory = path.parent().filter(|at| !at.as_os_str().is_empty());
-        let directory = directory.unwrap_or(Path::new("."));
-        ensure!(
-            directory.is_dir(),
-            "{} is not a directory; make it, or name another place with --report",
-            directory.display()
-        );
-        let file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path);
-        file.with_context(|| format!("the report can't be written to {}", path.display()))?;
-        Ok(())
+    /// How the report is wanted.
+    pub fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            json: self.json,
+            page: self.report.as_deref(),
+        }
     }
 }

@@ -12,7 +12,7 @@ use sim::handoff::{Config, Outcome};
 use super::Options;
 use super::figures::{Figures, Point, timeline};
 use super::runs::run_all;
-use crate::bench::{Wanted, print};
+use crate::bench::print;
 
 /// The configuration whose load control Figure 6 shows.
 const OVER_TIME: &str = "W-4096-P-L-FCFS-400";
@@ -69,18 +69,14 @@ pub struct Judged {
 /// # Errors
 /// When the report can't be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    options.check_report()?;
+    options.wanted().check()?;
     let mut configs = paper::configs();
     for config in &mut configs {
         config.seed = options.seed;
     }
     let outcomes = run_all(&configs, options.json)?;
     let report = Report::new(options.seed, &configs, &outcomes);
-    let wanted = Wanted {
-        json: options.json,
-        page: options.report.as_deref(),
-    };
-    print(wanted, &report, page::page)
+    print(options.wanted(), &report, page::page)
 }
 
 impl Report {

@@ -7,7 +7,7 @@ use sim::handoff::{Config, Outcome};
 use super::Options;
 use super::figures::{Figures, Point, SHOWN, change, timeline, timeline_plot, value};
 use super::runs::run_all;
-use crate::bench::{Wanted, print, times};
+use crate::bench::{print, times};
 use crate::report::{Column, Page, Table};
 
 /// What came of it.
@@ -33,7 +33,7 @@ struct Report {
 /// # Errors
 /// When the report can't be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    options.check_report()?;
+    options.wanted().check()?;
     let config = options.config();
     let baseline = Config {
         seed: config.seed,
@@ -54,11 +54,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         timeline: timeline(&ours),
         outcomes: [without, ours],
     };
-    let wanted = Wanted {
-        json: options.json,
-        page: options.report.as_deref(),
-    };
-    print(wanted, &report, |report| page(options, report))
+    print(options.wanted(), &report, |report| page(options, report))
 }
 
 fn heading(report: &Report) -> String {

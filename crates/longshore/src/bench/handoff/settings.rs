@@ -8,6 +8,7 @@ use crate::size::between_u32;
 
 /// Settings of `bench handoff`.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Workload")]
 pub struct Settings {
     /// Keep-alive connections, up to 16384
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..=16_384))]

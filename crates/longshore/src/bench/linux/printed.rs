@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::bulk::BulkCase;
 use super::case::{Asked, Case, Report};
 use super::settings::Settings;
-use crate::bench::printed::{self, Wanted, ratios_table, times, verified};
+use crate::bench::printed::{self, ratios_table, times, verified};
 use crate::report::{Bar, Bars, Cell, Column, Page, Table, busy, bytes, significant};
 use crate::size;
 
@@ -14,11 +14,7 @@ use crate::size;
 /// # Errors
 /// When the page can't be written.
 pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
-    let wanted = Wanted {
-        json: settings.json,
-        page: settings.report.as_deref(),
-    };
-    printed::print(wanted, report, page)
+    printed::print(settings.wanted(), report, page)
 }
 
 /// The report.

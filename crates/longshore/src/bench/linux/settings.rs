@@ -3,13 +3,14 @@
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use crate::bench::Wanted;
 use crate::size::between;
 
 /// Settings of `bench linux`.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// Server to measure
-    #[arg(long, value_enum, default_value_t = Program::Nginx)]
+    /// Server to measure: nginx, or none to measure only how the NIC process forwards plain bytes
+    #[arg(long, value_enum, default_value_t = Program::Nginx, hide_possible_values = true)]
     pub program: Program,
 
     /// Size of the file to request, up to 1G
@@ -35,6 +36,16 @@ pub struct Settings {
     /// Write an HTML page with tables and plots
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<std::path::PathBuf>,
+}
+
+impl Settings {
+    /// How the report is wanted.
+    pub fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            json: self.json,
+            page: self.report.as_deref(),
+        }
+    }
 }
 
 /// A server to measure.

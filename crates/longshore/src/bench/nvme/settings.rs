@@ -8,6 +8,7 @@ use crate::size;
 
 /// Settings of `bench nvme`.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Workload")]
 pub struct Settings {
     /// Size of each read or write, a multiple of 4K up to 1M
     #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = io_bytes)]
@@ -25,8 +26,8 @@ pub struct Settings {
     #[arg(long)]
     pub write: bool,
 
-    /// Measure only with these digests
-    #[arg(long, value_enum)]
+    /// Measure only with these digests: none, data, or both (headers and data) [default: none and data]
+    #[arg(long, value_enum, hide_possible_values = true)]
     pub digest: Option<Digest>,
 
     /// Measure only NVMe inside TLS

@@ -7,6 +7,7 @@ use crate::size::between_u32;
 
 /// Settings of `bench proxy`.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Workload")]
 pub struct Settings {
     /// Size of a message and of its answer, up to 1M
     #[arg(long, value_name = "SIZE", default_value = "64", value_parser = between_u32(1, 1 << 20))]

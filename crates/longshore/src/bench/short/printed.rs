@@ -98,8 +98,8 @@ fn conclusion(ratios: &Ratios) -> String {
 
 fn cycles_table(cases: &[Case]) -> Table {
     let shares = [
-        Column::number("opened by\nthe NIC", "%"),
-        Column::number("closed by\nthe NIC", "%"),
+        Column::number("opened\nby NIC", "%"),
+        Column::number("closed\nby NIC", "%"),
     ];
     let columns = cycle_columns("app", "transactions/s\nper host core");
     let first = std::iter::once(Column::text("mode"));

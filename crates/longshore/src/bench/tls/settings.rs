@@ -7,6 +7,7 @@ use crate::size::{between, between_u32};
 
 /// Settings of `bench tls`.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Workload")]
 pub struct Settings {
     /// Plaintext in a TLS record, 512 to 16K
     #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = between_u32(512, 16_384))]
