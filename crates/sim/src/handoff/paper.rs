@@ -228,8 +228,8 @@ impl Measure {
             Self::ReceiveDelay => "median receive delay, µs",
             Self::MeanDelay => "mean delay, µs",
             Self::ResponseTime => "response time, ms",
-            Self::HeldAtFirst => "NIC connections, most",
-            Self::Held => "NIC connections, settled",
+            Self::HeldAtFirst => "on the NIC, most",
+            Self::Held => "on the NIC, settled",
             Self::Queue => "NIC queue, settled",
         }
     }

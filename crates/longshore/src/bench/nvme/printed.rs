@@ -183,9 +183,9 @@ fn latency_table(latencies: &[Latency]) -> Table {
         Column::number("median", "µs"),
         Column::number("99 %", "µs"),
         Column::number("host's\npart", "µs"),
-        Column::number("median over\nsoftware's", ""),
+        Column::number("median /\nsoftware", ""),
         Column::number("one\nthread", "µs"),
-        Column::number("one thread over\nsoftware's", ""),
+        Column::number("one thread\n/ software", ""),
     ]);
     for latency in latencies {
         let tls = if latency.mode.tls { "TLS, " } else { "" };

@@ -15,7 +15,7 @@ type Parts = [(&'static str, fn(&Figures) -> f64)];
 /// Plots and tables of everything.
 pub fn page(report: &Report) -> Page {
     let command = format!("longshore sim handoff --paper --seed {}", report.seed);
-    let mut page = Page::new("longshore sim handoff --paper", &command);
+    let mut page = Page::new("Connection handoff: the paper's experiments", &command);
     page.conclusion(agreement(report))
         .conclusion(selection(report))
         .explanation(
