@@ -37,7 +37,7 @@ RUST_LOG=debug shows what happens inside.";
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Two hosts, two NICs and a lossy link in memory: what the TLS offload does, with figures
+    /// Compare plain TCP, software TLS and offloaded TLS: two hosts, two NICs and a lossy link in memory
     Demo(demo::Options),
     /// Serve a directory over HTTPS, with the records encrypted by the NIC
     #[command(after_help = SERVE_EXAMPLES)]
@@ -74,7 +74,7 @@ pub enum Command {
     /// Run a program with the socket API of kernel TLS
     #[command(after_help = run::EXAMPLES)]
     Run(run::Options),
-    /// Measure
+    /// Measure host cycles with and without the offloads
     Bench(bench::Options),
     /// Simulate, in virtual time
     Sim {

@@ -84,7 +84,7 @@ counters! {
     tx_nvmeotcp_resync_bytes,
     /// Packets without TLS dropped because their NVMe/TCP context was elsewhere in the stream.
     tx_nvmeotcp_drop_no_sync_data,
-    /// Frames received for this function.
+    /// Frames received for the host, or for every host of the NIC together.
     rx_packets,
     /// Bytes of the frames in rx_packets.
     rx_bytes,
@@ -318,7 +318,7 @@ counters! {
     context_misses,
     /// Payload bytes read from host memory over PCIe.
     pcie_payload_tx,
-    /// Authentication tags written back to source memory that may change.
+    /// Bytes of authentication tags written back to source memory that may change.
     pcie_icv_writeback,
     /// Payload and header bytes written to host memory over PCIe.
     pcie_payload_rx,
