@@ -1,6 +1,7 @@
 //! A report: written once, printed on a terminal and as one self-contained HTML page without a script, font or image from elsewhere.
 
 mod bars;
+mod columns;
 mod escape;
 mod legend;
 mod lines;
@@ -13,11 +14,12 @@ mod tables;
 mod terminal;
 
 pub use bars::{Bar, Bars};
+pub use columns::{Cell, Column};
 pub use lines::{Line, Lines};
 pub use number::{bytes, significant};
 pub use page::Page;
 pub use scatter::busy;
-pub use tables::{Cell, Column, Table};
+pub use tables::Table;
 #[cfg(test)]
 pub use terminal::assert_fits;
 
