@@ -1,12 +1,16 @@
-//! What the stack counts, under the names that Linux has where it has one.
+//! The counters of the stack, named as in Linux where it has them.
 
+/// Defines [`Counters`] with its names. Each has one line of documentation, which `longshore stat --explain` shows.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $field:ident = $name:literal,)*) => {
+    ($(#[doc = $doc:literal] $field:ident = $name:literal,)*) => {
         /// Counters of one stack.
         #[derive(Clone, Debug, Default)]
         pub(crate) struct Counters {
-            $($(#[$doc])* pub $field: u64,)*
+            $(#[doc = $doc] pub $field: u64,)*
         }
+
+        /// What each counter of a stack counts, in one sentence, by its name.
+        pub const COUNTER_EXPLANATIONS: &[(&str, &str)] = &[$(($name, $doc),)*];
 
         impl Counters {
             /// Every counter with its name, always in this order.
@@ -18,214 +22,213 @@ macro_rules! counters {
 }
 
 counters! {
-    /// TLS sessions whose transmit side software does now.
+    /// TLS sessions that encrypt in software now.
     tls_curr_tx_sw = "TlsCurrTxSw",
-    /// TLS sessions whose receive side software does now.
+    /// TLS sessions that decrypt in software now.
     tls_curr_rx_sw = "TlsCurrRxSw",
-    /// TLS sessions whose transmit side the NIC does now.
+    /// TLS sessions that the NIC encrypts now.
     tls_curr_tx_device = "TlsCurrTxDevice",
-    /// TLS sessions whose receive side the NIC does now.
+    /// TLS sessions that the NIC decrypts now.
     tls_curr_rx_device = "TlsCurrRxDevice",
-    /// Sessions that were opened with software transmit.
+    /// TLS sessions opened with software encryption.
     tls_tx_sw = "TlsTxSw",
-    /// Sessions that were opened with software receive.
+    /// TLS sessions opened with software decryption.
     tls_rx_sw = "TlsRxSw",
-    /// Sessions that were opened with offloaded transmit.
+    /// TLS sessions opened with encryption by the NIC.
     tls_tx_device = "TlsTxDevice",
-    /// Sessions that were opened with offloaded receive.
+    /// TLS sessions opened with decryption by the NIC.
     tls_rx_device = "TlsRxDevice",
-    /// Records that did not authenticate.
+    /// TLS records that failed authentication.
     tls_decrypt_error = "TlsDecryptError",
-    /// Questions of the NIC where a record begins.
+    /// Questions of the NIC whether a TLS record begins at a given place.
     tls_rx_device_resync = "TlsRxDeviceResync",
-    /// Key updates of transmit.
+    /// Transmit key updates.
     tls_tx_rekey_ok = "TlsTxRekeyOk",
-    /// Key updates of transmit that failed.
+    /// Transmit key updates that failed.
     tls_tx_rekey_error = "TlsTxRekeyError",
-    /// Key updates of receive.
+    /// Receive key updates.
     tls_rx_rekey_ok = "TlsRxRekeyOk",
-    /// Key updates of receive that failed.
+    /// Receive key updates that failed.
     tls_rx_rekey_error = "TlsRxRekeyError",
     /// KeyUpdate messages received.
     tls_rx_rekey_received = "TlsRxRekeyReceived",
-    /// Records sent framed for the NIC to encrypt.
+    /// TLS records framed for the NIC to encrypt.
     tls_tx_records_device = "TlsTxRecordsDevice",
-    /// Records sent that software encrypted.
+    /// TLS records encrypted in software.
     tls_tx_records_sw = "TlsTxRecordsSw",
-    /// Records framed for the NIC that software encrypted after all.
+    /// TLS records framed for the NIC that software encrypted after all.
     tls_tx_records_fallback = "TlsTxRecordsFallback",
-    /// Records received that the NIC decrypted whole.
+    /// TLS records received that the NIC decrypted completely.
     tls_rx_records_full = "TlsRxRecordsFull",
-    /// Records received that the NIC decrypted in part.
+    /// TLS records received that the NIC decrypted in part.
     tls_rx_records_partial = "TlsRxRecordsPartial",
-    /// Records received that software decrypted.
+    /// TLS records received that software decrypted.
     tls_rx_records_none = "TlsRxRecordsNone",
-    /// Contexts that could not be had from the NIC.
+    /// TLS contexts that the NIC refused.
     tls_context_refused = "TlsContextRefused",
-    /// Zero-copy sends whose memory changed or went away before they were acknowledged.
+    /// Zero-copy sends whose memory changed or disappeared before they were acknowledged.
     tls_source_changed = "TlsSourceChanged",
 
-    /// NVMe/TCP PDUs sent through a context of the NIC's, which makes their data digests.
+    /// NVMe/TCP PDUs sent through a NIC context, which computes their data digests.
     nvme_tx_pdus_device = "NvmeTcpTxPdusDevice",
-    /// NVMe/TCP PDUs sent as they are.
+    /// NVMe/TCP PDUs sent without the NIC's help.
     nvme_tx_pdus_sw = "NvmeTcpTxPdusSw",
-    /// NVMe/TCP PDUs meant for the NIC whose digests software made after all.
+    /// NVMe/TCP PDUs meant for the NIC whose digests software computed after all.
     nvme_tx_pdus_fallback = "NvmeTcpTxPdusFallback",
-    /// NVMe/TCP contexts that could not be had from the NIC.
+    /// NVMe/TCP contexts that the NIC refused.
     nvme_context_refused = "NvmeTcpContextRefused",
-    /// Buffers of NVMe/TCP commands that were mapped for the NIC to write to.
+    /// Buffers of NVMe/TCP commands mapped for the NIC to place data in.
     nvme_buffers_mapped = "NvmeTcpBuffersMapped",
-    /// Buffers into which the NIC has written what the stream did not bring.
+    /// Buffers in which the NIC placed data that the TCP stream did not deliver.
     nvme_buffers_tainted = "NvmeTcpBuffersTainted",
-    /// Bytes of NVMe/TCP data that were where they belong.
+    /// Bytes of NVMe/TCP data that the NIC had already placed.
     nvme_rx_bytes_placed = "NvmeTcpRxBytesPlaced",
-    /// Bytes of NVMe/TCP data that were copied.
+    /// Bytes of NVMe/TCP data that the host copied.
     nvme_rx_bytes_copied = "NvmeTcpRxBytesCopied",
-    /// Data digests that the NIC has checked.
+    /// Data digests that the NIC checked.
     nvme_rx_digests_device = "NvmeTcpRxDigestsDevice",
-    /// Data digests that software has checked.
+    /// Data digests that software checked.
     nvme_rx_digests_sw = "NvmeTcpRxDigestsSw",
-    /// Questions of the NIC where a PDU begins.
+    /// Questions of the NIC whether a PDU begins at a given place.
     nvme_rx_device_resync = "NvmeTcpRxDeviceResync",
-    /// NVMe/TCP data whose digest was wrong.
+    /// NVMe/TCP data received with a wrong digest.
     nvme_digest_errors = "NvmeTcpDigestErrors",
-    /// NVMe/TCP connections that a PDU of the peer's has ended.
+    /// NVMe/TCP connections closed because of an invalid PDU from the peer.
     nvme_pdus_refused = "NvmeTcpPdusRefused",
 
-    /// Segments that met a context out of sequence.
+    /// Segments posted when their NIC context was at another place in the stream.
     driver_tx_out_of_sequence = "DriverTxOutOfSequence",
-    /// Recoveries posted.
+    /// Context recoveries posted to the NIC.
     driver_tx_recoveries = "DriverTxRecoveries",
-    /// Retransmissions of a record's middle, which need none.
+    /// Retransmissions from the middle of a record, which need no recovery.
     driver_tx_asides = "DriverTxAsides",
-    /// Bytes named to the NIC again by recoveries.
+    /// Bytes that recoveries named to the NIC again.
     driver_tx_recovery_bytes = "DriverTxRecoveryBytes",
-    /// Packets and commands posted.
+    /// Packets and commands posted to the send ring.
     driver_tx_posted = "DriverTxPosted",
-    /// Times that the send ring had no room.
+    /// Times that the send ring was full.
     driver_tx_ring_full = "DriverTxRingFull",
-    /// Segments that were not posted since they would have been plaintext.
+    /// Segments not posted because they would have gone out as plaintext.
     driver_tx_withheld = "DriverTxWithheld",
-    /// Packets received.
+    /// Packets received from the NIC.
     driver_rx_packets = "DriverRxPackets",
-    /// Payload bytes received.
+    /// Payload bytes received from the NIC.
     driver_rx_bytes = "DriverRxBytes",
-    /// Packets dropped for want of receive buffers to replace theirs.
+    /// Packets dropped because no buffer was left to replace theirs on the receive ring.
     driver_rx_no_memory = "DriverRxNoMemory",
-    /// Error completions.
+    /// Completions with an error.
     driver_errors = "DriverErrors",
 
-    /// Segments received.
+    /// TCP segments received.
     tcp_in_segs = "TcpInSegs",
-    /// Segments sent, a super-segment counted once.
+    /// TCP segments sent; a super-segment counts once.
     tcp_out_segs = "TcpOutSegs",
-    /// Segments sent again.
+    /// TCP segments retransmitted.
     tcp_retrans_segs = "TcpRetransSegs",
-    /// Segments with a bad checksum or header.
+    /// TCP segments received with a bad checksum or header.
     tcp_in_errs = "TcpInErrs",
-    /// Resets sent.
+    /// TCP resets sent.
     tcp_out_rsts = "TcpOutRsts",
-    /// Connections opened.
+    /// TCP connections opened by this host.
     tcp_active_opens = "TcpActiveOpens",
-    /// Connections accepted.
+    /// TCP connections accepted.
     tcp_passive_opens = "TcpPassiveOpens",
-    /// Connections that were refused or reset while being opened.
+    /// TCP connections refused or reset while opening.
     tcp_attempt_fails = "TcpAttemptFails",
-    /// Established connections that were reset.
+    /// Established TCP connections that were reset.
     tcp_estab_resets = "TcpEstabResets",
-    /// Connections from SYN cookies.
+    /// TCP connections opened with a SYN cookie.
     tcp_syncookies_recv = "TcpExtSyncookiesRecv",
-    /// SYNs dropped for want of memory.
+    /// SYNs dropped for lack of memory.
     tcp_listen_drops = "TcpExtListenDrops",
 
-    /// Listeners that the NIC answers for at the moment.
+    /// Listeners that the NIC answers for now.
     accel_curr_listeners = "AccelCurrListeners",
-    /// Listeners that the NIC would not answer for.
+    /// Listeners that the NIC refused to answer for.
     accel_listeners_refused = "AccelListenersRefused",
-    /// Connections that the NIC has set up.
+    /// Connections that the NIC set up.
     accel_setups = "AccelSetups",
-    /// Handshakes of the NIC's that have opened a connection before and are over: answered by resets.
+    /// Replayed NIC handshakes of connections that have ended, answered with a RST.
     accel_replays = "AccelReplays",
-    /// Segments of no connection that were not answered, since they may come before what begins one that the NIC sets up.
+    /// Segments left unanswered: the first segment of a connection set up by the NIC may follow.
     accel_early_segments = "AccelEarlySegments",
-    /// Segments of no connection, with a cookie that is not good or without one, to a listener that the NIC answers for: answered
-    /// by resets.
+    /// Segments with a bad or no cookie for a listener of the NIC, answered with a RST.
     accel_bad_cookies = "AccelBadCookies",
-    /// Connections that have a quasi control block at the moment.
+    /// Connections with a quasi control block now (lazy TCB).
     accel_curr_quasi = "AccelCurrQuasi",
-    /// Quasi control blocks that became full ones.
+    /// Quasi control blocks that became full control blocks.
     accel_quasi_promoted = "AccelQuasiPromoted",
-    /// Connections whose close the NIC was asked to finish.
+    /// Connections whose teardown the NIC was asked to finish.
     accel_teardowns = "AccelTeardowns",
-    /// Of those, the ones that the NIC refused: the host has finished them.
+    /// Teardowns that the NIC refused and the host finished.
     accel_teardowns_refused = "AccelTeardownsRefused",
-    /// Closes that the host has finished since the NIC had little room left.
+    /// Teardowns that the host kept because the NIC was almost full.
     accel_teardowns_withheld = "AccelTeardownsWithheld",
-    /// Splices that the NIC has taken over.
+    /// Splices that the NIC took over.
     accel_splices = "AccelSplices",
-    /// Splices that the NIC has at the moment.
+    /// Splices in the NIC now.
     accel_curr_splices = "AccelCurrSplices",
-    /// Splices that did not come about.
+    /// Splices that failed.
     accel_splices_refused = "AccelSplicesRefused",
-    /// Splices of which the host goes on with both connections.
+    /// Splices taken back; the host runs both connections again.
     accel_splices_taken_back = "AccelSplicesTakenBack",
-    /// Frames given to the NIC since they came after their flow had been handed over.
+    /// Frames that arrived at the host after the NIC took their flow, given back to the NIC.
     accel_reinjected = "AccelReinjected",
 
-    /// Connections that the NIC runs at the moment.
+    /// Connections that the NIC runs now.
     handoff_curr = "HandoffCurr",
-    /// Connections that the NIC was asked to hold.
+    /// Handoffs started: connections whose packets the NIC was asked to hold.
     handoff_begun = "HandoffBegun",
-    /// Connections that the NIC has taken over.
+    /// Connections that the NIC took over.
     handoff_accepted = "HandoffAccepted",
-    /// Connections that the NIC has refused.
+    /// Connections that the NIC refused.
     handoff_refused = "HandoffRefused",
-    /// Connections that were chosen and that the host did not hand off after all.
+    /// Connections selected for handoff that the host kept after all.
     handoff_withheld = "HandoffWithheld",
-    /// Connections that are the host's again since it has asked for them.
+    /// Connections that came back because the host asked for them.
     handoff_restored = "HandoffRestored",
-    /// Connections that the NIC has given back by itself.
+    /// Connections that the NIC returned on its own.
     handoff_given_back = "HandoffGivenBack",
-    /// Connections that have ended on the NIC.
+    /// Connections that ended on the NIC.
     handoff_closed = "HandoffClosed",
-    /// Times that the NIC was reset.
+    /// Resets of the NIC.
     nic_resets = "NicResets",
-    /// Connections that the NIC had when it was reset, and that the host goes on with.
+    /// Connections on the NIC at a reset that the host continued.
     handoff_recovered = "HandoffRecovered",
-    /// Connections that the NIC had when it was reset, and that could not go on.
+    /// Connections on the NIC at a reset that were lost.
     handoff_lost = "HandoffLost",
-    /// Commands for connections that the NIC runs.
+    /// Commands sent for connections that the NIC runs.
     handoff_commands = "HandoffCommands",
-    /// Packets of such connections with payload.
+    /// Packets with payload delivered by connections that the NIC runs.
     handoff_delivered = "HandoffDelivered",
-    /// Questions of the NIC's where a context is to go on.
+    /// Questions of the NIC where to resume a context.
     handoff_recoveries = "HandoffRecoveries",
-    /// What the NIC has said of connections that are no longer there, and packets that it should not have passed up.
+    /// Messages and packets of the NIC for connections that no longer exist.
     handoff_stale = "HandoffStale",
 
-    /// Frames that were not what they said.
+    /// Frames received with malformed headers.
     ip_in_hdr_errors = "IpInHdrErrors",
-    /// Packets for an address that is not ours.
+    /// Packets received for an address that is not ours.
     ip_in_addr_errors = "IpInAddrErrors",
-    /// Fragments, which are not reassembled.
+    /// IP fragments received, which are dropped: the stack does not reassemble.
     ip_in_fragments = "IpReasmFails",
-    /// Packets of protocols that nobody listens to.
+    /// Packets received of a protocol that the stack does not speak.
     ip_in_unknown_protos = "IpInUnknownProtos",
-    /// Packets without a route.
+    /// Packets not sent for lack of a route.
     ip_out_no_routes = "IpOutNoRoutes",
     /// ICMP messages received.
     icmp_in_msgs = "IcmpInMsgs",
-    /// ICMP messages that were malformed.
+    /// Malformed ICMP messages received.
     icmp_in_errors = "IcmpInErrors",
-    /// Echo requests answered.
+    /// Echo requests (ping) answered.
     icmp_out_echo_reps = "IcmpOutEchoReps",
-    /// Unreachable messages sent.
+    /// Destination-unreachable messages sent.
     icmp_out_dest_unreachs = "IcmpOutDestUnreachs",
-    /// Path MTUs learnt.
+    /// Path MTUs learnt from packet-too-big messages.
     icmp_in_too_big = "IcmpInPktTooBigs",
-    /// ARP and neighbour messages received.
+    /// ARP and neighbour discovery messages received.
     neighbour_in = "NeighbourIn",
-    /// ARP and neighbour messages sent.
+    /// ARP and neighbour discovery messages sent.
     neighbour_out = "NeighbourOut",
     /// Neighbours that did not answer.
     neighbour_failed = "NeighbourFailed",

@@ -168,6 +168,7 @@ pub mod tokio;
 pub use accel::{Accel, AccelError, Holder};
 pub use accel::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport};
 pub use config::{Cidr, CidrError, ListenOptions, StackConfig};
+pub use counters::COUNTER_EXPLANATIONS;
 pub use error::{CloseReason, SocketError};
 pub use events::{Event, ListenerId, SocketId};
 pub use handoff::{Handoff, HandoffRefused};

@@ -1,15 +1,19 @@
 //! What a driver for Linux counts.
 
-/// Defines [`Counters`] with its names, so that a counter can't be forgotten in a listing.
+/// Defines [`Counters`] with its names, so that no listing misses a counter. Each has one line of documentation, which `longshore stat --explain` shows.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($(#[doc = $doc:literal] $name:ident,)*) => {
         /// Counters of one function.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Counters {
-            $($(#[$doc])* pub $name: u64,)*
+            $(#[doc = $doc] pub $name: u64,)*
         }
 
         impl Counters {
+            /// What each counter counts, in one sentence, by its name.
+            pub const EXPLANATIONS: &'static [(&'static str, &'static str)] =
+                &[$((stringify!($name), $doc),)*];
+
             /// Every counter by its name, in a fixed order.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$((stringify!($name), self.$name),)*].into_iter()
@@ -19,73 +23,72 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Frames that Linux has sent.
+    /// Frames that Linux sent.
     tx_packets,
-    /// Bytes of these.
+    /// Bytes of the frames in tx_packets.
     tx_bytes,
-    /// Super-frames among them.
+    /// Super-frames in tx_packets, for the NIC to segment.
     tx_super_frames,
-    /// Checksums that were made here, because only TCP's are made by the NIC.
+    /// Checksums computed in software: the NIC computes only TCP's.
     tx_csum_sw,
     /// Frames dropped because memory or the send ring was full.
     tx_dropped,
-    /// Super-frames dropped because the NIC can't cut them, and checksums that can't be where they were said to be.
+    /// Frames dropped: super-frames that the NIC can't segment, or bad checksum offsets.
     tx_unsupported,
-    /// Frames that the NIC has refused: larger than the wire's MTU, or from another address than the interface's.
+    /// Frames that the NIC refused: above the wire's MTU, or not from the interface's address.
     tx_refused,
-    /// Connections that were fenced.
+    /// TLS connections fenced: only data of their programs goes out on them.
     tls_flows,
-    /// Those of them that have ended.
+    /// Connections in tls_flows that ended.
     tls_flows_ended,
-    /// Those that were reset: what came was not what their libraries had said, or these did not come back.
+    /// Connections in tls_flows reset: the data did not match, or the library did not come back.
     tls_resets,
-    /// Keys that were not taken, because there is too little memory to retain what would be sent under them.
+    /// TLS keys refused for lack of memory to retain what is sent with them.
     tls_refused_memory,
-    /// SYNs and SYN-ACKs of sockets that Linux did not tell of, or was not asked about because there were too many: such connections have their
-    /// records made in software.
+    /// Sockets opened that the driver could not look up; their TLS stays in software.
     tls_untracked,
-    /// Contexts that had to be brought to where a segment begins.
+    /// Times that a TLS context was moved to where a segment begins.
     tx_tls_ooo,
-    /// Retransmissions whose bytes Linux had other than they were first. Sent was what they were first.
+    /// Retransmissions with changed bytes; the driver sent the original ones.
     tx_tls_source_changed,
-    /// Segments of which the peer had the beginning, or all.
+    /// Segments that the peer already had, in part or completely.
     tx_tls_stale,
-    /// Segments dropped because what comes before them has not come.
+    /// Segments dropped because the data before them is missing.
     tx_tls_gap_dropped,
-    /// Segments dropped, wholly or in part, because there was no room to retain or to post them.
+    /// Segments dropped, at least in part, for lack of room to retain or to post them.
     tx_tls_no_room,
-    /// Segments dropped because the keys are not there, or because the NIC can't transform such.
+    /// Segments dropped: the keys are missing, or the NIC can't encrypt them.
     tx_tls_fenced_dropped,
-    /// SYNs dropped that bear the addresses of a connection whose socket has not sent them.
+    /// SYNs dropped that carry a connection's addresses but are not from its socket.
     tx_tls_forged_syn,
-    /// Segments that were no records.
+    /// Segments that do not hold valid TLS records.
     tx_tls_bad_records,
-    /// Segments for Linux dropped because their library has not come back after a restart.
+    /// Segments dropped because their library has not reconnected after a restart.
     rx_tls_orphan_dropped,
-    /// Frames for Linux.
+    /// Frames passed to Linux.
     rx_packets,
-    /// Bytes of these.
+    /// Bytes of the frames in rx_packets.
     rx_bytes,
-    /// Super-frames among them.
+    /// Super-frames in rx_packets, merged from several frames.
     rx_super_frames,
-    /// Received frames whose bytes, or some of them, had gone to Linux in the other form: once decrypted and once as they came.
+    /// Frames with bytes that Linux already has in the other form, decrypted or encrypted.
     rx_tls_second_copies,
-    /// Received frames dropped because a program has not read what was told of those before.
+    /// Frames dropped because a program has not read earlier decryption results.
     rx_tls_results_full,
-    /// Decrypted frames dropped because their bytes had gone to Linux as they can't be told of.
+    /// Decrypted frames dropped because Linux already has their bytes undecrypted.
     rx_tls_unfit,
-    /// Times that decryption for a connection was stopped until its program has read on.
+    /// Times that decryption for a connection paused until its program reads on.
     rx_tls_paused,
-    /// Received frames with bytes of PDUs that had gone to Linux before.
+    /// Frames with bytes of PDUs that Linux already has.
     rx_nvme_second_copies,
-    /// Received frames of which could not be told what was placed, because a program has not read what was told before.
+    /// Frames whose placement could not be reported: the program has not read earlier results.
     rx_nvme_untold,
-    /// Received frames dropped because a program has not read what was told of those before.
+    /// Frames dropped because a program has not read earlier placement results.
     rx_nvme_results_full,
-    /// Times that placement for a connection was stopped until its program has read on.
+    /// Times that placement for a connection paused until its program reads on.
     rx_nvme_paused,
-    /// Connections whose libraries wanted data where there is no memory of theirs: nothing is placed for them any more.
+    /// Connections without placement because their library named memory that is not its own.
     nvme_lies,
-    /// Descriptors that no device of ours writes.
+    /// Invalid completions from the NIC.
     driver_errors,
 }

@@ -8,7 +8,7 @@ use host::{Accel, Cidr, Handoff, Offload};
 use url::Url;
 
 use crate::sandbox::Account;
-use crate::{bench, demo, lb, nic_process, nvme, run, sim_handoff};
+use crate::{bench, control, demo, lb, nic_process, nvme, run, sim_handoff};
 
 /// A network card made of software, and the host stack that goes with it.
 #[derive(Debug, Parser)]
@@ -37,7 +37,7 @@ RUST_LOG=debug shows what happens inside.";
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Two hosts, two NICs and a lossy link in memory: what the TLS offload does, with figures
+    /// Compare plain TCP, software TLS and offloaded TLS: two hosts, two NICs and a lossy link in memory
     Demo(demo::Options),
     /// Serve a directory over HTTPS, with the records encrypted by the NIC
     #[command(after_help = SERVE_EXAMPLES)]
@@ -49,10 +49,13 @@ pub enum Command {
     #[command(after_help = lb::options::EXAMPLES)]
     Lb(lb::Options),
     /// Show the counters of a running server, as `ethtool -S` does
-    #[command(after_help = "Example:\n  longshore stat /run/longshore.sock")]
+    #[command(after_help = "Examples:
+  longshore stat /run/longshore.sock
+  longshore stat /run/longshore.sock --explain
+  longshore stat --explain | grep resync")]
     Stat(Stat),
     /// Show the sockets of a running server, as `ss -ti` does
-    #[command(after_help = "Example:\n  longshore ss /run/longshore.sock --json")]
+    #[command(after_help = control::print::FIELDS)]
     Ss(Ss),
     /// Take connections of a running server back that the NIC runs
     #[command(after_help = "Examples:
@@ -71,7 +74,7 @@ pub enum Command {
     /// Run a program with the socket API of kernel TLS
     #[command(after_help = run::EXAMPLES)]
     Run(run::Options),
-    /// Measure
+    /// Measure host cycles with and without the offloads
     Bench(bench::Options),
     /// Simulate, in virtual time
     Sim {
@@ -258,22 +261,29 @@ pub struct Get {
 /// `longshore stat`.
 #[derive(Clone, Debug, Args)]
 pub struct Stat {
-    /// Where the server was told to listen with --control
-    pub socket: PathBuf,
-    /// One JSON object, all counters
+    /// Control socket of the server (its --control)
+    #[arg(required_unless_present = "explain")]
+    pub socket: Option<PathBuf>,
+    /// Print one JSON object with all counters
     #[arg(long)]
     pub json: bool,
-    /// Counters that are zero too
+    /// Show zero counters too
     #[arg(short, long)]
     pub all: bool,
+    /// Explain each counter; without a socket, every counter that there is
+    #[arg(long, conflicts_with = "json")]
+    pub explain: bool,
+    /// With --explain and no socket: print Markdown tables
+    #[arg(long, requires = "explain", conflicts_with = "socket")]
+    pub markdown: bool,
 }
 
 /// `longshore ss`.
 #[derive(Clone, Debug, Args)]
 pub struct Ss {
-    /// Where the server was told to listen with --control
+    /// Control socket of the server (its --control)
     pub socket: PathBuf,
-    /// One JSON array
+    /// Print one JSON array
     #[arg(long)]
     pub json: bool,
 }

@@ -1,7 +1,7 @@
 //! `longshore demo`: what the TLS offload does, to be seen without privileges and without arguments.
 //!
 //! Two hosts, two NICs and a link in memory that loses and reorders packets. One host downloads a file from the other
-//! over HTTP: in plain TCP, with TLS in software, and with TLS on the NICs.
+//! over HTTP: in plain TCP, with TLS in software, and with TLS on the NICs, several times in turn.
 
 mod download;
 mod printed;
@@ -12,66 +12,90 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::bench::Mode;
-use download::{Content, download};
+use crate::bench::{Mode, Wanted};
+use crate::{report, size};
+use download::{Content, Download, download};
 
 /// Settings of `demo`.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  longshore demo
+  longshore demo --loss 0.02 --report demo.html
+  longshore demo --bytes 256M --rounds 9")]
 pub struct Options {
-    /// Writes a page with the plots, self-contained
+    /// Write an HTML page with plots
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
 
-    /// Size of the file to download, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=16_384))]
-    pub size: u64,
+    /// Size of the file to download, up to 16G
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::between(1, 16 << 30))]
+    pub bytes: u64,
 
-    /// Share of the packets to lose, in each direction
+    /// Downloads in each mode; each figure is their median
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+
+    /// Share of packets lost in each direction, 0 to 0.5
     #[arg(long, value_name = "P", default_value_t = 0.005, value_parser = crate::bench::share)]
     pub loss: f64,
 
-    /// Share of the packets to deliver late, in each direction
+    /// Share of packets delivered late in each direction, 0 to 0.5
     #[arg(long, value_name = "P", default_value_t = 0.005, value_parser = crate::bench::share)]
     pub reorder: f64,
 
-    /// Seed of the file, of loss and of reordering
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    /// Random seed for the file, loss and reordering
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
 
-/// The three ways to download.
+impl Options {
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            json: false,
+            page: self.report.as_deref(),
+        }
+    }
+}
+
+/// What is compared.
 const MODES: [Mode; 3] = [Mode::PlainZerocopy, Mode::Software, Mode::OffloadZerocopy];
 
-/// Downloads in each way, and prints what each took.
+/// Downloads in each mode in turn, several times, and prints the medians.
 ///
 /// # Errors
 /// When a download fails, or what it brought is not the file.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let content = Content::new(options.seed, options.size << 20);
+    options.wanted().check()?;
+    let content = Content::new(options.seed, options.bytes);
     println!(
-        "Two hosts, two NICs, a link that loses {:.1} % of the packets and delivers {:.1} % late.\n\
-         The server sends a file of {} MiB, SHA-256 {}.\n",
+        "Two hosts, two NICs, and a link that loses {:.1} % of the packets and delivers {:.1} % late.\n\
+         The client downloads {} from the server {} times in each mode.\n\
+         SHA-256 {}\n",
         options.loss * 100.0,
         options.reorder * 100.0,
-        options.size,
+        report::bytes(options.bytes),
+        options.rounds,
         content.digest()
     );
-    let mut downloads = Vec::new();
-    for mode in MODES {
-        let progress = bar(content.len(), label(mode));
-        let download = download(options, mode, &content, &progress)?;
-        progress.finish();
-        downloads.push(download);
+    let progress = bar(content.len() * u64::from(options.rounds) * MODES.len() as u64);
+    let mut rounds = MODES.map(|_| Vec::new());
+    for _ in 0..options.rounds {
+        for (mode, downloads) in MODES.into_iter().zip(&mut rounds) {
+            progress.set_message(label(mode));
+            downloads.push(download(options, mode, &content, &progress)?);
+        }
     }
+    progress.finish_and_clear();
+    let downloads: Vec<Download> = rounds.into_iter().map(Download::median).collect();
     printed::print(options, &downloads)
 }
 
-fn bar(len: u64, label: &'static str) -> ProgressBar {
+fn bar(len: u64) -> ProgressBar {
     let style = ProgressStyle::with_template(
-        "{msg:24} {wide_bar} {bytes:>11} of {total_bytes}  {elapsed_precise}",
+        "{msg:14} {wide_bar} {bytes:>11} of {total_bytes}  {elapsed_precise}",
     )
     .expect("the template is well-formed");
-    ProgressBar::new(len).with_style(style).with_message(label)
+    ProgressBar::new(len).with_style(style)
 }
 
 fn label(mode: Mode) -> &'static str {

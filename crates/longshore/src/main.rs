@@ -19,6 +19,7 @@ mod secret_file;
 mod serve;
 mod signals;
 mod sim_handoff;
+mod size;
 mod store;
 
 use std::io::{IsTerminal, Write};
@@ -67,14 +68,30 @@ fn run(command: &Command) -> Result<ExitCode> {
 }
 
 fn stat(options: &cli::Stat) -> Result<()> {
-    let Answer::Stat(groups) = control::ask(&options.socket, Request::Stat)? else {
+    use control::print;
+    let Some(socket) = &options.socket else {
+        return Ok(show(&match options.markdown {
+            true => print::glossary_markdown(),
+            false => print::glossary(),
+        })?);
+    };
+    let Answer::Stat(groups) = control::ask(socket, Request::Stat)? else {
         bail!("the server answered another question");
     };
-    match options.json {
-        true => println!("{}", control::print::counters_json(&groups)?),
-        false => print!("{}", control::print::counters(&groups, options.all)),
+    let text = match (options.json, options.explain) {
+        (true, _) => print::counters_json(&groups)? + "\n",
+        (false, true) => print::explained(&groups, options.all),
+        (false, false) => print::counters(&groups, options.all),
+    };
+    Ok(show(&text)?)
+}
+
+/// Writes to the standard output; a reader that has seen enough, as `head` does, is no error.
+fn show(text: &str) -> std::io::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
-    Ok(())
 }
 
 fn ss(options: &cli::Ss) -> Result<()> {

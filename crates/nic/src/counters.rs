@@ -1,15 +1,19 @@
 //! What the NIC counts. Names follow Linux and mlx5 where one exists.
 
-/// Defines [`Counters`] with its names, so that a counter can't be forgotten in a listing.
+/// Defines [`Counters`] with its names, so that no listing misses a counter. Each has one line of documentation, which `longshore stat --explain` shows.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($(#[doc = $doc:literal] $name:ident,)*) => {
         /// Counters of a function, or of all together.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Counters {
-            $($(#[$doc])* pub $name: u64,)*
+            $(#[doc = $doc] pub $name: u64,)*
         }
 
         impl Counters {
+            /// What each counter counts, in one sentence, by its name.
+            pub const EXPLANATIONS: &'static [(&'static str, &'static str)] =
+                &[$((stringify!($name), $doc),)*];
+
             /// Every counter by its name, in a fixed order.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$((stringify!($name), self.$name),)*].into_iter()
@@ -24,306 +28,305 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Frames given to the wire or to another function; a frame to be cut by the port counts once.
+    /// Frames sent to the wire or to another function; a frame that the port segments counts once.
     tx_packets,
-    /// Bytes of these frames.
+    /// Bytes of the frames in tx_packets.
     tx_bytes,
-    /// `Send`s that were cut into more than one packet, by the NIC or by the port.
+    /// Sends cut into more than one packet, by the NIC or by the port (TSO).
     tx_tso_packets,
-    /// Payload bytes of these.
+    /// Payload bytes of the sends in tx_tso_packets.
     tx_tso_bytes,
-    /// Frames whose checksum the NIC made.
+    /// Frames whose checksum the NIC computed.
     tx_csum_full,
-    /// Frames whose checksum was left to the port.
+    /// Frames whose checksum the NIC left to the port.
     tx_csum_partial,
-    /// Frames that went to another function of this NIC.
+    /// Frames sent to another function of this NIC.
     tx_loopback_packets,
-    /// Descriptors answered with an error completion.
+    /// Transmit descriptors completed with an error.
     tx_errors,
-    /// Transmit contexts created.
+    /// TLS transmit contexts created.
     tx_tls_ctx,
-    /// Transmit contexts destroyed.
+    /// TLS transmit contexts destroyed.
     tx_tls_del,
-    /// Frames with encrypted payload.
+    /// Frames whose payload the NIC encrypted.
     tx_tls_encrypted_packets,
-    /// Encrypted payload bytes.
+    /// Payload bytes that the NIC encrypted.
     tx_tls_encrypted_bytes,
-    /// Recoveries: the host sent out of sequence.
+    /// Sends out of sequence, after which the NIC recovered the TLS context.
     tx_tls_ooo,
-    /// Of these, the ones that needed nothing of the record before them, and left the context where it was.
+    /// Recoveries in tx_tls_ooo that read nothing back and left the context in place.
     tx_tls_aside,
-    /// Slices of message prefixes read for recovery.
+    /// Reads of the beginning of a TLS record for recovery.
     tx_tls_dump_packets,
-    /// Bytes of these.
+    /// Bytes read by tx_tls_dump_packets.
     tx_tls_dump_bytes,
-    /// Bytes passed through an engine to recover its state.
+    /// Bytes passed through a cipher to recover its state.
     tx_tls_resync_bytes,
-    /// Retransmissions proved to be what was sent first.
+    /// Retransmissions that the NIC proved equal to the first transmission.
     tx_tls_verified,
-    /// Retransmissions refused because the source has changed.
+    /// Retransmissions that the NIC refused because their source memory had changed.
     tx_tls_source_changed,
-    /// Packets dropped because their context was elsewhere in the stream.
+    /// Packets dropped because their TLS context was at another place in the stream.
     tx_tls_drop_no_sync_data,
-    /// Packets dropped because they named a context that there is not.
+    /// Packets dropped because their TLS context does not exist.
     tx_tls_drop_bypass_req,
-    /// Transmit contexts created that digest PDUs.
+    /// NVMe/TCP transmit contexts created; they compute data digests.
     tx_nvmeotcp_sk_add,
-    /// Transmit contexts destroyed that digested PDUs.
+    /// NVMe/TCP transmit contexts destroyed.
     tx_nvmeotcp_sk_del,
-    /// Frames whose payload passed a context that digests PDUs.
+    /// Frames whose payload passed an NVMe/TCP context.
     tx_nvmeotcp_digest_packets,
-    /// Payload bytes of these.
+    /// Payload bytes of the frames in tx_nvmeotcp_digest_packets.
     tx_nvmeotcp_digest_bytes,
-    /// Recoveries of such contexts: the host sent a digest, or what comes behind it, out of sequence.
+    /// Sends out of sequence, after which the NIC recovered the NVMe/TCP context.
     tx_nvmeotcp_ooo,
-    /// Bytes read to recover the digest of the PDU in progress.
+    /// Bytes read to recover the digest of the current PDU.
     tx_nvmeotcp_resync_bytes,
-    /// Packets dropped because their context was elsewhere in the stream; those that are encrypted count as TLS's.
+    /// Packets without TLS dropped because their NVMe/TCP context was elsewhere in the stream.
     tx_nvmeotcp_drop_no_sync_data,
-    /// Frames received for this function.
+    /// Frames received for the host, or for every host of the NIC together.
     rx_packets,
-    /// Bytes of these frames.
+    /// Bytes of the frames in rx_packets.
     rx_bytes,
-    /// Frames for none of the NIC's functions.
+    /// Frames received that are for no function of the NIC.
     rx_no_function,
-    /// Frames dropped because the host had given no buffer that holds them.
+    /// Frames dropped because the host had posted no buffer large enough.
     rx_out_of_buffer,
     /// Frames dropped because the receive ring was full.
     rx_ring_full,
-    /// Buffers thrown away because they were not in the host's writable memory, or too small for the packet.
+    /// Receive buffers discarded: outside the host's writable memory, or too small for the packet.
     rx_bad_buffer,
-    /// Frames dropped because their headers made no sense: the sum of the next four.
+    /// Frames dropped for bad headers: the sum of the next four.
     rx_malformed,
-    /// Of these, those that end before a header, or a length in it, does.
+    /// Frames dropped because they end inside a header or before a length in it.
     rx_malformed_truncated,
-    /// Those with a length that contradicts another one.
+    /// Frames dropped because two lengths in their headers contradict each other.
     rx_malformed_length,
-    /// Those with an impossible TCP option.
+    /// Frames dropped for an impossible TCP option.
     rx_malformed_option,
-    /// Those with a wrong version or value.
+    /// Frames dropped for a wrong version or value in a header.
     rx_malformed_value,
-    /// Frames whose checksums were right.
+    /// Frames received with correct checksums.
     rx_csum_ok,
-    /// Frames dropped because their checksums were wrong.
+    /// Frames dropped for a wrong checksum.
     rx_csum_bad,
-    /// Packets passed up that were made of several.
+    /// Packets passed to the host that the NIC merged from several (LRO).
     rx_lro_packets,
-    /// Payload bytes of these.
+    /// Payload bytes of the packets in rx_lro_packets.
     rx_lro_bytes,
-    /// Receive contexts created.
+    /// TLS receive contexts created.
     rx_tls_ctx,
-    /// Receive contexts destroyed.
+    /// TLS receive contexts destroyed.
     rx_tls_del,
     /// Packets decrypted.
     rx_tls_decrypted_packets,
-    /// Payload bytes of these.
+    /// Payload bytes decrypted.
     rx_tls_decrypted_bytes,
-    /// Of the packets decrypted, those that came late into a record whose header was known.
+    /// Packets decrypted that arrived late, inside a record whose header was known.
     rx_tls_decrypted_late_packets,
-    /// Packets passed up as they came because an integrity value in them was wrong.
+    /// Packets passed up undecrypted because an authentication tag in them was wrong.
     rx_tls_err,
-    /// Packets searched for a header.
+    /// Packets searched for a TLS record header.
     rx_tls_resync_req_pkt,
-    /// Searches begun.
+    /// Searches for a record header started.
     rx_tls_resync_req_start,
-    /// Searches that found a header and asked the host.
+    /// Searches that found a record header, which the NIC asked the host to confirm.
     rx_tls_resync_req_end,
-    /// Headers found that were not asked about, or whose question the stream made void.
+    /// Record headers found but not asked about, or whose question the stream made obsolete.
     rx_tls_resync_req_skip,
-    /// Answers after which the offload resumed.
+    /// Answers of the host after which decryption resumed.
     rx_tls_resync_res_ok,
-    /// Answers that sent the context back to search.
+    /// Answers of the host that sent the context back to searching.
     rx_tls_resync_res_retry,
-    /// Answers that came too late to be of use.
+    /// Answers of the host that came too late to matter.
     rx_tls_resync_res_skip,
-    /// Times that data was missing inside a record and the offload went on without the host (Autonomous NIC offloads, Figure 8b).
+    /// Gaps inside a record after which decryption resumed without asking the host.
     rx_tls_resumed,
-    /// Searches that ended without the host, because the missing header came.
+    /// Searches ended without the host because the missing record header arrived.
     rx_tls_resumed_late_header,
     /// NVMe/TCP receive contexts created.
     rx_nvmeotcp_sk_add,
-    /// Those that could not be.
+    /// NVMe/TCP receive contexts that the NIC could not create.
     rx_nvmeotcp_sk_add_fail,
     /// NVMe/TCP receive contexts destroyed.
     rx_nvmeotcp_sk_del,
-    /// Buffers mapped.
+    /// Buffers mapped for direct data placement.
     rx_nvmeotcp_ddp_setup,
-    /// Buffers that could not be.
+    /// Buffers that the NIC could not map for placement.
     rx_nvmeotcp_ddp_setup_fail,
-    /// Buffers unmapped.
+    /// Buffers unmapped from placement.
     rx_nvmeotcp_ddp_teardown,
-    /// Data PDUs of which nothing was placed because their tag was not mapped or their data not inside the buffer, or were
-    /// there already; and packets of PDUs whose tag was unmapped meanwhile.
+    /// Data PDUs not placed: tag not mapped, data outside the buffer, or data already there.
     rx_nvmeotcp_drop,
-    /// Headers found that the host was asked about.
+    /// PDU headers found that the NIC asked the host to confirm.
     rx_nvmeotcp_resync,
-    /// Packets of which data were placed.
+    /// Packets with data that the NIC placed in a buffer.
     rx_nvmeotcp_packets,
-    /// Bytes placed.
+    /// Bytes that the NIC placed in buffers.
     rx_nvmeotcp_bytes,
-    /// Packets whose PDU bytes are covered by digests, all of which held.
+    /// Packets whose PDU digests were all correct.
     rx_nvmeotcp_digest_packets,
-    /// Payload bytes of these.
+    /// Payload bytes of the packets in rx_nvmeotcp_digest_packets.
     rx_nvmeotcp_digest_bytes,
-    /// Packets in which a digest was wrong, or a header none.
+    /// Packets with a wrong digest or an invalid PDU header.
     rx_nvmeotcp_digest_err,
-    /// Of the packets covered, those that came late into a PDU whose header was known.
+    /// Packets checked that arrived late, inside a PDU whose header was known.
     rx_nvmeotcp_late_packets,
-    /// Times that data was missing inside a PDU and the offload went on without the host (Autonomous NIC offloads, Figure 8b).
+    /// Gaps inside a PDU after which the offload resumed without asking the host.
     rx_nvmeotcp_resumed,
-    /// Searches that ended without the host, because the missing header came.
+    /// Searches ended without the host because the missing PDU header arrived.
     rx_nvmeotcp_resumed_late_header,
-    /// Packets searched for a header.
+    /// Packets searched for a PDU header.
     rx_nvmeotcp_resync_pkt,
-    /// Searches begun.
+    /// Searches for a PDU header started.
     rx_nvmeotcp_resync_start,
-    /// Headers found that were not asked about, or whose question the stream made void.
+    /// PDU headers found but not asked about, or whose question the stream made obsolete.
     rx_nvmeotcp_resync_skip,
-    /// Answers after which the offload resumed.
+    /// Answers of the host after which the NVMe/TCP offload resumed.
     rx_nvmeotcp_resync_res_ok,
-    /// Answers that sent the context back to search.
+    /// Answers of the host that sent the NVMe/TCP context back to searching.
     rx_nvmeotcp_resync_res_retry,
-    /// Answers that came too late to be of use.
+    /// Answers of the host that came too late for the NVMe/TCP offload.
     rx_nvmeotcp_resync_res_skip,
-    /// Frames that the NIC made by itself; `tx_packets` has them too.
+    /// Frames that the NIC sent on its own; tx_packets includes them.
     accel_tx_packets,
-    /// Frames lost because the memory for them was full.
+    /// Frames of the NIC's own that it lost because their memory was full.
     accel_egress_full,
     /// Listening rules installed.
     accel_listeners,
-    /// SYNs to a listening rule.
+    /// SYNs received for a listening rule.
     accel_syns,
-    /// Of these, those answered with a cookie.
+    /// SYNs that the NIC answered with a SYN cookie.
     accel_syn_acks,
-    /// Those passed to the host because a cookie can't serve them.
+    /// SYNs passed to the host because a SYN cookie can't serve them.
     accel_syns_to_host,
-    /// Those passed to the host because there were too many in a second.
+    /// SYNs passed to the host because too many arrived in one second.
     accel_syns_over_budget,
-    /// Those dropped because too many connections wait to be accepted.
+    /// SYNs dropped because too many connections wait to be accepted.
     accel_syns_backlog,
-    /// Packets passed up with a good cookie.
+    /// Packets with a valid SYN cookie passed to the host: new connections.
     accel_established,
-    /// Pure ACKs with a good cookie that were kept back until data comes.
+    /// Pure ACKs with a valid cookie that the NIC holds until data arrives.
     accel_acks_deferred,
-    /// Packets that looked as if they brought a cookie, and did not.
+    /// Packets that should carry a SYN cookie but carry a wrong one.
     accel_cookies_failed,
-    /// Connections taken over for their teardown.
+    /// Connections whose teardown the NIC took over.
     accel_closing,
-    /// Connections that were not.
+    /// Connections whose teardown the NIC refused.
     accel_closing_refused,
     /// Packets received for connections in teardown or TIME-WAIT.
     accel_closing_rx_packets,
-    /// Packets sent for them.
+    /// Packets sent for connections in teardown or TIME-WAIT.
     accel_closing_tx_packets,
-    /// Of these, those that were sent before.
+    /// Retransmissions among accel_closing_tx_packets.
     accel_closing_retrans,
-    /// Their retransmission and window-probe timers that fired.
+    /// Retransmission and window-probe timers that fired for connections in teardown.
     accel_closing_timeouts,
-    /// Those that ended in good order, or by the peer's RST.
+    /// Teardowns that ended with both FINs acknowledged, or with the peer's RST.
     accel_closing_ended,
-    /// Those that were reset: the peer sent data, or did not answer.
+    /// Teardowns that the NIC ended with a RST: the peer sent data or did not answer.
     accel_closing_aborted,
-    /// Those that have entered TIME-WAIT.
+    /// Connections that entered TIME-WAIT on the NIC.
     accel_time_wait,
-    /// Those whose TIME-WAIT was cut short by a new connection of the same flow (RFC 6191).
+    /// TIME-WAITs cut short by a new connection of the same flow (RFC 6191).
     accel_time_wait_reused,
-    /// Those whose TIME-WAIT was cut short because the table was full.
+    /// TIME-WAITs cut short because the table was full.
     accel_time_wait_overflow,
-    /// Splices made.
+    /// Splices installed: two connections joined in the NIC.
     accel_splices,
-    /// Splices that were not.
+    /// Splices that the NIC refused.
     accel_splices_refused,
-    /// Splices ended by both FINs.
+    /// Splices that ended with both FINs.
     accel_splices_finished,
-    /// Splices ended by a RST.
+    /// Splices that ended with a RST.
     accel_splices_reset,
-    /// Splices ended because nothing came.
+    /// Splices that ended because they were idle too long.
     accel_splices_idle,
-    /// Splices given back to their host.
+    /// Splices returned to their host.
     accel_splices_taken_back,
     /// Packets forwarded from one connection of a splice to the other.
     accel_splice_packets,
-    /// Payload bytes of these.
+    /// Payload bytes of the packets in accel_splice_packets.
     accel_splice_bytes,
-    /// Segments of spliced flows that were not forwarded: not acceptable, or out of hops.
+    /// Segments of splices not forwarded: outside the window, or TTL exhausted.
     accel_splice_dropped,
-    /// Challenge ACKs sent for some of these (RFC 5961).
+    /// Challenge ACKs sent for segments in accel_splice_dropped (RFC 5961).
     accel_splice_challenges,
-    /// Reports of too big packets of spliced flows that quote nothing that is on its way (RFC 5927 §4.1).
+    /// ICMP packet-too-big messages for splices ignored: they quote nothing in flight (RFC 5927).
     accel_splice_stale_errors,
     /// Connections that the NIC runs now.
     toe_connections,
-    /// Most connections that it runs, as its load allows (Soft_limit).
+    /// Connections that the NIC accepts at its current load (Soft_limit).
     toe_soft_limit,
-    /// Connections handed off.
+    /// Connections handed off to the NIC.
     toe_handoffs,
-    /// Those that were not: the NIC runs none.
+    /// Handoffs refused because this NIC runs no connections.
     toe_refused_unsupported,
-    /// Those that were not because it has no memory for more (Hard_limit, or the function's quota).
+    /// Handoffs refused for lack of NIC memory (Hard_limit, or the function's quota).
     toe_refused_limit,
-    /// Those that were not because it has too much to do (Soft_limit).
+    /// Handoffs refused because the NIC is busy (Soft_limit).
     toe_refused_load,
-    /// Those that were not because the NIC owned the flow already, or their number was in use.
+    /// Handoffs refused because the NIC already runs the flow, or the number is in use.
     toe_refused_owned,
-    /// Those that were not because their control block was wrong.
+    /// Handoffs refused for an invalid control block.
     toe_refused_tcb,
-    /// Those that were not because they were not held any more.
+    /// Handoffs refused because the NIC no longer held the flow's packets.
     toe_refused_not_held,
-    /// Those begun that the host took back before it offered them.
+    /// Handoffs that the host cancelled before it offered the connection.
     toe_cancelled,
-    /// Those begun that the host did not offer in time.
+    /// Handoffs that expired because the host offered the connection too late.
     toe_hold_expired,
-    /// Connections given back because the host asked for them.
+    /// Connections returned because the host asked for them.
     toe_restored_asked,
-    /// Those given back because they loaded the NIC most.
+    /// Connections returned because they loaded the NIC most.
     toe_restored_load,
-    /// Those given back because what they were to send was refused.
+    /// Connections returned because the NIC refused what they were to send.
     toe_restored_transmit,
-    /// Connections that ended on the NIC; the next counts some of them too.
+    /// Connections that ended on the NIC, those of toe_time_wait included.
     toe_closed,
-    /// Those that went back to the host for their TIME-WAIT.
+    /// Connections returned to the host for their TIME-WAIT.
     toe_time_wait,
     /// Packets received for connections that the NIC runs or is about to run.
     toe_rx_packets,
-    /// Payload bytes of these that TCP has taken.
+    /// Payload bytes of toe_rx_packets that TCP accepted.
     toe_rx_bytes,
-    /// Those dropped because the queue of NIC packets was full.
+    /// Packets of NIC connections dropped because their queue was full.
     toe_rx_queue_full,
-    /// Those that wait in it now.
+    /// Packets of NIC connections in the queue now.
     toe_rx_queue_len,
-    /// Those passed to the host because the NIC does not run their connection after all, or no longer.
+    /// Queued packets passed to the host because the NIC does not run their connection.
     toe_rx_to_host,
-    /// Segments given to the transmit side; one may be cut into several packets.
+    /// Segments that NIC connections gave to the transmit side; one may become several packets.
     toe_tx_segments,
-    /// Packets sent for these.
+    /// Packets sent for the segments in toe_tx_segments.
     toe_tx_packets,
-    /// Payload bytes of these.
+    /// Payload bytes of the segments in toe_tx_segments.
     toe_tx_bytes,
-    /// Of the segments, those of which some was sent before.
+    /// Segments in toe_tx_segments with bytes sent before.
     toe_tx_retrans,
-    /// Segments whose context was elsewhere: the host was asked to bring it there.
+    /// Segments for which the NIC asked the host to recover the context.
     toe_tx_recoveries,
-    /// Commands carried out.
+    /// Commands of the host executed for NIC connections.
     toe_commands,
-    /// Commands for connections that the NIC runs no more.
+    /// Commands ignored because the NIC no longer runs their connection.
     toe_stale_commands,
-    /// Commands that were refused.
+    /// Commands refused as invalid.
     toe_bad_commands,
-    /// Descriptors and packets that found their context in NIC memory.
+    /// Descriptors and packets whose context was in NIC memory.
     context_hits,
-    /// Those whose context had to be fetched.
+    /// Descriptors and packets whose context was fetched from host memory.
     context_misses,
-    /// Payload bytes read from host memory.
+    /// Payload bytes read from host memory over PCIe.
     pcie_payload_tx,
-    /// Integrity values written back into sources that may change.
+    /// Bytes of authentication tags written back to source memory that may change.
     pcie_icv_writeback,
-    /// Payload and header bytes written to host memory.
+    /// Payload and header bytes written to host memory over PCIe.
     pcie_payload_rx,
-    /// Bytes of descriptors and completions, both ways.
+    /// Bytes of descriptors and completions, both directions.
     pcie_descriptors,
-    /// Bytes read for transmit recovery.
+    /// Bytes read again for transmit recovery.
     pcie_recovery,
-    /// Bytes of contexts read back into NIC memory.
+    /// Bytes of contexts fetched into NIC memory.
     pcie_context_fetch,
     /// Bytes of contexts evicted from NIC memory.
     pcie_context_writeback,

@@ -226,8 +226,12 @@ impl<P: Port, W: Write> Port for Capture<P, W> {
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         self.port.counters(visit);
-        visit("capture_packets", self.recorder.packets);
+        let [(name, _)] = EXPLANATIONS;
+        visit(name, self.recorder.packets);
     }
 }
+
+pub(crate) const EXPLANATIONS: &[(&str, &str); 1] =
+    &[("capture_packets", "Frames written to the capture file.")];
 
 const BUFFER_LEN: usize = 1 << 20;

@@ -186,7 +186,8 @@ impl<P: Port> Port for Impair<P> {
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         self.port.counters(visit);
-        for (names, line) in [(TX_NAMES, &self.outgoing), (RX_NAMES, &self.incoming)] {
+        let (outgoing, incoming) = EXPLANATIONS.split_at(6);
+        for (names, line) in [(outgoing, &self.outgoing), (incoming, &self.incoming)] {
             let Counters {
                 frames,
                 lost,
@@ -203,29 +204,56 @@ impl<P: Port> Port for Impair<P> {
                 reordered,
                 corrupted,
             ];
-            names
-                .into_iter()
-                .zip(values)
-                .for_each(|(name, value)| visit(name, value));
+            let named = names.iter().zip(values);
+            named.for_each(|((name, _), value)| visit(name, value));
         }
     }
 }
 
-const TX_NAMES: [&str; 6] = [
-    "tx_impair_frames",
-    "tx_impair_lost",
-    "tx_impair_queue_dropped",
-    "tx_impair_duplicated",
-    "tx_impair_reordered",
-    "tx_impair_corrupted",
-];
-const RX_NAMES: [&str; 6] = [
-    "rx_impair_frames",
-    "rx_impair_lost",
-    "rx_impair_queue_dropped",
-    "rx_impair_duplicated",
-    "rx_impair_reordered",
-    "rx_impair_corrupted",
+/// The names of both directions' counters, in the order of their fields, and what they count.
+pub(crate) const EXPLANATIONS: &[(&str, &str)] = &[
+    (
+        "tx_impair_frames",
+        "Frames sent that the impairments handled.",
+    ),
+    ("tx_impair_lost", "Frames sent that --loss dropped."),
+    (
+        "tx_impair_queue_dropped",
+        "Frames sent that the full queue of the rate limit dropped.",
+    ),
+    (
+        "tx_impair_duplicated",
+        "Frames sent that --duplicate sent twice.",
+    ),
+    (
+        "tx_impair_reordered",
+        "Frames sent that --reorder delayed behind later ones.",
+    ),
+    (
+        "tx_impair_corrupted",
+        "Frames sent in which --corrupt flipped a bit.",
+    ),
+    (
+        "rx_impair_frames",
+        "Frames received that the impairments handled.",
+    ),
+    ("rx_impair_lost", "Frames received that --loss dropped."),
+    (
+        "rx_impair_queue_dropped",
+        "Frames received that the full queue of the rate limit dropped.",
+    ),
+    (
+        "rx_impair_duplicated",
+        "Frames received that --duplicate delivered twice.",
+    ),
+    (
+        "rx_impair_reordered",
+        "Frames received that --reorder delayed behind later ones.",
+    ),
+    (
+        "rx_impair_corrupted",
+        "Frames received in which --corrupt flipped a bit.",
+    ),
 ];
 
 /// Frames that one call to `transmit` takes in when it delays them.

@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 pub mod capture;
+mod counters;
 pub mod impair;
 mod interface;
 pub mod memory;
@@ -23,6 +24,7 @@ pub mod tap;
 mod vnet;
 pub mod xdp;
 
+pub use counters::explanations;
 pub use interface::{LinkState, link_state};
 pub use meta::{Capabilities, Meta};
 pub use parts::{Parts, Source};

@@ -11,6 +11,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::counters::counters;
 use crate::meta::{Capabilities, LINK_HEADER_LEN, MAX_SUPER_FRAME};
 use crate::{Fill, Port, Take};
 use ring::{Consumer, Producer};
@@ -98,15 +99,24 @@ pub struct End {
     counters: Counters,
 }
 
-#[derive(Debug, Default)]
-struct Counters {
-    tx_packets: u64,
-    tx_bytes: u64,
-    tx_full: u64,
-    rx_packets: u64,
-    rx_bytes: u64,
-    wakeups: u64,
+counters! {
+    struct Counters {
+        /// Frames sent.
+        tx_packets,
+        /// Bytes of the frames sent.
+        tx_bytes,
+        /// Times that the link had no room to send.
+        tx_full,
+        /// Frames received.
+        rx_packets,
+        /// Bytes of the frames received.
+        rx_bytes,
+        /// Times that the other end had to be woken.
+        wakeups,
+    }
 }
+
+pub(crate) const EXPLANATIONS: &[(&str, &str)] = Counters::EXPLANATIONS;
 
 impl End {
     /// Whether the other end still exists.
@@ -183,20 +193,7 @@ impl Port for End {
     }
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
-        let Counters {
-            tx_packets,
-            tx_bytes,
-            tx_full,
-            rx_packets,
-            rx_bytes,
-            wakeups,
-        } = self.counters;
-        visit("tx_packets", tx_packets);
-        visit("tx_bytes", tx_bytes);
-        visit("tx_full", tx_full);
-        visit("rx_packets", rx_packets);
-        visit("rx_bytes", rx_bytes);
-        visit("wakeups", wakeups);
+        self.counters.visit(visit);
     }
 }
 

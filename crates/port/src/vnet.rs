@@ -1,5 +1,6 @@
 //! virtio-net's header, as the kernel puts it before each frame of a TAP device and of a packet socket (virtio 1.2 §5.1.6).
 
+use crate::counters::counters;
 use crate::meta::Meta;
 use crate::offload;
 
@@ -13,17 +14,26 @@ const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_ECN: u8 = 0x80;
 
-/// What has passed through a port whose frames have this header.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) tx_packets: u64,
-    pub(crate) tx_bytes: u64,
-    pub(crate) tx_super_frames: u64,
-    pub(crate) tx_dropped: u64,
-    pub(crate) rx_packets: u64,
-    pub(crate) rx_bytes: u64,
-    pub(crate) rx_super_frames: u64,
-    pub(crate) rx_errors: u64,
+counters! {
+    /// What has passed through a port whose frames have this header.
+    pub(crate) struct Counters {
+        /// Frames sent.
+        tx_packets,
+        /// Bytes of the frames sent.
+        tx_bytes,
+        /// Super-frames sent, which the receiver takes whole or the kernel segments.
+        tx_super_frames,
+        /// Frames dropped because the kernel did not take them.
+        tx_dropped,
+        /// Frames received.
+        rx_packets,
+        /// Bytes of the frames received.
+        rx_bytes,
+        /// Super-frames received.
+        rx_super_frames,
+        /// Frames received that are truncated or have a malformed header.
+        rx_errors,
+    }
 }
 
 impl Counters {
@@ -33,17 +43,6 @@ impl Counters {
         self.rx_packets += 1;
         self.rx_bytes += frame.len() as u64;
         self.rx_super_frames += u64::from(meta.gso_size != 0);
-    }
-
-    pub(crate) fn visit(&self, visit: &mut dyn FnMut(&'static str, u64)) {
-        visit("tx_packets", self.tx_packets);
-        visit("tx_bytes", self.tx_bytes);
-        visit("tx_super_frames", self.tx_super_frames);
-        visit("tx_dropped", self.tx_dropped);
-        visit("rx_packets", self.rx_packets);
-        visit("rx_bytes", self.rx_bytes);
-        visit("rx_super_frames", self.rx_super_frames);
-        visit("rx_errors", self.rx_errors);
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 
+use crate::counters::counters;
 use crate::meta::{Capabilities, LINK_HEADER_LEN, Meta};
 use crate::{Fill, Port, Take, interface};
 use program::Program;
@@ -87,13 +88,24 @@ pub struct Xdp {
     _program: Program,
 }
 
-#[derive(Debug, Default)]
-struct Counters {
-    tx_packets: u64,
-    tx_bytes: u64,
-    rx_packets: u64,
-    rx_bytes: u64,
+counters! {
+    struct Counters {
+        /// Frames sent.
+        tx_packets,
+        /// Bytes of the frames sent.
+        tx_bytes,
+        /// Frames received.
+        rx_packets,
+        /// Bytes of the frames received.
+        rx_bytes,
+        /// Frames that the kernel dropped because the port was too slow or had no room.
+        rx_dropped,
+        /// Queues of the interface that the port serves.
+        queues,
+    }
 }
+
+pub(crate) const EXPLANATIONS: &[(&str, &str)] = Counters::EXPLANATIONS;
 
 impl Xdp {
     /// Opens an interface, which must be there.
@@ -189,17 +201,12 @@ impl Port for Xdp {
     }
 
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
-        let counters = &self.counters;
-        visit("tx_packets", counters.tx_packets);
-        visit("tx_bytes", counters.tx_bytes);
-        visit("rx_packets", counters.rx_packets);
-        visit("rx_bytes", counters.rx_bytes);
-        let mut dropped = 0;
-        for queue in &self.queues {
-            dropped += queue.dropped();
-        }
-        visit("rx_dropped", dropped);
-        visit("queues", self.queues.len() as u64);
+        let all = Counters {
+            rx_dropped: self.queues.iter().map(Queue::dropped).sum(),
+            queues: self.queues.len() as u64,
+            ..self.counters.clone()
+        };
+        all.visit(visit);
     }
 }
 

@@ -1,4 +1,4 @@
-//! `longshore bench`: what an offload saves, in cycles of the host.
+//! `longshore bench`: host cycles with and without the offloads.
 
 mod asking;
 pub(crate) mod clock;
@@ -21,12 +21,16 @@ mod tap;
 mod tls;
 mod turn;
 
+#[cfg(test)]
+mod tests;
+
 use clap::{Args, Subcommand};
 
 pub use clock::cycles_per_second;
-pub use cycles::{Taken, taken};
+pub use cycle_sum::CycleSum;
+pub use cycles::Taken;
 pub use pcie::pcie;
-pub use printed::{Wanted, print};
+pub use printed::{Wanted, print, ratios_table, times};
 pub use settings::share;
 pub use tls::{
     Case, Direction, Mode, Node, Records, Resyncs, cycles_table, host_bars, nic_bars, pcie_table,
@@ -36,7 +40,7 @@ pub use tls::{
 /// `longshore bench`.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// What to measure.
+    /// Benchmark.
     #[command(subcommand)]
     pub what: What,
 }
@@ -44,60 +48,74 @@ pub struct Options {
 /// What can be measured.
 #[derive(Clone, Debug, Subcommand)]
 pub enum What {
-    /// TLS: plain TCP, software TLS and offloaded TLS, sending and receiving, in one run
+    /// TLS: plain TCP, software TLS and offloaded TLS, sending and receiving
     #[command(after_help = "Examples:
   longshore bench tls
-  longshore bench tls --connections 131072 --bytes 1073741824
+  longshore bench tls --connections 131072 --bytes 1G
   longshore bench tls --loss 0.05 --connections 128 --json
   sudo longshore bench tls --linux --report bench.html")]
     Tls(tls::Settings),
 
-    /// NVMe/TCP: software, placement, digests by the NIC, and both inside TLS, in one run
+    /// NVMe/TCP: software, placement and digests by the NIC, without and inside TLS
     #[command(after_help = "Examples:
   longshore bench nvme
-  longshore bench nvme --read --io-bytes 4096
+  longshore bench nvme --read --io-bytes 4K
   longshore bench nvme --read --loss 0.003 --json
   longshore bench nvme --latency --report bench.html")]
     Nvme(nvme::Settings),
 
-    /// Short connections: the host stack alone, and with setup and teardown by the NIC, in one run
+    /// Short connections: setup and teardown by the host or by the NIC
     #[command(after_help = "Examples:
   longshore bench short
   longshore bench short --transactions-per-connection 10
-  longshore bench short --response-bytes 4096 --connections 1 --json
+  longshore bench short --response-bytes 4K --connections 1 --json
   sudo longshore bench short --linux --report bench.html")]
     Short(short::Settings),
 
-    /// A load balancer that relays on the host, and one whose NIC splices, in one run
+    /// A load balancer: relaying by the host or splicing by the NIC
     #[command(after_help = "Examples:
   longshore bench proxy
   longshore bench proxy --message-bytes 1 --messages-per-connection 1
-  longshore bench proxy --message-bytes 16384 --json
+  longshore bench proxy --message-bytes 16K --json
   sudo longshore bench proxy --linux --report bench.html")]
     Proxy(proxy::Settings),
 
-    /// Keep-alive connections: run by the host alone, and handed off to the NIC, in one run
+    /// Keep-alive connections: run by the host or handed off to the NIC
     #[command(after_help = "Examples:
   longshore bench handoff
-  longshore bench handoff --file-bytes 16384 --selection t4
+  longshore bench handoff --file-bytes 16K --selection t4
   longshore bench handoff --selection predict --nic-connections 256 --json
   longshore bench handoff --report bench.html")]
     Handoff(handoff::Settings),
 
-    /// A server on Linux's own TCP: http, https, and kernel TLS of ours in software and by the NIC, in one run
+    /// nginx on Linux TCP: HTTP, HTTPS, and our kernel TLS in software and by the NIC
     #[command(after_help = "Examples:
   sudo longshore bench linux
-  sudo longshore bench linux --file-bytes 1024 --json
+  sudo longshore bench linux --file-bytes 1K --json
   sudo longshore bench linux --connections 10000 --seconds 20
   sudo longshore bench linux --report bench.html")]
     Linux(linux::Settings),
 }
 
-/// Measures, and prints what came of it.
+impl What {
+    fn wanted(&self) -> Wanted<'_> {
+        match self {
+            Self::Tls(settings) => settings.run.wanted(),
+            Self::Nvme(settings) => settings.run.wanted(),
+            Self::Short(settings) => settings.run.wanted(),
+            Self::Proxy(settings) => settings.run.wanted(),
+            Self::Handoff(settings) => settings.run.wanted(),
+            Self::Linux(settings) => settings.wanted(),
+        }
+    }
+}
+
+/// Measures, and prints the report.
 ///
 /// # Errors
 /// When the bytes that arrived are not those that were sent, or the report can't be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    options.what.wanted().check()?;
     let verified = match &options.what {
         What::Tls(settings) => tls::run(settings)?,
         What::Nvme(settings) => nvme::run(settings)?,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::cycles::{HostCycles, NicCycles};
 use super::latency::Latency;
-use crate::report::{Bar, Bars, Page, Table, figure};
+use crate::report::{Bar, Bars, Cell, Column, Page, Table};
 
 /// How a report is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -18,51 +18,91 @@ pub struct Wanted<'a> {
     pub page: Option<&'a Path>,
 }
 
-/// Prints a report as JSON or by `text`, and writes a page if one is wanted.
+impl Wanted<'_> {
+    /// Refuses a place that the report can't be written to, before minutes have gone by.
+    ///
+    /// # Errors
+    /// When the directory is missing, or the file can't be opened.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let Some(path) = self.page else {
+            return Ok(());
+        };
+        let directory = path.parent().filter(|at| !at.as_os_str().is_empty());
+        let directory = directory.unwrap_or(Path::new("."));
+        anyhow::ensure!(
+            directory.is_dir(),
+            "{} is not a directory; make it, or name another place with --report",
+            directory.display()
+        );
+        let file = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path);
+        file.with_context(|| format!("can't write the report to {}", path.display()))?;
+        Ok(())
+    }
+}
+
+/// Prints a report as JSON or as text, and writes it as a page if one is wanted.
 ///
 /// # Errors
 /// When the page can't be written.
 pub fn print<R: Serialize>(
     wanted: Wanted<'_>,
     report: &R,
-    text: impl FnOnce(&R),
     page: impl FnOnce(&R) -> Page,
 ) -> anyhow::Result<()> {
+    let page = page(report);
     if wanted.json {
         println!("{}", serde_json::to_string_pretty(report)?);
     } else {
-        text(report);
+        print!("{}", page.text());
     }
-    if let Some(path) = wanted.page {
-        std::fs::write(path, page(report).to_string())
-            .with_context(|| format!("the report can't be written to {}", path.display()))?;
+    let Some(path) = wanted.page else {
+        return Ok(());
+    };
+    std::fs::write(path, page.to_string())
+        .with_context(|| format!("can't write the report to {}", path.display()))?;
+    if !wanted.json {
+        println!("Report: {}", path.display());
     }
     Ok(())
 }
 
-/// How the figures of a page came about: `whose` code it is of which the host's cycles are.
+/// Where a page's figures come from: `whose` code the host's cycles are of.
 pub fn method(rounds: u32, cycles_per_second: f64, whose: &str) -> String {
     format!(
-        "A figure is the median of {rounds} rounds, the modes taking turns. Cycles are those of the time-stamp counter, {:.2} GHz; \
-         the host's are those in which {whose}'s own code ran.",
+        "Each figure is the median of {rounds} round{}; the modes take turns. Cycles are those of the time-stamp counter, {:.2} GHz; \
+         host cycles are those in which {whose}'s own code ran.",
+        if rounds == 1 { "" } else { "s" },
         cycles_per_second / 1e9
     )
 }
 
-/// Numbers by their names, as they stand in the JSON.
-pub fn ratios_table(ratios: &impl Serialize) -> Table {
-    let mut table = Table::new(["ratio", ""]);
-    let serde_json::Value::Object(all) = serde_json::to_value(ratios).expect("numbers by name")
-    else {
-        return table;
-    };
-    for (name, value) in all {
-        table.row([name, format!("{:.2}", value.as_f64().unwrap_or(0.0))]);
+/// A ratio in a sentence: `5.4 times`.
+pub fn times(ratio: f64) -> String {
+    match ratio {
+        r if r >= 9.95 => format!("{r:.0} times"),
+        r if r >= 1.995 => format!("{r:.1} times"),
+        r => format!("{r:.2} times"),
+    }
+}
+
+/// Ratios by what they compare, `A over B`; what was not measured is left out.
+pub fn ratios_table<'a>(ratios: impl IntoIterator<Item = (&'a str, Option<f64>)>) -> Table {
+    let mut table = Table::new([
+        Column::text("first over second"),
+        Column::number("ratio", ""),
+    ]);
+    for (name, ratio) in ratios {
+        if let Some(ratio) = ratio.filter(|ratio| *ratio > 0.0) {
+            table.numbers(name, [ratio]);
+        }
     }
     table
 }
 
-/// Host cycles per whatever is counted, by component; `app` names what is above the stack.
+/// Host cycles by component; `app` names what is above the stack.
 pub fn host_bars(
     title: &str,
     app: &str,
@@ -70,7 +110,6 @@ pub fn host_bars(
 ) -> Bars {
     Bars {
         title: title.into(),
-        unit: "cycles".into(),
         legend: [app, "copy", "TCP", "driver"].map(Into::into).into(),
         bars: rows
             .into_iter()
@@ -82,8 +121,21 @@ pub fn host_bars(
     }
 }
 
-/// Host cycles per whatever is counted, by component, and in all; those of the NIC; and what a core of the host does in a second.
-pub fn cycle_cells(host: HostCycles, nic: NicCycles, per_host_core: f64) -> [String; 7] {
+/// The columns of [`cycle_cells`].
+pub fn cycle_columns(app: &str, per_host_core: &str) -> [Column; 7] {
+    [
+        Column::rate("host"),
+        Column::rate(app),
+        Column::rate("copy"),
+        Column::rate("TCP"),
+        Column::rate("driver"),
+        Column::rate("NIC"),
+        Column::rate(per_host_core),
+    ]
+}
+
+/// Host cycles in all and by component; those of the NIC; and what one core of the host does in a second.
+pub fn cycle_cells(host: HostCycles, nic: NicCycles, per_host_core: f64) -> [Cell; 7] {
     [
         host.total,
         host.app,
@@ -93,14 +145,13 @@ pub fn cycle_cells(host: HostCycles, nic: NicCycles, per_host_core: f64) -> [Str
         nic.total,
         per_host_core,
     ]
-    .map(|figure| format!("{figure:.0}"))
+    .map(Cell::Number)
 }
 
-/// NIC cycles per whatever is counted.
+/// NIC cycles by direction.
 pub fn nic_bars(title: &str, rows: impl IntoIterator<Item = (&'static str, NicCycles)>) -> Bars {
     Bars {
         title: title.into(),
-        unit: "cycles".into(),
         legend: ["transmit", "receive"].map(Into::into).into(),
         bars: rows
             .into_iter()
@@ -114,25 +165,27 @@ pub fn nic_bars(title: &str, rows: impl IntoIterator<Item = (&'static str, NicCy
 
 /// Latency by mode.
 pub fn latency_table(rows: impl IntoIterator<Item = (&'static str, Latency)>) -> Table {
-    let mut table = Table::new(["mode", "median", "90 %", "99 %", "99.9 %", "longest"]);
+    let shares = ["median", "90 %", "99 %", "99.9 %", "longest"];
+    let columns = shares.map(|share| Column::number(share, "µs"));
+    let mut table = Table::new(std::iter::once(Column::text("mode")).chain(columns));
     for (label, latency) in rows {
-        let cells = [
-            latency.p50,
-            latency.p90,
-            latency.p99,
-            latency.p999,
-            latency.max,
-        ]
-        .map(figure);
-        table.row(std::iter::once(label.to_owned()).chain(cells));
+        let Latency {
+            p50,
+            p90,
+            p99,
+            p999,
+            max,
+        } = latency;
+        table.numbers(label, [p50, p90, p99, p999, max]);
     }
     table
 }
 
-/// The line that says whether every byte was right.
-pub fn print_verified(what: &str, verified: bool) {
-    println!(
-        "Every byte compared with {what}: {}",
-        if verified { "the same" } else { "DIFFERENT" }
-    );
+/// What was compared, and that it was the same; a warning when it was not.
+pub fn verified(page: &mut Page, what: &str, verified: bool) {
+    if verified {
+        page.paragraph(format!("Every byte compared with {what}: OK."));
+    } else {
+        page.warning(format!("Every byte compared with {what}: DIFFERENT."));
+    }
 }

@@ -7,20 +7,22 @@ use super::printed::Wanted;
 
 /// How a benchmark is run, and how its report is wanted.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Run and report")]
 pub struct Run {
-    /// Rounds of which each figure is the median
+    /// Measured rounds; each figure is their median
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
 
-    /// How hosts and NICs share the machine
-    #[arg(long, value_enum, default_value_t = Layout::OneThread)]
+    /// one-thread, repeatable even on a busy machine; or two-threads, one of them for the NICs, so that the hosts keep
+    /// their caches (needs two idle cores)
+    #[arg(long, value_enum, default_value_t = Layout::OneThread, hide_possible_values = true)]
     pub layout: Layout,
 
-    /// Prints JSON and nothing else
+    /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
 
-    /// Writes a page with tables and plots
+    /// Write an HTML page with tables and plots
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<std::path::PathBuf>,
 }
@@ -55,10 +57,10 @@ impl Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layout {
-    /// Hosts and NICs take turns on one thread: repeatable on a busy machine too
+    /// Hosts and NICs take turns on one thread; repeatable even on a busy machine
     OneThread,
-    /// The NICs have a thread of their own, in strict turns with the hosts', so that the hosts have their caches to
-    /// themselves: for a machine with two idle cores
+    /// The NICs have their own thread, in strict turns with the hosts', so that the hosts keep their caches; needs two
+    /// idle cores
     TwoThreads,
 }
 
@@ -80,6 +82,8 @@ pub fn share(text: &str) -> Result<f64, String> {
     if (0.0..=0.5).contains(&share) {
         Ok(share)
     } else {
-        Err(format!("{share} is not between 0 and 0.5"))
+        Err(format!(
+            "{share} is not between 0 and 0.5; 0.01 is one in a hundred"
+        ))
     }
 }

@@ -1,4 +1,4 @@
-//! The control socket: a running `serve` tells its counters and its sockets.
+//! The control socket: a running server answers with its counters and sockets.
 //!
 //! A Unix stream socket that takes one request per line and answers each with one line, both JSON:
 //! `{"command":"stat"}`, `{"command":"sockets"}`, `{"command":"restore","peer":null}`, and of a load balancer
@@ -6,6 +6,8 @@
 
 mod client;
 mod conversation;
+pub mod counters;
+mod glossary;
 mod protocol;
 mod server;
 #[cfg(test)]

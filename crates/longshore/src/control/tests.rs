@@ -106,11 +106,15 @@ fn sockets_print_as_ss_does() {
         "rto:204 ",
         "rtt:1.5/0",
         "cwnd:10",
-        "tls:TLSv1.3",
+        "\n    tcp  cubic",
+        "\n    tls  TLSv1.3",
         "tx:device",
-        "owner:nic spliced ",
+        "\n         owner:nic spliced\n",
     ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    for line in text.lines().chain(print::FIELDS.lines()) {
+        assert!(line.chars().count() <= 100, "{line}");
     }
 }
 

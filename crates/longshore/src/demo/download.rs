@@ -17,7 +17,7 @@ use sim::{Identity, NodeConfig, SERVER_NAME, Suite, World, WorldConfig};
 use super::Options;
 use super::server::Server;
 use crate::bench::{
-    Case, Direction, Mode, Node, Records, Resyncs, Taken, pcie, resyncs, row, taken,
+    Case, CycleSum, Direction, Mode, Node, Records, Resyncs, Taken, pcie, resyncs, row,
 };
 
 use crate::http::{self, client};
@@ -75,6 +75,7 @@ impl Content {
 }
 
 /// What a download took.
+#[derive(Clone)]
 pub struct Download {
     /// How the bytes came.
     pub mode: Mode,
@@ -82,6 +83,25 @@ pub struct Download {
     pub cases: [Case; 2],
     /// Virtual time that it took.
     pub virtual_time: Duration,
+}
+
+impl Download {
+    /// Of each host the round with the median of its cycles, which stands for all rounds of a mode.
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn median(rounds: Vec<Self>) -> Self {
+        let cycles = |round: &Self, host: usize| round.cases[host].host_cycles_per_byte.total;
+        let cases = [0, 1].map(|host| {
+            let mut sorted: Vec<&Self> = rounds.iter().collect();
+            sorted.sort_by(|a, b| cycles(a, host).total_cmp(&cycles(b, host)));
+            Case {
+                rounds: rounds.iter().map(|round| cycles(round, host)).collect(),
+                ..sorted[sorted.len() / 2].cases[host].clone()
+            }
+        });
+        Self { cases, ..rounds[0] }
+    }
 }
 
 /// Downloads the file.
@@ -106,10 +126,14 @@ pub fn download(
     let socket = world.stack(CLIENT).connect(now, address)?;
 
     let mut pair = Pair::new(mode, content, &mut world, socket)?;
+    let mut cycles = CycleSum::start(&world);
     while !pair.client.done {
-        pair.poll(&mut world, content)?;
-        progress.set_position(pair.client.received);
-        if world.step() {
+        let before = pair.client.received;
+        let app = pair.poll(&mut world, content)?;
+        progress.inc(pair.client.received - before);
+        let moved = world.step();
+        cycles.step(&world, app);
+        if moved {
             world.advance_to(world.now() + TICK);
         } else {
             anyhow::ensure!(
@@ -121,10 +145,10 @@ pub fn download(
     }
     anyhow::ensure!(
         pair.client.sha.clone().finish().as_ref() == content.digest.as_ref(),
-        "{}: what came is not the file: its SHA-256 differs",
+        "{}: the SHA-256 of the download is wrong",
         mode.label()
     );
-    Ok(pair.outcome(&world, content.len()))
+    Ok(pair.outcome(&world, content.len(), cycles.sum()))
 }
 
 fn world(options: &Options) -> World {
@@ -156,8 +180,6 @@ struct Pair {
     content: http::Content,
     region: nic::ring::RegionId,
     accepted: Option<SocketId>,
-    /// Cycles that each application took, with its calls into the stack.
-    app: [u64; 2],
 }
 
 struct Client {
@@ -201,18 +223,20 @@ impl Pair {
             },
             region,
             accepted: None,
-            app: [0; 2],
         })
     }
 
-    fn poll(&mut self, world: &mut World, content: &Content) -> anyhow::Result<()> {
+    /// Lets both applications do what they can. Answers the cycles that each took, with its calls into the stack.
+    fn poll(&mut self, world: &mut World, content: &Content) -> anyhow::Result<[u64; 2]> {
         let now = world.now();
         let start = read_cycles();
-        self.poll_client(now, world.stack(CLIENT), content, start)?;
+        let aside = self.poll_client(now, world.stack(CLIENT), content)?;
         let between = read_cycles();
         self.poll_server(now, world.stack(SERVER))?;
-        self.app[SERVER] += read_cycles() - between;
-        Ok(())
+        let mut app = [0; 2];
+        app[CLIENT] = (between - start).saturating_sub(aside);
+        app[SERVER] = read_cycles() - between;
+        Ok(app)
     }
 
     fn poll_server(&mut self, now: std::time::Instant, stack: &mut Stack) -> anyhow::Result<()> {
@@ -250,13 +274,13 @@ impl Pair {
         }
     }
 
+    /// Answers the cycles that hashing took.
     fn poll_client(
         &mut self,
         now: std::time::Instant,
         stack: &mut Stack,
         content: &Content,
-        start: u64,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<u64> {
         let mut aside = 0;
         while let Some(event) = stack.poll_event() {
             match event {
@@ -277,11 +301,10 @@ impl Pair {
                 _ => {}
             }
         }
-        self.app[CLIENT] += read_cycles() - start - aside;
-        Ok(())
+        Ok(aside)
     }
 
-    fn outcome(self, world: &World, bytes: u64) -> Download {
+    fn outcome(self, world: &World, bytes: u64, cycles: [Taken; 2]) -> Download {
         let tls = world
             .stack_ref(CLIENT)
             .info(self.client.socket)
@@ -295,15 +318,9 @@ impl Pair {
             .accepted
             .and_then(|socket| world.stack_ref(SERVER).info(socket)?.tcp)
             .map_or(0, |tcp| tcp.bytes_retrans);
-        let node = |at: usize| {
-            let taken = taken(world, at);
-            Node {
-                taken: Taken {
-                    host: taken.host + self.app[at],
-                    ..taken
-                },
-                pcie: pcie(&world.nic_counters(at)),
-            }
+        let node = |at: usize| Node {
+            taken: cycles[at],
+            pcie: pcie(&world.nic_counters(at)),
         };
         let (server, client) = (node(SERVER), node(CLIENT));
         let resyncs: Resyncs = resyncs(&world.nic_counters(CLIENT));

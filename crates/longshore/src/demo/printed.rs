@@ -1,39 +1,100 @@
-//! What the demonstration says at its end.
-
-use anyhow::Context as _;
+//! The demonstration's report.
 
 use super::download::Download;
-use super::{Options, label};
+use super::{MODES, Options, label};
 use crate::bench::{
     Case, Direction, Mode, cycles_per_second, cycles_table, host_bars, nic_bars, pcie_table,
-    records_bars,
+    print as print_page, ratios_table, records_bars, times,
 };
-use crate::report::{Page, Table};
+use crate::report::{Cell, Column, Page, Table, busy, bytes};
+use crate::size;
 
 /// Prints cycles, ratios, records and PCIe traffic, and writes the page if one is wanted.
 pub fn print(options: &Options, downloads: &[Download]) -> anyhow::Result<()> {
+    print_page(options.wanted(), &(), |()| page(options, downloads))
+}
+
+/// The report.
+pub fn page(options: &Options, downloads: &[Download]) -> Page {
     let cases: Vec<Case> = downloads
         .iter()
         .flat_map(|download| download.cases.clone())
         .collect();
-    println!("\nEach download has the file's SHA-256.\n");
+    let mut page = Page::new("longshore demo", &command(options));
+    page.conclusion(conclusion(&cases));
+    if let Some(warning) = busy(cases.iter().map(|case| &case.rounds[..])) {
+        page.warning(warning);
+    }
+    page.explanation(method(options));
     for direction in [Direction::Tx, Direction::Rx] {
-        println!("{}, cycles per byte:", host(direction));
-        println!("{}", cycles_table(&cases, direction).text());
+        page.heading(format!(
+            "{}: cycles per byte, medians of {} rounds",
+            host(direction),
+            options.rounds
+        ))
+        .bars(host_bars(&cases, direction))
+        .bars(nic_bars(&cases, direction))
+        .table(cycles_table(&cases, direction));
     }
-    println!("Throughput of one host core, first over second:");
-    println!("{}", ratios(&cases).text());
-    println!("Records as the client received them:");
-    println!("{}", records(&cases).text());
-    println!("PCIe bytes:");
-    println!("{}", pcie_table(&cases).text());
-    if let Some(path) = &options.report {
-        let page = page(options, downloads, &cases);
-        std::fs::write(path, page.to_string())
-            .with_context(|| format!("the report can't be written to {}", path.display()))?;
-        println!("The report is in {}.", path.display());
+    let ratios = ratios(&cases);
+    let ratios = ratios.iter().map(|(name, ratio)| (name.as_str(), *ratio));
+    page.heading("Throughput of one host core")
+        .table(ratios_table(ratios))
+        .heading("Records received in one round")
+        .explanation(
+            "Where a record loses a packet, or its packets come late, the NIC decrypts a part of it and the host the rest. The NIC \
+             resynchronises by itself, or asks the host whether what looks like a record's header is one.",
+        )
+        .bars(records_bars(&cases))
+        .table(records(&cases));
+    for direction in [Direction::Tx, Direction::Rx] {
+        page.heading(format!("{}: PCIe traffic of one round", host(direction)))
+            .table(pcie_table(&cases, direction));
     }
-    Ok(())
+    page.paragraph(format!(
+        "SHA-256 of every download: OK. {}",
+        durations(downloads)
+    ));
+    page
+}
+
+fn command(options: &Options) -> String {
+    format!(
+        "longshore demo --bytes {} --rounds {} --loss {} --reorder {} --seed {}",
+        size::short(options.bytes),
+        options.rounds,
+        options.loss,
+        options.reorder,
+        options.seed
+    )
+}
+
+fn method(options: &Options) -> String {
+    format!(
+        "One host downloads {} from another over HTTP, through two software NICs and a link that loses {:.1} % of the packets and \
+         delivers {:.1} % late: in plain TCP, with TLS by the hosts, and with TLS by the NICs. Each figure is the median of {} rounds; the \
+         modes take turns. Cycles are those of the time-stamp counter, {:.2} GHz; host cycles are those in which a host's own code ran.",
+        bytes(options.bytes),
+        options.loss * 100.0,
+        options.reorder * 100.0,
+        options.rounds,
+        cycles_per_second() / 1e9
+    )
+}
+
+fn conclusion(cases: &[Case]) -> String {
+    let over = |direction, second| ratio(cases, direction, Mode::OffloadZerocopy, second);
+    let both = |direction| {
+        let software = over(direction, Mode::Software).unwrap_or(0.0);
+        let plain = over(direction, Mode::PlainZerocopy).unwrap_or(0.0);
+        [times(software), times(plain)]
+    };
+    let ([tx_software, tx_plain], [rx_software, rx_plain]) =
+        (both(Direction::Tx), both(Direction::Rx));
+    format!(
+        "Offloaded TLS sends {tx_software} as many bytes per host cycle as software TLS, and {tx_plain} as many as plain TCP; it \
+         receives {rx_software} and {rx_plain} as many."
+    )
 }
 
 fn host(direction: Direction) -> &'static str {
@@ -43,51 +104,51 @@ fn host(direction: Direction) -> &'static str {
     }
 }
 
-fn throughput(cases: &[Case], direction: Direction, mode: Mode) -> Option<f64> {
-    cases
-        .iter()
-        .find(|case| case.direction == direction && case.mode == mode)
-        .map(|case| case.gbit_per_host_core)
+/// The throughput of a host core in one mode over that in another.
+fn ratio(cases: &[Case], direction: Direction, first: Mode, second: Mode) -> Option<f64> {
+    let throughput = |mode| {
+        let mut found = cases.iter();
+        let case = found.find(|case| case.direction == direction && case.mode == mode)?;
+        Some(case.gbit_per_host_core)
+    };
+    Some(throughput(first)? / throughput(second)?)
 }
 
-fn ratios(cases: &[Case]) -> Table {
-    let mut table = Table::new(["", "server", "client"]);
-    for (first, second) in [
-        (Mode::OffloadZerocopy, Mode::Software),
-        (Mode::OffloadZerocopy, Mode::PlainZerocopy),
-    ] {
-        let ratio = |direction| {
-            let first = throughput(cases, direction, first)?;
-            Some(first / throughput(cases, direction, second)?)
-        };
-        let cell =
-            |direction| ratio(direction).map_or(String::new(), |ratio| format!("{ratio:.2}"));
-        table.row([
-            format!("{} over {}", label(first), label(second)),
-            cell(Direction::Tx),
-            cell(Direction::Rx),
-        ]);
+fn ratios(cases: &[Case]) -> Vec<(String, Option<f64>)> {
+    let [plain, software, offloaded] = MODES;
+    let mut ratios = Vec::new();
+    for direction in [Direction::Tx, Direction::Rx] {
+        for second in [software, plain] {
+            let end = if direction == Direction::Tx {
+                "server"
+            } else {
+                "client"
+            };
+            let name = format!("{end}: {} over {}", label(offloaded), label(second));
+            ratios.push((name, ratio(cases, direction, offloaded, second)));
+        }
     }
-    table
+    ratios
 }
 
 fn records(cases: &[Case]) -> Table {
-    let mut table = Table::new([
-        "",
-        "fully",
-        "in part",
-        "not",
-        "resyncs asked",
+    let columns = [
+        "NIC",
+        "NIC in part",
+        "host",
+        "resyncs\nasked",
         "confirmed",
         "refused",
         "too late",
-    ]);
+    ];
+    let first = std::iter::once(Column::text("decrypted by"));
+    let mut table = Table::new(first.chain(columns.map(Column::count)));
     for case in cases {
         let Some(records) = case.records else {
             continue;
         };
         let resyncs = case.resyncs.unwrap_or_default();
-        let figures = [
+        let counts = [
             records.full,
             records.partial,
             records.none,
@@ -96,63 +157,21 @@ fn records(cases: &[Case]) -> Table {
             resyncs.refused,
             resyncs.late,
         ];
-        table.row(
-            std::iter::once(label(case.mode).to_owned())
-                .chain(figures.map(|figure| figure.to_string())),
-        );
+        let first = std::iter::once(Cell::from(label(case.mode)));
+        table.row(first.chain(counts.map(Cell::from)));
     }
     table
 }
 
-fn page(options: &Options, downloads: &[Download], cases: &[Case]) -> Page {
-    let mut page = Page::new("longshore demo");
-    page.command(&format!(
-        "longshore demo --size {} --loss {} --reorder {} --seed {}",
-        options.size, options.loss, options.reorder, options.seed
-    ));
-    page.paragraph(&format!(
-        "One host downloads {} MiB from another over HTTP, through two NICs made of software and a link that loses \
-         {:.1} % of the packets and delivers {:.1} % late: in plain TCP, with TLS done by the hosts, and with TLS done \
-         by the NICs. Every download has the file's SHA-256. Cycles are those of the time-stamp counter, {:.2} GHz; a \
-         host's cycles are those in which its own code ran.",
-        options.size,
-        options.loss * 100.0,
-        options.reorder * 100.0,
-        cycles_per_second() / 1e9
-    ));
-    for direction in [Direction::Tx, Direction::Rx] {
-        page.heading(host(direction))
-            .bars(&host_bars(cases, direction))
-            .bars(&nic_bars(cases, direction))
-            .table(&cycles_table(cases, direction));
-    }
-    page.heading("Ratios")
-        .paragraph("Throughput of one host core, first over second.")
-        .table(&ratios(cases))
-        .heading("Records")
-        .paragraph(
-            "A record that lost a packet, or whose packets came late, is done in part by the NIC and in part by the \
-             host. The NIC finds its way back by itself, or by asking the host whether what looks like a record's \
-             header is one.",
-        )
-        .bars(&records_bars(cases))
-        .table(&records(cases))
-        .heading("PCIe")
-        .paragraph("Bytes that the NICs read from and wrote to their hosts' memory, by purpose.")
-        .table(&pcie_table(cases));
-    let times = downloads
-        .iter()
-        .map(|download| {
-            format!(
-                "{} {:.1} s",
-                label(download.mode),
-                download.virtual_time.as_secs_f64()
-            )
-        })
-        .collect::<Vec<_>>()
-        .join(", ");
-    page.paragraph(&format!(
-        "Virtual time of the downloads, as loss and the round trip have it: {times}."
-    ));
-    page
+/// Virtual time that the downloads took, by mode.
+fn durations(downloads: &[Download]) -> String {
+    let each = downloads.iter().map(|download| {
+        let seconds = download.virtual_time.as_secs_f64();
+        format!("{} {seconds:.1}\u{a0}s", label(download.mode))
+    });
+    let each: Vec<String> = each.collect();
+    format!(
+        "Virtual time of a download, set by loss and round trip: {}.",
+        each.join(", ")
+    )
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::balancer::Balancer;
+use super::counters::{PoolState, ServerState};
 use crate::attach::Attached;
 use crate::control::{Answer, CounterGroup, Request};
 
@@ -45,21 +46,23 @@ pub fn counters(balancer: &Balancer) -> impl Iterator<Item = CounterGroup> + '_ 
     });
     let pools = balancer.pools().iter().flat_map(|pool| {
         let name = &pool.config.name;
-        let waiting = [("waiting", pool.waiting() as u64)];
+        let state = PoolState {
+            waiting: pool.waiting() as u64,
+        };
         let whole = CounterGroup::new(
             &format!("pool {name}"),
-            waiting.into_iter().chain(pool.counters.iter()),
+            state.iter().chain(pool.counters.iter()),
         );
         let servers = pool.servers.iter().map(move |server| {
-            let state = [
-                ("up", u64::from(server.health.is_up())),
-                ("draining", u64::from(server.is_draining)),
-                ("active", u64::from(server.active)),
-                ("idle", server.idle() as u64),
-            ];
+            let state = ServerState {
+                up: server.health.is_up().into(),
+                draining: server.is_draining.into(),
+                active: server.active.into(),
+                idle: server.idle() as u64,
+            };
             CounterGroup::new(
                 &format!("backend {name}/{}", server.config.address),
-                state.into_iter().chain(server.counters.iter()),
+                state.iter().chain(server.counters.iter()),
             )
         });
         std::iter::once(whole).chain(servers)

@@ -1,150 +1,227 @@
-//! What the load balancer counts, named as HAProxy's statistics name it where they do.
+//! Counters of the load balancer, named as in HAProxy's statistics where it has them.
 
-use super::unspliced::UnsplicedCounters;
+use super::unspliced::Unspliced;
+use crate::control::counters::counters;
 
-/// Of a frontend.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct FrontendCounters {
-    pub connections: u64,
-    pub connections_open: u64,
-    pub requests: u64,
-    pub bytes_in: u64,
-    pub bytes_out: u64,
-    pub responses: [u64; 5],
-    pub requests_refused: u64,
-    pub client_timeouts: u64,
-    pub client_aborts: u64,
-    pub proxy_headers_refused: u64,
-    pub tunnels: u64,
-    pub splices: u64,
-    pub splices_refused: UnsplicedCounters,
-    pub splices_ended: u64,
-    pub spliced_bytes_in: u64,
-    pub spliced_bytes_out: u64,
-    pub spliced_packets_in: u64,
-    pub spliced_packets_out: u64,
+counters! {
+    /// Of a frontend.
+    pub struct FrontendCounters {
+        /// Connections accepted.
+        connections,
+        /// Connections open now.
+        connections_open,
+        /// Requests received.
+        requests,
+        /// Bytes received from clients.
+        bytes_in,
+        /// Bytes sent to clients.
+        bytes_out,
+        /// Informational responses (1xx) sent to clients.
+        responses_1xx,
+        /// Successful responses (2xx) sent to clients.
+        responses_2xx,
+        /// Redirections and other responses with 3xx sent to clients.
+        responses_3xx,
+        /// Responses with a client error (4xx) sent to clients.
+        responses_4xx,
+        /// Responses with a server error (5xx) sent to clients.
+        responses_5xx,
+        /// Requests that the load balancer answered itself with an error.
+        requests_refused,
+        /// Clients that took too long.
+        client_timeouts,
+        /// Clients that left before their exchange was complete.
+        client_aborts,
+        /// Connections refused for a missing or malformed PROXY protocol header.
+        proxy_headers_refused,
+        /// Connections relayed as plain bytes: TCP frontends, upgrades, and HTTP without rewriting.
+        tunnels,
+        /// Tunnels that the NIC spliced.
+        splices,
+        /// Responses and connections that the host relayed instead; the sum of `splice_refused_…`.
+        splices_refused,
+        /// Not spliced: the frontend has `splice = "never"`.
+        splice_refused_config,
+        /// Not spliced: the client may send another request: it did not ask for `Connection: close`.
+        splice_refused_keep_alive,
+        /// Not spliced: too little was sent to be worth a splice.
+        splice_refused_short,
+        /// Not spliced: the response comes in chunks.
+        splice_refused_chunked,
+        /// Not spliced: the backend refused the upgrade that the client asked for.
+        splice_refused_upgrade,
+        /// Not spliced: the response began before the end of the request.
+        splice_refused_upload,
+        /// Not spliced: the client sent more behind its request.
+        splice_refused_client_data,
+        /// Not spliced: the backend closes the connection after the response.
+        splice_refused_backend_close,
+        /// Not spliced: the NIC does not splice.
+        splice_refused_unsupported,
+        /// Not spliced: a connection ended or was half closed.
+        splice_refused_closing,
+        /// Not spliced: data came to the host meanwhile.
+        splice_refused_unread,
+        /// Not spliced: a peer did not acknowledge in time what it was sent.
+        splice_refused_unacked,
+        /// Not spliced: one connection is IPv4, the other IPv6.
+        splice_refused_family,
+        /// Not spliced: the two connections have different MSS.
+        splice_refused_mss,
+        /// Not spliced: only one connection has timestamps.
+        splice_refused_timestamps,
+        /// Not spliced: only one connection has SACK.
+        splice_refused_sack,
+        /// Not spliced: the MAC address of a next hop is unknown.
+        splice_refused_next_hop,
+        /// Not spliced: the NIC's table of splices is full.
+        splice_refused_table_full,
+        /// Not spliced: the NIC has one of the connections already.
+        splice_refused_flow_exists,
+        /// Splices that ended.
+        splices_ended,
+        /// Bytes that ended splices carried from clients.
+        spliced_bytes_in,
+        /// Bytes that ended splices carried to clients.
+        spliced_bytes_out,
+        /// Packets that ended splices carried from clients.
+        spliced_packets_in,
+        /// Packets that ended splices carried to clients.
+        spliced_packets_out,
+    }
 }
 
 impl FrontendCounters {
-    /// A final response of this status goes to a client.
+    /// The host relays something for this reason, which the NIC could have spliced.
+    pub fn relayed(&mut self, why: Unspliced) {
+        self.splices_refused += 1;
+        *match why {
+            Unspliced::Config => &mut self.splice_refused_config,
+            Unspliced::KeepAlive => &mut self.splice_refused_keep_alive,
+            Unspliced::Short => &mut self.splice_refused_short,
+            Unspliced::Chunked => &mut self.splice_refused_chunked,
+            Unspliced::Upgrade => &mut self.splice_refused_upgrade,
+            Unspliced::Upload => &mut self.splice_refused_upload,
+            Unspliced::ClientData => &mut self.splice_refused_client_data,
+            Unspliced::BackendClose => &mut self.splice_refused_backend_close,
+            Unspliced::Unsupported => &mut self.splice_refused_unsupported,
+            Unspliced::Closing => &mut self.splice_refused_closing,
+            Unspliced::Unread => &mut self.splice_refused_unread,
+            Unspliced::Unacked => &mut self.splice_refused_unacked,
+            Unspliced::Family => &mut self.splice_refused_family,
+            Unspliced::Mss => &mut self.splice_refused_mss,
+            Unspliced::Timestamps => &mut self.splice_refused_timestamps,
+            Unspliced::Sack => &mut self.splice_refused_sack,
+            Unspliced::NextHop => &mut self.splice_refused_next_hop,
+            Unspliced::TableFull => &mut self.splice_refused_table_full,
+            Unspliced::FlowExists => &mut self.splice_refused_flow_exists,
+        } += 1;
+    }
+
+    /// A response of this status goes to a client.
     pub fn responded(&mut self, status: u16) {
-        let class = usize::from(status / 100).clamp(1, 5);
-        self.responses[class - 1] += 1;
-    }
-
-    /// Names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let [r1, r2, r3, r4, r5] = self.responses;
-        [
-            ("connections", self.connections),
-            ("connections_open", self.connections_open),
-            ("requests", self.requests),
-            ("bytes_in", self.bytes_in),
-            ("bytes_out", self.bytes_out),
-            ("responses_1xx", r1),
-            ("responses_2xx", r2),
-            ("responses_3xx", r3),
-            ("responses_4xx", r4),
-            ("responses_5xx", r5),
-            ("requests_refused", self.requests_refused),
-            ("client_timeouts", self.client_timeouts),
-            ("client_aborts", self.client_aborts),
-            ("proxy_headers_refused", self.proxy_headers_refused),
-            ("tunnels", self.tunnels),
-            ("splices", self.splices),
-            ("splices_refused", self.splices_refused.total()),
-            ("splices_ended", self.splices_ended),
-            ("spliced_bytes_in", self.spliced_bytes_in),
-            ("spliced_bytes_out", self.spliced_bytes_out),
-            ("spliced_packets_in", self.spliced_packets_in),
-            ("spliced_packets_out", self.spliced_packets_out),
-        ]
-        .into_iter()
-        .chain(self.splices_refused.iter())
+        *match status {
+            ..200 => &mut self.responses_1xx,
+            200..300 => &mut self.responses_2xx,
+            300..400 => &mut self.responses_3xx,
+            400..500 => &mut self.responses_4xx,
+            500.. => &mut self.responses_5xx,
+        } += 1;
     }
 }
 
-/// Of a pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct PoolCounters {
-    pub requests: u64,
-    pub retries: u64,
-    pub redispatches: u64,
-    pub queued: u64,
-    pub queue_timeouts: u64,
-    pub queue_overflows: u64,
-    pub no_server: u64,
-}
-
-impl PoolCounters {
-    /// Names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        [
-            ("requests", self.requests),
-            ("retries", self.retries),
-            ("redispatches", self.redispatches),
-            ("queued", self.queued),
-            ("queue_timeouts", self.queue_timeouts),
-            ("queue_overflows", self.queue_overflows),
-            ("no_server", self.no_server),
-        ]
-        .into_iter()
+counters! {
+    /// Of a pool, as it is now.
+    pub struct PoolState {
+        /// Requests in the queue now.
+        waiting,
     }
 }
 
-/// Of a backend.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct ServerCounters {
-    pub requests: u64,
-    pub connections: u64,
-    pub connections_reused: u64,
-    pub connect_failures: u64,
-    pub connect_timeouts: u64,
-    pub response_failures: u64,
-    pub response_timeouts: u64,
-    pub aborts: u64,
-    pub responses: [u64; 5],
-    pub bytes_in: u64,
-    pub bytes_out: u64,
-    pub checks: u64,
-    pub check_failures: u64,
-    pub went_down: u64,
-    pub went_up: u64,
+counters! {
+    /// Of a pool.
+    pub struct PoolCounters {
+        /// Requests for this pool.
+        requests,
+        /// Requests tried again after a failed attempt.
+        retries,
+        /// Requests tried on another backend after a failed attempt.
+        redispatches,
+        /// Requests that waited in the queue.
+        queued,
+        /// Requests refused because they waited in the queue too long.
+        queue_timeouts,
+        /// Requests refused because the queue was full.
+        queue_overflows,
+        /// Requests refused because no backend was up.
+        no_server,
+    }
+}
+
+counters! {
+    /// Of a backend, as it is now.
+    pub struct ServerState {
+        /// 1 when the backend is up, 0 when it is down.
+        up,
+        /// 1 when the backend drains: it gets no new requests.
+        draining,
+        /// Requests and tunnels on the backend now.
+        active,
+        /// Idle connections to the backend, ready for reuse.
+        idle,
+    }
+}
+
+counters! {
+    /// Of a backend.
+    pub struct ServerCounters {
+        /// Requests sent to the backend.
+        requests,
+        /// Connections opened to the backend.
+        connections,
+        /// Requests sent on a connection opened for an earlier one.
+        connections_reused,
+        /// Connections to the backend that failed to open.
+        connect_failures,
+        /// Connections to the backend that took too long to open.
+        connect_timeouts,
+        /// Responses that were malformed, or broke off before their head was complete.
+        response_failures,
+        /// Responses that took too long to begin.
+        response_timeouts,
+        /// Responses that broke off after their head.
+        aborts,
+        /// Successful responses (2xx) of the backend.
+        responses_2xx,
+        /// Redirections and other responses with 3xx of the backend.
+        responses_3xx,
+        /// Responses with a client error (4xx) of the backend.
+        responses_4xx,
+        /// Responses with a server error (5xx) of the backend.
+        responses_5xx,
+        /// Bytes received from the backend.
+        bytes_in,
+        /// Bytes sent to the backend.
+        bytes_out,
+        /// Health checks made.
+        checks,
+        /// Health checks that failed.
+        check_failures,
+        /// Times that the backend went down.
+        went_down,
+        /// Times that the backend came up again.
+        went_up,
+    }
 }
 
 impl ServerCounters {
     /// A final response of this status came.
     pub fn responded(&mut self, status: u16) {
-        let class = usize::from(status / 100).clamp(1, 5);
-        self.responses[class - 1] += 1;
-    }
-
-    /// Names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let [_, r2, r3, r4, r5] = self.responses;
-        [
-            ("requests", self.requests),
-            ("connections", self.connections),
-            ("connections_reused", self.connections_reused),
-            ("connect_failures", self.connect_failures),
-            ("connect_timeouts", self.connect_timeouts),
-            ("response_failures", self.response_failures),
-            ("response_timeouts", self.response_timeouts),
-            ("aborts", self.aborts),
-            ("responses_2xx", r2),
-            ("responses_3xx", r3),
-            ("responses_4xx", r4),
-            ("responses_5xx", r5),
-            ("bytes_in", self.bytes_in),
-            ("bytes_out", self.bytes_out),
-            ("checks", self.checks),
-            ("check_failures", self.check_failures),
-            ("went_down", self.went_down),
-            ("went_up", self.went_up),
-        ]
-        .into_iter()
+        *match status {
+            ..300 => &mut self.responses_2xx,
+            300..400 => &mut self.responses_3xx,
+            400..500 => &mut self.responses_4xx,
+            500.. => &mut self.responses_5xx,
+        } += 1;
     }
 }

@@ -4,7 +4,7 @@ mod balance;
 mod balancer;
 mod checker;
 mod control;
-mod counters;
+pub(crate) mod counters;
 mod deadlines;
 mod fault;
 mod health;

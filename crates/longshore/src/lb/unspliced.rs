@@ -47,55 +47,6 @@ pub enum Unspliced {
     FlowExists,
 }
 
-impl Unspliced {
-    const ALL: [Unspliced; 19] = [
-        Unspliced::Config,
-        Unspliced::KeepAlive,
-        Unspliced::Short,
-        Unspliced::Chunked,
-        Unspliced::Upgrade,
-        Unspliced::Upload,
-        Unspliced::ClientData,
-        Unspliced::BackendClose,
-        Unspliced::Unsupported,
-        Unspliced::Closing,
-        Unspliced::Unread,
-        Unspliced::Unacked,
-        Unspliced::Family,
-        Unspliced::Mss,
-        Unspliced::Timestamps,
-        Unspliced::Sack,
-        Unspliced::NextHop,
-        Unspliced::TableFull,
-        Unspliced::FlowExists,
-    ];
-
-    /// The name of its counter.
-    fn counter(self) -> &'static str {
-        match self {
-            Unspliced::Config => "splice_refused_config",
-            Unspliced::KeepAlive => "splice_refused_keep_alive",
-            Unspliced::Short => "splice_refused_short",
-            Unspliced::Chunked => "splice_refused_chunked",
-            Unspliced::Upgrade => "splice_refused_upgrade",
-            Unspliced::Upload => "splice_refused_upload",
-            Unspliced::ClientData => "splice_refused_client_data",
-            Unspliced::BackendClose => "splice_refused_backend_close",
-            Unspliced::Unsupported => "splice_refused_unsupported",
-            Unspliced::Closing => "splice_refused_closing",
-            Unspliced::Unread => "splice_refused_unread",
-            Unspliced::Unacked => "splice_refused_unacked",
-            Unspliced::Family => "splice_refused_family",
-            Unspliced::Mss => "splice_refused_mss",
-            Unspliced::Timestamps => "splice_refused_timestamps",
-            Unspliced::Sack => "splice_refused_sack",
-            Unspliced::NextHop => "splice_refused_next_hop",
-            Unspliced::TableFull => "splice_refused_table_full",
-            Unspliced::FlowExists => "splice_refused_flow_exists",
-        }
-    }
-}
-
 impl fmt::Display for Unspliced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -147,44 +98,5 @@ impl From<SpliceRefused> for Unspliced {
             SpliceRefused::TableFull => Unspliced::TableFull,
             SpliceRefused::FlowExists => Unspliced::FlowExists,
         }
-    }
-}
-
-/// How often each reason was given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UnsplicedCounters([u64; Unspliced::ALL.len()]);
-
-impl UnsplicedCounters {
-    /// Counts one.
-    pub fn count(&mut self, why: Unspliced) {
-        self.0[why as usize] += 1;
-    }
-
-    /// Of all reasons together.
-    pub fn total(&self) -> u64 {
-        self.0.iter().sum()
-    }
-
-    /// Names and values.
-    pub fn iter(self) -> impl Iterator<Item = (&'static str, u64)> {
-        Unspliced::ALL
-            .into_iter()
-            .map(move |why| (why.counter(), self.0[why as usize]))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_reason_has_a_place_and_a_name_of_its_own() {
-        for (place, why) in Unspliced::ALL.into_iter().enumerate() {
-            assert_eq!(why as usize, place);
-        }
-        let mut names: Vec<_> = Unspliced::ALL.map(Unspliced::counter).to_vec();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), Unspliced::ALL.len());
     }
 }

@@ -26,18 +26,52 @@ pub enum Part {
 }
 
 impl Part {
-    const ALL: [(Part, &'static str); 9] = [
-        (Part::HostRead, "host_read_cycles"),
-        (Part::Driver, "driver_cycles"),
-        (Part::NicTransmit, "nic_transmit_cycles"),
-        (Part::WireWrite, "wire_write_cycles"),
-        (Part::WireRead, "wire_read_cycles"),
-        (Part::NicReceive, "nic_receive_cycles"),
-        (Part::HostWrite, "host_write_cycles"),
-        (Part::Control, "control_cycles"),
-        (Part::Asleep, "asleep_cycles"),
+    const ALL: [Part; 9] = [
+        Part::HostRead,
+        Part::Driver,
+        Part::NicTransmit,
+        Part::WireWrite,
+        Part::WireRead,
+        Part::NicReceive,
+        Part::HostWrite,
+        Part::Control,
+        Part::Asleep,
     ];
 }
+
+/// The counters of the parts, in the order of [`Part`], and what each counts.
+pub const PART_EXPLANATIONS: &[(&str, &str)] = &[
+    (
+        "host_read_cycles",
+        "Cycles reading from the hosts' interfaces what Linux sends.",
+    ),
+    (
+        "driver_cycles",
+        "Cycles in the drivers of the hosts' functions, retained plaintext included.",
+    ),
+    (
+        "nic_transmit_cycles",
+        "Cycles from the send rings to frames, encryption included.",
+    ),
+    (
+        "wire_write_cycles",
+        "Cycles writing frames to the wire; on a TAP this includes the receiver's TCP.",
+    ),
+    ("wire_read_cycles", "Cycles reading frames from the wire."),
+    (
+        "nic_receive_cycles",
+        "Cycles from frames to the receive rings, decryption included.",
+    ),
+    (
+        "host_write_cycles",
+        "Cycles writing frames to Linux, including its TCP's immediate work.",
+    ),
+    (
+        "control_cycles",
+        "Cycles for signals, the control socket and programs' libraries.",
+    ),
+    ("asleep_cycles", "Cycles waiting."),
+];
 
 /// Cycles of the time-stamp counter by part. It goes on while another thread has the processor.
 #[derive(Debug)]
@@ -67,7 +101,7 @@ impl Meter {
 
     /// Each part's cycles, by the name of its counter.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let parts = Part::ALL.iter();
-        parts.map(|(part, name)| (*name, self.cycles[*part as usize]))
+        let named = PART_EXPLANATIONS.iter().zip(Part::ALL);
+        named.map(|((name, _), part)| (*name, self.cycles[part as usize]))
     }
 }

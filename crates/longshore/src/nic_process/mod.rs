@@ -24,6 +24,9 @@ mod tests;
 mod wire;
 mod worker;
 
+#[cfg(test)]
+pub use meter::Meter;
+pub use meter::PART_EXPLANATIONS;
 pub use options::{EXAMPLES, Options};
 
 use std::process::ExitCode;

@@ -17,6 +17,7 @@ mod transport;
 use anyhow::Result;
 
 pub use options::Command;
+pub use target::TargetCounters;
 
 /// Does what was asked.
 ///

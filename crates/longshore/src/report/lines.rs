@@ -1,4 +1,4 @@
-//! Lines over an axis, as inline SVG.
+//! Lines over an axis: the lines are inline SVG, the text around them HTML, so that it keeps its size on a phone.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct Line {
 /// A plot of lines on one scale, from zero on in both directions.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    /// Above the plot, and read out in place of it.
+    /// Above the plot.
     pub title: String,
     /// Below the horizontal axis.
     pub x: String,
@@ -27,30 +27,8 @@ pub struct Lines {
     pub levels: Vec<(String, f64)>,
 }
 
-const WIDTH: f64 = 860.0;
-const HEIGHT: f64 = 400.0;
-const LEFT: f64 = 60.0;
-const RIGHT: f64 = 90.0;
-const TOP: f64 = 62.0;
-const BOTTOM: f64 = 44.0;
 /// Steps that an axis is cut into, at most.
 const STEPS: f64 = 6.0;
-
-/// From values to places on the page.
-struct Scale {
-    x: f64,
-    y: f64,
-}
-
-impl Scale {
-    fn x(&self, value: f64) -> f64 {
-        LEFT + value * self.x
-    }
-
-    fn y(&self, value: f64) -> f64 {
-        HEIGHT - BOTTOM - value * self.y
-    }
-}
 
 impl Lines {
     /// The largest value to the right, and the largest upwards.
@@ -64,87 +42,71 @@ impl Lines {
     }
 }
 
+/// Percent of an axis.
+fn percent(value: f64, largest: f64) -> f64 {
+    if largest > 0.0 {
+        100.0 * value / largest
+    } else {
+        0.0
+    }
+}
+
 impl fmt::Display for Lines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let title = Escaped(&self.title);
-        writeln!(
-            f,
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">"
-        )?;
-        writeln!(
-            f,
-            "<text x=\"0\" y=\"16\" font-weight=\"600\">{title}</text>"
-        )?;
+        writeln!(f, "<figure><figcaption>{title}</figcaption>")?;
         legend::write(f, self.lines.iter().map(|line| &line.label))?;
         let (right, up) = self.largest();
         let up = up * 1.05;
-        let per = |length: f64, largest: f64| if largest > 0.0 { length / largest } else { 0.0 };
-        let scale = Scale {
-            x: per(WIDTH - LEFT - RIGHT, right),
-            y: per(HEIGHT - TOP - BOTTOM, up),
-        };
-        self.axes(f, &scale, right, up)?;
+        f.write_str("<div class=\"plot\">\n")?;
+        for value in ticks(up) {
+            let at = percent(value, up);
+            writeln!(
+                f,
+                "<span class=\"y\" style=\"bottom:{at:.2}%\"><b>{value}</b></span>"
+            )?;
+        }
+        for value in ticks(right) {
+            let at = percent(value, right);
+            writeln!(
+                f,
+                "<span class=\"x\" style=\"left:{at:.2}%\">{value}</span>"
+            )?;
+        }
         for (name, level) in &self.levels {
-            let y = scale.y(*level);
+            let at = percent(*level, up);
+            let name = Escaped(name);
             writeln!(
                 f,
-                "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke-dasharray=\"5 4\" \
-                 style=\"stroke:var(--soft)\"/>",
-                WIDTH - RIGHT
-            )?;
-            writeln!(
-                f,
-                "<text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                WIDTH - RIGHT + 6.0,
-                y + 4.0,
-                Escaped(name)
+                "<span class=\"level\" style=\"bottom:{at:.2}%\"><b>{name}</b></span>"
             )?;
         }
-        for (line, colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
-            write!(
-                f,
-                "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\" points=\""
-            )?;
-            for (x, y) in &line.points {
-                write!(f, "{:.1},{:.1} ", scale.x(*x), scale.y(*y))?;
-            }
-            writeln!(f, "\"/>")?;
-        }
-        f.write_str("</svg>\n")
+        self.drawn(f, right, up)?;
+        writeln!(
+            f,
+            "</div><p class=\"axis\">{}</p></figure>",
+            Escaped(&self.x)
+        )
     }
 }
 
 impl Lines {
-    fn axes(&self, f: &mut fmt::Formatter<'_>, scale: &Scale, right: f64, up: f64) -> fmt::Result {
-        for value in ticks(up) {
-            let y = scale.y(value);
-            writeln!(
-                f,
-                "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
-                WIDTH - RIGHT
-            )?;
-            writeln!(
-                f,
-                "<text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{value}</text>",
-                LEFT - 8.0,
-                y + 4.0
-            )?;
-        }
-        for value in ticks(right) {
-            writeln!(
-                f,
-                "<text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{value}</text>",
-                scale.x(value),
-                HEIGHT - BOTTOM + 18.0
-            )?;
-        }
+    /// The lines themselves: stretched to the plot, all text is outside of them.
+    fn drawn(&self, f: &mut fmt::Formatter<'_>, right: f64, up: f64) -> fmt::Result {
         writeln!(
             f,
-            "<text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-            (LEFT + WIDTH - RIGHT) / 2.0,
-            HEIGHT - 6.0,
-            Escaped(&self.x)
-        )
+            "<svg viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">",
+            Escaped(&self.title)
+        )?;
+        for (line, colour) in self.lines.iter().zip((0..COLOURS).cycle()) {
+            write!(f, "<polyline class=\"c{colour}\" points=\"")?;
+            for (x, y) in &line.points {
+                let (x, y) = (percent(*x, right), 100.0 - percent(*y, up));
+                write!(f, "{x:.2},{y:.2} ")?;
+            }
+            writeln!(f, "\"/>")?;
+        }
+        f.write_str("</svg>\n")
     }
 }
 

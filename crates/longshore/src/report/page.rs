@@ -1,60 +1,116 @@
-//! The page: a title, paragraphs, tables and plots from top to bottom.
+//! The report: a title, what came of it, and paragraphs, tables and plots from top to bottom.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use super::escape::Escaped;
-use super::{Bars, Lines, Table};
+use super::{Bars, Lines, Table, machine, style::STYLE};
 
-/// A page under construction; [`Display`](fmt::Display) gives the whole document.
+/// A report under construction; [`Display`](fmt::Display) gives the HTML document, [`text`](Self::text) the lines for a terminal.
 #[derive(Debug)]
 pub struct Page {
     title: String,
-    body: String,
+    pub(super) command: String,
+    pub(super) machine: String,
+    pub(super) conclusions: Vec<String>,
+    pub(super) warnings: Vec<String>,
+    pub(super) blocks: Vec<Block>,
+}
+
+/// A part of a report.
+#[derive(Debug)]
+pub(super) enum Block {
+    Heading(String),
+    Paragraph(String),
+    /// On the page alone.
+    Explanation(String),
+    Table(Table),
+    /// For a terminal and for the page.
+    TwoTables(Table, Table),
+    /// On the page alone.
+    Bars(Bars),
+    /// On the page alone.
+    Lines(Lines),
+    /// On the page alone, folded under a title.
+    Details(String, Table),
 }
 
 impl Page {
-    /// An empty page.
-    pub fn new(title: &str) -> Self {
-        Self {
+    /// An empty report of this machine; `command` repeats it.
+    pub fn new(title: &str, command: &str) -> Self {
+        let mut page = Self {
             title: title.to_owned(),
-            body: String::new(),
+            command: command.to_owned(),
+            machine: machine::describe(),
+            conclusions: Vec::new(),
+            warnings: Vec::new(),
+            blocks: Vec::new(),
+        };
+        if cfg!(debug_assertions) {
+            page.warning("This is a debug build: measure with a release build.");
         }
+        page
+    }
+
+    /// What came of it, in a sentence: at the top of the page, at the end on a terminal.
+    pub fn conclusion(&mut self, text: impl Into<String>) -> &mut Self {
+        self.conclusions.push(text.into());
+        self
+    }
+
+    /// Why not to trust the figures; stands beside the conclusions.
+    pub fn warning(&mut self, text: impl Into<String>) -> &mut Self {
+        self.warnings.push(text.into());
+        self
     }
 
     /// Starts a section.
-    pub fn heading(&mut self, text: &str) -> &mut Self {
-        self.add(format_args!("<h2>{}</h2>\n", Escaped(text)))
+    pub fn heading(&mut self, text: impl Into<String>) -> &mut Self {
+        self.add(Block::Heading(text.into()))
     }
 
     /// A paragraph of plain text.
-    pub fn paragraph(&mut self, text: &str) -> &mut Self {
-        self.add(format_args!("<p>{}</p>\n", Escaped(text)))
+    pub fn paragraph(&mut self, text: impl Into<String>) -> &mut Self {
+        self.add(Block::Paragraph(text.into()))
     }
 
-    /// A command line, to be copied.
-    pub fn command(&mut self, text: &str) -> &mut Self {
-        self.add(format_args!("<pre>{}</pre>\n", Escaped(text)))
+    /// A paragraph for the page, which the terminal goes without.
+    pub fn explanation(&mut self, text: impl Into<String>) -> &mut Self {
+        self.add(Block::Explanation(text.into()))
     }
 
-    /// A table.
-    pub fn table(&mut self, table: &Table) -> &mut Self {
-        self.add(format_args!("{table}"))
+    /// A table; one without rows is left out.
+    pub fn table(&mut self, table: Table) -> &mut Self {
+        if table.is_empty() {
+            return self;
+        }
+        self.add(Block::Table(table))
     }
 
-    /// A plot of bars.
-    pub fn bars(&mut self, bars: &Bars) -> &mut Self {
-        self.add(format_args!("<figure>\n{bars}</figure>\n"))
+    /// A table for a terminal, and a wider one for the page.
+    pub fn tables(&mut self, terminal: Table, page: Table) -> &mut Self {
+        self.add(Block::TwoTables(terminal, page))
     }
 
-    /// A plot of lines.
-    pub fn lines(&mut self, lines: &Lines) -> &mut Self {
-        self.add(format_args!("<figure>\n{lines}</figure>\n"))
+    /// A plot of bars, on the page.
+    pub fn bars(&mut self, bars: Bars) -> &mut Self {
+        self.add(Block::Bars(bars))
     }
 
-    fn add(&mut self, what: fmt::Arguments<'_>) -> &mut Self {
-        self.body
-            .write_fmt(what)
-            .expect("a String takes all that is written to it");
+    /// A plot of lines, on the page.
+    pub fn lines(&mut self, lines: Lines) -> &mut Self {
+        self.add(Block::Lines(lines))
+    }
+
+    /// A table for the page alone, folded under a title.
+    pub fn details(&mut self, title: String, table: Table) -> &mut Self {
+        if table.is_empty() {
+            return self;
+        }
+        self.add(Block::Details(title, table))
+    }
+
+    fn add(&mut self, block: Block) -> &mut Self {
+        self.blocks.push(block);
         self
     }
 }
@@ -66,24 +122,47 @@ impl fmt::Display for Page {
             f,
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{}\
-             </main>\n</body>\n</html>\n",
-            self.body
-        )
+             <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
+        )?;
+        if !self.conclusions.is_empty() {
+            f.write_str("<div class=\"conclusion\">\n")?;
+            for text in &self.conclusions {
+                writeln!(f, "<p>{}</p>", Escaped(text))?;
+            }
+            f.write_str("</div>\n")?;
+        }
+        for text in &self.warnings {
+            writeln!(f, "<p class=\"warning\">{}</p>", Escaped(text))?;
+        }
+        f.write_str("<pre>")?;
+        for (at, part) in self.command.split(" --").enumerate() {
+            // An option stays on a line with its value.
+            let (gap, dashes) = if at == 0 { ("", "") } else { (" ", "--") };
+            write!(f, "{gap}<span>{dashes}{}</span>", Escaped(part))?;
+        }
+        f.write_str("</pre>\n")?;
+        writeln!(f, "<p class=\"machine\">{}</p>", Escaped(&self.machine))?;
+        for block in &self.blocks {
+            write!(f, "{block}")?;
+        }
+        f.write_str("</main>\n</body>\n</html>\n")
     }
 }
 
-const STYLE: &str = "
-:root { color-scheme: light dark; --ink: #1b2733; --soft: #5d6b78; --line: #d8dee4; --paper: #ffffff; --tint: #f4f6f8; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e3e9ee; --soft: #9aa8b4; --line: #35414c; --paper: #12181e; --tint: #1b232b; } }
-body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
-main { max-width: 60rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
-h1 { font-size: 1.7rem; margin: 0 0 .5rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
-p { max-width: 46rem; } pre { background: var(--tint); padding: .7rem .9rem; overflow-x: auto; border-radius: 4px; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th { color: var(--soft); font-weight: 600; } th:first-child, td:first-child { text-align: left; }
-figure { margin: 1rem 0; } svg { width: 100%; height: auto; } svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
-svg .soft { fill: var(--soft); } svg line { stroke: var(--line); }
-";
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Heading(text) => writeln!(f, "<h2>{}</h2>", Escaped(text)),
+            Self::Paragraph(text) | Self::Explanation(text) => {
+                writeln!(f, "<p>{}</p>", Escaped(text))
+            }
+            Self::Table(table) | Self::TwoTables(_, table) => table.fmt(f),
+            Self::Bars(bars) => bars.fmt(f),
+            Self::Lines(lines) => lines.fmt(f),
+            Self::Details(title, table) => {
+                let title = Escaped(title);
+                write!(f, "<details><summary>{title}</summary>{table}</details>")
+            }
+        }
+    }
+}

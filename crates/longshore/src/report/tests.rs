@@ -1,23 +1,46 @@
 use super::*;
 
+fn lines(points: Vec<(f64, f64)>, levels: Vec<(String, f64)>) -> String {
+    let line = |label: &str, points| Line {
+        label: label.into(),
+        points,
+    };
+    let lines = Lines {
+        title: "a & b".into(),
+        x: "s".into(),
+        lines: vec![line("up", points), line("level", vec![(0.0, 0.0)])],
+        levels,
+    };
+    lines.to_string()
+}
+
+fn bars(bars: Vec<Vec<f64>>) -> String {
+    let bar = |parts| Bar {
+        label: "a bar".into(),
+        parts,
+    };
+    let bars = Bars {
+        title: "bars, cycles".into(),
+        legend: vec!["TCP".into(), "<copy>".into()],
+        bars: bars.into_iter().map(bar).collect(),
+    };
+    bars.to_string()
+}
+
 #[test]
 fn the_page_refers_to_nothing_outside_of_itself() {
-    let mut table = Table::new(["mode", "cycles"]);
-    table.row(["<plain>", "1.0"]);
-    let page = Page::new("a & b")
-        .heading("one")
+    let mut table = Table::new([Column::text("mode"), Column::number("cycles", "")]);
+    table.numbers("<plain>", [1.0]);
+    let mut page = Page::new("a & b", "longshore demo");
+    page.heading("one")
         .paragraph("\"quoted\"")
-        .table(&table)
-        .bars(&Bars {
+        .table(table)
+        .bars(Bars {
             title: "bars".into(),
-            unit: "cycles".into(),
             legend: vec!["TCP".into()],
-            bars: vec![Bar {
-                label: "plain".into(),
-                parts: vec![1.5],
-            }],
-        })
-        .to_string();
+            bars: Vec::new(),
+        });
+    let page = page.to_string();
     assert!(page.contains("a &amp; b") && page.contains("&lt;plain&gt;"));
     for outside in [
         "http:", "https:", "src=", "href=", "url(", "@import", "<script",
@@ -27,91 +50,123 @@ fn the_page_refers_to_nothing_outside_of_itself() {
 }
 
 #[test]
+fn the_conclusion_is_at_the_top_of_the_page_and_at_the_end_on_a_terminal() {
+    let mut page = Page::new("bench", "longshore bench");
+    page.paragraph("Detail.")
+        .conclusion("Twice as fast.")
+        .warning("Busy.");
+    let (html, text) = (page.to_string(), page.text());
+    let at = |text: &str, what: &str| text.find(what).expect("it is in the report");
+    assert!(at(&html, "Twice as fast.") < at(&html, "Busy."));
+    assert!(at(&html, "Busy.") < at(&html, "Detail."));
+    assert!(at(&text, "Detail.") < at(&text, "Twice as fast."));
+    assert!(text.ends_with("Busy.\n"), "{text}");
+}
+
+#[test]
 fn bars_share_one_scale_and_empty_parts_are_left_out() {
-    let bars = Bars {
-        title: "t".into(),
-        unit: "u".into(),
-        legend: vec!["a".into(), "b".into()],
-        bars: vec![
-            Bar {
-                label: "long".into(),
-                parts: vec![2.0, 2.0],
-            },
-            Bar {
-                label: "short".into(),
-                parts: vec![0.0, 1.0],
-            },
-        ],
-    };
-    let svg = bars.to_string();
-    // Two entries of the legend, two parts of the long bar, one of the short bar.
-    assert_eq!(svg.matches("<rect").count(), 5);
-    assert_eq!(svg.matches("width=\"275.00\"").count(), 2);
-    assert_eq!(svg.matches("width=\"137.50\"").count(), 1);
+    let html = bars(vec![vec![2.0, 2.0], vec![0.0, 1.0]]);
+    assert_eq!(html.matches("width:50.00%").count(), 2);
+    assert_eq!(html.matches("width:25.00%").count(), 1);
+    assert_eq!(html.matches("style=").count(), 3);
+    assert!(html.contains("&lt;copy&gt;: 1.00"), "{html}");
 }
 
 #[test]
-fn a_plot_of_nothing_divides_by_nothing() {
-    let bars = Bars {
-        title: String::new(),
-        unit: String::new(),
-        legend: vec!["a".into()],
-        bars: vec![Bar {
-            label: "none".into(),
-            parts: vec![0.0],
-        }],
-    };
-    assert!(!bars.to_string().contains("NaN"));
-}
-
-#[test]
-fn text_columns_are_aligned() {
-    let mut table = Table::new(["mode", "c/B"]);
-    table.row(["plain", "0.1"]).row(["software", "12.25"]);
-    assert_eq!(
-        table.text(),
-        "mode        c/B\nplain       0.1\nsoftware  12.25\n"
-    );
+fn plots_of_nothing_divide_by_nothing() {
+    assert!(!bars(vec![vec![0.0, 0.0]]).contains("NaN"));
+    assert!(!lines(vec![(0.0, 0.0)], Vec::new()).contains("NaN"));
 }
 
 #[test]
 fn lines_share_one_scale_from_zero() {
-    let lines = Lines {
-        title: "a & b".into(),
-        x: "s".into(),
-        lines: vec![
-            Line {
-                label: "up".into(),
-                points: vec![(0.0, 0.0), (2.0, 100.0)],
-            },
-            Line {
-                label: "level".into(),
-                points: vec![(0.0, 50.0), (1.0, 50.0)],
-            },
-        ],
-        levels: vec![("limit".into(), 80.0)],
-    };
-    let svg = lines.to_string();
-    assert!(svg.contains("a &amp; b") && svg.contains(">limit<"));
-    assert_eq!(svg.matches("<polyline").count(), 2);
-    // The left end of the axis is 60, its right end 770, its lower end 356.
-    assert!(svg.contains("points=\"60.0,356.0 770.0,"), "{svg}");
-    assert!(svg.contains(" 415.0,"), "half way: {svg}");
+    let html = lines(vec![(0.0, 0.0), (2.0, 100.0)], vec![("limit".into(), 80.0)]);
+    assert!(html.contains("a &amp; b") && html.contains(">limit<"));
+    assert_eq!(html.matches("<polyline").count(), 2);
+    assert!(html.contains("points=\"0.00,100.00 100.00,"), "{html}");
     for tick in [">0<", ">20<", ">100<", ">0.5<", ">2<"] {
-        assert!(svg.contains(tick), "{tick} in {svg}");
+        assert!(html.contains(tick), "{tick} in {html}");
     }
 }
 
 #[test]
-fn lines_of_nothing_divide_by_nothing() {
-    let lines = Lines {
-        title: String::new(),
-        x: String::new(),
-        lines: vec![Line {
-            label: "none".into(),
-            points: vec![(0.0, 0.0)],
-        }],
-        levels: Vec::new(),
-    };
-    assert!(!lines.to_string().contains("NaN"));
+fn numbers_have_three_significant_digits() {
+    for (value, text) in [
+        (0.0, "0"),
+        (1234.5, "1234"),
+        (123.4, "123"),
+        (99.96, "100"),
+        (9.996, "10.0"),
+        (1.0, "1.00"),
+        (0.1234, "0.123"),
+        (-0.0123, "-0.012"),
+        (0.0001, "<0.001"),
+        (f64::INFINITY, "∞"),
+    ] {
+        assert_eq!(significant(value), text, "{value}");
+    }
+    for (value, text) in [
+        (1, "1 byte"),
+        (1000, "1000 bytes"),
+        (64 << 20, "64 MiB"),
+        (1536, "1.50 KiB"),
+    ] {
+        assert_eq!(bytes(value), text);
+    }
+}
+
+#[test]
+fn columns_are_aligned_at_the_point_with_the_unit_below_the_name() {
+    let mut table = Table::new([Column::text("mode"), Column::number("per\nbyte", "cycles")]);
+    table.numbers("plain", [0.1]).numbers("software", [12.25]);
+    table.row(["Linux".into(), Cell::Missing]);
+    let text = "             per\n            byte\nmode      cycles\nplain      0.100\nsoftware  12.2  \nLinux      –    \n";
+    let trimmed: Vec<&str> = text.lines().map(str::trim_end).collect();
+    assert_eq!(table.text().lines().collect::<Vec<_>>(), trimmed);
+    assert!(table.to_string().contains("12.2\u{2007}\u{2007}</td>"));
+}
+
+#[test]
+fn a_column_has_one_unit_that_suits_its_largest_number() {
+    let mut table = Table::new([
+        Column::text("mode"),
+        Column::bytes("read"),
+        Column::count("records"),
+        Column::rate("requests/s"),
+    ]);
+    for (mode, bytes, records, rate) in [
+        ("a", 3u64 << 20, 16_384u64, 123_456.0),
+        ("b", 1 << 29, 3, 9_000.0),
+    ] {
+        table.row([mode.into(), bytes.into(), records.into(), rate.into()]);
+    }
+    let text = table.text();
+    for part in ["MiB", "3.00", "512", "16384", " k", "123", "9.00"] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "two columns are called \"ours\"")]
+fn two_columns_can_not_have_the_same_name() {
+    Table::new(["published", "ours", "ours"].map(Column::text));
+}
+
+#[test]
+fn a_table_that_may_not_fit_says_that_it_scrolls() {
+    let mut table = Table::new((0..9).map(|at| Column::number(&format!("column {at}"), "")));
+    table.row([1.0; 9].map(Cell::Number));
+    assert!(table.to_string().contains("class=\"table wide-on-phone\""));
+    assert!(table.to_string().contains("scroll for more columns"));
+}
+
+#[test]
+fn rounds_that_scatter_are_told_of() {
+    let calm: [&[f64]; 2] = [&[1.0, 1.1], &[5.0]];
+    assert_eq!(busy(calm), None);
+    let wild: [&[f64]; 2] = [&[1.0, 1.1], &[2.0, 6.2, 3.0]];
+    assert_eq!(
+        busy(wild).as_deref(),
+        Some("The machine is busy: rounds differ by up to 3.1 times; take the ratios with care.")
+    );
 }

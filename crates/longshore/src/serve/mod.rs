@@ -1,8 +1,11 @@
 //! `longshore serve`: a directory over HTTPS.
 
+mod counters;
 mod files;
 mod server;
 mod session;
+
+pub use counters::ServeCounters;
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -9,6 +9,7 @@ use host::{
     CloseReason, Event, ListenOptions, ListenerId, Offload, SocketError, SocketId, Stack, TlsRole,
 };
 
+use super::counters::ServeCounters;
 use super::files::{Files, Way};
 use super::session::{Counters, Fate, Session, Shared};
 use crate::attach::Attached;
@@ -109,27 +110,29 @@ impl Server {
 
     /// Answers on the control socket.
     pub(super) fn answer(&self, request: Request, attached: &mut Attached) -> Answer {
-        attached.answer(request, || [CounterGroup::new("http", self.counters())])
+        attached.answer(request, || {
+            [CounterGroup::new("http", self.counters().iter())]
+        })
     }
 
-    fn counters(&self) -> [(&'static str, u64); 14] {
+    fn counters(&self) -> ServeCounters {
         let (counters, files) = (&self.counters, self.files.stats());
-        [
-            ("connections", counters.connections),
-            ("connections_open", self.open as u64),
-            ("requests", counters.requests),
-            ("responses_2xx", counters.status_2xx),
-            ("responses_3xx", counters.status_3xx),
-            ("responses_4xx", counters.status_4xx),
-            ("responses_5xx", counters.status_5xx),
-            ("file_bytes_zero_copy", counters.file_bytes_zero_copy),
-            ("file_bytes_copied", counters.file_bytes_copied),
-            ("files_mapped", self.files.len() as u64),
-            ("files_unmappable", self.files.unmapped()),
-            ("file_cache_hits", files.hits),
-            ("file_cache_misses", files.misses),
-            ("client_timeouts", counters.timeouts),
-        ]
+        ServeCounters {
+            connections: counters.connections,
+            connections_open: self.open as u64,
+            requests: counters.requests,
+            responses_2xx: counters.status_2xx,
+            responses_3xx: counters.status_3xx,
+            responses_4xx: counters.status_4xx,
+            responses_5xx: counters.status_5xx,
+            file_bytes_zero_copy: counters.file_bytes_zero_copy,
+            file_bytes_copied: counters.file_bytes_copied,
+            files_mapped: self.files.len() as u64,
+            files_unmappable: self.files.unmapped(),
+            file_cache_hits: files.hits,
+            file_cache_misses: files.misses,
+            client_timeouts: counters.timeouts,
+        }
     }
 
     fn accept(&mut self, now: Instant, stack: &mut Stack, listener: ListenerId) {

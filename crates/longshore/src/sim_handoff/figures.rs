@@ -4,7 +4,7 @@ use serde::Serialize;
 use sim::handoff::paper::Measure;
 use sim::handoff::{Config, Outcome};
 
-use crate::report::{Line, Lines};
+use crate::report::{Line, Lines, significant};
 
 /// The measures that tables of whole runs have.
 pub const SHOWN: [Measure; 13] = [
@@ -168,18 +168,18 @@ pub fn timeline_plot(title: String, timeline: &[Point], levels: Vec<(String, f64
 }
 
 /// A value in a table.
-pub fn value(measure: Measure, value: f64) -> String {
-    match measure {
-        _ if value.is_infinite() => "∞".to_owned(),
-        Measure::Requests | Measure::Packets | Measure::Connections | Measure::Http => {
-            format!("{value:.0}")
-        }
-        Measure::HeldAtFirst | Measure::Held | Measure::Queue => format!("{value:.0}"),
-        _ => format!("{value:.1}"),
-    }
+pub fn value(value: f64) -> String {
+    significant(value)
 }
 
 /// A change in a table.
 pub fn change(measure: Measure, change: f64) -> String {
-    format!("{change:+.1} {}", measure.unit_of_change())
+    let unit = measure.unit_of_change();
+    let size = significant(change.abs());
+    let sign = match change {
+        _ if size == "0" || size.starts_with('<') => return format!("0 {unit}"),
+        less if less < 0.0 => "-",
+        _ => "+",
+    };
+    format!("{sign}{size} {unit}")
 }

@@ -1,7 +1,7 @@
-//! Every configuration that the paper has figures of, and what it published beside what came of it here.
+//! Every configuration of the paper: the published numbers next to ours.
 
 mod page;
-mod text;
+mod tables;
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use sim::handoff::{Config, Outcome};
 use super::Options;
 use super::figures::{Figures, Point, timeline};
 use super::runs::run_all;
-use crate::bench::{Wanted, print};
+use crate::bench::print;
 
 /// The configuration whose load control Figure 6 shows.
 const OVER_TIME: &str = "W-4096-P-L-FCFS-400";
@@ -69,18 +69,14 @@ pub struct Judged {
 /// # Errors
 /// When the report can't be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    options.check_report()?;
+    options.wanted().check()?;
     let mut configs = paper::configs();
     for config in &mut configs {
         config.seed = options.seed;
     }
     let outcomes = run_all(&configs, options.json)?;
     let report = Report::new(options.seed, &configs, &outcomes);
-    let wanted = Wanted {
-        json: options.json,
-        page: options.report.as_deref(),
-    };
-    print(wanted, &report, text::print, page::page)
+    print(options.wanted(), &report, page::page)
 }
 
 impl Report {
@@ -157,17 +153,19 @@ impl Judged {
 fn published(measure: Measure, published: Published) -> String {
     use super::figures::{change, value};
     match published {
-        Published::Value { value: is, .. } => value(measure, is),
+        Published::Value { value: is, .. } => value(is),
         Published::Change { change: is, .. } => change(measure, is),
         Published::ChangeBetween { low, high, .. } => {
-            format!("{} to {}", change(measure, low), change(measure, high))
+            let (low, high) = (change(measure, low), change(measure, high));
+            let unit = format!(" {}", measure.unit_of_change());
+            format!("{} to {high}", low.trim_end_matches(&unit))
         }
         Published::Between { low, high } if high.is_infinite() => {
-            format!("> {}", value(measure, low))
+            format!("> {}", value(low))
         }
-        Published::Between { low: 0.0, high } => format!("< {}", value(measure, high)),
+        Published::Between { low: 0.0, high } => format!("< {}", value(high)),
         Published::Between { low, high } => {
-            format!("{} to {}", value(measure, low), value(measure, high))
+            format!("{} to {}", value(low), value(high))
         }
     }
 }

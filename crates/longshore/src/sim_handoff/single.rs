@@ -7,8 +7,8 @@ use sim::handoff::{Config, Outcome};
 use super::Options;
 use super::figures::{Figures, Point, SHOWN, change, timeline, timeline_plot, value};
 use super::runs::run_all;
-use crate::bench::{Wanted, print};
-use crate::report::{Page, Table};
+use crate::bench::{print, times};
+use crate::report::{Column, Page, Table};
 
 /// What came of it.
 #[derive(Serialize)]
@@ -33,7 +33,7 @@ struct Report {
 /// # Errors
 /// When the report can't be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    options.check_report()?;
+    options.wanted().check()?;
     let config = options.config();
     let baseline = Config {
         seed: config.seed,
@@ -54,35 +54,30 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         timeline: timeline(&ours),
         outcomes: [without, ours],
     };
-    let wanted = Wanted {
-        json: options.json,
-        page: options.report.as_deref(),
-    };
-    print(wanted, &report, text, |report| page(options, report))
-}
-
-fn text(report: &Report) {
-    println!("{}\n", heading(report));
-    print!("{}", table(report).text());
-    println!("\n{}", handoffs(&report.run));
+    print(options.wanted(), &report, |report| page(options, report))
 }
 
 fn heading(report: &Report) -> String {
     format!(
-        "{} ({} clients), {:.2} s of virtual time measured, seed {}",
+        "{} ({} clients), {:.2} s of virtual time, seed {}.",
         report.run.config, report.workload, report.run.measured_s, report.seed
     )
 }
 
 fn handoffs(run: &Figures) -> String {
     format!(
-        "{} connections were handed off, {} given back, {} refused; {} packets found no room on the NIC.",
+        "The host handed off {} connections; the NIC gave {} back and refused {}. It dropped {} packets for lack of room.",
         run.handoffs, run.restores, run.refused, run.dropped
     )
 }
 
 fn table(report: &Report) -> Table {
-    let mut table = Table::new(["", "no handoff", report.run.config.as_str(), "change"]);
+    let mut table = Table::new([
+        Column::text("measure"),
+        Column::number("no handoff", ""),
+        Column::number(report.run.config.as_str(), ""),
+        Column::number("change", ""),
+    ]);
     for measure in SHOWN {
         let [without, ours] = [0, 1].map(|at| measure.of(&report.outcomes[at]));
         let changed = match measure {
@@ -91,28 +86,29 @@ fn table(report: &Report) -> Table {
             measure => change(measure, measure.change(without, ours)),
         };
         table.row([
-            measure.label().to_owned(),
-            value(measure, without),
-            value(measure, ours),
-            changed,
+            measure.label().into(),
+            value(without).into(),
+            value(ours).into(),
+            changed.into(),
         ]);
     }
     table
 }
 
 fn page(options: &Options, report: &Report) -> Page {
-    let mut page = Page::new("longshore sim handoff");
-    page.command(&command(options))
-        .paragraph(&heading(report))
-        .table(&table(report))
-        .paragraph(&handoffs(&report.run));
+    let mut page = Page::new("longshore sim handoff", &command(options));
+    let ratio = times(report.requests_vs_without);
+    page.conclusion(format!(
+        "{} answers {ratio} as many requests per second as the same clients without handoff.",
+        report.run.config
+    ))
+    .paragraph(heading(report))
+    .table(table(report))
+    .paragraph(handoffs(&report.run));
     if options.nic_connections > 0 {
         let title = format!("{} over time", report.run.config);
-        page.heading("The NIC over time").lines(&timeline_plot(
-            title,
-            &report.timeline,
-            Vec::new(),
-        ));
+        let plot = timeline_plot(title, &report.timeline, Vec::new());
+        page.lines(plot);
     }
     page
 }

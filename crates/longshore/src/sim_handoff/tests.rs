@@ -53,7 +53,10 @@ fn a_wrong_command_line_says_what_to_do() {
 #[test]
 fn a_report_that_cannot_be_written_is_refused_before_the_run() {
     let options = parse(&["--report", "/nowhere/at/all.html"]).expect("a good command line");
-    let error = options.check_report().expect_err("there is no such place");
+    let error = options
+        .wanted()
+        .check()
+        .expect_err("there is no such place");
     assert!(
         error.to_string().contains("make it, or name another place"),
         "{error}"

@@ -14,7 +14,7 @@ use std::fmt;
 
 use super::Config;
 
-/// A table or a figure of the seed.
+/// A table or a figure of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Figure {
     /// Impact of a heavily loaded NIC.
@@ -110,13 +110,13 @@ pub enum Published {
 pub struct Row {
     /// What it belongs to.
     pub figure: Figure,
-    /// The configuration, in the seed's shorthand.
+    /// The configuration, in the paper's shorthand.
     pub config: &'static str,
     /// What was measured.
     pub measure: Measure,
     /// What came of it.
     pub published: Published,
-    /// Where in the seed it stands.
+    /// Where in the paper it stands.
     pub source: &'static str,
 }
 
@@ -150,7 +150,7 @@ pub fn configs() -> Vec<Config> {
     let mut all = Vec::new();
     let of_rows = rows().flat_map(|row| [Some(row.config), row.published.from()]);
     for name in of_rows.flatten().chain(figures::WITHOUT_NUMBERS) {
-        let config = name.parse().expect("the shorthand of the seed's Table 3");
+        let config = name.parse().expect("the shorthand of the paper's Table 3");
         if !all.contains(&config) {
             all.push(config);
         }
@@ -224,12 +224,12 @@ impl Measure {
             Self::NicIdle => "NIC idle, %",
             Self::NicConnections => "handed off, %",
             Self::NicPackets => "packets by NIC, %",
-            Self::SendDelay => "crossing sent, median µs",
-            Self::ReceiveDelay => "crossing received, median µs",
-            Self::MeanDelay => "crossing, mean µs",
+            Self::SendDelay => "median send delay, µs",
+            Self::ReceiveDelay => "median receive delay, µs",
+            Self::MeanDelay => "mean delay, µs",
             Self::ResponseTime => "response time, ms",
-            Self::HeldAtFirst => "NIC connections, most",
-            Self::Held => "NIC connections, settled",
+            Self::HeldAtFirst => "on the NIC, most",
+            Self::Held => "on the NIC, settled",
             Self::Queue => "NIC queue, settled",
         }
     }

@@ -3,68 +3,30 @@
 use super::case::{Asked, Case, Report};
 use super::settings::Settings;
 use crate::bench::printed::{
-    self, cycle_cells, host_bars, latency_table, method, nic_bars, print_verified, ratios_table,
+    self, cycle_cells, cycle_columns, host_bars, latency_table, method, nic_bars, times, verified,
 };
-use crate::report::{Page, Table, figure};
+use crate::report::{Cell, Column, Page, Table, busy, bytes};
+use crate::size;
 
 /// Prints the report as the settings say, and writes the page if one is wanted.
 ///
 /// # Errors
 /// When the page can't be written.
 pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
-    printed::print(settings.run.wanted(), report, text, page)
+    printed::print(settings.run.wanted(), report, page)
 }
 
-fn text(report: &Report) {
+/// The report.
+pub fn page(report: &Report) -> Page {
     let asked = &report.settings;
-    println!("{}\n", summary(asked));
-    println!(
-        "The server's host, cycles per request, medians of {} rounds:",
-        asked.rounds
-    );
-    println!("{}", cycles_table(&report.cases).text());
-    println!("Who had the connections at the end of a round, and packets of the NIC's own in it:");
-    println!("{}", owned_table(&report.cases).text());
-    println!("From request to response, in microseconds:");
-    let latency = report.cases.iter();
-    let latency = latency.map(|case| (case.mode.label(), case.latency_us));
-    println!("{}", latency_table(latency).text());
-    println!("{}", moves_table(report).text());
-    println!("Requests per host core, first over second:");
-    println!("{}", ratios_table(&report.ratios).text());
-    print_verified("the files", report.bytes_verified);
-}
-
-fn summary(asked: &Asked) -> String {
-    format!(
-        "{} keep-alive connections, {} requests at once, files of {} bytes, {} requests per round, selection {}, at most {} connections on the NIC, seed {}",
-        asked.connections,
-        asked.at_once,
-        asked.file_bytes,
-        asked.requests,
-        asked.selection,
-        asked.nic_connections,
-        asked.seed
-    )
-}
-
-fn page(report: &Report) -> Page {
-    let asked = &report.settings;
-    let mut page = Page::new("longshore bench handoff");
-    page.command(&format!(
-        "longshore bench handoff --connections {} --at-once {} --file-bytes {} --requests {} --selection {} --nic-connections {} --seed {} \
-         --rounds {} --layout {}",
-        asked.connections,
-        asked.at_once,
-        asked.file_bytes,
-        asked.requests,
-        asked.selection,
-        asked.nic_connections,
-        asked.seed,
-        asked.rounds,
-        asked.layout.name()
+    let mut page = Page::new("longshore bench handoff", &command(asked));
+    page.conclusion(format!(
+        "With connections handed off to the NIC, the server answers {} as many requests per host cycle as with the host stack alone.",
+        times(report.ratios.handoff_vs_host)
     ));
-    page.paragraph(&method(asked.rounds, asked.cycles_per_second, "the server"));
+    if let Some(warning) = busy(report.cases.iter().map(|case| &case.rounds[..])) {
+        page.warning(warning);
+    }
     let cases = report.cases.iter();
     let host = cases
         .clone()
@@ -73,51 +35,84 @@ fn page(report: &Report) -> Page {
         .clone()
         .map(|case| (case.mode.label(), case.nic_cycles_per_request));
     let latency = cases.map(|case| (case.mode.label(), case.latency_us));
-    page.heading("The server's host")
-        .bars(&host_bars("Host cycles per request", "application", host))
-        .bars(&nic_bars("NIC cycles per request", nic))
-        .table(&cycles_table(&report.cases));
-    page.heading("Ratios").table(&ratios_table(&report.ratios));
-    page.heading("Who had the connections")
-        .table(&owned_table(&report.cases))
-        .table(&moves_table(report));
-    page.heading("From request to response, in microseconds")
-        .table(&latency_table(latency));
+    page.paragraph(summary(asked))
+        .explanation(method(asked.rounds, asked.cycles_per_second, "the server"))
+        .heading(format!(
+            "Server: cycles per request, medians of {} rounds",
+            asked.rounds
+        ))
+        .bars(host_bars("Host cycles per request", "application", host))
+        .bars(nic_bars("NIC cycles per request", nic))
+        .table(cycles_table(&report.cases))
+        .heading("Connections at the end of a round, and the NIC's packets in it")
+        .table(owned_table(&report.cases))
+        .heading("Cost of moving a connection")
+        .table(moves_table(report))
+        .paragraph(format!(
+            "Load control takes the NIC {} cycles per packet.",
+            crate::report::significant(report.load_control_cycles_per_packet)
+        ))
+        .heading("Time from request to response")
+        .table(latency_table(latency));
+    verified(&mut page, "the files", report.bytes_verified);
     page
 }
 
+fn command(asked: &Asked) -> String {
+    format!(
+        "longshore bench handoff --connections {} --at-once {} --file-bytes {} --requests {} --selection {} --nic-connections {} --seed {} \
+         --rounds {} --layout {}",
+        asked.connections,
+        asked.at_once,
+        size::short(asked.file_bytes.into()),
+        asked.requests,
+        asked.selection,
+        asked.nic_connections,
+        asked.seed,
+        asked.rounds,
+        asked.layout.name()
+    )
+}
+
+fn summary(asked: &Asked) -> String {
+    format!(
+        "{} keep-alive connections, {} requests at once, files of {}, {} requests per round, selection {}, at most {} connections on \
+         the NIC, seed {}.",
+        asked.connections,
+        asked.at_once,
+        bytes(asked.file_bytes.into()),
+        asked.requests,
+        asked.selection,
+        asked.nic_connections,
+        asked.seed
+    )
+}
+
 fn cycles_table(cases: &[Case]) -> Table {
-    let mut table = Table::new([
-        "mode",
-        "host",
-        "app",
-        "copy",
-        "TCP",
-        "driver",
-        "NIC",
-        "requests/s per host core",
-    ]);
+    let columns = cycle_columns("app", "requests/s\nper host core");
+    let mut table = Table::new(std::iter::once(Column::text("mode")).chain(columns));
     for case in cases {
         let host = case.host_cycles_per_request;
         let nic = case.nic_cycles_per_request;
         let cells = cycle_cells(host, nic, case.requests_per_host_core);
-        table.row(std::iter::once(case.mode.label().to_owned()).chain(cells));
+        table.row(std::iter::once(Cell::from(case.mode.label())).chain(cells));
     }
     table
 }
 
 fn owned_table(cases: &[Case]) -> Table {
-    let mut table = Table::new([
-        "mode",
-        "host's",
-        "NIC's",
-        "handed off",
+    let columns = [
+        "run by\nthe host",
+        "run by\nthe NIC",
+        "handed\noff",
         "refused",
         "restored",
-        "packets in",
-        "packets out",
-        "lost, queue full",
-    ]);
+        "packets\nin",
+        "packets\nout",
+        "dropped,\nqueue full",
+    ];
+    let columns = columns.map(Column::count);
+    let mut table = Table::new(std::iter::once(Column::text("mode")).chain(columns));
     for case in cases {
         let owned = case.connections;
         let cells = [
@@ -130,26 +125,24 @@ fn owned_table(cases: &[Case]) -> Table {
             owned.nic_packets_sent,
             owned.nic_queue_full,
         ]
-        .map(|count| count.to_string());
-        table.row(std::iter::once(case.mode.label().to_owned()).chain(cells));
+        .map(Cell::from);
+        table.row(std::iter::once(Cell::from(case.mode.label())).chain(cells));
     }
     table
 }
 
 fn moves_table(report: &Report) -> Table {
     let moves = report.moves;
-    let mut table = Table::new(["per connection", "host, µs", "NIC, cycles"]);
+    let mut table = Table::new([
+        Column::text("per connection"),
+        Column::number("host", "µs"),
+        Column::number("NIC", "cycles"),
+    ]);
     for (what, host, nic) in [
         ("handoff", moves.handoff_us, moves.handoff_nic_cycles),
         ("restore", moves.restore_us, moves.restore_nic_cycles),
     ] {
-        table.row([what.to_owned(), figure(host), format!("{nic:.0}")]);
+        table.numbers(what, [host, nic]);
     }
-    let load = report.load_control_cycles_per_packet;
-    table.row([
-        "load control, per packet".to_owned(),
-        String::new(),
-        figure(load),
-    ]);
     table
 }

@@ -101,9 +101,9 @@ impl BulkCase {
 
 fn label(carrier: Carrier, way: Way) -> &'static str {
     match (carrier, way) {
-        (Carrier::Nic, Way::Out) => "plain bytes, out",
+        (Carrier::Nic, Way::Out) => "NIC process, out",
         (Carrier::BareForwarder, Way::Out) => "bare forwarder, out",
-        (Carrier::Nic, Way::In) => "plain bytes, in",
+        (Carrier::Nic, Way::In) => "NIC process, in",
         (Carrier::BareForwarder, Way::In) => "bare forwarder, in",
     }
 }

@@ -67,11 +67,11 @@ impl Mode {
     /// For tables and plots.
     pub fn label(self) -> &'static str {
         match self {
-            Self::Http => "http",
-            Self::Https => "https, OpenSSL",
-            Self::Software => "https, kernel TLS of ours",
-            Self::Offload => "https, offloaded",
-            Self::OffloadZc => "https, offloaded, zero-copy",
+            Self::Http => "HTTP",
+            Self::Https => "HTTPS, OpenSSL",
+            Self::Software => "HTTPS, our kernel TLS",
+            Self::Offload => "HTTPS, offloaded",
+            Self::OffloadZc => "HTTPS, offloaded, zero-copy",
         }
     }
 }
@@ -192,6 +192,29 @@ pub struct Ratios {
 }
 
 impl Ratios {
+    /// All of them by what they compare.
+    pub fn named(&self) -> [(&'static str, Option<f64>); 5] {
+        [
+            (
+                "offloaded HTTPS, zero-copy, over OpenSSL's HTTPS",
+                self.offload_zc_vs_https,
+            ),
+            (
+                "offloaded HTTPS, zero-copy, over HTTP",
+                self.offload_zc_vs_http,
+            ),
+            (
+                "offloaded HTTPS over OpenSSL's HTTPS",
+                self.offload_vs_https,
+            ),
+            (
+                "our kernel TLS in software over OpenSSL's HTTPS",
+                self.software_vs_https,
+            ),
+            ("OpenSSL's HTTPS over HTTP", self.https_vs_http),
+        ]
+    }
+
     /// The ratios between these cases.
     pub fn of(cases: &[Case]) -> Self {
         let of = |mode| {
@@ -265,7 +288,7 @@ impl Case {
         let share = 100.0 * self.offloaded_share;
         (self.mode.is_offload() && share < 95.0).then(|| {
             format!(
-                "{}: the NIC made the records of {share:.1} % of the bytes only; see the counters of library and NIC",
+                "{}: the NIC made the records of only {share:.1} % of the bytes; see the counters of library and NIC",
                 self.mode.label()
             )
         })

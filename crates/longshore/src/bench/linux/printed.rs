@@ -5,100 +5,114 @@ use std::collections::BTreeMap;
 use super::bulk::BulkCase;
 use super::case::{Asked, Case, Report};
 use super::settings::Settings;
-use crate::bench::printed::{self, Wanted, print_verified, ratios_table};
-use crate::report::{Bar, Bars, Page, Table, figure};
+use crate::bench::printed::{self, ratios_table, times, verified};
+use crate::report::{Bar, Bars, Cell, Column, Page, Table, busy, bytes, significant};
+use crate::size;
 
 /// Prints the report as the settings say, and writes the page if one is wanted.
 ///
 /// # Errors
 /// When the page can't be written.
 pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
-    let wanted = Wanted {
-        json: settings.json,
-        page: settings.report.as_deref(),
-    };
-    printed::print(wanted, report, text, page)
+    printed::print(settings.wanted(), report, page)
 }
 
-fn text(report: &Report) {
+/// The report.
+pub fn page(report: &Report) -> Page {
     let asked = &report.settings;
-    println!("{}\n", summary(asked));
-    if !report.cases.is_empty() {
-        println!("The worker of {}:", asked.program.name());
-        println!("{}", worker_table(&report.cases).text());
-        println!("The NIC's process, serving:");
-        println!("{}", nic_table(&report.cases).text());
-        println!("{}\n", memory(report));
+    let mut page = Page::new("longshore bench linux", &command(asked));
+    page.conclusion(conclusion(report));
+    let rounds = report.cases.iter().map(|case| &case.rounds[..]);
+    if let Some(warning) = busy(rounds.chain(report.bulk.iter().map(|case| &case.rounds[..]))) {
+        page.warning(warning);
     }
-    println!("The NIC's process, and a bare forwarder, with plain bytes:");
-    println!("{}", bulk_table(&report.bulk).text());
-    println!("Cycles of the NIC's process per byte, by part:");
-    println!("{}", parts_table(report).text());
+    page.paragraph(summary(asked));
     if !report.cases.is_empty() {
-        println!("Bytes per CPU-second of the worker, first over second:");
-        println!("{}", ratios_table(&report.ratios).text());
+        page.explanation(format!(
+            "Each figure is the median of {} rounds; the modes take turns. CPU-seconds are processor time, user and system.",
+            asked.rounds
+        ))
+        .heading(format!("Worker of {}", asked.program.name()))
+        .bars(worker_bars(&report.cases))
+        .table(worker_table(&report.cases))
+        .heading("NIC process, serving")
+        .table(nic_table(&report.cases))
+        .paragraph(memory(report));
     }
-    print_verified("what was sent, in the first round", report.bytes_verified);
+    page.heading("Forwarding plain bytes: NIC process and bare forwarder")
+        .table(bulk_table(&report.bulk))
+        .heading("NIC process: cycles per byte by part")
+        .table(parts_table(report));
+    if !report.cases.is_empty() {
+        page.heading("Bytes per CPU-second of the worker")
+            .table(ratios_table(report.ratios.named()));
+    }
+    verified(
+        &mut page,
+        "what was sent, in the first round",
+        report.bytes_verified,
+    );
     for note in &report.notes {
-        println!("{note}");
+        page.warning(note);
     }
+    for case in &report.cases {
+        page.details(
+            format!("Counters: {}", case.mode.label()),
+            counters_table(case),
+        );
+    }
+    page
+}
+
+fn command(asked: &Asked) -> String {
+    format!(
+        "longshore bench linux --program {} --file-bytes {} --connections {} --seconds {} --rounds {}",
+        asked.program.name(),
+        size::short(asked.file_bytes),
+        asked.connections,
+        asked.seconds,
+        asked.rounds
+    )
 }
 
 fn summary(asked: &Asked) -> String {
     format!(
-        "A file of {} bytes, {} connections, medians of {} rounds of {} s for each mode",
-        asked.file_bytes, asked.connections, asked.rounds, asked.seconds
+        "A file of {}, {} connections, medians of {} rounds of {} s for each mode.",
+        bytes(asked.file_bytes),
+        asked.connections,
+        asked.rounds,
+        asked.seconds
     )
 }
 
-fn page(report: &Report) -> Page {
-    let asked = &report.settings;
-    let mut page = Page::new("longshore bench linux");
-    page.command(&format!(
-        "longshore bench linux --program {} --file-bytes {} --connections {} --seconds {} --rounds {}",
-        asked.program.name(),
-        asked.file_bytes,
-        asked.connections,
-        asked.seconds,
-        asked.rounds
-    ));
-    page.paragraph(&format!(
-        "A figure is the median of {} rounds, the modes taking turns. What counts is the processor time, user and system, of \
-         the worker of {}.",
-        asked.rounds,
-        asked.program.name()
-    ));
-    page.heading("The server's worker")
-        .bars(&worker_bars(&report.cases))
-        .table(&worker_table(&report.cases));
-    page.heading("The NIC's process")
-        .table(&nic_table(&report.cases))
-        .paragraph(&memory(report));
-    page.heading("Plain bytes, by the NIC's process and by a bare forwarder")
-        .table(&bulk_table(&report.bulk));
-    page.heading("Cycles of the NIC's process per byte, by part")
-        .table(&parts_table(report));
-    page.heading("Ratios").table(&ratios_table(&report.ratios));
-    page.heading("Counters");
-    for case in &report.cases {
-        if !case.counters.is_empty() {
-            let mut table = Table::new([case.mode.label(), ""]);
-            for (name, value) in &case.counters {
-                table.row([name.clone(), value.to_string()]);
-            }
-            page.table(&table);
-        }
+fn conclusion(report: &Report) -> String {
+    let ratios = &report.ratios;
+    match (ratios.offload_zc_vs_https, ratios.offload_zc_vs_http) {
+        (Some(https), Some(http)) => format!(
+            "Offloaded HTTPS with zero-copy sends {} as many bytes per CPU-second of the worker as OpenSSL's HTTPS, and {} as many as \
+             HTTP.",
+            times(https),
+            times(http)
+        ),
+        _ => format!(
+            "The NIC process forwards {} Gbit/s of plain bytes per core, a bare forwarder {} Gbit/s.",
+            significant(report.nic.plain_gbit_per_core),
+            significant(report.nic.bare_forwarder_gbit_per_core)
+        ),
     }
-    for note in &report.notes {
-        page.paragraph(note);
+}
+
+fn counters_table(case: &Case) -> Table {
+    let mut table = Table::new([Column::text("counter"), Column::text("count")]);
+    for (name, value) in &case.counters {
+        table.row([name.clone().into(), value.to_string().into()]);
     }
-    page
+    table
 }
 
 fn worker_bars(cases: &[Case]) -> Bars {
     Bars {
         title: "Nanoseconds of the worker per KiB".into(),
-        unit: "ns".into(),
         legend: vec!["worker".into()],
         bars: cases
             .iter()
@@ -112,93 +126,93 @@ fn worker_bars(cases: &[Case]) -> Bars {
 
 fn worker_table(cases: &[Case]) -> Table {
     let mut table = Table::new([
-        "mode",
-        "GiB per CPU-second",
-        "requests per CPU-second",
-        "busy, %",
-        "Gbit/s",
-        "median, us",
-        "99 %, us",
+        Column::text("mode"),
+        Column::number("per\nCPU-second", "GiB"),
+        Column::rate("requests per\nCPU-second"),
+        Column::number("busy", "%"),
+        Column::number("sent", "Gbit/s"),
+        Column::number("median\nlatency", "µs"),
+        Column::number("99 %\nlatency", "µs"),
     ]);
     for case in cases {
         let seconds = case.bytes as f64 * 8.0 / 1e9 / case.gbit_per_second;
-        table.row([
-            case.mode.label().to_owned(),
-            figure(case.bytes_per_cpu_second / f64::from(1 << 30)),
-            figure(case.requests_per_cpu_second),
-            figure(100.0 * case.worker_cpu_seconds / seconds),
-            figure(case.gbit_per_second),
-            case.latency_us.p50.to_string(),
-            case.latency_us.p99.to_string(),
-        ]);
+        let cells = [
+            case.bytes_per_cpu_second / f64::from(1 << 30),
+            case.requests_per_cpu_second,
+            100.0 * case.worker_cpu_seconds / seconds,
+            case.gbit_per_second,
+            case.latency_us.p50 as f64,
+            case.latency_us.p99 as f64,
+        ];
+        table.numbers(case.mode.label(), cells);
     }
     table
 }
 
 fn nic_table(cases: &[Case]) -> Table {
     let mut table = Table::new([
-        "mode",
-        "Gbit/s per core",
-        "ns per KiB",
-        "busy, %",
-        "memory, MiB",
-        "offloaded, %",
+        Column::text("mode"),
+        Column::number("per core", "Gbit/s"),
+        Column::number("per KiB", "ns"),
+        Column::number("busy", "%"),
+        Column::bytes("memory"),
+        Column::number("offloaded", "%"),
     ]);
     for case in cases {
-        let per_byte = case.nic_cpu_seconds_per_byte;
-        table.row([
-            case.mode.label().to_owned(),
-            figure(case.nic_gbit_per_core),
-            figure(per_byte * 1e9 * 1024.0),
-            figure(100.0 * case.gbit_per_second / case.nic_gbit_per_core),
-            figure(case.nic_memory_bytes as f64 / f64::from(1 << 20)),
-            figure(100.0 * case.offloaded_share),
-        ]);
+        let cells = [
+            case.nic_gbit_per_core,
+            case.nic_cpu_seconds_per_byte * 1e9 * 1024.0,
+            100.0 * case.gbit_per_second / case.nic_gbit_per_core,
+            case.nic_memory_bytes as f64,
+            100.0 * case.offloaded_share,
+        ];
+        table.numbers(case.mode.label(), cells);
     }
     table
 }
 
 fn bulk_table(cases: &[BulkCase]) -> Table {
     let mut table = Table::new([
-        "",
-        "Gbit/s per core",
-        "cycles per byte",
-        "busy, %",
-        "Gbit/s",
+        Column::text("carrier and direction"),
+        Column::number("per core", "Gbit/s"),
+        Column::number("per byte", "cycles"),
+        Column::number("busy", "%"),
+        Column::number("carried", "Gbit/s"),
     ]);
     for case in cases {
-        table.row([
-            case.label().to_owned(),
-            figure(case.gbit_per_core),
-            figure(case.cycles_per_byte),
-            figure(100.0 * case.gbit_per_second / case.gbit_per_core),
-            figure(case.gbit_per_second),
-        ]);
+        let cells = [
+            case.gbit_per_core,
+            case.cycles_per_byte,
+            100.0 * case.gbit_per_second / case.gbit_per_core,
+            case.gbit_per_second,
+        ];
+        table.numbers(case.label(), cells);
     }
     table
 }
 
-/// The parts of the NIC's process, in the order of a frame's way, and what they are.
+/// The parts of the NIC's process in the order in which a frame passes them, and their columns.
 const PARTS: [(&str, &str); 8] = [
-    ("host_read", "host read"),
+    ("host_read", "host\nread"),
     ("driver", "driver"),
     ("nic_transmit", "transmit"),
-    ("wire_write", "wire write"),
-    ("wire_read", "wire read"),
+    ("wire_write", "wire\nwrite"),
+    ("wire_read", "wire\nread"),
     ("nic_receive", "receive"),
-    ("host_write", "host write"),
+    ("host_write", "host\nwrite"),
     ("control", "rest"),
 ];
 
 fn parts_table(report: &Report) -> Table {
-    let labels = ["mode", "all"].into_iter();
-    let mut table = Table::new(labels.chain(PARTS.map(|(_, label)| label)));
+    let names = ["all"].into_iter().chain(PARTS.map(|(_, label)| label));
+    let columns = names.map(|name| Column::number(name, ""));
+    let mut table = Table::new(std::iter::once(Column::text("mode")).chain(columns));
     let mut row = |label: &str, all: f64, parts: &BTreeMap<String, f64>| {
         if parts.is_empty() {
             return;
         }
-        let its = PARTS.map(|(name, _)| figure(parts.get(name).copied().unwrap_or(0.0)));
-        let first = [label.to_owned(), figure(all)];
+        let its = PARTS.map(|(name, _)| Cell::Number(parts.get(name).copied().unwrap_or(0.0)));
+        let first = [Cell::from(label), Cell::Number(all)];
         table.row(first.into_iter().chain(its));
     };
     for case in &report.cases {
@@ -210,13 +224,15 @@ fn parts_table(report: &Report) -> Table {
     table
 }
 
+/// What the NIC's process needs of memory.
 fn memory(report: &Report) -> String {
-    let idle = report.nic.memory_idle_bytes as f64 / f64::from(1 << 20);
-    let mut text = format!("Before the first connection it had {} MiB", figure(idle));
+    let idle = bytes(report.nic.memory_idle_bytes);
+    let mut text = format!("Before the first connection the process has {idle} of memory");
     if let Some(each) = report.nic.memory_per_connection_bytes {
-        let connections = report.settings.connections;
         text += &format!(
-            "; with {connections} connections whose records it made, at most {each} bytes more for each"
+            "; each of {} connections whose records it makes adds at most {}",
+            report.settings.connections,
+            bytes(each)
         );
     }
     text + "."

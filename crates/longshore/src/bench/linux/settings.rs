@@ -1,47 +1,60 @@
-//! What `longshore bench linux` may be asked.
+//! Options of `longshore bench linux`.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use crate::bench::Wanted;
+use crate::size::between;
+
 /// Settings of `bench linux`.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// The server that is measured
-    #[arg(long, value_enum, default_value_t = Program::Nginx)]
+    /// Server to measure: nginx, or none to measure only how the NIC process forwards plain bytes
+    #[arg(long, value_enum, default_value_t = Program::Nginx, hide_possible_values = true)]
     pub program: Program,
 
-    /// Bytes of the file that is asked for, 1 to 1 GiB
-    #[arg(long, value_name = "N", default_value_t = 262_144, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    /// Size of the file to request, up to 1G
+    #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = between(1, 1 << 30))]
     pub file_bytes: u64,
 
-    /// Connections at the same time, up to 20,000, each with one request after the other
+    /// Connections open at once, up to 20000, each with one request at a time
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub connections: u32,
 
-    /// Seconds that a mode is asked for files in each round
+    /// Seconds per mode and round, up to 600
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub seconds: u32,
 
-    /// Rounds of which each figure is the median
+    /// Measured rounds; each figure is their median
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
 
-    /// Prints JSON and nothing else
+    /// Print JSON instead of tables
     #[arg(long)]
     pub json: bool,
 
-    /// Writes a page with tables and plots
+    /// Write an HTML page with tables and plots
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<std::path::PathBuf>,
 }
 
-/// A server that others have written.
+impl Settings {
+    /// How the report is wanted.
+    pub fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            json: self.json,
+            page: self.report.as_deref(),
+        }
+    }
+}
+
+/// A server to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {
-    /// nginx, as it is installed
+    /// The installed nginx
     Nginx,
-    /// No server: only what forwarding plain bytes costs the NIC's process
+    /// No server: measure only how the NIC process forwards plain bytes
     None,
 }
 

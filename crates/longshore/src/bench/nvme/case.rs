@@ -100,14 +100,23 @@ impl Mode {
         format!("{io}, {tls}{digest}: {}", self.stage_label())
     }
 
+    /// The same without digest and TLS, for tables that have them elsewhere.
+    pub fn short_label(&self) -> String {
+        let io = match self.io {
+            Io::Read => "read",
+            Io::Write => "write",
+        };
+        format!("{io}: {}", self.stage_label())
+    }
+
     fn stage_label(&self) -> &'static str {
         match (self.stage, self.tls, self.io) {
             (Stage::Software, ..) => "software",
             (Stage::Tls, ..) => "TLS",
             (Stage::Copy, false, _) => "placement",
-            (Stage::Copy, true, _) => "TLS + copy",
+            (Stage::Copy, true, _) => "TLS + placement",
             (Stage::Crc, false, Io::Read) => "placement + CRC",
-            (Stage::Crc, true, Io::Read) => "TLS + copy + CRC",
+            (Stage::Crc, true, Io::Read) => "TLS + placement + CRC",
             (Stage::Crc, false, Io::Write) => "CRC",
             (Stage::Crc, true, Io::Write) => "TLS + CRC",
         }
@@ -205,6 +214,37 @@ pub struct Ratios {
 }
 
 impl Ratios {
+    /// All of them by what they compare.
+    pub fn named(&self) -> [(&'static str, Option<f64>); 7] {
+        [
+            ("read: placement over software", self.read_ddp_vs_software),
+            (
+                "read, digest: placement + CRC over software",
+                self.read_ddp_crc_vs_software,
+            ),
+            (
+                "write, digest: CRC over software",
+                self.write_crc_vs_software,
+            ),
+            (
+                "read inside TLS: TLS over software",
+                self.nvme_tls_only_vs_software,
+            ),
+            (
+                "read inside TLS: TLS + placement over software",
+                self.nvme_tls_ddp_vs_software,
+            ),
+            (
+                "read inside TLS: all offloads over software",
+                self.nvme_tls_vs_software,
+            ),
+            (
+                "write inside TLS: TLS + CRC over software",
+                self.write_tls_crc_vs_software,
+            ),
+        ]
+    }
+
     /// The ratios between these cases.
     pub fn of(cases: &[Case]) -> Self {
         let of = |io, tls, digested: bool, stage| {

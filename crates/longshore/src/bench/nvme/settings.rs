@@ -1,59 +1,61 @@
-//! What `longshore bench nvme` may be asked.
+//! Options of `longshore bench nvme`.
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::bench::settings::{Run, share};
+use crate::size;
 
 /// Settings of `bench nvme`.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Workload")]
 pub struct Settings {
-    /// Bytes of each read or write, a multiple of 4096
-    #[arg(long, value_name = "N", default_value_t = 262_144, value_parser = io_bytes)]
+    /// Size of each read or write, a multiple of 4K up to 1M
+    #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = io_bytes)]
     pub io_bytes: u32,
 
-    /// Commands in flight at a time, on one queue
+    /// Commands in flight on the one queue, up to 1024
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub depth: u16,
 
-    /// Measures reads only
+    /// Measure only reads
     #[arg(long, conflicts_with = "write")]
     pub read: bool,
 
-    /// Measures writes only
+    /// Measure only writes
     #[arg(long)]
     pub write: bool,
 
-    /// Measures with these digests only
-    #[arg(long, value_enum)]
+    /// Measure only with these digests: none, data, or both (headers and data) [default: none and data]
+    #[arg(long, value_enum, hide_possible_values = true)]
     pub digest: Option<Digest>,
 
-    /// Measures NVMe inside TLS only
+    /// Measure only NVMe inside TLS
     #[arg(long)]
     pub tls: bool,
 
-    /// Share of the data packets that the link loses, 0 to 0.5
+    /// Share of data packets lost, 0 to 0.5
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
     pub loss: f64,
 
-    /// Share of the data packets that the link delivers late, 0 to 0.5
+    /// Share of data packets delivered late, 0 to 0.5
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
     pub reorder: f64,
 
-    /// Measures the latency of single reads too, for 4, 16, 64 and 256 KiB
+    /// Also measure the latency of single reads of 4, 16, 64 and 256 KiB
     #[arg(long)]
     pub latency: bool,
 
-    /// Bytes in each measured round
-    #[arg(long, value_name = "N", default_value_t = 256 << 20, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Payload per round
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size::between(1, 1 << 50))]
     pub bytes: u64,
 
-    /// Bytes of the namespace, and of the memory that is read to and written from
-    #[arg(long, value_name = "N", default_value_t = 128 << 20, value_parser = clap::value_parser!(u64).range(1 << 20..=1 << 30))]
+    /// Size of the namespace, and of the host memory that it is read into, 1M to 1G
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = size::between(1 << 20, 1 << 30))]
     pub working_set: u64,
 
-    /// Seed of data, order, loss and reordering
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    /// Random seed; the same seed gives the same packets
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
     #[command(flatten)]
@@ -83,14 +85,10 @@ impl Settings {
 }
 
 fn io_bytes(text: &str) -> Result<u32, String> {
-    let bytes: u32 = text
-        .parse()
-        .map_err(|_| format!("`{text}` is not a number of bytes"))?;
-    if bytes.is_multiple_of(4096) && (4096..=1 << 20).contains(&bytes) {
+    let bytes = size::between_u32(4096, 1 << 20)(text)?;
+    if bytes.is_multiple_of(4096) {
         Ok(bytes)
     } else {
-        Err(format!(
-            "{bytes} is not a multiple of 4096 from 4096 to 1048576"
-        ))
+        Err(format!("{bytes} bytes are no multiple of 4K"))
     }
 }

@@ -77,3 +77,21 @@ fn the_settings_choose_the_modes() {
             .all(|mode| mode.tls && mode.io == Io::Write)
     );
 }
+
+#[test]
+fn the_report_fits_a_terminal_and_ends_in_its_conclusion() {
+    let report = measure(&Settings {
+        latency: true,
+        ..settings()
+    })
+    .expect("the benchmark runs");
+    let page = printed::page(&report);
+    let text = page.text();
+    crate::report::assert_fits(&text);
+    assert!(
+        text.replace('\n', " ")
+            .contains("Bytes per host cycle with all offloads"),
+        "{text}"
+    );
+    assert!(page.to_string().contains("class=\"conclusion\""));
+}

@@ -117,6 +117,24 @@ pub struct Ratios {
 }
 
 impl Ratios {
+    /// All of them by what they compare.
+    pub fn named(&self) -> [(&'static str, Option<f64>); 3] {
+        [
+            (
+                "spliced by the NIC over relayed by the host",
+                Some(self.splice_vs_host),
+            ),
+            (
+                "spliced by the NIC over HAProxy on Linux",
+                self.splice_vs_haproxy,
+            ),
+            (
+                "relayed by the host over HAProxy on Linux",
+                self.host_vs_haproxy,
+            ),
+        ]
+    }
+
     /// The ratios between these cases; 0 where one is missing.
     pub fn of(cases: &[Case]) -> Self {
         let of = |mode| {

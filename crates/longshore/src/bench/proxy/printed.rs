@@ -1,38 +1,80 @@
 //! The report for people and for programs.
 
-use super::case::{Asked, Case, Report};
+use super::case::{Asked, Case, Ratios, Report};
 use super::settings::Settings;
-use crate::bench::printed::{self, host_bars, method, nic_bars, print_verified, ratios_table};
-use crate::report::{Page, Table, figure};
+use crate::bench::printed::{
+    self, cycle_cells, cycle_columns, host_bars, method, nic_bars, ratios_table, times, verified,
+};
+use crate::report::{Cell, Column, Page, Table, busy, bytes};
+use crate::size;
 
 /// Prints the report as the settings say, and writes the page if one is wanted.
 ///
 /// # Errors
 /// When the page can't be written.
 pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
-    printed::print(settings.run.wanted(), report, text, page)
+    printed::print(settings.run.wanted(), report, page)
 }
 
-fn text(report: &Report) {
+/// The report.
+pub fn page(report: &Report) -> Page {
     let asked = &report.settings;
-    println!("{}\n", summary(asked));
-    println!(
-        "The load balancer's host, cycles per message and its answer, medians of {} rounds:",
-        asked.rounds
-    );
-    println!("{}", cycles_table(&report.cases).text());
-    println!("Messages per host core, first over second:");
-    println!("{}", ratios_table(&report.ratios).text());
-    print_verified("what was sent", report.bytes_verified);
-    for note in &report.notes {
-        println!("{note}");
+    let mut page = Page::new("longshore bench proxy", &command(asked));
+    page.conclusion(conclusion(&report.ratios));
+    if let Some(warning) = busy(report.cases.iter().map(|case| &case.rounds[..])) {
+        page.warning(warning);
     }
+    let cases = report.cases.iter();
+    let host = cases
+        .clone()
+        .map(|case| (case.mode.label(), case.host_cycles_per_message));
+    let nic = cases.map(|case| (case.mode.label(), case.nic_cycles_per_message));
+    page.paragraph(summary(asked))
+        .explanation(method(
+            asked.rounds,
+            asked.cycles_per_second,
+            "the load balancer",
+        ))
+        .heading(format!(
+            "Load balancer: cycles per message and its answer, medians of {} rounds",
+            asked.rounds
+        ))
+        .bars(host_bars(
+            "Host cycles per message and its answer",
+            "load balancer",
+            host,
+        ))
+        .bars(nic_bars("NIC cycles per message and its answer", nic))
+        .table(cycles_table(&report.cases))
+        .heading("What the NIC spliced")
+        .table(splices_table(&report.cases))
+        .heading("Messages per host core")
+        .table(ratios_table(report.ratios.named()));
+    verified(&mut page, "what was sent", report.bytes_verified);
+    for note in &report.notes {
+        page.paragraph(note);
+    }
+    page
+}
+
+fn command(asked: &Asked) -> String {
+    format!(
+        "longshore bench proxy --message-bytes {} --messages-per-connection {} --connections {} --messages {} --seed {} \
+         --rounds {} --layout {}",
+        size::short(asked.message_bytes.into()),
+        asked.messages_per_connection,
+        asked.connections,
+        asked.messages,
+        asked.seed,
+        asked.rounds,
+        asked.layout.name()
+    )
 }
 
 fn summary(asked: &Asked) -> String {
     format!(
-        "Messages of {} bytes, {} on each connection, {} clients at once, {} messages per round, seed {}",
-        asked.message_bytes,
+        "Messages of {}, {} on each connection, {} clients at once, {} messages per round, seed {}.",
+        bytes(asked.message_bytes.into()),
         asked.messages_per_connection,
         asked.connections,
         asked.messages,
@@ -40,80 +82,49 @@ fn summary(asked: &Asked) -> String {
     )
 }
 
-fn page(report: &Report) -> Page {
-    let asked = &report.settings;
-    let mut page = Page::new("longshore bench proxy");
-    page.command(&format!(
-        "longshore bench proxy --message-bytes {} --messages-per-connection {} --connections {} --messages {} --seed {} \
-         --rounds {} --layout {}",
-        asked.message_bytes,
-        asked.messages_per_connection,
-        asked.connections,
-        asked.messages,
-        asked.seed,
-        asked.rounds,
-        asked.layout.name()
-    ));
-    page.paragraph(&method(
-        asked.rounds,
-        asked.cycles_per_second,
-        "the load balancer",
-    ));
-    let cases = report.cases.iter();
-    let host = cases
-        .clone()
-        .map(|case| (case.mode.label(), case.host_cycles_per_message));
-    let nic = cases.map(|case| (case.mode.label(), case.nic_cycles_per_message));
-    page.heading("The load balancer's host")
-        .bars(&host_bars(
-            "Host cycles per message and its answer",
-            "load balancer",
-            host,
-        ))
-        .bars(&nic_bars("NIC cycles per message and its answer", nic))
-        .table(&cycles_table(&report.cases));
-    page.heading("Ratios").table(&ratios_table(&report.ratios));
-    for note in &report.notes {
-        page.paragraph(note);
-    }
-    page
+fn conclusion(ratios: &Ratios) -> String {
+    let haproxy = ratios
+        .splice_vs_haproxy
+        .map(|ratio| format!(", and {} as many as HAProxy on Linux", times(ratio)));
+    format!(
+        "Spliced by the NIC, the load balancer forwards {} as many messages per host cycle as when the host relays them{}.",
+        times(ratios.splice_vs_host),
+        haproxy.unwrap_or_default()
+    )
 }
 
 fn cycles_table(cases: &[Case]) -> Table {
-    let mut table = Table::new([
-        "mode",
-        "host",
-        "balancer",
-        "copy",
-        "TCP",
-        "driver",
-        "NIC",
-        "host, per connection",
-        "messages/s per host core",
-        "spliced, %",
-        "packets by the NIC",
-    ]);
+    let columns = cycle_columns("balancer", "messages/s\nper host core");
+    let first = std::iter::once(Column::text("mode"));
+    let last = Column::rate("host per\nconnection");
+    let mut table = Table::new(first.chain(columns).chain([last]));
     for case in cases {
         let host = case.host_cycles_per_message;
         let nic = case.nic_cycles_per_message;
-        let cells = [
-            host.total,
-            host.app,
-            host.copy,
-            host.tcp,
-            host.driver,
-            nic.total,
-            case.host_cycles_per_connection,
-            case.messages_per_host_core,
-        ]
-        .map(|cycles| format!("{cycles:.0}"));
+        let cells = cycle_cells(host, nic, case.messages_per_host_core);
+        let first = std::iter::once(Cell::from(case.mode.label()));
+        let last = Cell::Number(case.host_cycles_per_connection);
+        table.row(first.chain(cells).chain([last]));
+    }
+    table
+}
+
+fn splices_table(cases: &[Case]) -> Table {
+    let mut table = Table::new([
+        Column::text("mode"),
+        Column::number("connections spliced", "%"),
+        Column::count("splices refused"),
+        Column::count("packets by the NIC"),
+    ]);
+    for case in cases {
         let spliced = case.spliced;
         let share = 100.0 * spliced.connections as f64 / case.connections.max(1) as f64;
-        table.row(
-            std::iter::once(case.mode.label().to_owned())
-                .chain(cells)
-                .chain([figure(share), spliced.packets.to_string()]),
-        );
+        table.row([
+            case.mode.label().into(),
+            share.into(),
+            spliced.refused.into(),
+            spliced.packets.into(),
+        ]);
     }
     table
 }

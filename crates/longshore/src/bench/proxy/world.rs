@@ -119,7 +119,7 @@ impl ProxyWorld {
         let mut sum = Spliced::default();
         for (_, counters) in self.balancer.frontends() {
             sum.connections += counters.splices;
-            sum.refused += counters.splices_refused.total();
+            sum.refused += counters.splices_refused;
             sum.packets += counters.spliced_packets_in + counters.spliced_packets_out;
         }
         sum

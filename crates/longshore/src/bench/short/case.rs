@@ -141,6 +141,30 @@ pub struct Ratios {
 }
 
 impl Ratios {
+    /// All of them by what they compare.
+    pub fn named(&self) -> [(&'static str, Option<f64>); 6] {
+        [
+            (
+                "setup by the NIC over host stack alone",
+                Some(self.setup_vs_host),
+            ),
+            (
+                "teardown by the NIC over host stack alone",
+                Some(self.teardown_vs_host),
+            ),
+            (
+                "setup and teardown over host stack alone",
+                Some(self.both_vs_host),
+            ),
+            (
+                "both, lazy TCB, over host stack alone",
+                Some(self.accel_vs_host),
+            ),
+            ("both, lazy TCB, over Linux with epoll", self.accel_vs_linux),
+            ("host stack alone over Linux with epoll", self.host_vs_linux),
+        ]
+    }
+
     /// The ratios between these cases; 0 where one is missing.
     pub fn of(cases: &[Case]) -> Self {
         let of = |mode| {

@@ -1,37 +1,39 @@
-//! What `longshore bench short` may be asked.
+//! Options of `longshore bench short`.
 
 use clap::Args;
 
 use crate::bench::settings::Run;
+use crate::size::between_u32;
 
 /// Settings of `bench short`.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Workload")]
 pub struct Settings {
-    /// Bytes of a request, 1 to 1 MiB
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    /// Size of a request, up to 1M
+    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = between_u32(1, 1 << 20))]
     pub request_bytes: u32,
 
-    /// Bytes of a response, 1 to 1 MiB
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    /// Size of a response, up to 1M
+    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = between_u32(1, 1 << 20))]
     pub response_bytes: u32,
 
-    /// Requests on a connection, each after the response to the one before; then the server closes
+    /// Requests on a connection, one after the other; then the server closes it
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub transactions_per_connection: u32,
 
-    /// Connections at the same time, up to 16384; a new one is opened when one has ended
+    /// Connections open at once, up to 16384; another one opens when one ends
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     pub connections: u32,
 
-    /// Transactions in each measured round, over all connections
+    /// Transactions per round, over all connections
     #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub transactions: u64,
 
-    /// Seed of all that is random
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    /// Random seed; the same seed gives the same packets
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// Adds an epoll server on Linux's TCP, over a TAP in a network namespace of its own (needs CAP_NET_ADMIN and
+    /// Also measure an epoll server on Linux TCP, over a TAP in a new network namespace (needs CAP_NET_ADMIN and
     /// CAP_SYS_ADMIN)
     #[arg(long)]
     pub linux: bool,

@@ -248,6 +248,64 @@ pub struct Asked {
 }
 
 impl Ratios {
+    /// All of them by what they compare.
+    pub fn named(&self) -> [(&'static str, Option<f64>); 13] {
+        [
+            (
+                "transmit: offloaded TLS over software TLS",
+                Some(self.tx_offload_vs_software),
+            ),
+            (
+                "transmit: offloaded TLS over plain TCP",
+                Some(self.tx_offload_vs_plain),
+            ),
+            (
+                "transmit: offloaded TLS, zero-copy, over software TLS",
+                Some(self.tx_zerocopy_vs_software),
+            ),
+            (
+                "transmit: offloaded TLS, zero-copy, over plain TCP",
+                Some(self.tx_zerocopy_vs_plain),
+            ),
+            (
+                "transmit: offloaded TLS over plain TCP, both zero-copy",
+                Some(self.tx_zerocopy_vs_plain_zerocopy),
+            ),
+            (
+                "transmit: offloaded TLS over Linux with rustls",
+                self.tx_offload_vs_linux,
+            ),
+            (
+                "transmit: offloaded TLS, zero-copy, over Linux with rustls",
+                self.tx_zerocopy_vs_linux,
+            ),
+            (
+                "receive: offloaded TLS over software TLS",
+                Some(self.rx_offload_vs_software),
+            ),
+            (
+                "receive: offloaded TLS over plain TCP",
+                Some(self.rx_offload_vs_plain),
+            ),
+            (
+                "receive: offloaded TLS, zero-copy, over software TLS",
+                Some(self.rx_zerocopy_vs_software),
+            ),
+            (
+                "receive: offloaded TLS over plain TCP, both zero-copy",
+                Some(self.rx_zerocopy_vs_plain_zerocopy),
+            ),
+            (
+                "receive: offloaded TLS over Linux with rustls",
+                self.rx_offload_vs_linux,
+            ),
+            (
+                "receive: offloaded TLS, zero-copy, over Linux with rustls",
+                self.rx_zerocopy_vs_linux,
+            ),
+        ]
+    }
+
     /// The ratios between these cases; 0 where one is missing.
     pub fn of(cases: &[Case]) -> Self {
         use Direction::{Rx, Tx};

@@ -1,95 +1,102 @@
 //! The report for people and for programs.
 
-use super::{Case, Direction, Report, Settings};
-use crate::bench::printed::{self, print_verified, ratios_table};
-use crate::report::{Bar, Bars, Page, Table, figure};
+use super::{Asked, Case, Direction, Ratios, Report, Settings};
+use crate::bench::printed::{self, method, ratios_table, times, verified};
+use crate::report::{Bar, Bars, Cell, Column, Page, Table, busy, bytes};
+use crate::size;
 
 /// Prints the report as the settings say, and writes the page if one is wanted.
 ///
 /// # Errors
 /// When the page can't be written.
 pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
-    printed::print(settings.run.wanted(), report, text, page)
+    printed::print(settings.run.wanted(), report, page)
 }
 
-fn text(report: &Report) {
-    let asked = &report.settings;
-    println!(
-        "{}, records of {} bytes, messages of {}, {} MiB per round over {} connection{}, loss {}, reordering {}, seed {}\n",
-        asked.suite,
-        asked.record_bytes,
-        asked.message_bytes,
-        asked.bytes >> 20,
-        asked.connections,
-        if asked.connections == 1 { "" } else { "s" },
-        asked.loss,
-        asked.reorder,
-        asked.seed
-    );
-    for direction in [Direction::Tx, Direction::Rx] {
-        println!(
-            "{}, cycles per byte, medians of {} rounds:",
-            title(direction),
-            asked.rounds
-        );
-        println!("{}", cycles_table(&report.cases, direction).text());
-    }
-    println!("Throughput of one host core, first over second:");
-    println!("{}", ratios_table(&report.ratios).text());
-    println!("PCIe bytes of one round:");
-    println!("{}", pcie_table(&report.cases).text());
-    let records = report.records;
-    println!(
-        "Records received with offload: {} fully ({:.1} %), {} in part, {} not at all",
-        records.full,
-        100.0 * records.share_full(),
-        records.partial,
-        records.none
-    );
-    print_verified("what was sent", report.bytes_verified);
-    for note in &report.notes {
-        println!("{note}");
-    }
-}
-
-/// The page with the plots.
+/// The report.
 pub fn page(report: &Report) -> Page {
     let asked = &report.settings;
-    let mut page = Page::new("longshore bench tls");
-    page.command(&format!(
+    let mut page = Page::new("longshore bench tls", &command(asked));
+    page.conclusion(conclusion(&report.ratios));
+    let rounds = report.cases.iter().map(|case| &case.rounds[..]);
+    if let Some(warning) = busy(rounds) {
+        page.warning(warning);
+    }
+    page.paragraph(summary(asked));
+    page.explanation(method(asked.rounds, asked.cycles_per_second, "each host"));
+    for direction in [Direction::Tx, Direction::Rx] {
+        page.heading(format!(
+            "{}: cycles per byte, medians of {} rounds",
+            title(direction),
+            asked.rounds
+        ))
+        .bars(host_bars(&report.cases, direction))
+        .bars(nic_bars(&report.cases, direction))
+        .table(cycles_table(&report.cases, direction));
+    }
+    page.heading("Throughput of one host core")
+        .table(ratios_table(report.ratios.named()));
+    for direction in [Direction::Tx, Direction::Rx] {
+        page.heading(format!("{}: PCIe traffic of one round", title(direction)))
+            .table(pcie_table(&report.cases, direction));
+    }
+    let records = report.records;
+    page.heading("Records received with offload")
+        .bars(records_bars(&report.cases))
+        .paragraph(format!(
+            "The NIC decrypted {} records whole ({:.1} %) and {} in part; the host decrypted {}.",
+            records.full,
+            100.0 * records.share_full(),
+            records.partial,
+            records.none
+        ));
+    verified(&mut page, "what was sent", report.bytes_verified);
+    for note in &report.notes {
+        page.paragraph(note);
+    }
+    page
+}
+
+fn command(asked: &Asked) -> String {
+    format!(
         "longshore bench tls --record-bytes {} --message-bytes {} --bytes {} --connections {} --loss {} --reorder {} \
          --seed {} --rounds {} --layout {}",
-        asked.record_bytes,
-        asked.message_bytes,
-        asked.bytes,
+        size::short(asked.record_bytes.into()),
+        size::short(asked.message_bytes.into()),
+        size::short(asked.bytes),
         asked.connections,
         asked.loss,
         asked.reorder,
         asked.seed,
         asked.rounds,
         asked.layout.name()
-    ));
-    page.paragraph(&format!(
-        "{}. A figure is the median of {} rounds, the modes taking turns. Cycles are those of the time-stamp counter, \
-         {:.2} GHz; a host's cycles are those in which its own code ran.",
+    )
+}
+
+fn summary(asked: &Asked) -> String {
+    format!(
+        "{}, records of {}, messages of {}, {} per round over {} connection{}, loss {}, reordering {}, seed {}.",
         asked.suite,
-        asked.rounds,
-        asked.cycles_per_second / 1e9
-    ));
-    for direction in [Direction::Tx, Direction::Rx] {
-        page.heading(title(direction))
-            .bars(&host_bars(&report.cases, direction))
-            .bars(&nic_bars(&report.cases, direction))
-            .table(&cycles_table(&report.cases, direction));
-    }
-    page.heading("Ratios").table(&ratios_table(&report.ratios));
-    page.heading("Records received with offload")
-        .bars(&records_bars(&report.cases));
-    page.heading("PCIe").table(&pcie_table(&report.cases));
-    for note in &report.notes {
-        page.paragraph(note);
-    }
-    page
+        bytes(asked.record_bytes.into()),
+        bytes(asked.message_bytes.into()),
+        bytes(asked.bytes),
+        asked.connections,
+        if asked.connections == 1 { "" } else { "s" },
+        asked.loss,
+        asked.reorder,
+        asked.seed
+    )
+}
+
+fn conclusion(ratios: &Ratios) -> String {
+    format!(
+        "Offloaded TLS with zero-copy sends {} as many bytes per host cycle as software TLS, and {} as many as plain TCP with \
+         zero-copy; it receives {} and {} as many.",
+        times(ratios.tx_zerocopy_vs_software),
+        times(ratios.tx_zerocopy_vs_plain_zerocopy),
+        times(ratios.rx_zerocopy_vs_software),
+        times(ratios.rx_zerocopy_vs_plain_zerocopy)
+    )
 }
 
 fn title(direction: Direction) -> &'static str {
@@ -107,7 +114,6 @@ fn of(cases: &[Case], direction: Direction) -> impl Iterator<Item = &Case> {
 pub fn host_bars(cases: &[Case], direction: Direction) -> Bars {
     Bars {
         title: format!("{}: host cycles per byte", title(direction)),
-        unit: "cycles/B".into(),
         legend: ["application", "copy", "records", "TCP", "driver"]
             .map(Into::into)
             .into(),
@@ -132,20 +138,8 @@ pub fn host_bars(cases: &[Case], direction: Direction) -> Bars {
 
 /// NIC cycles by direction.
 pub fn nic_bars(cases: &[Case], direction: Direction) -> Bars {
-    Bars {
-        title: format!("{}: NIC cycles per byte", title(direction)),
-        unit: "cycles/B".into(),
-        legend: ["transmit", "receive"].map(Into::into).into(),
-        bars: of(cases, direction)
-            .map(|case| {
-                let cycles = case.nic_cycles_per_byte;
-                Bar {
-                    label: case.mode.label().into(),
-                    parts: vec![cycles.transmit, cycles.receive],
-                }
-            })
-            .collect(),
-    }
+    let rows = of(cases, direction).map(|case| (case.mode.label(), case.nic_cycles_per_byte));
+    printed::nic_bars(&format!("{}: NIC cycles per byte", title(direction)), rows)
 }
 
 /// Records by how much of them was offloaded.
@@ -158,9 +152,8 @@ pub fn records_bars(cases: &[Case]) -> Bars {
         }
     };
     Bars {
-        title: "Records received, by how much of them the NIC did".into(),
-        unit: "%".into(),
-        legend: ["fully", "in part", "not"].map(Into::into).into(),
+        title: "Records received, % by who decrypted them".into(),
+        legend: ["NIC", "NIC in part", "host"].map(Into::into).into(),
         bars: of(cases, Direction::Rx)
             .filter_map(|case| {
                 let records = case.records?;
@@ -179,17 +172,11 @@ pub fn records_bars(cases: &[Case]) -> Bars {
 
 /// Cycles per byte by component, a row per mode.
 pub fn cycles_table(cases: &[Case], direction: Direction) -> Table {
-    let mut table = Table::new([
-        "mode",
-        "host",
-        "app",
-        "copy",
-        "records",
-        "TCP",
-        "driver",
-        "NIC",
-        "Gbit/s per host core",
-    ]);
+    let parts = ["host", "app", "copy", "records", "TCP", "driver", "NIC"];
+    let columns = parts.map(|part| Column::number(part, ""));
+    let first = std::iter::once(Column::text("mode"));
+    let last = Column::number("per host core", "Gbit/s");
+    let mut table = Table::new(first.chain(columns).chain([last]));
     for case in of(cases, direction) {
         let (host, nic) = (case.host_cycles_per_byte, case.nic_cycles_per_byte);
         let cells = [
@@ -200,47 +187,40 @@ pub fn cycles_table(cases: &[Case], direction: Direction) -> Table {
             host.tcp,
             host.driver,
             nic.total,
-        ]
-        .map(|x| format!("{x:.3}"));
-        let last = format!("{:.1}", case.gbit_per_host_core);
-        table.row(
-            std::iter::once(case.mode.label().to_owned())
-                .chain(cells)
-                .chain([last]),
-        );
+            case.gbit_per_host_core,
+        ];
+        table.numbers(case.mode.label(), cells);
     }
     table
 }
 
-/// PCIe bytes by purpose, a row per case.
-pub fn pcie_table(cases: &[Case]) -> Table {
+/// PCIe bytes by purpose, a row per mode.
+pub fn pcie_table(cases: &[Case], direction: Direction) -> Table {
     let mut table = Table::new([
-        "direction and mode",
-        "payload read",
-        "payload written",
-        "descriptors",
-        "recovery",
-        "contexts fetched",
-        "contexts written back",
-        "recovery, % of payload",
+        Column::text("mode"),
+        Column::bytes("payload\nread"),
+        Column::bytes("payload\nwritten"),
+        Column::bytes("descriptors"),
+        Column::bytes("recovery"),
+        Column::bytes("contexts\nfetched"),
+        Column::bytes("contexts\nwritten"),
+        Column::number("recovery\nof payload", "%"),
     ]);
-    for case in cases {
-        let bytes = case.pcie_bytes;
-        let share = 100.0 * bytes.recovery as f64 / bytes.payload_tx.max(1) as f64;
-        table.row([
-            format!(
-                "{}, {}",
-                title(case.direction).to_lowercase(),
-                case.mode.label()
-            ),
-            bytes.payload_tx.to_string(),
-            bytes.payload_rx.to_string(),
-            bytes.descriptors.to_string(),
-            bytes.recovery.to_string(),
-            bytes.context_fetch.to_string(),
-            bytes.context_writeback.to_string(),
-            figure(share),
-        ]);
+    // What Linux moves is not counted.
+    for case in of(cases, direction).filter(|case| case.pcie_bytes != Default::default()) {
+        let moved = case.pcie_bytes;
+        let share = 100.0 * moved.recovery as f64 / moved.payload_tx.max(1) as f64;
+        let cells = [
+            moved.payload_tx,
+            moved.payload_rx,
+            moved.descriptors,
+            moved.recovery,
+            moved.context_fetch,
+            moved.context_writeback,
+        ]
+        .map(Cell::from);
+        let first = std::iter::once(Cell::from(case.mode.label()));
+        table.row(first.chain(cells).chain([Cell::Number(share)]));
     }
     table
 }

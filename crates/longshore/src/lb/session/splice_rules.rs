@@ -79,7 +79,7 @@ impl Session {
     pub(super) fn not_spliced(&self, why: Unspliced, sh: &mut Shared<'_>) {
         let frontend = &sh.frontend.name;
         tracing::debug!(%frontend, client = %self.endpoints.source, "not spliced: {why}");
-        sh.counters.splices_refused.count(why);
+        sh.counters.relayed(why);
     }
 
     /// A tunnel is over that was never offered to the NIC.

@@ -26,6 +26,7 @@ use crate::secret_file;
 use crate::signals::Signals;
 
 pub use options::{EXAMPLES, Target};
+pub use report::TargetCounters;
 
 /// How often signals and the control socket are looked at when it never sleeps.
 const LOOK: Duration = Duration::from_millis(50);

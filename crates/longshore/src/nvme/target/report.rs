@@ -3,13 +3,16 @@
 use host::nvme::target::Target;
 
 use crate::attach::Attached;
+use crate::control::counters::counters;
 use crate::control::{Answer, CounterGroup, NvmeFigures, Request, Socket};
 
 /// Answers a question.
 pub(super) fn answer(request: Request, target: &mut Target, attached: &mut Attached) -> Answer {
     match request {
         Request::Sockets => Answer::Sockets(sockets(target, attached)),
-        request => attached.answer(request, || [CounterGroup::new("nvme", counters(target))]),
+        request => attached.answer(request, || {
+            [CounterGroup::new("nvme", counters(target).iter())]
+        }),
     }
 }
 
@@ -32,33 +35,85 @@ fn sockets(target: &Target, attached: &mut Attached) -> Vec<Socket> {
     sockets.map(show).collect()
 }
 
-fn counters(target: &Target) -> [(&'static str, u64); 23] {
+counters! {
+    /// Of a target, as it is now.
+    pub struct TargetCounters {
+        /// Connections accepted.
+        connections,
+        /// Connections refused because there were too many.
+        connections_refused,
+        /// TLS handshakes that failed.
+        tls_handshakes_failed,
+        /// TLS handshakes that took too long.
+        tls_handshakes_timed_out,
+        /// Controllers created: one per host that connects.
+        controllers,
+        /// Connect commands refused.
+        connects_refused,
+        /// Commands received.
+        commands,
+        /// Commands that failed.
+        commands_failed,
+        /// Read and Compare commands that succeeded.
+        reads,
+        /// Bytes read by the commands in reads.
+        read_bytes,
+        /// Write commands that succeeded.
+        writes,
+        /// Bytes written by the commands in writes.
+        written_bytes,
+        /// Flush commands that succeeded.
+        flushes,
+        /// PDUs received with a wrong data digest.
+        data_digest_errors,
+        /// Connections closed because of an invalid PDU.
+        fatal_errors,
+        /// Flushes at a controller's shutdown that failed; written data may not be durable.
+        shutdown_flushes_failed,
+        /// Controllers closed because their host was silent too long.
+        keep_alive_timeouts,
+        /// Buffers mapped for the NIC to place data in.
+        buffers_mapped,
+        /// Commands failed because the NIC placed data that the TCP stream did not deliver.
+        buffers_tainted,
+        /// Bytes of memory for the data of commands in use now.
+        memory_used,
+        /// Bytes of memory for the data of commands in all.
+        memory,
+        /// Operations on backing files in flight now.
+        store_operations,
+        /// 1 when backing files are accessed by io_uring, 0 when by threads.
+        io_uring,
+    }
+}
+
+fn counters(target: &Target) -> TargetCounters {
     let (machine, links) = (target.counters(), target.link_counters());
     let (used, all) = target.memory();
     let stores = target.stores();
-    [
-        ("connections", machine.connections),
-        ("connections_refused", links.refused),
-        ("tls_handshakes_failed", links.handshakes_failed),
-        ("tls_handshakes_timed_out", links.handshakes_timed_out),
-        ("controllers", machine.controllers),
-        ("connects_refused", machine.refused_connects),
-        ("commands", machine.commands),
-        ("commands_failed", machine.failed_commands),
-        ("reads", machine.reads),
-        ("read_bytes", machine.bytes_read),
-        ("writes", machine.writes),
-        ("written_bytes", machine.bytes_written),
-        ("flushes", machine.flushes),
-        ("data_digest_errors", machine.digest_errors),
-        ("fatal_errors", machine.fatal_errors),
-        ("shutdown_flushes_failed", machine.failed_shutdown_flushes),
-        ("keep_alive_timeouts", machine.keep_alive_expired),
-        ("buffers_mapped", links.mapped),
-        ("buffers_tainted", links.tainted),
-        ("memory_used", used),
-        ("memory", all),
-        ("store_operations", stores.in_flight() as u64),
-        ("io_uring", stores.uses_io_uring().into()),
-    ]
+    TargetCounters {
+        connections: machine.connections,
+        connections_refused: links.refused,
+        tls_handshakes_failed: links.handshakes_failed,
+        tls_handshakes_timed_out: links.handshakes_timed_out,
+        controllers: machine.controllers,
+        connects_refused: machine.refused_connects,
+        commands: machine.commands,
+        commands_failed: machine.failed_commands,
+        reads: machine.reads,
+        read_bytes: machine.bytes_read,
+        writes: machine.writes,
+        written_bytes: machine.bytes_written,
+        flushes: machine.flushes,
+        data_digest_errors: machine.digest_errors,
+        fatal_errors: machine.fatal_errors,
+        shutdown_flushes_failed: machine.failed_shutdown_flushes,
+        keep_alive_timeouts: machine.keep_alive_expired,
+        buffers_mapped: links.mapped,
+        buffers_tainted: links.tainted,
+        memory_used: used,
+        memory: all,
+        store_operations: stores.in_flight() as u64,
+        io_uring: stores.uses_io_uring().into(),
+    }
 }

@@ -5,7 +5,7 @@ use sim::handoff::paper::{Figure, Measure, Published, rows};
 use sim::handoff::{Config, Workload};
 
 use super::super::figures::{Figures, timeline_plot};
-use super::text::{agreement, selection, table};
+use super::tables::{FIGURES, RULE, agreement, selection, short_table, table};
 use super::{OVER_TIME, Report};
 use crate::report::{Bar, Bars, Page};
 
@@ -14,43 +14,52 @@ type Parts = [(&'static str, fn(&Figures) -> f64)];
 
 /// Plots and tables of everything.
 pub fn page(report: &Report) -> Page {
-    let mut page = Page::new("longshore sim handoff --paper");
-    page.command(&format!(
-        "longshore sim handoff --paper --seed {}",
-        report.seed
-    ));
-    page.paragraph(
-        "A web server whose NIC can run TCP connections: the experiments of \"Connection handoff policies for TCP offload network \
-         interfaces\" in virtual time, and what it published beside them. Configurations are named as there: workload (W World Cup, I \
-         IBM, S SPECweb99 static, D SPECweb99), connections that the NIC has memory for, host packets first (P), load control (L), \
-         selection policy, million instructions of the NIC per second. docs/handoff.md says what is modelled.",
-    );
-    page.paragraph(&agreement(report));
-    page.heading("Table 1: a heavily loaded NIC")
-        .table(&table(report, Figure::Table1));
-    page.heading("Figure 5: host first packet processing and load control");
-    plots(&mut page, report, &configs(report, Figure::Figure5));
-    page.table(&table(report, Figure::Figure5));
-    page.heading("Figure 6: load control over time")
-        .lines(&timeline_plot(
-            OVER_TIME.into(),
-            &report.timeline,
-            vec![
-                ("Hiwat".into(), 1024.0),
-                ("published: connections, settled".into(), 1000.0),
-            ],
-        ))
-        .table(&table(report, Figure::Figure6));
-    page.heading("Figure 7: connection selection");
-    plots(&mut page, report, &configs(report, Figure::Figure7));
-    page.table(&table(report, Figure::Figure7))
-        .paragraph(&selection(report));
-    page.heading("Figure 8: instruction rate of the NIC");
-    plots(&mut page, report, &configs(report, Figure::Figure8));
-    page.table(&table(report, Figure::Figure8));
-    page.heading("Response times")
-        .table(&table(report, Figure::ResponseTimes));
+    let command = format!("longshore sim handoff --paper --seed {}", report.seed);
+    let mut page = Page::new("Connection handoff: the paper's experiments", &command);
+    page.conclusion(agreement(report))
+        .conclusion(selection(report))
+        .explanation(
+            "The experiments of \"Connection handoff policies for TCP offload network interfaces\" in virtual time: a web server whose NIC \
+             can run TCP connections. The tables show the paper's numbers next to ours; docs/handoff.md describes the model.",
+        )
+        .explanation(
+            "A configuration is named as in the paper, W-256-P-L-T20-400 for example: the workload (W World Cup, I IBM, S SPECweb99 \
+             static, D SPECweb99), the connections that the NIC has memory for, P when host packets go first, L with load control, \
+             the selection policy, and the NIC's million instructions per second.",
+        );
+    for figure in FIGURES {
+        page.heading(format!("{figure}: {}", title(figure)));
+        match figure {
+            Figure::Figure5 | Figure::Figure7 | Figure::Figure8 => {
+                plots(&mut page, report, &configs(report, figure));
+            }
+            Figure::Figure6 => {
+                page.lines(timeline_plot(
+                    format!("{OVER_TIME} over time"),
+                    &report.timeline,
+                    vec![
+                        ("Hiwat".into(), 1024.0),
+                        ("published: connections, settled".into(), 1000.0),
+                    ],
+                ));
+            }
+            Figure::Table1 | Figure::ResponseTimes => {}
+        }
+        page.tables(short_table(report, figure), table(report, figure));
+    }
+    page.paragraph(RULE);
     page
+}
+
+fn title(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Table1 => "a heavily loaded NIC",
+        Figure::Figure5 => "host packets first, and load control",
+        Figure::Figure6 => "load control over time",
+        Figure::Figure7 => "connection selection",
+        Figure::Figure8 => "instruction rate of the NIC",
+        Figure::ResponseTimes => "in the paper's text",
+    }
 }
 
 /// The configurations of a figure's bars, those without a published number too.
@@ -103,30 +112,26 @@ fn place(config: &Config) -> (usize, bool, bool, u32, u32, u32) {
 
 /// The six plots that each of Figures 5, 7 and 8 has.
 fn plots(page: &mut Page, report: &Report, runs: &[&Figures]) {
-    let plot = |title: &str, unit: &str, parts: &Parts, measure: Option<Measure>| Bars {
+    let plot = |title: &str, parts: &Parts, measure: Option<Measure>| Bars {
         title: title.into(),
-        unit: unit.into(),
         legend: legend(parts, measure),
         bars: bars(report, runs, parts, measure),
     };
-    page.bars(&plot(
+    page.bars(plot(
         "Host, % of cycles",
-        "%",
         &[
             ("application", |run| 100.0 * run.host_user),
             ("kernel", |run| 100.0 * run.host_os),
         ],
         None,
     ))
-    .bars(&plot(
+    .bars(plot(
         "NIC idle, % of cycles",
-        "%",
         &[("ours", |run| 100.0 * run.nic_idle)],
         Some(Measure::NicIdle),
     ))
-    .bars(&plot(
+    .bars(plot(
         "Connections per second",
-        "",
         &[
             ("run by the host", |run| {
                 run.connections_per_second * (1.0 - run.nic_connection_share)
@@ -137,9 +142,8 @@ fn plots(page: &mut Page, report: &Report, runs: &[&Figures]) {
         ],
         Some(Measure::Connections),
     ))
-    .bars(&plot(
+    .bars(plot(
         "Packets per second, thousands",
-        "k",
         &[
             ("of the host's connections", |run| {
                 run.packets_per_second / 1e3 * (1.0 - run.nic_packet_share)
@@ -150,15 +154,13 @@ fn plots(page: &mut Page, report: &Report, runs: &[&Figures]) {
         ],
         Some(Measure::Packets),
     ))
-    .bars(&plot(
+    .bars(plot(
         "Requests per second",
-        "",
         &[("ours", |run| run.requests_per_second)],
         Some(Measure::Requests),
     ))
-    .bars(&plot(
+    .bars(plot(
         "HTTP content, Mbit/s",
-        "Mbit/s",
         &[("ours", |run| run.http_mbps)],
         Some(Measure::Http),
     ));

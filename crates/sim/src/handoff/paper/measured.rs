@@ -1,4 +1,4 @@
-//! What a run has measured, in the seed's units.
+//! What a run has measured, in the paper's units.
 
 use std::time::Duration;
 

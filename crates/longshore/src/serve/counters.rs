@@ -1,0 +1,37 @@
+//! What `longshore stat` shows of a server.
+
+use crate::control::counters::counters;
+
+counters! {
+    /// Of a server, as it is now.
+    pub struct ServeCounters {
+        /// Connections accepted.
+        connections,
+        /// Connections open now.
+        connections_open,
+        /// Requests received.
+        requests,
+        /// Successful responses (2xx) sent.
+        responses_2xx,
+        /// Redirections and not-modified responses (3xx) sent.
+        responses_3xx,
+        /// Responses with a client error (4xx) sent.
+        responses_4xx,
+        /// Responses with a server error (5xx) sent.
+        responses_5xx,
+        /// Bytes of files that the NIC read in place.
+        file_bytes_zero_copy,
+        /// Bytes of files that were copied.
+        file_bytes_copied,
+        /// Files mapped into memory now.
+        files_mapped,
+        /// Files that could not be mapped, and are copied.
+        files_unmappable,
+        /// Requests for a file that was still mapped.
+        file_cache_hits,
+        /// Requests for a file that had to be opened and mapped.
+        file_cache_misses,
+        /// Clients that took too long.
+        client_timeouts,
+    }
+}
