@@ -13,7 +13,8 @@ use host::Cidr;
 use wire::ethernet::MacAddr;
 
 use super::state::State;
-use crate::cli::Line;
+use crate::attach::Line;
+use crate::background::Background;
 use crate::sandbox::Identity;
 
 pub const EXAMPLES: &str = "\
@@ -77,6 +78,9 @@ pub struct Options {
     /// User to go on as once all is open [default: longshore, if there is one, or a number that no account has]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
+    /// Whether to go on in the background.
+    #[command(flatten)]
+    pub background: Background,
     /// Be the process that moves frames
     #[arg(long, hide = true)]
     pub worker: bool,

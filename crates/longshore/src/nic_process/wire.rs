@@ -1,10 +1,7 @@
 //! What the NIC is plugged into.
 
-use std::time::Instant;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use port::Port;
-use port::capture::Capture;
 use port::impair::{Impair, Impairment, Impairments};
 use port::memory::{LinkConfig, link};
 use port::packet::{Packet, PacketConfig};
@@ -13,7 +10,7 @@ use port::xdp::Xdp;
 
 use super::hosts::Interfaces;
 use super::options::{Options, WireOption};
-use crate::attach::impairment;
+use crate::attach::{capture, impairment};
 
 /// Opens the wire that the command line names.
 ///
@@ -37,9 +34,7 @@ pub fn open(options: &Options, interfaces: &mut Interfaces<'_>) -> Result<Box<dy
         WireOption::Mem => Box::new(link(LinkConfig::for_mtu(u16::MAX)).0),
     };
     if let Some(path) = &options.pcap {
-        let capture = Capture::create(port, path, Instant::now())
-            .with_context(|| format!("{} can't be written; see --pcap", path.display()))?;
-        port = Box::new(capture);
+        port = Box::new(capture(port, path)?);
     }
     if !clean {
         let impairments = Impairments::both(impairment);
