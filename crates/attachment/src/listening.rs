@@ -93,6 +93,14 @@ impl Listening {
         })
     }
 
+    /// Makes this process the one that clients see as the listener.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn listen_again(&self) -> io::Result<()> {
+        Ok(listen(&self.listener, BACKLOG)?)
+    }
+
     /// Leaves the path to the process that has adopted the socket.
     pub fn leave(mut self) {
         self.inode = Inode::default();

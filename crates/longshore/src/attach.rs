@@ -1,11 +1,14 @@
 //! From the command line to a stack: on a TAP with port, impairments, capture, NIC and function; or on a function of a NIC in another
 //! process.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+mod capture;
+mod interface;
+mod key_log;
+mod options;
+
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -15,15 +18,19 @@ use l5p::tls::KeyLogSink;
 use nic::ring::{FunctionConfig, HostFunction};
 use nic::{Nic, NicConfig, ToeConfig, WireCapabilities};
 use port::Port;
-use port::capture::Capture;
 use port::impair::{Impair, Impairment, Impairments};
-use port::tap::{Tap, TapConfig};
-use rings::Client;
+use port::tap::TapConfig;
+use rings::{Client, ConnectError};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use wire::ethernet::MacAddr;
 
-use crate::cli::{Line, Wire};
 use crate::control::{Answer, CounterGroup, Request, Socket};
+use crate::waiting;
+
+pub(crate) use capture::create as capture;
+pub use capture::has_failed as capture_has_failed;
+pub use interface::add as add_addresses;
+pub use options::{Connections, Line, Wire};
 
 /// A stack on the wire.
 pub struct Attached {
@@ -41,22 +48,31 @@ pub struct Attached {
 ///
 /// # Errors
 /// When something of it can't be had; the message says what to do.
-pub fn attach(wire: &Wire) -> Result<Attached> {
+pub fn attach(wire: &Wire, connections: &Connections) -> Result<Attached> {
     match (&wire.nic, &wire.tap) {
-        (Some(path), _) => attach_to_nic(wire, path),
-        (None, Some(tap)) => attach_to_tap(wire, tap),
-        (None, None) => bail!("no way to the wire; give --tap or --nic"),
+        (Some(path), _) => attach_to_nic(wire, connections, path),
+        (None, Some(tap)) => attach_to_tap(wire, connections, tap),
+        (None, None) => bail!("no interface; give --tap or --nic"),
     }
 }
 
 /// A stack on a function of the NIC at `path`.
-fn attach_to_nic(wire: &Wire, path: &Path) -> Result<Attached> {
+fn attach_to_nic(wire: &Wire, connections: &Connections, path: &Path) -> Result<Attached> {
     allow_more_descriptors();
-    let (client, ours) = Client::connect(path, FunctionConfig::new(MacAddr::ZERO))?;
-    let stack = stack(wire, client.mtu(), ours)?;
+    let (client, ours) = waiting::until_served(
+        path,
+        || Client::connect(path, FunctionConfig::new(MacAddr::ZERO)),
+        |error| {
+            matches!(
+                error,
+                ConnectError::NoSocket(_) | ConnectError::NobodyListens(_)
+            )
+        },
+    )?;
+    let stack = stack(wire, connections, client.mtu(), ours)?;
     let runtime = Runtime::attach(stack, client, runtime_config(wire))
         .context("the stack can't be started")?;
-    let key_log = wire.keylog.as_deref().map(key_log_file).transpose()?;
+    let key_log = wire.keylog.as_deref().map(key_log::file).transpose()?;
     Ok(Attached {
         runtime,
         tap: None,
@@ -75,7 +91,7 @@ fn allow_more_descriptors() {
 }
 
 /// A stack on a TAP of its own.
-fn attach_to_tap(wire: &Wire, tap: &str) -> Result<Attached> {
+fn attach_to_tap(wire: &Wire, connections: &Connections, tap: &str) -> Result<Attached> {
     let impairment = impairment(&wire.line);
     let clean = impairment == Impairment::default();
     // A super-frame that is lost would take 45 packets with it: an impaired wire carries packets only.
@@ -83,22 +99,20 @@ fn attach_to_tap(wire: &Wire, tap: &str) -> Result<Attached> {
         tso: clean,
         checksum: clean,
     };
-    let tap = Tap::open(tap, config)?;
+    let tap = interface::open(tap, config, &wire.addresses, &wire.peer_addresses)?;
     let name = tap.name().to_owned();
-    if let Err(error) = tap.set_up() {
-        tracing::warn!(%error, "{name} can't be set up; run: ip link set {name} up");
-    }
     let mut sinks: Vec<KeyLogSink> = Vec::new();
     if let Some(path) = &wire.keylog {
-        sinks.push(key_log_file(path)?);
+        sinks.push(key_log::file(path)?);
     }
     let mut port: Box<dyn Port + Send> = match &wire.pcap {
         None => Box::new(tap),
         Some(path) => {
-            let capture = Capture::create(tap, path, Instant::now())
-                .with_context(|| format!("{} can't be written; see --pcap", path.display()))?;
+            let capture = capture::create(tap, path)?;
             let keys = capture.handle();
-            sinks.push(Arc::new(move |line| keys.add_keys(&with_line_end(line))));
+            sinks.push(Arc::new(move |line| {
+                keys.add_keys(&key_log::with_line_end(line))
+            }));
             Box::new(capture)
         }
     };
@@ -118,34 +132,39 @@ fn attach_to_tap(wire: &Wire, tap: &str) -> Result<Attached> {
             checksum: capabilities.checksum,
         },
         toe: ToeConfig {
-            hard_limit: wire.nic_connections,
+            hard_limit: connections.nic_connections,
             ..ToeConfig::default()
         },
         ..NicConfig::new(secret()?)
     });
     let (ours, theirs) = nic::ring::function(FunctionConfig::new(mac_address(wire)));
     let function = nic.attach(theirs)?;
-    let stack = stack(wire, capabilities.mtu, ours)?;
+    let stack = stack(wire, connections, capabilities.mtu, ours)?;
     let runtime = Runtime::start(stack, nic, function, port, runtime_config(wire))
         .context("the NIC's thread can't be started")?;
     Ok(Attached {
         runtime,
         tap: Some(name),
         addresses: wire.addresses.clone(),
-        key_log: all_of(sinks),
+        key_log: key_log::all_of(sinks),
     })
 }
 
-fn stack(wire: &Wire, mtu: u16, function: HostFunction) -> Result<Stack> {
+fn stack(
+    wire: &Wire,
+    connections: &Connections,
+    mtu: u16,
+    function: HostFunction,
+) -> Result<Stack> {
     let config = StackConfig {
         addresses: wire.addresses.clone(),
         gateway_v4: wire.gateway,
         gateway_v6: wire.gateway6,
         mtu,
         secret: secret()?,
-        accel: wire.accel,
-        accel_handshakes: wire.accel_handshakes,
-        handoff: wire.handoff.clone(),
+        accel: connections.accel,
+        accel_handshakes: connections.accel_handshakes,
+        handoff: connections.handoff.clone(),
         ..StackConfig::default()
     };
     Ok(Stack::new(Instant::now(), config, function))
@@ -160,12 +179,11 @@ fn runtime_config(wire: &Wire) -> RuntimeConfig {
 }
 
 impl Attached {
-    /// Says how this machine reaches the stack, if that is by an interface of its own.
+    /// Says how this machine reaches the stack, where Linux's end of the TAP interface has no address for it yet.
     pub fn announce_neighbours(&self) {
         let Some(tap) = &self.tap else { return };
-        for cidr in &self.addresses {
-            let peer = crate::serve::neighbour_of(cidr);
-            println!("to reach it from this machine: ip addr add {peer} dev {tap}");
+        for peer in interface::lacking(tap, &self.addresses) {
+            println!("to reach it from this machine: sudo ip addr add {peer} dev {tap}");
         }
     }
 
@@ -268,32 +286,4 @@ pub(crate) fn secret() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| anyhow!("the system gives no random bytes"))?;
     Ok(bytes)
-}
-
-fn key_log_file(path: &Path) -> Result<KeyLogSink> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)
-        .with_context(|| format!("{} can't be written; see --keylog", path.display()))?;
-    let file = Mutex::new(file);
-    Ok(Arc::new(move |line| {
-        let mut file = file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let _ = file.write_all(with_line_end(line).as_bytes());
-    }))
-}
-
-fn with_line_end(line: &str) -> String {
-    format!("{}\n", line.trim_end())
-}
-
-fn all_of(sinks: Vec<KeyLogSink>) -> Option<KeyLogSink> {
-    if sinks.is_empty() {
-        return None;
-    }
-    Some(Arc::new(move |line: &str| {
-        sinks.iter().for_each(|sink| sink(line))
-    }))
 }

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM as something to wait for.
+//! SIGINT, SIGTERM and SIGHUP as something to wait for.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes SIGINT and SIGTERM over. To be called before threads are started: they inherit the mask.
+    /// Takes SIGINT, SIGTERM and SIGHUP over; a SIGHUP that is ignored, as `nohup` has it, stays so. To be called before threads are started: they inherit the mask.
     pub fn block() -> io::Result<Signals> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset fills the set, which the calls after it then only read or extend.
@@ -19,6 +19,9 @@ impl Signals {
             libc::sigemptyset(set.as_mut_ptr());
             libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
             libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
+            if !is_ignored(libc::SIGHUP) {
+                libc::sigaddset(set.as_mut_ptr(), libc::SIGHUP);
+            }
             libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
             libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
         };
@@ -43,5 +46,14 @@ impl Signals {
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action the call only writes the present one.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
     }
 }

@@ -3,6 +3,7 @@
 
 mod pcapng;
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::BorrowedFd;
@@ -36,10 +37,13 @@ struct Shared {
     error: Mutex<Option<io::Error>>,
 }
 
-#[derive(Debug)]
+/// What is told of the first failure to write, and of how many frames were recorded before it.
+type OnFailure = Box<dyn FnOnce(&io::Error, u64) + Send>;
+
 struct Recorder<W: Write> {
     /// `None` after a failure.
     writer: Option<Writer<W>>,
+    on_failure: Option<OnFailure>,
     shared: Arc<Shared>,
     /// An instant and the time of day at it, from which those of frames are told.
     started: (Instant, SystemTime),
@@ -67,11 +71,18 @@ impl<P: Port, W: Write> Capture<P, W> {
         let writer = Some(Writer::new(output)?);
         let recorder = Recorder {
             writer,
+            on_failure: None,
             shared: Arc::default(),
             started,
             packets: 0,
         };
         Ok(Capture { port, recorder })
+    }
+
+    /// Calls `tell` with the first failure to write and the number of frames before it, on the thread that moves the frames. The last frames
+    /// of these may have been in the buffer that could not be written.
+    pub fn on_failure(&mut self, tell: impl FnOnce(&io::Error, u64) + Send + 'static) {
+        self.recorder.on_failure = Some(Box::new(tell));
     }
 
     /// What TLS keys are added through.
@@ -155,6 +166,9 @@ impl<W: Write> Recorder<W> {
         };
         if let Err(error) = write(writer) {
             self.writer = None;
+            if let Some(tell) = self.on_failure.take() {
+                tell(&error, self.packets);
+            }
             let mut first = self
                 .shared
                 .error
@@ -172,6 +186,14 @@ impl<W: Write> Recorder<W> {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
         (started + now.saturating_duration_since(instant)).as_nanos() as u64
+    }
+}
+
+impl<W: Write> fmt::Debug for Recorder<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Recorder");
+        fields.field("is_open", &self.writer.is_some());
+        fields.field("packets", &self.packets).finish()
     }
 }
 

@@ -1,7 +1,8 @@
 //! What can be asked of any network interface by its name, and told it.
 
-use std::ffi::{c_int, c_short, c_uint};
+use std::ffi::{CStr, c_int, c_short, c_uint};
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -48,11 +49,8 @@ pub enum LinkState {
 /// # Errors
 /// What the system gives, `ENODEV` if there is no such interface.
 pub fn link_state(name: &str) -> io::Result<LinkState> {
-    let mut request = Request::new(name).ok_or(io::ErrorKind::InvalidInput)?;
-    let socket = any_socket()?;
-    // SAFETY: SIOCGIFFLAGS reads and writes an `ifreq`, which `request` is.
-    unsafe { ioctl(&socket, libc::SIOCGIFFLAGS as _, &raw mut request.0) }?;
-    let has = |flag: c_int| request.flags() & flag as c_short != 0;
+    let flags = with_flags(name)?.flags();
+    let has = |flag: c_int| flags & flag as c_short != 0;
     Ok(match (has(libc::IFF_UP), has(libc::IFF_RUNNING)) {
         (false, _) => LinkState::Down,
         (true, false) => LinkState::NoCarrier,
@@ -60,15 +58,68 @@ pub fn link_state(name: &str) -> io::Result<LinkState> {
     })
 }
 
-/// Sets the interface up.
+/// Sets the interface up, unless it is. That it is takes no privilege to see.
 pub(crate) fn set_up(name: &str) -> io::Result<()> {
-    let mut request = Request::new(name).ok_or(io::ErrorKind::InvalidInput)?;
-    let socket = any_socket()?;
-    // SAFETY: SIOCGIFFLAGS reads and writes an `ifreq`, which `request` is.
-    unsafe { ioctl(&socket, libc::SIOCGIFFLAGS as _, &raw mut request.0) }?;
-    request.set_flags(request.flags() | libc::IFF_UP as c_short);
+    let mut request = with_flags(name)?;
+    let up = libc::IFF_UP as c_short;
+    if request.flags() & up != 0 {
+        return Ok(());
+    }
+    request.set_flags(request.flags() | up);
     // SAFETY: SIOCSIFFLAGS reads an `ifreq`.
-    unsafe { ioctl(&socket, libc::SIOCSIFFLAGS as _, &raw mut request.0) }
+    unsafe { ioctl(&any_socket()?, libc::SIOCSIFFLAGS as _, &raw mut request.0) }
+}
+
+/// A request that holds the interface's flags.
+fn with_flags(name: &str) -> io::Result<Request> {
+    let mut request = Request::new(name).ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: SIOCGIFFLAGS reads and writes an `ifreq`, which `request` is.
+    unsafe { ioctl(&any_socket()?, libc::SIOCGIFFLAGS as _, &raw mut request.0) }?;
+    Ok(request)
+}
+
+/// The interface's IP addresses.
+pub(crate) fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
+    let mut first = std::ptr::null_mut();
+    // SAFETY: writes the head of a list to `first`, which is freed below.
+    check(unsafe { libc::getifaddrs(&raw mut first) })?;
+    let mut found = Vec::new();
+    let mut next = first;
+    // SAFETY: the list's entries are valid until it is freed; the last one's `ifa_next` is null.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        // SAFETY: the name is a string with a zero at its end.
+        let its = unsafe { CStr::from_ptr(entry.ifa_name) };
+        if its.to_bytes() == name.as_bytes() {
+            // SAFETY: null, or an address of its family.
+            found.extend(unsafe { ip(entry.ifa_addr) });
+        }
+    }
+    // SAFETY: the list is of `getifaddrs`, and nothing refers to it any more.
+    unsafe { libc::freeifaddrs(first) };
+    Ok(found)
+}
+
+/// # Safety
+/// `address` must be null or point to a socket address of the family that it names.
+unsafe fn ip(address: *const libc::sockaddr) -> Option<IpAddr> {
+    if address.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise, which holds for each of the families too.
+    unsafe {
+        match i32::from((*address).sa_family) {
+            libc::AF_INET => {
+                let address = &*address.cast::<libc::sockaddr_in>();
+                Some(Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).into())
+            }
+            libc::AF_INET6 => {
+                let address = &*address.cast::<libc::sockaddr_in6>();
+                Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A socket to ask for an interface's properties.

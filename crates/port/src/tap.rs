@@ -99,12 +99,28 @@ impl Tap {
         &self.name
     }
 
-    /// Sets the device up, as `ip link set NAME up` does.
+    /// Sets the device up, as `ip link set NAME up` does, unless it is up.
+    ///
+    /// # Errors
+    /// The device is down, and the process lacks CAP_NET_ADMIN.
+    pub fn set_up(&self) -> io::Result<()> {
+        crate::interface::set_up(&self.name)
+    }
+
+    /// Whether the device is up and has a carrier, so that Linux can send through it.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub fn is_running(&self) -> io::Result<bool> {
+        Ok(crate::interface::link_state(&self.name)? == crate::LinkState::Up)
+    }
+
+    /// Lets the user with this number open the device without privileges, as `ip tuntap add … user` does.
     ///
     /// # Errors
     /// The process lacks CAP_NET_ADMIN.
-    pub fn set_up(&self) -> io::Result<()> {
-        crate::interface::set_up(&self.name)
+    pub fn set_owner(&self, uid: u32) -> io::Result<()> {
+        device::set_owner(&self.fd, uid)
     }
 
     /// Whether there is an interface of this name, a TAP device or another one.
@@ -312,6 +328,14 @@ impl Port for Tap {
     fn counters(&self, visit: &mut dyn FnMut(&'static str, u64)) {
         self.counters.visit(visit);
     }
+}
+
+/// The IP addresses of an interface, a TAP device or another one.
+///
+/// # Errors
+/// What the system gives.
+pub fn addresses(name: &str) -> io::Result<Vec<IpAddr>> {
+    crate::interface::addresses(name)
 }
 
 fn retry_if_interrupted(mut call: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {

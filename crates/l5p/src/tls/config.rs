@@ -14,6 +14,7 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::key_log::KeyLogLines;
+use super::trust_exactly::TrustExactly;
 use super::{Algorithm, Certificate, KeyLogSink, Version};
 
 /// What both sides can choose.
@@ -50,6 +51,9 @@ impl Default for Options {
 pub enum Trust {
     /// Servers with a certificate that these have issued.
     Roots(Arc<RootCertStore>),
+    /// The same; and a server whose certificate is exactly one of these, although it says of itself that it is an authority's, as
+    /// `openssl req -x509` makes them. Its names and dates have to be right.
+    RootsAndCertificates(Arc<RootCertStore>, Vec<CertificateDer<'static>>),
     /// Whoever answers: encryption without authentication, as `curl --insecure` has it.
     Anyone,
 }
@@ -87,6 +91,12 @@ pub fn client_config(trust: Trust, options: &Options) -> Result<Arc<ClientConfig
         .with_protocol_versions(&options.versions())?;
     let mut config = match trust {
         Trust::Roots(roots) => builder.with_root_certificates(roots),
+        Trust::RootsAndCertificates(roots, certificates) => {
+            let verifier = TrustExactly::new(roots, certificates, options.provider())?;
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(verifier))
+        }
         Trust::Anyone => builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(TrustAnyone(algorithms))),

@@ -28,6 +28,7 @@ mod psk;
 mod reader;
 mod resync;
 mod traffic_secret;
+mod trust_exactly;
 mod writer;
 
 pub use crate::Direction;

@@ -8,15 +8,29 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::protocol::{Answer, Request};
+use crate::waiting;
 
 /// Asks the server at `path`.
 ///
 /// # Errors
 /// When nobody listens there, or the answer makes no sense; each says what to do.
 pub fn ask(path: &Path, request: Request) -> Result<Answer> {
-    let mut stream = match UnixStream::connect(path) {
+    let connected = waiting::until_served(
+        path,
+        || UnixStream::connect(path),
+        |error| {
+            matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused
+            )
+        },
+    );
+    let mut stream = match connected {
         Ok(stream) => stream,
-        Err(error) => bail!("{}", explain(path, error.kind(), &error)),
+        Err(error) => match error.downcast_ref::<std::io::Error>() {
+            Some(error) => bail!("{}", explain(path, error.kind(), error)),
+            None => return Err(error),
+        },
     };
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let mut line = serde_json::to_string(&request)?;
@@ -36,7 +50,8 @@ pub fn ask(path: &Path, request: Request) -> Result<Answer> {
     }
 }
 
-fn explain(path: &Path, kind: ErrorKind, error: &std::io::Error) -> String {
+/// Why there is no connection, and what to do.
+pub(super) fn explain(path: &Path, kind: ErrorKind, error: &std::io::Error) -> String {
     let path = path.display();
     match kind {
         ErrorKind::NotFound => format!(
@@ -44,7 +59,7 @@ fn explain(path: &Path, kind: ErrorKind, error: &std::io::Error) -> String {
         ),
         ErrorKind::ConnectionRefused => {
             format!(
-                "nobody answers at {path}; the NIC or server that made it has ended, start it again"
+                "nothing listens at {path}; the NIC or server that made it has ended, start it again"
             )
         }
         ErrorKind::PermissionDenied => {

@@ -5,17 +5,22 @@
 //! `{"command":"drain","pool":"app","backend":"10.9.0.1:8081","drains":true}`.
 
 mod client;
+mod commands;
 mod conversation;
 pub mod counters;
 mod glossary;
 mod protocol;
 mod server;
+mod stop;
 #[cfg(test)]
 mod tests;
 
+pub mod options;
 pub mod print;
 
 pub use client::ask;
+pub use commands::{restore, ss, stat};
 pub use conversation::{Conversation, IDLE, line};
 pub use protocol::{Answer, CounterGroup, NvmeFigures, Request, Socket};
 pub use server::{ControlError, Server, bind};
+pub use stop::stop;

@@ -1,6 +1,7 @@
 //! `longshore get`: one download.
 
 mod fetch;
+mod options;
 mod output;
 mod place;
 
@@ -15,12 +16,12 @@ use rustls::RootCertStore;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use crate::attach::attach;
-use crate::cli::Get;
+use crate::attach::{Connections, attach};
 use crate::psk_file::PskFile;
 use crate::signals::Signals;
 
 use fetch::{Fetch, Outcome, Tls};
+pub use options::{EXAMPLES, Options};
 pub use output::Output;
 use place::Place;
 
@@ -37,12 +38,12 @@ pub enum Ending {
 ///
 /// # Errors
 /// When there is no download: the message says why, and what can be done.
-pub fn run(options: &Get) -> Result<Ending> {
+pub fn run(options: &Options) -> Result<Ending> {
     let signals = Signals::block()?;
     let mut place = Place::of_url(&options.url)?;
     let mut output = Output::choose(options.output.as_deref(), &options.url)?;
     let belief = Belief::of(options)?;
-    let mut attached = attach(&options.wire)?;
+    let mut attached = attach(&options.wire, &Connections::default())?;
     let tls = belief.into_tls(attached.key_log.clone())?;
     let bar = progress_bar(options.quiet);
 
@@ -98,7 +99,7 @@ enum Belief {
 }
 
 impl Belief {
-    fn of(options: &Get) -> Result<Self> {
+    fn of(options: &Options) -> Result<Self> {
         match &options.psk {
             Some(path) => Ok(Self::PreShared(PskFile::read(path)?)),
             None => Ok(Self::Certificates(trust(options)?)),
@@ -119,17 +120,19 @@ impl Belief {
     }
 }
 
-fn trust(options: &Get) -> Result<Trust> {
+fn trust(options: &Options) -> Result<Trust> {
     if options.insecure {
         return Ok(Trust::Anyone);
     }
     let mut roots = RootCertStore::empty();
     if let Some(path) = &options.ca {
+        let mut listed = Vec::new();
         let certificates = CertificateDer::pem_file_iter(path)
             .with_context(|| format!("{} can't be read; see --ca", path.display()))?;
         for certificate in certificates {
             let certificate = certificate
                 .with_context(|| format!("{} is no certificate in PEM", path.display()))?;
+            listed.push(certificate.clone());
             roots.add(certificate).with_context(|| {
                 format!("{} has a certificate that can't be used", path.display())
             })?;
@@ -137,7 +140,7 @@ fn trust(options: &Get) -> Result<Trust> {
         if roots.is_empty() {
             bail!("{} has no certificate in it; see --ca", path.display());
         }
-        return Ok(Trust::Roots(Arc::new(roots)));
+        return Ok(Trust::RootsAndCertificates(Arc::new(roots), listed));
     }
     let native = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(native.certs);

@@ -81,21 +81,23 @@ fn drain(target: &Target, drains: bool) -> Result<()> {
 fn balance(run: &Run) -> Result<()> {
     let config = Config::read(&run.config)?;
     config.check_addresses(|ip| run.wire.addresses.iter().any(|cidr| cidr.address == ip))?;
+    let mut readiness = run.background.begin()?;
     let signals = Signals::block()?;
     let mut control = run
         .control
         .as_deref()
         .map(ControlServer::bind)
         .transpose()?;
-    let mut attached = attach(&run.wire)?;
+    let mut attached = attach(&run.wire, &run.connections)?;
     announce(&config, &attached);
-    let can_splice = run.wire.accel.splice;
+    let can_splice = run.connections.accel.splice;
     let mut balancer =
         Balancer::start(Instant::now(), config, attached.runtime.stack(), can_splice)?;
     run.account.enter(Files {
         read: None,
         remove: control.as_ref().map(ControlServer::directory),
     })?;
+    readiness.tell()?;
     let is_over = serve(&mut balancer, &mut attached, control.as_mut(), &signals)?;
     drop(control);
     if is_over {

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
 
-use crate::cli::Wire;
+use crate::attach::{Connections, Wire};
+use crate::background::Background;
 use crate::sandbox::Account;
 
 /// `longshore lb`.
@@ -31,9 +32,15 @@ pub struct Run {
     /// How to reach the wire.
     #[command(flatten)]
     pub wire: Wire,
+    /// What the NIC does for whole connections.
+    #[command(flatten)]
+    pub connections: Connections,
     /// Control socket, for `longshore stat`, `longshore ss` and `longshore lb drain`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// Whether to go on in the background.
+    #[command(flatten)]
+    pub background: Background,
     /// As whom to go on.
     #[command(flatten)]
     pub account: Account,
@@ -157,8 +164,12 @@ mod tests {
         let Ok(Options::Run(run)) = run else {
             panic!("{run:?}")
         };
-        assert!(run.wire.accel.splice && run.wire.accel.setup && !run.wire.accel.teardown);
-        assert!(!run.wire.handoff.is_on());
+        assert!(
+            run.connections.accel.splice
+                && run.connections.accel.setup
+                && !run.connections.accel.teardown
+        );
+        assert!(!run.connections.handoff.is_on());
         assert!(parse("longshore lb --config f").is_err());
         assert!(parse("longshore lb --check").is_err());
         assert!(parse("longshore lb").is_err());
@@ -173,8 +184,11 @@ mod tests {
         let Ok(Options::Run(run)) = with("443=t4,80=fcfs,predict") else {
             panic!("it is right")
         };
-        assert_eq!(run.wire.handoff.to_string(), "predict,443=t4,80=fcfs");
-        assert_eq!(run.wire.nic_connections, 256);
+        assert_eq!(
+            run.connections.handoff.to_string(),
+            "predict,443=t4,80=fcfs"
+        );
+        assert_eq!(run.connections.nic_connections, 256);
         let error = with("443=quick").unwrap_err().to_string();
         assert!(error.contains("fcfs"), "{error}");
     }

@@ -13,7 +13,8 @@ use host::Cidr;
 use wire::ethernet::MacAddr;
 
 use super::state::State;
-use crate::cli::Line;
+use crate::attach::Line;
+use crate::background::Background;
 use crate::sandbox::Identity;
 
 pub const EXAMPLES: &str = "\
@@ -68,6 +69,9 @@ pub struct Options {
     /// Go on as this user once all is open [default: longshore, else an unused user id]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
+    /// Whether to go on in the background.
+    #[command(flatten)]
+    pub background: Background,
     /// Never sleep: lower latency, for a whole core
     #[arg(long)]
     pub busy_poll: bool,

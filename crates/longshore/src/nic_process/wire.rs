@@ -1,9 +1,6 @@
 //! What the NIC is plugged into.
 
-use std::time::Instant;
-
-use anyhow::{Result, anyhow, bail};
-use port::capture::Capture;
+use anyhow::{Result, bail};
 use port::impair::{Impair, Impairment, Impairments};
 use port::memory::{LinkConfig, link};
 use port::packet::{Packet, PacketConfig};
@@ -13,7 +10,7 @@ use port::{LinkState, Port, link_state};
 
 use super::hosts::Interfaces;
 use super::options::{Options, WireOption};
-use crate::attach::impairment;
+use crate::attach::{capture, impairment};
 
 /// Opens the wire that the command line names.
 ///
@@ -40,11 +37,7 @@ pub fn open(options: &Options, interfaces: &mut Interfaces<'_>) -> Result<Box<dy
         WireOption::Mem => Box::new(link(LinkConfig::for_mtu(u16::MAX)).0),
     };
     if let Some(path) = &options.pcap {
-        let capture = Capture::create(port, path, Instant::now()).map_err(|error| {
-            let path = path.display();
-            anyhow!("can't write {path}: {error}; give --pcap another path")
-        })?;
-        port = Box::new(capture);
+        port = Box::new(capture(port, path)?);
     }
     if !clean {
         let impairments = Impairments::both(impairment);

@@ -40,6 +40,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let [link, pipe, lock] = inherited::take(&options.inherited)?;
     let state = State::inherited(&options.state_directory(), lock)?;
     let identity = options.identity()?;
+    let output = options.background.output()?;
     let mut interfaces = Interfaces::new(&state);
     let opened = Worker::open(options, &mut interfaces, Uplink::new(link, pipe));
     let mut worker = opened.inspect_err(|_| interfaces.undo())?;
@@ -49,6 +50,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     sandbox::enter(Profile::Worker, Some(identity))?;
     worker.attachments.start()?;
     worker.announce(options);
+    if let Some(output) = output {
+        output.redirect().context("the output of --background")?;
+    }
     match worker.work(&signals, options) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => {

@@ -18,6 +18,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves until it is told to end.
 pub(super) fn run(options: &Attach) -> Result<()> {
+    let mut readiness = options.background.begin()?;
     let mut control = options
         .control
         .as_deref()
@@ -47,6 +48,7 @@ pub(super) fn run(options: &Attach) -> Result<()> {
         },
         options.nbd.display()
     );
+    readiness.tell()?;
     let ended = serve(&mut driver, &mut initiator, &mut server, control.as_mut());
     drop(control);
     match ended {

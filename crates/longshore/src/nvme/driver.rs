@@ -16,7 +16,7 @@ use super::identity::Identity;
 use super::initiator::Initiator;
 use super::options::{Disk, Peer};
 use super::transport::Transport;
-use crate::attach::{Attached, attach};
+use crate::attach::{Attached, Connections, attach};
 use crate::secret_file;
 use crate::signals::Signals;
 
@@ -52,8 +52,11 @@ impl Driver {
         let keys = keys.transpose()?;
         Ok(Driver {
             attached: match &peer.transport {
-                Transport::Ours(wire) => Some(attach(wire)?),
-                Transport::Linux { .. } => None,
+                Transport::Ours(wire) => Some(attach(wire, &Connections::default())?),
+                Transport::Linux { nic } => {
+                    nic.as_deref().map_or(Ok(()), crate::waiting::check_nic)?;
+                    None
+                }
             },
             identity,
             signals,

@@ -10,6 +10,7 @@ use wire::nvme::{Digests, Nqn};
 
 use super::target;
 use super::transport::Transport;
+use crate::background::Background;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -260,6 +261,9 @@ pub struct Attach {
     /// Answer `longshore stat` and `longshore ss` at this path
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// Whether to go on in the background.
+    #[command(flatten)]
+    pub background: Background,
 }
 
 /// The value of `--digest`.

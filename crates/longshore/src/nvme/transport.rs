@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-use crate::cli::Wire;
+use crate::attach::Wire;
 
 /// Whose TCP carries the connections.
 #[derive(Clone, Debug)]
@@ -45,7 +45,14 @@ impl Args for Transport {
         let kernel = Arg::new("kernel")
             .long("kernel")
             .action(ArgAction::SetTrue)
-            .conflicts_with_all(["tap", "addresses", "loss", "reorder", "pcap"])
+            .conflicts_with_all([
+                "tap",
+                "addresses",
+                "peer_addresses",
+                "loss",
+                "reorder",
+                "pcap",
+            ])
             .help(KERNEL_HELP);
         Wire::augment_args(command.arg(kernel))
             .mut_arg("tap", optional)

@@ -8,12 +8,10 @@ mod tests;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use attachment::{Client, ClientError};
 use clap::Args;
 
 pub use summary::CountersFile;
@@ -37,8 +35,6 @@ pub const ZEROCOPY_VARIABLE: &str = "LONGSHORE_NIC_ZEROCOPY";
 
 /// Heading of the help.
 const NIC: &str = "NIC";
-/// How long it may take to connect to the control socket.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// `longshore run`.
 #[derive(Clone, Debug, Args)]
@@ -77,7 +73,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .env(summary::CountersFile::VARIABLE, counters.path());
     if let Some(nic) = &options.nic {
         let nic = std::path::absolute(nic).with_context(|| format!("{}", nic.display()))?;
-        check_nic(&nic)?;
+        crate::waiting::check_nic(&nic)?;
         command.env(NIC_VARIABLE, nic);
     }
     if options.zerocopy {
@@ -95,14 +91,4 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let _ = write!(stderr, "{begin}{text}");
     }
     Ok(stay::exit_code(status))
-}
-
-/// Refuses a socket whose listener the library would not trust. A NIC that is not there yet may come.
-fn check_nic(nic: &Path) -> Result<()> {
-    match Client::check(nic, PATIENCE) {
-        Err(error @ ClientError::Untrusted(_)) => {
-            Err(error).with_context(|| format!("{}", nic.display()))
-        }
-        _ => Ok(()),
-    }
 }

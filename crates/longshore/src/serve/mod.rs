@@ -2,6 +2,7 @@
 
 mod counters;
 mod files;
+mod options;
 mod server;
 mod session;
 
@@ -12,17 +13,18 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use host::{Cidr, TlsRole};
+use host::TlsRole;
 use l5p::tls::{Certificate, KeyLogSink, Options as TlsOptions, server_config};
 
-use crate::attach::{Attached, attach};
-use crate::cli::{Serve, Wire};
+use crate::attach::{Attached, Wire, attach};
 use crate::control;
 use crate::psk_file::PskFile;
 use crate::sandbox::Files;
 use crate::secret_file;
 use crate::signals::Signals;
 use crate::store::Store;
+
+pub use options::{EXAMPLES, Options};
 
 use files::Way;
 use server::Server;
@@ -36,7 +38,8 @@ const LOOK: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// When something is missing to begin with, or the interface goes away.
-pub fn run(options: &Serve) -> Result<()> {
+pub fn run(options: &Options) -> Result<()> {
+    let mut readiness = options.background.begin()?;
     let signals = Signals::block()?;
     let store = Store::open(&options.root).with_context(|| {
         format!(
@@ -50,7 +53,7 @@ pub fn run(options: &Serve) -> Result<()> {
         .as_deref()
         .map(control::Server::bind)
         .transpose()?;
-    let mut attached = attach(&options.wire)?;
+    let mut attached = attach(&options.wire, &options.connections)?;
     let tls = secrets.into_role(attached.key_log.clone())?;
 
     // A NIC of our own dies with us.
@@ -66,6 +69,7 @@ pub fn run(options: &Serve) -> Result<()> {
         read: Some(server.directory()),
         remove: control.as_ref().map(control::Server::directory),
     })?;
+    readiness.tell()?;
     serve(&mut server, &mut attached, control.as_mut(), &signals)?;
 
     drop(control);
@@ -118,7 +122,7 @@ enum Secrets {
 }
 
 impl Secrets {
-    fn of(options: &Serve) -> Result<Self> {
+    fn of(options: &Options) -> Result<Self> {
         if options.plain {
             return Ok(Self::None);
         }
@@ -151,7 +155,7 @@ impl Secrets {
 }
 
 /// The files that were named, or a certificate of our own when none were.
-fn certificate(options: &Serve) -> Result<Certificate> {
+fn certificate(options: &Options) -> Result<Certificate> {
     let (Some(cert), Some(key)) = (&options.cert, &options.key) else {
         let names = options
             .wire
@@ -185,7 +189,7 @@ fn listen(server: &mut Server, attached: &mut Attached, wire: &Wire, port: u16) 
 }
 
 /// Says where it serves, and what is missing on the Linux side to reach it.
-fn announce(options: &Serve, attached: &Attached, port: u16) {
+fn announce(options: &Options, attached: &Attached, port: u16) {
     let (scheme, usual) = if options.plain {
         ("http", 80)
     } else {
@@ -209,43 +213,5 @@ fn announce(options: &Serve, attached: &Attached, port: u16) {
     attached.announce_neighbours();
     if options.cert.is_none() && options.psk.is_none() && !options.plain {
         println!("the certificate is self-signed: curl needs --insecure");
-    }
-}
-
-/// An address for the other end of the TAP: the first of the network that is not ours.
-pub(crate) fn neighbour_of(cidr: &Cidr) -> Cidr {
-    let first = |base: u128, ours: u128| if base + 1 == ours { base + 2 } else { base + 1 };
-    let address = match cidr.address {
-        IpAddr::V4(ip) => {
-            let host = 32 - u32::from(cidr.prefix);
-            let base = u64::from(u32::from(ip)) >> host << host;
-            IpAddr::V4((first(u128::from(base), u128::from(u32::from(ip))) as u32).into())
-        }
-        IpAddr::V6(ip) => {
-            let mask = u128::MAX
-                .checked_shl(128 - u32::from(cidr.prefix))
-                .unwrap_or(0);
-            IpAddr::V6(first(u128::from(ip) & mask, u128::from(ip)).into())
-        }
-    };
-    Cidr::new(address, cidr.prefix)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_other_end_gets_the_first_address_that_is_free() {
-        for (ours, theirs) in [
-            ("10.9.0.2/24", "10.9.0.1/24"),
-            ("10.9.0.1/24", "10.9.0.2/24"),
-            ("192.168.7.77/30", "192.168.7.78/30"),
-            ("fd09::2/64", "fd09::1/64"),
-            ("fd09::1/64", "fd09::2/64"),
-        ] {
-            let ours: Cidr = ours.parse().unwrap();
-            assert_eq!(neighbour_of(&ours).to_string(), theirs);
-        }
     }
 }

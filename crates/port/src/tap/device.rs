@@ -20,8 +20,7 @@ pub enum OpenError {
     NoDriver,
     /// The process must not open or make the device.
     #[error(
-        "no permission for TAP device {name}: that needs CAP_NET_ADMIN; make it for your user by \
-         `sudo ip tuntap add dev {name} mode tap user $USER && sudo ip link set {name} up`"
+        "no permission to open TAP device {name}: run with sudo, or make it for your user: sudo longshore up {name} CIDR"
     )]
     NotPermitted {
         /// The device.
@@ -133,6 +132,13 @@ pub(super) fn set_persistent(fd: &OwnedFd, persistent: bool) -> io::Result<()> {
     check(result)
 }
 
+/// Lets a user open the device without privileges.
+pub(super) fn set_owner(fd: &OwnedFd, uid: u32) -> io::Result<()> {
+    // SAFETY: TUNSETOWNER takes its argument by value and touches no memory of ours.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), TUNSETOWNER as _, libc::c_ulong::from(uid)) };
+    check(result)
+}
+
 /// The Ethernet address of the kernel's side.
 pub(super) fn address(fd: &OwnedFd) -> io::Result<[u8; 6]> {
     let mut request = Request::blank();
@@ -171,6 +177,7 @@ const DRIVER: &str = "/dev/net/tun";
 // linux/if_tun.h
 const TUNSETIFF: c_uint = 0x4004_54ca;
 const TUNSETPERSIST: c_uint = 0x4004_54cb;
+const TUNSETOWNER: c_uint = 0x4004_54cc;
 const TUNSETOFFLOAD: c_uint = 0x4004_54d0;
 const TUNSETVNETHDRSZ: c_uint = 0x4004_54d8;
 const TUN_F_CSUM: c_uint = 0x01;

@@ -30,6 +30,7 @@ use super::link::{self, Heard};
 use super::options::Options;
 use super::sleep::until_readable;
 use super::state::State;
+use crate::background::Readiness;
 use crate::signals::Signals;
 use kept::Kept;
 use probation::Proved;
@@ -48,6 +49,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// # Errors
 /// When something is missing to begin with; the message says what to do.
 pub fn run(options: &Options) -> Result<ExitCode> {
+    let readiness = options.background.begin()?;
     let signals = Signals::block().context("can't block signals")?;
     let directory = options.state_directory();
     if options.take_over {
@@ -81,6 +83,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let door = door.inspect_err(|error| tracing::warn!("no later NIC can --take-over: {error:#}"));
     let mut supervisor = Supervisor {
         options,
+        readiness,
         state,
         gate: (!proved.sockets.rings.is_empty()).then(|| Kept::new(Instant::now(), "gate")),
         sockets: proved.sockets,
@@ -92,7 +95,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         ends: None,
     };
     if proved.serves {
-        supervisor.begin_to_serve();
+        supervisor.begin_to_serve()?;
     }
     match supervisor.run(&signals)? {
         End::Over(code) => Ok(supervisor.finish(code)),
@@ -115,6 +118,7 @@ fn lock(options: &Options, directory: &Path) -> Result<State> {
 #[derive(Debug)]
 struct Supervisor<'a> {
     options: &'a Options,
+    readiness: Readiness,
     state: State,
     sockets: Sockets,
     door: Option<Door>,
@@ -161,7 +165,7 @@ impl Supervisor<'_> {
                     Err(error) => tell(&format!("take-over failed: {error:#}; this NIC goes on")),
                 }
             }
-            self.hear(now);
+            self.hear(now)?;
             if let Some(code) = self.watch_worker(now)? {
                 return Ok(End::Over(code));
             }
@@ -249,22 +253,24 @@ impl Supervisor<'_> {
     }
 
     /// Hears that the worker serves, or is about to end.
-    fn hear(&mut self, now: Instant) {
+    fn hear(&mut self, now: Instant) -> Result<()> {
         let Some((_, link)) = &self.worker.running else {
-            return;
+            return Ok(());
         };
         match link.hear() {
-            Heard::Serves => self.begin_to_serve(),
+            Heard::Serves => self.begin_to_serve()?,
             Heard::End => {
                 self.worker.leaving.get_or_insert(now);
             }
             Heard::Channel(_) | Heard::Gate(_) | Heard::Nothing => {}
         }
+        Ok(())
     }
 
-    fn begin_to_serve(&mut self) {
+    fn begin_to_serve(&mut self) -> Result<()> {
         (self.has_run, self.serves) = (true, true);
-        notify(&[NotifyState::Ready, NotifyState::Status("serving")]);
+        notify(&[NotifyState::Status("serving")]);
+        self.readiness.tell()
     }
 
     /// Gives the exit code if the worker's end is that of the NIC.

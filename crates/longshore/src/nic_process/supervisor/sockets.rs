@@ -68,6 +68,10 @@ impl Sockets {
     pub fn keep(&mut self) {
         self.unused.drain(..).for_each(stop_listening);
         self.theirs.clear();
+        // `longshore stop` finds the process that has called `listen` last.
+        if let Err(error) = self.control.listen_again() {
+            tracing::warn!(%error, "longshore stop will not work");
+        }
     }
 
     /// The predecessor goes on with its own.

@@ -40,13 +40,14 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// # Errors
 /// When something is missing to begin with, or the interface goes away.
 pub fn run(options: &Target) -> Result<()> {
+    let mut readiness = options.background.begin()?;
     let signals = Signals::block()?;
     let mut control = options
         .control
         .as_deref()
         .map(control::Server::bind)
         .transpose()?;
-    let mut attached = attach(&options.wire)?;
+    let mut attached = attach(&options.wire, &options.connections)?;
     let method = match options.threads {
         true => Method::Threads,
         false => Method::Auto,
@@ -82,6 +83,7 @@ pub fn run(options: &Target) -> Result<()> {
         read: None,
         remove: control.as_ref().map(control::Server::directory),
     })?;
+    readiness.tell()?;
     serve(&mut target, &mut attached, control.as_mut(), &signals)?;
     drain(&mut target, &mut attached)?;
 

@@ -1,0 +1,43 @@
+//! Where TLS secrets go.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result};
+use l5p::tls::KeyLogSink;
+
+/// Appends each line to the file at `path`.
+///
+/// # Errors
+/// It can't be written.
+pub fn file(path: &Path) -> Result<KeyLogSink> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
+        .with_context(|| format!("--keylog {} can't be written", path.display()))?;
+    let file = Mutex::new(file);
+    Ok(Arc::new(move |line| {
+        let mut file = file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _ = file.write_all(with_line_end(line).as_bytes());
+    }))
+}
+
+/// The line with one end.
+pub fn with_line_end(line: &str) -> String {
+    format!("{}\n", line.trim_end())
+}
+
+/// One sink for all of them, if there are any.
+pub fn all_of(sinks: Vec<KeyLogSink>) -> Option<KeyLogSink> {
+    if sinks.is_empty() {
+        return None;
+    }
+    Some(Arc::new(move |line: &str| {
+        sinks.iter().for_each(|sink| sink(line))
+    }))
+}

@@ -1,0 +1,170 @@
+//! `--background`: a service that goes on in a session of its own once it is ready; and telling who has started it that it is.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, setsid, waitpid};
+
+use crate::signals::Signals;
+
+/// Whether a service goes on in the background.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Background")]
+pub struct Background {
+    /// Return once the service is ready, and leave it running in the background; see `longshore stop`
+    #[arg(long)]
+    pub background: bool,
+    /// Append what the service prints in the background to this file [default: discard it]
+    #[arg(long, value_name = "FILE", requires = "background")]
+    pub log: Option<PathBuf>,
+}
+
+impl Background {
+    /// Begins a service. With `--background` it goes on in a child of this process, which itself exits when the service is ready, or with the
+    /// service's exit code. To be called before threads are started.
+    ///
+    /// # Errors
+    /// The log can't be written, or there can be no other process.
+    pub fn begin(&self) -> Result<Readiness> {
+        let service_manager = service_manager();
+        let Some(output) = self.output()? else {
+            return Ok(Readiness {
+                service_manager,
+                shell: None,
+            });
+        };
+        let (ready, tell) = pipe_with(PipeFlags::CLOEXEC).context("a pipe")?;
+        // The child has them blocked too until it takes them over.
+        let signals = Signals::block()?;
+        // SAFETY: there is one thread, so the child may do what this process may.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()).context("--background"),
+            0 => {
+                drop((ready, signals));
+                setsid().context("a session")?;
+                let nothing = File::open("/dev/null").context("/dev/null")?;
+                rustix::stdio::dup2_stdin(nothing).context("the standard input")?;
+                Ok(Readiness {
+                    service_manager,
+                    shell: Some((tell, output)),
+                })
+            }
+            child => {
+                drop(tell);
+                let child = Pid::from_raw(child).context("the service's process")?;
+                std::process::exit(await_ready(child, File::from(ready), &signals)?)
+            }
+        }
+    }
+
+    /// Where the service prints once it is ready, if that is elsewhere than before.
+    ///
+    /// # Errors
+    /// The log can't be written.
+    pub fn output(&self) -> Result<Option<Output>> {
+        if !self.background {
+            return Ok(None);
+        }
+        let path = self.log.clone().unwrap_or_else(|| "/dev/null".into());
+        let file = OpenOptions::new().append(true).create(true).open(&path);
+        let file =
+            file.with_context(|| format!("{} can't be written; see --log", path.display()))?;
+        Ok(Some(Output(file)))
+    }
+}
+
+/// Where a service in the background prints.
+#[derive(Debug)]
+pub struct Output(File);
+
+impl Output {
+    /// Prints there from now on.
+    ///
+    /// # Errors
+    /// What the system gives.
+    pub fn redirect(&self) -> io::Result<()> {
+        io::stdout().flush()?;
+        rustix::stdio::dup2_stdout(&self.0)?;
+        Ok(rustix::stdio::dup2_stderr(&self.0)?)
+    }
+}
+
+/// Who waits for a service to be ready. All that is needed to tell them is open.
+#[derive(Debug)]
+pub struct Readiness {
+    /// systemd, by the protocol of sd_notify(3).
+    service_manager: Option<UnixDatagram>,
+    /// The process that was started from the shell.
+    shell: Option<(OwnedFd, Output)>,
+}
+
+impl Readiness {
+    /// The service is ready. Told again, it is no news to the shell.
+    ///
+    /// # Errors
+    /// The process that waits in the shell has gone.
+    pub fn tell(&mut self) -> Result<()> {
+        if let Some(socket) = &self.service_manager
+            && let Err(error) = socket.send(b"READY=1")
+        {
+            tracing::warn!(%error, "the service manager can't be told");
+        }
+        let Some((shell, output)) = self.shell.take() else {
+            return Ok(());
+        };
+        output.redirect().context("the output of --background")?;
+        rustix::io::write(&shell, b"!").context("the command that started this has gone")?;
+        Ok(())
+    }
+}
+
+/// The socket of `NOTIFY_SOCKET`.
+fn service_manager() -> Option<UnixDatagram> {
+    let name = std::env::var_os("NOTIFY_SOCKET")?;
+    let address = match name.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(&name),
+    };
+    let socket = UnixDatagram::unbound().ok()?;
+    let connected = address.and_then(|address| socket.connect_addr(&address));
+    if let Err(error) = connected {
+        tracing::warn!(%error, "the service manager can't be told");
+        return None;
+    }
+    Some(socket)
+}
+
+/// Waits until the service is ready or has ended, and passes on asks to end. Gives the exit code.
+fn await_ready(child: Pid, mut ready: File, signals: &Signals) -> Result<i32> {
+    loop {
+        let mut polled = [
+            PollFd::from_borrowed_fd(ready.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
+        ];
+        let _ = poll(&mut polled, None);
+        if signals.received() {
+            let _ = kill_process(child, Signal::TERM);
+        }
+        if polled[0].revents().is_empty() {
+            continue;
+        }
+        let mut word = [0];
+        if ready.read(&mut word).context("the service's process")? == 1 {
+            return Ok(0);
+        }
+        let status = waitpid(Some(child), WaitOptions::empty()).context("the service's process")?;
+        let status = status.map(|(_, status)| status);
+        let code = status.and_then(|status| status.exit_status());
+        // It ended by a signal, or before it was ready.
+        return Ok(code.filter(|code| *code != 0).unwrap_or(1));
+    }
+}

@@ -1,0 +1,70 @@
+//! `longshore stat`, `ss` and `restore`.
+
+use std::io::{self, Write};
+
+use anyhow::{Result, bail};
+
+use super::options::{Restore, Ss, Stat};
+use super::{Answer, Request, ask, print};
+
+/// Shows counters, or explains them.
+///
+/// # Errors
+/// The service does not answer, or refuses.
+pub fn stat(options: &Stat) -> Result<()> {
+    let Some(socket) = &options.socket else {
+        return Ok(show(&match options.markdown {
+            true => print::glossary_markdown(),
+            false => print::glossary(),
+        })?);
+    };
+    let Answer::Stat(groups) = ask(socket, Request::Stat)? else {
+        bail!("the service gave an unexpected answer; it may be of another version");
+    };
+    let text = match (options.json, options.explain) {
+        (true, _) => print::counters_json(&groups)? + "\n",
+        (false, true) => print::explained(&groups, options.all),
+        (false, false) => print::counters(&groups, options.all),
+    };
+    Ok(show(&text)?)
+}
+
+/// Writes to the standard output; a reader that has seen enough, as `head` does, is no error.
+fn show(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// Shows sockets.
+///
+/// # Errors
+/// The service does not answer, or refuses.
+pub fn ss(options: &Ss) -> Result<()> {
+    let Answer::Sockets(sockets) = ask(&options.socket, Request::Sockets)? else {
+        bail!("the service gave an unexpected answer; it may be of another version");
+    };
+    let text = match options.json {
+        true => serde_json::to_string_pretty(&sockets)? + "\n",
+        false => print::sockets(&sockets),
+    };
+    Ok(show(&text)?)
+}
+
+/// Returns connections to the host.
+///
+/// # Errors
+/// The service does not answer, or refuses.
+pub fn restore(options: &Restore) -> Result<()> {
+    let request = Request::Restore { peer: options.peer };
+    let Answer::Restored(count) = ask(&options.socket, request)? else {
+        bail!("the service gave an unexpected answer; it may be of another version");
+    };
+    match (count, options.peer) {
+        (0, Some(peer)) => bail!("the NIC runs no connection with {peer}; see longshore ss"),
+        (1, _) => println!("returning 1 connection to the host"),
+        (count, _) => println!("returning {count} connections to the host"),
+    }
+    Ok(())
+}

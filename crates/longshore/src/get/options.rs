@@ -1,0 +1,51 @@
+//! The options of `longshore get`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use url::Url;
+
+use crate::attach::Wire;
+
+/// What `--help` ends with.
+pub const EXAMPLES: &str = "\
+Examples:
+  sudo longshore get https://10.9.0.1/file --tap ls0 --ip 10.9.0.2/24 --peer-ip 10.9.0.1/24 \\
+       --ca cert.pem -o file
+  sudo longshore get https://example.org/ --tap ls0 --ip 10.9.0.2/24 --gateway 10.9.0.1
+  # on a NIC that runs with --host rings:/run/get.sock
+  sudo longshore get https://10.9.0.1/file --nic /run/get.sock --ip 10.9.0.2/24 --insecure
+
+Exit codes: 0 the download is complete, 1 it failed, 2 the command line is wrong, 3 the server \
+answered with a status of 300 or more.";
+
+/// `longshore get`.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// What to download, by https:// or http://
+    pub url: Url,
+    /// How to reach the network.
+    #[command(flatten)]
+    pub wire: Wire,
+    /// Accept any certificate
+    #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
+    pub insecure: bool,
+    /// Trust the certificates in this PEM file instead of the system's: authorities, or the server's own
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    pub ca: Option<PathBuf>,
+    /// Pre-shared key of TLS 1.3 instead of certificates: a line of `identity:key`, the key in hexadecimal
+    #[arg(long, value_name = "FILE", help_heading = "TLS", conflicts_with_all = ["ca", "insecure"])]
+    pub psk: Option<PathBuf>,
+    /// File to write, or `-` for the standard output [default: the name in the URL]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Most redirections to follow
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub max_redirects: u32,
+    /// Give up after this many seconds without a byte from the server
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub timeout: u64,
+    /// No progress bar
+    #[arg(short, long)]
+    pub quiet: bool,
+}

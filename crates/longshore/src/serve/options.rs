@@ -1,0 +1,76 @@
+//! The options of `longshore serve`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::attach::{Connections, Wire};
+use crate::background::Background;
+use crate::sandbox::Account;
+
+/// What `--help` ends with.
+pub const EXAMPLES: &str = "\
+Examples:
+  sudo longshore serve --tap ls0 --ip 10.9.0.2/24 --peer-ip 10.9.0.1/24 --root . \\
+       --control /run/longshore.sock --background
+  curl --insecure https://10.9.0.2/
+  sudo longshore stop /run/longshore.sock
+
+  # without root, on an interface that root has made
+  sudo longshore up ls0 10.9.0.1/24
+  longshore serve --tap ls0 --ip 10.9.0.2/24 --root .
+
+  # the NIC runs connections from their fourth write on; restore returns them to the host
+  sudo longshore serve --tap ls0 --ip 10.9.0.2/24 --peer-ip 10.9.0.1/24 --root . \\
+       --handoff t4 --control /run/longshore.sock
+  sudo longshore restore /run/longshore.sock
+
+  # on a NIC that is a process of its own
+  sudo longshore nic --host tap:ls0,ip=10.9.0.1/24 --host rings:/run/files.sock --wire mem \\
+       --control /run/nic.sock --background
+  sudo longshore serve --nic /run/files.sock --ip 10.9.0.2/24 --root .
+
+  # a lossy link, captured together with the keys to decrypt it
+  longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --loss 0.01 --pcap tls.pcapng";
+
+/// `longshore serve`.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// How to reach the network.
+    #[command(flatten)]
+    pub wire: Wire,
+    /// What the NIC does for whole connections.
+    #[command(flatten)]
+    pub connections: Connections,
+    /// Directory to serve
+    #[arg(long, value_name = "DIR")]
+    pub root: PathBuf,
+    /// Port to listen on [default: 443, or 80 with --plain]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Certificate chain in PEM [default: a new self-signed certificate]
+    #[arg(long, value_name = "FILE", requires = "key", help_heading = "TLS")]
+    pub cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
+    pub key: Option<PathBuf>,
+    /// Pre-shared keys of TLS 1.3 instead of a certificate: lines of `identity:key`, the key in hexadecimal
+    #[arg(long, value_name = "FILE", help_heading = "TLS", conflicts_with_all = ["cert", "key"])]
+    pub psk: Option<PathBuf>,
+    /// Serve HTTP without TLS
+    #[arg(long, help_heading = "TLS", conflicts_with_all = ["cert", "key", "psk", "keylog"])]
+    pub plain: bool,
+    /// With --nic, have the NIC read files in place instead of copying them. If the NIC dies, connections in the middle of
+    /// a record are reset, since the file may have changed
+    #[arg(long, requires = "nic", help_heading = "Offload")]
+    pub zerocopy: bool,
+    /// Socket for `longshore stat`, `ss`, `restore` and `stop`
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+    /// Whether to go on in the background.
+    #[command(flatten)]
+    pub background: Background,
+    /// As whom to go on.
+    #[command(flatten)]
+    pub account: Account,
+}
