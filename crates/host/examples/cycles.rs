@@ -1,5 +1,7 @@
 //! Host cycles for each 64 KiB sent and received, by component and mode, without loss and without a wire:
 //! `cargo run --release -p longshore-host --example cycles`.
+//!
+//! `-- MODE` measures one mode only, such as `Offload`; `-- --short` takes two turns instead of 200.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -53,16 +55,17 @@ struct World {
 }
 
 fn main() {
-    let only = std::env::args().nth(1);
-    let chosen = |mode: &Mode| {
-        only.as_ref()
-            .is_none_or(|only| *only == format!("{mode:?}"))
-    };
+    let (options, modes): (Vec<_>, Vec<_>) = std::env::args()
+        .skip(1)
+        .partition(|argument| argument == "--short");
+    let turns = if options.is_empty() { TURNS } else { 2 };
+    let only = modes.first();
+    let chosen = |mode: &Mode| only.is_none_or(|only| *only == format!("{mode:?}"));
     let mut worlds: Vec<World> = MODES.into_iter().filter(chosen).map(World::new).collect();
     let data = vec![0x5a; MESSAGE];
     let mut buffer = vec![0; MESSAGE];
     // In turn, so that whatever else the machine does falls on all of them.
-    for _ in 0..TURNS {
+    for _ in 0..turns {
         for world in &mut worlds {
             for round in 0..ROUNDS {
                 let sample = world.round(&data, &mut buffer);

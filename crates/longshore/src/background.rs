@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -93,8 +93,14 @@ impl Output {
     /// What the system gives.
     pub fn redirect(&self) -> io::Result<()> {
         io::stdout().flush()?;
-        rustix::stdio::dup2_stdout(&self.0)?;
-        Ok(rustix::stdio::dup2_stderr(&self.0)?)
+        for standard in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+            // By dup3, which a service may call when it has given up its privileges.
+            // SAFETY: both descriptors stay open, and the standard ones are owned by nothing else.
+            if unsafe { libc::dup3(self.0.as_raw_fd(), standard, 0) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
     }
 }
 

@@ -24,9 +24,6 @@ answered with a status of 300 or more.";
 pub struct Options {
     /// What to download, by https:// or http://
     pub url: Url,
-    /// How to reach the network.
-    #[command(flatten)]
-    pub wire: Wire,
     /// Accept any certificate
     #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
     pub insecure: bool,
@@ -48,4 +45,7 @@ pub struct Options {
     /// No progress bar
     #[arg(short, long)]
     pub quiet: bool,
+    /// How to reach the network.
+    #[command(flatten)]
+    pub wire: Wire,
 }

@@ -29,21 +29,21 @@ pub struct Run {
     /// Check the configuration and exit
     #[arg(long)]
     pub check: bool,
+    /// Control socket, for `longshore stat`, `longshore ss` and `longshore lb drain`
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+    /// As whom to go on.
+    #[command(flatten)]
+    pub account: Account,
     /// How to reach the wire.
     #[command(flatten)]
     pub wire: Wire,
     /// What the NIC does for whole connections.
     #[command(flatten)]
     pub connections: Connections,
-    /// Control socket, for `longshore stat`, `longshore ss` and `longshore lb drain`
-    #[arg(long, value_name = "SOCKET")]
-    pub control: Option<PathBuf>,
     /// Whether to go on in the background.
     #[command(flatten)]
     pub background: Background,
-    /// As whom to go on.
-    #[command(flatten)]
-    pub account: Account,
 }
 
 impl Args for Options {

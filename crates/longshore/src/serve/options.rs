@@ -36,12 +36,6 @@ Examples:
 /// `longshore serve`.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// How to reach the network.
-    #[command(flatten)]
-    pub wire: Wire,
-    /// What the NIC does for whole connections.
-    #[command(flatten)]
-    pub connections: Connections,
     /// Directory to serve
     #[arg(long, value_name = "DIR")]
     pub root: PathBuf,
@@ -67,10 +61,16 @@ pub struct Options {
     /// Socket for `longshore stat`, `ss`, `restore` and `stop`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
-    /// Whether to go on in the background.
-    #[command(flatten)]
-    pub background: Background,
     /// As whom to go on.
     #[command(flatten)]
     pub account: Account,
+    /// How to reach the network.
+    #[command(flatten)]
+    pub wire: Wire,
+    /// What the NIC does for whole connections.
+    #[command(flatten)]
+    pub connections: Connections,
+    /// Whether to go on in the background.
+    #[command(flatten)]
+    pub background: Background,
 }

@@ -1,7 +1,8 @@
 //! Speed and memory of connection setup, teardown and splicing on the NIC:
 //! `cargo run --release -p longshore-nic --example accel_speed`.
 //!
-//! `-- splices [batches]` or `-- connections [how many]` for one of them. Only the NIC's calls are timed, in batches, and the median batch counts, so that other load on the machine matters little.
+//! `-- splices [batches]` or `-- connections [how many]` for one of them, `-- --short` for a hundredth of
+//! both. Only the NIC's calls are timed, in batches, and the median batch counts, so that other load on the machine matters little.
 //! Segments come with headers to parse and checksums to check.
 
 mod connections;
@@ -13,14 +14,18 @@ use splices::{Kind, Splices};
 use timing::{Timing, resident};
 
 fn main() {
-    let only = std::env::args().nth(1);
-    let many: Option<u32> = std::env::args().nth(2).and_then(|many| many.parse().ok());
-    let wanted = |part: &str| only.as_deref().is_none_or(|only| only == part);
+    let (options, parts): (Vec<_>, Vec<_>) = std::env::args()
+        .skip(1)
+        .partition(|argument| argument == "--short");
+    let share = if options.is_empty() { 1 } else { 100 };
+    let only = parts.first();
+    let many: Option<u32> = parts.get(1).and_then(|many| many.parse().ok());
+    let wanted = |part: &str| only.is_none_or(|only| only == part);
     if wanted("splices") {
-        splicing(many.unwrap_or(4000));
+        splicing(many.unwrap_or(4000 / share));
     }
     if wanted("connections") {
-        connecting(many.unwrap_or(400 << 10));
+        connecting(many.unwrap_or((400 << 10) / share));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Speed of connections that the NIC runs: `cargo run --release -p longshore-nic --example toe_speed [-- batches]`.
+//! Speed of connections that the NIC runs: `cargo run --release -p longshore-nic --example toe_speed [-- batches]`; `-- --short` runs 20 batches.
 //!
 //! Peers ask with 64 bytes, and hosts answer with as many. Only the NIC's calls are timed, in batches, and the median batch
 //! counts, so that other load on the machine matters little. Segments come with headers to parse and checksums to check. For
@@ -13,8 +13,11 @@ use connections::{BATCH, Connections};
 use timing::{Timing, resident};
 
 fn main() {
-    let batches = std::env::args().nth(1).and_then(|many| many.parse().ok());
-    let batches: u32 = batches.unwrap_or(2000);
+    let batches: u32 = match std::env::args().nth(1).as_deref() {
+        None => 2000,
+        Some("--short") => 20,
+        Some(batches) => batches.parse().expect("a number of batches"),
+    };
     println!("connections  ns (cycles at 2.45 GHz) per");
     println!(
         "             request: TCP, to the host  response: command, packet  packet of a host's connection"

@@ -32,12 +32,6 @@ Examples:
 /// `longshore nvme target`.
 #[derive(Clone, Debug, Args)]
 pub struct Target {
-    /// How to reach the wire.
-    #[command(flatten)]
-    pub wire: Wire,
-    /// What the NIC does for whole connections.
-    #[command(flatten)]
-    pub connections: Connections,
     /// A namespace: a file, a block device, or `mem:SIZE`; then, after commas, `ro` (nobody writes), `block=512` or
     /// another size of blocks, `nqn=NAME` (the subsystem that it belongs to, if not --nqn). May be given several times
     #[arg(long = "ns", value_name = "PATH|mem:SIZE[,…]", required = true)]
@@ -82,12 +76,18 @@ pub struct Target {
     /// Answer `longshore stat` and `longshore ss` at this path
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
-    /// Whether to go on in the background.
-    #[command(flatten)]
-    pub background: Background,
     /// As whom to go on.
     #[command(flatten)]
     pub account: Account,
+    /// How to reach the wire.
+    #[command(flatten)]
+    pub wire: Wire,
+    /// What the NIC does for whole connections.
+    #[command(flatten)]
+    pub connections: Connections,
+    /// Whether to go on in the background.
+    #[command(flatten)]
+    pub background: Background,
 }
 
 /// The value of `--ns`.

@@ -1,0 +1,85 @@
+# What the command line promises: both ends of a TAP interface, services in the background and their end, waiting for sockets, captures on a full
+# disk, and certificates that are trusted themselves.
+. "$(dirname "$0")/harness.sh"
+needs curl openssl ip
+
+ip link set lo up
+cd "$scratch" || exit 1
+mkdir root && echo content >root/page
+ours=10.77.0.2 linux=10.77.0.1
+both_ends=(--tap lsc0 --ip "$ours/24" --peer-ip "$linux/24")
+fetches() { [[ $(curl -sk --max-time 10 "https://$ours/page") == content ]]; }
+
+# says WORDS COMMAND…: it fails, with these words.
+says() {
+    local words=$1
+    shift
+    why=$("$@" 2>&1) && return 1
+    [[ $why == *"$words"* ]]
+}
+both_ends_work() {
+    why=$("$LONGSHORE" serve "${both_ends[@]}" --root root --control "$scratch/c" --background --log log 2>&1) || return 1
+    fetches
+}
+stops() {
+    why=$("$LONGSHORE" stop "$scratch/c" 2>&1) && [[ $why == "stopped process"* && ! -e $scratch/c ]]
+}
+try 'serve --peer-ip --background can be used by the next command' both_ends_work
+try 'stop ends it' stops
+try 'a start that fails is told, with its exit code' says 'is both --ip and --peer-ip' \
+    "$LONGSHORE" serve --tap lsc0 --ip $ours/24 --peer-ip $ours/24 --root root --background
+
+nic_works() {
+    why=$("$LONGSHORE" nic --host tap:lsc1,ip=$linux/24 --host "rings:$scratch/rings" --wire mem --control "$scratch/c" \
+        --state "$scratch/state" --background 2>&1) || return 1
+    why+=$("$LONGSHORE" serve --nic "$scratch/rings" --ip "$ours/24" --root root --control "$scratch/s" --background 2>&1) || return 1
+    fetches
+}
+nic_ends() {
+    why=$("$LONGSHORE" stop "$scratch/s" 2>&1 && "$LONGSHORE" stop "$scratch/c" 2>&1) && [[ ! -e $scratch/c && ! -e $scratch/rings ]]
+}
+try 'nic --background and serve --nic --background' nic_works
+try 'stop ends both' nic_ends
+
+comes_later() {
+    (sleep 1 && exec "$LONGSHORE" serve "${both_ends[@]}" --root root --control "$scratch/c") >later.log 2>&1 &
+    pids+=($!)
+    later=$!
+    why=$("$LONGSHORE" stat "$scratch/c" 2>&1) && [[ $why == *"waiting for $scratch/c"* ]]
+}
+ends_at_hangup() {
+    kill -HUP "$later"
+    eventually test ! -e "$scratch/c"
+}
+try 'a control socket that is not there yet is waited for' comes_later
+try 'SIGHUP ends a server in order' ends_at_hangup
+try 'what is no socket is told at once' says 'root/page is not a socket' "$LONGSHORE" stat root/page
+try 'run --nic without a NIC fails before the program starts' says "no NIC listens at $scratch/none" \
+    "$LONGSHORE" run --library "$LONGSHORE" --nic "$scratch/none" -- touch "$scratch/ran"
+try 'the program was not started' test ! -e ran
+
+stays_up() {
+    why=$("$LONGSHORE" up lsc2 "$linux/24" --user nobody 2>&1) || return 1
+    ip -br addr show lsc2 | grep -q "$linux/24" && ip -d link show lsc2 | grep -Eq "user (nobody|$(id -u nobody))"
+}
+goes_down() { "$LONGSHORE" down lsc2 && [[ ! -e /sys/class/net/lsc2 ]]; }
+if [[ $(id -u) == 0 ]]; then
+    try 'up makes an interface that stays, for a user' stays_up
+    try 'down removes it' goes_down
+fi
+
+# ---- get from Linux's own TCP, by a certificate that is trusted itself ---------------------------------------
+openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=x -addext subjectAltName=IP:$linux -keyout key -out cert -days 2 2>/dev/null
+openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=x -addext subjectAltName=IP:$linux -keyout /dev/null -out other -days 2 2>/dev/null
+(cd root && exec openssl s_server -accept 443 -cert ../cert -key ../key -WWW -quiet) >s_server.log 2>&1 &
+pids+=($!)
+get() { timeout 60 "$LONGSHORE" get "https://$linux/page" "${both_ends[@]}" -q -o got "$@"; }
+gets() { why=$(get --ca cert 2>&1) && grep -q content got; }
+try 'get --ca accepts the self-signed certificate of openssl req -x509' gets
+try 'get --ca refuses another one' says certificate get --ca other
+full() {
+    why=$(get --insecure --pcap /dev/full 2>&1)
+    [[ $? == 1 && $(grep -c 'pcap /dev/full: No space left on device; the capture ends at frame' <<<"$why") == 1 ]] && grep -q content got
+}
+rm -f got
+try 'get --pcap on a full disk says so once, and exits with 1' full
