@@ -36,6 +36,8 @@ nvme() {
     shift
     timeout 60 "$LONGSHORE" nvme "$command" "$target4" --nqn "$nqn" --kernel "$@" >"$scratch/nvme.log" 2>&1
 }
+# counted KEY: a number of `nvme bench --json`.
+counted() { sed -n "s/^ *\"$1\": \([0-9.]*\),*$/\1/p" "$scratch/nvme.log" | tail -n 1; }
 # copied NAME OPTION…: the file goes there and comes back.
 copied() {
     local name=$1
@@ -57,9 +59,29 @@ copied() {
 copied 'on Linux TCP, in software, no digests'
 copied 'on Linux TCP, in software, both digests' --digest both
 
+# ---- what is measured, what is found, what is refused --------------------------------------------------------
+# By Little's law latency times rate is the number of commands in flight, 2 queues of 15.
+if ! nvme bench --seconds 1 --io-bytes 64K --depth 16 --json; then
+    not_ok 'bench: latency times rate is what is in flight' "$(last_words nvme.log)"
+elif awk "BEGIN { n = $(counted iops) * $(counted p50) / 1e6; exit !(n > 10 && n < 60) }"; then
+    ok 'bench: latency times rate is what is in flight'
+else
+    not_ok 'bench: latency times rate is what is in flight' "$(counted iops) commands/s, $(counted p50) µs"
+fi
+if "$LONGSHORE" nvme discover "$target4" --kernel >"$scratch/nvme.log" 2>&1 && grep -q "$nqn" "$scratch/nvme.log"; then
+    ok 'discover finds the target without a port'
+else
+    not_ok 'discover finds the target without a port' "$(last_words nvme.log)"
+fi
+echo nonsense >"$scratch/bad.psk"
+"$LONGSHORE" nvme target --tap kt9 --ip 10.79.9.2/24 --ns mem:1M --psk "$scratch/bad.psk" >"$scratch/bad.log" 2>&1
+if ! grep -q listening "$scratch/bad.log" && grep -q 'bad.psk is not a file of PSKs' "$scratch/bad.log" && [[ ! -e /sys/class/net/kt9 ]]; then
+    ok 'a target with a bad key fails before it says that it listens'
+else
+    not_ok 'a target with a bad key fails before it says that it listens' "$(last_words bad.log)"
+fi
+
 # ---- with the NIC's help -------------------------------------------------------------------------------------
-# counted KEY: a number of `nvme bench --json`.
-counted() { sed -n "s/^ *\"$1\": \([0-9.]*\),*$/\1/p" "$scratch/nvme.log" | tail -n 1; }
 # helped NAME PLACED CHECKED OPTION…: bench reads, and at least these shares of data and digests are the NIC's.
 helped() {
     local name=$1 placed=$2 checked=$3

@@ -19,7 +19,7 @@ serve() {
     head -c 67108864 /dev/urandom >"$scratch/$name.img"
     truncate -s 160M "$scratch/$name.img"
     start "$name.log" "$LONGSHORE" nvme target --tap "$interface" --ip "$address/24" --nqn "$nqn:$name" \
-        --ns "$scratch/$name.img,block=512" --ns mem:32M --discovery --control "$scratch/$name.control" "$@"
+        --ns "$scratch/$name.img,block=512" --ns mem:32M --control "$scratch/$name.control" "$@"
     serving[$name]=$started
     eventually grep -q '^listening' "$scratch/$name.log" || not_ok "the target $name" "$(last_words "$name.log")"
 }

@@ -34,6 +34,12 @@ pub struct Latency {
     pub max: f64,
 }
 
+/// Room for times of up to an hour, in nanoseconds, to three digits. It does not grow: whatever is longer counts as an hour.
+pub fn histogram() -> Histogram<u64> {
+    const HOUR: u64 = 3_600_000_000_000;
+    Histogram::new_with_bounds(1, HOUR, 3).expect("the bounds are in order")
+}
+
 impl Latency {
     /// From nanoseconds.
     pub fn of(nanos: &Histogram<u64>) -> Self {
@@ -101,4 +107,20 @@ pub fn run(timed: &mut impl Timed) -> anyhow::Result<()> {
         was_idle = !moved && !was_idle;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Latency, histogram};
+
+    #[test]
+    fn times_are_kept_in_microseconds_however_they_are_recorded() {
+        let mut nanos = histogram();
+        for micros in 1..=1000u64 {
+            nanos.saturating_record(micros * 1000);
+        }
+        let latency = Latency::of(&nanos);
+        assert!((latency.p50 - 500.0).abs() < 1.0, "{latency:?}");
+        assert!((latency.max - 1000.0).abs() < 1.0, "{latency:?}");
+    }
 }

@@ -13,7 +13,7 @@ use super::initiator::Initiator;
 use super::options::Bench;
 use super::pipeline::{Part, Pipeline};
 use crate::bench::clock::processor_time;
-use crate::bench::latency::Latency;
+use crate::bench::latency::{self, Latency};
 
 /// Memory of all commands in flight, at most.
 const MOST_MEMORY: u64 = 1 << 30;
@@ -175,7 +175,7 @@ struct Measured {
 
 /// Keeps all queues full until the time is over, and then waits for what is under way.
 fn measure(pipeline: &mut Pipeline<'_>, options: &Bench, mut places: Places) -> Result<Measured> {
-    let mut latency = Histogram::new(3)?;
+    let mut latency = latency::histogram();
     let mut random = Pcg64Mcg::seed_from_u64(!options.disk.peer.seed());
     let mut idle = Vec::new();
     while let Some(mut block) = pipeline.take_block() {

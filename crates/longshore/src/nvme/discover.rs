@@ -2,14 +2,15 @@
 
 use std::net::SocketAddr;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use host::nvme::initiator::{Config, Namespace};
 use serde::Serialize;
 use wire::nvme::Nqn;
 use wire::nvme::log::{DiscoveryEntry, SecurityType, SubsystemType};
 
-use super::driver::{DISCOVERY_PORT, Driver, Interrupted};
+use super::driver::{DISCOVERY_PORT, Driver, IO_PORT, Interrupted};
 use super::identity::show_uuid;
+use super::initiator::Initiator;
 use super::options::Discover;
 
 /// A subsystem that was found.
@@ -80,10 +81,7 @@ impl Described {
 /// Lists what a discovery controller knows.
 pub(super) fn run(options: &Discover) -> Result<()> {
     let mut driver = Driver::new(&options.peer)?;
-    let identity = driver.identity;
-    let address = options.peer.address.with_port(DISCOVERY_PORT);
-    let config = Config::discovery(identity.nqn, identity.id);
-    let initiator = driver.connect(&options.peer, config, address, u32::MAX)?;
+    let initiator = connect(&mut driver, options)?;
     let log: Vec<DiscoveryEntry> = initiator.controller().discovery_log().to_vec();
     driver.disconnect(initiator)?;
 
@@ -112,6 +110,22 @@ pub(super) fn run(options: &Discover) -> Result<()> {
         false => print(&found),
     }
     Ok(())
+}
+
+/// The discovery controller at the port that was given; else at the one for discovery, else at the one for I/O.
+fn connect(driver: &mut Driver, options: &Discover) -> Result<Initiator> {
+    let identity = driver.identity;
+    let mut at = |port| {
+        let config = Config::discovery(identity.nqn, identity.id);
+        let address = options.peer.address.with_port(port);
+        driver.connect(&options.peer, config, address, u32::MAX)
+    };
+    match at(DISCOVERY_PORT) {
+        Err(error) if options.peer.address.port.is_none() && !error.is::<Interrupted>() => {
+            at(IO_PORT).map_err(|other| anyhow!("{error:#}; {other:#}"))
+        }
+        answer => answer,
+    }
 }
 
 /// The namespaces of a subsystem, seen from its admin queue.

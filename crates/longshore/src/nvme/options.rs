@@ -11,6 +11,7 @@ use wire::nvme::{Digests, Nqn};
 use super::target;
 use super::transport::Transport;
 use crate::background::Background;
+use crate::size;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -58,7 +59,7 @@ Examples:
        --tap ls0 --ip 10.9.0.2/24 -o disk.img
   # the second MiB, to the standard output
   sudo longshore nvme read 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
-       --tap ls0 --ip 10.9.0.2/24 --offset 1048576 --length 1048576 -o - | xxd | head
+       --tap ls0 --ip 10.9.0.2/24 --offset 1M --length 1M -o - | xxd | head
   # on Linux's own TCP, with the data placed by the NIC that the route goes through
   longshore nvme read 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
        --kernel --nic /run/longshore.sock --digest both -o disk.img";
@@ -74,7 +75,7 @@ Examples:
        --tap ls0 --ip 10.9.0.2/24 --digest both
   # what the namespace holds is overwritten
   sudo longshore nvme bench 10.9.0.1 --nqn nqn.2024-01.org.example:disk \\
-       --tap ls0 --ip 10.9.0.2/24 --write --io-bytes 4096 --depth 32 --json
+       --tap ls0 --ip 10.9.0.2/24 --write --io-bytes 4K --depth 32 --json
   # Linux's own TCP in software, and with a NIC below it
   longshore nvme bench 10.9.0.1 --nqn nqn.2024-01.org.example:disk --kernel
   longshore nvme bench 10.9.0.1 --nqn nqn.2024-01.org.example:disk --kernel --nic /run/longshore.sock";
@@ -144,8 +145,8 @@ pub struct Disk {
     /// Commands in flight on each queue
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub depth: u16,
-    /// Reads of fewer bytes are copied by the host instead of placed by the NIC
-    #[arg(long, value_name = "BYTES", default_value_t = 16384)]
+    /// The host copies the data of smaller reads; the NIC places that of others
+    #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = size::between_u32(0, u32::MAX))]
     pub map_threshold: u32,
     /// How often a command is tried again after a lost connection or a transient error; 0: never, and no reconnect
     #[arg(long, value_name = "N", default_value_t = 5)]
@@ -155,7 +156,7 @@ pub struct Disk {
 /// `longshore nvme discover`.
 #[derive(Clone, Debug, Args)]
 pub struct Discover {
-    /// How to reach the discovery controller; its port is 8009 unless the address has another.
+    /// How to reach the discovery controller, at the address's port, or at 8009 or 4420.
     #[command(flatten)]
     pub peer: Peer,
     /// Don't connect to the subsystems to see their namespaces
@@ -187,10 +188,10 @@ pub struct Read {
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     /// First byte; a multiple of the namespace's block size
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size::parse)]
     pub offset: u64,
-    /// Bytes to read; a multiple of the block size [default: up to the end]
-    #[arg(long, value_name = "BYTES")]
+    /// How much to read; a multiple of the block size [default: up to the end]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub length: Option<u64>,
     /// No progress bar
     #[arg(short, long)]
@@ -207,7 +208,7 @@ pub struct Write {
     #[arg(short, long, value_name = "FILE")]
     pub input: PathBuf,
     /// Where the first byte goes; a multiple of the namespace's block size
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size::parse)]
     pub offset: u64,
     /// Fill the last block with zeroes if the input ends in its middle
     #[arg(long)]
@@ -232,8 +233,8 @@ pub struct Bench {
     /// Write: what the namespace holds is overwritten with random bytes
     #[arg(long)]
     pub write: bool,
-    /// Bytes of each command; a multiple of the namespace's block size
-    #[arg(long, value_name = "N", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Size of each command; a multiple of the namespace's block size
+    #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = size::between_u32(1, 1 << 30))]
     pub io_bytes: u32,
     /// One place after the other, instead of random ones
     #[arg(long)]
@@ -342,10 +343,24 @@ impl Peer {
     }
 }
 
+/// A name as the specification has it (NVMe Base 2.0 §4.5). What comes over the wire may be any text: not all hosts keep to it.
 pub(super) fn nqn(text: &str) -> Result<Nqn, String> {
-    Nqn::new(text).map_err(|error| {
-        format!("an NQN is a name as in nqn.2024-01.org.example:disk, at most 223 bytes: {error}")
-    })
+    let is_one = text.strip_prefix("nqn.").is_some_and(|rest| {
+        let (date, name) = rest.split_at_checked(7).unwrap_or_default();
+        let (year, month) = date.split_once('-').unwrap_or_default();
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let month = month.parse::<u8>().unwrap_or_default();
+        let domain = name.strip_prefix('.').unwrap_or_default();
+        let domain = domain.split(':').next().unwrap_or_default();
+        year.len() == 4 && digits(year) && (1..=12).contains(&month) && !domain.is_empty()
+    });
+    if !is_one {
+        return Err(
+            "an NQN begins with nqn., a month and a domain, as in nqn.2024-01.org.example:disk"
+                .to_owned(),
+        );
+    }
+    Nqn::new(text).map_err(|error| error.to_string())
 }
 
 fn uuid(text: &str) -> Result<[u8; 16], String> {

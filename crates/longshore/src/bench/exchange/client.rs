@@ -9,6 +9,7 @@ use host::{Event, SocketError, SocketId, Stack};
 
 use super::messages::Messages;
 use crate::bench::asking::{nanos, write_rest};
+use crate::bench::latency;
 
 /// Connections opened in a turn at most.
 const OPENED_AT_ONCE: u32 = 256;
@@ -64,7 +65,7 @@ impl Client {
             finished: 0,
             until: 0,
             verified: true,
-            latency: Histogram::new(3)?,
+            latency: latency::histogram(),
             request: Vec::new(),
             buffer: vec![0; messages.response_len()],
         })

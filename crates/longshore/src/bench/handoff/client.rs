@@ -12,6 +12,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::pages::Pages;
 use crate::bench::asking::{nanos, write_rest};
+use crate::bench::latency;
 
 /// Connections opened in a turn at most.
 const OPENED_AT_ONCE: u32 = 256;
@@ -77,7 +78,7 @@ impl Clients {
             open: 0,
             random: Pcg64Mcg::seed_from_u64(seed),
             verified: true,
-            latency: Histogram::new(3)?,
+            latency: latency::histogram(),
             request: Vec::new(),
             buffer: vec![0; pages.response_len()],
         })

@@ -18,7 +18,7 @@ use super::load::{self, Load, Pass};
 use super::memory::{Memory, Order};
 use super::settings::{Digest, Settings};
 use super::world::{CONTROLLER, HOST, NvmeWorld};
-use crate::bench::cycles_per_second;
+use crate::bench::{cycles_per_second, latency};
 
 /// Bytes of the reads.
 const SIZES: [u32; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
@@ -85,13 +85,12 @@ fn of_size(settings: &Settings, modes: &[Mode]) -> anyhow::Result<Vec<Latency>> 
     for node in [HOST, CONTROLLER] {
         world.world.impair(node, link);
     }
-    let histogram = || Histogram::new(3);
     let mut samples = Vec::new();
     for _ in modes {
         samples.push(Samples {
-            latency: histogram()?,
-            host: histogram()?,
-            one_thread: histogram()?,
+            latency: latency::histogram(),
+            host: latency::histogram(),
+            one_thread: latency::histogram(),
         });
     }
     for number in 0..READS / TURN {

@@ -57,6 +57,38 @@ fn commands_that_do_not_fit_are_refused_by_their_size() {
 }
 
 #[test]
+fn sizes_have_suffixes_and_names_are_checked() {
+    assert_eq!(bench(&["--io-bytes", "64K"]).unwrap().io_bytes, 64 << 10);
+    let error = bench(&["--io-bytes", "900T"]).unwrap_err().to_string();
+    assert!(error.contains("is not between 1 byte and 1 GiB"), "{error}");
+    for name in [
+        "foo",
+        "nqn.",
+        "nqn.2024-13.org.example:a",
+        "nqn.2024-01",
+        "nqn.2024-01.:a",
+        "nqn.äöü-01.org:a",
+    ] {
+        let line = format!("nvme bench 10.9.0.1 --kernel --nqn {name}");
+        let error = Line::try_parse_from(line.split(' '))
+            .err()
+            .expect(name)
+            .to_string();
+        assert!(
+            error.contains("as in nqn.2024-01.org.example:disk"),
+            "{name}: {error}"
+        );
+    }
+    for name in [
+        "nqn.2014-08.org.nvmexpress.discovery",
+        "nqn.2014-08.org.nvmexpress:uuid:3f0c6fb0-8f2e-4a6a-9d2c-0c6a3d0f7b11",
+    ] {
+        let line = format!("nvme bench 10.9.0.1 --kernel --nqn {name}");
+        assert!(Line::try_parse_from(line.split(' ')).is_ok(), "{name}");
+    }
+}
+
+#[test]
 fn a_share_of_nothing_is_none() {
     assert_eq!(share(0, 0), None);
     assert_eq!(share(3, 1), Some(0.75));

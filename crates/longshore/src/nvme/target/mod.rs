@@ -40,6 +40,8 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// # Errors
 /// When something is missing to begin with, or the interface goes away.
 pub fn run(options: &Target) -> Result<()> {
+    let keys = options.psk.as_deref().map(read_keys).transpose()?;
+    namespaces::check(options)?;
     let mut readiness = options.background.begin()?;
     let signals = Signals::block()?;
     let mut control = options
@@ -55,12 +57,9 @@ pub fn run(options: &Target) -> Result<()> {
     let mut stores = Stores::new(&attached.runtime.doorbell(), method);
     let subsystems = namespaces::open(options, &mut stores)?;
     let names: Vec<_> = subsystems.iter().map(|subsystem| subsystem.nqn).collect();
-    let tls = options
-        .psk
-        .as_deref()
-        .map(|path| keys(path, options, names, attached.key_log.clone()));
+    let tls = keys.map(|keys| server_config(keys, options, names, attached.key_log.clone()));
     let config = config(options, subsystems);
-    announce(options, &attached, &config, &stores);
+    let announcement = announcement(options, &config, &stores);
     let glue_options = GlueOptions {
         offload: nvme_offload(options.wire.offload.into()),
         tls: tls.transpose()?,
@@ -72,7 +71,8 @@ pub fn run(options: &Target) -> Result<()> {
     let stack = attached.runtime.stack();
     let mut target = glue::Target::new(now, stack, config, glue_options, stores)?;
     for cidr in &options.wire.addresses {
-        for port in std::iter::once(options.port).chain(options.discovery) {
+        let discovery = Some(options.discovery).filter(|port| ![0, options.port].contains(port));
+        for port in std::iter::once(options.port).chain(discovery) {
             let address = SocketAddr::new(cidr.address, port);
             target
                 .listen(attached.runtime.stack(), address)
@@ -83,6 +83,8 @@ pub fn run(options: &Target) -> Result<()> {
         read: None,
         remove: control.as_ref().map(control::Server::directory),
     })?;
+    print!("{announcement}");
+    attached.announce_neighbours();
     readiness.tell()?;
     serve(&mut target, &mut attached, control.as_mut(), &signals)?;
     drain(&mut target, &mut attached)?;
@@ -92,16 +94,20 @@ pub fn run(options: &Target) -> Result<()> {
     Ok(())
 }
 
-/// The keys of hosts, for these subsystems and for discovery.
-fn keys(
-    path: &Path,
+/// The keys of hosts.
+fn read_keys(path: &Path) -> Result<Keys> {
+    let text = secret_file::read(path, "--psk")?;
+    let keys = text.parse::<Keys>();
+    keys.with_context(|| format!("{} is not a file of PSKs; see --psk", path.display()))
+}
+
+/// What connections are accepted with: the keys for these subsystems and for discovery.
+fn server_config(
+    keys: Keys,
     options: &Target,
     names: Vec<Nqn>,
     key_log: Option<KeyLogSink>,
 ) -> Result<Arc<PskServerConfig>> {
-    let text = secret_file::read(path, "--psk")?;
-    let keys = text.parse::<Keys>();
-    let keys = keys.with_context(|| format!("{} is no file of PSKs; see --psk", path.display()))?;
     let derivation = match options.psk_compat {
         true => Derivation::Libnvme,
         false => Derivation::Specification,
@@ -214,10 +220,11 @@ fn run_until(
     }
 }
 
-/// Says what is served and where, and what is missing on the Linux side to reach it.
-fn announce(options: &Target, attached: &Attached, config: &Config, stores: &Stores) {
+/// What is served, and how hosts reach it.
+fn announcement(options: &Target, config: &Config, stores: &Stores) -> String {
+    let mut text = String::new();
     for subsystem in &config.subsystems {
-        println!("subsystem {}", subsystem.nqn);
+        text += &format!("subsystem {}\n", subsystem.nqn);
         let specs = options.namespaces.iter();
         let mut specs = specs.filter(|spec| match spec.nqn {
             Some(nqn) => nqn == subsystem.nqn,
@@ -226,8 +233,8 @@ fn announce(options: &Target, attached: &Attached, config: &Config, stores: &Sto
         for namespace in &subsystem.namespaces {
             let info = stores.info(namespace.store);
             let backing = specs.next().map(|spec| spec.backing.to_string());
-            println!(
-                "  namespace {}: {}, {} blocks of {} bytes{}{}",
+            text += &format!(
+                "  namespace {}: {}, {} blocks of {} bytes{}{}\n",
                 namespace.nsid,
                 backing.unwrap_or_default(),
                 namespace.blocks,
@@ -241,19 +248,21 @@ fn announce(options: &Target, attached: &Attached, config: &Config, stores: &Sto
             );
         }
     }
+    let (port, discovery) = (options.port, options.discovery);
     for cidr in &options.wire.addresses {
-        println!(
-            "listening on {}",
-            SocketAddr::new(cidr.address, options.port)
+        text += &format!("listening on {}", SocketAddr::new(cidr.address, port));
+        if ![0, port].contains(&discovery) {
+            text += &format!(", for discovery on {discovery}");
+        }
+        text += "\n";
+    }
+    let first = config.subsystems.first();
+    if let (Some(cidr), Some(subsystem)) = (options.wire.addresses.first(), first) {
+        let tls = if options.psk.is_some() { " --tls" } else { "" };
+        let (address, nqn): (IpAddr, _) = (cidr.address, subsystem.nqn);
+        text += &format!(
+            "connect to it by: nvme connect -t tcp -a {address} -s {port} -n {nqn}{tls}\n"
         );
     }
-    attached.announce_neighbours();
-    if let (Some(cidr), Some(subsystem)) =
-        (options.wire.addresses.first(), config.subsystems.first())
-    {
-        let tls = if options.psk.is_some() { " --tls" } else { "" };
-        let address: IpAddr = cidr.address;
-        let (port, nqn) = (options.port, subsystem.nqn);
-        println!("then: nvme connect -t tcp -a {address} -s {port} -n {nqn}{tls}");
-    }
+    text
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use aws_lc_rs::digest::{SHA256, digest};
 use host::nvme::store::{StoreInfo, Stores};
 use l5p::nvme::target::{Hosts, Namespace, StoreId, Subsystem};
@@ -11,6 +11,38 @@ use wire::nvme::identify::NamespaceIds;
 
 use super::options::{Backing, NamespaceSpec, Target};
 use crate::nvme::identity::{machine_nqn, uuid_of};
+use crate::report;
+
+/// Refuses what can't be served, before anything is opened that others see.
+pub(super) fn check(options: &Target) -> Result<()> {
+    let mut memory = 0u64;
+    for spec in &options.namespaces {
+        match &spec.backing {
+            Backing::Memory(bytes) => memory = memory.saturating_add(*bytes),
+            Backing::Path(path) => {
+                std::fs::metadata(path).with_context(|| what_to_do(path))?;
+            }
+        }
+    }
+    match available_memory() {
+        Some(available) if memory > available => bail!(
+            "--ns mem: needs {}, and this machine has {} available",
+            report::bytes(memory),
+            report::bytes(available)
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Bytes that programs can have without swapping (`MemAvailable` of proc(5)).
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib = line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?;
+    Some(kib << 10)
+}
 
 /// Opens what `--ns` names, and says what it belongs to.
 pub(super) fn open(options: &Target, stores: &mut Stores) -> Result<Vec<Subsystem>> {
@@ -92,4 +124,45 @@ fn serial_of(nqn: &Nqn) -> String {
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        target: Target,
+    }
+
+    fn checked(namespace: &str) -> Result<(), String> {
+        let line = [
+            "target",
+            "--tap",
+            "ls0",
+            "--ip",
+            "10.9.0.2/24",
+            "--ns",
+            namespace,
+        ];
+        let line = <CommandLine as clap::Parser>::try_parse_from(line).unwrap();
+        check(&line.target).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn more_memory_than_there_is_is_refused_with_both_numbers() {
+        let error = checked("mem:900T").unwrap_err();
+        assert!(
+            error.contains("needs 900 TiB") && error.contains("available"),
+            "{error}"
+        );
+        assert_eq!(checked("mem:1M"), Ok(()));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_refused_by_its_name() {
+        let error = checked("/nonexistent.img").unwrap_err();
+        assert!(error.contains("/nonexistent.img"), "{error}");
+    }
 }

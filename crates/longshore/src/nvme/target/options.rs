@@ -10,16 +10,17 @@ use crate::attach::{Connections, Wire};
 use crate::background::Background;
 use crate::nvme::options::{Digest, nqn};
 use crate::sandbox::Account;
+use crate::size;
 
 /// What `--help` ends with.
 pub const EXAMPLES: &str = "\
 Examples:
   # a file of 1 GiB, and 256 MiB of memory, for a Linux host on the other end of the TAP
   truncate -s 1G disk.img
-  sudo longshore nvme target --tap ls0 --ip 10.9.0.2/24 --ns disk.img --ns mem:256M &
-  sudo ip addr add 10.9.0.1/24 dev ls0
-  sudo nvme discover -t tcp -a 10.9.0.2 -s 4420
-  sudo nvme connect -t tcp -a 10.9.0.2 -s 4420 --hdr-digest --data-digest -n <the NQN that it prints>
+  sudo longshore nvme target --tap ls0 --ip 10.9.0.2/24 --peer-ip 10.9.0.1/24 \\
+       --nqn nqn.2024-01.org.example:disk --ns disk.img --ns mem:256M --background
+  sudo nvme discover -t tcp -a 10.9.0.2
+  sudo nvme connect -t tcp -a 10.9.0.2 -s 4420 -n nqn.2024-01.org.example:disk --data-digest
 
   # two subsystems, one of them for one host only read, digests required
   sudo longshore nvme target --tap ls0 --ip 10.9.0.2/24 --nqn nqn.2024-01.org.example:a \\
@@ -32,15 +33,17 @@ Examples:
 /// `longshore nvme target`.
 #[derive(Clone, Debug, Args)]
 pub struct Target {
-    /// A namespace: a file, a block device, or `mem:SIZE`; then, after commas, `ro` (nobody writes), `block=512` or
-    /// another size of blocks, `nqn=NAME` (the subsystem that it belongs to, if not --nqn). May be given several times
+    /// A namespace; repeat for more.
+    ///
+    /// A file, a block device or mem:SIZE, then after commas: ro (read-only), block=SIZE (of its blocks, from 512 to 64K),
+    /// nqn=NAME (its subsystem, if not --nqn)
     #[arg(long = "ns", value_name = "PATH|mem:SIZE[,…]", required = true)]
     pub namespaces: Vec<NamespaceSpec>,
-    /// The subsystem [default: a name made of this machine's ID]
+    /// The subsystem's name [default: one made from this machine's ID]
     #[arg(long, value_name = "NQN", value_parser = nqn)]
     pub nqn: Option<Nqn>,
-    /// A host that may connect, by its name; may be given several times [default: all hosts]
-    #[arg(long, value_name = "HOSTNQN", value_parser = nqn)]
+    /// A host that may connect, by its name; repeat for more [default: all hosts]
+    #[arg(long, value_name = "HOSTNQN", value_parser = Nqn::new)]
     pub allow: Vec<Nqn>,
     /// Digests that hosts must use; others are used when a host asks for them
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Digest::None)]
@@ -55,9 +58,9 @@ pub struct Target {
     /// Port to listen on
     #[arg(long, value_name = "PORT", default_value_t = crate::nvme::driver::IO_PORT)]
     pub port: u16,
-    /// Listen on this port too, usually 8009, for hosts that look for a discovery controller there
-    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "8009")]
-    pub discovery: Option<u16>,
+    /// Port for hosts that look for a discovery controller; 0: only --port answers them
+    #[arg(long, value_name = "PORT", default_value_t = crate::nvme::driver::DISCOVERY_PORT)]
+    pub discovery: u16,
     /// I/O queues that a host may have
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub queues: u16,
@@ -65,10 +68,10 @@ pub struct Target {
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = depth)]
     pub depth: u32,
     /// Memory for the data of commands
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
     pub memory: u64,
-    /// Writes of fewer bytes are copied by the host instead of placed by the NIC
-    #[arg(long, value_name = "BYTES", default_value_t = 16384)]
+    /// The host copies the data of smaller writes; the NIC places that of others
+    #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = size::between_u32(0, u32::MAX))]
     pub map_threshold: u32,
     /// Read and write files by threads instead of io_uring
     #[arg(long)]
@@ -129,7 +132,7 @@ impl FromStr for NamespaceSpec {
         let backing = match words.next().unwrap_or_default() {
             "" => return Err("give a path, or mem:SIZE as in mem:256M".to_owned()),
             word => match word.strip_prefix("mem:") {
-                Some(bytes) => Backing::Memory(size(bytes)?),
+                Some(bytes) => Backing::Memory(size::parse(bytes)?),
                 None => Backing::Path(word.into()),
             },
         };
@@ -154,7 +157,7 @@ impl FromStr for NamespaceSpec {
 }
 
 fn block_shift(text: &str) -> Result<u8, String> {
-    match size(text)? {
+    match size::parse(text)? {
         bytes @ 512..=65536 if bytes.is_power_of_two() => Ok(bytes.ilog2() as u8),
         _ => Err("a block has 512, 1024, 2048, 4096, … or 65536 bytes".to_owned()),
     }
@@ -165,24 +168,6 @@ fn depth(text: &str) -> Result<u32, String> {
         Ok(depth) if depth.is_power_of_two() && (32..=4096).contains(&depth) => Ok(depth),
         _ => Err("a queue has 32, 64, 128, … or 4096 entries".to_owned()),
     }
-}
-
-/// A size in bytes: a number, or one with K, M, G or T behind it for powers of 1024.
-fn size(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let shift = match &text[digits.len()..] {
-        "" => 0,
-        "k" | "K" | "KiB" => 10,
-        "M" | "MiB" => 20,
-        "G" | "GiB" => 30,
-        "T" | "TiB" => 40,
-        _ => return Err("a size is a number of bytes, as in 4096, 256M or 1G".to_owned()),
-    };
-    digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(1 << shift))
-        .ok_or_else(|| "a size is a number of bytes, as in 4096, 256M or 1G".to_owned())
 }
 
 #[cfg(test)]
