@@ -64,7 +64,8 @@ pub fn check_nic(path: &Path) -> Result<()> {
             Some(ClientError::Gone(Errno::PROTO)) => bail!(
                 "{path} (--nic) is not the control socket of a longshore nic; give the path of its --control"
             ),
-            _ => Err(error).context(format!("{path} (--nic)")),
+            Some(_) => Err(error).context(format!("{path} (--nic)")),
+            None => Err(error),
         },
     }
 }
