@@ -20,7 +20,7 @@ pub fn page(report: &Report) -> Page {
         .conclusion(selection(report))
         .explanation(
             "The experiments of \"Connection handoff policies for TCP offload network interfaces\" in virtual time: a web server whose NIC \
-             can run TCP connections. The tables show the paper's numbers next to ours; docs/handoff.md describes the model.",
+             can run TCP connections. The tables show the paper's numbers next to ours; docs/reproduction.md describes the model.",
         )
         .explanation(
             "A configuration is named as in the paper, W-256-P-L-T20-400 for example: the workload (W World Cup, I IBM, S SPECweb99 \
