@@ -130,7 +130,7 @@ pub const EXAMPLES: &str = r#"Example:
   longshore lb drain /run/lb.sock app 10.9.0.1:8081
 
 SIGTERM lets what is under way come to its end; a second one does not.
-docs/load-balancer.md lists every key of the configuration."#;
+docs/commands/lb.md lists every key of the configuration."#;
 
 #[cfg(test)]
 mod tests {
