@@ -130,16 +130,16 @@ pub const EXAMPLES: &str = r#"Example:
   health = { path = "/", interval = "1s" }
   END
   longshore lb --config lb.toml --check
-  sudo ip tuntap add dev ls0 mode tap
-  sudo ip addr add 10.9.0.1/24 dev ls0
+  sudo longshore up ls0 10.9.0.1/24
   for port in 8081 8082; do python3 -m http.server --bind 10.9.0.1 $port & done
-  sudo longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24 --control /run/lb.sock &
-  curl --retry 5 --retry-connrefused http://10.9.0.2/
-  sudo longshore stat /run/lb.sock
-  sudo longshore lb drain /run/lb.sock app 10.9.0.1:8081
+  longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24 --control lb.sock --background
+  curl http://10.9.0.2/
+  longshore stat lb.sock
+  longshore lb drain lb.sock app 10.9.0.1:8081
+  longshore stop lb.sock
 
 First SIGTERM drains (`shutdown-time`), second quits.
-docs/load-balancer.md lists every key of the configuration."#;
+docs/commands/lb.md lists every key of the configuration."#;
 
 #[cfg(test)]
 mod tests {

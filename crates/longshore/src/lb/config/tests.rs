@@ -264,7 +264,7 @@ fn the_example_of_the_help_is_right_and_that_of_the_readme_is_the_same() {
 
 #[test]
 fn every_key_is_documented() {
-    let page = include_str!("../../../../../docs/load-balancer.md");
+    let page = include_str!("../../../../../docs/commands/lb.md");
     for key in [
         "shutdown-time",
         "listen",

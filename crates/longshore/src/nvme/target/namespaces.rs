@@ -152,9 +152,9 @@ mod tests {
 
     #[test]
     fn more_memory_than_there_is_is_refused_with_both_numbers() {
-        let error = checked("mem:900T").unwrap_err();
+        let error = checked("mem:9000G").unwrap_err();
         assert!(
-            error.contains("needs 900 TiB") && error.contains("available"),
+            error.contains("needs 9000 GiB") && error.contains("available"),
             "{error}"
         );
         assert_eq!(checked("mem:1M"), Ok(()));
