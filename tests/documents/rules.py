@@ -69,8 +69,8 @@ def missing_commands(root):
     listed = re.search(r"^Commands:\n(.*?)\n\n", told, flags=re.M | re.S)[1]
     commands = [name for name in re.findall(r"^  ([a-z-]+)", listed, flags=re.M) if name != "help"]
     text = "\n".join(page.read_text() for page in (root / "docs/commands").glob("*.md"))
-    lost = [name for name in commands if not re.search(rf"^#+ .*`longshore {name}`", text, flags=re.M)]
-    return f"no heading names `longshore {'`, `longshore '.join(lost)}`" if lost else None
+    lost = [name for name in commands if not re.search(rf"^# .*\b{name}\b", text, flags=re.M)]
+    return f"no page has {', '.join(lost)} in its title" if lost else None
 
 
 def book(root):
