@@ -1,6 +1,5 @@
 //! Waiting for the socket of a service that may be starting still.
 
-use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::thread::sleep;
@@ -74,15 +73,14 @@ pub fn check_nic(path: &Path) -> Result<()> {
 fn check(path: &Path) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(there) if !there.file_type().is_socket() => bail!("{} is not a socket", path.display()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Err(error).with_context(|| format!("{}", path.display()))
-        }
+        // The attempt says what is wrong, and what to do.
         _ => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::*;
