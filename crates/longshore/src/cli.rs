@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::control::options::{Restore, Ss, Stat, Stop};
 use crate::{
-    bench, control, demo, get, interfaces, lb, nic_process, nvme, run, serve, sim_handoff,
+    bench, control, demo, get, interfaces, lb, manual, nic_process, nvme, run, serve, sim_handoff,
 };
 
 /// A network card made of software, and the host stack that goes with it.
@@ -19,10 +19,11 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   longshore demo
-  longshore serve --tap ls0 --ip 10.9.0.2/24 --root /srv/files
+  sudo longshore up ls0 10.9.0.1/24
+  longshore serve --tap ls0 --ip 10.9.0.2/24 --root .
   longshore get https://10.9.0.1/file --tap ls0 --ip 10.9.0.2/24 --insecure -o file
-  longshore nvme attach 10.9.0.1 --nqn nqn.2024-01.org.example:disk --nbd /run/disk.sock \
-            --tap ls0 --ip 10.9.0.2/24
+  longshore nvme attach 10.9.0.1 --nqn nqn.2024-01.org.example:disk --nbd disk.sock \\
+       --tap ls0 --ip 10.9.0.2/24
   longshore lb --config lb.toml --tap ls0 --ip 10.9.0.2/24
   longshore nic --host tap:ls0,ip=10.9.0.1/24 --wire packet:eth1 --control /run/longshore.sock
   longshore run -- nginx -g 'daemon off;'
@@ -88,4 +89,12 @@ pub enum Command {
         #[command(subcommand)]
         command: sim_handoff::Command,
     },
+    /// Write man pages, one for each command
+    #[command(after_help = "Example:\n  longshore man pages; man -l pages/longshore-serve.1")]
+    Man(manual::ManOptions),
+    /// Print a script that completes command lines in a shell
+    #[command(
+        after_help = "Example:\n  longshore completions bash >~/.local/share/bash-completion/completions/longshore"
+    )]
+    Completions(manual::CompletionsOptions),
 }

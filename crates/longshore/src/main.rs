@@ -10,6 +10,7 @@ mod get;
 mod http;
 mod interfaces;
 mod lb;
+mod manual;
 mod meta;
 mod nic_process;
 mod nvme;
@@ -69,6 +70,8 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Nic(options) => return nic_process::run(options),
         Command::Run(options) => return run::run(options),
         Command::Bench(options) => bench::run(options)?,
+        Command::Man(options) => manual::man(options)?,
+        Command::Completions(options) => manual::completions(options),
         Command::Sim { command } => sim_handoff::run(command)?,
     }
     Ok(ExitCode::SUCCESS)
