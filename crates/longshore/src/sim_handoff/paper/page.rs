@@ -23,7 +23,7 @@ pub fn page(report: &Report) -> Page {
         "A web server whose NIC can run TCP connections: the experiments of \"Connection handoff policies for TCP offload network \
          interfaces\" in virtual time, and what it published beside them. Configurations are named as there: workload (W World Cup, I \
          IBM, S SPECweb99 static, D SPECweb99), connections that the NIC has memory for, host packets first (P), load control (L), \
-         selection policy, million instructions of the NIC per second. docs/reproduction.md says what is modelled.",
+         selection policy, million instructions of the NIC per second. docs/handoff.md says what is modelled.",
     );
     page.paragraph(&agreement(report));
     page.heading("Table 1: a heavily loaded NIC")
