@@ -96,7 +96,7 @@ fn every_command_has_a_man_page_that_groff_takes() {
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(text.contains(".SH NAME"), "{name}");
         let groff = Process::new("groff")
-            .args(["-man", "-Tutf8", "-ww", "-z"])
+            .args(["-k", "-man", "-Tutf8", "-ww", "-z"])
             .arg(&path)
             .stdout(Stdio::null())
             .output();

@@ -73,7 +73,7 @@ Examples:
   # another workload and a faster NIC, as JSON
   longshore sim handoff --workload ibm --host-first --load-control --nic-mips 800 --json
 
-docs/reproduction.md says what is modelled, docs/commands/sim.md how to read the report.";
+docs/handoff.md says what is modelled and how to read the report.";
 
 impl Options {
     /// The configuration that is asked for.
