@@ -75,7 +75,8 @@ def missing_commands(root):
 
 def book(root):
     """The book as mdBook builds it, and its links."""
-    mdbook = shutil.which("mdbook") or shutil.which("mdbook", path=root / "target/tools/bin")
+    tools = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", root / "target")) / "tools/bin"
+    mdbook = shutil.which("mdbook") or shutil.which("mdbook", path=tools)
     if not mdbook:
         yield "the book # SKIP no mdbook: `cargo install mdbook` brings it", None
         return

@@ -62,9 +62,13 @@ stays_up() {
     why=$("$LONGSHORE" up lsc2 "$linux/24" --user nobody 2>&1) || return 1
     ip -br addr show lsc2 | grep -q "$linux/24" && ip -d link show lsc2 | grep -Eq "user (nobody|$(id -u nobody))"
 }
+keeps_its_user() {
+    why=$("$LONGSHORE" up lsc2 fd79::1/64 2>&1) && ip -d link show lsc2 | grep -Eq "user (nobody|$(id -u nobody))"
+}
 goes_down() { "$LONGSHORE" down lsc2 && [[ ! -e /sys/class/net/lsc2 ]]; }
 if [[ $(id -u) == 0 ]]; then
     try 'up makes an interface that stays, for a user' stays_up
+    try 'up on an interface that is there adds an address, and leaves it to its user' keeps_its_user
     try 'down removes it' goes_down
 fi
 
@@ -73,6 +77,8 @@ openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=x -addext subjectAltName=IP:
 openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=x -addext subjectAltName=IP:$linux -keyout /dev/null -out other -days 2 2>/dev/null
 (cd root && exec openssl s_server -accept 443 -cert ../cert -key ../key -WWW -quiet) >s_server.log 2>&1 &
 pids+=($!)
+server_listens() { (: </dev/tcp/127.0.0.1/443) 2>/dev/null; }
+eventually server_listens
 get() { timeout 60 "$LONGSHORE" get "https://$linux/page" "${both_ends[@]}" -q -o got "$@"; }
 gets() { why=$(get --ca cert 2>&1) && grep -q content got; }
 try 'get --ca accepts the self-signed certificate of openssl req -x509' gets
@@ -83,3 +89,55 @@ full() {
 }
 rm -f got
 try 'get --pcap on a full disk says so once, and exits with 1' full
+
+# ---- other names, other commands -----------------------------------------------------------------------------
+renamed_stops() {
+    cp "$LONGSHORE" longshore-next
+    why=$(./longshore-next serve "${both_ends[@]}" --root root --control "$scratch/c" --pcap kept.pcapng --background 2>&1) || return 1
+    [[ $(stat -c %a kept.pcapng) == 600 ]] || { why='others may read the capture, keys and all' && return 1; }
+    why=$("$LONGSHORE" stop "$scratch/c" 2>&1)
+}
+try 'a service of a file with another name is stopped; its capture is for its user only' renamed_stops
+nic_full() {
+    "$LONGSHORE" nic --host "tap:lsc3,ip=$linux/24" --wire mem --control "$scratch/c" --state "$scratch/state" --pcap /dev/full >nic.log 2>&1 &
+    local nic=$!
+    pids+=("$nic")
+    eventually "$LONGSHORE" stat "$scratch/c" || return 1
+    ping -c 1 -W 1 -I lsc3 "$ours" >/dev/null 2>&1
+    "$LONGSHORE" stop "$scratch/c" >/dev/null 2>&1
+    wait "$nic"
+    local code=$?
+    why="exit code $code: $(tail -n 1 nic.log)"
+    [[ $code == 1 ]] && grep -q 'the capture ends at frame' nic.log
+}
+try 'nic --pcap on a full disk exits with 1' nic_full
+ends_at_hangup_too() { # PID
+    kill -HUP "$1"
+    wait "$1" 2>/dev/null
+    [[ ! -e $scratch/c ]]
+}
+lb_and_target_end() {
+    cat >lb.toml <<LB
+[frontends.web]
+listen = ["$ours:80"]
+pool = "app"
+[pools.app]
+backends = ["$linux:8081"]
+LB
+    "$LONGSHORE" lb --config lb.toml "${both_ends[@]}" --control "$scratch/c" >lb.log 2>&1 &
+    local service=$!
+    eventually "$LONGSHORE" stat "$scratch/c" && ends_at_hangup_too "$service" || { why=$(cat lb.log) && return 1; }
+    "$LONGSHORE" nvme target --ns mem:1M "${both_ends[@]}" --control "$scratch/c" >target.log 2>&1 &
+    service=$!
+    eventually "$LONGSHORE" stat "$scratch/c" && ends_at_hangup_too "$service" || { why=$(cat target.log) && return 1; }
+}
+try 'SIGHUP ends a load balancer and a target in order' lb_and_target_end
+survives() {
+    nohup "$LONGSHORE" serve "${both_ends[@]}" --root root --control "$scratch/c" >nohup.log 2>&1 &
+    local service=$!
+    pids+=("$service")
+    eventually "$LONGSHORE" stat "$scratch/c" || return 1
+    kill -HUP "$service"
+    why=$("$LONGSHORE" stat "$scratch/c" 2>&1) && "$LONGSHORE" stop "$scratch/c" >/dev/null
+}
+try 'SIGHUP ends none that nohup started' survives

@@ -183,7 +183,9 @@ impl Attached {
     pub fn announce_neighbours(&self) {
         let Some(tap) = &self.tap else { return };
         for peer in interface::lacking(tap, &self.addresses) {
-            println!("to reach it from this machine: sudo ip addr add {peer} dev {tap}");
+            crate::background::announce(format_args!(
+                "to reach it from this machine: sudo ip addr add {peer} dev {tap}"
+            ));
         }
     }
 

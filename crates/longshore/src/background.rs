@@ -82,6 +82,11 @@ impl Background {
     }
 }
 
+/// Prints what a service tells whom it was started by. That they don't read it is no error.
+pub fn announce(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
 /// Where a service in the background prints.
 #[derive(Debug)]
 pub struct Output(File);
@@ -92,7 +97,8 @@ impl Output {
     /// # Errors
     /// What the system gives.
     pub fn redirect(&self) -> io::Result<()> {
-        io::stdout().flush()?;
+        // Who started it may have stopped reading.
+        let _ = io::stdout().flush();
         for standard in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
             // By dup3, which a service may call when it has given up its privileges.
             // SAFETY: both descriptors stay open, and the standard ones are owned by nothing else.

@@ -36,11 +36,13 @@ use tracing_subscriber::EnvFilter;
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
+    // Whatever the file is called: `longshore stop` goes by it.
+    let _ = rustix::thread::set_name(c"longshore");
     let cli = Cli::parse();
     log_to_stderr();
     match run(&cli.command) {
         // Its message was printed when the capture ended.
-        Ok(ExitCode::SUCCESS) if attach::capture_has_failed() => ExitCode::FAILURE,
+        Ok(_) if attach::capture_has_failed() => ExitCode::FAILURE,
         Ok(code) => code,
         Err(error) => {
             // The chain on one line: what went wrong, then why.

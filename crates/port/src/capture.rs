@@ -7,6 +7,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,12 +52,19 @@ struct Recorder<W: Write> {
 }
 
 impl<P: Port> Capture<P> {
-    /// Wraps `port` and records into a new file at `path`. `now` is the present.
+    /// Wraps `port` and records into a new file at `path`, which its owner alone can read: keys may be added. `now` is the present.
     ///
     /// # Errors
     /// The file cannot be made or written.
     pub fn create(port: P, path: &Path, now: Instant) -> io::Result<Capture<P>> {
-        let file = BufWriter::with_capacity(BUFFER_LEN, File::create(path)?);
+        let mut options = File::options();
+        let file = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(path)?;
+        let file = BufWriter::with_capacity(BUFFER_LEN, file);
         Capture::new(port, file, (now, SystemTime::now()))
     }
 }

@@ -58,7 +58,8 @@ impl Driver {
         let ended = spawn_blocking(move || runtime.map(|it| it.shutdown(Instant::now()))).await;
         let end = match ended {
             Ok(Some(Err(error))) => End::Failed(error.kind(), error.to_string().into()),
-            _ => End::Done,
+            Err(panicked) => End::Failed(io::ErrorKind::Other, panicked.to_string().into()),
+            Ok(_) => End::Done,
         };
         self.shared.lock().finish(end);
     }
@@ -88,6 +89,10 @@ impl Driver {
             let Some(runtime) = &mut state.runtime else {
                 return Ok(Next::End);
             };
+            // A NIC that has died leaves a descriptor that is ready for ever; what comes next is another one.
+            if runtime.fd().is_none() {
+                self.line = None;
+            }
             let progress = runtime.poll(now)?;
             if runtime.fd().is_none() {
                 self.line = None;

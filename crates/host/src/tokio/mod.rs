@@ -35,7 +35,8 @@
 //! # What runs where
 //! One task of the tokio runtime drives the stack. It sleeps until the NIC rings, a timer of the stack's is due, or a task has given its
 //! sockets something to do; the NIC has a thread of its own, as ever. Reads and writes work on the stack at once, behind a lock that is
-//! held for the call, and never wait for that task.
+//! held for the call. The task holds that lock too, in turns of microseconds; when the NIC is in another process and has died, for as long
+//! as it takes to reach the next one, 5 s at most.
 //!
 //! # What holds
 //! - **Backpressure**: a write is taken as far as the send buffer has room, and pending beyond that.

@@ -56,7 +56,12 @@ pub fn add(tap: &Tap, addresses: &[Cidr]) -> Result<()> {
 pub fn lacking(name: &str, ours: &[Cidr]) -> Vec<Cidr> {
     let there = tap::addresses(name).unwrap_or_default();
     let lacks = |cidr: &&Cidr| !there.iter().any(|ip| cidr.contains(*ip));
-    ours.iter().filter(lacks).map(neighbour_of).collect()
+    let room = |cidr: &&Cidr| cidr.prefix < if cidr.address.is_ipv4() { 32 } else { 128 };
+    ours.iter()
+        .filter(lacks)
+        .filter(room)
+        .map(neighbour_of)
+        .collect()
 }
 
 fn has(addresses: &[Cidr], ip: IpAddr) -> bool {

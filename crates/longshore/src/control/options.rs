@@ -52,5 +52,5 @@ pub struct Stop {
     pub socket: PathBuf,
     /// Longest time to wait for its end
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    pub timeout: u64,
+    pub timeout: u32,
 }

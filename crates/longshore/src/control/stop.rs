@@ -27,7 +27,7 @@ pub fn stop(options: &Stop) -> Result<()> {
     };
     // A socket outlives the process that made it where another one has it too; the number may be somebody else's then.
     ensure!(
-        name(number) == name(rustix::process::getpid()),
+        name(number).as_deref() == Some("longshore\n"),
         "process {number}, which made {}, is not a longshore; end its service by hand",
         path.display()
     );
@@ -38,7 +38,7 @@ pub fn stop(options: &Stop) -> Result<()> {
         sent => sent.with_context(|| format!("process {number}"))?,
     }
     let mut ended = [PollFd::new(&process, PollFlags::IN)];
-    let until = begun + Duration::from_secs(options.timeout);
+    let until = begun + Duration::from_secs(options.timeout.into());
     while ended[0].revents().is_empty() {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -71,7 +71,7 @@ fn listener(path: &Path) -> Result<Pid> {
     number.with_context(|| format!("{} is of another PID namespace", path.display()))
 }
 
-/// The name of a process's program, as `ps` shows it.
+/// The name of a process, as `ps` shows it; `main` gives it to this one.
 fn name(process: Pid) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{}/comm", process.as_raw_nonzero())).ok()
 }

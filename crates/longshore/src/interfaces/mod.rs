@@ -26,7 +26,7 @@ pub struct Up {
     /// Addresses that Linux gets on it, as in 10.9.0.1/24
     #[arg(value_name = "CIDR", required = true)]
     pub addresses: Vec<Cidr>,
-    /// User who may use it without root [default: the user who runs sudo]
+    /// User who may use it without root [default: the user who runs sudo; one that is there keeps its user]
     #[arg(long)]
     pub user: Option<String>,
 }
@@ -44,20 +44,24 @@ pub struct Down {
 /// When it can't be had; a new interface goes away again.
 pub fn up(options: &Up) -> Result<()> {
     let owner = owner(options.user.as_deref())?;
+    let is_new = !Tap::exists(&options.name);
     let tap = Tap::open(&options.name, TapConfig::default())?;
     let name = tap.name();
-    tap.set_owner(owner)
-        .with_context(|| format!("can't give {name} to user {owner}"))?;
+    if is_new || options.user.is_some() {
+        tap.set_owner(owner)
+            .with_context(|| format!("can't give {name} to user {owner}"))?;
+    }
     add_addresses(&tap, &options.addresses)?;
     tap.set_up()
         .with_context(|| format!("can't set {name} up; run with sudo"))?;
     tap.set_persistent(true)
         .with_context(|| format!("can't keep {name}; run with sudo"))?;
     let addresses: Vec<String> = options.addresses.iter().map(Cidr::to_string).collect();
-    println!(
-        "{name} is up with {}, for uid {owner}",
-        addresses.join(" and ")
-    );
+    let with = addresses.join(" and ");
+    match is_new || options.user.is_some() {
+        true => println!("{name} is up with {with}, for uid {owner}"),
+        false => println!("{name} is up with {with}; it was there, and keeps its user"),
+    }
     Ok(())
 }
 

@@ -168,7 +168,10 @@ fn announce(config: &Config, attached: &Attached) {
     for frontend in &config.frontends {
         let listens = frontend.listen.iter().map(SocketAddr::to_string);
         let listens = listens.collect::<Vec<_>>().join(" and ");
-        println!("frontend {} listens on {listens}", frontend.name);
+        crate::background::announce(format_args!(
+            "frontend {} listens on {listens}",
+            frontend.name
+        ));
     }
     attached.announce_neighbours();
 }

@@ -85,10 +85,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .with_context(|| format!("can't run {name}"))?;
     let status = stay::until_end(child)?;
     if !options.quiet {
-        let text = match stay::goes_on() {
-            true => format!("longshore: {name} goes on in the background\n"),
-            false => summary::text(&name, &counters.read()?),
-        };
+        let goes_on = stay::goes_on();
+        let text = summary::text(&name, &counters.read()?, goes_on);
         let mut stderr = std::io::stderr().lock();
         // What it told last may have no end of line.
         let begin = if stderr.is_terminal() { "\n" } else { "" };

@@ -5,17 +5,23 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitCode, ExitStatus};
 
 use anyhow::{Context, Result};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal,
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, pidfd_open, pidfd_send_signal,
     set_child_subreaper, wait,
 };
 
 use crate::signals::Signals;
 
-/// Waits until the program ends; asks to end are passed on to it.
-pub fn until_end(mut child: Child) -> Result<ExitStatus> {
+/// How often processes that the program has left behind are looked at whether they have ended.
+const LOOK: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
+
+/// Waits until the program ends; asks to end are passed on to it, and what it leaves behind is waited for too.
+pub fn until_end(child: Child) -> Result<ExitStatus> {
     let signals = Signals::block().context("can't block signals")?;
     let pid = Pid::from_child(&child);
     let ended = pidfd_open(pid, PidfdFlags::empty()).context("can't watch the program")?;
@@ -24,9 +30,11 @@ pub fn until_end(mut child: Child) -> Result<ExitStatus> {
             PollFd::new(&ended, PollFlags::IN),
             PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
         ];
-        let _ = poll(&mut polled, None);
-        if !polled[0].revents().is_empty() {
-            return child.wait().context("can't wait for the program");
+        let _ = poll(&mut polled, Some(&LOOK));
+        while let Some((ended, status)) = next_ended()? {
+            if ended == pid {
+                return Ok(ExitStatus::from_raw(status.as_raw()));
+            }
         }
         if signals.received() {
             let _ = pidfd_send_signal(&ended, Signal::TERM);
@@ -48,6 +56,14 @@ pub fn goes_on() -> bool {
             Ok(None) => return true,
             Err(_) => return false,
         }
+    }
+}
+
+/// A process that has ended and was not told yet.
+fn next_ended() -> Result<Option<(Pid, WaitStatus)>> {
+    match wait(WaitOptions::NOHANG) {
+        Err(Errno::INTR) => Ok(None),
+        told => told.context("can't wait for the program"),
     }
 }
 

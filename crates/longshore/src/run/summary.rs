@@ -42,12 +42,15 @@ impl Drop for CountersFile {
     }
 }
 
-/// A few lines for a user.
-pub fn text(program: &str, counters: &Counters) -> String {
+/// A few lines for a user. A program that `goes_on` in the background has more to count.
+pub fn text(program: &str, counters: &Counters, goes_on: bool) -> String {
     let get = |counter| counters.get(counter);
     let (sends, receives) = (get(Counter::TlsTxDevice), get(Counter::TlsRxDevice));
     let senders = get(Counter::TlsTxSw) + sends;
     let receivers = get(Counter::TlsRxSw) + receives;
+    if senders + receivers == 0 && goes_on {
+        return format!("longshore: {program} goes on in the background\n");
+    }
     if senders + receivers == 0 {
         return format!(
             "longshore: {program} used no kernel TLS; turn it on in OpenSSL with the option KTLS (nginx: `ssl_conf_command Options \
@@ -63,7 +66,8 @@ pub fn text(program: &str, counters: &Counters) -> String {
             if sockets == 1 { "" } else { "s" }
         )
     };
-    let mut text = format!("longshore: TLS records of {program}:\n");
+    let so_far = if goes_on { " so far" } else { "" };
+    let mut text = format!("longshore: TLS records of {program}{so_far}:\n");
     text += &line(
         "sent",
         senders,

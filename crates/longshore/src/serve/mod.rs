@@ -17,6 +17,7 @@ use host::TlsRole;
 use l5p::tls::{Certificate, KeyLogSink, Options as TlsOptions, server_config};
 
 use crate::attach::{Attached, Wire, attach};
+use crate::background::announce as announce_line;
 use crate::control;
 use crate::psk_file::PskFile;
 use crate::sandbox::Files;
@@ -205,13 +206,15 @@ fn announce(options: &Options, attached: &Attached, port: u16) {
         } else {
             format!(":{port}")
         };
-        println!(
+        announce_line(format_args!(
             "serving {} at {scheme}://{host}{suffix}/",
             options.root.display()
-        );
+        ));
     }
     attached.announce_neighbours();
     if options.cert.is_none() && options.psk.is_none() && !options.plain {
-        println!("the certificate is self-signed: curl needs --insecure");
+        announce_line(format_args!(
+            "the certificate is self-signed: curl needs --insecure"
+        ));
     }
 }

@@ -282,7 +282,10 @@ impl Supervisor<'_> {
         self.serves = false;
         match judge(status, self.has_run) {
             // It may have died before it was told.
-            Verdict::Again if self.ends.is_some() => return Ok(Some(0)),
+            Verdict::Again if self.ends.is_some() => {
+                // 1: it could not write all of its capture.
+                return Ok(Some(u8::from(status.code() == Some(1))));
+            }
             Verdict::Over(code) => return Ok(Some(code)),
             Verdict::Again => {}
         }

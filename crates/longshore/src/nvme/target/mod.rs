@@ -83,7 +83,7 @@ pub fn run(options: &Target) -> Result<()> {
         read: None,
         remove: control.as_ref().map(control::Server::directory),
     })?;
-    print!("{announcement}");
+    crate::background::announce(format_args!("{}", announcement.trim_end()));
     attached.announce_neighbours();
     readiness.tell()?;
     serve(&mut target, &mut attached, control.as_mut(), &signals)?;
