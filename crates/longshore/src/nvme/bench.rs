@@ -14,6 +14,7 @@ use super::options::Bench;
 use super::pipeline::{Part, Pipeline};
 use crate::bench::clock::processor_time;
 use crate::bench::latency::{self, Latency};
+use crate::report;
 
 /// Memory of all commands in flight, at most.
 const MOST_MEMORY: u64 = 1 << 30;
@@ -58,29 +59,30 @@ pub(super) fn run(options: &Bench) -> Result<()> {
     let mut initiator = driver.connect_disk(disk)?;
     let namespace = choose_namespace(disk, &initiator)?;
     if options.write && namespace.is_write_protected() {
-        bail!("namespace {} is write protected", namespace.nsid);
+        bail!("namespace {} is read-only", namespace.nsid);
     }
     let limits = initiator.controller().limits();
     let (queues, depth) = (limits.io_queues, limits.depth);
     let places = Places::new(options, namespace.size(), namespace.block_size())?;
     if options.io_bytes > limits.max_transfer {
         bail!(
-            "the controller takes at most {} bytes per command; see --io-bytes",
-            limits.max_transfer
+            "the target takes at most {} per command; reduce --io-bytes",
+            report::bytes(limits.max_transfer.into())
         );
     }
     let at_a_time = u32::from(queues) * u32::from(depth);
     if u64::from(at_a_time) * u64::from(options.io_bytes) > MOST_MEMORY {
         bail!(
-            "{at_a_time} commands of {} bytes at a time need more than {MOST_MEMORY} bytes of memory; see --depth, --queues and --io-bytes",
-            options.io_bytes
+            "{at_a_time} commands of {} in flight need more than {} of memory; reduce --depth, --queues or --io-bytes",
+            report::bytes(options.io_bytes.into()),
+            report::bytes(MOST_MEMORY)
         );
     }
     let negotiated = initiator.controller().queue(1);
     let digests = negotiated
         .and_then(|queue| queue.negotiated())
         .map(|agreed| agreed.digests)
-        .ok_or_else(|| anyhow!("the connection was lost at once; try again"))?;
+        .ok_or_else(|| anyhow!("the target closed the connection at once; try again"))?;
 
     let before = Counted::of(&mut driver, &initiator)?;
     let memory = (options.io_bytes, at_a_time);
@@ -139,13 +141,11 @@ impl Places {
     fn new(options: &Bench, size: u64, block_size: u32) -> Result<Self> {
         let len = options.io_bytes;
         if !len.is_multiple_of(block_size) {
-            bail!(
-                "--io-bytes {len} is no multiple of the namespace's block size, which is {block_size}"
-            );
+            bail!("--io-bytes {len} is not a multiple of the namespace's block size, {block_size}");
         }
         let count = size / u64::from(len);
         if count == 0 {
-            bail!("the namespace has {size} bytes only; see --io-bytes");
+            bail!("--io-bytes {len} is more than the namespace has, {size} bytes");
         }
         Ok(Self {
             random: Pcg64Mcg::seed_from_u64(options.disk.peer.seed()),

@@ -51,8 +51,8 @@ fn commands_that_do_not_fit_are_refused_by_their_size() {
             .expect("it is refused")
             .to_string()
     };
-    assert!(refused("6000", 1 << 20, 4096).contains("no multiple"));
-    assert!(refused("8192", 4096, 4096).contains("4096 bytes only"));
+    assert!(refused("6000", 1 << 20, 4096).contains("not a multiple"));
+    assert!(refused("8192", 4096, 4096).contains("more than the namespace has, 4096 bytes"));
     assert!(bench(&["--io-bytes", "0"]).is_err());
 }
 

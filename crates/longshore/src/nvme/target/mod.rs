@@ -1,5 +1,6 @@
 //! `longshore nvme target`: namespaces for hosts.
 
+mod memory;
 mod namespaces;
 mod options;
 mod report;
@@ -260,9 +261,13 @@ fn announcement(options: &Target, config: &Config, stores: &Stores) -> String {
     if let (Some(cidr), Some(subsystem)) = (options.wire.addresses.first(), first) {
         let tls = if options.psk.is_some() { " --tls" } else { "" };
         let (address, nqn): (IpAddr, _) = (cidr.address, subsystem.nqn);
-        text += &format!(
-            "connect to it by: nvme connect -t tcp -a {address} -s {port} -n {nqn}{tls}\n"
-        );
+        text += &format!("Linux:     nvme connect -t tcp -a {address} -s {port} -n {nqn}{tls}\n");
+        let at = SocketAddr::new(address, port);
+        let psk = match &options.psk {
+            None => " --kernel".to_owned(),
+            Some(path) => format!(" --psk {}", path.display()),
+        };
+        text += &format!("longshore: longshore nvme connect-check {at} --nqn {nqn}{psk}\n");
     }
     text
 }
