@@ -16,8 +16,8 @@ Examples:
   # on a NIC that runs with --host rings:/run/get.sock
   sudo longshore get https://10.9.0.1/file --nic /run/get.sock --ip 10.9.0.2/24 --insecure
 
-Exit codes: 0 the download is complete, 1 it failed, 2 the command line is wrong, 3 the server \
-answered with a status of 300 or more.";
+Exit codes: 0 the download is complete, 1 it failed, 2 the command line is wrong,
+3 the server answered with a status of 300 or more.";
 
 /// `longshore get`.
 #[derive(Clone, Debug, Args)]

@@ -89,8 +89,10 @@ impl FromArgMatches for Options {
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Send a backend no new requests; those under way finish
+    #[command(after_help = "Example:\n  longshore lb drain /run/lb.sock app 10.9.0.1:8081")]
     Drain(Target),
     /// Send a drained backend requests again
+    #[command(after_help = "Example:\n  longshore lb resume /run/lb.sock app 10.9.0.1:8081")]
     Resume(Target),
 }
 

@@ -78,7 +78,8 @@ Examples:
        --tap ls0 --ip 10.9.0.2/24 --write --io-bytes 4K --depth 32 --json
   # Linux's own TCP in software, and with a NIC below it
   longshore nvme bench 10.9.0.1 --nqn nqn.2024-01.org.example:disk --kernel
-  longshore nvme bench 10.9.0.1 --nqn nqn.2024-01.org.example:disk --kernel --nic /run/longshore.sock";
+  longshore nvme bench 10.9.0.1 --nqn nqn.2024-01.org.example:disk --kernel \\
+       --nic /run/longshore.sock";
 
 const ATTACH_EXAMPLES: &str = "\
 Examples:

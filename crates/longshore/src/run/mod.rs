@@ -79,12 +79,16 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     if options.zerocopy {
         command.env(ZEROCOPY_VARIABLE, "1");
     }
+    stay::adopt();
     let child = command
         .spawn()
         .with_context(|| format!("can't run {name}"))?;
     let status = stay::until_end(child)?;
     if !options.quiet {
-        let text = summary::text(&name, &counters.read()?);
+        let text = match stay::goes_on() {
+            true => format!("longshore: {name} goes on in the background\n"),
+            false => summary::text(&name, &counters.read()?),
+        };
         let mut stderr = std::io::stderr().lock();
         // What it told last may have no end of line.
         let begin = if stderr.is_terminal() { "\n" } else { "" };

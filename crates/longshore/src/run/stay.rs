@@ -6,7 +6,11 @@ use std::process::{Child, ExitCode, ExitStatus};
 
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal,
+    set_child_subreaper, wait,
+};
 
 use crate::signals::Signals;
 
@@ -26,6 +30,23 @@ pub fn until_end(mut child: Child) -> Result<ExitStatus> {
         }
         if signals.received() {
             let _ = pidfd_send_signal(&ended, Signal::TERM);
+        }
+    }
+}
+
+/// Has processes of the program's that outlive it, as a daemon's do, become children of this one.
+pub fn adopt() {
+    // Without it a daemon's summary is of what it has done up to here.
+    let _ = set_child_subreaper(Some(getpid()));
+}
+
+/// Whether processes of the program's have outlived it.
+pub fn goes_on() -> bool {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
         }
     }
 }

@@ -56,10 +56,11 @@ pub fn text(program: &str, counters: &Counters) -> String {
     }
     let line = |what: &str, sockets: u64, records: u64, bytes: u64| {
         format!(
-            "  {what:<9}{:>12} in {} records, on {} sockets",
+            "  {what:<9}{:>12} in {} records, on {} socket{}",
             HumanBytes(bytes).to_string(),
             HumanCount(records),
-            HumanCount(sockets)
+            HumanCount(sockets),
+            if sockets == 1 { "" } else { "s" }
         )
     };
     let mut text = format!("longshore: TLS records of {program}:\n");
