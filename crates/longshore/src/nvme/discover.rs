@@ -134,7 +134,15 @@ fn connect(driver: &mut Driver, options: &Discover) -> Result<Initiator> {
 
 /// Neither of the usual ports answers.
 fn neither(ip: IpAddr, discovery: &Error, io: &Error) -> Error {
-    let (first, second) = (discovery.root_cause(), io.root_cause());
+    let (first, second) = (
+        discovery.root_cause().to_string(),
+        io.root_cause().to_string(),
+    );
+    if first == second {
+        return anyhow!(
+            "no discovery controller at ports {DISCOVERY_PORT} and {IO_PORT} of {ip}: {first}"
+        );
+    }
     anyhow!(
         "no discovery controller at {ip}: port {DISCOVERY_PORT}: {first}; port {IO_PORT}: {second}"
     )

@@ -10,7 +10,7 @@ use host::nvme::initiator::{self as on_stack, Config, Event, Failure, Namespace,
 use host::{Offload, TlsRole};
 use l5p::nvme::psk::Keys;
 use l5p::tls::PskClientConfig;
-use wire::nvme::Nqn;
+use wire::nvme::{FatalErrorStatus, Nqn};
 
 use super::identity::Identity;
 use super::initiator::Initiator;
@@ -332,15 +332,21 @@ pub(super) fn explain(failure: &Failure) -> anyhow::Error {
             "is a target listening on that port?"
         }
         Failure::Transport { reason, .. }
-            if reason.contains("unreachable") || reason.contains("timed out") =>
+            if ["unreachable", "timed out", "No route"]
+                .iter()
+                .any(|word| reason.contains(word)) =>
         {
             "is it up, and on that network?"
         }
-        Failure::Transport { reason, .. } if reason.contains("no route") => {
-            "see --ip and --gateway"
+        Failure::TimedOut { .. } => {
+            "is it up, on that network, and with the same --psk? See --timeout"
         }
-        Failure::TimedOut { .. } => "is it up, and on that network? See --timeout",
-        Failure::Protocol { .. } => "if it wants other digests, see --digest",
+        Failure::Protocol { .. } => "if it requires digests, see --digest",
+        Failure::Terminated { error, .. }
+            if error.fes == FatalErrorStatus::UNSUPPORTED_PARAMETER =>
+        {
+            "if it requires digests, give --digest both"
+        }
         _ => return anyhow!(text),
     };
     anyhow!("{text}; {remedy}")

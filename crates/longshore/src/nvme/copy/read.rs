@@ -81,6 +81,12 @@ fn range(options: &Read, size: u64, block_size: u32) -> Result<Range<u64>> {
         Some(length) => length,
         None => size.saturating_sub(options.offset),
     };
+    if options.offset > size {
+        bail!(
+            "--offset {} is beyond the namespace's end at {size} bytes",
+            options.offset
+        );
+    }
     if !options.offset.is_multiple_of(block) || !length.is_multiple_of(block) {
         bail!(
             "--offset {} and --length {length} must be multiples of the namespace's block size, {block}",

@@ -60,7 +60,7 @@ pub fn run(options: &Target) -> Result<()> {
     let names: Vec<_> = subsystems.iter().map(|subsystem| subsystem.nqn).collect();
     let tls = keys.map(|keys| server_config(keys, options, names, attached.key_log.clone()));
     let config = config(options, subsystems);
-    let announcement = announcement(options, &config, &stores);
+    let announcement = announcement(options, &config, &stores) + &attached.neighbours();
     let glue_options = GlueOptions {
         offload: nvme_offload(options.wire.offload.into()),
         tls: tls.transpose()?,
@@ -85,7 +85,6 @@ pub fn run(options: &Target) -> Result<()> {
         remove: control.as_ref().map(control::Server::directory),
     })?;
     print!("{announcement}");
-    attached.announce_neighbours();
     readiness.tell()?;
     serve(&mut target, &mut attached, control.as_mut(), &signals)?;
     drain(&mut target, &mut attached)?;

@@ -34,10 +34,11 @@ pub(super) fn check(options: &Target) -> Result<()> {
             }
         }
     }
+    let all = wanted.saturating_add(options.memory);
     match memory::available() {
-        Some(available) if wanted > available => bail!(
-            "--ns mem: needs {}, and {} are available; give less, or files",
-            report::bytes(wanted),
+        Some(available) if all > available => bail!(
+            "--ns mem: and --memory need {}, and {} are available; give less, or files",
+            report::bytes(all),
             report::bytes(available)
         ),
         _ => Ok(()),

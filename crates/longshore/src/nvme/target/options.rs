@@ -69,7 +69,7 @@ pub struct Target {
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = depth)]
     pub depth: u32,
     /// Memory for the data of commands
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::between(1 << 20, 1 << 40))]
     pub memory: u64,
     /// The host copies the data of smaller writes; the NIC places that of others
     #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = size::between_u32(0, u32::MAX))]
