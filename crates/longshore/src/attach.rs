@@ -181,12 +181,23 @@ fn runtime_config(wire: &Wire) -> RuntimeConfig {
 impl Attached {
     /// Says how this machine reaches the stack, where Linux's end of the TAP interface has no address for it yet.
     pub fn announce_neighbours(&self) {
-        let Some(tap) = &self.tap else { return };
-        for peer in interface::lacking(tap, &self.addresses) {
-            crate::background::announce(format_args!(
-                "to reach it from this machine: sudo ip addr add {peer} dev {tap}"
-            ));
+        let text = self.neighbours();
+        if !text.is_empty() {
+            crate::background::announce(format_args!("{}", text.trim_end()));
         }
+    }
+
+    /// What [`announce_neighbours`](Self::announce_neighbours) says. A process in its sandbox can't find it out any more.
+    pub fn neighbours(&self) -> String {
+        let Some(tap) = &self.tap else {
+            return String::new();
+        };
+        let lacking = interface::lacking(tap, &self.addresses).into_iter();
+        lacking
+            .map(|peer| {
+                format!("to reach it from this machine: sudo ip addr add {peer} dev {tap}\n")
+            })
+            .collect()
     }
 
     /// The counters of every part in this process, as `ethtool -S` has them.

@@ -78,10 +78,8 @@ impl Output {
             Target::File { partial, .. } => partial,
         };
         let file = File::create(path).with_context(|| {
-            format!(
-                "{} can't be written; say with -o where to write",
-                path.display()
-            )
+            let name = self.name();
+            format!("can't write {name}; give -o a file in a directory that you may write to")
         })?;
         self.file = Some(file);
         Ok(())

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use super::driver::{Driver, Interrupted, choose_namespace};
 use super::initiator::Initiator;
-use super::nbd::{Export, Server};
+use super::nbd::{self, Export, Server};
 use super::options::Attach;
 use super::transport::Transport;
 use crate::control::{self, Answer, Request};
@@ -18,24 +18,27 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves until it is told to end.
 pub(super) fn run(options: &Attach) -> Result<()> {
+    if let Transport::Linux { .. } = options.disk.peer.transport {
+        bail!(
+            "nvme attach needs longshore's own TCP; give --tap or --nic, and --ip, instead of --kernel"
+        );
+    }
+    let listening = nbd::listen(&options.nbd)?;
     let mut readiness = options.background.begin()?;
     let mut control = options
         .control
         .as_deref()
         .map(control::Server::bind)
         .transpose()?;
-    if let Transport::Linux { .. } = options.disk.peer.transport {
-        bail!("nvme attach needs a stack of our own: give --tap and --ip instead of --kernel");
-    }
     let mut driver = Driver::new(&options.disk.peer)?;
     let mut initiator = driver.connect_disk(&options.disk)?;
     let namespace = choose_namespace(&options.disk, &initiator)?;
     let controller = initiator.controller();
     let Some(info) = controller.info() else {
-        bail!("the connection was lost at once; try again");
+        bail!("the target closed the connection at once; try again");
     };
     let export = Export::new(&namespace, info, controller.limits(), options.read_only);
-    let mut server = Server::bind(&options.nbd, export, driver.attached()?.runtime.stack())?;
+    let mut server = Server::new(listening, export, driver.attached()?.runtime.stack())?;
     eprintln!(
         "longshore: namespace {} of {}, {} bytes{}, is at nbd+unix:///?socket={}",
         namespace.nsid,

@@ -14,6 +14,7 @@ use super::options::Bench;
 use super::pipeline::{Part, Pipeline};
 use crate::bench::clock::processor_time;
 use crate::bench::latency::{self, Latency};
+use crate::report;
 
 /// Memory of all commands in flight, at most.
 const MOST_MEMORY: u64 = 1 << 30;
@@ -34,7 +35,7 @@ struct Report {
     iops: f64,
     gbit_per_s: f64,
     /// From submission to completion, microseconds.
-    latency_us: Latency,
+    latency_us: Times,
     /// Processor time of the host's thread, microseconds. The NIC's is left out unless it has no thread of its own.
     host_us_per_command: f64,
     /// Of the bytes of data that came, those that the NIC had placed.
@@ -43,6 +44,41 @@ struct Report {
     checked_share: Option<f64>,
     /// Of the PDUs that were sent, those whose digests the NIC made.
     made_share: Option<f64>,
+}
+
+/// The spread of times, in microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Times {
+    min: f64,
+    mean: f64,
+    #[serde(flatten)]
+    others: Latency,
+}
+
+impl Times {
+    /// From nanoseconds.
+    fn of(nanos: &Histogram<u64>) -> Self {
+        Self {
+            min: nanos.min() as f64 / 1e3,
+            mean: nanos.mean() / 1e3,
+            others: Latency::of(nanos),
+        }
+    }
+
+    /// As fio writes it.
+    fn line(&self) -> String {
+        let Latency {
+            p50,
+            p99,
+            p999,
+            max,
+            ..
+        } = self.others;
+        let (min, mean) = (self.min, self.mean);
+        format!(
+            "lat (usec): min={min:.1}, avg={mean:.1}, p50={p50:.1}, p99={p99:.1}, p99.9={p999:.1}, max={max:.1}"
+        )
+    }
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -58,29 +94,30 @@ pub(super) fn run(options: &Bench) -> Result<()> {
     let mut initiator = driver.connect_disk(disk)?;
     let namespace = choose_namespace(disk, &initiator)?;
     if options.write && namespace.is_write_protected() {
-        bail!("namespace {} is write protected", namespace.nsid);
+        bail!("namespace {} is read-only", namespace.nsid);
     }
     let limits = initiator.controller().limits();
     let (queues, depth) = (limits.io_queues, limits.depth);
     let places = Places::new(options, namespace.size(), namespace.block_size())?;
     if options.io_bytes > limits.max_transfer {
         bail!(
-            "the controller takes at most {} bytes per command; see --io-bytes",
-            limits.max_transfer
+            "the target takes at most {} per command; reduce --io-bytes",
+            report::bytes(limits.max_transfer.into())
         );
     }
     let at_a_time = u32::from(queues) * u32::from(depth);
     if u64::from(at_a_time) * u64::from(options.io_bytes) > MOST_MEMORY {
         bail!(
-            "{at_a_time} commands of {} bytes at a time need more than {MOST_MEMORY} bytes of memory; see --depth, --queues and --io-bytes",
-            options.io_bytes
+            "{at_a_time} commands of {} in flight need more than {} of memory; reduce --depth, --queues or --io-bytes",
+            report::bytes(options.io_bytes.into()),
+            report::bytes(MOST_MEMORY)
         );
     }
     let negotiated = initiator.controller().queue(1);
     let digests = negotiated
         .and_then(|queue| queue.negotiated())
         .map(|agreed| agreed.digests)
-        .ok_or_else(|| anyhow!("the connection was lost at once; try again"))?;
+        .ok_or_else(|| anyhow!("the target closed the connection at once; try again"))?;
 
     let before = Counted::of(&mut driver, &initiator)?;
     let memory = (options.io_bytes, at_a_time);
@@ -112,7 +149,7 @@ pub(super) fn run(options: &Bench) -> Result<()> {
         bytes,
         iops: measured.commands as f64 / seconds,
         gbit_per_s: bytes as f64 * 8.0 / seconds / 1e9,
-        latency_us: Latency::of(&measured.latency),
+        latency_us: Times::of(&measured.latency),
         host_us_per_command: measured.processor.as_secs_f64() * 1e6
             / measured.commands.max(1) as f64,
         placed_share: share(counted.placed, counted.copied),
@@ -139,13 +176,11 @@ impl Places {
     fn new(options: &Bench, size: u64, block_size: u32) -> Result<Self> {
         let len = options.io_bytes;
         if !len.is_multiple_of(block_size) {
-            bail!(
-                "--io-bytes {len} is no multiple of the namespace's block size, which is {block_size}"
-            );
+            bail!("--io-bytes {len} is not a multiple of the namespace's block size, {block_size}");
         }
         let count = size / u64::from(len);
         if count == 0 {
-            bail!("the namespace has {size} bytes only; see --io-bytes");
+            bail!("--io-bytes {len} is more than the namespace has, {size} bytes");
         }
         Ok(Self {
             random: Pcg64Mcg::seed_from_u64(options.disk.peer.seed()),
@@ -280,7 +315,6 @@ fn share(part: u64, rest: u64) -> Option<f64> {
 }
 
 fn print(report: &Report) {
-    let latency = &report.latency_us;
     println!(
         "{} {}s of {} bytes, {} queues of {} commands, {:.1} s",
         report.order, report.io, report.io_bytes, report.queues, report.depth, report.seconds
@@ -289,10 +323,7 @@ fn print(report: &Report) {
         "{:.0} commands/s, {:.2} Gbit/s, {:.1} µs of the host's processor per command",
         report.iops, report.gbit_per_s, report.host_us_per_command
     );
-    println!(
-        "latency: median {:.0} µs, 90 % {:.0}, 99 % {:.0}, 99.9 % {:.0}, longest {:.0}",
-        latency.p50, latency.p90, latency.p99, latency.p999, latency.max
-    );
+    println!("{}", report.latency_us.line());
     for (what, share) in [
         ("data placed by the NIC", report.placed_share),
         ("digests checked by the NIC", report.checked_share),

@@ -83,10 +83,10 @@ fn report(
 ) -> Result<Report> {
     let controller = initiator.controller();
     let (Some(info), Some(queue)) = (controller.info(), controller.queue(1)) else {
-        bail!("the connection was lost while it was looked at; try again");
+        bail!("the target closed the connection; try again");
     };
     let Some(agreed) = queue.negotiated() else {
-        bail!("the connection was lost while it was looked at; try again");
+        bail!("the target closed the connection; try again");
     };
     let tls = match initiator {
         Initiator::Ours(_) => {
@@ -143,7 +143,7 @@ fn report(
 fn probe(driver: &mut Driver, initiator: &mut Initiator, namespace: &Namespace) -> Result<f64> {
     let len = namespace.block_size();
     let pool = initiator.blocks(driver, len, 1)?;
-    let block = pool.take().expect("nobody else has it");
+    let block = pool.take().expect("the pool is new");
     let blocks = Blocks { start: 0, count: 1 };
     let io = Io::Read { blocks, fua: false };
     let access = Access {
@@ -166,7 +166,7 @@ fn probe(driver: &mut Driver, initiator: &mut Initiator, namespace: &Namespace) 
         };
         if let Err(status) = done.status.ok() {
             bail!(
-                "block 0 of namespace {} can't be read: {status}",
+                "can't read block 0 of namespace {}: {status}",
                 namespace.nsid
             );
         }

@@ -1,8 +1,8 @@
 //! `longshore nvme discover`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Error, Result, anyhow};
 use host::nvme::initiator::{Config, Namespace};
 use serde::Serialize;
 use wire::nvme::Nqn;
@@ -120,12 +120,32 @@ fn connect(driver: &mut Driver, options: &Discover) -> Result<Initiator> {
         let address = options.peer.address.with_port(port);
         driver.connect(&options.peer, config, address, u32::MAX)
     };
-    match at(DISCOVERY_PORT) {
-        Err(error) if options.peer.address.port.is_none() && !error.is::<Interrupted>() => {
-            at(IO_PORT).map_err(|other| anyhow!("{error:#}; {other:#}"))
-        }
-        answer => answer,
+    let error = match at(DISCOVERY_PORT) {
+        Err(error) if options.peer.address.port.is_none() && !error.is::<Interrupted>() => error,
+        answer => return answer,
+    };
+    let initiator = at(IO_PORT).map_err(|other| match other.is::<Interrupted>() {
+        true => other,
+        false => neither(options.peer.address.ip, &error, &other),
+    })?;
+    eprintln!("longshore: port {DISCOVERY_PORT} does not answer discovery, port {IO_PORT} does");
+    Ok(initiator)
+}
+
+/// Neither of the usual ports answers.
+fn neither(ip: IpAddr, discovery: &Error, io: &Error) -> Error {
+    let (first, second) = (
+        discovery.root_cause().to_string(),
+        io.root_cause().to_string(),
+    );
+    if first == second {
+        return anyhow!(
+            "no discovery controller at ports {DISCOVERY_PORT} and {IO_PORT} of {ip}: {first}"
+        );
     }
+    anyhow!(
+        "no discovery controller at {ip}: port {DISCOVERY_PORT}: {first}; port {IO_PORT}: {second}"
+    )
 }
 
 /// The namespaces of a subsystem, seen from its admin queue.

@@ -10,7 +10,7 @@ use host::nvme::initiator::{self as on_stack, Config, Event, Failure, Namespace,
 use host::{Offload, TlsRole};
 use l5p::nvme::psk::Keys;
 use l5p::tls::PskClientConfig;
-use wire::nvme::Nqn;
+use wire::nvme::{FatalErrorStatus, Nqn};
 
 use super::identity::Identity;
 use super::initiator::Initiator;
@@ -47,7 +47,7 @@ impl Driver {
         let keys = peer.psk.as_deref().map(|path| {
             let text = secret_file::read(path, "--psk")?;
             let keys = text.parse::<Keys>();
-            keys.with_context(|| format!("{} is no file of PSKs; see --psk", path.display()))
+            keys.with_context(|| format!("{} is not a file of PSKs; see --psk", path.display()))
         });
         let keys = keys.transpose()?;
         Ok(Driver {
@@ -86,7 +86,7 @@ impl Driver {
     /// When it is Linux's.
     pub(super) fn attached(&mut self) -> Result<&mut Attached> {
         let attached = self.attached.as_mut();
-        attached.ok_or_else(|| anyhow!("this needs a stack of our own; leave --kernel out"))
+        attached.ok_or_else(|| anyhow!("this needs longshore's own TCP; leave --kernel out"))
     }
 
     /// Connects, and waits until it is ready.
@@ -114,7 +114,7 @@ impl Driver {
                 match event {
                     Event::Ready => return Ok(initiator),
                     Event::Ended(Some(failure)) => {
-                        let what = format!("no connection to {subsystem} at {address}");
+                        let what = format!("can't connect to {subsystem} at {address}");
                         return Err(explain(&failure).context(what));
                     }
                     _ => {}
@@ -269,7 +269,7 @@ impl Driver {
         };
         let host = &self.identity.nqn;
         let key = keys.for_host(host).ok_or_else(|| {
-            anyhow!("the file of --psk has no key for {host}; add one, or give --hostnqn the name that has one")
+            anyhow!("the file of --psk has no key for host {host}; add one, or give --hostnqn the name that has one")
         })?;
         let psk = key.tls_psk(peer.psk_identity, host, subsystem, peer.derivation())?;
         let attached = self.attached.as_ref();
@@ -291,7 +291,7 @@ pub(super) fn choose_namespace(disk: &Disk, initiator: &Initiator) -> Result<Nam
         let nsids: Vec<String> = namespaces.iter().map(|ns| ns.nsid.to_string()).collect();
         match nsids.is_empty() {
             true => "it has none".to_owned(),
-            false => format!("it has {}", nsids.join(", ")),
+            false => format!("it has {}; see --ns", nsids.join(", ")),
         }
     };
     let found = match disk.namespace {
@@ -301,16 +301,14 @@ pub(super) fn choose_namespace(disk: &Disk, initiator: &Initiator) -> Result<Nam
     let Some(namespace) = found else {
         let which = disk
             .namespace
-            .map_or("a".to_owned(), |nsid| nsid.to_string());
-        bail!(
-            "{} has no namespace {which} to use; {}; see --ns",
-            disk.nqn,
-            known()
-        );
+            .map_or("usable namespace".to_owned(), |nsid| {
+                format!("namespace {nsid}")
+            });
+        bail!("{} has no {which}; {}", disk.nqn, known());
     };
     if !namespace.is_usable() {
         bail!(
-            "namespace {} keeps metadata between its blocks, which is not supported; choose another with --ns",
+            "namespace {} has metadata in its blocks, which longshore does not support; choose another with --ns",
             namespace.nsid
         );
     }
@@ -334,15 +332,21 @@ pub(super) fn explain(failure: &Failure) -> anyhow::Error {
             "is a target listening on that port?"
         }
         Failure::Transport { reason, .. }
-            if reason.contains("unreachable") || reason.contains("timed out") =>
+            if ["unreachable", "timed out", "No route"]
+                .iter()
+                .any(|word| reason.contains(word)) =>
         {
             "is it up, and on that network?"
         }
-        Failure::Transport { reason, .. } if reason.contains("no route") => {
-            "see --ip and --gateway"
+        Failure::TimedOut { .. } => {
+            "is it up, on that network, and with the same --psk? See --timeout"
         }
-        Failure::TimedOut { .. } => "is it up, and on that network? See --timeout",
-        Failure::Protocol { .. } => "if it wants other digests, see --digest",
+        Failure::Protocol { .. } => "if it requires digests, see --digest",
+        Failure::Terminated { error, .. }
+            if error.fes == FatalErrorStatus::UNSUPPORTED_PARAMETER =>
+        {
+            "if it requires digests, give --digest both"
+        }
         _ => return anyhow!(text),
     };
     anyhow!("{text}; {remedy}")

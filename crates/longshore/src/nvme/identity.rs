@@ -13,7 +13,7 @@ const HOSTNQN: &str = "/etc/nvme/hostnqn";
 const HOSTID: &str = "/etc/nvme/hostid";
 const MACHINE_ID: &str = "/etc/machine-id";
 
-const UUID_PREFIX: &str = "nqn.2014-08.org.nvmexpress:uuid:";
+pub(super) const UUID_PREFIX: &str = "nqn.2014-08.org.nvmexpress:uuid:";
 
 /// Our name and our UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +27,12 @@ impl Identity {
     pub(super) fn of(peer: &Peer) -> Result<Identity> {
         let nqn = match (peer.hostnqn, line_of(HOSTNQN)) {
             (Some(nqn), _) => nqn,
-            (None, Some(line)) => Nqn::new(&line)
-                .map_err(|error| anyhow!("{HOSTNQN} has no NQN in it ({error}); give --hostnqn"))?,
-            (None, None) => machine_nqn("").context("give --hostnqn")?,
+            (None, Some(line)) => Nqn::new(&line).map_err(|error| {
+                anyhow!("{HOSTNQN} does not begin with an NQN ({error}); give --hostnqn")
+            })?,
+            (None, None) => {
+                machine_nqn("").context("can't make a name for this host; give --hostnqn")?
+            }
         };
         // A host ID belongs to a name: one from the file would be wrong for a name that was given.
         let file = peer.hostnqn.is_none().then(|| line_of(HOSTID)).flatten();
@@ -44,8 +47,7 @@ impl Identity {
 
 /// A name made of this machine's ID: the same for the same `purpose`.
 pub(super) fn machine_nqn(purpose: &str) -> Result<Nqn> {
-    let machine = line_of(MACHINE_ID)
-        .ok_or_else(|| anyhow!("{MACHINE_ID} is not there to make an NQN of"))?;
+    let machine = line_of(MACHINE_ID).ok_or_else(|| anyhow!("{MACHINE_ID} is missing or empty"))?;
     let what = format!("longshore {purpose} {machine}").replace("  ", " ");
     let uuid = uuid_of(what.as_bytes());
     Ok(Nqn::new(&format!("{UUID_PREFIX}{}", show_uuid(&uuid)))?)

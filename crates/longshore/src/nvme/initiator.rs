@@ -27,7 +27,7 @@ impl Initiator {
         match self {
             Initiator::Ours(initiator) => Ok(initiator),
             Initiator::Linux(_) => {
-                bail!("this command needs a stack of our own; leave --kernel out")
+                bail!("this command needs longshore's own TCP; leave --kernel out")
             }
         }
     }

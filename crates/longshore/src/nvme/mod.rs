@@ -9,6 +9,7 @@ mod driver;
 mod identity;
 mod initiator;
 mod nbd;
+mod nqn;
 mod options;
 mod pipeline;
 mod target;

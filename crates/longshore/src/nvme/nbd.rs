@@ -12,4 +12,4 @@ mod protocol;
 mod server;
 
 pub(super) use export::Export;
-pub(super) use server::Server;
+pub(super) use server::{Server, listen};

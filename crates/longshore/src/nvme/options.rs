@@ -8,8 +8,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use l5p::nvme::psk::{Derivation, IdentityVersion};
 use wire::nvme::{Digests, Nqn};
 
-use super::target;
 use super::transport::Transport;
+use super::{nqn, target};
 use crate::background::Background;
 use crate::size;
 
@@ -103,7 +103,7 @@ pub struct Peer {
     #[command(flatten)]
     pub transport: Transport,
     /// Our name [default: that of /etc/nvme/hostnqn, else one made of this machine's ID]
-    #[arg(long, value_name = "NQN", value_parser = nqn)]
+    #[arg(long, value_name = "NQN", value_parser = nqn::parse)]
     pub hostnqn: Option<Nqn>,
     /// Our UUID [default: that of /etc/nvme/hostid, else the one in our name, else one made of it]
     #[arg(long, value_name = "UUID", value_parser = uuid)]
@@ -135,7 +135,7 @@ pub struct Disk {
     #[command(flatten)]
     pub peer: Peer,
     /// The subsystem; `longshore nvme discover` lists them
-    #[arg(long, value_name = "NQN", value_parser = nqn)]
+    #[arg(long, value_name = "NQN", value_parser = nqn::parse)]
     pub nqn: Nqn,
     /// The namespace [default: the first one]
     #[arg(long = "ns", value_name = "NSID")]
@@ -342,26 +342,6 @@ impl Peer {
             false => Derivation::Specification,
         }
     }
-}
-
-/// A name as the specification has it (NVMe Base 2.0 §4.5). What comes over the wire may be any text: not all hosts keep to it.
-pub(super) fn nqn(text: &str) -> Result<Nqn, String> {
-    let is_one = text.strip_prefix("nqn.").is_some_and(|rest| {
-        let (date, name) = rest.split_at_checked(7).unwrap_or_default();
-        let (year, month) = date.split_once('-').unwrap_or_default();
-        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let month = month.parse::<u8>().unwrap_or_default();
-        let domain = name.strip_prefix('.').unwrap_or_default();
-        let domain = domain.split(':').next().unwrap_or_default();
-        year.len() == 4 && digits(year) && (1..=12).contains(&month) && !domain.is_empty()
-    });
-    if !is_one {
-        return Err(
-            "an NQN begins with nqn., a month and a domain, as in nqn.2024-01.org.example:disk"
-                .to_owned(),
-        );
-    }
-    Nqn::new(text).map_err(|error| error.to_string())
 }
 
 fn uuid(text: &str) -> Result<[u8; 16], String> {

@@ -130,7 +130,7 @@ impl<'a> Pipeline<'a> {
                 };
                 if let Err(status) = done.status.ok() {
                     bail!(
-                        "bytes {} to {} of namespace {}: {status}",
+                        "can't transfer bytes {} to {} of namespace {}: {status}",
                         part.offset,
                         part.offset + u64::from(part.len),
                         self.namespace.nsid

@@ -155,6 +155,18 @@ impl Stores {
         Ok(self.add(Store::File(store)))
     }
 
+    /// What a file or a block device would be like as a store. It is closed again.
+    ///
+    /// # Errors
+    /// As [`Stores::open`].
+    pub fn look_at(
+        path: &Path,
+        block_shift: Option<u8>,
+        read_only: bool,
+    ) -> Result<StoreInfo, OpenError> {
+        Ok(FileStore::open(path, block_shift, read_only)?.info())
+    }
+
     fn add(&mut self, store: Store) -> StoreId {
         self.stores.push(store);
         StoreId(self.stores.len() as u32 - 1)

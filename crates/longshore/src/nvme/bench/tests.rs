@@ -2,7 +2,8 @@ use clap::Parser as _;
 
 use super::super::options::{Bench, Command};
 use super::super::transport::Transport;
-use super::{Places, share};
+use super::{Places, Times, share};
+use crate::bench::latency::histogram;
 
 #[derive(clap::Parser)]
 struct Line {
@@ -51,8 +52,8 @@ fn commands_that_do_not_fit_are_refused_by_their_size() {
             .expect("it is refused")
             .to_string()
     };
-    assert!(refused("6000", 1 << 20, 4096).contains("no multiple"));
-    assert!(refused("8192", 4096, 4096).contains("4096 bytes only"));
+    assert!(refused("6000", 1 << 20, 4096).contains("not a multiple"));
+    assert!(refused("8192", 4096, 4096).contains("more than the namespace has, 4096 bytes"));
     assert!(bench(&["--io-bytes", "0"]).is_err());
 }
 
@@ -86,6 +87,20 @@ fn sizes_have_suffixes_and_names_are_checked() {
         let line = format!("nvme bench 10.9.0.1 --kernel --nqn {name}");
         assert!(Line::try_parse_from(line.split(' ')).is_ok(), "{name}");
     }
+}
+
+#[test]
+fn latencies_are_in_microseconds_whatever_their_size() {
+    let mut nanos = histogram();
+    for micros in [1, 20, 30, 2000] {
+        nanos.saturating_record(micros * 1000);
+    }
+    let line = Times::of(&nanos).line();
+    assert!(line.starts_with("lat (usec): min=1.0, avg=51"), "{line}");
+    assert!(
+        line.contains("p50=20.0") && line.contains("max=2000."),
+        "{line}"
+    );
 }
 
 #[test]

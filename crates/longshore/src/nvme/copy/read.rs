@@ -17,6 +17,7 @@ use crate::nvme::pipeline::{Part, Pipeline};
 /// Copies a namespace, or a part of it, to a file.
 pub(in crate::nvme) fn run(options: &Read) -> Result<()> {
     let mut output = Output::to(&options.output)?;
+    output.open()?;
     let mut driver = Driver::new(&options.disk.peer)?;
     let mut initiator = driver.connect_disk(&options.disk)?;
     let namespace = choose_namespace(&options.disk, &initiator)?;
@@ -80,11 +81,23 @@ fn range(options: &Read, size: u64, block_size: u32) -> Result<Range<u64>> {
         Some(length) => length,
         None => size.saturating_sub(options.offset),
     };
+    if options.offset > size {
+        bail!(
+            "--offset {} is beyond the namespace's end at {size} bytes",
+            options.offset
+        );
+    }
     if !options.offset.is_multiple_of(block) || !length.is_multiple_of(block) {
-        bail!("--offset and --length must be multiples of the namespace's block size, {block}");
+        bail!(
+            "--offset {} and --length {length} must be multiples of the namespace's block size, {block}",
+            options.offset
+        );
     }
     match options.offset.checked_add(length) {
         Some(end) if end <= size => Ok(options.offset..end),
-        _ => bail!("the namespace has {size} bytes; see --offset and --length"),
+        _ => bail!(
+            "--offset {} and --length {length} reach beyond the namespace's end at {size} bytes",
+            options.offset
+        ),
     }
 }

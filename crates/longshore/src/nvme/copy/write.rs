@@ -25,11 +25,32 @@ pub(in crate::nvme) fn run(options: &Write) -> Result<()> {
         .info()
         .is_some_and(|info| info.has_write_cache());
     if namespace.is_write_protected() {
-        bail!("namespace {} is write protected", namespace.nsid);
+        bail!("namespace {} is read-only", namespace.nsid);
     }
     let block_size = u64::from(namespace.block_size());
     if !options.offset.is_multiple_of(block_size) {
-        bail!("--offset must be a multiple of the namespace's block size, {block_size}");
+        bail!(
+            "--offset {} must be a multiple of the namespace's block size, {block_size}",
+            options.offset
+        );
+    }
+    let end = options.offset.checked_add(input.len.unwrap_or(0));
+    if end.is_none_or(|end| end > namespace.size()) {
+        bail!(
+            "{} does not fit at --offset {}: the namespace has {} bytes",
+            input.name,
+            options.offset,
+            namespace.size()
+        );
+    }
+    if let Some(len) = input.len
+        && !options.pad
+        && !len.is_multiple_of(block_size)
+    {
+        bail!(
+            "{} has {len} bytes, which is not a multiple of the block size, {block_size}; give --pad to fill the last block with zeroes",
+            input.name
+        );
     }
     let bar = bar(options.quiet, input.len);
 
@@ -45,7 +66,7 @@ pub(in crate::nvme) fn run(options: &Write) -> Result<()> {
         let range = options.offset..options.offset + bytes;
         let again = read::copy(&mut pipeline, range, &bar, |_| Ok(()))?;
         if again.as_ref() != sha256.as_ref() {
-            bail!("what was read back is not what was written: the SHA-256 differs");
+            bail!("the namespace does not hold what was written: its SHA-256 differs");
         }
     }
     bar.finish_and_clear();
@@ -78,7 +99,7 @@ fn copy(
             if over > 0 {
                 if !options.pad {
                     bail!(
-                        "{} ends in the middle of a block of {block_size} bytes; give --pad to fill that with zeroes",
+                        "{} ends inside a block of {block_size} bytes; give --pad to fill it with zeroes",
                         input.name
                     );
                 }
@@ -88,7 +109,7 @@ fn copy(
             }
             if offset + len as u64 > size {
                 bail!(
-                    "{} does not fit into the namespace, which has {size} bytes",
+                    "{} does not fit: the namespace has {size} bytes",
                     input.name
                 );
             }
@@ -129,7 +150,7 @@ impl Input {
             });
         }
         let name = path.display().to_string();
-        let file = File::open(path).with_context(|| format!("{name} can't be read; see -i"))?;
+        let file = File::open(path).with_context(|| format!("can't read {name}; see -i"))?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             bail!("{name} is a directory; give -i a file");
@@ -150,7 +171,7 @@ impl Input {
                 Ok(len) => filled += len,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    return Err(error).with_context(|| format!("{} can't be read", self.name));
+                    return Err(error).with_context(|| format!("can't read {}", self.name));
                 }
             }
         }

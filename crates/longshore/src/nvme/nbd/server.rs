@@ -20,11 +20,11 @@ use super::protocol::{Errno, Kind, ReplyHead, Request};
 /// The server could not be made, or can't go on.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::nvme) enum ServerError {
-    #[error("{0} is the socket of a running server; give --nbd another path")]
+    #[error("a server is running on {0}; give --nbd another path")]
     InUse(PathBuf),
-    #[error("{0} exists and is no socket; give --nbd another path")]
+    #[error("{0} exists and is not a socket; give --nbd another path")]
     NotASocket(PathBuf),
-    #[error("the NBD socket {0} could not be made: {1}; give --nbd a path that you may write")]
+    #[error("can't listen on {0}: {1}; give --nbd a path in a directory that you may write to")]
     Bind(PathBuf, io::Error),
     #[error("no memory for the data of requests: {0}")]
     Memory(#[from] SocketError),
@@ -69,13 +69,12 @@ struct Slot {
 }
 
 impl Server {
-    /// Listens at `path`, for this user only. A socket that a dead server left there is replaced.
-    pub(in crate::nvme) fn bind(
-        path: &Path,
+    /// Serves those who connect to a socket that [`listen`] gave.
+    pub(in crate::nvme) fn new(
+        listening: Listening,
         export: Export,
         stack: &mut Stack,
     ) -> Result<Server, ServerError> {
-        let listening = listen(path)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let data = epoll::EventData::new_u64(LISTENER);
         epoll::add(&epoll, &listening, data, epoll::EventFlags::IN)?;
@@ -400,7 +399,8 @@ fn refused(error: &SubmitError) -> Errno {
     Errno::Io
 }
 
-fn listen(path: &Path) -> Result<Listening, ServerError> {
+/// Listens at `path`, for this user only. A socket that a dead server left there is replaced. Clients wait until there is a [`Server`].
+pub(in crate::nvme) fn listen(path: &Path) -> Result<Listening, ServerError> {
     Listening::bind(path).map_err(|why| match why {
         Unusable::InUse => ServerError::InUse(path.to_path_buf()),
         Unusable::NotASocket => ServerError::NotASocket(path.to_path_buf()),

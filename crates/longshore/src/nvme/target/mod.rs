@@ -1,5 +1,6 @@
 //! `longshore nvme target`: namespaces for hosts.
 
+mod memory;
 mod namespaces;
 mod options;
 mod report;
@@ -59,7 +60,7 @@ pub fn run(options: &Target) -> Result<()> {
     let names: Vec<_> = subsystems.iter().map(|subsystem| subsystem.nqn).collect();
     let tls = keys.map(|keys| server_config(keys, options, names, attached.key_log.clone()));
     let config = config(options, subsystems);
-    let announcement = announcement(options, &config, &stores);
+    let announcement = announcement(options, &config, &stores) + &attached.neighbours();
     let glue_options = GlueOptions {
         offload: nvme_offload(options.wire.offload.into()),
         tls: tls.transpose()?,
@@ -84,7 +85,6 @@ pub fn run(options: &Target) -> Result<()> {
         remove: control.as_ref().map(control::Server::directory),
     })?;
     crate::background::announce(format_args!("{}", announcement.trim_end()));
-    attached.announce_neighbours();
     readiness.tell()?;
     serve(&mut target, &mut attached, control.as_mut(), &signals)?;
     drain(&mut target, &mut attached)?;
@@ -260,9 +260,13 @@ fn announcement(options: &Target, config: &Config, stores: &Stores) -> String {
     if let (Some(cidr), Some(subsystem)) = (options.wire.addresses.first(), first) {
         let tls = if options.psk.is_some() { " --tls" } else { "" };
         let (address, nqn): (IpAddr, _) = (cidr.address, subsystem.nqn);
-        text += &format!(
-            "connect to it by: nvme connect -t tcp -a {address} -s {port} -n {nqn}{tls}\n"
-        );
+        text += &format!("Linux:     nvme connect -t tcp -a {address} -s {port} -n {nqn}{tls}\n");
+        let at = SocketAddr::new(address, port);
+        let psk = match &options.psk {
+            None => " --kernel".to_owned(),
+            Some(path) => format!(" --psk {}", path.display()),
+        };
+        text += &format!("longshore: longshore nvme connect-check {at} --nqn {nqn}{psk}\n");
     }
     text
 }

@@ -9,47 +9,45 @@ use l5p::nvme::target::{Hosts, Namespace, StoreId, Subsystem};
 use wire::nvme::Nqn;
 use wire::nvme::identify::NamespaceIds;
 
+use super::memory;
 use super::options::{Backing, NamespaceSpec, Target};
 use crate::nvme::identity::{machine_nqn, uuid_of};
 use crate::report;
 
 /// Refuses what can't be served, before anything is opened that others see.
 pub(super) fn check(options: &Target) -> Result<()> {
-    let mut memory = 0u64;
+    let usual = usual(options)?;
+    let names = options.namespaces.iter().flat_map(|spec| spec.nqn);
+    if names.chain([usual]).any(|nqn| nqn == Nqn::DISCOVERY) {
+        bail!(
+            "{} is the name of discovery; give the subsystem another",
+            Nqn::DISCOVERY
+        );
+    }
+    let mut wanted = 0u64;
     for spec in &options.namespaces {
         match &spec.backing {
-            Backing::Memory(bytes) => memory = memory.saturating_add(*bytes),
+            Backing::Memory(bytes) => wanted = wanted.saturating_add(*bytes),
             Backing::Path(path) => {
-                std::fs::metadata(path).with_context(|| what_to_do(path))?;
+                Stores::look_at(path, spec.block_shift, spec.read_only)
+                    .with_context(|| what_to_do(path))?;
             }
         }
     }
-    match available_memory() {
-        Some(available) if memory > available => bail!(
-            "--ns mem: needs {}, and this machine has {} available",
-            report::bytes(memory),
+    let all = wanted.saturating_add(options.memory);
+    match memory::available() {
+        Some(available) if all > available => bail!(
+            "--ns mem: and --memory need {}, and {} are available; give less, or files",
+            report::bytes(all),
             report::bytes(available)
         ),
         _ => Ok(()),
     }
 }
 
-/// Bytes that programs can have without swapping (`MemAvailable` of proc(5)).
-fn available_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib = line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?;
-    Some(kib << 10)
-}
-
 /// Opens what `--ns` names, and says what it belongs to.
 pub(super) fn open(options: &Target, stores: &mut Stores) -> Result<Vec<Subsystem>> {
-    let usual = match options.nqn {
-        Some(nqn) => nqn,
-        None => machine_nqn("target").context("give --nqn")?,
-    };
+    let usual = usual(options)?;
     let hosts = match options.allow.is_empty() {
         true => Hosts::Any,
         false => Hosts::Only(options.allow.clone()),
@@ -81,6 +79,14 @@ pub(super) fn open(options: &Target, stores: &mut Stores) -> Result<Vec<Subsyste
     Ok(subsystems)
 }
 
+/// The subsystem of namespaces that name none.
+fn usual(options: &Target) -> Result<Nqn> {
+    match options.nqn {
+        Some(nqn) => Ok(nqn),
+        None => machine_nqn("target").context("can't make a name for the subsystem; give --nqn"),
+    }
+}
+
 fn open_store(spec: &NamespaceSpec, stores: &mut Stores) -> Result<StoreId> {
     let (block_shift, read_only) = (spec.block_shift, spec.read_only);
     Ok(match &spec.backing {
@@ -92,7 +98,7 @@ fn open_store(spec: &NamespaceSpec, stores: &mut Stores) -> Result<StoreId> {
 }
 
 fn what_to_do(path: &Path) -> String {
-    format!("--ns {} can't be used", path.display())
+    format!("can't serve --ns {}", path.display())
 }
 
 /// A namespace that is a whole store.

@@ -8,7 +8,8 @@ use wire::nvme::Nqn;
 
 use crate::attach::{Connections, Wire};
 use crate::background::Background;
-use crate::nvme::options::{Digest, nqn};
+use crate::nvme::nqn;
+use crate::nvme::options::Digest;
 use crate::sandbox::Account;
 use crate::size;
 
@@ -40,7 +41,7 @@ pub struct Target {
     #[arg(long = "ns", value_name = "PATH|mem:SIZE[,…]", required = true)]
     pub namespaces: Vec<NamespaceSpec>,
     /// The subsystem's name [default: one made from this machine's ID]
-    #[arg(long, value_name = "NQN", value_parser = nqn)]
+    #[arg(long, value_name = "NQN", value_parser = nqn::parse)]
     pub nqn: Option<Nqn>,
     /// A host that may connect, by its name; repeat for more [default: all hosts]
     #[arg(long, value_name = "HOSTNQN", value_parser = Nqn::new)]
@@ -56,7 +57,7 @@ pub struct Target {
     #[arg(long)]
     pub psk_compat: bool,
     /// Port to listen on
-    #[arg(long, value_name = "PORT", default_value_t = crate::nvme::driver::IO_PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = crate::nvme::driver::IO_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// Port for hosts that look for a discovery controller; 0: only --port answers them
     #[arg(long, value_name = "PORT", default_value_t = crate::nvme::driver::DISCOVERY_PORT)]
@@ -68,7 +69,7 @@ pub struct Target {
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = depth)]
     pub depth: u32,
     /// Memory for the data of commands
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::between(1 << 20, 1 << 40))]
     pub memory: u64,
     /// The host copies the data of smaller writes; the NIC places that of others
     #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = size::between_u32(0, u32::MAX))]
@@ -146,9 +147,11 @@ impl FromStr for NamespaceSpec {
             match word.split_once('=') {
                 None if word == "ro" => spec.read_only = true,
                 Some(("block", bytes)) => spec.block_shift = Some(block_shift(bytes)?),
-                Some(("nqn", name)) => spec.nqn = Some(nqn(name)?),
+                Some(("nqn", name)) => spec.nqn = Some(nqn::parse(name)?),
                 _ => {
-                    return Err(format!("`{word}` is none of ro, block=SIZE and nqn=NAME"));
+                    return Err(format!(
+                        "`{word}` is unknown; after the path come ro, block=SIZE or nqn=NAME"
+                    ));
                 }
             }
         }

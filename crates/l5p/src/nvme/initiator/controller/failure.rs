@@ -10,7 +10,7 @@ use wire::nvme::{FatalError, Nqn};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// A connection could not be made, or was lost.
-    #[error("connection of queue {queue}: {reason}")]
+    #[error("queue {queue}: {reason}")]
     Transport {
         /// The queue.
         queue: u16,
@@ -18,7 +18,7 @@ pub enum Failure {
         reason: String,
     },
     /// The controller sent what breaks the protocol, and was told so by H2CTermReq.
-    #[error("the controller breaks the protocol on queue {queue}: {error}")]
+    #[error("the target broke the protocol on queue {queue}: {error}")]
     Protocol {
         /// The queue.
         queue: u16,
@@ -26,7 +26,7 @@ pub enum Failure {
         error: FatalError,
     },
     /// The controller ended the connection by C2HTermReq.
-    #[error("the controller ended queue {queue}: {error}")]
+    #[error("the target ended queue {queue}: {error}")]
     Terminated {
         /// The queue.
         queue: u16,
@@ -35,7 +35,7 @@ pub enum Failure {
     },
     /// The controller doesn't let this host in.
     #[error(
-        "the controller refuses this host; allow {host} there, or give the name that it allows"
+        "the target refuses this host, {host}; allow it there, or give the name of a host that it allows"
     )]
     HostNotAllowed {
         /// The name that was given.
@@ -61,7 +61,7 @@ pub enum Failure {
     },
     /// The controller wants in-band authentication.
     #[error(
-        "the controller wants in-band authentication (DH-HMAC-CHAP), which is not supported; use a TLS PSK or switch it off there"
+        "the target requires in-band authentication (DH-HMAC-CHAP), which longshore does not support; use a TLS PSK, or disable it there"
     )]
     AuthenticationRequired,
     /// A command of the setup failed.
@@ -73,7 +73,7 @@ pub enum Failure {
         status: Status,
     },
     /// The answer to a command of the setup makes no sense.
-    #[error("{what} makes no sense: {error}")]
+    #[error("the target's answer is malformed: {what}: {error}")]
     Answer {
         /// What it was for.
         what: &'static str,
@@ -81,10 +81,10 @@ pub enum Failure {
         error: ParseError,
     },
     /// The controller lacks what is needed.
-    #[error("the controller is unfit: {0}")]
+    #[error("the target can't be used: {0}")]
     Unfit(&'static str),
     /// CSTS.CFS is set.
-    #[error("the controller reports a fatal status")]
+    #[error("the target reports a fatal error (CSTS.CFS)")]
     ControllerFatal,
     /// It took too long.
     #[error("{what} took longer than {limit:?}")]
@@ -139,13 +139,15 @@ fn invalid_parameters(queue: u16, subsystem: &Nqn, reply: ConnectReply) -> Strin
     };
     match (in_data, offset) {
         (true, 256..512) => {
-            format!("there is no subsystem {subsystem} here; `discover` lists those that there are")
+            format!(
+                "it has no subsystem {subsystem}; `longshore nvme discover` lists those that it has"
+            )
         }
-        (true, 512..768) => "the controller doesn't take our host NQN".to_string(),
-        (true, 16..18) => "the controller doesn't take the controller ID".to_string(),
-        (true, 0..16) => "the controller doesn't take our host ID".to_string(),
-        (false, 44..46) => "the controller doesn't take a queue of this depth".to_string(),
-        (false, 48..52) => "the controller doesn't take this keep-alive time".to_string(),
+        (true, 512..768) => "the target refuses the host NQN; see --hostnqn".to_string(),
+        (true, 16..18) => "the target refuses the controller ID".to_string(),
+        (true, 0..16) => "the target refuses the host ID; see --hostid".to_string(),
+        (false, 44..46) => "the target refuses a queue of this depth".to_string(),
+        (false, 48..52) => "the target refuses this keep-alive time".to_string(),
         _ => format!(
             "connect of queue {queue} has an invalid parameter at byte {offset} of its {}",
             if in_data { "data" } else { "command" }
