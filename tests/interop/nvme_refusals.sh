@@ -76,6 +76,11 @@ refuses 'an input that ends inside a block' 'give --pad' write "$ours" "${linux_
 refuses 'an input that does not fit' 'large does not fit at --offset 0' write "$ours" "${linux_tcp[@]}" -i large
 refuses 'a namespace that is read-only' 'namespace 2 is read-only' write "$ours" "${linux_tcp[@]}" --ns 2 -i disk.img
 refuses 'commands inside a block' 'is not a multiple' bench "$ours" "${linux_tcp[@]}" --io-bytes 100
+printf '%s\n' NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ: >key
+chmod 600 key
+ip link add nrb type bridge && ip link set nrb up && ip link set nr0 master nrb
+ip tuntap add dev nr2 mode tap vnet_hdr && ip link set nr2 master nrb up
+refuses 'a key that the target does not have' 'does the target use TLS with this key?' connect-check "$ours" --nqn "$nqn" --tap nr2 --ip 10.78.0.3/24 --psk key
 refuses 'a path that is not a socket' 'give --nbd another path' attach "$ours" --nqn "$nqn" --tap nr1 --ip 10.78.1.2/24 --nbd plain
 refuses 'a path that can not be' 'give --nbd a path' attach "$ours" --nqn "$nqn" --tap nr1 --ip 10.78.1.2/24 --nbd missing/disk.sock
 if [[ -e copy || -e copy.part || -e /sys/class/net/nr1 ]]; then

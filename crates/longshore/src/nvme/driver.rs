@@ -338,6 +338,9 @@ pub(super) fn explain(failure: &Failure) -> anyhow::Error {
         {
             "is it up, and on that network?"
         }
+        Failure::Transport { reason, .. } if reason.contains("PSK identity") => {
+            "does the target use TLS with this key? See --psk and --hostnqn"
+        }
         Failure::TimedOut { .. } => {
             "is it up, on that network, and with the same --psk? See --timeout"
         }

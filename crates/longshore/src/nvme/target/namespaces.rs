@@ -160,7 +160,7 @@ mod tests {
     fn more_memory_than_there_is_is_refused_with_both_numbers() {
         let error = checked("mem:9000G").unwrap_err();
         assert!(
-            error.contains("needs 9000 GiB") && error.contains("available"),
+            error.contains("need 9000 GiB") && error.contains("available"),
             "{error}"
         );
         assert_eq!(checked("mem:1M"), Ok(()));

@@ -83,7 +83,7 @@ fn refusals_say_what_to_do() {
     pair.peer.connect = (Status::CONNECT_INVALID_HOST.do_not_retry(), 0);
     pair.run();
     let failure = pair.failure().to_string();
-    assert!(failure.contains("allow nqn.2014-08.org.nvmexpress:uuid:host there"));
+    assert!(failure.contains("nqn.2014-08.org.nvmexpress:uuid:host; allow it there"));
 
     let mut pair = Pair::new(config());
     let invalid = ConnectReply::Invalid {
