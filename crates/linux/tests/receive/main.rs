@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kernel_tls::{Counter, Errno, RECORD_TYPE_DATA, Session, TLS_RX, TLS_TX, counters};
 use keys::keys;
+use l5p::tls::HEADER_LEN;
 use process::Process;
 use proptest::prelude::*;
 use world::World;
@@ -36,6 +37,7 @@ impl Peer {
     fn new(keys: &[u8]) -> Peer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        socket.set_nodelay(true).unwrap();
         let (caught, _) = listener.accept().unwrap();
         let session = Arc::new(Session::new(socket.as_fd()).unwrap());
         session.set_option(socket.as_fd(), TLS_TX, keys).unwrap();
@@ -54,12 +56,20 @@ impl Peer {
             let end = content.len().min(at + 16_000);
             let sent = self.session.send(fd, &[&content[at..end]], record_type, 0);
             at += sent.unwrap();
-            let len = rustix::io::ioctl_fionread(&self.caught).unwrap() as usize;
-            let mut bytes = vec![0; len];
-            (&self.caught).read_exact(&mut bytes).unwrap();
-            records.extend(bytes);
+            self.catch_record(&mut records);
         }
         records
+    }
+
+    /// Waits for the record that a call has sent: the socket may deliver it later.
+    fn catch_record(&self, records: &mut Vec<u8>) {
+        let mut header = [0; HEADER_LEN];
+        (&self.caught).read_exact(&mut header).unwrap();
+        let len = usize::from(u16::from_be_bytes([header[3], header[4]]));
+        let start = records.len() + HEADER_LEN;
+        records.extend(header);
+        records.resize(start + len, 0);
+        (&self.caught).read_exact(&mut records[start..]).unwrap();
     }
 }
 
