@@ -48,3 +48,18 @@ for suite in "${suites[@]}"; do
         not_ok "capture, $name, decrypted by tshark with the secrets inside" "$(last_words tshark.log)"
     fi
 done
+
+# ---- a client's capture: its keys are made of a frame that has passed already ---------------------------------
+(cd "$scratch/root" && exec openssl s_server -accept 4444 -cert "$scratch/leaf.pem" -key "$scratch/leaf.key" -quiet -WWW) \
+    >"$scratch/server.log" 2>&1 &
+pids+=($!)
+sleep 0.5
+"$LONGSHORE" get "https://$linux4:4444/page.bin" "${our_addresses[@]}" --peer-ip "$linux4/24" --insecure --quiet \
+    --output "$scratch/got" --pcap "$scratch/capture.pcapng" >"$scratch/get.log" 2>&1
+if ! cmp -s "$scratch/got" "$scratch/root/page.bin"; then
+    not_ok 'capture of get' "the download itself went wrong: $(last_words get.log)"
+elif tshark -r "$scratch/capture.pcapng" -d tcp.port==4444,tls -Y http.request -T fields -e http.request.uri 2>/dev/null | grep -q page.bin; then
+    ok 'capture of get, decrypted by tshark with the secrets inside'
+else
+    not_ok 'capture of get, decrypted by tshark with the secrets inside' 'no request in it'
+fi

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::meta::Capabilities;
 use crate::{Fill, Port, Take};
@@ -49,6 +49,8 @@ struct Recorder<W: Write> {
     /// An instant and the time of day at it, from which those of frames are told.
     started: (Instant, SystemTime),
     packets: u64,
+    /// When the first of the frames passed that are held back.
+    held_since: Option<Instant>,
 }
 
 impl<P: Port> Capture<P> {
@@ -83,6 +85,7 @@ impl<P: Port, W: Write> Capture<P, W> {
             shared: Arc::default(),
             started,
             packets: 0,
+            held_since: None,
         };
         Ok(Capture { port, recorder })
     }
@@ -99,11 +102,12 @@ impl<P: Port, W: Write> Capture<P, W> {
         Handle(Arc::clone(&self.recorder.shared))
     }
 
-    /// Hands what is buffered to the operating system.
+    /// Hands what is buffered, and held back, to the operating system.
     ///
     /// # Errors
     /// The recording has failed, now or before.
     pub fn flush(&mut self) -> io::Result<()> {
+        self.recorder.release();
         self.recorder.flush();
         self.handle().error().map_or(Ok(()), Err)
     }
@@ -120,8 +124,8 @@ impl<P: Port, W: Write> Capture<P, W> {
 }
 
 impl Handle {
-    /// Adds lines of a key log (`CLIENT_TRAFFIC_SECRET_0 …`, as in SSLKEYLOGFILE). They go before all
-    /// frames that have not passed yet.
+    /// Adds lines of a key log (`CLIENT_TRAFFIC_SECRET_0 …`, as in SSLKEYLOGFILE). They go before all frames that have not passed yet, and
+    /// before those of the last 50 ms: a client knows its keys only after the frame that is encrypted with them.
     pub fn add_keys(&self, lines: &str) {
         let mut keys = self.0.keys.lock().unwrap_or_else(PoisonError::into_inner);
         keys.push_str(lines.trim_end_matches('\n'));
@@ -147,6 +151,23 @@ impl<W: Write> Recorder<W> {
         let time = self.time_of(now);
         self.attempt(|writer| writer.packet(time, direction, frame));
         self.packets += 1;
+        self.held_since.get_or_insert(now);
+    }
+
+    /// Writes the frames that were held back long enough, or are too many.
+    #[inline]
+    fn release_due(&mut self, now: Instant) {
+        let Some(since) = self.held_since else { return };
+        let held = self.writer.as_ref().map_or(0, Writer::held);
+        if held >= BUFFER_LEN || now.saturating_duration_since(since) >= HOLD {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        self.add_keys();
+        self.attempt(Writer::release);
+        self.held_since = None;
     }
 
     fn add_keys(&mut self) {
@@ -164,7 +185,6 @@ impl<W: Write> Recorder<W> {
     }
 
     fn flush(&mut self) {
-        self.add_keys();
         self.attempt(Writer::flush);
     }
 
@@ -207,6 +227,7 @@ impl<W: Write> fmt::Debug for Recorder<W> {
 
 impl<W: Write> Drop for Recorder<W> {
     fn drop(&mut self) {
+        self.release();
         self.flush();
     }
 }
@@ -218,6 +239,7 @@ impl<P: Port, W: Write> Port for Capture<P, W> {
 
     fn transmit(&mut self, now: Instant, fill: &mut Fill<'_>) -> io::Result<usize> {
         let Capture { port, recorder } = self;
+        recorder.release_due(now);
         port.transmit(now, &mut |buffer| {
             let (len, meta) = fill(buffer)?;
             recorder.record(now, Direction::Outbound, &buffer[..len]);
@@ -227,6 +249,7 @@ impl<P: Port, W: Write> Port for Capture<P, W> {
 
     fn receive(&mut self, now: Instant, take: &mut Take<'_>) -> io::Result<usize> {
         let Capture { port, recorder } = self;
+        recorder.release_due(now);
         port.receive(now, &mut |frame, meta| {
             recorder.record(now, Direction::Inbound, frame);
             take(frame, meta);
@@ -234,14 +257,15 @@ impl<P: Port, W: Write> Port for Capture<P, W> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.port.poll_timeout()
+        let held = self.recorder.held_since.map(|since| since + HOLD);
+        [self.port.poll_timeout(), held].into_iter().flatten().min()
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.port.fd()
     }
 
-    /// What is recorded reaches the file before each sleep, so that it can be looked at meanwhile.
+    /// What is not held back reaches the file before each sleep, so that it can be looked at meanwhile.
     fn prepare_sleep(&mut self) -> bool {
         let may_sleep = self.port.prepare_sleep();
         if may_sleep {
@@ -265,3 +289,5 @@ pub(crate) const EXPLANATIONS: &[(&str, &str); 1] =
     &[("capture_packets", "Frames written to the capture file.")];
 
 const BUFFER_LEN: usize = 1 << 20;
+/// How long frames are held back, for keys that are made of them.
+const HOLD: Duration = Duration::from_millis(50);

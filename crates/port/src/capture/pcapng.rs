@@ -10,27 +10,63 @@ pub(super) enum Direction {
     Outbound = 2,
 }
 
+/// A file, and the packets that are held back from it: secrets that become known meanwhile go before them.
 #[derive(Debug)]
 pub(super) struct Writer<W> {
+    file: Blocks<W>,
+    held: Blocks<Vec<u8>>,
+}
+
+/// Blocks one after the other.
+#[derive(Debug)]
+struct Blocks<W> {
     output: W,
 }
 
 impl<W: Write> Writer<W> {
     /// Begins a file.
     pub(super) fn new(output: W) -> io::Result<Writer<W>> {
-        let mut writer = Writer { output };
-        writer.section_header()?;
-        writer.interface()?;
-        Ok(writer)
+        let mut file = Blocks { output };
+        file.section_header()?;
+        file.interface()?;
+        let held = Blocks { output: Vec::new() };
+        Ok(Writer { file, held })
     }
 
-    /// A packet that passed at `time`, in nanoseconds since 1970.
+    /// A packet that passed at `time`, in nanoseconds since 1970. It is held until [`release`](Self::release).
     pub(super) fn packet(
         &mut self,
         time: u64,
         direction: Direction,
         frame: &[u8],
     ) -> io::Result<()> {
+        self.held.packet(time, direction, frame)
+    }
+
+    /// Lines of a TLS key log. They serve for the packets after them, those that are held among them.
+    pub(super) fn tls_keys(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.file.tls_keys(lines)
+    }
+
+    /// Bytes of packets that are held.
+    pub(super) fn held(&self) -> usize {
+        self.held.output.len()
+    }
+
+    /// Writes what is held.
+    pub(super) fn release(&mut self) -> io::Result<()> {
+        self.file.output.write_all(&self.held.output)?;
+        self.held.output.clear();
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.file.output.flush()
+    }
+}
+
+impl<W: Write> Blocks<W> {
+    fn packet(&mut self, time: u64, direction: Direction, frame: &[u8]) -> io::Result<()> {
         let len = frame.len() as u32;
         let body_len = 20 + padded(frame.len()) + 12;
         self.begin_block(ENHANCED_PACKET, body_len)?;
@@ -45,18 +81,13 @@ impl<W: Write> Writer<W> {
         self.end_block(body_len)
     }
 
-    /// Lines of a TLS key log. They serve for the packets after them.
-    pub(super) fn tls_keys(&mut self, lines: &[u8]) -> io::Result<()> {
+    fn tls_keys(&mut self, lines: &[u8]) -> io::Result<()> {
         let body_len = 8 + padded(lines.len());
         self.begin_block(DECRYPTION_SECRETS, body_len)?;
         self.word(TLS_KEY_LOG)?;
         self.word(lines.len() as u32)?;
         self.padded_bytes(lines)?;
         self.end_block(body_len)
-    }
-
-    pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.output.flush()
     }
 
     fn section_header(&mut self) -> io::Result<()> {

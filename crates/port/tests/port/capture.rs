@@ -44,10 +44,14 @@ fn frames_and_keys_are_recorded_in_their_order() {
     let mut left = Capture::new(left, output.clone(), (now, day)).unwrap();
     let keys = left.handle();
     send(&mut left, now, &[vec![1; 61]], Meta::default());
+    let later = now + Duration::from_millis(50);
+    assert_eq!(left.poll_timeout(), Some(later));
+    receive(&mut left, later);
+    assert_eq!(left.poll_timeout(), None);
     keys.add_keys("CLIENT_RANDOM aa bb\n");
     keys.add_keys("CLIENT_RANDOM cc dd");
-    send(&mut right, now, &[vec![2; 70]], Meta::default());
-    receive(&mut left, now + Duration::from_nanos(11));
+    send(&mut right, later, &[vec![2; 70]], Meta::default());
+    receive(&mut left, later + Duration::from_nanos(11));
     drop(left);
 
     let bytes = output.0.lock().unwrap().clone();
@@ -59,7 +63,7 @@ fn frames_and_keys_are_recorded_in_their_order() {
     };
     let time = |block| u64::from(word(block, 4)) << 32 | u64::from(word(block, 8));
     assert_eq!(time(2), 1_700_000_000_123_456_789);
-    assert_eq!(time(4), 1_700_000_000_123_456_800);
+    assert_eq!(time(4), 1_700_000_000_173_456_800);
     assert_eq!((word(2, 12), word(4, 12)), (61, 70));
     assert_eq!(blocks[2].1[20..81], [1; 61]);
     // epb_flags: outbound, inbound.
@@ -67,6 +71,27 @@ fn frames_and_keys_are_recorded_in_their_order() {
     let lines = b"CLIENT_RANDOM aa bb\nCLIENT_RANDOM cc dd\n";
     assert_eq!(word(3, 4) as usize, lines.len());
     assert_eq!(&blocks[3].1[8..8 + lines.len()], lines);
+}
+
+#[test]
+fn keys_go_before_the_frame_that_they_are_made_of() {
+    let output = Shared::default();
+    let (left, _right) = link(LinkConfig::for_mtu(1500));
+    let now = Instant::now();
+    let mut left = Capture::new(left, output.clone(), (now, SystemTime::now())).unwrap();
+    send(&mut left, now, &[vec![1; 61]], Meta::default());
+    assert!(left.prepare_sleep());
+    left.handle().add_keys("CLIENT_RANDOM aa bb");
+    send(
+        &mut left,
+        now + Duration::from_millis(1),
+        &[vec![2; 61]],
+        Meta::default(),
+    );
+    drop(left);
+    let bytes = output.0.lock().unwrap().clone();
+    let kinds: Vec<u32> = blocks(&bytes).iter().map(|block| block.0).collect();
+    assert_eq!(kinds, [0x0a0d_0d0a, 1, 10, 6, 6]);
 }
 
 #[test]
@@ -90,6 +115,7 @@ fn a_failure_to_write_ends_the_recording_only() {
     let handle = left.handle();
     send(&mut left, now, &vec![vec![1; 100]; 10], Meta::default());
     assert_eq!(receive(&mut right, now).len(), 10);
+    receive(&mut left, now + Duration::from_millis(50));
     assert_eq!(
         handle.error().map(|error| error.kind()),
         Some(io::ErrorKind::StorageFull)
@@ -121,9 +147,10 @@ fn tshark_reads_the_file() {
     );
     send(&mut right, now, &[arp(2, [10, 0, 0, 1])], Meta::default());
     receive(&mut left, now + Duration::from_nanos(1));
+    receive(&mut left, now + Duration::from_millis(50));
     assert!(
         left.prepare_sleep(),
-        "what has passed is written before a sleep"
+        "what is not held back any more is written before a sleep"
     );
 
     let fields = [
