@@ -67,8 +67,9 @@ fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
         man.render_subcommands_section(&mut page)?;
     }
     if let Some(notes) = notes {
-        page.extend_from_slice(b".SH NOTES\n.nf\n");
-        for line in notes.lines() {
+        page.extend_from_slice(b".SH EXAMPLES\n.nf\n");
+        let lines = notes.lines();
+        for line in lines.skip_while(|line| line.starts_with("Example")) {
             page.extend_from_slice(verbatim(line).as_bytes());
             page.push(b'\n');
         }

@@ -22,6 +22,16 @@ pub fn open(name: &str, config: TapConfig, ours: &[Cidr], linux: &[Cidr]) -> Res
     }
     let tap = Tap::open(name, config)?;
     let name = tap.name();
+    if let Some(cidr) = tap::addresses(name)
+        .unwrap_or_default()
+        .iter()
+        .find_map(|ip| ours.iter().find(|cidr| cidr.address == *ip))
+    {
+        bail!(
+            "{} is Linux's address on {name}; give --ip another one of that network",
+            cidr.address
+        );
+    }
     add(&tap, linux)?;
     if let Err(error) = tap.set_up() {
         if !linux.is_empty() {

@@ -20,11 +20,11 @@ pub enum ControlError {
     #[error("{0} is the control socket of a running longshore; give --control another path")]
     InUse(PathBuf),
     /// There is something else.
-    #[error("{0} exists and is no socket; give --control another path")]
+    #[error("{0} exists and is not a socket; give --control another path")]
     NotASocket(PathBuf),
     /// The system refused.
     #[error(
-        "the control socket {0} could not be made: {1}; give --control a path that you may write"
+        "can't make the control socket {0}: {1}; give --control a path in a directory that only you can write to"
     )]
     Bind(PathBuf, io::Error),
 }

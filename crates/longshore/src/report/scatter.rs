@@ -17,8 +17,12 @@ pub fn scatter<'a>(modes: impl IntoIterator<Item = &'a [f64]>) -> f64 {
     modes.into_iter().map(of_mode).fold(1.0, f64::max)
 }
 
-/// A warning when the rounds scatter.
+/// A warning when the rounds scatter, or there is one round only.
 pub fn busy<'a>(modes: impl IntoIterator<Item = &'a [f64]>) -> Option<String> {
+    let modes: Vec<_> = modes.into_iter().collect();
+    if !modes.is_empty() && modes.iter().all(|rounds| rounds.len() == 1) {
+        return Some("One round: take --rounds 3 or more to see how far they differ.".to_owned());
+    }
     let scatter = scatter(modes);
     (scatter > BUSY).then(|| {
         format!(

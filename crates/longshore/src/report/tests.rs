@@ -164,6 +164,8 @@ fn a_table_that_may_not_fit_says_that_it_scrolls() {
 fn rounds_that_scatter_are_told_of() {
     let calm: [&[f64]; 2] = [&[1.0, 1.1], &[5.0]];
     assert_eq!(busy(calm), None);
+    let single: [&[f64]; 2] = [&[1.0], &[5.0]];
+    assert!(busy(single).is_some_and(|warning| warning.starts_with("One round")));
     let wild: [&[f64]; 2] = [&[1.0, 1.1], &[2.0, 6.2, 3.0]];
     assert_eq!(
         busy(wild).as_deref(),
