@@ -3,19 +3,26 @@
 set -uo pipefail
 failures=0
 
-ip link set lo up
-ip netns add peer
-ip link add eth1 type veth peer name eth0 netns peer
-ip link set eth1 up
-ip -n peer link set lo up
-ip -n peer link set eth0 up
-ip -n peer addr add 10.9.0.2/24 dev eth0
+# fresh COMMAND…: in a network of its own, in which nothing runs. `eth1` leads to the namespace `peer`.
+fresh() {
+    unshare --net --mount --pid --fork --kill-child --mount-proc bash -c '
+        mount -t tmpfs tmpfs /run
+        mount -t tmpfs tmpfs /dev/shm
+        ip link set lo up
+        ip netns add peer
+        ip link add eth1 type veth peer name eth0 netns peer
+        ip link set eth1 up
+        ip -n peer link set lo up
+        ip -n peer link set eth0 up
+        ip -n peer addr add 10.9.0.2/24 dev eth0
+        "$@"' fresh "$@"
+}
 
-# paste USER NAME: runs what comes on the standard input as that user would paste it, in the clone.
+# paste USER NAME: runs what comes on the standard input as that user would paste it, in the clone, on a fresh machine.
 paste() {
     local user=$1 name=$2 log
     log=$(mktemp)
-    if { printf 'set -eo pipefail\ncd ~/longshore 2>/dev/null || true\n'; cat; } | su - "$user" -c 'bash -s' >"$log" 2>&1; then
+    if { printf 'set -eo pipefail\ncd ~/longshore 2>/dev/null || true\n'; cat; } | fresh su - "$user" -c 'bash -s' >"$log" 2>&1; then
         echo "ok - $user: $name"
     else
         failures=$((failures + 1))
@@ -62,13 +69,16 @@ longshore run -- true
 longshore man pages
 longshore stat --explain
 COMMANDS
-paste root 'up --user guest' <<<'/usr/local/bin/longshore up --user guest ls7 10.9.7.1/24'
-paste guest 'serve, stat, ss, stop on a TAP that root has made' <<END2
-$export_path
-longshore serve --tap ls7 --ip 10.9.7.2/24 --root . --control ls.sock --background
-curl --silent --insecure https://10.9.7.2/README.md | cmp - README.md
-longshore stat ls.sock
-longshore ss ls.sock
-longshore stop ls.sock
+paste root 'serve, stat, ss and stop by another user, on a TAP that root has made' <<END2
+/usr/local/bin/longshore up --user guest ls7 10.9.7.1/24
+su - guest -c '
+    set -e
+    cd ~/longshore
+    $export_path
+    longshore serve --tap ls7 --ip 10.9.7.2/24 --root . --control ls.sock --background
+    curl --silent --insecure https://10.9.7.2/README.md | cmp - README.md
+    longshore stat ls.sock
+    longshore ss ls.sock
+    longshore stop ls.sock'
 END2
 exit $((failures > 0))
