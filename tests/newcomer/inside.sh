@@ -3,26 +3,29 @@
 set -uo pipefail
 failures=0
 
-# fresh COMMAND…: in a network of its own, in which nothing runs. `eth1` leads to the namespace `peer`.
+# fresh WORLD COMMAND…: in a network of its own, in which nothing runs. In the world `peer` eth1 leads to the namespace `peer`.
 fresh() {
     unshare --net --mount --pid --fork --kill-child --mount-proc bash -c '
         mount -t tmpfs tmpfs /run
         mount -t tmpfs tmpfs /dev/shm
         ip link set lo up
-        ip netns add peer
-        ip link add eth1 type veth peer name eth0 netns peer
-        ip link set eth1 up
-        ip -n peer link set lo up
-        ip -n peer link set eth0 up
-        ip -n peer addr add 10.9.0.2/24 dev eth0
+        if [[ $1 == peer ]]; then
+            ip netns add peer
+            ip link add eth1 type veth peer name eth0 netns peer
+            ip link set eth1 up
+            ip -n peer link set lo up
+            ip -n peer link set eth0 up
+            ip -n peer addr add 10.9.0.2/24 dev eth0
+        fi
+        shift
         "$@"' fresh "$@"
 }
 
-# paste USER NAME: runs what comes on the standard input as that user would paste it, in the clone, on a fresh machine.
+# paste USER NAME [WORLD]: runs what comes on the standard input as that user would paste it, in the clone, on a fresh machine.
 paste() {
-    local user=$1 name=$2 log
+    local user=$1 name=$2 world=${3:-plain} log
     log=$(mktemp)
-    if { printf 'set -eo pipefail\ncd ~/longshore 2>/dev/null || true\n'; cat; } | fresh su - "$user" -c 'bash -s' >"$log" 2>&1; then
+    if { printf 'set -eo pipefail\ncd ~/longshore 2>/dev/null || true\n'; cat; } | fresh "$world" su - "$user" -c 'bash -s' >"$log" 2>&1; then
         echo "ok - $user: $name"
     else
         failures=$((failures + 1))
@@ -46,7 +49,7 @@ page() {
             break
             ;;
         esac
-        paste "$user" "$page, $(grep -m1 longshore /tmp/block)" </tmp/block
+        paste "$user" "$page, $(grep -m1 longshore /tmp/block)" "$(sed -n '1s/# world: //p' /tmp/block)" </tmp/block
     done
 }
 
