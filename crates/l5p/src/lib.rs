@@ -16,6 +16,7 @@ pub mod crypto;
 mod direction;
 mod layer5;
 pub mod nvme;
+mod protocols;
 mod resync;
 pub mod tls;
 mod walker;
@@ -23,4 +24,8 @@ mod walker;
 pub use any_order::{AnyOrder, Part};
 pub use direction::Direction;
 pub use layer5::{Digest, Integrity, Judgement, Layer5, MsgState, Placement};
+pub use protocols::{
+    CounterName, Event, Layers, Listed, MAX_LAYERS, MAX_PARAMETERS, PROTOCOLS, Parameters,
+    Protocol, ProtocolId, ProtocolInfo, UnknownLayers, Visitor, visit,
+};
 pub use walker::{NotAHeader, Walked, Walker};

@@ -2,7 +2,6 @@
 
 use l5p::nvme;
 use l5p::tls::CryptoInfo;
-use nic::ring::L5Parameters;
 
 /// The protocols of a context, with what their engines need to know.
 #[derive(Clone, Debug)]
@@ -25,11 +24,11 @@ pub(crate) enum Protocols {
 
 impl Layers {
     /// As a descriptor names them.
-    pub fn parameters(&self) -> L5Parameters<'_> {
+    pub fn parameters(&self) -> l5p::Layers {
         match self {
-            Layers::Tls(crypto) => L5Parameters::Tls(crypto),
-            Layers::Nvme(nvme) => L5Parameters::Nvme(nvme),
-            Layers::NvmeInTls(crypto, nvme) => L5Parameters::NvmeInTls(crypto, nvme),
+            Layers::Tls(crypto) => l5p::Layers::of(crypto),
+            Layers::Nvme(nvme) => l5p::Layers::of(nvme),
+            Layers::NvmeInTls(crypto, nvme) => l5p::Layers::of(crypto).carrying(nvme),
         }
     }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use l5p::tls::ContextTag;
 use nic::ring::accel::{Established, Splice, SpliceId};
-use nic::ring::{ContextId, Direction, HostFunction, HostQueue, SendDescriptor, Slice};
+use nic::ring::{ContextId, Direction, HostFunction, HostQueue, InnerPlace, SendDescriptor, Slice};
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
@@ -239,6 +239,7 @@ impl Driver {
     /// Posts what waited, as far as there is room. False when something still waits.
     pub fn flush(&mut self, counters: &mut Counters) -> bool {
         while let Some(command) = self.commands.front() {
+            let parameters;
             let descriptor = match command {
                 Command::Create {
                     context,
@@ -246,13 +247,16 @@ impl Driver {
                     flow,
                     tcpsn,
                     layers,
-                } => SendDescriptor::CreateContext {
-                    context: *context,
-                    direction: *direction,
-                    flow: *flow,
-                    tcpsn: *tcpsn,
-                    l5: layers.parameters(),
-                },
+                } => {
+                    parameters = layers.parameters();
+                    SendDescriptor::CreateContext {
+                        context: *context,
+                        direction: *direction,
+                        flow: *flow,
+                        tcpsn: *tcpsn,
+                        layers: &parameters,
+                    }
+                }
                 Command::Destroy { context } => {
                     SendDescriptor::DestroyContext { context: *context }
                 }
@@ -264,7 +268,7 @@ impl Driver {
                 } => SendDescriptor::ResyncResponse {
                     context: *context,
                     tcpsn: *tcpsn,
-                    inner: *inner,
+                    inner: inner.map(|offset| InnerPlace { layer: 1, offset }),
                     confirmed: index.is_some(),
                     index: index.unwrap_or(0),
                 },

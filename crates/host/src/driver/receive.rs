@@ -6,7 +6,7 @@ use nic::ring::{ContextId, ErrorCode, FillProducer, Packet, RecvDescriptor};
 use tcp::Accepted;
 use wire::SeqNum;
 
-use super::Driver;
+use super::{Driver, Protocols};
 use crate::counters::Counters;
 use crate::memory::{Arena, Buffer, SizeClass};
 use crate::socket::Placed;
@@ -162,13 +162,19 @@ impl Driver {
                     counters.driver_errors += 1;
                     return None;
                 }
+                let shadow = packet.context.and_then(|id| self.contexts.get_received(id));
+                let digests = match shadow.map(|shadow| shadow.protocols) {
+                    Some(Protocols::Nvme) => packet.processed.by(0),
+                    Some(Protocols::NvmeInTls) => packet.processed.by(1),
+                    Some(Protocols::Tls) | None => false,
+                };
                 let opening = self.opening.take().filter(|(queue, _)| *queue == at);
                 let info = FrameInfo {
                     segments: packet.segments.max(1),
                     checksum_ok: packet.checksum_ok,
                     context: packet.context,
-                    decrypted: packet.offloaded,
-                    digest_ok: packet.digest_ok,
+                    decrypted: packet.processed.is_replaced(),
+                    digest_ok: digests,
                     is_placed: packet.placed > 0,
                     payload_len: packet.payload_len,
                 };
@@ -229,7 +235,7 @@ impl Driver {
             } => Received::ResyncRequest {
                 context,
                 tcpsn,
-                inner,
+                inner: inner.map(|inner| inner.offset),
             },
             RecvDescriptor::Completion {
                 context,

@@ -24,6 +24,7 @@ mod key_log;
 mod openssl;
 mod parameters;
 mod post_handshake;
+mod protocol;
 mod psk;
 mod reader;
 mod resync;
