@@ -16,7 +16,6 @@ mod engine;
 mod fixture;
 pub mod initiator;
 mod parameters;
-pub mod psk;
 mod reader;
 mod resync;
 pub mod target;
