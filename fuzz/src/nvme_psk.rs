@@ -1,7 +1,7 @@
 //! Any text is a file of pre-shared keys or is refused, any bytes are an identity or are not; what was read is written again
 //! as it was.
 
-use l5p::nvme::psk::{ConfiguredPsk, Identity, Keys};
+use handshake::nvme_psk::{ConfiguredPsk, Identity, Keys};
 
 /// Takes `data` for an identity that a client sends, for one key and for a file of keys.
 pub fn run(data: &[u8]) {

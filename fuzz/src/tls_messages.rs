@@ -3,10 +3,8 @@
 
 use std::sync::OnceLock;
 
-use l5p::tls::{
-    Certificate, ContentType, Event, Handshake, Options, PostHandshake, Trust, Version,
-    client_config, server_config,
-};
+use handshake::{Certificate, Handshake, Options, Trust, client_config, server_config};
+use l5p::tls::{ContentType, Event, PostHandshake, Version};
 
 const TYPES: [ContentType; 3] = [
     ContentType::HANDSHAKE,

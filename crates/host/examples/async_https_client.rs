@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::l5p::tls::{Options, Trust, client_config};
+use host::handshake::{Options, Trust, client_config};
 use host::runtime::Builder;
 use host::rustls::RootCertStore;
 use host::rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};

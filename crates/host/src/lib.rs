@@ -93,7 +93,7 @@
 //! | get a stack with its NIC on a wire | [`runtime::Builder`] |
 //! | run it, sleep, put it under an event loop of another kind | [`runtime::Runtime`] |
 //! | connect, listen, read, write, close | [`Stack`], [`Event`], [`ListenOptions`] |
-//! | put TLS on a connection | [`Stack::start_tls`], [`TlsRole`], [`Offload`]; configurations from [`l5p::tls`] |
+//! | put TLS on a connection | [`Stack::start_tls`], [`TlsRole`], [`Offload`]; configurations from [`handshake`] |
 //! | send files and memory without a copy, read in place | [`Stack::send_slices`], [`memory`], [`Stack::read_chunk`] |
 //! | read and write blocks, or serve them | [`nvme::initiator`], [`nvme::target`], [`nvme::store`] |
 //! | have the NIC open, close, join or run connections | [`Accel`], [`Stack::splice`], [`handoff`] |
@@ -101,7 +101,7 @@
 //! | see connections, counters, cycles | [`Stack::sockets`], [`Stack::counters`], [`Meter`] |
 //! | lose frames, or capture them | [`port::impair`], [`port::capture`] |
 //!
-//! The crates whose types are in these calls are re-exported: [`l5p`], [`nic`], [`port`], [`rustls`], [`tcp`], [`wire`].
+//! The crates whose types are in these calls are re-exported: [`handshake`], [`l5p`], [`nic`], [`port`], [`rustls`], [`tcp`], [`wire`].
 //!
 //! # Features
 //! None is on by default. `tokio` adds `host::tokio`; nothing else changes by it.
@@ -179,7 +179,7 @@ pub use stack::Stack;
 pub use tls::{Offload, TlsRole};
 
 // What programs name in calls of this crate, at the versions that it was built with.
-pub use {l5p, nic, port, rustls, tcp, wire};
+pub use {handshake, l5p, nic, port, rustls, tcp, wire};
 
 #[cfg(test)]
 mod tests;

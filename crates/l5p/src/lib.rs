@@ -3,8 +3,8 @@
 //! A NIC offload needs to know very little of a protocol: how to judge bytes at a presumed message
 //! header, and how to transform any byte range of a message with constant-size state (Autonomous NIC offloads
 //! §3, Table 3). [`Layer5`] says that; [`Walker`] carries a position through a stream of messages
-//! for any of them. [`tls`] is the first protocol: its engine for the NIC, and the record writer,
-//! record reader and handshake for the host.
+//! for any of them. [`tls`] is the first protocol: its engine for the NIC, and the record writer and
+//! record reader for the host.
 //!
 //! Nothing here reads a clock, opens a socket or spawns a thread. The calls take bytes and give
 //! bytes; the caller owns all memory on the data path, and no call allocates per record or packet

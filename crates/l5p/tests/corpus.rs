@@ -8,14 +8,10 @@ mod l5p_reader;
 mod l5p_walker;
 #[path = "../../../fuzz/src/nvme_initiator.rs"]
 mod nvme_initiator;
-#[path = "../../../fuzz/src/nvme_psk.rs"]
-mod nvme_psk;
 #[path = "../../../fuzz/src/nvme_target.rs"]
 mod nvme_target;
 #[path = "../../../fuzz/src/replay.rs"]
 mod replay;
-#[path = "../../../fuzz/src/tls_messages.rs"]
-mod tls_messages;
 
 #[test]
 fn stored_inputs_find_nothing() {
@@ -23,7 +19,5 @@ fn stored_inputs_find_nothing() {
     replay::replay("l5p_reader", l5p_reader::run);
     replay::replay("l5p_walker", l5p_walker::run);
     replay::replay("nvme_initiator", nvme_initiator::run);
-    replay::replay("nvme_psk", nvme_psk::run);
     replay::replay("nvme_target", nvme_target::run);
-    replay::replay("tls_messages", tls_messages::run);
 }

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
+use handshake::KeyLogSink;
 use host::runtime::{Device, Runtime, RuntimeConfig};
 use host::{Cidr, Holder, SocketInfo, Stack, StackConfig};
-use l5p::tls::KeyLogSink;
 use nic::ring::{FunctionConfig, HostFunction};
 use nic::{Nic, NicConfig, ToeConfig, WireCapabilities};
 use port::Port;

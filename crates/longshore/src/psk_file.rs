@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
-use l5p::tls::{Algorithm, KeyLogSink, Psk, PskClientConfig, PskServerConfig};
+use handshake::{KeyLogSink, Psk, PskClientConfig, PskServerConfig};
+use l5p::tls::Algorithm;
 use zeroize::Zeroizing;
 
 use crate::secret_file;

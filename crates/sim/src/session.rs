@@ -3,10 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use handshake::{Certificate, Options, Trust, client_config, server_config};
 use host::TlsRole;
-use l5p::tls::{
-    Algorithm, Certificate, CryptoInfo, Options, Trust, Version, client_config, server_config,
-};
+use l5p::tls::{Algorithm, CryptoInfo, Version};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use rustls::RootCertStore;

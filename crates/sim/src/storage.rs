@@ -4,15 +4,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use handshake::nvme_psk::{ConfiguredPsk, Derivation, Hash, IdentityVersion, Keys};
+use handshake::{OpenSslError, PskClientConfig, PskServerConfig};
 use host::nvme::NvmeOffload;
 use host::nvme::initiator::{self, Initiator};
 use host::nvme::store::{Method, Stores};
 use host::nvme::target::{self, Target};
 use host::runtime::Doorbell;
 use host::{Event, Offload, TlsRole};
-use l5p::nvme::psk::{ConfiguredPsk, Derivation, Hash, IdentityVersion, Keys};
 use l5p::nvme::target::{Config, Hosts, Limits, Namespace, Portal, Subsystem};
-use l5p::tls::{OpenSslError, PskClientConfig, PskServerConfig};
 use wire::nvme::identify::NamespaceIds;
 use wire::nvme::{Digests, Nqn};
 

@@ -5,7 +5,7 @@ mod commands;
 mod links;
 
 use commands::{BLOCKS, bulk, has_psk, help, scenario};
-use l5p::nvme::psk::Hash;
+use handshake::nvme_psk::Hash;
 use links::cases;
 use port::impair::Impairment;
 use proptest::prelude::*;

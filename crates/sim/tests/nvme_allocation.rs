@@ -6,13 +6,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use counting::allocations;
+use handshake::OpenSslError;
+use handshake::nvme_psk::Hash;
 use host::Offload;
 use host::nvme::NvmeOffload;
 use host::nvme::initiator::{Blocks, Event, Initiator, Io};
 use l5p::nvme::initiator::Access;
-use l5p::nvme::psk::Hash;
 use l5p::nvme::target::Limits;
-use l5p::tls::OpenSslError;
 use nic::ring::{Region, RegionId, Slice};
 use sim::storage::{NSID, SharedKey, Storage, StorageConfig, poll_initiator};
 use sim::{World, WorldConfig};

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use l5p::tls::Options;
+use handshake::Options;
 use wire::ethernet::{self, EtherType, MacAddr};
 use wire::icmp::v4::{Echo, Message, Unreachable};
 use wire::{FlowKey, ipv4};

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use l5p::tls::{Certificate, Options, Trust, client_config, server_config};
+use handshake::{Certificate, Options, Trust, client_config, server_config};
 use rustls::pki_types::ServerName;
 
 use super::pair::{CLIENT, Fate, Pair, SERVER, pattern, v4};

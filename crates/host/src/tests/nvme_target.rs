@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use handshake::nvme_psk::{ConfiguredPsk, Derivation, Hash, IdentityVersion, Keys};
+use handshake::{OpenSslError, PskClientConfig, PskServerConfig};
 use l5p::nvme::initiator::Access;
-use l5p::nvme::psk::{ConfiguredPsk, Derivation, Hash, IdentityVersion, Keys};
 use l5p::nvme::target::{Config, Hosts, Limits, Namespace, Portal, StoreId, Subsystem};
-use l5p::tls::{OpenSslError, PskClientConfig, PskServerConfig};
 use nic::ring::{Region, RegionId, Slice};
 use wire::nvme::command::{Blocks, Io, Status};
 use wire::nvme::identify::NamespaceIds;

@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use l5p::tls::{Algorithm, Certificate, Options, Trust, Version, client_config, server_config};
+use handshake::{Certificate, Options, Trust, client_config, server_config};
+use l5p::tls::{Algorithm, Version};
 use nic::ring::FunctionConfig;
 use nic::{FrameMeta, Nic, NicConfig};
 use rustls::pki_types::ServerName;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use l5p::nvme::psk::{ConfiguredPsk, Derivation, Hash, IdentityVersion, Keys};
-use l5p::tls::{OpenSslError, Psk, PskClientConfig};
+use handshake::nvme_psk::{ConfiguredPsk, Derivation, Hash, IdentityVersion, Keys};
+use handshake::{OpenSslError, Psk, PskClientConfig};
 use wire::nvme::Nqn;
 
 use super::pair::{CLIENT, Pair, SERVER, lossy, pattern, v4};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use l5p::tls::{Alert, Algorithm, Options, Version};
+use handshake::Options;
+use l5p::tls::{Alert, Algorithm, Version};
 
 use super::pair::{CLIENT, Fate, Pair, SERVER, lossy, options, pattern};
 use crate::{CloseReason, Event, Offload, SocketError};
@@ -202,7 +203,7 @@ fn a_client_that_does_not_trust_the_server_says_so() {
     let (client, server) = pair.connect(super::pair::v4);
     let now = pair.now;
     let roots = std::sync::Arc::new(rustls::RootCertStore::empty());
-    let config = l5p::tls::client_config(l5p::tls::Trust::Roots(roots), &Options::default())
+    let config = handshake::client_config(handshake::Trust::Roots(roots), &Options::default())
         .expect("a configuration");
     let name = rustls::pki_types::ServerName::try_from("server.test").expect("a name");
     pair.stack(CLIENT)
@@ -214,9 +215,9 @@ fn a_client_that_does_not_trust_the_server_says_so() {
         )
         .expect("starts");
     let certificate =
-        l5p::tls::Certificate::self_signed(["server.test".to_owned()]).expect("a certificate");
+        handshake::Certificate::self_signed(["server.test".to_owned()]).expect("a certificate");
     let config =
-        l5p::tls::server_config(certificate, &Options::default()).expect("a configuration");
+        handshake::server_config(certificate, &Options::default()).expect("a configuration");
     pair.stack(SERVER)
         .start_tls(
             now,

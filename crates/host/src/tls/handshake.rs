@@ -1,6 +1,7 @@
 //! The handshake on a socket's stream.
 
-use l5p::tls::{Established, HEADER_LEN, Handshake, HandshakeError};
+use handshake::{Established, Handshake, HandshakeError};
+use l5p::tls::HEADER_LEN;
 
 use super::session::Outgoing;
 use super::{Offload, TlsRole};

@@ -11,7 +11,7 @@ mod transmit;
 
 use std::sync::Arc;
 
-use l5p::tls::{PskClientConfig, PskServerConfig};
+use ::handshake::{PskClientConfig, PskServerConfig};
 use rustls::pki_types::ServerName;
 
 pub(crate) use content::Content;

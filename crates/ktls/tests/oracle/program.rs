@@ -7,9 +7,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use handshake::{Certificate, Handshake, Options, Trust, client_config, server_config};
 use l5p::tls::{
-    Algorithm, Certificate, ContentType, CryptoInfo, Event, HEADER_LEN, Handshake, KeyUpdate,
-    Options, PostHandshake, Trust, Version, client_config, server_config,
+    Algorithm, ContentType, CryptoInfo, Event, HEADER_LEN, KeyUpdate, PostHandshake, Version,
 };
 
 use crate::case::{Case, Random};

@@ -5,8 +5,7 @@
 //! its digest always runs over the ciphertext. [`Keystream`] is the same ciphers' keystream at any
 //! offset. The key schedule is computed once; nothing allocates per message.
 //!
-//! This module and the one that calls OpenSSL's library for handshakes are the only ones of the crate
-//! with `unsafe` code.
+//! This module is the only one of the crate with `unsafe` code.
 #![allow(unsafe_code)]
 
 mod chacha;

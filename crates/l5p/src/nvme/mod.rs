@@ -17,7 +17,6 @@ mod fixture;
 pub mod initiator;
 mod parameters;
 mod protocol;
-pub mod psk;
 mod reader;
 mod resync;
 pub mod target;

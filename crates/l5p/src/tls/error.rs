@@ -66,7 +66,7 @@ pub enum Violation {
     /// Transformed by a NIC context whose epoch is no longer known.
     #[error("the NIC transformed it under epoch {0}, whose keys are gone")]
     UnknownEpoch(u16),
-    /// rustls refused a message or could not make keys.
+    /// The key schedule refused a ticket or could not make keys.
     #[error("{0}")]
     Refused(String),
 }

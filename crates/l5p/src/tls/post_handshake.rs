@@ -2,14 +2,9 @@
 
 use std::collections::VecDeque;
 
-use rustls::client::ClientConnectionData;
-use rustls::kernel::KernelConnection;
-use rustls::server::ServerConnectionData;
 use wire::tls::ContentType;
 
-use super::handshake::crypto_info;
-use super::traffic_secret::TrafficSecret;
-use super::{Alert, CryptoInfo, TlsError, Version, Violation};
+use super::{Alert, CryptoInfo, KeySchedule, KeyScheduleError, TlsError, Version, Violation};
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +16,7 @@ const KEY_UPDATE: u8 = 24;
 
 const MESSAGE_HEADER: usize = 4;
 
-/// Longest message that may come; the longest that rustls takes.
+/// Longest message that may come, as rustls has it.
 const MAX_MESSAGE: usize = 0xffff;
 /// Key updates that a peer may send one after the other. Each costs new keys, and new contexts of the NIC's, so that a
 /// peer that did nothing else would keep this host busy; BoringSSL has the same limit.
@@ -58,7 +53,7 @@ pub struct KeyUpdate {
 /// Puts handshake messages together across records, and keeps what makes new keys.
 pub struct PostHandshake {
     version: Version,
-    keys: TrafficKeys,
+    keys: Box<dyn KeySchedule>,
     /// The beginning of a message that goes on in the next record.
     partial: Vec<u8>,
     /// Key updates since the last application data.
@@ -66,55 +61,9 @@ pub struct PostHandshake {
     events: VecDeque<Event>,
 }
 
-pub(super) enum TrafficKeys {
-    Client(KernelConnection<ClientConnectionData>),
-    Server(KernelConnection<ServerConnectionData>),
-    /// Of a handshake with a pre-shared key.
-    Psk {
-        we_are_client: bool,
-        transmit: TrafficSecret,
-        receive: TrafficSecret,
-    },
-}
-
-impl TrafficKeys {
-    fn is_client(&self) -> bool {
-        match self {
-            Self::Client(_) => true,
-            Self::Server(_) => false,
-            Self::Psk { we_are_client, .. } => *we_are_client,
-        }
-    }
-
-    /// Our keys after the next key update.
-    fn update_transmit(&mut self, version: Version) -> Result<CryptoInfo, rustls::Error> {
-        let secrets = match self {
-            Self::Client(kernel) => kernel.update_tx_secret(),
-            Self::Server(kernel) => kernel.update_tx_secret(),
-            Self::Psk { transmit, .. } => {
-                transmit.update();
-                return Ok(transmit.crypto_info());
-            }
-        }?;
-        crypto_info(version, secrets).map_err(|error| rustls::Error::General(error.to_string()))
-    }
-
-    /// The peer's keys after the next key update.
-    fn update_receive(&mut self, version: Version) -> Result<CryptoInfo, rustls::Error> {
-        let secrets = match self {
-            Self::Client(kernel) => kernel.update_rx_secret(),
-            Self::Server(kernel) => kernel.update_rx_secret(),
-            Self::Psk { receive, .. } => {
-                receive.update();
-                return Ok(receive.crypto_info());
-            }
-        }?;
-        crypto_info(version, secrets).map_err(|error| rustls::Error::General(error.to_string()))
-    }
-}
-
 impl PostHandshake {
-    pub(super) fn new(version: Version, keys: TrafficKeys) -> PostHandshake {
+    /// Begins after a handshake that agreed on `version` and left these keys.
+    pub fn new(version: Version, keys: Box<dyn KeySchedule>) -> PostHandshake {
         PostHandshake {
             version,
             keys,
@@ -159,11 +108,14 @@ impl PostHandshake {
     /// Makes our next keys. With `request`, the peer shall change its own too.
     ///
     /// # Errors
-    /// In TLS 1.2, which has no key update.
-    pub fn key_update(&mut self, request: bool) -> Result<KeyUpdate, rustls::Error> {
+    /// In TLS 1.2, which has no key updates, and when the key schedule fails.
+    pub fn key_update(&mut self, request: bool) -> Result<KeyUpdate, KeyScheduleError> {
+        if self.version == Version::Tls12 {
+            return Err(KeyScheduleError::NoKeyUpdates);
+        }
         Ok(KeyUpdate {
             message: [KEY_UPDATE, 0, 0, 1, u8::from(request)],
-            keys: self.keys.update_transmit(self.version)?,
+            keys: self.keys.update_transmit()?,
         })
     }
 
@@ -238,8 +190,8 @@ impl PostHandshake {
 
     /// `last` says that the record ends with it.
     fn handle_message(&mut self, kind: u8, body: &[u8], last: bool) -> Result<(), Violation> {
-        match (kind, &mut self.keys) {
-            (KEY_UPDATE, _) => {
+        match kind {
+            KEY_UPDATE => {
                 let requested = match body {
                     [0] => false,
                     [1] => true,
@@ -251,15 +203,13 @@ impl PostHandshake {
                 }
                 self.handle_key_update(requested)
             }
-            (NEW_SESSION_TICKET, TrafficKeys::Client(kernel)) => {
-                kernel
-                    .handle_new_session_ticket(body)
-                    .map_err(|error| Violation::Refused(error.to_string()))?;
-                self.events.push_back(Event::Ticket);
+            NEW_SESSION_TICKET => {
+                let stored = self.keys.store_ticket(body).map_err(refused)?;
+                if stored {
+                    self.events.push_back(Event::Ticket);
+                }
                 Ok(())
             }
-            // Who has the pre-shared key needs no ticket.
-            (NEW_SESSION_TICKET, TrafficKeys::Psk { .. }) => Ok(()),
             // RFC 5246 §7.4.1.1: to be ignored, or refused by a warning.
             _ => {
                 self.push_once(Event::RefuseRenegotiation);
@@ -273,10 +223,7 @@ impl PostHandshake {
         if self.updates > MAX_KEY_UPDATES {
             return Err(Violation::TooManyKeyUpdates(self.updates));
         }
-        let keys = self
-            .keys
-            .update_receive(self.version)
-            .map_err(|error| Violation::Refused(error.to_string()))?;
+        let keys = self.keys.update_receive().map_err(refused)?;
         self.events.push_back(Event::ReceiveKeys(keys));
         if requested {
             // RFC 8446 §4.6.3: one answer serves several requests.
@@ -290,6 +237,10 @@ impl PostHandshake {
             self.events.push_back(event);
         }
     }
+}
+
+fn refused(error: KeyScheduleError) -> Violation {
+    Violation::Refused(error.to_string())
 }
 
 impl std::fmt::Debug for PostHandshake {

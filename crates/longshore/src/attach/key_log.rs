@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
-use l5p::tls::KeyLogSink;
+use handshake::KeyLogSink;
 
 /// Appends each line to the file at `path`.
 ///

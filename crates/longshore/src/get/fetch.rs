@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use handshake::PskClientConfig;
 use host::{CloseReason, Event, Offload, SocketError, SocketId, TlsInfo, TlsRole};
 use indicatif::ProgressBar;
-use l5p::tls::PskClientConfig;
 use rustls::ClientConfig;
 
 use super::output::Output;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use handshake::{KeyLogSink, Options as TlsOptions, Trust, client_config};
 use indicatif::{ProgressBar, ProgressStyle};
-use l5p::tls::{KeyLogSink, Options as TlsOptions, Trust, client_config};
 use rustls::RootCertStore;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;

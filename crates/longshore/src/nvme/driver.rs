@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use handshake::PskClientConfig;
+use handshake::nvme_psk::Keys;
 use host::nvme::NvmeOffload;
 use host::nvme::initiator::{self as on_stack, Config, Event, Failure, Namespace, Reconnect};
 use host::{Offload, TlsRole};
-use l5p::nvme::psk::Keys;
-use l5p::tls::PskClientConfig;
 use wire::nvme::{FatalErrorStatus, Nqn};
 
 use super::identity::Identity;

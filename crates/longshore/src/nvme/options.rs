@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
-use l5p::nvme::psk::{Derivation, IdentityVersion};
+use handshake::nvme_psk::{Derivation, IdentityVersion};
 use wire::nvme::{Digests, Nqn};
 
 use super::transport::Transport;

@@ -13,8 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use handshake::{Certificate, KeyLogSink, Options as TlsOptions, server_config};
 use host::TlsRole;
-use l5p::tls::{Certificate, KeyLogSink, Options as TlsOptions, server_config};
 
 use crate::attach::{Attached, Wire, attach};
 use crate::background::announce as announce_line;

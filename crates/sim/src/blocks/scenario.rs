@@ -1,6 +1,6 @@
 //! What to drive through a world.
 
-use l5p::nvme::psk::Hash;
+use handshake::nvme_psk::Hash;
 use port::impair::Impairment;
 use wire::nvme::Digests;
 

@@ -1,9 +1,9 @@
 //! Commands to a namespace, on a random link.
 
+use handshake::OpenSslError;
+use handshake::nvme_psk::Hash;
 use host::Offload;
 use host::nvme::NvmeOffload;
-use l5p::nvme::psk::Hash;
-use l5p::tls::OpenSslError;
 use port::impair::Impairment;
 use proptest::prelude::*;
 use sim::blocks::{Command, Help, Pieces, Scenario};

@@ -1,7 +1,7 @@
 //! NVMe/TCP between an initiator and a controller whose connections the NICs run, with what they do of digests, placement and
 //! TLS.
 
-use l5p::nvme::psk::Hash;
+use handshake::nvme_psk::Hash;
 use proptest::prelude::*;
 use sim::Lending;
 use sim::blocks::{Help, Scenario, compare};

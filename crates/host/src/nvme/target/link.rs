@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use l5p::nvme::psk::Identity;
+use handshake::nvme_psk::Identity;
 use l5p::nvme::target::{ConnectionId, PskIdentity, Source};
 use nic::ring::Slice;
 use wire::nvme::{Pdu, Role};

@@ -25,11 +25,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use handshake::PskServerConfig;
 use l5p::nvme::target::{
     Action, CloseReason, Config, ConfigError, ConnectionId, Counters, FilledBy, Owner, QueueInfo,
     Target as Machine,
 };
-use l5p::tls::PskServerConfig;
 use nic::ring::Region;
 
 use super::NvmeOffload;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
-use l5p::tls::{Certificate, Options as TlsOptions, Trust, client_config, server_config};
+use handshake::{Certificate, Options as TlsOptions, Trust, client_config, server_config};
 use nic::{Nic, NicConfig};
 use rings::{Limits, Server};
 use wire::ethernet::MacAddr;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use l5p::tls::{Algorithm, Options, Version};
+use handshake::Options;
+use l5p::tls::{Algorithm, Version};
 use nic::ring::Slice;
 
 use super::rig::{exchange, hand_off, holder};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use l5p::tls::Options;
+use handshake::Options;
 
 use super::rig::{assert_all_given_back, exchange, hand_off, holder, in_use, reset, splicing};
 use crate::tests::accel::rig as accel;

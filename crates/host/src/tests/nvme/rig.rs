@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use l5p::tls::Options;
+use handshake::Options;
 use nic::ring::{Region, RegionId, Slice};
 use wire::nvme::{C2HData, CapsuleCmd, CapsuleResp, H2CData, ICReq, ICResp};
 

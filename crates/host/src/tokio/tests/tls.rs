@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use ::tokio::task::JoinHandle;
-use l5p::tls::{Certificate, Options, Trust, client_config, server_config};
+use handshake::{Certificate, Options, Trust, client_config, server_config};
 use rustls::RootCertStore;
 use rustls::pki_types::ServerName;
 

@@ -2,9 +2,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::tls::{
-    Certificate, Established, Handshake, Options, Trust, client_config, server_config,
-};
+use crate::tls::{Algorithm, TrafficSecrets};
 
 const DATA: ContentType = ContentType::APPLICATION_DATA;
 const HANDSHAKE: ContentType = ContentType::HANDSHAKE;
@@ -12,26 +10,12 @@ const KEY_UPDATE_NOT_REQUESTED: [u8; 5] = [24, 0, 0, 1, 0];
 const KEY_UPDATE_REQUESTED: [u8; 5] = [24, 0, 0, 1, 1];
 
 /// Client and server of one connection.
-fn pair(version: Version) -> (Established, Established) {
-    let options = Options {
-        versions: vec![version],
-        ..Options::default()
+fn pair(version: Version) -> (PostHandshake, PostHandshake) {
+    let side = |is_client| {
+        let secrets = TrafficSecrets::new(is_client, Algorithm::Aes128Gcm, &[1; 32], &[2; 32]);
+        PostHandshake::new(version, Box::new(secrets.expect("of the hash's length")))
     };
-    let certificate = Certificate::self_signed(["peer.test"]).unwrap();
-    let name = "peer.test".try_into().unwrap();
-    let mut client =
-        Handshake::client(client_config(Trust::Anyone, &options).unwrap(), name).unwrap();
-    let mut server = Handshake::server(server_config(certificate, &options).unwrap()).unwrap();
-    loop {
-        let (to_server, to_client) = (client.poll_output(), server.poll_output());
-        if to_server.is_none() && to_client.is_none() {
-            break;
-        }
-        server.feed(&to_server.unwrap_or_default()).unwrap();
-        client.feed(&to_client.unwrap_or_default()).unwrap();
-    }
-    let (client, server) = (client.into_established(), server.into_established());
-    (client.unwrap(), server.unwrap())
+    (side(true), side(false))
 }
 
 fn violation(result: Result<(), TlsError>) -> Violation {
@@ -43,18 +27,16 @@ fn violation(result: Result<(), TlsError>) -> Violation {
 #[test]
 fn both_sides_make_the_same_keys() {
     let (mut client, mut server) = pair(Version::Tls13);
-    assert_eq!(client.transmit.key, server.receive.key);
     for request in [false, true] {
-        let update = client.post_handshake.key_update(request).unwrap();
+        let update = client.key_update(request).unwrap();
         assert_eq!(update.message[4], u8::from(request));
         assert_eq!(update.keys.sequence, 0);
         server
-            .post_handshake
             .handle_record(0, HANDSHAKE, [&update.message[..]])
             .unwrap();
-        let event = server.post_handshake.poll_event();
+        let event = server.poll_event();
         assert_eq!(event, Some(Event::ReceiveKeys(update.keys)));
-        let asked = server.post_handshake.poll_event();
+        let asked = server.poll_event();
         assert_eq!(asked, request.then_some(Event::KeyUpdateRequested));
     }
 }
@@ -62,7 +44,7 @@ fn both_sides_make_the_same_keys() {
 #[test]
 fn several_requests_have_one_answer() {
     let (mut client, _) = pair(Version::Tls13);
-    let post = &mut client.post_handshake;
+    let post = &mut client;
     for _ in 0..3 {
         post.handle_record(0, HANDSHAKE, [&KEY_UPDATE_REQUESTED[..]])
             .unwrap();
@@ -76,7 +58,7 @@ fn several_requests_have_one_answer() {
 #[test]
 fn keys_do_not_change_forever_without_data_under_them() {
     let (mut client, _) = pair(Version::Tls13);
-    let post = &mut client.post_handshake;
+    let post = &mut client;
     for _ in 0..3 {
         for _ in 0..32 {
             post.handle_record(0, HANDSHAKE, [&KEY_UPDATE_REQUESTED[..]])
@@ -95,7 +77,7 @@ fn keys_do_not_change_forever_without_data_under_them() {
 #[test]
 fn messages_are_put_together_across_records() {
     let (_, mut server) = pair(Version::Tls13);
-    let post = &mut server.post_handshake;
+    let post = &mut server;
     for byte in KEY_UPDATE_NOT_REQUESTED {
         assert_eq!(post.poll_event(), None);
         post.handle_record(0, HANDSHAKE, [&[byte][..]]).unwrap();
@@ -107,7 +89,7 @@ fn messages_are_put_together_across_records() {
 fn nothing_may_come_between_the_parts_of_a_message() {
     for content_type in [DATA, ContentType::ALERT] {
         let (_, mut server) = pair(Version::Tls13);
-        let post = &mut server.post_handshake;
+        let post = &mut server;
         post.handle_record(4, HANDSHAKE, [&KEY_UPDATE_REQUESTED[..3]])
             .unwrap();
         let result = post.handle_record(5, content_type, [&[1, 0][..]]);
@@ -131,29 +113,35 @@ fn handshake_messages_that_may_not_come_are_refused() {
     ];
     for (message, expected) in cases {
         let (_, mut server) = pair(Version::Tls13);
-        let result = server.post_handshake.handle_record(5, HANDSHAKE, [message]);
+        let result = server.handle_record(5, HANDSHAKE, [message]);
         assert_eq!(violation(result), expected);
     }
 }
 
 #[test]
-fn a_malformed_ticket_is_refused() {
+fn a_ticket_without_a_store_is_ignored() {
     let (mut client, _) = pair(Version::Tls13);
-    let post = &mut client.post_handshake;
-    let result = post.handle_record(5, HANDSHAKE, [&[4, 0, 0, 2, 0, 0][..]]);
-    assert!(matches!(violation(result), Violation::Refused(_)));
-    let result = post.handle_record(5, HANDSHAKE, [&[4, 1, 0, 0][..]]);
+    client
+        .handle_record(5, HANDSHAKE, [&[4, 0, 0, 2, 0, 0][..]])
+        .unwrap();
+    assert_eq!(client.poll_event(), None);
+    let result = client.handle_record(5, HANDSHAKE, [&[4, 1, 0, 0][..]]);
     assert_eq!(violation(result), Violation::MessageTooLong(1 << 16));
+}
+
+#[test]
+fn tls_1_2_has_no_key_updates() {
+    let (mut client, _) = pair(Version::Tls12);
+    let error = client.key_update(false).unwrap_err();
+    assert_eq!(error, KeyScheduleError::NoKeyUpdates);
 }
 
 #[test]
 fn alerts_are_told_apart() {
     let told = |version, content: &[u8]| {
         let (mut client, _) = pair(version);
-        client
-            .post_handshake
-            .handle_record(5, ContentType::ALERT, [content])?;
-        Ok::<_, TlsError>(client.post_handshake.poll_event())
+        client.handle_record(5, ContentType::ALERT, [content])?;
+        Ok::<_, TlsError>(client.poll_event())
     };
     for version in [Version::Tls12, Version::Tls13] {
         assert_eq!(told(version, &[1, 0]), Ok(Some(Event::CloseNotify)));
@@ -174,15 +162,13 @@ fn alerts_are_told_apart() {
 fn renegotiation_is_refused() {
     let (mut client, mut server) = pair(Version::Tls12);
     for (post, message) in [
-        (&mut client.post_handshake, &[0, 0, 0, 0][..]),
-        (&mut server.post_handshake, &[1, 0, 0, 2, 3, 3][..]),
+        (&mut client, &[0, 0, 0, 0][..]),
+        (&mut server, &[1, 0, 0, 2, 3, 3][..]),
     ] {
         post.handle_record(5, HANDSHAKE, [message]).unwrap();
         assert_eq!(post.poll_event(), Some(Event::RefuseRenegotiation));
     }
-    let result = client
-        .post_handshake
-        .handle_record(5, HANDSHAKE, [&KEY_UPDATE_REQUESTED[..]]);
+    let result = client.handle_record(5, HANDSHAKE, [&KEY_UPDATE_REQUESTED[..]]);
     assert_eq!(violation(result), Violation::HandshakeMessage(24));
 }
 
@@ -198,9 +184,9 @@ proptest! {
         for mut side in [client, server] {
             for (content_type, content) in &records {
                 let pieces = content.iter().map(Vec::as_slice);
-                let _ = side.post_handshake.handle_record(0, ContentType(*content_type), pieces);
+                let _ = side.handle_record(0, ContentType(*content_type), pieces);
             }
-            while side.post_handshake.poll_event().is_some() {}
+            while side.poll_event().is_some() {}
         }
     }
 }

@@ -4,11 +4,11 @@
 
 use std::time::{Duration, Instant};
 
+use handshake::nvme_psk::Hash;
 use host::memory::ArenaLayout;
 use host::nvme::NvmeOffload;
 use host::nvme::initiator::{Blocks, Event, Initiator};
 use host::{Offload, Stack, read_cycles};
-use l5p::nvme::psk::Hash;
 use l5p::nvme::target::Limits;
 use port::impair::Impairment;
 use sim::storage::{SharedKey, Storage, StorageConfig, poll_initiator};

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use handshake::nvme_psk::{Derivation, Keys};
+use handshake::{KeyLogSink, PskServerConfig};
 use host::nvme::store::{Method, Stores};
 use host::nvme::target::{self as glue, Options as GlueOptions};
-use l5p::nvme::psk::{Derivation, Keys};
 use l5p::nvme::target::{Config, Limits, Portal, Subsystem};
-use l5p::tls::{KeyLogSink, PskServerConfig};
 use wire::nvme::Nqn;
 
 use crate::attach::{Attached, attach};

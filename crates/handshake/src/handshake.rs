@@ -3,17 +3,15 @@
 
 use std::sync::Arc;
 
+use l5p::tls::{Alert, CryptoInfo, HEADER_LEN, PostHandshake};
 use rustls::{ClientConfig, ServerConfig, Side};
 use rustls_pki_types::ServerName;
 use thiserror::Error;
 
-use super::psk::UnknownPsk;
-use super::{Alert, CryptoInfo, HEADER_LEN, PostHandshake, PskClientConfig, PskServerConfig};
+use crate::{PskClientConfig, PskServerConfig, UnknownPsk};
 
 mod by_certificate;
 mod by_psk;
-
-pub(super) use by_certificate::crypto_info;
 
 use by_certificate::ByCertificate;
 use by_psk::ByPsk;

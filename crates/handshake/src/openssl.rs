@@ -8,7 +8,7 @@
 //! - `connection` is an `SSL`: bytes of the peer in, bytes for the peer out.
 //! - `callbacks` is what the library calls: for the key, and with the secrets.
 //!
-//! These modules and [`crypto`](crate::crypto) are the only ones of the crate with `unsafe` code.
+//! These modules are the only ones of the crate with `unsafe` code.
 #![allow(unsafe_code)]
 
 mod callbacks;

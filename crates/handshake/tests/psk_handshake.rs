@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use l5p::tls::{
-    Alert, Algorithm, CryptoInfo, Established, Event, Handshake, HandshakeError, KeyLogSink,
-    OpenSslError, Psk, PskClientConfig, PskServerConfig, UnknownPsk, Version,
+use handshake::{
+    Established, Handshake, HandshakeError, KeyLogSink, OpenSslError, Psk, PskClientConfig,
+    PskServerConfig, UnknownPsk,
 };
+use l5p::tls::{Alert, Algorithm, CryptoInfo, Event, Version};
 use wire::tls::ContentType;
 
 const SUITES: [(Algorithm, usize, &str); 3] = [
@@ -274,9 +275,9 @@ fn a_client_refuses_a_server_with_a_certificate() {
     let Some(_) = server(vec![], None) else {
         return;
     };
-    let certificate = l5p::tls::Certificate::self_signed(["peer.test".to_owned()]).unwrap();
-    let options = l5p::tls::Options::default();
-    let config = l5p::tls::server_config(certificate, &options).unwrap();
+    let certificate = handshake::Certificate::self_signed(["peer.test".to_owned()]).unwrap();
+    let options = handshake::Options::default();
+    let config = handshake::server_config(certificate, &options).unwrap();
     let mut server = Handshake::server(config).unwrap();
     let mut client = Handshake::psk_client(&client(psk("name", 1, SUITES[0]))).unwrap();
     let mut failed = false;

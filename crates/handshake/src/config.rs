@@ -13,9 +13,9 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use super::key_log::KeyLogLines;
-use super::trust_exactly::TrustExactly;
-use super::{Algorithm, Certificate, KeyLogSink, Version};
+use crate::key_log::KeyLogLines;
+use crate::trust_exactly::TrustExactly;
+use crate::{Algorithm, Certificate, KeyLogSink, Version};
 
 /// What both sides can choose.
 #[derive(Clone)]

@@ -1,7 +1,8 @@
 //! Session tickets.
 
-use l5p::tls::Event;
+use l5p::tls::{Event, Violation};
 use rustls::HandshakeKind;
+use wire::tls::ContentType;
 
 use crate::PAIRS;
 use crate::connection::{BOTH, Configs, Ours};
@@ -26,4 +27,16 @@ fn sessions_are_resumed() {
             second.check_both_ways();
         }
     }
+}
+
+#[test]
+fn a_malformed_ticket_is_refused() {
+    let configs = Configs::new(l5p::tls::Version::Tls13, l5p::tls::Algorithm::Aes128Gcm);
+    let mut post_handshake = configs.connect(Ours::Client).post_handshake;
+    let ticket = &[4, 0, 0, 2, 0, 0][..];
+    let error = post_handshake
+        .handle_record(5, ContentType::HANDSHAKE, [ticket])
+        .unwrap_err();
+    assert_eq!(error.record, 5);
+    assert!(matches!(error.violation, Violation::Refused(_)));
 }

@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use l5p::tls::{
-    Certificate, Established, Handshake, HandshakeError, Options, Trust, Version, client_config,
+use handshake::{
+    Certificate, Established, Handshake, HandshakeError, Options, Trust, client_config,
 };
+use l5p::tls::Version;
 use proptest::prelude::*;
 use rustls::{AlertDescription, Error};
 

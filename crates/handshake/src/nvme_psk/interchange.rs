@@ -6,10 +6,10 @@ use std::str::FromStr;
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use l5p::crypto::wipe;
 use thiserror::Error;
 
 use super::Hash;
-use crate::crypto::wipe;
 
 const PREFIX: &str = "NVMeTLSkey-1:";
 

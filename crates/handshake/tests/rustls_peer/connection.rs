@@ -3,9 +3,11 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 
+use handshake::{
+    Certificate, Established, Handshake, Options, Trust, client_config, server_config,
+};
 use l5p::tls::{
-    Algorithm, Certificate, Established, Event, Handshake, Location, Options, Output, Piece,
-    PostHandshake, Reader, TlsError, Trust, Version, Writer, client_config, server_config,
+    Algorithm, Event, Location, Output, Piece, PostHandshake, Reader, TlsError, Version, Writer,
 };
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 use wire::tls::ContentType;

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use rustls::client::UnbufferedClientConnection;
-use rustls::server::UnbufferedServerConnection;
+use l5p::tls::{Algorithm, CryptoInfo, KeySchedule, KeyScheduleError, PostHandshake, Version};
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::kernel::KernelConnection;
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{
     ClientConfig, CommonState, ConnectionTrafficSecrets, ExtractedSecrets, HandshakeKind,
@@ -12,8 +14,6 @@ use rustls::{
 use rustls_pki_types::ServerName;
 
 use super::{Established, HandshakeError, first_record};
-use crate::tls::post_handshake::TrafficKeys;
-use crate::tls::{Algorithm, CryptoInfo, PostHandshake, Version};
 
 /// See [`Handshake`](super::Handshake).
 pub struct ByCertificate {
@@ -122,14 +122,14 @@ impl ByCertificate {
             .and_then(|suite| suite.suite().as_str())
             .unwrap_or("unknown")
             .to_owned();
-        let (secrets, keys) = match self.connection {
+        let (secrets, keys): (_, Box<dyn KeySchedule>) = match self.connection {
             Connection::Client(connection) => {
                 let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
-                (secrets, TrafficKeys::Client(kernel))
+                (secrets, Box::new(ClientKeys { version, kernel }))
             }
             Connection::Server(connection) => {
                 let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
-                (secrets, TrafficKeys::Server(kernel))
+                (secrets, Box::new(ServerKeys { version, kernel }))
             }
         };
         let ExtractedSecrets { tx, rx } = secrets;
@@ -250,8 +250,68 @@ fn take<Data>(
     (status.discard, step)
 }
 
+/// What a client keeps for key updates and tickets.
+struct ClientKeys {
+    version: Version,
+    kernel: KernelConnection<ClientConnectionData>,
+}
+
+impl KeySchedule for ClientKeys {
+    fn is_client(&self) -> bool {
+        true
+    }
+
+    fn update_transmit(&mut self) -> Result<CryptoInfo, KeyScheduleError> {
+        updated(self.version, self.kernel.update_tx_secret())
+    }
+
+    fn update_receive(&mut self) -> Result<CryptoInfo, KeyScheduleError> {
+        updated(self.version, self.kernel.update_rx_secret())
+    }
+
+    fn store_ticket(&mut self, body: &[u8]) -> Result<bool, KeyScheduleError> {
+        let stored = self.kernel.handle_new_session_ticket(body);
+        stored.map(|()| true).map_err(refused)
+    }
+}
+
+/// What a server keeps for key updates.
+struct ServerKeys {
+    version: Version,
+    kernel: KernelConnection<ServerConnectionData>,
+}
+
+impl KeySchedule for ServerKeys {
+    fn is_client(&self) -> bool {
+        false
+    }
+
+    fn update_transmit(&mut self) -> Result<CryptoInfo, KeyScheduleError> {
+        updated(self.version, self.kernel.update_tx_secret())
+    }
+
+    fn update_receive(&mut self) -> Result<CryptoInfo, KeyScheduleError> {
+        updated(self.version, self.kernel.update_rx_secret())
+    }
+
+    fn store_ticket(&mut self, _body: &[u8]) -> Result<bool, KeyScheduleError> {
+        Ok(false)
+    }
+}
+
+fn updated(
+    version: Version,
+    secrets: Result<(u64, ConnectionTrafficSecrets), rustls::Error>,
+) -> Result<CryptoInfo, KeyScheduleError> {
+    crypto_info(version, secrets.map_err(refused)?).map_err(refused)
+}
+
+fn refused(error: impl std::fmt::Display) -> KeyScheduleError {
+    KeyScheduleError::Refused(error.to_string())
+}
+
 /// Our form of rustls's secrets.
-pub(in crate::tls) fn crypto_info(
+fn crypto_info(
     version: Version,
     (sequence, secrets): (u64, ConnectionTrafficSecrets),
 ) -> Result<CryptoInfo, HandshakeError> {

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use l5p::crypto::wipe;
 use thiserror::Error;
 
-use super::openssl::{Context, OpenSslError};
-use super::{Algorithm, KeyLogSink};
-use crate::crypto::wipe;
+use crate::openssl::{Context, OpenSslError};
+use crate::{Algorithm, KeyLogSink};
 
 /// A pre-shared key under its identity, for one cipher suite.
 #[derive(Clone, PartialEq, Eq)]

@@ -1,12 +1,11 @@
 //! The handshake with a pre-shared key, by OpenSSL's library.
 
+use l5p::tls::{Algorithm, PostHandshake, TrafficSecrets, Version};
 use rustls::Side;
 
 use super::{Established, HandshakeError, first_record};
-use crate::tls::openssl::{Connection, Failure};
-use crate::tls::post_handshake::TrafficKeys;
-use crate::tls::traffic_secret::TrafficSecret;
-use crate::tls::{Algorithm, PostHandshake, PskClientConfig, PskServerConfig, Version};
+use crate::openssl::{Connection, Failure};
+use crate::{PskClientConfig, PskServerConfig};
 
 /// See [`Handshake`](super::Handshake).
 pub struct ByPsk {
@@ -113,36 +112,26 @@ impl ByPsk {
             }
         };
         let secrets = self.connection.take_secrets();
-        let secret = |bytes: &Option<Vec<u8>>| TrafficSecret::new(algorithm, bytes.as_ref()?);
-        let (Some(client), Some(server)) = (secret(&secrets.client), secret(&secrets.server))
-        else {
+        let we_are_client = self.connection.is_client();
+        let keys = secrets.client.as_ref().zip(secrets.server.as_ref());
+        let keys = keys.and_then(|(client, server)| {
+            TrafficSecrets::new(we_are_client, algorithm, client, server)
+        });
+        let Some(keys) = keys else {
             return Err(HandshakeError::OpenSsl(
                 "it did not give its secrets".into(),
             ));
         };
-        let we_are_client = self.connection.is_client();
-        let (transmit, receive) = if we_are_client {
-            (client, server)
-        } else {
-            (server, client)
-        };
         Ok(Established {
-            transmit: transmit.crypto_info(),
-            receive: receive.crypto_info(),
+            transmit: keys.transmit_keys(),
+            receive: keys.receive_keys(),
             alpn: None,
             suite: suite.to_owned(),
             resumed: false,
             leftover: self.incoming,
             output: self.outgoing,
             psk_identity: self.connection.identity(),
-            post_handshake: PostHandshake::new(
-                Version::Tls13,
-                TrafficKeys::Psk {
-                    we_are_client,
-                    transmit,
-                    receive,
-                },
-            ),
+            post_handshake: PostHandshake::new(Version::Tls13, Box::new(keys)),
         })
     }
 }

@@ -7,7 +7,7 @@ use thiserror::Error;
 use wire::nvme::Nqn;
 
 use super::{ConfiguredPsk, Derivation, Identity, InputPsk, InterchangeError, Kind};
-use crate::tls::{KeyLogSink, OpenSslError, Psk, PskServerConfig};
+use crate::{KeyLogSink, OpenSslError, Psk, PskServerConfig};
 
 /// Configured PSKs, each for any host or for one.
 ///

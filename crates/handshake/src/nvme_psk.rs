@@ -6,17 +6,17 @@
 //!  interchange format)                    host)             in the handshake)
 //! ```
 //!
-//! [`ConfiguredPsk`] is what administrators exchange, [`InputPsk`] what a PSK identity names, [`tls::Psk`](Psk) what the
+//! [`ConfiguredPsk`] is what administrators exchange, [`InputPsk`] what a PSK identity names, [`Psk`] what the
 //! handshake takes. [`Keys`] is a file of configured PSKs and finds the one that an identity asks for.
 
 use aws_lc_rs::{hkdf, hmac};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use l5p::crypto::wipe;
 use thiserror::Error;
 use wire::nvme::Nqn;
 
-use crate::crypto::{Algorithm, wipe};
-use crate::tls::Psk;
+use crate::{Algorithm, Psk};
 
 mod identity;
 mod interchange;

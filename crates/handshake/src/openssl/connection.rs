@@ -5,11 +5,12 @@ use std::ffi::{CStr, c_int, c_ulong};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use l5p::tls::Alert;
+
 use super::callbacks::{STATE, Secrets, Side, State, printable, suite};
 use super::context::Context;
 use super::library::{Bio, Library, Ssl};
-use crate::tls::psk::UnknownPsk;
-use crate::tls::{Alert, KeyLogSink, Psk, PskLookup};
+use crate::{KeyLogSink, Psk, PskLookup, UnknownPsk};
 
 const ERROR_WANT_READ: c_int = 2;
 const LIBRARY_SSL: c_ulong = 20;

@@ -5,10 +5,11 @@ use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{ptr, slice};
 
+use l5p::crypto::wipe;
+
 use super::library::{EvpMd, Library, Ssl, SslSession, library};
-use crate::crypto::wipe;
-use crate::tls::psk::{UnknownPsk, offered_identities};
-use crate::tls::{Algorithm, KeyLogSink, Psk, PskLookup};
+use crate::psk::{UnknownPsk, offered_identities};
+use crate::{Algorithm, KeyLogSink, Psk, PskLookup};
 
 const TLS1_3_VERSION: c_int = 0x0304;
 const EXTENSION_PRE_SHARED_KEY: u32 = 41;
