@@ -16,11 +16,12 @@ pub mod crypto;
 mod direction;
 mod layer5;
 pub mod nvme;
+pub mod pattern;
 mod resync;
 pub mod tls;
 mod walker;
 
 pub use any_order::{AnyOrder, Part};
 pub use direction::Direction;
-pub use layer5::{Digest, Integrity, Judgement, Layer5, MsgState, Placement};
+pub use layer5::{Digest, Integrity, Judgement, Layer5, MsgState, Note, Placement};
 pub use walker::{NotAHeader, Walked, Walker};
