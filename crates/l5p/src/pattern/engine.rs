@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use shared::{Input, Output};
 
-use super::automata::{Patterns, State};
+use super::automata::State;
+use super::patterns::Patterns;
 use super::{WINDOW, code};
 use crate::{AnyOrder, Digest, Direction, Integrity, Judgement, Layer5, Note, Part};
 
@@ -52,7 +53,7 @@ impl Engine {
     /// An engine at the beginning of a window.
     pub fn new(patterns: Arc<Patterns>, direction: Direction) -> Engine {
         Engine {
-            state: Some(patterns.start()),
+            state: Some(patterns.automata.start()),
             patterns,
             direction,
             at: 0,
@@ -74,7 +75,7 @@ impl Engine {
         }
         let first = usize::from(self.notes.len);
         let notes = &mut self.notes;
-        let state = self.patterns.scan(state, bytes, |end, number| {
+        let state = self.patterns.automata.scan(state, bytes, |end, number| {
             notes.push(offset + end as u32, code::MATCH, u64::from(number));
         });
         self.notes.sort_from(first);
@@ -112,7 +113,7 @@ impl Layer5 for Engine {
 
     fn start(&mut self, _index: u64, header: &[u8]) {
         self.end_run();
-        self.state = Some(self.patterns.start());
+        self.state = Some(self.patterns.automata.start());
         self.at = 0;
         if self.scans() {
             self.scan(0, header);

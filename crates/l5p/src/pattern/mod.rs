@@ -24,13 +24,16 @@
 
 mod automata;
 mod engine;
+mod expressions;
 #[cfg(test)]
 mod fixture;
+mod patterns;
 mod scanner;
+mod strings;
 mod text;
 
-pub use automata::{Patterns, PatternsError, TABLES};
 pub use engine::Engine;
+pub use patterns::{Patterns, PatternsError, TABLES};
 pub use scanner::{Match, Scanner};
 pub use text::LineError;
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::automata::{Patterns, State};
+use super::automata::State;
 use super::code;
+use super::patterns::Patterns;
 use crate::Note;
 
 #[cfg(test)]
@@ -45,7 +46,7 @@ impl Scanner {
     /// A scanner at the beginning of a stream.
     pub fn new(patterns: Arc<Patterns>) -> Scanner {
         Scanner {
-            state: patterns.start(),
+            state: patterns.automata.start(),
             patterns,
             position: 0,
         }
@@ -100,10 +101,10 @@ impl Scanner {
             return None;
         }
         let run = Run {
-            begin: self.patterns.state(begin.value)?,
+            begin: self.patterns.automata.state(begin.value)?,
             from: begin.at,
             matches,
-            end: self.patterns.state(end.value)?,
+            end: self.patterns.automata.state(end.value)?,
             to: end.at,
         };
         *notes = rest;
@@ -129,7 +130,7 @@ impl Scanner {
             let Some(byte) = bytes.get(scanned) else {
                 return scanned;
             };
-            engine = self.patterns.step(engine, *byte);
+            engine = self.patterns.automata.step(engine, *byte);
             self.scan(std::slice::from_ref(byte), matches);
             scanned += 1;
         }
@@ -149,10 +150,13 @@ impl Scanner {
     /// Scans in software.
     fn scan(&mut self, bytes: &[u8], matches: &mut Vec<Match>) {
         let begin = self.position;
-        self.state = self.patterns.scan(self.state, bytes, |end, pattern| {
-            let end = begin + end as u64;
-            matches.push(Match { end, pattern });
-        });
+        self.state = self
+            .patterns
+            .automata
+            .scan(self.state, bytes, |end, pattern| {
+                let end = begin + end as u64;
+                matches.push(Match { end, pattern });
+            });
         self.position = begin + bytes.len() as u64;
     }
 }
