@@ -16,6 +16,7 @@ pub mod crypto;
 mod direction;
 mod layer5;
 pub mod nvme;
+pub mod pattern;
 mod protocols;
 mod resync;
 pub mod tls;
@@ -23,7 +24,7 @@ mod walker;
 
 pub use any_order::{AnyOrder, Part};
 pub use direction::Direction;
-pub use layer5::{Digest, Integrity, Judgement, Layer5, MsgState, Placement};
+pub use layer5::{Digest, Integrity, Judgement, Layer5, MsgState, Note, Placement};
 pub use protocols::{
     CounterName, Event, Layers, Listed, MAX_LAYERS, MAX_PARAMETERS, PROTOCOLS, Parameters,
     Protocol, ProtocolId, ProtocolInfo, UnknownLayers, Visitor, visit,

@@ -1,0 +1,53 @@
+//! Pattern matching on a stream (Autonomous NIC offloads §7): fixed strings and regular expressions.
+//!
+//! - [`Patterns`] is a set of them, read from a text, as automata whose state is two numbers.
+//! - [`Engine`] is the NIC's part: it scans the stream in pieces of any size, and gives the matches that end in them as
+//!   [`Note`](crate::Note)s.
+//! - [`Scanner`] is the host's part: it scans what the NIC has not, and finds what a scan of the whole stream by software finds.
+//!
+//! # Windows
+//! A stream of bytes has no messages that a search could be cut by. So the stream is cut into *windows* of [`WINDOW`]
+//! bytes, from where the NIC's context begins. They are the engine's messages: they have no header, and their length is known
+//! without one. In each window the engine begins anew, so that it needs nothing of an earlier one that it has lost.
+//!
+//! Matches across two windows are found all the same. The engine tells in which state it was before and behind the bytes that it
+//! has scanned. The scanner has the state that the whole stream leads to. It goes on in software from its own state and from the
+//! engine's side by side, until the two are the same: from there on the engine's matches are those of the whole stream. Mostly that
+//! is after no bytes at all, and for strings after fewer than the longest has. An expression that can wait for its end for long,
+//! as `/a.*b/` does behind an `a` up to the end of the line, keeps the two states apart for as long, and software scans for as long.
+//!
+//! The engine's state is part of the result for another reason too. A NIC sees segments that TCP drops. Someone who forges such a segment could
+//! make the NIC miss what comes behind it. Its result counts only from where its state is the scanner's own.
+//!
+//! # Costs
+//! On one core of an AMD EPYC (Zen 3), by `cargo run --release -p longshore-l5p --example pattern_speed`: SPEEDS
+
+mod automata;
+mod engine;
+mod expressions;
+#[cfg(test)]
+mod fixture;
+mod patterns;
+mod scanner;
+mod strings;
+mod text;
+
+pub use engine::Engine;
+pub use patterns::{Patterns, PatternsError, TABLES};
+pub use scanner::{Match, Scanner};
+pub use text::LineError;
+
+/// Bytes of a window.
+pub const WINDOW: u32 = 16 << 10;
+
+/// The engine's notes ([`Note::code`](crate::Note)).
+mod code {
+    /// The engine begins to scan in this state ([`State`](super::automata::State)).
+    pub const BEGIN: u32 = 0;
+    /// The pattern of this number ends here.
+    pub const MATCH: u32 = 1;
+    /// The engine has scanned up to here, and is in this state.
+    pub const END: u32 = 2;
+    /// There were too many notes; there are no others.
+    pub const MORE: u32 = 3;
+}
