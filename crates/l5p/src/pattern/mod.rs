@@ -27,6 +27,7 @@ mod engine;
 mod expressions;
 #[cfg(test)]
 mod fixture;
+mod pair;
 mod patterns;
 mod scanner;
 mod strings;
