@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use l5p::Layers;
 use l5p::nvme::{Parameters, Role};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, Region, SLOT_WORDS,
-    SendDescriptor, function,
+    ContextId, Direction, FunctionConfig, HostFunction, Region, SLOT_WORDS, SendDescriptor,
+    function,
 };
 use nic::{Nic, NicConfig};
 use wire::ethernet::MacAddr;
@@ -98,15 +99,12 @@ fn offload(host: &mut HostFunction, protocols: Protocols) {
         max_pdu: 1 << 20,
         commands: 100,
     };
-    let (messages, l5) = match protocols {
-        Protocols::Tls => (
-            records(&crypto, &[PLAIN; CONTENT]),
-            L5Parameters::Tls(&crypto),
-        ),
-        Protocols::Nvme => (pdu(&parameters, MESSAGE), L5Parameters::Nvme(&parameters)),
+    let (messages, layers) = match protocols {
+        Protocols::Tls => (records(&crypto, &[PLAIN; CONTENT]), Layers::of(&crypto)),
+        Protocols::Nvme => (pdu(&parameters, MESSAGE), Layers::of(&parameters)),
         Protocols::NvmeInTls => (
             records(&crypto, &pdu(&parameters, PDU_IN_RECORDS)),
-            L5Parameters::NvmeInTls(&crypto, &parameters),
+            Layers::of(&crypto).carrying(&parameters),
         ),
     };
     let region = Region::anonymous(MEMORY);
@@ -119,7 +117,7 @@ fn offload(host: &mut HostFunction, protocols: Protocols) {
         direction: Direction::Transmit,
         flow: flow(),
         tcpsn: SeqNum(0),
-        l5,
+        layers: &layers,
     };
     host.queues[0].send.post(&create).expect("an empty ring");
 }

@@ -6,11 +6,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use l5p::Layers;
 use l5p::nvme::digest::Crc32c;
 use l5p::nvme::{Parameters, Role};
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, Packet, RecvDescriptor,
-    Region, RegionId, SendDescriptor, Slice, function,
+    ContextId, Direction, FunctionConfig, HostFunction, Packet, RecvDescriptor, Region, RegionId,
+    SendDescriptor, Slice, function,
 };
 use nic::{FrameMeta, Nic, NicConfig};
 use wire::ethernet::MacAddr;
@@ -132,7 +133,7 @@ impl World {
             direction: Direction::Receive,
             flow: flow(),
             tcpsn: FIRST,
-            l5: L5Parameters::Nvme(&parameters),
+            layers: &Layers::of(&parameters),
         };
         host.queues[0].send.post(&create).expect("an empty ring");
         let mut world = World {
@@ -424,12 +425,12 @@ impl World {
         if packet.context == Some(CONTEXT) {
             let seq = sequence_number(&bytes);
             let at = FIRST.distance_to(seq) as usize;
-            self.check(at, &payload, packet.digest_ok);
+            self.check(at, &payload, packet.processed.by(0));
             for (offset, slice, tag) in ranges {
                 self.check_place(at + offset, slice, tag);
             }
         } else {
-            assert!(!packet.digest_ok && ranges.is_empty());
+            assert!(!packet.processed.by(0) && ranges.is_empty());
         }
         self.give(packet.buffer.offset);
     }

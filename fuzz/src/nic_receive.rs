@@ -5,10 +5,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use l5p::Layers;
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, Packet, RecvDescriptor,
-    Region, RegionId, SendDescriptor, Slice, function,
+    ContextId, Direction, FunctionConfig, HostFunction, Packet, RecvDescriptor, Region, RegionId,
+    SendDescriptor, Slice, function,
 };
 use nic::{FrameMeta, Nic, NicConfig};
 use wire::ethernet::MacAddr;
@@ -98,7 +99,7 @@ impl World {
             direction: Direction::Receive,
             flow: flow(),
             tcpsn: FIRST,
-            l5: L5Parameters::Tls(&crypto),
+            layers: &Layers::of(&crypto),
         };
         host.queues[0].send.post(&create).expect("an empty ring");
         let mut world = World {
@@ -252,9 +253,9 @@ impl World {
         assert_eq!(parsed.payload_offset, header);
         assert_eq!(parsed.payload_len, packet.payload_len);
         if packet.context == Some(CONTEXT) {
-            self.check(parsed.tcp.seq, &bytes[header..], packet.offloaded);
+            self.check(parsed.tcp.seq, &bytes[header..], packet.processed.by(0));
         } else {
-            assert!(!packet.offloaded);
+            assert!(!packet.processed.by(0));
         }
     }
 

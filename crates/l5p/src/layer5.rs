@@ -84,7 +84,7 @@ pub type Digest = [u8; 16];
 /// order and in pieces of any size, then `finish`. [`Walker`](crate::Walker) makes them.
 pub trait Layer5 {
     /// The bytes that a header is judged by: an array of at least one.
-    type Header: AsRef<[u8]> + AsMut<[u8]> + Clone + Copy + Debug + Default + PartialEq + Eq;
+    type Header: AsRef<[u8]> + AsMut<[u8]> + Copy + Debug + Default + Eq + Send;
 
     /// Bytes needed to judge a header; not to be defined otherwise.
     const HEADER_LEN: usize = size_of::<Self::Header>();
@@ -117,6 +117,45 @@ pub trait Layer5 {
             at += part.len() as u32;
             input = later;
         }
+    }
+
+    /// Makes bytes of the middle of a message again, as they were transformed in their turn: `input` begins at byte `offset` of message number
+    /// `index`, which has `len` bytes. Needs nothing of what comes before them and leaves the message in progress alone. False, with
+    /// nothing done, when this engine can't, or for bytes of the integrity check value.
+    fn transform_at(
+        &mut self,
+        _index: u64,
+        _len: u32,
+        _offset: u32,
+        _input: Input<'_>,
+        _output: Output<'_>,
+    ) -> bool {
+        false
+    }
+
+    /// Whether [`transform_at`](Self::transform_at) can do that.
+    fn is_seekable(&self) -> bool {
+        false
+    }
+
+    /// Where in a message of `len` bytes the stream of a protocol inside this one lies. `None` when its messages carry none. All
+    /// messages have the same number of bytes around their content.
+    fn content(&self, _len: u32) -> Option<Range<u32>> {
+        None
+    }
+
+    /// Messages up to this length are often of another kind than those that carry the inner stream. The inner protocol places nothing
+    /// of them before [`carries`](Self::carries) has said what they are.
+    const SHORT_MESSAGE: u32 = 0;
+
+    /// Whether a message carries the inner stream, judged by its first transformed byte behind the [content](Self::content).
+    fn carries(&self, _behind: u8) -> bool {
+        true
+    }
+
+    /// Whether what [`finish`](Self::finish) checks says anything: false for messages without check values.
+    fn has_checks(&self) -> bool {
+        true
     }
 
     /// Where data of the message in progress belong that need not stay in the stream: asked of a receiving engine right

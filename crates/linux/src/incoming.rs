@@ -112,7 +112,7 @@ impl LinuxFunction {
         segment: Option<&Parsed>,
     ) -> bool {
         let Some(segment) = segment else {
-            return !packet.offloaded;
+            return !packet.processed.is_replaced();
         };
         let (frame, parts) = frame_and_parts(&mut self.buffers, &mut self.rebuilt, packet, held);
         let mut around = Around {
@@ -127,9 +127,9 @@ impl LinuxFunction {
             return false;
         }
         if self.receive.is_empty() && self.pdus.is_empty() {
-            return !packet.offloaded;
+            return !packet.processed.is_replaced();
         }
-        let context = packet.context.filter(|_| packet.offloaded);
+        let context = packet.context.filter(|_| packet.processed.is_replaced());
         let counters = &mut self.counters;
         self.pdus.admit(frame, segment, packet, parts, counters)
             && self.receive.admit(frame, segment, context, counters)

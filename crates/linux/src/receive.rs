@@ -20,8 +20,9 @@ use std::collections::{HashMap, VecDeque};
 
 use attachment::SlotRef;
 use attachment::results::Mark;
+use l5p::Layers;
 use l5p::tls::CryptoInfo;
-use nic::ring::{ContextId, Direction, L5Parameters, SendDescriptor, SendProducer};
+use nic::ring::{ContextId, Direction, SendDescriptor, SendProducer};
 use wire::packet::Parsed;
 use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum};
@@ -246,7 +247,7 @@ impl Receive {
                     direction: Direction::Receive,
                     flow: *flow,
                     tcpsn: *tcpsn,
-                    l5: L5Parameters::Tls(keys),
+                    layers: &Layers::of(&**keys),
                 }),
                 Command::Destroy(context) => {
                     ring.post(&SendDescriptor::DestroyContext { context: *context })

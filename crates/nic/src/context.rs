@@ -3,113 +3,95 @@
 use crate::cache::{ContextCache, Traffic};
 use crate::counters::Counters;
 use crate::function::FunctionId;
-use l5p::{AnyOrder, nvme, tls};
-
-use crate::receive::{Contents, Order, Placer, PlacingContext, ReceiveContext, Shared};
+use crate::receive::{ReceiveTable, table};
 use crate::ring::{ContextId, ErrorCode};
 use crate::transmit::TransmitContext;
+use l5p::{Layers, ProtocolId};
+use wire::SeqNum;
 
 /// A context.
 #[derive(Debug)]
 pub(crate) enum Context {
     Transmit(TransmitContext),
     Receive(ReceiveContext),
-    Placing(Box<PlacingContext>),
 }
 
-/// A place in the slab; for packets that come, with the name that the host gave. The name shares a word with the tag.
-#[derive(Debug)]
-enum Slot {
-    Free,
-    Transmit(TransmitContext),
-    Receive(ContextId, ReceiveContext),
-    Placing(ContextId, Box<PlacingContext>),
-}
-
-impl Slot {
-    fn new(id: ContextId, context: Context) -> Slot {
-        match context {
-            Context::Transmit(context) => Slot::Transmit(context),
-            Context::Receive(context) => Slot::Receive(id, context),
-            Context::Placing(context) => Slot::Placing(id, context),
-        }
-    }
-
-    fn into_context(self) -> Option<Context> {
-        match self {
-            Slot::Free => None,
-            Slot::Transmit(context) => Some(Context::Transmit(context)),
-            Slot::Receive(_, context) => Some(Context::Receive(context)),
-            Slot::Placing(_, context) => Some(Context::Placing(context)),
-        }
-    }
+/// What is kept of a receive context beside its place in a table of its protocols.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReceiveContext {
+    /// The name that the host gave.
+    pub(crate) id: ContextId,
+    /// The lower half of the flow's hash, by which it is taken out of the flow table again.
+    pub(crate) hash: u32,
+    /// Tags that count against the function's quota.
+    pub(crate) tags: u16,
+    /// The function's table of contexts that run the same protocols.
+    table: u16,
+    /// Its place there.
+    at: u32,
 }
 
 /// All contexts of the NIC.
 #[derive(Debug)]
 pub(crate) struct Contexts {
-    slots: Vec<Slot>,
+    slots: Vec<Option<Context>>,
     free: Vec<u32>,
-    /// Slot by function and context id.
-    functions: Vec<Vec<Option<u32>>>,
+    functions: Vec<FunctionContexts>,
     cache: ContextCache,
-    /// By function, so that none takes the memory for late bytes from another.
-    shared: Vec<FunctionShared>,
 }
 
-/// What the receive contexts of a function have in common.
+/// The contexts of a function, so that none takes another's memory for late bytes.
 #[derive(Debug)]
-struct FunctionShared {
-    /// Contexts of TLS.
-    records: Shared<LateRecord>,
-    /// Contexts of TLS around another protocol.
-    layered_records: Shared<LateRecord, Contents>,
-    /// Contexts of NVMe/TCP.
-    pdus: Shared<nvme::LatePdu, Placer>,
+struct FunctionContexts {
+    /// Slot by context id.
+    slots: Vec<Option<u32>>,
+    /// Receive contexts, by their protocols.
+    tables: Vec<Table>,
 }
 
-impl FunctionShared {
-    fn new(quota: u32) -> FunctionShared {
-        let contexts = quota.min(OPEN_CONTEXTS);
-        FunctionShared {
-            records: Shared::new(Order::Any, contexts),
-            layered_records: Shared::new(Order::Any, contexts),
-            pdus: Shared::new(Order::Any, contexts),
+/// A table, and which of its places are free.
+#[derive(Debug)]
+struct Table {
+    contexts: Box<dyn ReceiveTable>,
+    places: u32,
+    free: Vec<u32>,
+}
+
+/// The receive context that a packet has found.
+pub(crate) struct Flow<'a> {
+    pub(crate) id: ContextId,
+    /// Its place in the table.
+    pub(crate) at: u32,
+    pub(crate) table: &'a mut dyn ReceiveTable,
+}
+
+impl FunctionContexts {
+    fn new(quota: u32) -> FunctionContexts {
+        FunctionContexts {
+            slots: vec![None; quota as usize],
+            tables: Vec::new(),
         }
+    }
+
+    /// The table for these protocols.
+    fn table(&mut self, layers: &Layers) -> Result<usize, ErrorCode> {
+        let runs = |table: &Table| table.contexts.ids() == layers.ids();
+        if let Some(at) = self.tables.iter().position(runs) {
+            return Ok(at);
+        }
+        self.tables.push(Table {
+            contexts: table(layers, self.slots.len() as u32)?,
+            places: 0,
+            free: Vec::new(),
+        });
+        Ok(self.tables.len() - 1)
     }
 }
 
-/// What is kept of a record for its late bytes.
-pub(crate) type LateRecord = <tls::Engine as AnyOrder>::Message;
-
-/// Contexts of a function that may have open messages of a protocol at a time: about 2 MiB.
-const OPEN_CONTEXTS: u32 = 4096;
-
-/// The receive context that a packet has found.
-pub(crate) enum Found<'a> {
-    Tls(FlowContext<'a>),
-    Placing(PlacingFlow<'a>),
-}
-
-/// A context of TLS.
-pub(crate) struct FlowContext<'a> {
-    pub(crate) id: ContextId,
-    pub(crate) context: &'a mut ReceiveContext,
-    pub(crate) shared: &'a mut Shared<LateRecord>,
-}
-
-/// A context that places.
-pub(crate) struct PlacingFlow<'a> {
-    pub(crate) id: ContextId,
-    pub(crate) context: &'a mut PlacingContext,
-    pub(crate) pdus: &'a mut Shared<nvme::LatePdu, Placer>,
-    pub(crate) records: &'a mut Shared<LateRecord, Contents>,
-}
-
 impl Contexts {
-    /// Memory of a context beside its cipher's state.
+    /// Memory of a context beside its engines' state.
     #[cfg(test)]
-    pub(crate) const SLOT_BYTES: usize = size_of::<Slot>();
+    pub(crate) const SLOT_BYTES: usize = size_of::<Option<Context>>();
 
     pub(crate) fn new(cache: ContextCache) -> Contexts {
         Contexts {
@@ -117,21 +99,93 @@ impl Contexts {
             free: Vec::new(),
             functions: Vec::new(),
             cache,
-            shared: Vec::new(),
         }
     }
 
     /// Makes room for a function's contexts: the next one's, or one's that comes in the place of another, which has none any more.
     pub(crate) fn add_function(&mut self, function: FunctionId, quota: u32) {
         let at = usize::from(function.0);
-        let (names, shared) = (vec![None; quota as usize], FunctionShared::new(quota));
         match self.functions.get_mut(at) {
-            Some(old) => (*old, self.shared[at]) = (names, shared),
-            None => {
-                self.functions.push(names);
-                self.shared.push(shared);
-            }
+            Some(old) => *old = FunctionContexts::new(quota),
+            None => self.functions.push(FunctionContexts::new(quota)),
         }
+    }
+
+    /// Whether a function may make a context of this id.
+    ///
+    /// # Errors
+    /// When the id is in use, or not below the quota.
+    pub(crate) fn check_free(&self, function: FunctionId, id: ContextId) -> Result<(), ErrorCode> {
+        match self.functions[usize::from(function.0)]
+            .slots
+            .get(id.0 as usize)
+        {
+            Some(None) => Ok(()),
+            Some(Some(_)) => Err(ErrorCode::ContextExists),
+            None => Err(ErrorCode::OverQuota),
+        }
+    }
+
+    /// Makes a receive context, which is still to be [inserted](Self::insert).
+    ///
+    /// # Errors
+    /// When its protocols can't be run, or not so inside each other.
+    pub(crate) fn create_receive(
+        &mut self,
+        function: FunctionId,
+        flow: (ContextId, u64),
+        tcpsn: SeqNum,
+        layers: &Layers,
+    ) -> Result<ReceiveContext, ErrorCode> {
+        let contexts = &mut self.functions[usize::from(function.0)];
+        let number = contexts.table(layers)?;
+        let table = &mut contexts.tables[number];
+        let at = table.free.pop().unwrap_or(table.places);
+        if let Err(error) = table.contexts.create(at, tcpsn, layers, 0) {
+            if at < table.places {
+                table.free.push(at);
+            }
+            return Err(error);
+        }
+        table.places = table.places.max(at + 1);
+        let tags = table
+            .contexts
+            .buffers(at)
+            .map_or(0, |buffers| buffers.tags());
+        Ok(ReceiveContext {
+            id: flow.0,
+            hash: flow.1 as u32,
+            tags,
+            table: number as u16,
+            at,
+        })
+    }
+
+    /// The protocols of a receive context, outermost first.
+    pub(crate) fn protocols(
+        &self,
+        function: FunctionId,
+        context: &ReceiveContext,
+    ) -> Vec<ProtocolId> {
+        let tables = &self.functions[usize::from(function.0)].tables;
+        tables[usize::from(context.table)].contexts.ids().to_vec()
+    }
+
+    /// Ends a receive context that is not, or not any more, in its slot. Gives how many buffers were mapped.
+    pub(crate) fn destroy_receive(
+        &mut self,
+        function: FunctionId,
+        context: &ReceiveContext,
+    ) -> usize {
+        let tables = &mut self.functions[usize::from(function.0)].tables;
+        let table = &mut tables[usize::from(context.table)];
+        let mapped = table
+            .contexts
+            .buffers(context.at)
+            .map_or(0, |buffers| buffers.mapped());
+        table.contexts.destroy(context.at);
+        table.free.push(context.at);
+        mapped
     }
 
     /// Adds a context; gives its slot.
@@ -142,18 +196,13 @@ impl Contexts {
         context: Context,
         counters: &mut Counters,
     ) -> Result<u32, ErrorCode> {
-        let name = self.functions[usize::from(function.0)]
-            .get_mut(id.0 as usize)
-            .ok_or(ErrorCode::OverQuota)?;
-        if name.is_some() {
-            return Err(ErrorCode::ContextExists);
-        }
+        self.check_free(function, id)?;
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::Free);
+            self.slots.push(None);
             self.slots.len() as u32 - 1
         });
-        *name = Some(slot);
-        self.slots[slot as usize] = Slot::new(id, context);
+        self.functions[usize::from(function.0)].slots[id.0 as usize] = Some(slot);
+        self.slots[slot as usize] = Some(context);
         let traffic = self.cache.install(slot);
         counters.pcie_context_writeback += u64::from(traffic.written_back);
         Ok(slot)
@@ -161,9 +210,9 @@ impl Contexts {
 
     /// The ids of a function's contexts.
     pub(crate) fn ids_of(&self, function: FunctionId) -> Vec<ContextId> {
-        let names = self.functions.get(usize::from(function.0));
-        let names = (0..).zip(names.into_iter().flatten());
-        names
+        let function = self.functions.get(usize::from(function.0));
+        let slots = (0..).zip(function.into_iter().flat_map(|function| &function.slots));
+        slots
             .filter(|(_, slot)| slot.is_some())
             .map(|(id, _)| ContextId(id))
             .collect()
@@ -171,12 +220,11 @@ impl Contexts {
 
     /// Removes a context; gives the slot that it had.
     pub(crate) fn remove(&mut self, function: FunctionId, id: ContextId) -> Option<(u32, Context)> {
-        let name = self.functions[usize::from(function.0)].get_mut(id.0 as usize)?;
-        let slot = name.take()?;
+        let slots = &mut self.functions[usize::from(function.0)].slots;
+        let slot = slots.get_mut(id.0 as usize)?.take()?;
         self.free.push(slot);
         self.cache.remove(slot);
-        let taken = std::mem::replace(&mut self.slots[slot as usize], Slot::Free);
-        Some((slot, taken.into_context()?))
+        Some((slot, self.slots[slot as usize].take()?))
     }
 
     /// The transmit context of this id, to be changed.
@@ -186,12 +234,20 @@ impl Contexts {
         id: ContextId,
         counters: &mut Counters,
     ) -> Option<&mut TransmitContext> {
-        let slot = (*self.functions[usize::from(function.0)].get(id.0 as usize)?)?;
+        let slot = self.slot(function, id)?;
         self.touch(slot, counters);
         match &mut self.slots[slot as usize] {
-            Slot::Transmit(context) => Some(context),
+            Some(Context::Transmit(context)) => Some(context),
             _ => None,
         }
+    }
+
+    fn slot(&self, function: FunctionId, id: ContextId) -> Option<u32> {
+        *self
+            .functions
+            .get(usize::from(function.0))?
+            .slots
+            .get(id.0 as usize)?
     }
 
     /// Brings a context into NIC memory.
@@ -208,71 +264,40 @@ impl Contexts {
         counters.pcie_context_writeback += u64::from(written_back);
     }
 
-    /// The receive context in a slot of this function's, to be changed, and its id.
+    /// The receive context in a slot of this function's, to be changed.
     pub(crate) fn receive(
         &mut self,
         function: FunctionId,
         slot: u32,
         counters: &mut Counters,
-    ) -> Option<Found<'_>> {
+    ) -> Option<Flow<'_>> {
         self.touch(slot, counters);
-        let shared = self.shared.get_mut(usize::from(function.0))?;
-        match self.slots.get_mut(slot as usize)? {
-            Slot::Receive(id, context) => Some(Found::Tls(FlowContext {
-                id: *id,
-                context,
-                shared: &mut shared.records,
-            })),
-            Slot::Placing(id, context) => Some(Found::Placing(PlacingFlow {
-                id: *id,
-                context,
-                pdus: &mut shared.pdus,
-                records: &mut shared.layered_records,
-            })),
-            _ => None,
-        }
+        let Some(Context::Receive(context)) = self.slots.get(slot as usize)? else {
+            return None;
+        };
+        let tables = &mut self.functions.get_mut(usize::from(function.0))?.tables;
+        Some(Flow {
+            id: context.id,
+            at: context.at,
+            table: &mut *tables[usize::from(context.table)].contexts,
+        })
     }
 
-    /// The context of this id, if it places.
-    pub(crate) fn placing(
+    /// The receive context of this id, to be changed.
+    pub(crate) fn receive_by_id(
         &mut self,
         function: FunctionId,
         id: ContextId,
         counters: &mut Counters,
-    ) -> Option<&mut PlacingContext> {
+    ) -> Option<Flow<'_>> {
         let slot = self.receive_slot(function, id)?;
-        self.touch(slot, counters);
-        match &mut self.slots[slot as usize] {
-            Slot::Placing(_, context) => Some(context),
-            _ => None,
-        }
-    }
-
-    /// What a function's contexts of TLS have in common.
-    pub(crate) fn records(&mut self, function: FunctionId) -> &mut Shared<LateRecord> {
-        &mut self.shared[usize::from(function.0)].records
-    }
-
-    /// What a function's contexts of TLS around another protocol have in common.
-    pub(crate) fn layered_records(
-        &mut self,
-        function: FunctionId,
-    ) -> &mut Shared<LateRecord, Contents> {
-        &mut self.shared[usize::from(function.0)].layered_records
-    }
-
-    /// What a function's contexts of NVMe/TCP have in common.
-    pub(crate) fn pdus(&mut self, function: FunctionId) -> &mut Shared<nvme::LatePdu, Placer> {
-        &mut self.shared[usize::from(function.0)].pdus
+        self.receive(function, slot, counters)
     }
 
     /// The slot of the receive context of this id.
     pub(crate) fn receive_slot(&self, function: FunctionId, id: ContextId) -> Option<u32> {
-        let names = self.functions.get(usize::from(function.0))?;
-        let slot = (*names.get(id.0 as usize)?)?;
-        match self.slots[slot as usize] {
-            Slot::Receive(..) | Slot::Placing(..) => Some(slot),
-            _ => None,
-        }
+        let slot = self.slot(function, id)?;
+        let is_receive = matches!(self.slots[slot as usize], Some(Context::Receive(_)));
+        is_receive.then_some(slot)
     }
 }

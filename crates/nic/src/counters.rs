@@ -1,4 +1,7 @@
-//! What the NIC counts. Names follow Linux and mlx5 where one exists.
+//! What the NIC counts. Names follow Linux and mlx5 where one exists. What it counts of layer-5 protocols it counts of each in the same
+//! way; the protocols have names for that ([`l5p::Protocol::COUNTERS`]).
+
+use l5p::{Event, PROTOCOLS, ProtocolId};
 
 /// Defines [`Counters`] with its names, so that no listing misses a counter. Each has one line of documentation, which `longshore stat --explain` shows.
 macro_rules! counters {
@@ -7,21 +10,27 @@ macro_rules! counters {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Counters {
             $(#[doc = $doc] pub $name: u64,)*
+            /// What is counted of each layer-5 protocol.
+            pub l5: L5Counters,
         }
 
         impl Counters {
             /// What each counter counts, in one sentence, by its name.
-            pub const EXPLANATIONS: &'static [(&'static str, &'static str)] =
-                &[$((stringify!($name), $doc),)*];
+            pub fn explanations() -> impl Iterator<Item = (&'static str, &'static str)> {
+                let own = [$((stringify!($name), $doc),)*];
+                own.into_iter().chain(L5Counters::explanations())
+            }
 
             /// Every counter by its name, in a fixed order.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-                [$((stringify!($name), self.$name),)*].into_iter()
+                let own = [$((stringify!($name), self.$name),)*];
+                own.into_iter().chain(self.l5.iter())
             }
 
             /// Adds another set of counters.
             pub fn add(&mut self, other: &Counters) {
                 $(self.$name += other.$name;)*
+                self.l5.add(&other.l5);
             }
         }
     };
@@ -44,46 +53,8 @@ counters! {
     tx_loopback_packets,
     /// Transmit descriptors completed with an error.
     tx_errors,
-    /// TLS transmit contexts created.
-    tx_tls_ctx,
-    /// TLS transmit contexts destroyed.
-    tx_tls_del,
-    /// Frames whose payload the NIC encrypted.
-    tx_tls_encrypted_packets,
-    /// Payload bytes that the NIC encrypted.
-    tx_tls_encrypted_bytes,
-    /// Sends out of sequence, after which the NIC recovered the TLS context.
-    tx_tls_ooo,
-    /// Recoveries in tx_tls_ooo that read nothing back and left the context in place.
-    tx_tls_aside,
-    /// Reads of the beginning of a TLS record for recovery.
-    tx_tls_dump_packets,
-    /// Bytes read by tx_tls_dump_packets.
-    tx_tls_dump_bytes,
-    /// Bytes passed through a cipher to recover its state.
-    tx_tls_resync_bytes,
-    /// Retransmissions that the NIC proved equal to the first transmission.
-    tx_tls_verified,
-    /// Retransmissions that the NIC refused because their source memory had changed.
-    tx_tls_source_changed,
-    /// Packets dropped because their TLS context was at another place in the stream.
-    tx_tls_drop_no_sync_data,
-    /// Packets dropped because their TLS context does not exist.
-    tx_tls_drop_bypass_req,
-    /// NVMe/TCP transmit contexts created; they compute data digests.
-    tx_nvmeotcp_sk_add,
-    /// NVMe/TCP transmit contexts destroyed.
-    tx_nvmeotcp_sk_del,
-    /// Frames whose payload passed an NVMe/TCP context.
-    tx_nvmeotcp_digest_packets,
-    /// Payload bytes of the frames in tx_nvmeotcp_digest_packets.
-    tx_nvmeotcp_digest_bytes,
-    /// Sends out of sequence, after which the NIC recovered the NVMe/TCP context.
-    tx_nvmeotcp_ooo,
-    /// Bytes read to recover the digest of the current PDU.
-    tx_nvmeotcp_resync_bytes,
-    /// Packets without TLS dropped because their NVMe/TCP context was elsewhere in the stream.
-    tx_nvmeotcp_drop_no_sync_data,
+    /// Packets dropped because their context does not exist, or is of another flow.
+    tx_drop_no_context,
     /// Frames received for the host, or for every host of the NIC together.
     rx_packets,
     /// Bytes of the frames in rx_packets.
@@ -114,80 +85,6 @@ counters! {
     rx_lro_packets,
     /// Payload bytes of the packets in rx_lro_packets.
     rx_lro_bytes,
-    /// TLS receive contexts created.
-    rx_tls_ctx,
-    /// TLS receive contexts destroyed.
-    rx_tls_del,
-    /// Packets decrypted.
-    rx_tls_decrypted_packets,
-    /// Payload bytes decrypted.
-    rx_tls_decrypted_bytes,
-    /// Packets decrypted that arrived late, inside a record whose header was known.
-    rx_tls_decrypted_late_packets,
-    /// Packets passed up undecrypted because an authentication tag in them was wrong.
-    rx_tls_err,
-    /// Packets searched for a TLS record header.
-    rx_tls_resync_req_pkt,
-    /// Searches for a record header started.
-    rx_tls_resync_req_start,
-    /// Searches that found a record header, which the NIC asked the host to confirm.
-    rx_tls_resync_req_end,
-    /// Record headers found but not asked about, or whose question the stream made obsolete.
-    rx_tls_resync_req_skip,
-    /// Answers of the host after which decryption resumed.
-    rx_tls_resync_res_ok,
-    /// Answers of the host that sent the context back to searching.
-    rx_tls_resync_res_retry,
-    /// Answers of the host that came too late to matter.
-    rx_tls_resync_res_skip,
-    /// Gaps inside a record after which decryption resumed without asking the host.
-    rx_tls_resumed,
-    /// Searches ended without the host because the missing record header arrived.
-    rx_tls_resumed_late_header,
-    /// NVMe/TCP receive contexts created.
-    rx_nvmeotcp_sk_add,
-    /// NVMe/TCP receive contexts that the NIC could not create.
-    rx_nvmeotcp_sk_add_fail,
-    /// NVMe/TCP receive contexts destroyed.
-    rx_nvmeotcp_sk_del,
-    /// Buffers mapped for direct data placement.
-    rx_nvmeotcp_ddp_setup,
-    /// Buffers that the NIC could not map for placement.
-    rx_nvmeotcp_ddp_setup_fail,
-    /// Buffers unmapped from placement.
-    rx_nvmeotcp_ddp_teardown,
-    /// Data PDUs not placed: tag not mapped, data outside the buffer, or data already there.
-    rx_nvmeotcp_drop,
-    /// PDU headers found that the NIC asked the host to confirm.
-    rx_nvmeotcp_resync,
-    /// Packets with data that the NIC placed in a buffer.
-    rx_nvmeotcp_packets,
-    /// Bytes that the NIC placed in buffers.
-    rx_nvmeotcp_bytes,
-    /// Packets whose PDU digests were all correct.
-    rx_nvmeotcp_digest_packets,
-    /// Payload bytes of the packets in rx_nvmeotcp_digest_packets.
-    rx_nvmeotcp_digest_bytes,
-    /// Packets with a wrong digest or an invalid PDU header.
-    rx_nvmeotcp_digest_err,
-    /// Packets checked that arrived late, inside a PDU whose header was known.
-    rx_nvmeotcp_late_packets,
-    /// Gaps inside a PDU after which the offload resumed without asking the host.
-    rx_nvmeotcp_resumed,
-    /// Searches ended without the host because the missing PDU header arrived.
-    rx_nvmeotcp_resumed_late_header,
-    /// Packets searched for a PDU header.
-    rx_nvmeotcp_resync_pkt,
-    /// Searches for a PDU header started.
-    rx_nvmeotcp_resync_start,
-    /// PDU headers found but not asked about, or whose question the stream made obsolete.
-    rx_nvmeotcp_resync_skip,
-    /// Answers of the host after which the NVMe/TCP offload resumed.
-    rx_nvmeotcp_resync_res_ok,
-    /// Answers of the host that sent the NVMe/TCP context back to searching.
-    rx_nvmeotcp_resync_res_retry,
-    /// Answers of the host that came too late for the NVMe/TCP offload.
-    rx_nvmeotcp_resync_res_skip,
     /// Frames that the NIC sent on its own; tx_packets includes them.
     accel_tx_packets,
     /// Frames of the NIC's own that it lost because their memory was full.
@@ -330,6 +227,63 @@ counters! {
     pcie_context_fetch,
     /// Bytes of contexts evicted from NIC memory.
     pcie_context_writeback,
+}
+
+/// What is counted of each layer-5 protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct L5Counters([[u64; Event::COUNT]; PROTOCOLS.len()]);
+
+impl Default for L5Counters {
+    fn default() -> Self {
+        L5Counters([[0; Event::COUNT]; PROTOCOLS.len()])
+    }
+}
+
+impl L5Counters {
+    /// What was counted of this protocol.
+    #[must_use]
+    pub fn get(&self, protocol: ProtocolId, event: Event) -> u64 {
+        self.0[protocol.index()][event as usize]
+    }
+
+    #[inline]
+    pub(crate) fn count(&mut self, protocol: ProtocolId, event: Event, count: u64) {
+        self.0[protocol.index()][event as usize] += count;
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let counts = self.0;
+        PROTOCOLS.iter().zip(counts).flat_map(|(protocol, counts)| {
+            let named = protocol.counters.iter();
+            named.map(move |counter| (counter.name, counts[counter.event as usize]))
+        })
+    }
+
+    fn explanations() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let named = PROTOCOLS.iter().flat_map(|protocol| protocol.counters);
+        named.map(|counter| (counter.name, counter.explanation))
+    }
+
+    fn add(&mut self, other: &L5Counters) {
+        let counts = self.0.iter_mut().flatten();
+        for (count, more) in counts.zip(other.0.iter().flatten()) {
+            *count += more;
+        }
+    }
+}
+
+impl Counters {
+    /// The counter of this name.
+    ///
+    /// # Panics
+    /// When there is none of that name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> u64 {
+        let found = self.iter().find(|(known, _)| *known == name);
+        found
+            .unwrap_or_else(|| panic!("no counter is named {name}"))
+            .1
+    }
 }
 
 /// Counters of one queue.

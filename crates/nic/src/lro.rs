@@ -13,7 +13,7 @@ use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum, checksum};
 
 use crate::receive::{MAX_PLACED, Placed, PlacedList};
-use crate::ring::{ContextId, Packet, Slice};
+use crate::ring::{ContextId, Packet, Processed, Slice};
 
 /// Flows that can be merged at a time, per queue.
 pub(crate) const SESSIONS: usize = 8;
@@ -67,19 +67,9 @@ pub(crate) struct Session {
     segments: u32,
     merged: bool,
     pub(crate) context: Option<ContextId>,
-    pub(crate) result: OffloadResult,
+    pub(crate) processed: Processed,
     /// The connection, if the device runs it.
     pub(crate) connection: Option<u32>,
-}
-
-/// What became of a packet's payload. Packets whose results differ are never merged; what was placed of them is a different
-/// question (NVMeTCP offload).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OffloadResult {
-    /// All of it was decrypted, and every check in it held.
-    pub(crate) offloaded: bool,
-    /// All PDU bytes are covered by digests, and each that ended in it held.
-    pub(crate) digest_ok: bool,
 }
 
 /// What a segment is beside its headers.
@@ -89,7 +79,7 @@ pub(crate) struct Arrived {
     /// Packets on the wire.
     pub(crate) segments: u32,
     pub(crate) context: Option<ContextId>,
-    pub(crate) result: OffloadResult,
+    pub(crate) processed: Processed,
     /// The connection, if the device runs it.
     pub(crate) connection: Option<u32>,
 }
@@ -261,7 +251,7 @@ impl Session {
             segments: arrived.segments,
             merged: false,
             context: arrived.context,
-            result: arrived.result,
+            processed: arrived.processed,
             connection: arrived.connection,
         }
     }
@@ -376,8 +366,7 @@ impl Session {
             payload_len: self.payload_len,
             segments: self.segments.min(u32::from(u16::MAX)) as u16,
             context: self.context,
-            offloaded: self.result.offloaded,
-            digest_ok: self.result.digest_ok,
+            processed: self.processed,
             placed,
             checksum_ok: true,
             hash: self.hash as u32,

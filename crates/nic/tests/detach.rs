@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use l5p::Layers;
 use l5p::tls::{Algorithm, CryptoInfo, Version};
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, RecvDescriptor, Region,
-    SendDescriptor, SendFlags, Slice, function,
+    ContextId, Direction, FunctionConfig, HostFunction, RecvDescriptor, Region, SendDescriptor,
+    SendFlags, Slice, function,
 };
 use nic::{FrameMeta, FunctionId, Nic, NicConfig};
 use wire::ethernet::MacAddr;
@@ -102,7 +103,7 @@ impl Host {
                 dst: ([10, 0, 0, 2].into(), 1000),
             },
             tcpsn: SeqNum(1),
-            l5: L5Parameters::Tls(&crypto),
+            layers: &Layers::of(&crypto),
         });
     }
 

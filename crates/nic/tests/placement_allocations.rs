@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use counting::allocations;
+use l5p::Layers;
 use l5p::nvme::digest::Crc32c;
 use l5p::nvme::{Parameters, Role};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, RecvDescriptor, Region,
+    ContextId, Direction, FunctionConfig, HostFunction, InnerPlace, RecvDescriptor, Region,
     RegionId, SendDescriptor, Slice, function,
 };
 use nic::{FrameMeta, Nic, NicConfig};
@@ -150,9 +151,9 @@ impl Receiver {
             direction: Direction::Receive,
             flow: flow(),
             tcpsn: SeqNum(0),
-            l5: match records {
-                Some(_) => L5Parameters::NvmeInTls(&crypto, &NVME),
-                None => L5Parameters::Nvme(&NVME),
+            layers: &match records {
+                Some(_) => Layers::of(&crypto).carrying(&NVME),
+                None => Layers::of(&NVME),
             },
         };
         host.queues[0].send.post(&create).unwrap();
@@ -225,12 +226,12 @@ impl Receiver {
     }
 
     /// The index of the message that begins there.
-    fn answer(&self, tcpsn: SeqNum, inner: Option<u32>) -> Option<u64> {
+    fn answer(&self, tcpsn: SeqNum, inner: Option<InnerPlace>) -> Option<u64> {
         let find = |starts: &[u32], at: u32| starts.binary_search(&at).ok();
         let index = match (&self.records, inner) {
             (None, None) => find(&self.pdus, tcpsn.0),
             (Some(records), None) => find(records, tcpsn.0),
-            (Some(records), Some(offset)) => {
+            (Some(records), Some(InnerPlace { offset, .. })) => {
                 let record = find(records, tcpsn.0)?;
                 find(&self.pdus, (record * RECORD) as u32 + offset)
             }
@@ -315,7 +316,7 @@ fn run(frames: &[Vec<u8>], mut receiver: Receiver) {
     let counters = receiver.nic.counters();
     assert!(receiver.asked > 0);
     let all = 400 * u64::from(DATA);
-    let placed = counters.rx_nvmeotcp_bytes;
+    let placed = counters.named("rx_nvmeotcp_bytes");
     assert!(placed > all / 4, "{placed} of {all}");
-    assert!(counters.rx_lro_packets > 0 && counters.rx_nvmeotcp_late_packets > 0);
+    assert!(counters.rx_lro_packets > 0 && counters.named("rx_nvmeotcp_late_packets") > 0);
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use counting::allocations;
+use l5p::Layers;
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, RecvDescriptor, Region,
-    RegionId, SendDescriptor, Slice, function,
+    ContextId, Direction, FunctionConfig, HostFunction, RecvDescriptor, Region, RegionId,
+    SendDescriptor, Slice, function,
 };
 use nic::{FrameMeta, Nic, NicConfig};
 use wire::ethernet::MacAddr;
@@ -92,7 +93,7 @@ impl Receiver {
             direction: Direction::Receive,
             flow: flow(),
             tcpsn: SeqNum(0),
-            l5: L5Parameters::Tls(crypto),
+            layers: &Layers::of(crypto),
         };
         host.queues[0].send.post(&create).unwrap();
         let mut receiver = Receiver {
@@ -140,7 +141,7 @@ impl Receiver {
         while let Some(descriptor) = self.host.queues[0].recv.pop() {
             match descriptor {
                 RecvDescriptor::Packet(packet) => {
-                    self.offloaded += u32::from(packet.offloaded);
+                    self.offloaded += u32::from(packet.processed.by(0));
                     self.give(packet.buffer.offset);
                 }
                 RecvDescriptor::ResyncRequest { context, tcpsn, .. } => {

@@ -4,7 +4,7 @@ use nic::ring::{FunctionConfig, RegionId};
 use wire::ethernet::MacAddr;
 
 /// Version of the messages and of what is in the rings.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 const REQUEST_WORDS: usize = 16;
 const ANSWER_WORDS: usize = 4;

@@ -203,6 +203,10 @@ impl Layer5 for Engine {
         }
     }
 
+    fn has_checks(&self) -> bool {
+        self.framing.header_digest || self.framing.data_digest
+    }
+
     fn placement(&self) -> Option<Placement> {
         self.placement
     }

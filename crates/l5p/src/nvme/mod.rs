@@ -16,6 +16,7 @@ mod engine;
 mod fixture;
 pub mod initiator;
 mod parameters;
+mod protocol;
 mod reader;
 mod resync;
 pub mod target;

@@ -9,7 +9,7 @@ use shared::{Input, Output};
 
 use super::{Direction, Engine, ICV_LEN};
 use crate::crypto::{CipherCopy, NONCE_LEN};
-use crate::{AnyOrder, Part};
+use crate::{AnyOrder, Layer5, Part};
 
 /// What late bytes of a record are decrypted with, beside the key.
 #[derive(Clone, Copy, Debug)]
@@ -82,24 +82,17 @@ impl AnyOrder for Engine {
 }
 
 impl Engine {
-    /// Encrypts bytes of record number `index`, which has `len` bytes, from its byte `offset` on, as they were encrypted in their
-    /// turn. Nothing of what comes before them is needed, and the record in progress is left alone. False, with nothing done, for
-    /// bytes of the integrity check value, which is over the whole record, and where the keys are not
-    /// [seekable](super::CryptoInfo::is_seekable).
+    /// Encrypts bytes of the middle of a record again: [`Layer5::transform_at`].
     ///
     /// The cost is a pass of the cipher over `offset` bytes that are in no memory, and over `input`.
-    ///
-    /// # Panics
-    /// When `input` and `output` differ in length.
-    pub fn encrypt_aside<'i, 'o>(
+    pub(super) fn encrypt_aside(
         &mut self,
         index: u64,
         len: u32,
         offset: u32,
-        input: impl Into<Input<'i>>,
-        output: impl Into<Output<'o>>,
+        input: Input<'_>,
+        output: Output<'_>,
     ) -> bool {
-        let (input, output) = (input.into(), output.into());
         assert_eq!(input.len(), output.len());
         let body = self.framing.body() as u32;
         let before_icv = len

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use shared::{Input, Output};
+use wire::tls::ContentType;
 
 use super::framing::{EXPLICIT_NONCE_LEN, Framing};
 use super::{CryptoInfo, Direction, HEADER_LEN, ICV_LEN};
@@ -43,20 +44,6 @@ impl Engine {
             content_type: 0,
             field: [0; ICV_LEN],
         }
-    }
-
-    /// Where the content is in a record of `len` bytes without padding: behind the explicit nonce, before the inner content
-    /// type of TLS 1.3 and the integrity check value.
-    #[inline]
-    pub fn content(&self, len: u32) -> Range<u32> {
-        let start = (self.framing.body() as u32).min(len);
-        let behind = (self.framing.inner_type_len() + ICV_LEN) as u32;
-        start..len.saturating_sub(behind).max(start)
-    }
-
-    /// Whether its keys are [seekable](CryptoInfo::is_seekable).
-    pub fn is_seekable(&self) -> bool {
-        self.framing.explicit_nonce_len() == 0 && self.cipher.has_copies()
     }
 
     fn start_cipher(&mut self) {
@@ -178,6 +165,41 @@ impl Layer5 for Engine {
 
     fn icv(&self, len: u32) -> Range<u32> {
         len.saturating_sub(ICV_LEN as u32)..len
+    }
+
+    fn transform_at(
+        &mut self,
+        index: u64,
+        len: u32,
+        offset: u32,
+        input: Input<'_>,
+        output: Output<'_>,
+    ) -> bool {
+        self.encrypt_aside(index, len, offset, input, output)
+    }
+
+    /// In TLS 1.3 with AES-GCM: the keystream is that of AES-CTR, and the nonce needs nothing of the record's bytes.
+    fn is_seekable(&self) -> bool {
+        self.framing.explicit_nonce_len() == 0 && self.cipher.has_copies()
+    }
+
+    /// In a record without padding: what is before the inner content type of TLS 1.3 (RFC 8446 §5.2) and the integrity check value. Received
+    /// records of TLS 1.2 are taken to carry nothing, since they do not say behind their content what they are.
+    #[inline]
+    fn content(&self, len: u32) -> Option<Range<u32>> {
+        let inner_type = self.framing.inner_type_len();
+        let start = (self.framing.body() as u32).min(len);
+        let behind = (inner_type + ICV_LEN) as u32;
+        let is_told = inner_type > 0 || self.direction == Direction::Transmit;
+        is_told.then(|| start..len.saturating_sub(behind).max(start))
+    }
+
+    /// Alerts, tickets and key updates are that short.
+    const SHORT_MESSAGE: u32 = 1200;
+
+    /// By the inner content type; where there is padding, a zero stands in its place.
+    fn carries(&self, behind: u8) -> bool {
+        behind == ContentType::APPLICATION_DATA.0
     }
 
     fn digest(&mut self, offset: u32) -> Digest {

@@ -19,6 +19,7 @@ mod framing;
 mod key_schedule;
 mod parameters;
 mod post_handshake;
+mod protocol;
 mod reader;
 mod resync;
 mod writer;

@@ -47,7 +47,7 @@ impl CryptoInfo {
     /// Length of the encoding in a descriptor.
     pub const ENCODED_LEN: usize = 64;
 
-    /// Whether bytes from the middle of a record can be encrypted by themselves ([`Engine::encrypt_aside`](super::Engine::encrypt_aside)):
+    /// Whether bytes from the middle of a record can be encrypted by themselves ([`transform_at`](crate::Layer5::transform_at)):
     /// the keystream is that of AES-CTR, and the nonce needs nothing of the record's bytes.
     pub fn is_seekable(&self) -> bool {
         self.version == Version::Tls13 && self.algorithm != Algorithm::ChaCha20Poly1305

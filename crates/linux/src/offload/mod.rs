@@ -33,6 +33,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use attachment::{Direction, Errno, FileIdentity, OffloadState, SocketFacts};
+use l5p::Layers;
 use l5p::tls::CryptoInfo;
 use nic::ring::{ContextId, HostQueue, SendDescriptor, Slice};
 use wire::packet::Parsed;
@@ -191,7 +192,7 @@ impl Offload {
                     direction: Direction::Transmit,
                     flow: *flow,
                     tcpsn: *tcpsn,
-                    l5: nic::ring::L5Parameters::Tls(info),
+                    layers: &Layers::of(info),
                 },
                 Command::Destroy(context) => SendDescriptor::DestroyContext { context: *context },
             };

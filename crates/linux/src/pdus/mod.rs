@@ -24,10 +24,10 @@ use std::time::{Duration, Instant};
 
 use attachment::pdus::{Generation, Mapping};
 use attachment::{DataMemory, Errno, FileIdentity, OffloadState, Shares, SlotRef};
+use l5p::Layers;
 use l5p::nvme::Parameters;
 use nic::ring::{
-    ContextId, Direction, HostQueue, L5Parameters, Packet, Region, RegionId, Regions,
-    SendDescriptor, Slice,
+    ContextId, Direction, HostQueue, Packet, Region, RegionId, Regions, SendDescriptor, Slice,
 };
 use wire::packet::Parsed;
 use wire::tcp::Flags;
@@ -329,7 +329,7 @@ impl Pdus {
             clear_urgent(&mut frame[parsed.l4_offset..]);
         }
         let bytes = (parsed.tcp.seq, parsed.payload_len);
-        match flow.admit(bytes, parts, packet.digest_ok) {
+        match flow.admit(bytes, parts, packet.processed.by(0)) {
             Ok(admitted) => {
                 counters.rx_nvme_second_copies += u64::from(admitted.is_second);
                 counters.rx_nvme_untold += u64::from(admitted.is_untold);
@@ -396,19 +396,23 @@ impl Pdus {
     pub(crate) fn post(&mut self, queue: &mut HostQueue) {
         while let Some(command) = self.commands.front() {
             let slice;
+            let layers;
             let posted = queue.send.post(&match command {
                 Command::Create {
                     context,
                     flow,
                     tcpsn,
                     parameters,
-                } => SendDescriptor::CreateContext {
-                    context: *context,
-                    direction: Direction::Receive,
-                    flow: *flow,
-                    tcpsn: *tcpsn,
-                    l5: L5Parameters::Nvme(parameters),
-                },
+                } => {
+                    layers = Layers::of(parameters);
+                    SendDescriptor::CreateContext {
+                        context: *context,
+                        direction: Direction::Receive,
+                        flow: *flow,
+                        tcpsn: *tcpsn,
+                        layers: &layers,
+                    }
+                }
                 Command::Destroy(context) => SendDescriptor::DestroyContext { context: *context },
                 Command::Map(context, tag, memory) => {
                     slice = [*memory];

@@ -30,7 +30,7 @@ pub struct Glossary(Vec<Kind>);
 impl Glossary {
     /// All of them.
     pub fn new() -> Self {
-        Self(kinds().collect())
+        Self(kinds().into())
     }
 
     /// The kinds, in the order in which they are shown.
@@ -46,95 +46,93 @@ impl Glossary {
     }
 }
 
-type Kinds = (
-    &'static str,
-    &'static str,
-    Vec<&'static [(&'static str, &'static str)]>,
-    fn(&str) -> bool,
-);
+type Explained = (&'static str, &'static str);
 
-fn kinds() -> impl Iterator<Item = Kind> {
-    let all: [Kinds; 10] = [
-        (
-            "nic",
-            "the NIC",
-            vec![nic::Counters::EXPLANATIONS],
-            |group| group == "nic",
-        ),
-        (
-            "host",
-            "the host stack",
-            vec![host::COUNTER_EXPLANATIONS],
-            |group| group == "host",
-        ),
-        (
-            "port, wire, NAME tap",
-            "a network interface",
-            vec![],
-            |group| group == "port" || group == "wire" || group.ends_with(" tap"),
-        ),
-        (
-            "thread",
-            "cycles of the NIC process's thread",
-            vec![PART_EXPLANATIONS],
-            |group| group == "thread",
-        ),
-        (
-            "http",
-            "longshore serve",
-            vec![ServeCounters::EXPLANATIONS],
-            |group| group == "http",
-        ),
-        (
-            "nvme",
-            "an NVMe/TCP target",
-            vec![TargetCounters::EXPLANATIONS],
-            |group| group == "nvme",
-        ),
-        (
-            "frontend NAME",
-            "a frontend of the load balancer",
-            vec![FrontendCounters::EXPLANATIONS],
-            |group| group.starts_with("frontend "),
-        ),
-        (
-            "pool NAME",
-            "a pool of the load balancer",
-            vec![PoolState::EXPLANATIONS, PoolCounters::EXPLANATIONS],
-            |group| group.starts_with("pool "),
-        ),
-        (
-            "backend POOL/ADDRESS",
-            "a backend of the load balancer",
-            vec![ServerState::EXPLANATIONS, ServerCounters::EXPLANATIONS],
-            |group| group.starts_with("backend "),
-        ),
-        (
-            "NAME",
-            "the driver of an interface of longshore nic --host",
-            vec![linux::Counters::EXPLANATIONS],
-            |_| true,
-        ),
-    ];
-    all.into_iter().map(|(name, title, lists, is_of)| {
-        let mut counters: Vec<_> = lists.into_iter().flatten().copied().collect();
-        if counters.is_empty() {
-            counters.extend(port::explanations());
-        }
-        // Documentation comments begin with a blank; ports share names.
-        let mut named = Vec::new();
+impl Kind {
+    fn new(
+        name: &'static str,
+        title: &'static str,
+        counters: impl IntoIterator<Item = Explained>,
+        is_of: fn(&str) -> bool,
+    ) -> Self {
+        let mut named: Vec<Explained> = Vec::new();
         for (name, explanation) in counters {
+            // Ports share names.
             if named.iter().all(|(other, _)| *other != name) {
+                // Documentation comments begin with a blank.
                 named.push((name, explanation.trim()));
             }
         }
-        Kind {
+        Self {
             name,
             title,
             counters: named,
             is_of,
         }
-    })
+    }
+}
+
+fn kinds() -> [Kind; 10] {
+    let listed = |list: &'static [Explained]| list.iter().copied();
+    [
+        Kind::new("nic", "the NIC", nic::Counters::explanations(), |group| {
+            group == "nic"
+        }),
+        Kind::new(
+            "host",
+            "the host stack",
+            listed(host::COUNTER_EXPLANATIONS),
+            |group| group == "host",
+        ),
+        Kind::new(
+            "port, wire, NAME tap",
+            "a network interface",
+            port::explanations(),
+            |group| group == "port" || group == "wire" || group.ends_with(" tap"),
+        ),
+        Kind::new(
+            "thread",
+            "cycles of the NIC process's thread",
+            listed(PART_EXPLANATIONS),
+            |group| group == "thread",
+        ),
+        Kind::new(
+            "http",
+            "longshore serve",
+            listed(ServeCounters::EXPLANATIONS),
+            |group| group == "http",
+        ),
+        Kind::new(
+            "nvme",
+            "an NVMe/TCP target",
+            listed(TargetCounters::EXPLANATIONS),
+            |group| group == "nvme",
+        ),
+        Kind::new(
+            "frontend NAME",
+            "a frontend of the load balancer",
+            listed(FrontendCounters::EXPLANATIONS),
+            |group| group.starts_with("frontend "),
+        ),
+        Kind::new(
+            "pool NAME",
+            "a pool of the load balancer",
+            listed(PoolState::EXPLANATIONS).chain(listed(PoolCounters::EXPLANATIONS)),
+            |group| group.starts_with("pool "),
+        ),
+        Kind::new(
+            "backend POOL/ADDRESS",
+            "a backend of the load balancer",
+            listed(ServerState::EXPLANATIONS).chain(listed(ServerCounters::EXPLANATIONS)),
+            |group| group.starts_with("backend "),
+        ),
+        Kind::new(
+            "NAME",
+            "the driver of an interface of longshore nic --host",
+            listed(linux::Counters::EXPLANATIONS),
+            |_| true,
+        ),
+    ]
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use l5p::Layers;
 use l5p::nvme::digest::Crc32c;
 use l5p::nvme::{Parameters, Role};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, RecvDescriptor, Region,
-    RegionId, SendDescriptor, Slice, function,
+    ContextId, Direction, FunctionConfig, HostFunction, RecvDescriptor, Region, RegionId,
+    SendDescriptor, Slice, function,
 };
 use nic::{FrameMeta, Nic, NicConfig};
 use wire::ethernet::MacAddr;
@@ -215,7 +216,7 @@ impl Receiver {
         let counters = self.nic.counters();
         let rounds = counters.rx_packets / self.frames.len() as u64;
         let all = rounds * u64::from(DATA) * u64::from(PDUS);
-        counters.rx_nvmeotcp_bytes as f64 / all as f64
+        counters.named("rx_nvmeotcp_bytes") as f64 / all as f64
     }
 
     /// Receives the whole stream with a new context.
@@ -241,11 +242,11 @@ impl Receiver {
     fn prepare(&mut self) {
         let nvme = self.offload.nvme();
         let crypto = self.crypto.clone();
-        let (l5, mapped) = match self.offload {
+        let (layers, mapped) = match self.offload {
             Offload::None => return,
-            Offload::Tls => (L5Parameters::Tls(&crypto), false),
-            Offload::Nvme { mapped, .. } => (L5Parameters::Nvme(&nvme), mapped),
-            Offload::NvmeInTls { .. } => (L5Parameters::NvmeInTls(&crypto, &nvme), true),
+            Offload::Tls => (Layers::of(&crypto), false),
+            Offload::Nvme { mapped, .. } => (Layers::of(&nvme), mapped),
+            Offload::NvmeInTls { .. } => (Layers::of(&crypto).carrying(&nvme), true),
         };
         let context = ContextId(0);
         self.post(&SendDescriptor::CreateContext {
@@ -253,7 +254,7 @@ impl Receiver {
             direction: Direction::Receive,
             flow: flow(),
             tcpsn: SeqNum(0),
-            l5,
+            layers: &layers,
         });
         for tag in (0..PDUS).filter(|_| mapped) {
             let slices = [Slice {

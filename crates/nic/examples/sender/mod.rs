@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use l5p::Layers;
 use l5p::nvme;
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, InnerRecover, L5Parameters, Region,
-    SendDescriptor, SendFlags, Slice, Verify, function,
+    ContextId, Direction, FunctionConfig, HostFunction, InnerRecover, Region, SendDescriptor,
+    SendFlags, Slice, Verify, function,
 };
 use nic::{Nic, NicConfig, WireCapabilities};
 use wire::ethernet::MacAddr;
@@ -115,10 +116,10 @@ impl Sender {
             direction: Direction::Transmit,
             flow,
             tcpsn: SeqNum(0),
-            l5: match offload {
-                Offload::Nvme => L5Parameters::Nvme(&parameters),
-                Offload::NvmeInTls => L5Parameters::NvmeInTls(&crypto, &parameters),
-                _ => L5Parameters::Tls(&crypto),
+            layers: &match offload {
+                Offload::Nvme => Layers::of(&parameters),
+                Offload::NvmeInTls => Layers::of(&crypto).carrying(&parameters),
+                _ => Layers::of(&crypto),
             },
         };
         host.queues[0].send.post(&create).expect("an empty ring");

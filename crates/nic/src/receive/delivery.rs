@@ -9,18 +9,14 @@
 
 use std::time::Instant;
 
-use l5p::nvme::LatePdu;
 use shared::SharedSliceMut;
-use wire::SeqNum;
 
 use super::buffers;
-use super::placing::{PlacedList, Placer};
+use super::placing::PlacedList;
 use super::queue::{Arrival, Host};
-use super::recovery::{Counts, Shared, Verdict};
-use super::stacked::Inner;
-use crate::context::PlacingFlow;
-use crate::lro::OffloadResult;
-use crate::ring::{ContextId, RecvDescriptor, Slice};
+use super::table::Part;
+use crate::context::Flow;
+use crate::ring::{ContextId, Processed, Slice};
 
 impl Host<'_> {
     /// Delivers a segment with data; there is [room](Host::has_room) for its descriptor.
@@ -28,7 +24,7 @@ impl Host<'_> {
         &mut self,
         now: Instant,
         arrival: &Arrival<'_>,
-        flow: &mut PlacingFlow<'_>,
+        flow: &mut Flow<'_>,
     ) {
         // Before the context sees it: what is dropped here must be missing there too.
         let Some(own) = self.take_buffer(arrival.len()) else {
@@ -38,54 +34,32 @@ impl Host<'_> {
             None => self.room_for_placed(),
             Some(_) => self.nic_packets.room_for_placed(),
         };
-        flow.pdus.noted.set_limit(room);
-        let mut plaintext = std::mem::take(&mut self.queue.receive.plaintext);
-        let (bytes, result) = self.process_pdus(arrival, flow, &mut plaintext);
-        self.place(bytes, &mut flow.pdus.noted);
-        self.count_pdus(arrival, result, flow.pdus);
-        self.pass_up(arrival, flow, (own, bytes), result);
-        self.queue.receive.plaintext = plaintext;
+        let (at, payload) = (flow.at, arrival.payload());
+        let table = &mut *flow.table;
+        table.noted().set_limit(room);
+        let seq = arrival.parsed.tcp.seq;
+        table.begin_packet(seq);
+        let whole = Part {
+            at: 0,
+            position: seq,
+            bytes: payload,
+            certain: true,
+        };
+        let layers = table.receive(at, whole, None);
+        let processed = Processed::by_layers(layers, table.replaces());
+        let (made, placed) = table.made(payload);
+        self.place(made, placed);
+        table.count(&mut self.counters.l5, &arrival.counted(processed));
+        let (made, placed) = table.made(payload);
+        let delivered = Delivered {
+            context: flow.id,
+            payload: made,
+            placed,
+            processed,
+        };
+        self.pass_up(arrival, own, &delivered);
         if self.may_ask(arrival) {
-            self.ask_about(now, flow);
-        }
-    }
-
-    /// Shows a payload to its context. Gives the bytes that the host is to have, and what became of them.
-    fn process_pdus<'p>(
-        &mut self,
-        arrival: &'p Arrival<'_>,
-        flow: &mut PlacingFlow<'_>,
-        plaintext: &'p mut Vec<u8>,
-    ) -> (&'p [u8], OffloadResult) {
-        let (seq, payload) = (arrival.parsed.tcp.seq, arrival.payload());
-        let pdus = &mut flow.context.pdus;
-        let digests = flow.context.digests;
-        let Some(outer) = &mut flow.context.outer else {
-            let verdict = pdus.receive(flow.pdus, seq, payload, None);
-            let result = OffloadResult {
-                offloaded: false,
-                digest_ok: digests && verdict == Verdict::Offloaded,
-            };
-            return (payload, result);
-        };
-        if plaintext.len() < payload.len() {
-            plaintext.resize(payload.len(), 0);
-        }
-        let plaintext = &mut plaintext[..payload.len()];
-        let inner = Inner {
-            pdus,
-            shared: flow.pdus,
-        };
-        let (verdict, covered) = outer.receive(flow.records, inner, (seq, payload), plaintext);
-        self.count_records(arrival, verdict, &mut flow.records.counts);
-        let offloaded = verdict == Verdict::Offloaded;
-        let result = OffloadResult {
-            offloaded,
-            digest_ok: digests && covered,
-        };
-        match offloaded {
-            true => (plaintext, result),
-            false => (payload, result),
+            self.ask(now, flow);
         }
     }
 
@@ -110,56 +84,41 @@ impl Host<'_> {
     }
 
     /// Passes a packet up: at the end of its flow's session, or in its own buffer.
-    fn pass_up(
-        &mut self,
-        arrival: &Arrival<'_>,
-        flow: &PlacingFlow<'_>,
-        (own, payload): (Slice, &[u8]),
-        result: OffloadResult,
-    ) {
-        let placed = &flow.pdus.noted;
-        let stored = payload.len() as u32 - placed.bytes();
+    fn pass_up(&mut self, arrival: &Arrival<'_>, own: Slice, delivered: &Delivered<'_>) {
         let sessions = &self.queue.receive.sessions;
         if let Some(at) = sessions.find(arrival.hash, &arrival.parsed.flow) {
-            if self.takes(at, arrival, flow, (stored, result))
-                && self.append_stored(at, arrival, (payload, placed), stored)
-            {
+            if self.takes(at, arrival, delivered) && self.append_stored(at, arrival, delivered) {
                 self.queue.receive.buffers.give_back(own, self.large_bytes);
                 return;
             }
             self.end_session(at);
         }
         let headers = arrival.headers();
-        let header_len = headers.len() as u32;
-        let written = self.write(own, 0, header_len + stored, |to| {
+        let stored = delivered.stored();
+        let written = self.write(own, 0, headers.len() as u32 + stored, |to| {
             let (to_headers, to_payload) = to.split_at(headers.len());
             to_headers.copy_from(headers);
-            store(payload, placed, to_payload);
+            delivered.store(to_payload);
         });
         if written.is_some() {
-            let context = Some(flow.id);
-            self.begin_or_emit(arrival, (own, stored), context, result, placed.as_slice());
+            let (context, processed) = (Some(delivered.context), delivered.processed);
+            let placed = delivered.placed.as_slice();
+            self.begin_or_emit(arrival, (own, stored), context, processed, placed);
         }
     }
 
-    /// Whether a segment with this result goes to the end of a session, of whose buffer it takes `stored` bytes.
-    fn takes(
-        &mut self,
-        at: usize,
-        arrival: &Arrival<'_>,
-        flow: &PlacingFlow<'_>,
-        (stored, result): (u32, OffloadResult),
-    ) -> bool {
+    /// Whether a segment goes to the end of a session.
+    fn takes(&mut self, at: usize, arrival: &Arrival<'_>, delivered: &Delivered<'_>) -> bool {
         let sessions = &self.queue.receive.sessions;
         let Some(open) = sessions.get(at) else {
             return false;
         };
-        let fits = open.context == Some(flow.id)
+        let fits = open.context == Some(delivered.context)
             && open.connection == arrival.connection
-            && open.result == result
-            && sessions.takes(at, flow.pdus.noted.as_slice())
+            && open.processed == delivered.processed
+            && sessions.takes(at, delivered.placed.as_slice())
             && open.accepts(arrival.parsed, arrival.frame);
-        let needed = open.used() + stored;
+        let needed = open.used() + delivered.stored();
         fits && (open.buffer.len >= needed || self.move_to_large(at, needed))
     }
 
@@ -168,22 +127,20 @@ impl Host<'_> {
         &mut self,
         at: usize,
         arrival: &Arrival<'_>,
-        (payload, placed): (&[u8], &PlacedList),
-        stored: u32,
+        delivered: &Delivered<'_>,
     ) -> bool {
         let Some(open) = self.queue.receive.sessions.get(at) else {
             return false;
         };
+        let stored = delivered.stored();
         let (buffer, end, behind) = (open.buffer, open.used(), open.payload_len());
-        let written = buffers::write(self.regions, buffer, end, stored, |to| {
-            store(payload, placed, to);
-        });
+        let written = buffers::write(self.regions, buffer, end, stored, |to| delivered.store(to));
         if written.is_none() {
             self.counters.rx_bad_buffer += 1;
             return false;
         }
         let sessions = &mut self.queue.receive.sessions;
-        let more = sessions.add_placed(at, placed.as_slice(), behind);
+        let more = sessions.add_placed(at, delivered.placed.as_slice(), behind);
         if arrival.connection.is_some() {
             self.nic_packets.promise_placed(more);
         }
@@ -196,88 +153,34 @@ impl Host<'_> {
         }
         true
     }
-
-    /// Sends one of the context's resync requests, if one is due.
-    fn ask_about(&mut self, now: Instant, flow: &mut PlacingFlow<'_>) {
-        let (pdus, outer) = (&mut flow.context.pdus, &mut flow.context.outer);
-        let outer_in_step = outer
-            .as_ref()
-            .is_none_or(|outer| outer.records.is_in_step());
-        if pdus.is_in_step() && outer_in_step {
-            return;
-        }
-        let now_ms = self.queue.receive.milliseconds(now);
-        if let Some(outer) = outer
-            && let Some(tcpsn) = outer.records.due_request(now_ms)
-        {
-            outer.records.request_sent(now_ms);
-            self.counters.rx_tls_resync_req_end += 1;
-            return self.request(flow.id, tcpsn, None);
-        }
-        let due = match outer {
-            Some(outer) => outer
-                .due_request(pdus, now_ms)
-                .map(|(tcpsn, offset)| (tcpsn, Some(offset))),
-            None => pdus.due_request(now_ms).map(|tcpsn| (tcpsn, None)),
-        };
-        if let Some((tcpsn, inner)) = due {
-            pdus.request_sent(now_ms);
-            self.counters.rx_nvmeotcp_resync += 1;
-            self.request(flow.id, tcpsn, inner);
-        }
-    }
-
-    fn request(&mut self, context: ContextId, tcpsn: SeqNum, inner: Option<u32>) {
-        self.emit(RecvDescriptor::ResyncRequest {
-            context,
-            tcpsn,
-            inner,
-        });
-    }
-
-    fn count_pdus(
-        &mut self,
-        arrival: &Arrival<'_>,
-        result: OffloadResult,
-        shared: &mut Shared<LatePdu, Placer>,
-    ) {
-        let counters = &mut *self.counters;
-        let placed = &mut shared.noted;
-        if placed.len() > 0 {
-            counters.rx_nvmeotcp_packets += u64::from(arrival.segments);
-            counters.rx_nvmeotcp_bytes += u64::from(placed.bytes());
-        }
-        counters.rx_nvmeotcp_drop += u64::from(std::mem::take(&mut placed.refused));
-        if result.digest_ok {
-            counters.rx_nvmeotcp_digest_packets += u64::from(arrival.segments);
-            counters.rx_nvmeotcp_digest_bytes += u64::from(arrival.parsed.payload_len);
-        }
-        if shared.counts == Counts::default() {
-            return;
-        }
-        let counts = std::mem::take(&mut shared.counts);
-        counters.rx_nvmeotcp_digest_err += u64::from(counts.failed);
-        counters.rx_nvmeotcp_resync_pkt += u64::from(counts.out_of_step);
-        counters.rx_nvmeotcp_late_packets += u64::from(counts.late);
-        counters.rx_nvmeotcp_resumed += u64::from(counts.leaps);
-        counters.rx_nvmeotcp_resumed_late_header += u64::from(counts.late_headers);
-        counters.rx_nvmeotcp_resync_start += u64::from(counts.searches);
-        let unasked = counts.requests_skipped + counts.guesses_lost;
-        counters.rx_nvmeotcp_resync_skip += u64::from(unasked);
-    }
 }
 
-/// Copies what of a payload was not placed, one after the other.
-fn store(payload: &[u8], placed: &PlacedList, mut to: SharedSliceMut<'_>) {
-    let mut from = 0;
-    let nothing_after = [(payload.len(), payload.len())];
-    let parts = placed.as_slice().iter();
-    let parts = parts.map(|part| (part.at as usize, part.end() as usize));
-    for (begin, end) in parts.chain(nothing_after) {
-        let bytes = &payload[from..begin];
-        let (now, rest) = to.split_at(bytes.len());
-        now.copy_from(bytes);
-        to = rest;
-        from = end;
+/// A payload of which some may be placed.
+struct Delivered<'a> {
+    context: ContextId,
+    payload: &'a [u8],
+    placed: &'a PlacedList,
+    processed: Processed,
+}
+
+impl Delivered<'_> {
+    /// Bytes that go into a receive buffer: all that are not placed.
+    fn stored(&self) -> u32 {
+        self.payload.len() as u32 - self.placed.bytes()
+    }
+
+    /// Copies these, one after the other.
+    fn store(&self, mut to: SharedSliceMut<'_>) {
+        let mut from = 0;
+        let end = self.payload.len();
+        let parts = self.placed.as_slice().iter();
+        let parts = parts.map(|part| (part.at as usize, part.end() as usize));
+        for (begin, after) in parts.chain([(end, end)]) {
+            let bytes = &self.payload[from..begin];
+            let (now, rest) = to.split_at(bytes.len());
+            now.copy_from(bytes);
+            to = rest;
+            from = after;
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::queue::{Arrival, Host};
 use crate::ring::accel::Established;
-use crate::ring::{Packet, RecvDescriptor, Slice};
+use crate::ring::{Packet, Processed, RecvDescriptor, Slice};
 
 impl Host<'_> {
     /// Delivers a segment in a buffer of its own, behind what is known of the connection. False when there is no room for
@@ -42,8 +42,7 @@ impl Host<'_> {
             payload_len: arrival.parsed.payload_len,
             segments: arrival.segments.min(u32::from(u16::MAX)) as u16,
             context: None,
-            offloaded: false,
-            digest_ok: false,
+            processed: Processed::NONE,
             placed: 0,
             checksum_ok: true,
             hash: arrival.hash as u32,

@@ -17,9 +17,9 @@
 mod buffers;
 mod command;
 mod contents;
-mod context;
 mod delivery;
 mod established;
+mod nested;
 mod nic_packets;
 mod observer;
 mod open;
@@ -30,7 +30,7 @@ mod queue;
 pub(crate) mod recovery;
 mod rr_table;
 mod search;
-mod stacked;
+mod table;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -42,16 +42,12 @@ use wire::ParseError;
 use wire::packet::{Class, Parsed, classify};
 use wire::tcp::{self, Flags};
 
-pub(crate) use command::{
-    add_rr_state, create_context, del_rr_state, destroyed, placing_destroyed, resync_response,
-};
-pub(crate) use contents::Contents;
-pub(crate) use context::{PlacingContext, ReceiveContext};
+pub(crate) use command::{add_rr_state, create_context, del_rr_state, destroyed, resync_response};
 pub(crate) use nic_packets::{Sender, end_session, pass_to_host};
 pub(crate) use nic_packets::{end_own_sessions, reset, settle};
-pub(crate) use placing::{MAX_PLACED, Placed, PlacedList, Placer};
+pub(crate) use placing::{MAX_PLACED, Placed, PlacedList};
 pub(crate) use queue::QueueState;
-pub(crate) use recovery::{Order, Shared};
+pub(crate) use table::{ReceiveTable, table};
 
 use crate::accel::{Handled, Heard, Segment};
 use crate::counters::Counters;

@@ -14,7 +14,7 @@ use super::queue::{Arrival, Host};
 use crate::function::Function;
 use crate::lro::Session;
 use crate::ring::toe::ToeEvent;
-use crate::ring::{Packet, RecvDescriptor, Slice};
+use crate::ring::{Packet, Processed, RecvDescriptor, Slice};
 use crate::toe::Taken;
 use crate::toe::rx_queue::{NicPacket, Stored};
 
@@ -296,8 +296,7 @@ impl Host<'_> {
             payload_len: 0,
             segments: 1,
             context: None,
-            offloaded: false,
-            digest_ok: false,
+            processed: Processed::NONE,
             placed: 0,
             checksum_ok: true,
             hash,

@@ -1,15 +1,17 @@
 //! What else there is to do with the bytes of messages, where a [recovery](super::recovery) knows their place.
 
+use std::fmt::Debug;
+
 use l5p::{MsgState, Placement};
 use wire::SeqNum;
 
 /// Is told of the messages that a recovery follows, and of their bytes behind the header, but for those that may have been
 /// passed up before.
-pub(crate) trait Observer {
+pub(crate) trait Observer: Debug + Send {
     /// What is kept of one message, for bytes that come later.
-    type Mark: Copy;
+    type Mark: Copy + Debug + Send;
     /// What was noted of a packet.
-    type List: Default;
+    type List: Default + Debug + Send;
     /// Whether there is anything to do; else all of it is compiled away.
     const OBSERVES: bool;
     /// The host's word for where a message begins is enough to offload it. Else a whole message must pass its check first.

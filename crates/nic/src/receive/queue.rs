@@ -2,21 +2,21 @@
 
 use std::time::Instant;
 
+use l5p::Event;
 use shared::SharedSliceMut;
 use wire::checksum::Sum;
 use wire::packet::Parsed;
 use wire::tcp::Flags;
 
-use super::ReceiveContext;
 use super::buffers::{self, Buffers};
 use super::placing::Placed;
-use super::recovery::{Bypass, Counts, Verdict};
-use crate::context::{Contexts, FlowContext, Found};
+use super::table::{Counted, Part};
+use crate::context::{Contexts, Flow};
 use crate::counters::Counters;
 use crate::frame::FrameMeta;
 use crate::function::{Function, FunctionId, Queue};
-use crate::lro::{self, Arrived, OffloadResult, SESSIONS, Session, Sessions};
-use crate::ring::{ContextId, DeviceRegions, Packet, RecvDescriptor, Slice};
+use crate::lro::{self, Arrived, SESSIONS, Session, Sessions};
+use crate::ring::{ContextId, DeviceRegions, InnerPlace, Packet, Processed, RecvDescriptor, Slice};
 use crate::toe::rx_queue::RxQueue;
 
 /// Bytes of a receive descriptor.
@@ -27,8 +27,6 @@ const DESCRIPTOR_BYTES: u64 = 64;
 pub(crate) struct QueueState {
     pub(super) sessions: Sessions,
     pub(super) buffers: Buffers,
-    /// What became of a payload that is decrypted before it is placed.
-    pub(super) plaintext: Vec<u8>,
     /// From when on resync requests count their time.
     epoch: Option<Instant>,
 }
@@ -66,14 +64,20 @@ impl Arrival<'_> {
         self.parsed.payload(self.frame)
     }
 
+    /// It, as it is counted.
+    pub(super) fn counted(&self, processed: Processed) -> Counted {
+        Counted {
+            segments: self.segments,
+            payload_len: self.parsed.payload_len,
+            processed,
+        }
+    }
+
     /// Bytes without the frame's padding.
     pub(super) fn len(&self) -> u32 {
         self.parsed.payload_offset as u32 + self.parsed.payload_len
     }
 }
-
-/// The context of a segment's flow, if the segment concerns it.
-type Flow<'a> = Option<FlowContext<'a>>;
 
 /// One queue of a function, with what of the function it needs.
 pub(super) struct Host<'a> {
@@ -130,8 +134,7 @@ impl<'a> Host<'a> {
             payload_len: 0,
             segments: 1,
             context: None,
-            offloaded: false,
-            digest_ok: false,
+            processed: Processed::NONE,
             placed: 0,
             checksum_ok: meta.checksum_valid,
             hash: 0,
@@ -160,17 +163,12 @@ impl<'a> Host<'a> {
             return;
         }
         let concerned = parsed.payload_len > 0 && !parsed.tcp.flags.intersects(NO_STREAM_DATA);
-        let found = slot
+        let mut flow = slot
             .filter(|_| concerned)
             .and_then(|slot| contexts.receive(self.function, slot, self.counters));
-        let mut flow: Flow<'_> = match found {
-            Some(Found::Placing(mut flow)) => {
-                self.deliver_placing(now, arrival, &mut flow);
-                return;
-            }
-            Some(Found::Tls(flow)) => Some(flow),
-            None => None,
-        };
+        if let Some(flow) = flow.as_mut().filter(|flow| !flow.table.transforms()) {
+            return self.deliver_placing(now, arrival, flow);
+        }
         if let Some(session) = self.queue.receive.sessions.find(arrival.hash, &parsed.flow) {
             if self.can_append(session, arrival, &flow) {
                 self.append(session, arrival, &mut flow);
@@ -181,8 +179,8 @@ impl<'a> Host<'a> {
         } else {
             self.deliver_alone(arrival, &mut flow);
         }
-        if let Some(flow) = flow.filter(|_| self.may_ask(arrival)) {
-            self.ask(now, flow.id, flow.context);
+        if let Some(mut flow) = flow.filter(|_| self.may_ask(arrival)) {
+            self.ask(now, &mut flow);
         }
     }
 
@@ -233,15 +231,20 @@ impl<'a> Host<'a> {
 
     /// Whether a segment goes to the end of its flow's session: the headers agree, the result will probably be the same,
     /// and there is room for it.
-    fn can_append(&mut self, session: usize, arrival: &Arrival<'_>, flow: &Flow<'_>) -> bool {
+    fn can_append(
+        &mut self,
+        session: usize,
+        arrival: &Arrival<'_>,
+        flow: &Option<Flow<'_>>,
+    ) -> bool {
         let Some(open) = self.queue.receive.sessions.get_mut(session) else {
             return false;
         };
         let expected = flow
             .as_ref()
-            .is_some_and(|flow| flow.context.recovery.expects(arrival.parsed.tcp.seq));
+            .is_some_and(|flow| flow.table.expects(flow.at, arrival.parsed.tcp.seq));
         let same = open.context == flow.as_ref().map(|flow| flow.id)
-            && open.result.offloaded == expected
+            && open.processed == Processed::by_layers(expected.into(), true)
             && open.connection == arrival.connection;
         if !same || !open.accepts(arrival.parsed, arrival.frame) {
             return false;
@@ -276,15 +279,15 @@ impl<'a> Host<'a> {
     }
 
     /// Processes a segment into the end of its flow's session.
-    fn append(&mut self, at: usize, arrival: &Arrival<'_>, flow: &mut Flow<'_>) {
+    fn append(&mut self, at: usize, arrival: &Arrival<'_>, flow: &mut Option<Flow<'_>>) {
         let Some(open) = self.queue.receive.sessions.get_mut(at) else {
             return;
         };
-        let (buffer, end, offloaded) = (open.buffer, open.used(), open.result.offloaded);
-        let Some(result) = self.process(arrival, flow, buffer, end) else {
+        let (buffer, end, expected) = (open.buffer, open.used(), open.processed);
+        let Some(processed) = self.process(arrival, flow, buffer, end) else {
             return;
         };
-        if result == offloaded {
+        if processed == expected {
             let last = self.queue.receive.sessions.get_mut(at).is_none_or(|open| {
                 let len = arrival.parsed.payload_len;
                 open.append(arrival.parsed, arrival.segments, len)
@@ -309,16 +312,12 @@ impl<'a> Host<'a> {
             });
         if moved.is_some() {
             let context = flow.as_ref().map(|flow| flow.id);
-            let result = OffloadResult {
-                offloaded: result,
-                digest_ok: false,
-            };
-            self.begin_or_emit(arrival, (own, payload_len), context, result, &[]);
+            self.begin_or_emit(arrival, (own, payload_len), context, processed, &[]);
         }
     }
 
     /// Processes a segment into a buffer of its own.
-    fn deliver_alone(&mut self, arrival: &Arrival<'_>, flow: &mut Flow<'_>) {
+    fn deliver_alone(&mut self, arrival: &Arrival<'_>, flow: &mut Option<Flow<'_>>) {
         // Before the context sees it: what is dropped here must be missing there too.
         let Some(buffer) = self.take_buffer(arrival.len()) else {
             return;
@@ -331,13 +330,9 @@ impl<'a> Host<'a> {
             return;
         }
         let context = flow.as_ref().map(|flow| flow.id);
-        if let Some(offloaded) = self.process(arrival, flow, buffer, headers.len() as u32) {
-            let result = OffloadResult {
-                offloaded,
-                digest_ok: false,
-            };
+        if let Some(processed) = self.process(arrival, flow, buffer, headers.len() as u32) {
             let stored = arrival.parsed.payload_len;
-            self.begin_or_emit(arrival, (buffer, stored), context, result, &[]);
+            self.begin_or_emit(arrival, (buffer, stored), context, processed, &[]);
         }
     }
 
@@ -345,30 +340,31 @@ impl<'a> Host<'a> {
     fn process(
         &mut self,
         arrival: &Arrival<'_>,
-        flow: &mut Flow<'_>,
+        flow: &mut Option<Flow<'_>>,
         buffer: Slice,
         at: u32,
-    ) -> Option<bool> {
+    ) -> Option<Processed> {
         let payload = arrival.payload();
-        let seq = arrival.parsed.tcp.seq;
-        let verdict = self.write(buffer, at, payload.len() as u32, |output| {
-            let verdict = match flow {
-                Some(FlowContext {
-                    context, shared, ..
-                }) => context
-                    .recovery
-                    .receive(shared, seq, payload, Some(output.into())),
-                None => Verdict::Bypassed(Bypass::Empty),
-            };
-            if verdict != Verdict::Offloaded {
+        let whole = Part {
+            at: 0,
+            position: arrival.parsed.tcp.seq,
+            bytes: payload,
+            certain: true,
+        };
+        let processed = self.write(buffer, at, payload.len() as u32, |output| {
+            let layers = flow.as_mut().map_or(0, |flow| {
+                flow.table.receive(flow.at, whole, Some(output.into()))
+            });
+            if layers == 0 {
                 output.copy_from(payload);
             }
-            verdict
+            Processed::by_layers(layers, true)
         })?;
         if let Some(flow) = flow {
-            self.count_records(arrival, verdict, &mut flow.shared.counts);
+            let counted = arrival.counted(processed);
+            flow.table.count(&mut self.counters.l5, &counted);
         }
-        Some(verdict == Verdict::Offloaded)
+        Some(processed)
     }
 
     /// Begins a session with a packet that is in its buffer, with `stored` bytes of its payload, the others placed; or passes
@@ -378,7 +374,7 @@ impl<'a> Host<'a> {
         arrival: &Arrival<'_>,
         (buffer, stored): (Slice, u32),
         context: Option<ContextId>,
-        result: OffloadResult,
+        processed: Processed,
         placed: &[Placed],
     ) {
         self.count_delivered(arrival.len());
@@ -386,7 +382,7 @@ impl<'a> Host<'a> {
             hash: arrival.hash,
             segments: arrival.segments,
             context,
-            result,
+            processed,
             connection: arrival.connection,
         };
         if lro::may_begin(arrival.parsed, arrival.frame) {
@@ -409,8 +405,7 @@ impl<'a> Host<'a> {
             payload_len: arrival.parsed.payload_len,
             segments: arrival.segments.min(u32::from(u16::MAX)) as u16,
             context,
-            offloaded: result.offloaded,
-            digest_ok: result.digest_ok,
+            processed,
             placed: placed.len() as u16,
             checksum_ok: true,
             hash: arrival.hash as u32,
@@ -451,21 +446,26 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Sends the context's resync request, if one is due.
-    fn ask(&mut self, now: Instant, id: ContextId, context: &mut ReceiveContext) {
-        if context.recovery.is_in_step() {
+    /// Sends one of the context's resync requests, if one is due.
+    pub(super) fn ask(&mut self, now: Instant, flow: &mut Flow<'_>) {
+        if flow.table.is_in_step(flow.at) {
             return;
         }
         let now_ms = self.queue.receive.milliseconds(now);
-        if let Some(tcpsn) = context.recovery.due_request(now_ms) {
-            context.recovery.request_sent(now_ms);
-            self.counters.rx_tls_resync_req_end += 1;
-            self.emit(RecvDescriptor::ResyncRequest {
-                context: id,
-                tcpsn,
-                inner: None,
-            });
-        }
+        let Some(request) = flow.table.due_request(flow.at, now_ms) else {
+            return;
+        };
+        let protocol = flow.table.ids()[usize::from(request.layer)];
+        self.counters.l5.count(protocol, Event::RxRequests, 1);
+        let is_inside = request.layer > 0;
+        self.emit(RecvDescriptor::ResyncRequest {
+            context: flow.id,
+            tcpsn: request.tcpsn,
+            inner: is_inside.then_some(InnerPlace {
+                layer: request.layer,
+                offset: request.offset,
+            }),
+        });
     }
 
     /// Writes a descriptor, for which there is room: [`has_room`](Self::has_room) has seen to it, and what sessions need is
@@ -508,30 +508,6 @@ impl<'a> Host<'a> {
         self.counters.pcie_payload_rx += u64::from(len);
         self.queue.counters.rx_packets += 1;
         self.queue.counters.rx_bytes += u64::from(len);
-    }
-
-    pub(super) fn count_records(
-        &mut self,
-        arrival: &Arrival<'_>,
-        verdict: Verdict,
-        counts: &mut Counts,
-    ) {
-        let counters = &mut *self.counters;
-        match verdict {
-            Verdict::Offloaded => {
-                counters.rx_tls_decrypted_packets += u64::from(arrival.segments);
-                counters.rx_tls_decrypted_bytes += u64::from(arrival.parsed.payload_len);
-            }
-            Verdict::Bypassed(Bypass::Failed) => counters.rx_tls_err += 1,
-            Verdict::Bypassed(Bypass::OutOfStep) => counters.rx_tls_resync_req_pkt += 1,
-            Verdict::Bypassed(_) => {}
-        }
-        let counts = std::mem::take(counts);
-        counters.rx_tls_decrypted_late_packets += u64::from(counts.late);
-        counters.rx_tls_resumed += u64::from(counts.leaps);
-        counters.rx_tls_resumed_late_header += u64::from(counts.late_headers);
-        counters.rx_tls_resync_req_start += u64::from(counts.searches);
-        counters.rx_tls_resync_req_skip += u64::from(counts.requests_skipped + counts.guesses_lost);
     }
 }
 

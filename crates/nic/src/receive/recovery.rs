@@ -237,6 +237,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
 
     /// Takes the payload of a packet, which begins at `seq`, and transforms it into `output`, of the same length, if it can
     /// and somebody wants it. What is to be placed of it is in [`Shared::noted`] then.
+    #[cfg(test)]
     pub(crate) fn receive(
         &mut self,
         shared: &mut Shared<L::Message, P>,

@@ -67,6 +67,11 @@ impl RrTable {
         }
     }
 
+    /// Tags that there is room for.
+    pub(crate) fn tags(&self) -> u16 {
+        self.index.len() as u16
+    }
+
     /// Maps `tag` to a buffer, whose slices have been checked.
     pub(super) fn map(&mut self, tag: u16, slices: &[Slice]) -> Result<(), ErrorCode> {
         let place = self.index.get_mut(usize::from(tag));
@@ -105,7 +110,7 @@ impl RrTable {
     }
 
     /// Buffers that are mapped.
-    pub(super) fn mapped(&self) -> usize {
+    pub(crate) fn mapped(&self) -> usize {
         self.entries.len() - self.free.len()
     }
 

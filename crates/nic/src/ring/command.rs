@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use l5p::nvme;
-use l5p::tls::{CryptoInfo, Direction};
+use l5p::{Direction, Layers};
 use wire::{FlowKey, SeqNum};
 use zeroize::Zeroize;
 
@@ -15,12 +14,13 @@ use super::gather::{
     SEND_SLICES,
 };
 use super::layout::{
-    CREATE_WORDS, ContextId, Head, Opcode, SLOT_WORDS, TLS_WORDS, decode_flow, decode_nvme,
-    decode_tls,
+    ContextId, Head, Opcode, PARAMETER_WORDS, SLOT_WORDS, create_words, decode_flow, decode_inner,
+    decode_layers,
 };
 use super::region::Slice;
 use super::send::{
-    HAS_INNER, HAS_TOE, InnerRecover, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags, Verify,
+    HAS_INNER, HAS_TOE, InnerPlace, InnerRecover, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, SendFlags,
+    Verify,
 };
 use super::spsc::{Consumer, Ring};
 use super::toe::{self, TOE_SEND_SLICES, TOE_SEND_SLICES_AT, ToeId, ToeRequest};
@@ -49,14 +49,6 @@ pub(crate) struct Recover {
     pub(crate) toe: Option<ToeId>,
 }
 
-/// The protocols of a context, as [`L5Parameters`](super::L5Parameters).
-#[derive(Debug, Clone)]
-pub(crate) enum Protocols {
-    Tls(CryptoInfo),
-    Nvme(nvme::Parameters),
-    NvmeInTls(CryptoInfo, nvme::Parameters),
-}
-
 /// A context to be made.
 #[derive(Debug, Clone)]
 pub(crate) struct CreateContext {
@@ -64,7 +56,7 @@ pub(crate) struct CreateContext {
     pub(crate) direction: Direction,
     pub(crate) flow: FlowKey,
     pub(crate) tcpsn: SeqNum,
-    pub(crate) protocols: Protocols,
+    pub(crate) layers: Layers,
 }
 
 /// A buffer to be mapped, whose slices are in the [`Gather`], or unmapped.
@@ -79,7 +71,7 @@ pub(crate) struct RrState {
 pub(crate) struct ResyncResponse {
     pub(crate) context: ContextId,
     pub(crate) tcpsn: SeqNum,
-    pub(crate) inner: Option<u32>,
+    pub(crate) inner: Option<InnerPlace>,
     pub(crate) confirmed: bool,
     pub(crate) index: u64,
 }
@@ -189,7 +181,7 @@ impl SendConsumer {
         taken.bytes = bytes;
         if head.opcode == Opcode::CreateContext as u8 {
             // The keys stay neither in the ring nor here.
-            self.ring.erase(TLS_WORDS);
+            self.ring.erase(PARAMETER_WORDS);
             words.zeroize();
         }
         self.ring.advance(slots);
@@ -230,7 +222,8 @@ impl SendConsumer {
                 })
             }
             Some(Opcode::CreateContext) => {
-                rest(words, CREATE_WORDS);
+                let len = create_words(words).ok_or(ErrorCode::BadParameters)?;
+                rest(words, len.saturating_sub(8));
                 Command::Create(CreateContext {
                     context,
                     direction: if head.flags & 1 == 0 {
@@ -241,7 +234,7 @@ impl SendConsumer {
                     flow: decode_flow(words, head.flags & 2 != 0)
                         .ok_or(ErrorCode::BadParameters)?,
                     tcpsn: SeqNum(high),
-                    protocols: protocols(head.flags, words).ok_or(ErrorCode::BadParameters)?,
+                    layers: decode_layers(words).ok_or(ErrorCode::BadParameters)?,
                 })
             }
             Some(Opcode::RecoverContext) => {
@@ -270,7 +263,7 @@ impl SendConsumer {
             Some(Opcode::ResyncResponse) => Command::Resync(ResyncResponse {
                 context,
                 tcpsn: SeqNum(high),
-                inner: (head.flags & 2 != 0).then_some(words[3] as u32),
+                inner: decode_inner(words[3])?,
                 confirmed: head.flags & 1 != 0,
                 index: words[2],
             }),
@@ -380,16 +373,6 @@ impl SendConsumer {
     pub(super) fn cancel_sleep(&mut self) {
         self.ring.cancel_sleep();
     }
-}
-
-/// The protocols of a `CreateContext`.
-fn protocols(flags: u8, words: &[u64; SLOT_WORDS]) -> Option<Protocols> {
-    Some(match flags >> 2 & 3 {
-        1 => Protocols::Tls(decode_tls(words)?),
-        2 => Protocols::Nvme(decode_nvme(words)?),
-        3 => Protocols::NvmeInTls(decode_tls(words)?, decode_nvme(words)?),
-        _ => return None,
-    })
 }
 
 /// The words of the slices in the descriptor itself.

@@ -3,15 +3,15 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use l5p::nvme;
-use l5p::tls::CryptoInfo;
+use l5p::{Layers, MAX_LAYERS, MAX_PARAMETERS};
 use wire::FlowKey;
 use zeroize::Zeroize;
 
+use super::error::ErrorCode;
+use super::send::InnerPlace;
+
 /// Words of a send slot: 64 bytes of descriptor and 128 of packet headers.
 pub const SLOT_WORDS: usize = 24;
-/// Bytes in which a command carries the parameters of TLS.
-const TLS_BYTES: usize = CryptoInfo::ENCODED_LEN;
 
 /// A context of a function: one flow in one direction. The host chooses it, below its quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -187,41 +187,55 @@ pub(super) fn decode_address(words: &[u64], v6: bool) -> Option<IpAddr> {
     }
 }
 
-/// Where the parameters of TLS are, with the keys.
-pub(super) const TLS_WORDS: Range<usize> = 7..15;
-/// Where the parameters of the inner, or only, NVMe/TCP engine are.
-const NVME_WORD: usize = 15;
-/// Words of a `CreateContext` behind the first eight.
-pub(super) const CREATE_WORDS: usize = 8;
+/// Where the ids of protocols are in a `CreateContext`: the upper half of this word.
+const IDS_WORD: usize = 6;
+/// Where their parameters are, with the keys: one protocol's after the other's, the outermost's first.
+pub(super) const PARAMETER_WORDS: Range<usize> = 7..SLOT_WORDS;
 
-/// Writes the parameters of TLS to words 7 to 14.
-pub(super) fn encode_tls(crypto: &CryptoInfo, words: &mut [u64; SLOT_WORDS]) {
-    let mut bytes = crypto.to_bytes();
-    for (word, chunk) in words[TLS_WORDS].iter_mut().zip(bytes.chunks(8)) {
-        let mut padded = [0; 8];
-        padded[..chunk.len()].copy_from_slice(chunk);
-        *word = u64::from_le_bytes(padded);
+/// Writes protocols and their parameters.
+pub(super) fn encode_layers(layers: &Layers, words: &mut [u64; SLOT_WORDS]) {
+    words[IDS_WORD] |= u64::from(layers.ids_word()) << 32;
+    for (word, chunk) in words[PARAMETER_WORDS]
+        .iter_mut()
+        .zip(layers.encoded().chunks_exact(8))
+    {
+        *word = u64::from_le_bytes(chunk.try_into().expect("8 bytes"));
     }
-    bytes.zeroize();
 }
 
-/// Reads the parameters of TLS from words 7 to 14.
-pub(super) fn decode_tls(words: &[u64; SLOT_WORDS]) -> Option<CryptoInfo> {
-    let mut bytes = [0; TLS_BYTES];
-    for (chunk, word) in bytes.chunks_exact_mut(8).zip(&words[TLS_WORDS]) {
+/// Words of a `CreateContext`, by its first eight. `None` when a protocol is not known.
+pub(super) fn create_words(words: &[u64; SLOT_WORDS]) -> Option<usize> {
+    let ids = (words[IDS_WORD] >> 32) as u32;
+    let bytes = Layers::encoded_len(ids).ok()?;
+    Some(PARAMETER_WORDS.start + bytes / 8)
+}
+
+/// Reads protocols and their parameters.
+pub(super) fn decode_layers(words: &[u64; SLOT_WORDS]) -> Option<Layers> {
+    let mut bytes = [0; PARAMETER_WORDS.end * 8 - PARAMETER_WORDS.start * 8];
+    for (chunk, word) in bytes.chunks_exact_mut(8).zip(&words[PARAMETER_WORDS]) {
         chunk.copy_from_slice(&word.to_le_bytes());
     }
-    let crypto = CryptoInfo::from_bytes(&bytes).ok();
+    let layers = Layers::decode((words[IDS_WORD] >> 32) as u32, &bytes);
     bytes.zeroize();
-    crypto
+    layers.ok()
 }
 
-/// Writes the parameters of NVMe/TCP to word 15.
-pub(super) fn encode_nvme(nvme: &nvme::Parameters, words: &mut [u64; SLOT_WORDS]) {
-    words[NVME_WORD] = u64::from_le_bytes(nvme.to_bytes());
+const _: () = assert!((PARAMETER_WORDS.end - PARAMETER_WORDS.start) * 8 == MAX_PARAMETERS);
+
+/// A place in the stream of an inner protocol as a word: its offset, and the layer in the upper half; 0 for none.
+pub(super) fn encode_inner(inner: Option<InnerPlace>) -> u64 {
+    inner.map_or(0, |inner| pair(inner.offset, inner.layer.into()))
 }
 
-/// Reads the parameters of NVMe/TCP from word 15.
-pub(super) fn decode_nvme(words: &[u64; SLOT_WORDS]) -> Option<nvme::Parameters> {
-    nvme::Parameters::from_bytes(&words[NVME_WORD].to_le_bytes()).ok()
+/// Reads what [`encode_inner`] wrote. `Err` for a layer that no context has.
+pub(super) fn decode_inner(word: u64) -> Result<Option<InnerPlace>, ErrorCode> {
+    let (offset, layer) = unpair(word);
+    match u8::try_from(layer) {
+        Ok(0) if offset == 0 => Ok(None),
+        Ok(layer) if layer != 0 && usize::from(layer) < MAX_LAYERS => {
+            Ok(Some(InnerPlace { layer, offset }))
+        }
+        _ => Err(ErrorCode::BadParameters),
+    }
 }

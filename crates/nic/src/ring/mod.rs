@@ -48,19 +48,19 @@ pub use function::{
 pub use gather::{
     MAX_CONTINUATIONS, MAX_RECOVER_BYTES, MAX_RECOVER_SLICES, MAX_RR_SLICES, MAX_SEND_SLICES,
 };
-pub use l5p::tls::Direction;
+pub use l5p::Direction;
 pub use layout::{ContextId, SLOT_WORDS};
-pub use receive::{FillProducer, Packet, RecvConsumer, RecvDescriptor};
+pub use receive::{FillProducer, Packet, Processed, RecvConsumer, RecvDescriptor};
 pub use region::{Backing, Region, RegionId, Slice};
 pub use regions::{DeviceRegions, Regions, RegisterError, Sharing};
 pub use send::{
-    InnerRecover, L5Parameters, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, PostError, SendDescriptor,
+    InnerPlace, InnerRecover, MAX_HEADER_LEN, MAX_SEND_PAYLOAD, PostError, SendDescriptor,
     SendFlags, SendProducer, Verify,
 };
 
 pub(crate) use accel::AccelCommand;
 pub(crate) use command::{
-    BadDescriptor, Command, CreateContext, Protocols, Recover, ResyncResponse, RrState, Send,
+    BadDescriptor, Command, CreateContext, Recover, ResyncResponse, RrState, Send,
 };
 pub(crate) use function::DeviceQueue;
 pub(crate) use gather::Gather;

@@ -14,13 +14,15 @@
 
 use std::sync::Arc;
 
+use l5p::MAX_LAYERS;
 use wire::SeqNum;
 
 use super::accel::{AccelRoom, Established, SpliceEnded, SpliceState};
 use super::block::Block;
 use super::error::ErrorCode;
-use super::layout::ContextId;
+use super::layout::{ContextId, decode_inner, encode_inner};
 use super::region::Slice;
+use super::send::InnerPlace;
 use super::spsc::{Consumer, Producer, Ring};
 use super::toe::{ToeEvent, ToeId};
 
@@ -58,10 +60,10 @@ pub enum RecvDescriptor {
     ResyncRequest {
         /// The receive context that asks.
         context: ContextId,
-        /// Where it believes to have found a header; with `inner`, the first byte of a TLS record.
+        /// Where it believes to have found a header; with `inner`, the first byte of a message of the outermost protocol.
         tcpsn: SeqNum,
-        /// The inner protocol of a stack asks about this byte of that record's plaintext.
-        inner: Option<u32>,
+        /// A protocol inside that one asks about this place in that message's content.
+        inner: Option<InnerPlace>,
     },
     /// A descriptor was refused.
     Completion {
@@ -106,11 +108,8 @@ pub struct Packet {
     pub segments: u16,
     /// The receive context of its flow.
     pub context: Option<ContextId>,
-    /// Its whole payload was decrypted, and every integrity value in it was right.
-    pub offloaded: bool,
-    /// All PDU bytes of its payload are covered by running digests, and every digest that ended in it was right. Whether
-    /// anything was placed is another question.
-    pub digest_ok: bool,
+    /// What the protocols of its context made of its payload.
+    pub processed: Processed,
     /// So many [`RecvDescriptor::Placed`] follow it at once, by ascending `at`.
     pub placed: u16,
     /// IP and TCP checksums were found right.
@@ -119,14 +118,55 @@ pub struct Packet {
     pub hash: u32,
 }
 
+/// What the protocols of a context made of a packet: a bit for each layer, the outermost's the lowest, and whether the payload is another
+/// one than was on the wire.
+///
+/// A layer's bit is set when that layer has processed the whole payload, and every check that ended in it held: the content of records
+/// is decrypted, the bytes of PDUs are covered by digests. Packets that differ in it are never merged. Whether data were placed is another question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Processed(u8);
+
+impl Processed {
+    /// By no layer.
+    pub const NONE: Processed = Processed(0);
+
+    /// By the layers whose bits are set; the outermost of which `replaces` what it processes, or does not.
+    #[must_use]
+    pub fn by_layers(layers: u8, replaces: bool) -> Processed {
+        let layers = layers & ((1 << MAX_LAYERS) - 1);
+        Processed(layers | u8::from(replaces && layers & 1 != 0) << MAX_LAYERS)
+    }
+
+    /// The payload is what the outermost layer has made of it: plaintext, if that encrypts.
+    #[must_use]
+    pub fn is_replaced(self) -> bool {
+        self.0 >> MAX_LAYERS != 0
+    }
+
+    /// By the layers inside the outermost, which count from 0 then.
+    pub(crate) fn inside(self) -> Processed {
+        Processed::by_layers(self.0 >> 1 & (1 << (MAX_LAYERS - 1)) - 1, false)
+    }
+
+    /// Whether by this one; the outermost is layer 0.
+    #[must_use]
+    #[inline]
+    pub fn by(self, layer: usize) -> bool {
+        self.0 >> layer & 1 != 0
+    }
+}
+
+/// Where in a packet's flags [`Processed`] begins.
+const PROCESSED_BITS: u32 = 3;
+const _: () = assert!(MAX_LAYERS as u32 + 1 + PROCESSED_BITS <= u8::BITS);
+
 impl RecvDescriptor {
     fn to_words(self) -> [u64; RECV_WORDS] {
         let mut words = [0; RECV_WORDS];
         match self {
             RecvDescriptor::Packet(packet) => {
-                let flags = u64::from(packet.offloaded)
-                    | u64::from(packet.checksum_ok) << 1
-                    | u64::from(packet.digest_ok) << 2;
+                let flags =
+                    u64::from(packet.checksum_ok) | u64::from(packet.processed.0) << PROCESSED_BITS;
                 words[0] = u64::from(PACKET)
                     | flags << 8
                     | u64::from(packet.header_len) << 16
@@ -146,9 +186,9 @@ impl RecvDescriptor {
                 tcpsn,
                 inner,
             } => {
-                words[0] = u64::from(RESYNC_REQUEST) | u64::from(inner.is_some()) << 8;
+                words[0] = u64::from(RESYNC_REQUEST);
                 words[1] = context_word(Some(context)) | u64::from(tcpsn.0) << 32;
-                words[2] = u64::from(inner.unwrap_or(0));
+                words[2] = encode_inner(inner);
             }
             RecvDescriptor::Completion {
                 send_index,
@@ -206,10 +246,9 @@ impl RecvDescriptor {
                 payload_len: high,
                 segments: (words[0] >> 32) as u16,
                 context,
-                offloaded: words[0] >> 8 & 1 != 0,
-                digest_ok: words[0] >> 10 & 1 != 0,
+                processed: Processed(((words[0] >> 8) as u8) >> PROCESSED_BITS),
                 placed: (words[0] >> 48) as u16,
-                checksum_ok: words[0] >> 9 & 1 != 0,
+                checksum_ok: words[0] >> 8 & 1 != 0,
                 hash: words[4] as u32,
             }),
             PLACED => RecvDescriptor::Placed {
@@ -220,7 +259,7 @@ impl RecvDescriptor {
             RESYNC_REQUEST => RecvDescriptor::ResyncRequest {
                 context: context?,
                 tcpsn: SeqNum(high),
-                inner: (words[0] >> 8 & 1 != 0).then_some(words[2] as u32),
+                inner: decode_inner(words[2]).ok()?,
             },
             COMPLETION => RecvDescriptor::Completion {
                 send_index: words[2],

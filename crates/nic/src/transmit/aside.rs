@@ -4,7 +4,7 @@
 //! be had from any place on, so that nothing of the record needs to be read before it, and the context need not be brought
 //! there and back.
 
-use l5p::{Layer5, tls};
+use l5p::Event;
 use wire::SeqNum;
 
 use crate::counters::Counters;
@@ -12,7 +12,6 @@ use crate::ring::{ErrorCode, Recover};
 
 use super::context::TransmitContext;
 use super::encrypt::{Moved, Source};
-use super::layers::{Layer, Layers};
 use super::scratch::SCRATCH_BYTES;
 use super::source::Cursor;
 
@@ -27,15 +26,17 @@ impl TransmitContext {
         len: u32,
         counters: &mut Counters,
     ) -> Result<(), ErrorCode> {
-        let layer = self.records()?;
-        let icv = layer.engine.icv(command.len).start;
+        if !self.layers.is_seekable() {
+            return Err(ErrorCode::Unsupported);
+        }
+        let icv = self.layers.icv(command.len).start;
         let from = command.start.distance_to(command.resume);
         // No record is longer: whoever says so would have the device make gigabytes of keystream for nothing.
         if command.len as usize > SCRATCH_BYTES || from.saturating_add(len) > icv {
             return Err(ErrorCode::BadLength);
         }
-        counters.tx_tls_ooo += 1;
-        counters.tx_tls_aside += 1;
+        self.count_outermost(counters, Event::TxRecoveries, 1);
+        self.count_outermost(counters, Event::TxSeeks, 1);
         Ok(())
     }
 
@@ -55,7 +56,6 @@ impl TransmitContext {
         if source.mutable {
             return Err(ErrorCode::Unverified);
         }
-        let layer = self.records()?;
         let mut moved = Moved::default();
         let mut done = 0;
         while done < out.len() {
@@ -65,10 +65,9 @@ impl TransmitContext {
                 .ok_or(ErrorCode::BadLength)?;
             let made = &mut out[done..done + piece.bytes.len()];
             let offset = command.start.distance_to(at) + done as u32;
-            let (index, len) = (command.index, command.len);
-            if !layer
-                .engine
-                .encrypt_aside(index, len, offset, piece.bytes, made)
+            if !self
+                .layers
+                .transform_at(command, offset, piece.bytes.into(), made)
             {
                 return Err(ErrorCode::Unsupported);
             }
@@ -80,13 +79,5 @@ impl TransmitContext {
         moved.read += out.len() as u64;
         self.sent = self.sent.max(at + out.len() as u32);
         Ok(moved)
-    }
-
-    /// The layer of a context that has records and nothing in them.
-    fn records(&mut self) -> Result<&mut Layer<tls::Engine>, ErrorCode> {
-        match &mut self.layers {
-            Layers::Tls(layer) if layer.engine.is_seekable() => Ok(layer),
-            _ => Err(ErrorCode::Unsupported),
-        }
     }
 }

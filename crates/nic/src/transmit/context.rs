@@ -1,11 +1,12 @@
 //! A transmit context (Autonomous NIC offloads §4.1): where in the stream the offload is, and the engines' state there.
 
-use l5p::Digest;
+use l5p::{Digest, Event};
 use wire::SeqNum;
 
-use crate::ring::CreateContext;
+use crate::counters::Counters;
+use crate::ring::{CreateContext, ErrorCode};
 
-use super::layers::Layers;
+use super::layers::{self, TransmitLayers};
 
 /// State of the offload of one flow's transmit direction.
 #[derive(Debug)]
@@ -16,7 +17,7 @@ pub(crate) struct TransmitContext {
     pub(super) tcpsn: SeqNum,
     /// End of everything that was ever sent through this context.
     pub(super) sent: SeqNum,
-    pub(super) layers: Layers,
+    pub(super) layers: Box<dyn TransmitLayers>,
     pub(super) state: State,
     /// Some of what was sent encrypted came from a source that may change.
     pub(super) mutable: bool,
@@ -66,16 +67,33 @@ pub(super) struct Frontier {
 }
 
 impl TransmitContext {
-    pub(crate) fn new(command: &CreateContext, flow_hash: u64) -> TransmitContext {
-        TransmitContext {
+    /// # Errors
+    /// When the command's protocols can't be run, or not so inside each other.
+    pub(crate) fn new(
+        command: &CreateContext,
+        flow_hash: u64,
+    ) -> Result<TransmitContext, ErrorCode> {
+        Ok(TransmitContext {
             flow_hash: flow_hash as u32,
             tcpsn: command.tcpsn,
             sent: command.tcpsn,
-            layers: Layers::new(&command.protocols),
+            layers: layers::create(&command.layers)?,
             state: State::InSequence,
             mutable: false,
             frontier: None,
+        })
+    }
+
+    /// Counts something of every layer.
+    pub(super) fn count(&self, counters: &mut Counters, event: Event, count: u64) {
+        for id in self.layers.ids() {
+            counters.l5.count(*id, event, count);
         }
+    }
+
+    /// Counts something of the outermost layer.
+    pub(super) fn count_outermost(&self, counters: &mut Counters, event: Event, count: u64) {
+        counters.l5.count(self.layers.ids()[0], event, count);
     }
 
     /// Whether packets of the flow with this hash are this context's.

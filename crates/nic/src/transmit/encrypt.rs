@@ -3,7 +3,7 @@
 use crate::ring::{DeviceRegions, ErrorCode, Gather, Region};
 
 use super::context::{State, TransmitContext};
-use super::layers::{Layers, Position};
+use super::layers::{Position, TransmitLayers};
 use super::scratch::Scratch;
 use super::source::Cursor;
 
@@ -38,7 +38,7 @@ impl TransmitContext {
     ) -> Result<Moved, ErrorCode> {
         let len = out.len() as u32;
         // A digest of bytes that have changed is the digest of what is sent now: nothing to protect.
-        let guarded = source.mutable && self.layers.encrypt();
+        let guarded = source.mutable && self.layers.replaces();
         let replayed = self.replay(source, out)?;
         let fresh = self.tcpsn + replayed;
         // Bytes that were sent before and may have changed since must have been verified.
@@ -96,14 +96,16 @@ impl TransmitContext {
                 .next(source.gather, source.regions, most)?
                 .ok_or(ErrorCode::BadLength)?;
             let (now, rest) = out.split_at_mut(piece.bytes.len());
-            self.layers.advance(piece.bytes.into(), now)?;
+            self.layers
+                .advance(piece.bytes.into(), now)
+                .map_err(|_| ErrorCode::NotAHeader)?;
             if piece.region.is_faulted() {
                 return Err(ErrorCode::SourceFaulted);
             }
             moved.read += now.len() as u64;
             if let Some(position) = position {
                 let place = (piece.region, piece.offset);
-                moved.written += write_back(&self.layers, position, place, now)?;
+                moved.written += write_back(&*self.layers, position, place, now)?;
             }
             out = rest;
         }
@@ -114,7 +116,7 @@ impl TransmitContext {
 /// Puts the part of the message's integrity value that was just made into its place in the source.
 /// `made` is what became of the bytes at `place` in a region, which are at `position`. Gives the bytes written.
 fn write_back(
-    layers: &Layers,
+    layers: &dyn TransmitLayers,
     position: Position,
     (region, place): (&Region, u64),
     made: &[u8],

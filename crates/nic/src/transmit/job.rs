@@ -1,5 +1,6 @@
 //! One `Send`: checked when it is taken, then made into frames one by one.
 
+use l5p::Event;
 use wire::SeqNum;
 use wire::{FlowKey, ethernet};
 
@@ -154,21 +155,18 @@ impl Job {
             .contexts
             .transmit(around.function, id, around.counters)
         else {
-            around.counters.tx_tls_drop_bypass_req += 1;
+            around.counters.tx_drop_no_context += 1;
             return Err(ErrorCode::NoContext);
         };
         if !context.is_for(self.flow_hash) {
-            around.counters.tx_tls_drop_bypass_req += 1;
+            around.counters.tx_drop_no_context += 1;
             return Err(ErrorCode::WrongFlow);
         }
         if let Some(aside) = &self.aside {
             return context.check_aside(aside, self.send.payload_len, around.counters);
         }
         if !context.is_at(tcp.seq) {
-            match context.layers.encrypt() {
-                true => around.counters.tx_tls_drop_no_sync_data += 1,
-                false => around.counters.tx_nvmeotcp_drop_no_sync_data += 1,
-            }
+            context.count_outermost(around.counters, Event::TxOutOfSequence, 1);
             return Err(ErrorCode::OutOfSequence);
         }
         Ok(())
@@ -315,14 +313,8 @@ impl Job {
         };
         around.counters.pcie_payload_tx += moved.read;
         around.counters.pcie_icv_writeback += moved.written;
-        if context.layers.encrypt() {
-            around.counters.tx_tls_encrypted_packets += 1;
-            around.counters.tx_tls_encrypted_bytes += out.len() as u64;
-        }
-        if context.layers.digest_pdus() {
-            around.counters.tx_nvmeotcp_digest_packets += 1;
-            around.counters.tx_nvmeotcp_digest_bytes += out.len() as u64;
-        }
+        context.count(around.counters, Event::TxPackets, 1);
+        context.count(around.counters, Event::TxBytes, out.len() as u64);
         Ok(())
     }
 }

@@ -1,26 +1,69 @@
-//! What a transmit context runs over its stream: one engine, or NVMe's inside of TLS's.
+//! What a transmit context runs over its stream: one engine, or one inside another.
 
-use l5p::tls::Direction;
-use l5p::{Digest, Layer5, NotAHeader, Walker, nvme, tls};
+use std::fmt::Debug;
+use std::ops::Range;
+
+use l5p::{
+    Digest, Direction, Layers, NotAHeader, Parameters, Protocol, ProtocolId, Visitor, Walker, visit,
+};
 use shared::Input;
 
-use crate::ring::{ErrorCode, Protocols, Recover};
+use crate::ring::{ErrorCode, InnerRecover, Recover};
 
-use super::stacked::Stacked;
+use super::nested::Nested;
+
+/// The engines of a context, whatever their protocols.
+pub(super) trait TransmitLayers: Debug + Send {
+    /// The protocols, outermost first.
+    fn ids(&self) -> &[ProtocolId];
+
+    /// Whether transformed bytes take the place of those in host memory. Then no two plaintexts may be sent for one place in the stream.
+    fn replaces(&self) -> bool;
+
+    /// Transforms the next bytes of the stream.
+    fn advance(&mut self, input: Input<'_>, output: &mut [u8]) -> Result<(), NotAHeader>;
+
+    /// As [`advance`](Self::advance), without a result. `scratch` is as long as `input`, for layers that need it.
+    fn absorb(&mut self, input: Input<'_>, scratch: &mut [u8]) -> Result<(), NotAHeader>;
+
+    /// Where in the messages of the outermost protocol the next byte is.
+    fn position(&self) -> Position;
+
+    /// Where the integrity value lies in a message of `len` bytes of the outermost protocol.
+    fn icv(&self, len: u32) -> Range<u32>;
+
+    /// Digest of what was made of the current message of the outermost protocol.
+    fn digest(&mut self) -> Digest;
+
+    /// Goes to the first byte of message `index`; an inner layer, to the first byte of its message, which is still to be brought to where the
+    /// outer one's begins.
+    ///
+    /// # Errors
+    /// When the command is for other layers than these.
+    fn restart(&mut self, index: u64, inner: Option<InnerRecover>) -> Result<(), ErrorCode>;
+
+    /// The layer inside the outermost.
+    fn inner(&mut self) -> Option<&mut dyn TransmitLayers>;
+
+    /// Whether [`transform_at`](Self::transform_at) can make bytes of a message's middle.
+    fn is_seekable(&self) -> bool;
+
+    /// Makes bytes of the middle of the message that the command names, from its byte `offset` on. False when that can't be.
+    fn transform_at(
+        &mut self,
+        message: &Recover,
+        offset: u32,
+        input: Input<'_>,
+        output: &mut [u8],
+    ) -> bool;
+}
 
 /// An engine, and where in its stream it is.
 #[derive(Debug)]
-pub(super) struct Layer<L: Layer5> {
-    pub(super) walker: Walker<L::Header>,
-    pub(super) engine: L,
-}
-
-/// The engines of a context. Only TLS's is in the context itself, which the others would make larger.
-#[derive(Debug)]
-pub(super) enum Layers {
-    Tls(Layer<tls::Engine>),
-    Nvme(Box<Layer<nvme::Engine>>),
-    NvmeInTls(Box<Stacked>),
+pub(super) struct Layer<P: Protocol> {
+    id: ProtocolId,
+    pub(super) walker: Walker<P::Header>,
+    pub(super) engine: P,
 }
 
 /// Where in the messages of the outermost protocol a context is.
@@ -36,37 +79,74 @@ pub(super) struct Position {
     pub(super) left: u32,
 }
 
-impl<L: Layer5> Layer<L> {
-    /// At the first byte of message number `index`.
-    pub(super) fn new(engine: L, index: u64) -> Layer<L> {
-        Layer {
-            walker: Walker::new(index),
-            engine,
+/// Engines for these protocols; the next byte is the first of a message of each.
+///
+/// # Errors
+/// When parameters mean nothing, or a protocol carries no other.
+pub(super) fn create(layers: &Layers) -> Result<Box<dyn TransmitLayers>, ErrorCode> {
+    create_from(layers, 0)
+}
+
+fn create_from(layers: &Layers, depth: usize) -> Result<Box<dyn TransmitLayers>, ErrorCode> {
+    let id = layers.ids()[depth];
+    let create = Create { layers, depth };
+    visit(id, create).unwrap_or(Err(ErrorCode::BadParameters))
+}
+
+/// Makes the layer at `depth`, and those inside it.
+struct Create<'a> {
+    layers: &'a Layers,
+    depth: usize,
+}
+
+impl Visitor for Create<'_> {
+    type Output = Result<Box<dyn TransmitLayers>, ErrorCode>;
+
+    fn visit<P: Protocol>(self, id: ProtocolId) -> Self::Output {
+        let Create { layers, depth } = self;
+        let parameters = P::Parameters::decode(layers.parameters(depth));
+        let parameters = parameters.ok_or(ErrorCode::BadParameters)?;
+        let layer = Layer::<P> {
+            id,
+            walker: Walker::new(parameters.first_index()),
+            engine: P::create(&parameters, Direction::Transmit),
+        };
+        match depth + 1 < layers.ids().len() {
+            false => Ok(Box::new(layer)),
+            true => Ok(Box::new(Nested::new(
+                layer,
+                create_from(layers, depth + 1)?,
+            )?)),
         }
     }
+}
 
-    pub(super) fn restart(&mut self, index: u64) {
-        self.walker = Walker::new(index);
+impl<P: Protocol> TransmitLayers for Layer<P> {
+    fn ids(&self) -> &[ProtocolId] {
+        std::slice::from_ref(&self.id)
+    }
+
+    fn replaces(&self) -> bool {
+        P::REPLACES
     }
 
     #[inline]
-    pub(super) fn advance(
-        &mut self,
-        input: Input<'_>,
-        output: &mut [u8],
-    ) -> Result<(), NotAHeader> {
+    fn advance(&mut self, input: Input<'_>, output: &mut [u8]) -> Result<(), NotAHeader> {
         self.walker.advance(&mut self.engine, input, output)?;
         Ok(())
     }
 
-    /// As [`advance`](Self::advance), when nobody wants the result.
-    pub(super) fn absorb(&mut self, input: Input<'_>) -> Result<(), NotAHeader> {
-        self.walker.absorb(&mut self.engine, input)?;
+    fn absorb(&mut self, input: Input<'_>, scratch: &mut [u8]) -> Result<(), NotAHeader> {
+        match P::REPLACES {
+            // Encryption is what makes the digest.
+            true => self.walker.advance(&mut self.engine, input, scratch)?,
+            false => self.walker.absorb(&mut self.engine, input)?,
+        };
         Ok(())
     }
 
     #[inline]
-    pub(super) fn position(&self) -> Position {
+    fn position(&self) -> Position {
         Position {
             index: self.walker.index(),
             offset: self.walker.offset(),
@@ -75,114 +155,43 @@ impl<L: Layer5> Layer<L> {
         }
     }
 
-    /// Digest of the current message so far; of an incomplete header, which is sent as it is, there is none.
+    fn icv(&self, len: u32) -> Range<u32> {
+        self.engine.icv(len)
+    }
+
+    /// Of an incomplete header, which is sent as it is, there is no digest.
     fn digest(&mut self) -> Digest {
         match self.walker.message_len() {
             Some(_) => self.engine.digest(self.walker.offset()),
             None => Digest::default(),
         }
     }
-}
 
-impl Layers {
-    /// Engines under these parameters; the next byte is the first of a message of each.
-    pub(super) fn new(protocols: &Protocols) -> Layers {
-        let tls = |info: &tls::CryptoInfo| {
-            Layer::new(tls::Engine::new(info, Direction::Transmit), info.sequence)
-        };
-        let nvme = |parameters: &nvme::Parameters| {
-            Layer::new(nvme::Engine::new(parameters, Direction::Transmit), 0)
-        };
-        match protocols {
-            Protocols::Tls(info) => Layers::Tls(tls(info)),
-            Protocols::Nvme(parameters) => Layers::Nvme(Box::new(nvme(parameters))),
-            Protocols::NvmeInTls(info, parameters) => {
-                Layers::NvmeInTls(Box::new(Stacked::new(tls(info), nvme(parameters))))
-            }
+    fn restart(&mut self, index: u64, inner: Option<InnerRecover>) -> Result<(), ErrorCode> {
+        if inner.is_some() {
+            return Err(ErrorCode::BadParameters);
         }
-    }
-
-    /// Whether the stream is encrypted. Then no two plaintexts may be sent for one place in it.
-    #[inline]
-    pub(super) fn encrypt(&self) -> bool {
-        !matches!(self, Layers::Nvme(_))
-    }
-
-    /// Whether PDUs are digested.
-    #[inline]
-    pub(super) fn digest_pdus(&self) -> bool {
-        !matches!(self, Layers::Tls(_))
-    }
-
-    /// Transforms the next bytes of the stream.
-    #[inline]
-    pub(super) fn advance(&mut self, input: Input<'_>, output: &mut [u8]) -> Result<(), ErrorCode> {
-        match self {
-            Layers::Tls(layer) => layer.advance(input, output),
-            Layers::Nvme(layer) => layer.advance(input, output),
-            Layers::NvmeInTls(layers) => layers.advance(input, output),
-        }
-        .map_err(|_| ErrorCode::NotAHeader)
-    }
-
-    /// As [`advance`](Self::advance), when nobody wants the result. `scratch` is as long as `input`.
-    pub(super) fn absorb(&mut self, input: Input<'_>, scratch: &mut [u8]) -> Result<(), ErrorCode> {
-        match self {
-            Layers::Nvme(layer) => layer.absorb(input).map_err(|_| ErrorCode::NotAHeader),
-            _ => self.advance(input, scratch),
-        }
-    }
-
-    #[inline]
-    pub(super) fn position(&self) -> Position {
-        match self {
-            Layers::Tls(layer) => layer.position(),
-            Layers::Nvme(layer) => layer.position(),
-            Layers::NvmeInTls(layers) => layers.outer.position(),
-        }
-    }
-
-    /// Where the integrity value lies in a message of `len` bytes of the outermost protocol.
-    pub(super) fn icv(&self, len: u32) -> std::ops::Range<u32> {
-        match self {
-            Layers::Tls(layer) => layer.engine.icv(len),
-            Layers::Nvme(layer) => layer.engine.icv(len),
-            Layers::NvmeInTls(layers) => layers.outer.engine.icv(len),
-        }
-    }
-
-    /// Digest of what was made of the current message of the outermost protocol.
-    pub(super) fn digest(&mut self) -> Digest {
-        match self {
-            Layers::Tls(layer) => layer.digest(),
-            Layers::Nvme(layer) => layer.digest(),
-            Layers::NvmeInTls(layers) => layers.outer.digest(),
-        }
-    }
-
-    /// Goes to the first byte of the message that the command names; the inner layer, to the first byte of its
-    /// message, which is still to be brought to where the outer one's begins.
-    ///
-    /// # Errors
-    /// When the command is for other layers than these.
-    pub(super) fn restart(&mut self, command: &Recover) -> Result<(), ErrorCode> {
-        match (self, command.inner) {
-            (Layers::Tls(layer), None) => layer.restart(command.index),
-            (Layers::Nvme(layer), None) => layer.restart(command.index),
-            (Layers::NvmeInTls(layers), Some(inner)) => {
-                layers.outer.restart(command.index);
-                layers.inner.restart(inner.index);
-            }
-            _ => return Err(ErrorCode::BadParameters),
-        }
+        self.walker = Walker::new(index);
         Ok(())
     }
 
-    /// The inner layer, if there are two.
-    pub(super) fn inner(&mut self) -> Option<&mut Layer<nvme::Engine>> {
-        match self {
-            Layers::NvmeInTls(layers) => Some(&mut layers.inner),
-            _ => None,
-        }
+    fn inner(&mut self) -> Option<&mut dyn TransmitLayers> {
+        None
+    }
+
+    fn is_seekable(&self) -> bool {
+        self.engine.is_seekable()
+    }
+
+    fn transform_at(
+        &mut self,
+        message: &Recover,
+        offset: u32,
+        input: Input<'_>,
+        output: &mut [u8],
+    ) -> bool {
+        let (index, len) = (message.index, message.len);
+        self.engine
+            .transform_at(index, len, offset, input, output.into())
     }
 }

@@ -12,13 +12,13 @@ mod headers;
 mod job;
 mod layers;
 mod lent;
+mod nested;
 mod own;
 mod queue;
 mod recover;
 mod schedule;
 mod scratch;
 mod source;
-mod stacked;
 #[cfg(test)]
 mod tests;
 

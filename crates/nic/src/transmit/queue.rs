@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use l5p::Event;
 use wire::SeqNum;
 
 use crate::accel;
@@ -307,16 +308,16 @@ fn create(
     match command.direction {
         Direction::Transmit => {
             let flow_hash = offloads.hasher.hash(&command.flow);
-            let context = TransmitContext::new(command, flow_hash);
-            let (encrypt, digest_pdus) = (context.layers.encrypt(), context.layers.digest_pdus());
+            let context = TransmitContext::new(command, flow_hash)?;
             offloads.contexts.insert(
                 function.id,
                 command.context,
                 Context::Transmit(context),
                 &mut function.counters,
             )?;
-            function.counters.tx_tls_ctx += u64::from(encrypt);
-            function.counters.tx_nvmeotcp_sk_add += u64::from(digest_pdus);
+            for id in command.layers.ids() {
+                function.counters.l5.count(*id, Event::TxContexts, 1);
+            }
         }
         Direction::Receive => receive::create_context(offloads, function, command)?,
     }
@@ -359,14 +360,10 @@ pub(crate) fn destroy(
     match offloads.contexts.remove(function.id, id) {
         None => return Err(ErrorCode::NoContext),
         Some((_, Context::Transmit(context))) => {
-            function.counters.tx_tls_del += u64::from(context.layers.encrypt());
-            function.counters.tx_nvmeotcp_sk_del += u64::from(context.layers.digest_pdus());
+            context.count(&mut function.counters, Event::TxContextsEnded, 1);
         }
         Some((slot, Context::Receive(context))) => {
-            receive::destroyed(offloads, function, slot, context);
-        }
-        Some((slot, Context::Placing(context))) => {
-            receive::placing_destroyed(offloads, function, (slot, id), context);
+            receive::destroyed(offloads, function, slot, &context);
         }
     }
     Ok(COMMAND_COST)
@@ -408,8 +405,7 @@ pub(super) fn recover_context(
     let context = contexts
         .transmit(function, command.context, counters)
         .ok_or(ErrorCode::NoContext)?;
-    counters.tx_tls_ooo += u64::from(context.layers.encrypt());
-    counters.tx_nvmeotcp_ooo += u64::from(context.layers.digest_pdus());
+    context.count(counters, Event::TxRecoveries, 1);
     let result = context.recover(
         command,
         Prefix {
@@ -421,7 +417,7 @@ pub(super) fn recover_context(
         },
     );
     if result == Err(ErrorCode::SourceChanged) {
-        counters.tx_tls_source_changed += 1;
+        context.count_outermost(counters, Event::TxSourceChanged, 1);
     }
     result
 }

@@ -1,6 +1,8 @@
 //! Bringing a transmit context to where a retransmission begins (Autonomous NIC offloads §4.2), and proving that what is
 //! retransmitted is what was sent.
 
+use l5p::Event;
+
 use crate::counters::Counters;
 use crate::ring::{
     DeviceRegions, ErrorCode, Gather, InnerRecover, MAX_RECOVER_BYTES, Recover, Verify,
@@ -38,14 +40,14 @@ impl TransmitContext {
         self.state = State::Lost;
         // Whoever names more would have the device read up to 4 GiB for nothing.
         if prefix.gather.len() > u64::from(MAX_RECOVER_BYTES)
-            || self.layers.encrypt() && command.len as usize > SCRATCH_BYTES
+            || self.layers.replaces() && command.len as usize > SCRATCH_BYTES
         {
             return Err(ErrorCode::BadLength);
         }
-        if !self.layers.encrypt() && command.verify != Verify::None {
+        if !self.layers.replaces() && command.verify != Verify::None {
             return Err(ErrorCode::Unsupported);
         }
-        self.layers.restart(command)?;
+        self.layers.restart(command.index, command.inner)?;
         let inner = command.inner.map_or(0, |inner| inner.offset);
         let len = (prefix.gather.len() as u32)
             .checked_sub(inner)
@@ -61,11 +63,11 @@ impl TransmitContext {
             counters,
             recovery,
         } = prefix;
-        self.count(gather, len, inner, counters);
+        self.count_read(gather, len, inner, counters);
 
         let mut cursor = Cursor::default();
         if let Some(inner) = command.inner {
-            self.pass_inner(inner, &mut cursor, gather, regions)?;
+            self.pass_inner(inner, &mut cursor, (gather, regions), scratch.reuse())?;
         }
         match command.verify {
             Verify::None | Verify::Aside => {
@@ -106,7 +108,7 @@ impl TransmitContext {
             scratch.keep(recovery, command.start);
         }
         if command.verify != Verify::None {
-            counters.tx_tls_verified += 1;
+            self.count_outermost(counters, Event::TxVerified, 1);
         }
         self.tcpsn = command.resume;
         self.sent = self.sent.max(command.resume);
@@ -126,17 +128,17 @@ impl TransmitContext {
         &mut self,
         inner: InnerRecover,
         cursor: &mut Cursor,
-        gather: &Gather,
-        regions: &DeviceRegions,
+        (gather, regions): (&Gather, &DeviceRegions),
+        scratch: &mut [u8],
     ) -> Result<(), ErrorCode> {
         let layer = self.layers.inner().ok_or(ErrorCode::BadParameters)?;
         let mut left = inner.offset;
         while left > 0 {
             let piece = cursor
-                .next(gather, regions, left)?
+                .next(gather, regions, left.min(scratch.len() as u32))?
                 .ok_or(ErrorCode::BadLength)?;
             layer
-                .absorb(piece.bytes.into())
+                .absorb(piece.bytes.into(), &mut scratch[..piece.bytes.len()])
                 .map_err(|_| ErrorCode::NotAHeader)?;
             if piece.region.is_faulted() {
                 return Err(ErrorCode::SourceFaulted);
@@ -164,7 +166,8 @@ impl TransmitContext {
         let most = scratch.len() as u32;
         while let Some(piece) = cursor.next(gather, regions, most)? {
             self.layers
-                .absorb(piece.bytes.into(), &mut scratch[..piece.bytes.len()])?;
+                .absorb(piece.bytes.into(), &mut scratch[..piece.bytes.len()])
+                .map_err(|_| ErrorCode::NotAHeader)?;
             if piece.region.is_faulted() {
                 return Err(ErrorCode::SourceFaulted);
             }
@@ -182,7 +185,9 @@ impl TransmitContext {
     ) -> Result<(), ErrorCode> {
         while let Some(piece) = cursor.next(gather, regions, out.len() as u32)? {
             let (now, rest) = out.split_at_mut(piece.bytes.len());
-            self.layers.advance(piece.bytes.into(), now)?;
+            self.layers
+                .advance(piece.bytes.into(), now)
+                .map_err(|_| ErrorCode::NotAHeader)?;
             if piece.region.is_faulted() {
                 return Err(ErrorCode::SourceFaulted);
             }
@@ -209,14 +214,18 @@ impl TransmitContext {
     }
 
     /// Counts a recovery that reads `gather`: of the outermost message `len` bytes, of the inner one before it `inner`.
-    fn count(&self, gather: &Gather, len: u32, inner: u32, counters: &mut Counters) {
-        if self.layers.encrypt() {
-            counters.tx_tls_dump_packets += gather.slices().len() as u64;
-            counters.tx_tls_dump_bytes += u64::from(len);
-            counters.tx_tls_resync_bytes += u64::from(len);
-        }
-        if self.layers.digest_pdus() {
-            counters.tx_nvmeotcp_resync_bytes += u64::from(inner + len);
+    fn count_read(&self, gather: &Gather, len: u32, inner: u32, counters: &mut Counters) {
+        let (outermost, inside) = self.layers.ids().split_at(1);
+        let l5 = &mut counters.l5;
+        l5.count(
+            outermost[0],
+            Event::TxPrefixReads,
+            gather.slices().len() as u64,
+        );
+        l5.count(outermost[0], Event::TxPrefixBytes, len.into());
+        l5.count(outermost[0], Event::TxPassedBytes, len.into());
+        for id in inside {
+            l5.count(*id, Event::TxPassedBytes, (inner + len).into());
         }
         counters.pcie_recovery += u64::from(inner + len);
     }

@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use l5p::Layers;
 use l5p::tls::{Algorithm, CryptoInfo, Direction, Version};
 use nic::ring::toe::{RestoreReason, ToeCommand, ToeEvent};
-use nic::ring::{
-    ContextId, ErrorCode, L5Parameters, RecvDescriptor, SendDescriptor, SendFlags, Verify,
-};
+use nic::ring::{ContextId, ErrorCode, RecvDescriptor, SendDescriptor, SendFlags, Verify};
 use nic::{Nic, NicConfig};
 
 use crate::bare::{Bare, OURS, run, toe};
@@ -36,7 +35,7 @@ fn asking() -> (Nic, Bare, Instant) {
         direction: Direction::Transmit,
         flow: host.flow(0),
         tcpsn: OURS,
-        l5: L5Parameters::Tls(&crypto()),
+        layers: &Layers::of(&crypto()),
     };
     let queue = &mut host.function.queues[0];
     queue.send.post(&create).expect("room");

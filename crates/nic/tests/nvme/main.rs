@@ -229,8 +229,11 @@ fn in_sequence_everything_is_placed_and_vouched_for() {
     let link = large_reads().run(&[], &[]);
     assert_eq!(shares(&link), (1.0, 1.0));
     let sent = link.sender.counters();
-    assert_eq!(sent.tx_nvmeotcp_digest_bytes, link.stream.len().into());
-    assert_eq!(sent.tx_nvmeotcp_ooo, 0);
+    assert_eq!(
+        sent.named("tx_nvmeotcp_digest_bytes"),
+        link.stream.len().into()
+    );
+    assert_eq!(sent.named("tx_nvmeotcp_ooo"), 0);
 }
 
 #[test]
@@ -242,8 +245,14 @@ fn in_sequence_everything_inside_of_tls_is_placed_and_vouched_for() {
     let link = case.run(&[], &[]);
     assert_eq!(shares(&link), (1.0, 1.0));
     let sent = link.sender.counters();
-    assert_eq!(sent.tx_nvmeotcp_digest_bytes, link.stream.len().into());
-    assert_eq!(sent.tx_tls_encrypted_bytes, link.stream.len().into());
+    assert_eq!(
+        sent.named("tx_nvmeotcp_digest_bytes"),
+        link.stream.len().into()
+    );
+    assert_eq!(
+        sent.named("tx_tls_encrypted_bytes"),
+        link.stream.len().into()
+    );
 }
 
 #[test]
@@ -281,8 +290,8 @@ fn a_lost_header_is_found_again() {
     fates[11..13].fill(Fate::Lose);
     let link = large_reads().run(&[new, missing, new, new], &fates);
     let counters = link.receiver.counters();
-    assert_eq!(counters.rx_nvmeotcp_resync, 1);
-    assert_eq!(counters.rx_nvmeotcp_resumed_late_header, 1);
+    assert_eq!(counters.named("rx_nvmeotcp_resync"), 1);
+    assert_eq!(counters.named("rx_nvmeotcp_resumed_late_header"), 1);
     let (placed, vouched) = shares(&link);
     assert!(placed > 0.8 && vouched > 0.8, "{placed} {vouched}");
 }

@@ -1,12 +1,13 @@
 //! The receiving host: maps its buffers, answers its NIC's questions, and holds all that it finds against what was sent.
 
+use l5p::Layers;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, L5Parameters, Packet, RecvDescriptor,
-    Region, RegionId, SendDescriptor, Slice, function,
+    ContextId, Direction, FunctionConfig, HostFunction, InnerPlace, Packet, RecvDescriptor, Region,
+    RegionId, SendDescriptor, Slice, function,
 };
 use nic::{FrameMeta, Nic, NicConfig};
 use wire::SeqNum;
@@ -61,7 +62,7 @@ pub struct Receiver {
     /// End of what came without a gap.
     pub next: u32,
     /// Questions that the stream has not passed yet.
-    questions: Vec<(SeqNum, Option<u32>)>,
+    questions: Vec<(SeqNum, Option<InnerPlace>)>,
     now: Instant,
 }
 
@@ -89,16 +90,16 @@ impl Receiver {
         blocks.write(0, &vec![GUARD; blocks.len()]);
         let packets_id = host.register(Arc::clone(&packets)).unwrap();
         let blocks_id = host.register(Arc::clone(&blocks)).unwrap();
-        let l5 = match &stream.crypto {
-            None => L5Parameters::Nvme(&stream.parameters),
-            Some(crypto) => L5Parameters::NvmeInTls(crypto, &stream.parameters),
+        let layers = match &stream.crypto {
+            None => Layers::of(&stream.parameters),
+            Some(crypto) => Layers::of(crypto).carrying(&stream.parameters),
         };
         let create = SendDescriptor::CreateContext {
             context: CONTEXT,
             direction: Direction::Receive,
             flow: flow(),
             tcpsn: stream.start,
-            l5,
+            layers: &layers,
         };
         host.queues[0].send.post(&create).unwrap();
         let mut receiver = Receiver {
@@ -282,13 +283,13 @@ impl Receiver {
         placed: bool,
         damaged: &[bool],
     ) {
-        let expected = match packet.offloaded {
+        let expected = match packet.processed.by(0) {
             true => &stream.opened,
             false => &stream.wire,
         };
         let arrival = Arrival {
-            offloaded: packet.offloaded,
-            digest_ok: packet.digest_ok,
+            offloaded: packet.processed.by(0),
+            digest_ok: packet.processed.by(0),
             placed,
         };
         for (at, found) in (at as usize..).zip(found) {
@@ -336,7 +337,7 @@ impl Receiver {
             .into_iter()
             .partition(|(tcpsn, _)| tcpsn.before(next));
         self.questions = waiting;
-        let passed: Vec<(SeqNum, Option<u32>)> = passed;
+        let passed: Vec<(SeqNum, Option<InnerPlace>)> = passed;
         for (tcpsn, inner) in passed {
             let index = index(stream, stream.start.distance_to(tcpsn), inner);
             let answer = SendDescriptor::ResyncResponse {
@@ -394,13 +395,13 @@ fn place(slices: &[Slice], mut at: u32) -> u64 {
 }
 
 /// The index of the message that begins at `at`, or at a byte of that record's content, if one does.
-fn index(stream: &Stream, at: u32, inner: Option<u32>) -> Option<u64> {
+fn index(stream: &Stream, at: u32, inner: Option<InnerPlace>) -> Option<u64> {
     let message = stream.messages.iter().position(|m| m.start == at)?;
     let Some(inner) = inner else {
         return Some(message as u64);
     };
     let (content, _) = stream.contents.get(message)?;
-    let at = content.start + inner;
+    let at = content.start + inner.offset;
     let found = stream.pdus.iter().position(|(pdu, _)| pdu.start == at)?;
     (at < content.end).then_some(found as u64)
 }

@@ -1,12 +1,13 @@
 //! The sending host: a driver that shadows its NIC's context (Autonomous NIC offloads §4.2, NVMeTCP offload).
 
+use l5p::Layers;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, InnerRecover, L5Parameters, Region,
-    RegionId, SendDescriptor, SendFlags, Slice, Verify, function,
+    ContextId, Direction, FunctionConfig, HostFunction, InnerRecover, Region, RegionId,
+    SendDescriptor, SendFlags, Slice, Verify, function,
 };
 use nic::{Nic, NicConfig, WireCapabilities};
 use wire::packet::{self, MAX_TCP_HEADERS_LEN};
@@ -44,16 +45,16 @@ impl Sender {
         let region = Region::anonymous(stream.framed.len().max(1));
         assert!(region.write(0, &stream.framed));
         let region = host.register(Arc::new(region)).unwrap();
-        let l5 = match &stream.crypto {
-            None => L5Parameters::Nvme(&stream.parameters),
-            Some(crypto) => L5Parameters::NvmeInTls(crypto, &stream.parameters),
+        let layers = match &stream.crypto {
+            None => Layers::of(&stream.parameters),
+            Some(crypto) => Layers::of(crypto).carrying(&stream.parameters),
         };
         let create = SendDescriptor::CreateContext {
             context: CONTEXT,
             direction: Direction::Transmit,
             flow: flow(),
             tcpsn: stream.start,
-            l5,
+            layers: &layers,
         };
         host.queues[0].send.post(&create).unwrap();
         Sender {

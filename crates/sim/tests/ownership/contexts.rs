@@ -406,8 +406,10 @@ fn run<P: Protocol>(
     let counters = world.nic_counters();
     seen.handoffs += counters.toe_handoffs;
     seen.restores += counters.toe_restored_asked;
-    seen.sent += counters.tx_tls_encrypted_packets + counters.tx_nvmeotcp_digest_packets;
-    seen.received += counters.rx_tls_decrypted_packets + counters.rx_nvmeotcp_packets;
+    seen.sent +=
+        counters.named("tx_tls_encrypted_packets") + counters.named("tx_nvmeotcp_digest_packets");
+    seen.received +=
+        counters.named("rx_tls_decrypted_packets") + counters.named("rx_nvmeotcp_packets");
 }
 
 /// What must hold at the end, whatever came in between.

@@ -133,12 +133,12 @@ proptest! {
         let to = from + 1 + count.index(framed.len() - from);
         let mut again = vec![0; to - from];
         let (index, len) = (sequence, framed.len() as u32);
-        let done = engine.encrypt_aside(index, len, from as u32, &framed[from..to], &mut again);
+        let done = engine.encrypt_aside(index, len, from as u32, framed[from..to].into(), again[..].as_mut().into());
         prop_assert_eq!(done, keys.is_seekable() && to <= framed.len() - 16);
         if done {
             prop_assert_eq!(&again[..], &wire[from..to]);
         }
-        let done = engine.encrypt_aside(index + 1, len, 5, &framed[5..framed.len() - 16], &mut output.clone()[5..framed.len() - 16]);
+        let done = engine.encrypt_aside(index + 1, len, 5, framed[5..framed.len() - 16].into(), (&mut output.clone()[5..framed.len() - 16]).into());
         prop_assert_eq!(done, keys.is_seekable());
         engine.transform(stop as u32, (&framed[stop..]).into(), (&mut output[stop..]).into());
         prop_assert_eq!(&output, &wire);

@@ -244,11 +244,11 @@ impl NvmeWorld {
         Counted {
             pcie: pcie(&counters),
             offloaded: Offloaded {
-                placed_bytes: counters.rx_nvmeotcp_bytes,
-                placed_packets: counters.rx_nvmeotcp_packets,
-                digest_packets: counters.rx_nvmeotcp_digest_packets,
+                placed_bytes: counters.named("rx_nvmeotcp_bytes"),
+                placed_packets: counters.named("rx_nvmeotcp_packets"),
+                digest_packets: counters.named("rx_nvmeotcp_digest_packets"),
                 packets: counters.rx_packets,
-                resyncs: counters.rx_nvmeotcp_resync,
+                resyncs: counters.named("rx_nvmeotcp_resync"),
             },
             retransmitted: retransmitted(stack) + retransmitted(self.world.stack_ref(CONTROLLER)),
         }

@@ -16,10 +16,10 @@ pub struct Node {
 /// The NIC's counters of what it asked.
 pub fn resyncs(counters: &nic::Counters) -> Resyncs {
     Resyncs {
-        asked: counters.rx_tls_resync_req_end,
-        confirmed: counters.rx_tls_resync_res_ok,
-        refused: counters.rx_tls_resync_res_retry,
-        late: counters.rx_tls_resync_res_skip,
+        asked: counters.named("rx_tls_resync_req_end"),
+        confirmed: counters.named("rx_tls_resync_res_ok"),
+        refused: counters.named("rx_tls_resync_res_retry"),
+        late: counters.named("rx_tls_resync_res_skip"),
     }
 }
 

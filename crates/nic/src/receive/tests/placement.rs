@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use l5p::Layers;
 use l5p::nvme::{Parameters, Role};
 use proptest::prelude::*;
 use wire::SeqNum;
@@ -11,7 +12,7 @@ use super::rig::*;
 use crate::context::Contexts;
 use crate::receive::pdus::{Kind, PduStream, parameters};
 use crate::ring::{
-    ContextId, ErrorCode, L5Parameters, RecvDescriptor, Region, RegionId, SendDescriptor, Slice,
+    ContextId, ErrorCode, Processed, RecvDescriptor, Region, RegionId, SendDescriptor, Slice,
 };
 
 const MSS: usize = 1448;
@@ -53,7 +54,7 @@ impl World {
             direction: l5p::Direction::Receive,
             flow: flow(1),
             tcpsn: FIRST,
-            l5: L5Parameters::Nvme(parameters),
+            layers: &Layers::of(parameters),
         });
         World {
             rig,
@@ -218,7 +219,7 @@ fn data_lie_in_the_mapped_buffer_and_packets_are_merged_around_them() {
         packets[0].packet.segments as usize,
         world.stream.wire.len().div_ceil(MSS)
     );
-    assert!(packets[0].packet.digest_ok && !packets[0].packet.offloaded);
+    assert_eq!(packets[0].packet.processed, Processed::by_layers(1, false));
     assert_eq!(packets[0].packet.context, Some(CONTEXT));
     let places: Vec<Slice> = packets[0].placed.iter().map(|part| part.1).collect();
     assert_eq!(places, slices, "adjacent parts are one");
@@ -232,14 +233,14 @@ fn data_lie_in_the_mapped_buffer_and_packets_are_merged_around_them() {
     assert_eq!(world.block(28_192, 71_808), vec![GUARD; 71_808]);
     assert_eq!(world.block(140_000, 1000), vec![GUARD; 1000]);
     let counters = world.rig.counters();
-    assert_eq!(counters.rx_nvmeotcp_bytes, 60_000);
-    assert_eq!(counters.rx_nvmeotcp_packets, 42);
+    assert_eq!(counters.named("rx_nvmeotcp_bytes"), 60_000);
+    assert_eq!(counters.named("rx_nvmeotcp_packets"), 42);
     assert_eq!(
-        counters.rx_nvmeotcp_digest_bytes as usize,
+        counters.named("rx_nvmeotcp_digest_bytes") as usize,
         world.stream.wire.len()
     );
-    assert_eq!(counters.rx_nvmeotcp_ddp_setup, 1);
-    assert_eq!(counters.rx_nvmeotcp_sk_add, 1);
+    assert_eq!(counters.named("rx_nvmeotcp_ddp_setup"), 1);
+    assert_eq!(counters.named("rx_nvmeotcp_sk_add"), 1);
 }
 
 #[test]
@@ -260,12 +261,12 @@ fn a_packet_with_a_wrong_digest_arrives_whole_and_is_told_apart() {
     world.check(&packets);
     let bad: Vec<&Found> = packets
         .iter()
-        .filter(|found| !found.packet.digest_ok)
+        .filter(|found| !found.packet.processed.by(0))
         .collect();
     let from = FIRST.distance_to(bad[0].seq) as usize;
     assert!((from..from + bad[0].packet.payload_len as usize).contains(&(end - 1)));
     assert!(bad[0].placed.is_empty());
-    assert_eq!(world.rig.counters().rx_nvmeotcp_digest_err, 1);
+    assert_eq!(world.rig.counters().named("rx_nvmeotcp_digest_err"), 1);
 }
 
 #[test]
@@ -277,8 +278,8 @@ fn without_digests_nothing_is_said_of_them() {
     world.send_all();
     let (packets, _) = world.flush();
     assert_eq!(world.check(&packets), 5000);
-    assert!(packets.iter().all(|found| !found.packet.digest_ok));
-    assert_eq!(world.rig.counters().rx_nvmeotcp_digest_packets, 0);
+    assert!(packets.iter().all(|found| !found.packet.processed.by(0)));
+    assert_eq!(world.rig.counters().named("rx_nvmeotcp_digest_packets"), 0);
 }
 
 #[test]
@@ -322,7 +323,7 @@ fn memory_that_is_not_the_functions_is_not_mapped() {
     world.send_all();
     let (packets, _) = world.flush();
     assert_eq!(world.check(&packets), 0);
-    assert_eq!(world.rig.counters().rx_nvmeotcp_ddp_setup_fail, 4);
+    assert_eq!(world.rig.counters().named("rx_nvmeotcp_ddp_setup_fail"), 4);
     assert_eq!(world.block(0, BLOCKS), vec![GUARD; BLOCKS]);
 }
 
@@ -338,8 +339,8 @@ fn memory_that_is_taken_away_keeps_data_in_the_packets() {
     world.send(2000, world.stream.wire.len());
     let (packets, _) = world.flush();
     assert_eq!(world.check(&packets), 1000 - 24);
-    assert!(packets.iter().all(|found| found.packet.digest_ok));
-    assert!(world.rig.counters().rx_nvmeotcp_drop >= 1);
+    assert!(packets.iter().all(|found| found.packet.processed.by(0)));
+    assert!(world.rig.counters().named("rx_nvmeotcp_drop") >= 1);
 }
 
 #[test]
@@ -390,18 +391,18 @@ fn tags_count_against_the_functions_quota() {
             direction: l5p::Direction::Receive,
             flow: flow(port),
             tcpsn: FIRST,
-            l5: L5Parameters::Nvme(&nvme),
+            layers: &Layers::of(&nvme),
         });
     };
     create(&mut world.rig, 4, 2);
     assert_eq!(error(&world.flush().1), [ErrorCode::OverQuota]);
-    assert_eq!(world.rig.counters().rx_nvmeotcp_sk_add_fail, 1);
+    assert_eq!(world.rig.counters().named("rx_nvmeotcp_sk_add_fail"), 1);
     world
         .rig
         .command(&SendDescriptor::DestroyContext { context: CONTEXT });
     create(&mut world.rig, 4, 2);
     assert!(world.flush().1.is_empty());
-    assert_eq!(world.rig.counters().rx_nvmeotcp_sk_del, 1);
+    assert_eq!(world.rig.counters().named("rx_nvmeotcp_sk_del"), 1);
 }
 
 #[test]
@@ -424,10 +425,10 @@ fn once_a_buffer_is_unmapped_all_that_was_written_to_it_is_on_the_ring() {
     world.send(2000, world.stream.wire.len());
     let (packets, _) = world.flush();
     assert_eq!(world.check(&packets), 0);
-    assert!(packets[0].packet.digest_ok);
+    assert!(packets[0].packet.processed.by(0));
     assert_eq!(world.block(0, 10_000), before);
-    assert_eq!(world.rig.counters().rx_nvmeotcp_ddp_teardown, 1);
-    assert_eq!(world.rig.counters().rx_nvmeotcp_drop, 1);
+    assert_eq!(world.rig.counters().named("rx_nvmeotcp_ddp_teardown"), 1);
+    assert_eq!(world.rig.counters().named("rx_nvmeotcp_drop"), 1);
 }
 
 #[test]
@@ -449,7 +450,7 @@ fn a_destroyed_context_writes_no_more_and_shows_what_it_wrote() {
     let (packets, _) = world.flush();
     assert_eq!(packets[0].packet.context, None);
     assert_eq!(world.check(&packets), 0);
-    assert_eq!(world.rig.counters().rx_nvmeotcp_ddp_teardown, 1);
+    assert_eq!(world.rig.counters().named("rx_nvmeotcp_ddp_teardown"), 1);
 }
 
 #[test]
@@ -490,7 +491,10 @@ fn a_full_receive_ring_limits_what_is_placed_and_loses_nothing() {
             got as usize == end || dropped > 0,
             "{entries}: {got} of {end}"
         );
-        assert!(world.rig.counters().rx_nvmeotcp_bytes > 0, "{entries}");
+        assert!(
+            world.rig.counters().named("rx_nvmeotcp_bytes") > 0,
+            "{entries}"
+        );
     }
 }
 
@@ -534,9 +538,9 @@ fn a_lost_header_is_asked_about_once_and_the_answer_resumes_placement() {
     }
     let counters = world.rig.counters();
     assert_eq!(asked, 1);
-    assert_eq!(counters.rx_nvmeotcp_resync, 1);
-    assert_eq!(counters.rx_nvmeotcp_resync_res_ok, 1);
-    assert!(counters.rx_nvmeotcp_bytes > 30 * 4000 - 3 * 4000);
+    assert_eq!(counters.named("rx_nvmeotcp_resync"), 1);
+    assert_eq!(counters.named("rx_nvmeotcp_resync_res_ok"), 1);
+    assert!(counters.named("rx_nvmeotcp_bytes") > 30 * 4000 - 3 * 4000);
 }
 
 #[test]

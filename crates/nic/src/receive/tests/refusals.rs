@@ -112,7 +112,7 @@ fn without_buffers_packets_are_dropped_and_the_context_does_not_see_them() {
     send(&mut rig, 1000, 2000);
     send(&mut rig, 2000, records.wire.len());
     let delivered = rig.packets();
-    assert!(delivered.iter().all(|packet| packet.packet.offloaded));
+    assert!(delivered.iter().all(|packet| packet.packet.processed.by(0)));
     let bytes: Vec<u8> = delivered
         .iter()
         .flat_map(|d| d.payload().to_vec())
@@ -235,13 +235,15 @@ fn a_context_is_of_its_function_alone() {
     rig.frame(&bytes, VALID);
 
     let delivered = rig.packets();
-    assert!(delivered[0].packet.offloaded);
+    assert!(delivered[0].packet.processed.by(0));
     let mut error = false;
     let mut raw = false;
     while let Some(descriptor) = other.queues[0].recv.pop() {
         match descriptor {
             RecvDescriptor::Completion { .. } => error = true,
-            RecvDescriptor::Packet(packet) => raw = !packet.offloaded && packet.context.is_none(),
+            RecvDescriptor::Packet(packet) => {
+                raw = !packet.processed.by(0) && packet.context.is_none()
+            }
             other => panic!("not its own: {other:?}"),
         }
     }

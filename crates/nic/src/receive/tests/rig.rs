@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use l5p::Layers;
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Direction, Version, Writer};
 use wire::ethernet::MacAddr;
 use wire::packet::{self, MAX_TCP_HEADERS_LEN, Parsed};
@@ -11,8 +12,8 @@ use wire::tcp::{self, Flags, Options, Timestamps};
 use wire::{FlowKey, SeqNum, ipv4};
 
 use crate::ring::{
-    ContextId, FunctionConfig, HostFunction, L5Parameters, Packet, RecvDescriptor, Region,
-    RegionId, SendDescriptor, Slice, function,
+    ContextId, FunctionConfig, HostFunction, Packet, RecvDescriptor, Region, RegionId,
+    SendDescriptor, Slice, function,
 };
 use crate::{Counters, FrameMeta, FunctionId, Nic, NicConfig};
 
@@ -137,7 +138,7 @@ impl Rig {
             direction: Direction::Receive,
             flow,
             tcpsn,
-            l5: L5Parameters::Tls(crypto),
+            layers: &Layers::of(crypto),
         });
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use l5p::Layers;
 use l5p::nvme::digest::Crc32c;
 use l5p::nvme::{Parameters, Role};
 use l5p::tls::{Algorithm, ContentType, Version, Writer};
@@ -11,7 +12,7 @@ use wire::SeqNum;
 use super::rig::*;
 use crate::receive::pdus::{Kind, PduStream, parameters};
 use crate::ring::{
-    ContextId, ErrorCode, L5Parameters, Packet, RecvDescriptor, Region, RegionId, SendDescriptor,
+    ContextId, ErrorCode, InnerPlace, Packet, RecvDescriptor, Region, RegionId, SendDescriptor,
     Slice,
 };
 
@@ -93,11 +94,11 @@ impl Records {
     }
 
     /// What the host answers: whether a record, or a PDU in one, begins there, and the record's index.
-    fn answer(&self, pdus: &PduStream, at: usize, inner: Option<u32>) -> Option<u64> {
+    fn answer(&self, pdus: &PduStream, at: usize, inner: Option<InnerPlace>) -> Option<u64> {
         let record = self.starts.binary_search(&at).ok()?;
         match inner {
             None => Some(SEQUENCE + record as u64),
-            Some(offset) => {
+            Some(InnerPlace { offset, .. }) => {
                 let inner = *self.inner.get(at + 5 + offset as usize)?;
                 pdus.begins_at(inner?).then_some(0)
             }
@@ -143,7 +144,7 @@ impl World {
             direction: l5p::Direction::Receive,
             flow: flow(1),
             tcpsn: FIRST,
-            l5: L5Parameters::NvmeInTls(&keys, nvme),
+            layers: &Layers::of(&keys).carrying(nvme),
         });
         let pdus = PduStream::new(nvme, kinds);
         let records = Records::new(&pdus, parts);
@@ -275,17 +276,17 @@ impl World {
         }
         bytes.extend_from_slice(rest);
         assert_eq!(bytes.len(), packet.payload_len as usize);
-        assert!(packet.offloaded || placed == 0 && !packet.digest_ok);
-        let expected = match packet.offloaded {
+        assert!(packet.processed.by(0) || placed == 0 && !packet.processed.by(1));
+        let expected = match packet.processed.by(0) {
             true => &self.records.opened,
             false => &self.records.wire,
         };
         let to = from + bytes.len();
         if bytes != expected[from..to] {
             // Changed on its way, which only what comes as it was shows.
-            assert!(!packet.offloaded, "{from}..{to}");
+            assert!(!packet.processed.by(0), "{from}..{to}");
         }
-        if packet.digest_ok {
+        if packet.processed.by(1) {
             self.covered[from..to].fill(true);
         }
         self.seen[from..to].fill(true);
@@ -322,8 +323,8 @@ fn a_packet_of_too_many_records_is_not_vouched_for() {
     assert!(world.records.starts.len() > 40);
     world.send(0, world.records.wire.len().min(MSS));
     for shown in world.flush() {
-        assert!(shown.packet.offloaded);
-        assert!(!shown.packet.digest_ok, "not all of it was digested");
+        assert!(shown.packet.processed.by(0));
+        assert!(!shown.packet.processed.by(1), "not all of it was digested");
     }
 }
 
@@ -350,16 +351,25 @@ fn contents_are_decrypted_checked_placed_and_merged() {
             if n % 16 == 15 || from + MSS >= end {
                 for shown in world.flush() {
                     packets += 1;
-                    assert!(shown.packet.offloaded && shown.packet.digest_ok);
+                    assert!(shown.packet.processed.by(0) && shown.packet.processed.by(1));
                 }
             }
         }
         assert_eq!(world.placed, world.data_len());
         assert!(packets <= most, "{packets} packets");
         let counters = world.rig.counters();
-        assert_eq!(counters.rx_nvmeotcp_bytes as usize, world.data_len());
-        assert_eq!(counters.rx_tls_decrypted_bytes as usize, end);
-        assert_eq!((counters.rx_tls_ctx, counters.rx_nvmeotcp_sk_add), (1, 1));
+        assert_eq!(
+            counters.named("rx_nvmeotcp_bytes") as usize,
+            world.data_len()
+        );
+        assert_eq!(counters.named("rx_tls_decrypted_bytes") as usize, end);
+        assert_eq!(
+            (
+                counters.named("rx_tls_ctx"),
+                counters.named("rx_nvmeotcp_sk_add")
+            ),
+            (1, 1)
+        );
     }
 }
 
@@ -370,8 +380,8 @@ fn late_packets_of_a_record_are_decrypted_and_placed() {
         world.send(n * MSS, (n + 1) * MSS);
         let shown = world.flush();
         (
-            shown[0].packet.offloaded,
-            shown[0].packet.digest_ok,
+            shown[0].packet.processed.by(0),
+            shown[0].packet.processed.by(1),
             shown[0].placed,
         )
     };
@@ -382,8 +392,11 @@ fn late_packets_of_a_record_are_decrypted_and_placed() {
     assert_eq!(late, (true, true, MSS));
     // Again, which TCP drops.
     assert_eq!(packet(&mut world, 2), (false, false, 0));
-    assert_eq!(world.rig.counters().rx_tls_decrypted_late_packets, 1);
-    assert_eq!(world.rig.counters().rx_nvmeotcp_late_packets, 1);
+    assert_eq!(
+        world.rig.counters().named("rx_tls_decrypted_late_packets"),
+        1
+    );
+    assert_eq!(world.rig.counters().named("rx_nvmeotcp_late_packets"), 1);
 }
 
 #[test]
@@ -395,11 +408,11 @@ fn behind_a_lost_record_header_the_inner_layer_knows_where_it_is() {
     assert_eq!(world.asked[0], 1, "about a record");
     assert_eq!(world.asked[1], 0, "about a PDU");
     let counters = world.rig.counters();
-    assert_eq!(counters.rx_tls_resync_res_ok, 1);
+    assert_eq!(counters.named("rx_tls_resync_res_ok"), 1);
     // What was passed up encrypted, and what follows until the outer layer is sure of itself.
     let missed = world.data_len() - world.placed;
     assert!(missed < 5 * 1300, "{missed} bytes");
-    assert!(counters.rx_nvmeotcp_resumed >= 1);
+    assert!(counters.named("rx_nvmeotcp_resumed") >= 1);
 }
 
 #[test]
@@ -412,8 +425,8 @@ fn a_lost_pdu_header_is_asked_about_by_its_record_and_offset() {
     world.send_all_but(&[3]);
     assert_eq!(world.asked, [0, 1]);
     let counters = world.rig.counters();
-    assert_eq!(counters.rx_nvmeotcp_resync, 1);
-    assert_eq!(counters.rx_nvmeotcp_resync_res_ok, 1);
+    assert_eq!(counters.named("rx_nvmeotcp_resync"), 1);
+    assert_eq!(counters.named("rx_nvmeotcp_resync_res_ok"), 1);
     let missed = world.data_len() - world.placed;
     assert!(missed < 6 * MSS, "{missed} bytes");
 }
@@ -472,7 +485,7 @@ fn padded_records_are_decrypted_and_nothing_of_them_is_placed_wrongly() {
     let mut world = World::new(&nvme(), &large(), &[Part::Padded(6001)]);
     world.send_all_but(&[]);
     assert_eq!(
-        world.rig.counters().rx_tls_decrypted_bytes as usize,
+        world.rig.counters().named("rx_tls_decrypted_bytes") as usize,
         world.records.wire.len()
     );
 }
@@ -490,23 +503,27 @@ fn a_record_whose_check_fails_costs_the_inner_layer_its_track() {
         world.send_as(from, &payload);
     }
     let shown = world.flush();
-    assert!(shown[0].packet.offloaded);
-    assert!(shown.iter().any(|shown| !shown.packet.offloaded));
-    let failed = shown.iter().find(|shown| !shown.packet.offloaded).unwrap();
+    assert!(shown[0].packet.processed.by(0));
+    assert!(shown.iter().any(|shown| !shown.packet.processed.by(0)));
+    let failed = shown
+        .iter()
+        .find(|shown| !shown.packet.processed.by(0))
+        .unwrap();
     assert!(
         shown
             .iter()
             .filter(|shown| shown.at >= failed.at)
             .all(|shown| shown.placed == 0)
     );
-    assert_eq!(world.rig.counters().rx_tls_err, 1);
-    assert_eq!(world.rig.counters().rx_nvmeotcp_resync_start, 1);
+    assert_eq!(world.rig.counters().named("rx_tls_err"), 1);
+    assert_eq!(world.rig.counters().named("rx_nvmeotcp_resync_start"), 1);
 }
 
 #[test]
 fn answers_to_what_was_not_asked_are_stale() {
     let mut world = World::new(&nvme(), &large(), &[Part::Content(6000)]);
-    for inner in [None, Some(0), Some(u32::MAX)] {
+    let places = [0, u32::MAX].map(|offset| Some(InnerPlace { layer: 1, offset }));
+    for inner in [None, places[0], places[1]] {
         world.rig.command(&SendDescriptor::ResyncResponse {
             context: CONTEXT,
             tcpsn: FIRST,
@@ -516,8 +533,8 @@ fn answers_to_what_was_not_asked_are_stale() {
         });
     }
     let counters = world.rig.counters();
-    assert_eq!(counters.rx_tls_resync_res_skip, 1);
-    assert_eq!(counters.rx_nvmeotcp_resync_res_skip, 2);
+    assert_eq!(counters.named("rx_tls_resync_res_skip"), 1);
+    assert_eq!(counters.named("rx_nvmeotcp_resync_res_skip"), 2);
     world.send_all_but(&[]);
     assert_eq!(world.placed, world.data_len());
 }
@@ -531,7 +548,7 @@ fn records_of_an_older_version_are_not_stacked() {
         direction: l5p::Direction::Receive,
         flow: flow(1),
         tcpsn: FIRST,
-        l5: L5Parameters::NvmeInTls(&keys, &nvme()),
+        layers: &Layers::of(&keys).carrying(&nvme()),
     });
     let errors = rig.flush();
     assert!(matches!(

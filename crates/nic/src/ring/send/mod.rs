@@ -10,10 +10,9 @@
 //! 2     slices (3 × 2 words)         message index            source address         message index    slices (11 × 2 words)
 //! 3                                  message tcpsn | resume   …                      inner offset
 //! 4                                  slices (8 × 2 words)     destination address
-//! 6                                                           ports
-//! 7                                                           TLS (64 bytes)
+//! 6                                                           ports | protocols
+//! 7                                                           parameters (17 words)
 //! 8–23  packet headers
-//! 15                                                          NVMe/TCP
 //! 20                                 index | generation
 //! 22                                 inner index
 //! 23                                 inner len | offset
@@ -21,8 +20,7 @@
 
 mod producer;
 
-use l5p::nvme;
-use l5p::tls::{CryptoInfo, Direction};
+use l5p::{Direction, Layers};
 use wire::{FlowKey, SeqNum};
 
 use super::accel::{InstallListener, ListenRuleId, Splice, SpliceId, Teardown};
@@ -74,20 +72,9 @@ pub enum Verify {
     /// The prefix is as much of the message as was ever sent; the device has kept its digest.
     Frontier,
     /// Not at all, as with [`None`](Self::None), and nothing is read: there is no prefix. The context stays where it is; only the
-    /// `Send` that follows on this ring is of the place that is named. For TLS whose keys are
-    /// [seekable](l5p::tls::CryptoInfo::is_seekable), and a payload that ends before the record's integrity check value.
+    /// `Send` that follows on this ring is of the place that is named. For a protocol that is
+    /// [seekable](l5p::Layer5::is_seekable), and a payload that ends before the message's integrity check value.
     Aside,
-}
-
-/// The layer-5 protocols of a context.
-#[derive(Debug, Clone, Copy)]
-pub enum L5Parameters<'a> {
-    /// TLS records; the next one's index is [`CryptoInfo::sequence`].
-    Tls(&'a CryptoInfo),
-    /// NVMe/TCP PDUs, the next one with index 0.
-    Nvme(&'a nvme::Parameters),
-    /// NVMe/TCP PDUs as the content of TLS records: the next record begins with a PDU (Autonomous NIC offloads §5.3).
-    NvmeInTls(&'a CryptoInfo, &'a nvme::Parameters),
 }
 
 /// Where the inner layer of a stacked transmit context is to be brought to: the PDU that holds the first plaintext byte of
@@ -99,6 +86,15 @@ pub struct InnerRecover {
     /// The PDU's length, header and digests included.
     pub len: u32,
     /// Which byte of the PDU the record's first plaintext byte is: below `len`.
+    pub offset: u32,
+}
+
+/// A place in the stream of a protocol that is inside another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InnerPlace {
+    /// The layer: 1 for the one inside the outermost.
+    pub layer: u8,
+    /// Bytes from the beginning of the content of the outermost protocol's message to the place.
     pub offset: u32,
 }
 
@@ -129,8 +125,8 @@ pub enum SendDescriptor<'a> {
         flow: FlowKey,
         /// Sequence number of the first byte of the next message.
         tcpsn: SeqNum,
-        /// The protocols, and what their engines need to know.
-        l5: L5Parameters<'a>,
+        /// The protocols, and what their engines need to know. The first message of each begins at `tcpsn`.
+        layers: &'a Layers,
     },
     /// `l5o_destroy`.
     DestroyContext {
@@ -189,8 +185,8 @@ pub enum SendDescriptor<'a> {
         context: ContextId,
         /// The position asked about.
         tcpsn: SeqNum,
-        /// As it was asked: `Some` when the question was about the inner protocol of a stack.
-        inner: Option<u32>,
+        /// As it was asked: `Some` when the question was about a protocol inside the outermost one.
+        inner: Option<InnerPlace>,
         /// Whether a message begins there.
         confirmed: bool,
         /// That message's index, when confirmed.

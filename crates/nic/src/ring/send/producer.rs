@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use l5p::tls::Direction;
+use l5p::Direction;
 use zeroize::Zeroize;
 
 use super::super::accel::{self, TEARDOWN_SLICES};
@@ -11,12 +11,12 @@ use super::super::gather::{
     CONTINUATION_SLICES, MAX_CONTINUATIONS, MAX_RR_SLICES, RECOVER_SLICES, RR_SLICES, SEND_SLICES,
 };
 use super::super::layout::{
-    ContextId, Head, Opcode, SLOT_WORDS, encode_flow, encode_nvme, encode_tls, pair,
+    ContextId, Head, Opcode, SLOT_WORDS, encode_flow, encode_inner, encode_layers, pair,
 };
 use super::super::region::Slice;
 use super::super::spsc::{Producer, Ring};
 use super::super::toe::{self, TOE_SEND_SLICES, TOE_SEND_SLICES_AT, ToeCommand};
-use super::{L5Parameters, MAX_HEADER_LEN, PostError, SendDescriptor, SendFlags, Verify};
+use super::{MAX_HEADER_LEN, PostError, SendDescriptor, SendFlags, Verify};
 
 /// The host's side of a send ring.
 #[derive(Debug)]
@@ -141,26 +141,13 @@ impl SendProducer {
                 direction,
                 flow,
                 tcpsn,
-                l5,
+                layers,
             } => {
                 self.check(0, 0)?;
                 words[1] = pair(context.0, tcpsn.0);
                 let v6 = encode_flow(&flow, &mut words);
-                let (tls, nvme) = match l5 {
-                    L5Parameters::Tls(tls) => (Some(tls), None),
-                    L5Parameters::Nvme(nvme) => (None, Some(nvme)),
-                    L5Parameters::NvmeInTls(tls, nvme) => (Some(tls), Some(nvme)),
-                };
-                if let Some(tls) = tls {
-                    encode_tls(tls, &mut words);
-                }
-                if let Some(nvme) = nvme {
-                    encode_nvme(nvme, &mut words);
-                }
-                let flags = u8::from(direction == Direction::Receive)
-                    | u8::from(v6) << 1
-                    | u8::from(tls.is_some()) << 2
-                    | u8::from(nvme.is_some()) << 3;
+                encode_layers(layers, &mut words);
+                let flags = u8::from(direction == Direction::Receive) | u8::from(v6) << 1;
                 Ok(self.write(Opcode::CreateContext, flags, words, 0, 0, &[]))
             }
             SendDescriptor::ResyncResponse {
@@ -173,15 +160,9 @@ impl SendProducer {
                 self.check(0, 0)?;
                 words[1] = pair(context.0, tcpsn.0);
                 words[2] = index;
-                words[3] = u64::from(inner.unwrap_or(0));
-                Ok(self.write(
-                    Opcode::ResyncResponse,
-                    u8::from(confirmed) | u8::from(inner.is_some()) << 1,
-                    words,
-                    0,
-                    0,
-                    &[],
-                ))
+                words[3] = encode_inner(inner);
+                let flags = u8::from(confirmed);
+                Ok(self.write(Opcode::ResyncResponse, flags, words, 0, 0, &[]))
             }
             SendDescriptor::AddRrState {
                 context,

@@ -1,6 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering;
 
+use l5p::Layers;
 use l5p::nvme::{self, Role};
 use l5p::tls::{Algorithm, CryptoInfo, Version};
 use proptest::prelude::*;
@@ -85,7 +86,7 @@ fn keys_that_the_device_has_taken_are_in_the_ring_no_more() {
             dst: (Ipv4Addr::LOCALHOST.into(), 50_000),
         },
         tcpsn: SeqNum(0),
-        l5: L5Parameters::Tls(&crypto),
+        layers: &Layers::of(&crypto),
     };
     let has_key = || {
         let words = block.words().iter();
@@ -152,7 +153,7 @@ fn commands_arrive_as_they_were_posted() {
             direction: Direction::Receive,
             flow,
             tcpsn: SeqNum(u32::MAX),
-            l5: L5Parameters::Tls(&crypto),
+            layers: &Layers::of(&crypto),
         });
         let Command::Create(create) = command else {
             panic!("not a create")
@@ -162,7 +163,7 @@ fn commands_arrive_as_they_were_posted() {
             (ContextId(7), Direction::Receive)
         );
         assert_eq!((create.flow, create.tcpsn), (flow, SeqNum(u32::MAX)));
-        assert!(matches!(create.protocols, Protocols::Tls(taken) if taken == crypto));
+        assert_eq!(create.layers, Layers::of(&crypto));
     }
 
     let inner = InnerRecover {
@@ -205,13 +206,16 @@ fn commands_arrive_as_they_were_posted() {
     let (command, _) = pass(&SendDescriptor::ResyncResponse {
         context: ContextId(2),
         tcpsn: SeqNum(5),
-        inner: Some(77),
+        inner: Some(InnerPlace {
+            layer: 1,
+            offset: 77,
+        }),
         confirmed: true,
         index: 9,
     });
     assert!(matches!(
         command,
-        Command::Resync(r) if r.confirmed && (r.index, r.tcpsn, r.inner) == (9, SeqNum(5), Some(77))
+        Command::Resync(r) if r.confirmed && (r.index, r.tcpsn, r.inner) == (9, SeqNum(5), Some(InnerPlace { layer: 1, offset: 77 }))
     ));
     let (command, _) = pass(&SendDescriptor::DestroyContext {
         context: ContextId(2),
@@ -242,12 +246,12 @@ fn nvme_parameters_arrive_as_they_were_posted() {
                 dst: (Ipv4Addr::LOCALHOST.into(), 2),
             },
             tcpsn: SeqNum(4),
-            l5: L5Parameters::Nvme(&nvme),
+            layers: &Layers::of(&nvme),
         });
         assert!(matches!(
             command,
             Command::Create(create)
-                if matches!(create.protocols, Protocols::Nvme(taken) if taken == nvme)
+                if create.layers == Layers::of(&nvme)
         ));
     }
 }
@@ -274,15 +278,12 @@ fn stacked_parameters_arrive_as_they_were_posted() {
             dst: (Ipv6Addr::LOCALHOST.into(), 2),
         },
         tcpsn: SeqNum(4),
-        l5: L5Parameters::NvmeInTls(&tls, &nvme),
+        layers: &Layers::of(&tls).carrying(&nvme),
     });
     let Command::Create(create) = command else {
         panic!("not a create")
     };
-    assert!(matches!(
-        create.protocols,
-        Protocols::NvmeInTls(taken, inner) if taken == tls && inner == nvme
-    ));
+    assert_eq!(create.layers, Layers::of(&tls).carrying(&nvme));
 }
 
 #[test]
@@ -394,8 +395,7 @@ fn a_received_packet_arrives_as_it_was_pushed() {
         payload_len: 65_000,
         segments: 45,
         context: Some(ContextId(0)),
-        offloaded: true,
-        digest_ok: false,
+        processed: Processed::by_layers(1, true),
         placed: 2,
         checksum_ok: false,
         hash: 0xdead_beef,
@@ -403,7 +403,10 @@ fn a_received_packet_arrives_as_it_was_pushed() {
     let request = RecvDescriptor::ResyncRequest {
         context: ContextId(9),
         tcpsn: SeqNum(3),
-        inner: Some(u32::MAX),
+        inner: Some(InnerPlace {
+            layer: 3,
+            offset: u32::MAX,
+        }),
     };
     let outer_request = RecvDescriptor::ResyncRequest {
         context: ContextId(9),

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use l5p::tls::{Direction, Engine};
 use l5p::{Integrity, Walker};
+use l5p::{Layer5, Layers};
 use wire::SeqNum;
 use wire::nvme::Role;
 
 use super::pdus::{Pdus, crc32c, parameters};
 use super::rig::*;
-use crate::ring::{L5Parameters, Region, SendFlags};
+use crate::ring::{Region, SendFlags};
 
 const DATA: u32 = 12_000;
 
@@ -70,7 +71,7 @@ fn check(pdus: &Pdus, sent: &[u8]) {
 fn a_digest_is_of_what_is_sent_also_while_the_source_changes() {
     let (mut rig, pdus) = (Rig::plain(), pdus());
     let stream = pdus.stream(&rig, SeqNum(1000));
-    rig.create_for(stream.start, L5Parameters::Nvme(&pdus.parameters));
+    rig.create_for(stream.start, &Layers::of(&pdus.parameters));
     let ranges: Vec<_> = data(&pdus)
         .map(|data| u64::from(data.start)..u64::from(data.end))
         .collect();
@@ -82,8 +83,8 @@ fn a_digest_in_a_record_is_of_the_data_in_it_also_while_the_source_changes() {
     for suite in [SUITES[3], SUITES[5]] {
         let (mut rig, pdus) = (Rig::plain(), pdus());
         let (stream, contents) = pdus.stream_in_tls(&rig, suite, SeqNum(1000), &[]);
-        let l5 = L5Parameters::NvmeInTls(&stream.crypto, &pdus.parameters);
-        rig.create_for(stream.start, l5);
+        let layers = &Layers::of(&stream.crypto).carrying(&pdus.parameters);
+        rig.create_for(stream.start, layers);
         let mut ranges = Vec::new();
         for (record, content) in stream.records.iter().zip(&contents) {
             let at = u64::from(stream.offset(record.start)) + 5;
@@ -105,7 +106,7 @@ fn a_digest_in_a_record_is_of_the_data_in_it_also_while_the_source_changes() {
         assert_eq!(walked.integrity, Integrity::Good);
         let content = |record: &Record| {
             let at = stream.offset(record.start);
-            let content = engine.content(record.len);
+            let content = engine.content(record.len).unwrap();
             plaintext[(at + content.start) as usize..(at + content.end) as usize].to_vec()
         };
         let inner: Vec<u8> = stream.records.iter().flat_map(content).collect();

@@ -1,5 +1,6 @@
 use std::ops::Range;
 
+use l5p::Layers;
 use l5p::nvme::Parameters;
 use proptest::prelude::*;
 use wire::nvme::Role;
@@ -8,7 +9,7 @@ use wire::{SeqNum, packet};
 use super::pdus::{Pdus, Shape, parameters};
 use super::rig::*;
 use crate::WireCapabilities;
-use crate::ring::{InnerRecover, L5Parameters, SendFlags, Slice, Verify};
+use crate::ring::{InnerRecover, SendFlags, Slice, Verify};
 
 /// One action of a sender, in fractions of what is possible.
 #[derive(Debug, Clone, Copy)]
@@ -164,8 +165,8 @@ impl Case {
             }
         };
         let l5 = match contents {
-            None => L5Parameters::Nvme(&self.parameters),
-            Some(_) => L5Parameters::NvmeInTls(&stream.crypto, &self.parameters),
+            None => &Layers::of(&self.parameters),
+            Some(_) => &Layers::of(&stream.crypto).carrying(&self.parameters),
         };
         rig.create_for(start, l5);
         Driver {
@@ -317,19 +318,30 @@ fn the_middle_of_a_pdu_goes_again_without_its_context() {
     let driver = case.run(&[new(20_000), again(0.3, 0.3), again(0.0, 0.5), new(20_000)]);
     assert_eq!(driver.bypassed, 2);
     let counters = driver.rig.nic.counters();
-    assert_eq!(counters.tx_nvmeotcp_ooo, 0, "new data goes on where it was");
+    assert_eq!(
+        counters.named("tx_nvmeotcp_ooo"),
+        0,
+        "new data goes on where it was"
+    );
     assert_eq!(counters.pcie_recovery, 0);
     assert_eq!(
-        counters.tx_nvmeotcp_digest_bytes,
+        counters.named("tx_nvmeotcp_digest_bytes"),
         u64::from(driver.stream.len())
     );
 
     let driver = case.run(&[new(20_000), new(20_000), again(0.9, 1.0)]);
     let counters = driver.rig.nic.counters();
-    assert_eq!(counters.tx_nvmeotcp_ooo, 1, "the digest needs the PDU");
+    assert_eq!(
+        counters.named("tx_nvmeotcp_ooo"),
+        1,
+        "the digest needs the PDU"
+    );
     let prefix = (f64::from(driver.stream.len()) * 0.9) as u64;
-    assert_eq!(counters.tx_nvmeotcp_resync_bytes, prefix);
-    assert_eq!(counters.tx_tls_ooo + counters.tx_tls_resync_bytes, 0);
+    assert_eq!(counters.named("tx_nvmeotcp_resync_bytes"), prefix);
+    assert_eq!(
+        counters.named("tx_tls_ooo") + counters.named("tx_tls_resync_bytes"),
+        0
+    );
 }
 
 #[test]
@@ -344,9 +356,18 @@ fn digests_are_counted_beside_encryption() {
     }]);
     let counters = driver.rig.nic.counters();
     let bytes = u64::from(driver.stream.len());
-    assert_eq!((counters.tx_tls_ctx, counters.tx_nvmeotcp_sk_add), (1, 1));
-    assert_eq!(counters.tx_tls_encrypted_bytes, bytes);
-    assert_eq!(counters.tx_nvmeotcp_digest_bytes, bytes);
-    assert_eq!(counters.tx_nvmeotcp_digest_packets, bytes.div_ceil(500));
+    assert_eq!(
+        (
+            counters.named("tx_tls_ctx"),
+            counters.named("tx_nvmeotcp_sk_add")
+        ),
+        (1, 1)
+    );
+    assert_eq!(counters.named("tx_tls_encrypted_bytes"), bytes);
+    assert_eq!(counters.named("tx_nvmeotcp_digest_bytes"), bytes);
+    assert_eq!(
+        counters.named("tx_nvmeotcp_digest_packets"),
+        bytes.div_ceil(500)
+    );
     assert_eq!(counters.pcie_payload_tx, bytes, "read once");
 }

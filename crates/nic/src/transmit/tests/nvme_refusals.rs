@@ -1,3 +1,4 @@
+use l5p::Layers;
 use l5p::nvme::Parameters;
 use proptest::prelude::*;
 use wire::SeqNum;
@@ -5,7 +6,7 @@ use wire::nvme::Role;
 
 use super::pdus::{Pdus, crc32c, parameters};
 use super::rig::*;
-use crate::ring::{ErrorCode, InnerRecover, L5Parameters, SendFlags, Verify};
+use crate::ring::{ErrorCode, InnerRecover, SendFlags, Verify};
 
 const MUTABLE: SendFlags = SendFlags::MUTABLE_SOURCE;
 const PARAMETERS: fn() -> Parameters = || parameters(Role::Controller, false, true);
@@ -15,7 +16,7 @@ fn after_sending(sent: u32) -> (Rig, Pdus, Stream) {
     let mut rig = Rig::plain();
     let pdus = Pdus::new(PARAMETERS(), &[(false, 3000), (false, 3000)]);
     let stream = pdus.stream(&rig, SeqNum(1000));
-    rig.create_for(stream.start, L5Parameters::Nvme(&pdus.parameters));
+    rig.create_for(stream.start, &Layers::of(&pdus.parameters));
     let slices = stream.slices(&rig, stream.start, stream.start + sent, 900);
     rig.send(stream.start, 1448, Some(CONTEXT), MUTABLE, &slices);
     for (parsed, payload) in rig.segments() {
@@ -30,7 +31,7 @@ fn after_sending_encrypted() -> (Rig, Pdus, Stream) {
     let pdus = Pdus::new(PARAMETERS(), &[(false, 3000), (false, 3000)]);
     let sizes = [2000, 2000, 3000];
     let (stream, _) = pdus.stream_in_tls(&rig, SUITES[3], SeqNum(1000), &sizes);
-    let l5 = L5Parameters::NvmeInTls(&stream.crypto, &pdus.parameters);
+    let l5 = &Layers::of(&stream.crypto).carrying(&pdus.parameters);
     rig.create_for(stream.start, l5);
     let slices = stream.slices(&rig, stream.start, stream.end(), 900);
     rig.send(stream.start, 1448, Some(CONTEXT), MUTABLE, &slices);
@@ -120,7 +121,7 @@ fn a_record_with_a_digest_of_data_that_changed_is_not_sent_again() {
             codes(&mut rig),
             [ErrorCode::SourceChanged, ErrorCode::OutOfSequence]
         );
-        assert_eq!(rig.nic.counters().tx_tls_source_changed, 1);
+        assert_eq!(rig.nic.counters().named("tx_tls_source_changed"), 1);
     }
 }
 
@@ -183,7 +184,7 @@ fn a_recovery_of_an_endless_pdu_reads_nothing() {
         max_pdu: u32::MAX,
         ..PARAMETERS()
     };
-    rig.create_for(SeqNum(0), L5Parameters::Nvme(&parameters));
+    rig.create_for(SeqNum(0), &Layers::of(&parameters));
     let pdu = Record {
         start: SeqNum(0),
         len: u32::MAX,
@@ -205,7 +206,7 @@ fn content_that_is_no_pdu_does_not_leave() {
                 let mut rig = Rig::plain();
                 let pdus = Pdus::new(PARAMETERS(), &[(false, 3000), (false, 3000)]);
                 let (stream, _) = pdus.stream_in_tls(&rig, SUITES[3], SeqNum(1000), &[1500, 5000]);
-                let l5 = L5Parameters::NvmeInTls(&stream.crypto, &pdus.parameters);
+                let l5 = &Layers::of(&stream.crypto).carrying(&pdus.parameters);
                 rig.create_for(stream.start, l5);
                 let slices = stream.slices(&rig, stream.start, stream.start + 1448, 900);
                 rig.send(stream.start, 1448, Some(CONTEXT), MUTABLE, &slices);
@@ -234,7 +235,8 @@ fn content_that_is_no_pdu_does_not_leave() {
         assert_eq!(codes(&mut rig), [ErrorCode::OutOfSequence]);
         let now = rig.nic.counters();
         assert_eq!(
-            now.tx_nvmeotcp_drop_no_sync_data - counters.tx_nvmeotcp_drop_no_sync_data,
+            now.named("tx_nvmeotcp_drop_no_sync_data")
+                - counters.named("tx_nvmeotcp_drop_no_sync_data"),
             u64::from(!encrypted)
         );
     }
@@ -263,12 +265,12 @@ proptest! {
         let stream = match encrypted {
             false => {
                 let stream = pdus.stream(&rig, SeqNum(0));
-                rig.create_for(stream.start, L5Parameters::Nvme(&pdus.parameters));
+                rig.create_for(stream.start, &Layers::of(&pdus.parameters));
                 stream
             }
             true => {
                 let (stream, _) = pdus.stream_in_tls(&rig, SUITES[3], SeqNum(0), &[500, 3000]);
-                let l5 = L5Parameters::NvmeInTls(&stream.crypto, &pdus.parameters);
+                let l5 = &Layers::of(&stream.crypto).carrying(&pdus.parameters);
                 rig.create_for(stream.start, l5);
                 stream
             }

@@ -1,3 +1,4 @@
+use l5p::Layers;
 use l5p::tls::Direction;
 use proptest::prelude::*;
 use wire::tcp::Flags;
@@ -5,8 +6,8 @@ use wire::{FlowKey, SeqNum};
 
 use super::rig::*;
 use crate::ring::{
-    ContextId, ErrorCode, FunctionConfig, L5Parameters, Region, RegionId, SendDescriptor,
-    SendFlags, Slice, Verify, function,
+    ContextId, ErrorCode, FunctionConfig, Region, RegionId, SendDescriptor, SendFlags, Slice,
+    Verify, function,
 };
 
 const HEADER_FLAGS: Flags = Flags::PSH;
@@ -107,12 +108,13 @@ fn contexts_are_checked_before_anything_leaves() {
     let mut rig = Rig::plain();
     let stream = Stream::new(&rig, SUITES[0], SeqNum(50), &[1000, 1000]);
     let (flow, crypto) = (rig.flow, stream.crypto.clone());
+    let layers = Layers::of(&crypto);
     let create = |context, flow, direction| SendDescriptor::CreateContext {
         context: ContextId(context),
         direction,
         flow,
         tcpsn: SeqNum(50),
-        l5: L5Parameters::Tls(&crypto),
+        layers: &layers,
     };
     let payload = [rig.slice(0, 500)];
     let header = rig.header(SeqNum(50), HEADER_FLAGS);
@@ -150,8 +152,8 @@ fn contexts_are_checked_before_anything_leaves() {
         refused(&mut rig, send(&header, 0, Some(ContextId(1)), &payload)),
         ErrorCode::WrongFlow
     );
-    assert_eq!(rig.nic.counters().tx_tls_drop_no_sync_data, 2);
-    assert_eq!(rig.nic.counters().tx_tls_drop_bypass_req, 2);
+    assert_eq!(rig.nic.counters().named("tx_tls_drop_no_sync_data"), 2);
+    assert_eq!(rig.nic.counters().tx_drop_no_context, 2);
 
     let gone = SendDescriptor::DestroyContext {
         context: ContextId(3),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use l5p::Layers;
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Direction, Version, Writer};
 use wire::ethernet::MacAddr;
 use wire::packet::{self, Parsed};
@@ -10,8 +11,8 @@ use wire::tcp::{self, Flags};
 use wire::{FlowKey, SeqNum};
 
 use crate::ring::{
-    ContextId, ErrorCode, FunctionConfig, HostFunction, InnerRecover, L5Parameters, RecvDescriptor,
-    Region, RegionId, SendDescriptor, SendFlags, Slice, Verify, function,
+    ContextId, ErrorCode, FunctionConfig, HostFunction, InnerRecover, RecvDescriptor, Region,
+    RegionId, SendDescriptor, SendFlags, Slice, Verify, function,
 };
 use crate::{FrameMeta, Nic, NicConfig, WireCapabilities};
 
@@ -96,17 +97,17 @@ impl Rig {
     }
 
     pub(super) fn create(&mut self, tcpsn: SeqNum, crypto: &CryptoInfo) {
-        self.create_for(tcpsn, L5Parameters::Tls(crypto));
+        self.create_for(tcpsn, &Layers::of(crypto));
     }
 
-    pub(super) fn create_for(&mut self, tcpsn: SeqNum, l5: L5Parameters<'_>) {
+    pub(super) fn create_for(&mut self, tcpsn: SeqNum, layers: &Layers) {
         let flow = self.flow;
         self.post(&SendDescriptor::CreateContext {
             context: CONTEXT,
             direction: Direction::Transmit,
             flow,
             tcpsn,
-            l5,
+            layers,
         });
     }
 

@@ -58,7 +58,7 @@ fn a_changed_record_is_not_sent_again() {
             assert_eq!(rig.frames(), [], "nothing leaves");
             let errors: Vec<ErrorCode> = rig.errors().into_iter().map(|e| e.1).collect();
             assert_eq!(errors, [ErrorCode::SourceChanged, ErrorCode::OutOfSequence]);
-            assert_eq!(rig.nic.counters().tx_tls_source_changed, 1);
+            assert_eq!(rig.nic.counters().named("tx_tls_source_changed"), 1);
         }
     }
 }

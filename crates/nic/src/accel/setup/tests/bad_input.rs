@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use l5p::Layers;
 use l5p::nvme;
 use l5p::tls::Direction;
 use proptest::prelude::*;
@@ -11,7 +12,7 @@ use wire::tcp::{Flags, Timestamps};
 
 use super::rig::{Rig, Told, ack, flow, frame, mac, options, syn};
 use crate::ring::accel::ListenRuleId;
-use crate::ring::{ContextId, L5Parameters, SendDescriptor};
+use crate::ring::{ContextId, SendDescriptor};
 
 /// The host gets a frame as it came, and the NIC says nothing.
 fn goes_up(rig: &mut Rig, host: usize, bytes: &[u8]) {
@@ -76,7 +77,7 @@ fn a_syn_of_a_flow_with_a_context_is_the_hosts() {
             direction: Direction::Receive,
             flow: known,
             tcpsn: SeqNum(77),
-            l5: L5Parameters::Nvme(&nvme::Parameters {
+            layers: &Layers::of(&nvme::Parameters {
                 sender: nvme::Role::Host,
                 header_digest: true,
                 data_digest: true,

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use wire::SeqNum;
 
 use super::*;
-use crate::receive::Placer;
 use crate::receive::pdus::{Kind, PduStream, parameters};
+use crate::receive::placing::Placer;
 use crate::ring::{RegionId, Slice};
 
 const FIRST: SeqNum = SeqNum(u32::MAX - 5_000);

@@ -7,8 +7,8 @@ use wire::SeqNum;
 
 use super::shares::Random;
 use super::*;
-use crate::receive::Placer;
 use crate::receive::pdus::{Kind, PduStream, parameters};
+use crate::receive::placing::Placer;
 use crate::ring::{RegionId, Slice};
 
 const SEGMENT: usize = 1448;

@@ -1,0 +1,354 @@
+//! A protocol inside another one, as NVMe/TCP inside TLS (Autonomous NIC offloads §5.3), to any depth.
+//!
+//! ```text
+//! payload ─▶ outer layer: decrypt, recover ─▶ contents of its messages ─▶ inner layer: digest, place, recover
+//!                │                                                           │
+//!                │ bypassed                                                  │ a guess
+//!                └▶ nothing for the inner one: a gap        └▶ asks by (outer message's tcpsn, offset in its content)
+//! ```
+//!
+//! A record of TLS 1.3 tells its content type, and where padding begins, at its end. So what comes before is a guess:
+//! content without padding. Where the type is in the same packet, it is looked at first. Where it is not,
+//! a [short](l5p::Layer5::SHORT_MESSAGE) message is followed without placing anything. A guess that was wrong costs the inner layer its track; what it
+//! placed of a long message is not what the host finds in the stream, and so counts as never placed there.
+//!
+//! A message whose check fails may have been forged, and so may be what the inner layer has made of it: it loses track too.
+//!
+//! Cost beside both layers: ≤ 60 cycles per outer message in a packet.
+
+use std::ops::Range;
+
+use l5p::{Direction, Layers, Parameters, Protocol, ProtocolId};
+use shared::Output;
+use wire::SeqNum;
+
+use super::contents::{Contents, Record, Run};
+use super::placing::PlacedList;
+use super::recovery::{Answer, Bypass, Order, Recovery, Shared, Verdict};
+use super::rr_table::RrTable;
+use super::table::{self, Counted, Part, ReceiveTable, Request, Slab};
+use crate::counters::L5Counters;
+use crate::ring::ErrorCode;
+
+/// Outer messages before the one at hand that a header of the inner protocol may begin in.
+const RECENT: usize = 3;
+/// Length of a message by which the bytes around its content are found out: it has some.
+const PROBE: u32 = 1 << 14;
+
+/// The contexts of a layer that has another one inside.
+#[derive(Debug)]
+pub(super) struct Nested<P: Protocol> {
+    ids: Vec<ProtocolId>,
+    contexts: Slab<Outer<P>>,
+    shared: Shared<P::Message, Contents>,
+    inside: Box<dyn ReceiveTable>,
+    /// What was made of the payload that came last, by a protocol that replaces.
+    plaintext: Vec<u8>,
+    /// The payload that came last was replaced.
+    replaced: bool,
+    /// Bytes of a message before its content.
+    content_start: u32,
+}
+
+/// The outer layer of one flow.
+#[derive(Debug)]
+struct Outer<P: Protocol> {
+    recovery: Recovery<P, Contents>,
+    /// The messages that the inner layer was given content of last.
+    recent: [Option<Record>; RECENT],
+    guess: Option<Guess>,
+}
+
+/// A guess of a layer inside: its own position, and how it is known out here.
+#[derive(Clone, Copy, Debug)]
+struct Guess {
+    layer: u8,
+    position: SeqNum,
+    tcpsn: SeqNum,
+    offset: u32,
+}
+
+impl<P: Protocol> Nested<P> {
+    pub(super) fn new(id: ProtocolId, open: u32, inside: Box<dyn ReceiveTable>) -> Nested<P> {
+        Nested {
+            ids: [&[id], inside.ids()].concat(),
+            contexts: Slab::new(),
+            shared: Shared::new(Order::Any, open),
+            inside,
+            plaintext: Vec::new(),
+            replaced: false,
+            content_start: 0,
+        }
+    }
+
+    /// Gives the layer inside what a packet brought of the outer layer's contents; answers by which layers all of that was processed.
+    fn give_contents(&mut self, at: u32, part: &Part<'_>) -> u8 {
+        let Some(outer) = self.contexts.get_mut(at) else {
+            return 0;
+        };
+        let complete = !self.shared.noted_less && !self.shared.noted.have_overflowed();
+        let mut processed = if complete { u8::MAX } else { 0 };
+        let bytes = match P::REPLACES {
+            true => &self.plaintext[..part.bytes.len()],
+            false => part.bytes,
+        };
+        for run in self.shared.noted.as_slice() {
+            processed &= outer.give(run, (at, part), bytes, &mut *self.inside);
+        }
+        processed
+    }
+}
+
+impl<P: Protocol> Outer<P> {
+    fn content(&self, record: &Record) -> Range<u32> {
+        self.recovery.engine().content(record.len).unwrap_or(0..0)
+    }
+
+    /// Gives a part of a message's content to the layer inside. `bytes` are those of the packet's part that this layer got.
+    fn give(
+        &mut self,
+        run: &Run,
+        (at, part): (u32, &Part<'_>),
+        bytes: &[u8],
+        inside: &mut dyn ReceiveTable,
+    ) -> u8 {
+        let content = self.content(&run.record);
+        let start = run.at - part.at;
+        let byte = |offset: u32| bytes[(start + offset - run.from) as usize];
+        let ends = (run.from..run.to).contains(&content.end);
+        if ends && !self.recovery.engine().carries(byte(content.end)) {
+            inside.lose_track(at);
+            return 0;
+        }
+        let (from, to) = (run.from.max(content.start), run.to.min(content.end));
+        if from >= to {
+            return u8::MAX;
+        }
+        let skipped = from - run.from;
+        let first = (start + skipped) as usize;
+        let processed = inside.receive(
+            at,
+            Part {
+                at: run.at + skipped,
+                position: run.record.content + (from - content.start),
+                bytes: &bytes[first..first + (to - from) as usize],
+                certain: part.certain && (ends || run.record.len > P::SHORT_MESSAGE),
+            },
+            None,
+        );
+        if self.recent[0] != Some(run.record) {
+            self.recent.copy_within(..RECENT - 1, 1);
+            self.recent[0] = Some(run.record);
+        }
+        if !inside.is_in_step(at) {
+            self.name_guess(at, inside);
+        }
+        processed
+    }
+
+    /// Finds out how the guess of a layer inside is known out here.
+    fn name_guess(&mut self, at: u32, inside: &mut dyn ReceiveTable) {
+        let Some((layer, position)) = inside.guess(at) else {
+            return;
+        };
+        if self
+            .guess
+            .is_some_and(|guess| (guess.layer, guess.position) == (layer, position))
+        {
+            return;
+        }
+        let named = self.recent.iter().flatten().find_map(|record| {
+            let content = self.content(record);
+            let len = content.end - content.start;
+            position.is_within(record.content, len).then(|| Guess {
+                layer,
+                position,
+                tcpsn: record.start,
+                offset: record.content.distance_to(position),
+            })
+        });
+        self.guess = named;
+        if named.is_none() {
+            // It begins in messages too short and too many to remember: the search goes on behind it.
+            inside.answer(at, layer, position, None);
+        }
+    }
+
+    /// The guess of a layer inside, if that is still of this mind.
+    fn named_guess(&self, at: u32, inside: &dyn ReceiveTable) -> Option<Guess> {
+        let is_current = |guess: &Guess| inside.guess(at) == Some((guess.layer, guess.position));
+        self.guess.filter(is_current)
+    }
+}
+
+impl<P: Protocol> ReceiveTable for Nested<P> {
+    fn ids(&self) -> &[ProtocolId] {
+        &self.ids
+    }
+
+    fn create(
+        &mut self,
+        at: u32,
+        position: SeqNum,
+        layers: &Layers,
+        depth: usize,
+    ) -> Result<(), ErrorCode> {
+        let parameters = P::Parameters::decode(layers.parameters(depth));
+        let parameters = parameters.ok_or(ErrorCode::BadParameters)?;
+        let engine = P::create(&parameters, Direction::Receive);
+        let content = engine.content(PROBE).ok_or(ErrorCode::Unsupported)?;
+        let contents = Contents::new(PROBE - (content.end - content.start));
+        let index = parameters.first_index();
+        let first = contents.position(position, index);
+        self.inside.create(at, first, layers, depth + 1)?;
+        self.content_start = content.start;
+        self.contexts.put(
+            at,
+            Outer {
+                recovery: Recovery::new(engine, contents, position, index),
+                recent: [None; RECENT],
+                guess: None,
+            },
+        );
+        Ok(())
+    }
+
+    fn destroy(&mut self, at: u32) {
+        if let Some(mut outer) = self.contexts.take(at) {
+            outer.recovery.release(&mut self.shared);
+        }
+        self.inside.destroy(at);
+    }
+
+    fn replaces(&self) -> bool {
+        P::REPLACES
+    }
+
+    fn transforms(&self) -> bool {
+        false
+    }
+
+    fn begin_packet(&mut self, seq: SeqNum) {
+        self.shared.begin_packet(seq);
+        self.inside.begin_packet(seq);
+        self.replaced = false;
+    }
+
+    fn receive(&mut self, at: u32, part: Part<'_>, _: Option<Output<'_>>) -> u8 {
+        let Some(outer) = self.contexts.get_mut(at) else {
+            return 0;
+        };
+        let mut output = None;
+        if P::REPLACES {
+            let len = part.bytes.len();
+            if self.plaintext.len() < len {
+                self.plaintext.resize(len, 0);
+            }
+            output = Some(Output::from(&mut self.plaintext[..len]));
+        }
+        // What was noted of the part before has been given on.
+        self.shared.begin_packet(part.position - part.at);
+        let shared = &mut self.shared;
+        let verdict = outer
+            .recovery
+            .receive_part(shared, part.position, part.bytes, output);
+        match verdict {
+            Verdict::Offloaded => {
+                self.replaced = P::REPLACES;
+                1 | self.give_contents(at, &part) << 1
+            }
+            Verdict::Bypassed(Bypass::Failed) => {
+                self.inside.lose_track(at);
+                0
+            }
+            Verdict::Bypassed(_) => 0,
+        }
+    }
+
+    fn made<'a>(&'a mut self, payload: &'a [u8]) -> (&'a [u8], &'a mut PlacedList) {
+        let made = match self.replaced {
+            true => &self.plaintext[..payload.len()],
+            false => payload,
+        };
+        (made, self.inside.noted())
+    }
+
+    fn expects(&self, at: u32, seq: SeqNum) -> bool {
+        let outer = self.contexts.get(at);
+        outer.is_some_and(|outer| outer.recovery.expects(seq))
+    }
+
+    fn is_in_step(&self, at: u32) -> bool {
+        let outer = self.contexts.get(at);
+        outer.is_none_or(|outer| outer.recovery.is_in_step()) && self.inside.is_in_step(at)
+    }
+
+    fn lose_track(&mut self, at: u32) {
+        if let Some(outer) = self.contexts.get_mut(at) {
+            outer.recovery.lose_track(&mut self.shared);
+        }
+        self.inside.lose_track(at);
+    }
+
+    fn guess(&self, at: u32) -> Option<(u8, SeqNum)> {
+        let outer = self.contexts.get(at)?;
+        if let Some(position) = outer.recovery.guess() {
+            return Some((0, position));
+        }
+        let guess = outer.named_guess(at, &*self.inside)?;
+        Some((guess.layer + 1, self.position_of(guess.tcpsn, guess.offset)))
+    }
+
+    fn due_request(&mut self, at: u32, now_ms: u32) -> Option<Request> {
+        let outer = self.contexts.get_mut(at)?;
+        if let Some(request) = table::due_request(&mut outer.recovery, now_ms) {
+            return Some(request);
+        }
+        let guess = outer.named_guess(at, &*self.inside)?;
+        let request = self.inside.due_request(at, now_ms)?;
+        Some(Request {
+            layer: request.layer + 1,
+            tcpsn: guess.tcpsn,
+            offset: guess.offset,
+        })
+    }
+
+    fn answer(&mut self, at: u32, layer: u8, position: SeqNum, index: Option<u64>) -> Answer {
+        let named = self.content_start;
+        let Some(outer) = self.contexts.get_mut(at) else {
+            return Answer::Stale;
+        };
+        if layer == 0 {
+            return table::answer(&mut outer.recovery, &mut self.shared, position, index);
+        }
+        match outer.guess {
+            Some(guess)
+                if guess.layer == layer - 1 && guess.tcpsn + named + guess.offset == position =>
+            {
+                self.inside.answer(at, layer - 1, guess.position, index)
+            }
+            _ => Answer::Stale,
+        }
+    }
+
+    fn position_of(&self, tcpsn: SeqNum, offset: u32) -> SeqNum {
+        tcpsn + self.content_start + offset
+    }
+
+    fn buffers(&mut self, at: u32) -> Option<&mut RrTable> {
+        self.inside.buffers(at)
+    }
+
+    fn noted(&mut self) -> &mut PlacedList {
+        self.inside.noted()
+    }
+
+    fn count(&mut self, counters: &mut L5Counters, packet: &Counted) {
+        table::count(counters, self.ids[0], packet, &mut self.shared.counts);
+        let inside = Counted {
+            processed: packet.processed.inside(),
+            ..*packet
+        };
+        self.inside.count(counters, &inside);
+    }
+}
