@@ -7,7 +7,7 @@
 
 use super::automata::{State, Table};
 
-/// Lanes. More are not faster: the processor has no more to do than it can.
+/// Parts of the bytes that are scanned side by side.
 const LANES: usize = 4;
 
 /// Shortest lane, in bytes.
