@@ -19,6 +19,8 @@
 //! The engine's states protect against evasion too. A NIC sees segments that TCP drops, and a forged one takes the engine to a
 //! state that hides what follows. The scanner sees that the engine's state is not its own, and scans in software for as long.
 //!
+//! States are numbers of tables. Both sides make theirs from the same text, with the same version of this crate and its dependencies.
+//!
 //! # Costs
 //! In packets of 1,448 bytes, on one core of an AMD EPYC (Zen 5) that shares it with others, by `cargo run --release -p longshore-l5p
 //! --example pattern_speed`; the best of several runs, of which busy ones had two thirds:

@@ -70,6 +70,18 @@ fn a_pattern_is_found_again_by_its_number() {
 }
 
 #[test]
+fn the_same_text_gives_the_same_states() {
+    let text = "abc\nbcd\n/a+[bc]/\n/c.{3}d/i";
+    let stream = b"abcabcdaabcxcabcd".repeat(9);
+    let behind = |_| {
+        let automata = Patterns::parse(text, TABLES).unwrap().automata;
+        automata.scan(automata.start(), &stream, |_, _| {}).value()
+    };
+    let values = [(); 8].map(behind);
+    assert!(values.iter().all(|value| *value == values[0]));
+}
+
+#[test]
 fn only_states_have_values() {
     for text in ["abc", "/a+b/", "abc\n/a+b/"] {
         let patterns = Patterns::parse(text, TABLES).unwrap();
