@@ -4,19 +4,24 @@
 use std::collections::HashSet;
 
 use super::expressions::Expressions;
+use super::pair::{Absent, Pair};
 use super::strings::Strings;
 
 /// The automata of a set.
-pub(super) struct Automata {
-    pub strings: Option<Strings>,
-    pub expressions: Option<Expressions>,
+pub(super) enum Automata {
+    /// It has strings only.
+    Strings(Strings),
+    /// It has expressions only.
+    Expressions(Box<Expressions>),
+    /// It has both.
+    Both(Strings, Box<Expressions>),
 }
 
 /// Where a search is: the states of both automata, 0 for one that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    strings: u32,
-    expressions: u32,
+    pub strings: u32,
+    pub expressions: u32,
 }
 
 /// An automaton as a table.
@@ -50,107 +55,78 @@ impl State {
     }
 }
 
+/// Calls a method of the [`Pair`] of both automata.
+macro_rules! of_pair {
+    ($automata:expr, $pair:ident => $call:expr) => {
+        match $automata {
+            Automata::Strings(strings) => {
+                let $pair = Pair {
+                    strings,
+                    expressions: &Absent,
+                };
+                $call
+            }
+            Automata::Expressions(expressions) => {
+                let $pair = Pair {
+                    strings: &Absent,
+                    expressions: &**expressions,
+                };
+                $call
+            }
+            Automata::Both(strings, expressions) => {
+                let $pair = Pair {
+                    strings,
+                    expressions: &**expressions,
+                };
+                $call
+            }
+        }
+    };
+}
+
 impl Automata {
     /// Before the first byte of a stream.
     pub fn start(&self) -> State {
-        State {
-            strings: self.strings.as_ref().map_or(0, Table::start),
-            expressions: self.expressions.as_ref().map_or(0, Table::start),
-        }
+        of_pair!(self, pair => pair.start())
     }
 
     /// The state that has this [value](State::value), `None` if none has.
     pub fn state(&self, value: u64) -> Option<State> {
-        let (strings, expressions) = ((value >> 32) as u32, value as u32);
-        (is_state(self.strings.as_ref(), strings)
-            && is_state(self.expressions.as_ref(), expressions))
-        .then_some(State {
-            strings,
-            expressions,
-        })
+        let state = State {
+            strings: (value >> 32) as u32,
+            expressions: value as u32,
+        };
+        let is_state = of_pair!(self, pair => {
+            pair.strings.is_state(state.strings) && pair.expressions.is_state(state.expressions)
+        });
+        is_state.then_some(state)
     }
 
     /// The state behind `bytes`. Calls `found`, in no order, with each pattern that ends in them, and with how many of them are before
     /// its end.
-    #[inline]
     pub fn scan(&self, from: State, bytes: &[u8], found: impl FnMut(usize, u32)) -> State {
-        match (&self.strings, &self.expressions) {
-            (Some(strings), Some(expressions)) => scan(strings, expressions, from, bytes, found),
-            (Some(strings), None) => scan(strings, &Absent, from, bytes, found),
-            (None, Some(expressions)) => scan(&Absent, expressions, from, bytes, found),
-            (None, None) => from,
-        }
+        of_pair!(self, pair => pair.scan(from, bytes, found))
     }
 
-    /// The state behind one more byte.
-    pub fn step(&self, from: State, byte: u8) -> State {
-        let State {
-            strings,
-            expressions,
-        } = from;
-        let next_string = self.strings.as_ref().map(|table| table.next(strings, byte));
-        let next_expression = self
-            .expressions
-            .as_ref()
-            .map(|table| table.next(expressions, byte));
-        State {
-            strings: next_string.unwrap_or(strings),
-            expressions: next_expression.unwrap_or(expressions),
-        }
+    /// Goes on from `own` and from `other` side by side until both are the same, and returns behind how many bytes that is. `None` if they
+    /// never are; then `own` is the state behind all bytes. Calls `found` with what ends in the bytes passed, for `own`.
+    pub fn meet(
+        &self,
+        own: &mut State,
+        other: State,
+        bytes: &[u8],
+        found: impl FnMut(usize, u32),
+    ) -> Option<usize> {
+        of_pair!(self, pair => pair.meet(own, other, bytes, found))
     }
 
     /// Bytes of the tables.
     pub fn tables_len(&self) -> usize {
-        self.strings.as_ref().map_or(0, Strings::table_len)
-            + self.expressions.as_ref().map_or(0, Expressions::table_len)
-    }
-}
-
-/// Takes both automata through the bytes side by side: each waits for its memory, and so they take little longer than one.
-#[inline]
-fn scan(
-    strings: &impl Table,
-    expressions: &impl Table,
-    from: State,
-    bytes: &[u8],
-    mut found: impl FnMut(usize, u32),
-) -> State {
-    let mut state = from;
-    for (at, byte) in bytes.iter().enumerate() {
-        state.strings = strings.next(state.strings, *byte);
-        state.expressions = expressions.next(state.expressions, *byte);
-        if strings.is_match(state.strings) {
-            tell(strings, state.strings, at, &mut found);
+        match self {
+            Automata::Strings(strings) => strings.table_len(),
+            Automata::Expressions(expressions) => expressions.table_len(),
+            Automata::Both(strings, expressions) => strings.table_len() + expressions.table_len(),
         }
-        if expressions.is_match(state.expressions) {
-            tell(expressions, state.expressions, at, &mut found);
-        }
-    }
-    for_late(strings, state.strings, bytes.len(), &mut found);
-    for_late(expressions, state.expressions, bytes.len(), &mut found);
-    state
-}
-
-/// Tells what the state after byte `at` has to tell.
-fn tell<T: Table>(table: &T, state: u32, at: usize, found: &mut impl FnMut(usize, u32)) {
-    let end = if T::IS_LATE { at } else { at + 1 };
-    // What ended before the first byte was told with the bytes before.
-    if end > 0 {
-        table.matches(state, |number| found(end, number));
-    }
-}
-
-/// Tells what a late automaton would tell with the next byte.
-fn for_late<T: Table>(table: &T, state: u32, len: usize, found: &mut impl FnMut(usize, u32)) {
-    if T::IS_LATE && len > 0 {
-        table.ends(state, |number| found(len, number));
-    }
-}
-
-fn is_state(table: Option<&impl Table>, state: u32) -> bool {
-    match table {
-        Some(table) => table.is_state(state),
-        None => state == 0,
     }
 }
 
@@ -169,33 +145,4 @@ pub(super) fn reachable(table: &impl Table) -> Vec<u32> {
     let mut states: Vec<u32> = seen.into_iter().collect();
     states.sort_unstable();
     states
-}
-
-/// The automaton of a kind of which a set has no pattern.
-struct Absent;
-
-impl Table for Absent {
-    const IS_LATE: bool = false;
-
-    fn start(&self) -> u32 {
-        0
-    }
-
-    #[inline(always)]
-    fn next(&self, state: u32, _byte: u8) -> u32 {
-        state
-    }
-
-    #[inline(always)]
-    fn is_match(&self, _state: u32) -> bool {
-        false
-    }
-
-    fn matches(&self, _state: u32, _found: impl FnMut(u32)) {}
-
-    fn ends(&self, _state: u32, _found: impl FnMut(u32)) {}
-
-    fn is_state(&self, state: u32) -> bool {
-        state == 0
-    }
 }

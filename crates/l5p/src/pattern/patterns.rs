@@ -1,5 +1,6 @@
 //! A set of patterns, and the text that it is read from.
 
+use regex_syntax::hir::Hir;
 use thiserror::Error;
 
 use super::automata::Automata;
@@ -109,24 +110,7 @@ impl Patterns {
         if sources.is_empty() {
             return Err(PatternsError::Empty);
         }
-        let strings = (!strings.is_empty()).then(|| Strings::new(&strings, limit));
-        let strings = strings
-            .transpose()
-            .map_err(|needed| PatternsError::StringsTooLarge { needed, limit })?;
-        let limit = limit - strings.as_ref().map_or(0, Strings::table_len);
-        let expressions = (!expressions.is_empty()).then(|| {
-            Expressions::new(&expressions, limit).map_err(|too_large| match too_large.alone {
-                Some(number) => PatternsError::ExpressionTooLarge {
-                    line: sources[number as usize].line,
-                    limit,
-                },
-                None => PatternsError::ExpressionsTooLarge { limit },
-            })
-        });
-        let automata = Automata {
-            strings,
-            expressions: expressions.transpose()?,
-        };
+        let automata = build(&strings, &expressions, limit, &sources)?;
         Ok(Patterns { sources, automata })
     }
 
@@ -149,6 +133,39 @@ impl Patterns {
     pub fn tables_len(&self) -> usize {
         self.automata.tables_len()
     }
+}
+
+/// The automata of patterns, of which there is at least one.
+fn build(
+    strings: &[Numbered<Vec<u8>>],
+    expressions: &[Numbered<Hir>],
+    limit: usize,
+    sources: &[Source],
+) -> Result<Automata, PatternsError> {
+    let make_strings = || {
+        let too_large = |needed| PatternsError::StringsTooLarge { needed, limit };
+        Strings::new(strings, limit).map_err(too_large)
+    };
+    let make_expressions = |limit| {
+        let made =
+            Expressions::new(expressions, limit).map_err(|too_large| match too_large.alone {
+                Some(number) => PatternsError::ExpressionTooLarge {
+                    line: sources[number as usize].line,
+                    limit,
+                },
+                None => PatternsError::ExpressionsTooLarge { limit },
+            });
+        made.map(Box::new)
+    };
+    if expressions.is_empty() {
+        return Ok(Automata::Strings(make_strings()?));
+    }
+    if strings.is_empty() {
+        return Ok(Automata::Expressions(make_expressions(limit)?));
+    }
+    let strings = make_strings()?;
+    let left = limit - strings.table_len();
+    Ok(Automata::Both(strings, make_expressions(left)?))
 }
 
 impl std::fmt::Debug for Patterns {

@@ -124,17 +124,16 @@ impl Scanner {
 
     /// Goes on from its own state until that is the engine's; from there on the engine's matches count.
     fn take_run(&mut self, bytes: &[u8], run: &Run<'_>, matches: &mut Vec<Match>) -> usize {
-        let mut engine = run.begin;
-        let mut scanned = 0;
-        while self.state != engine {
-            let Some(byte) = bytes.get(scanned) else {
-                return scanned;
-            };
-            engine = self.patterns.automata.step(engine, *byte);
-            self.scan(std::slice::from_ref(byte), matches);
-            scanned += 1;
-        }
-        let begin = self.position - scanned as u64;
+        let begin = self.position;
+        self.position += bytes.len() as u64;
+        let software = |end, pattern| {
+            let end = begin + end as u64;
+            matches.push(Match { end, pattern });
+        };
+        let automata = &self.patterns.automata;
+        let Some(scanned) = automata.meet(&mut self.state, run.begin, bytes, software) else {
+            return bytes.len();
+        };
         let known = run.from + scanned as u32;
         for note in run.matches.iter().filter(|note| note.at > known) {
             matches.push(Match {
@@ -143,7 +142,6 @@ impl Scanner {
             });
         }
         self.state = run.end;
-        self.position = begin + bytes.len() as u64;
         scanned
     }
 

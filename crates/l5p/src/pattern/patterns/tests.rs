@@ -70,13 +70,25 @@ fn a_pattern_is_found_again_by_its_number() {
 }
 
 #[test]
+fn the_same_text_gives_the_same_states() {
+    let text = "abc\nbcd\n/a+[bc]/\n/c.{3}d/i";
+    let stream = b"abcabcdaabcxcabcd".repeat(9);
+    let behind = |_| {
+        let automata = Patterns::parse(text, TABLES).unwrap().automata;
+        automata.scan(automata.start(), &stream, |_, _| {}).value()
+    };
+    let values = [(); 8].map(behind);
+    assert!(values.iter().all(|value| *value == values[0]));
+}
+
+#[test]
 fn only_states_have_values() {
     for text in ["abc", "/a+b/", "abc\n/a+b/"] {
         let patterns = Patterns::parse(text, TABLES).unwrap();
         let mut state = patterns.automata.start();
         for byte in *b"ababcxaab" {
             assert_eq!(patterns.automata.state(state.value()), Some(state));
-            state = patterns.automata.step(state, byte);
+            state = patterns.automata.scan(state, &[byte], |_, _| {});
         }
         let values = (0..1000).flat_map(|low| (0..1000).map(move |high| high << 32 | low));
         let states = values.filter(|value| patterns.automata.state(*value).is_some());
@@ -130,5 +142,30 @@ proptest! {
         }
         found.sort_unstable();
         prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_bytes_all_at_once_give_what_they_give_one_by_one(
+        lines in vec(pattern(), 1..5),
+        seldom in 1..40u32,
+        bytes in vec((any::<u32>(), prop::sample::select(&b"aaabbbc\n"[..])), 200..1500),
+    ) {
+        let stream: Vec<u8> = bytes
+            .iter()
+            .map(|(random, byte)| if random % seldom == 0 { *byte } else { b'.' })
+            .collect();
+        let patterns = Patterns::parse(&lines.join("\n"), TABLES).expect("good patterns");
+        let automata = &patterns.automata;
+        let mut at_once = Vec::new();
+        let behind = automata.scan(automata.start(), &stream, |end, number| at_once.push((end, number)));
+        at_once.sort_unstable();
+        let mut one_by_one = Vec::new();
+        let mut state = automata.start();
+        for (at, byte) in stream.iter().enumerate() {
+            state = automata.scan(state, &[*byte], |end, number| one_by_one.push((at + end, number)));
+        }
+        one_by_one.sort_unstable();
+        prop_assert_eq!(at_once, one_by_one);
+        prop_assert_eq!(behind, state);
     }
 }
