@@ -1,7 +1,8 @@
 //! The NIC's contexts for a stream of PDUs without TLS.
 
 use l5p::MsgState;
-use l5p::nvme::{Parameters, Resync};
+use l5p::nvme::Parameters;
+use l5p::pdus::Resync;
 use nic::ring::{ContextId, Direction};
 use wire::nvme::{Framing, Role};
 use wire::{FlowKey, SeqNum};
