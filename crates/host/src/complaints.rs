@@ -3,48 +3,26 @@
 use nic::ring::{ContextId, ErrorCode};
 use wire::SeqNum;
 
-use crate::driver::Protocols;
+use crate::layer5::Place;
 use crate::stack::Stack;
 use crate::{CloseReason, SocketId};
 
-/// No record is longer, with all around it.
+/// Most bytes around a position that are looked at: no TLS record is longer, with all around it.
 const MAX_RECORD: u32 = 1 << 15;
 
 impl Stack {
-    /// The NIC asks whether a message begins at `tcpsn`, or so many bytes into the record there.
-    pub(crate) fn take_resync_request(
-        &mut self,
-        context: ContextId,
-        tcpsn: SeqNum,
-        inner: Option<u32>,
-    ) {
+    /// The NIC asks whether a message begins at a place.
+    pub(crate) fn handle_resync_request(&mut self, context: ContextId, place: Place) {
         let core = &mut self.core;
         let Some(shadow) = core.driver.contexts.get(context) else {
             return;
         };
-        let (id, is_outer) = (shadow.socket, inner.is_none());
-        let is_record = is_outer && shadow.protocols != Protocols::Nvme;
+        let id = shadow.socket;
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        if !is_record {
-            core.counters.nvme_rx_device_resync += 1;
-            let receive = socket.tls.session().and_then(|session| session.receive);
-            match &mut socket.pdus {
-                Some(pdus) if pdus.receive.or(receive) == Some(context) => {
-                    pdus.l5o_resync_rx_req(context, (tcpsn, inner), &mut core.driver);
-                }
-                // No PDU begins there for a context that is about to go.
-                _ => core.driver.l5o_resync_rx_resp(context, tcpsn, inner, None),
-            }
-            core.mark_ready(id, socket);
-            return;
-        }
-        core.counters.tls_rx_device_resync += 1;
-        if let Some(session) = socket.tls.session_mut() {
-            session.l5o_resync_rx_req(context, tcpsn, &mut self.core.driver);
-            self.core.mark_ready(id, socket);
-        }
+        socket.l5o_resync_rx_req(context, place, (&mut core.driver, &mut core.counters));
+        core.mark_ready(id, socket);
     }
 
     /// The NIC did not do what a descriptor asked for.
@@ -82,15 +60,8 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        let end = socket.send.end();
-        if failed && let Some(session) = socket.tls.session_mut() {
-            session.context_failed(
-                context,
-                end,
-                (&mut self.core.driver, &mut self.core.counters),
-            );
-        } else if failed && let Some(pdus) = &mut socket.pdus {
-            pdus.context_failed(context, end, &mut self.core.driver);
+        if failed {
+            socket.context_failed(context, (&mut self.core.driver, &mut self.core.counters));
         }
         match error {
             ErrorCode::SourceChanged => {

@@ -7,7 +7,6 @@ use tcp::State;
 use crate::events::Pending;
 use crate::socket::Owner;
 use crate::stack::Stack;
-use crate::tls::Tls;
 use crate::{CloseReason, SocketId};
 
 impl Stack {
@@ -114,11 +113,6 @@ impl Stack {
             core.cancel(lent.toe, lent.phase);
         }
         core.left_nic(&mut socket);
-        if let Tls::Open(mut session) = socket.tls {
-            session.dismantle(&mut core.driver, &mut core.counters);
-        }
-        if let Some(mut pdus) = socket.pdus {
-            pdus.dismantle(&mut core.driver);
-        }
+        socket.dismantle(&mut core.driver, &mut core.counters);
     }
 }

@@ -51,11 +51,9 @@ impl Stack {
             Received::Toe(event) => self.take_toe_event(now, event),
             Received::Reset => self.take_nic_reset(now),
             Received::Room(room) => self.core.take_room(room),
-            Received::ResyncRequest {
-                context,
-                tcpsn,
-                inner,
-            } => self.take_resync_request(context, tcpsn, inner),
+            Received::ResyncRequest { context, place } => {
+                self.handle_resync_request(context, place)
+            }
             Received::Refused {
                 context,
                 tcpsn,
@@ -145,7 +143,7 @@ impl Stack {
         }
         let (payload_len, segments) = (parsed.payload_len, info.segments);
         core.meter.switch(Component::Tcp);
-        if info.is_placed && !is_of_pdus(core, id, socket, &info) {
+        if info.is_placed && !may_be_placed(core, id, socket, &info) {
             // As if it were lost: it comes again, and is not placed then.
             core.counters.driver_errors += 1;
             return;
@@ -326,12 +324,10 @@ impl Core {
         data: Option<Accepted>,
         info: &FrameInfo,
     ) {
-        if info.is_placed
-            && let (Some(context), Some(pdus)) = (info.context, &mut socket.pdus)
-        {
+        if let Some(context) = info.context.filter(|_| info.is_placed) {
             let taken = data.filter(|_| !socket.deaf);
             let taken = taken.map_or((0, 0), |data| (data.skip, data.len));
-            pdus.note_placed(context, self.driver.placed(), taken);
+            socket.note_placed(context, self.driver.placed(), taken);
         }
         let Some(data) = data.filter(|_| !socket.deaf) else {
             return;
@@ -340,10 +336,10 @@ impl Core {
         let shadow = context.and_then(|context| self.driver.contexts.get_received(context));
         let shadow = shadow.filter(|shadow| shadow.socket == id);
         let marks = Marks {
-            decrypted: shadow
-                .filter(|_| info.decrypted)
+            replaced: shadow
+                .filter(|_| info.processed.is_replaced())
                 .and_then(|shadow| shadow.tag),
-            digest_ok: info.digest_ok && shadow.is_some(),
+            checked: shadow.is_some_and(|shadow| shadow.layers.has_checked(info.processed)),
         };
         if info.is_placed {
             return insert_parts(self, socket, data, payload, marks);
@@ -380,12 +376,12 @@ fn anchor(socket: &mut Socket, data: Option<(SeqNum, u32)>) {
     socket.is_anchored = true;
 }
 
-/// Whether a packet's context is one of the connection's, and that carries PDUs.
-fn is_of_pdus(core: &Core, id: SocketId, socket: &Socket, info: &FrameInfo) -> bool {
+/// Whether a packet's context is one of the connection's, and that has buffers for data.
+fn may_be_placed(core: &Core, id: SocketId, socket: &Socket, info: &FrameInfo) -> bool {
     let shadow = info
         .context
         .and_then(|context| core.driver.contexts.get_received(context));
-    shadow.is_some_and(|shadow| shadow.socket == id) && socket.pdus.is_some()
+    shadow.is_some_and(|shadow| shadow.socket == id) && socket.places()
 }
 
 /// Puts a payload together again of which `stored` is in a buffer and the rest where the NIC has put it, as far as TCP has taken it.

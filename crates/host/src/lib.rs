@@ -149,6 +149,7 @@ mod icmp;
 mod info;
 mod input;
 mod interface;
+mod layer5;
 mod listen;
 mod neighbour;
 mod serve;

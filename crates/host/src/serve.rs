@@ -9,12 +9,12 @@ use wire::tcp::Flags;
 use crate::driver::{Driver, Link, MessageSource, Stopped, Unsent};
 use crate::events::Pending;
 use crate::handoff::Phase;
+use crate::layer5::Fallback;
 use crate::meter::Component;
 use crate::neighbour::Resolution;
-use crate::nvme::Stacked;
 use crate::socket::{Owner, Socket};
 use crate::stack::{Core, Stack};
-use crate::tls::{Fallback, Outgoing, Progress, Session, Tls};
+use crate::tls::{Outgoing, Progress, Session, Tls};
 use crate::{CloseReason, SocketId};
 
 /// Segments that one socket may send before others get their turn.
@@ -253,8 +253,8 @@ impl Stack {
                     return sent;
                 }
                 Err(Stopped::NoContext(seq)) => {
-                    match core.encrypt_in_software(socket, &mut unsent, seq) {
-                        Fallback::Sealed => core.unsent = Some((id, unsent)),
+                    match core.fall_back(socket, &mut unsent, seq) {
+                        Fallback::Done => core.unsent = Some((id, unsent)),
                         Fallback::Later => {
                             core.unsent = Some((id, unsent));
                             core.stall_first(id, socket);
@@ -271,9 +271,8 @@ impl Stack {
                 }
                 Err(Stopped::NoMessage(_)) => {
                     core.counters.driver_tx_withheld += 1;
-                    let reason = CloseReason::Device(
-                        "a segment belongs to no TLS record that is known".into(),
-                    );
+                    let reason =
+                        CloseReason::Device("a segment belongs to no message that is known".into());
                     self.reset(id, reason);
                     return true;
                 }
@@ -294,19 +293,7 @@ impl Stack {
 impl Core {
     /// TCP has acknowledged everything before `una`.
     fn acknowledged(&mut self, now: Instant, socket: &mut Socket, una: SeqNum) {
-        let upto = match &mut socket.tls {
-            Tls::Open(session) => {
-                let upto = session.acknowledged(una, &mut self.driver);
-                match &mut socket.pdus {
-                    Some(pdus) => pdus.acknowledged_records(upto),
-                    None => upto,
-                }
-            }
-            _ => match &mut socket.pdus {
-                Some(pdus) => pdus.acknowledged(una, &mut self.driver),
-                None => una,
-            },
-        };
+        let upto = socket.release_point(una, &mut self.driver);
         release(&mut self.driver, socket, upto);
         if let Some(hop) = socket.hop {
             self.neighbours.confirm(hop, now);
@@ -324,85 +311,22 @@ impl Core {
             flow: socket.flow,
             next_hop,
         };
-        let stacked;
-        let messages: Option<&dyn MessageSource> = match (&socket.tls, &socket.pdus) {
-            (Tls::None, Some(pdus)) => Some(&**pdus),
-            (Tls::Open(session), Some(pdus)) => {
-                stacked = Stacked { session, pdus };
-                Some(&stacked)
-            }
-            (Tls::Open(session), None) => Some(&**session),
-            _ => None,
-        };
+        let messages = socket.messages();
+        let messages = messages
+            .as_ref()
+            .map(|messages| messages as &dyn MessageSource);
         self.driver
             .post_segment(link, unsent, &socket.send, messages, &mut self.counters)
     }
 
-    fn encrypt_in_software(
-        &mut self,
-        socket: &mut Socket,
-        unsent: &mut Unsent,
-        seq: SeqNum,
-    ) -> Fallback {
-        // While the rest of this segment waits, nothing more is posted that names the record.
+    fn fall_back(&mut self, socket: &mut Socket, unsent: &mut Unsent, seq: SeqNum) -> Fallback {
+        // While the rest of this segment waits, nothing more is posted that names the message.
         let posted = *unsent.last_named.get_or_insert(self.driver.posted());
         if self.driver.completed() < posted {
             return Fallback::Later;
         }
         unsent.last_named = None;
-        let mut context = None;
-        socket
-            .send
-            .slices(seq, 1, |payload, _, _| context = payload.context);
-        let Socket {
-            tls,
-            tcp,
-            send,
-            pdus,
-            ..
-        } = socket;
-        match (tls.session_mut(), context) {
-            (None, Some(context)) if let Some(pdus) = pdus => {
-                let before = self.meter.switch(Component::L5);
-                let done = pdus.digest_in_software(
-                    context,
-                    seq,
-                    send,
-                    &mut self.driver,
-                    &mut self.counters,
-                );
-                self.meter.switch(before);
-                done
-            }
-            (Some(session), Some(context)) => {
-                let before = self.meter.switch(Component::L5);
-                if let Some(pdus) = pdus {
-                    let mut out = Outgoing {
-                        now: self.last_poll,
-                        tcp,
-                        send,
-                        driver: &mut self.driver,
-                        counters: &mut self.counters,
-                    };
-                    if let Err(reason) = pdus.leave_stack(session, context, &mut out) {
-                        self.meter.switch(before);
-                        return Fallback::Impossible(reason);
-                    }
-                }
-                let done = session.encrypt_in_software(
-                    context,
-                    seq,
-                    send,
-                    &mut self.driver,
-                    &mut self.counters,
-                );
-                self.meter.switch(before);
-                done
-            }
-            _ => Fallback::Impossible(CloseReason::Device(
-                "a segment's TLS session is gone".into(),
-            )),
-        }
+        self.transform_in_software(socket, seq)
     }
 
     /// Makes sure that the next hop's address is known. If it is not, the socket waits for it.
@@ -455,7 +379,7 @@ impl Core {
 
     /// Tells the application that it can read or write again, if it waits for that.
     pub(crate) fn tell_readiness(&mut self, id: SocketId, socket: &mut Socket) {
-        let is_held = socket.splice.is_some() || matches!(socket.tls, Tls::Handshake(_));
+        let is_held = socket.splice.is_some() || socket.is_handshaking();
         if socket.owner != Owner::Application || is_held {
             return;
         }

@@ -30,4 +30,5 @@ pub use protocols::{
     CounterName, Event, Layers, Listed, MAX_LAYERS, MAX_PARAMETERS, PROTOCOLS, Parameters,
     Protocol, ProtocolId, ProtocolInfo, UnknownLayers, Visitor, visit,
 };
+pub use tls::ContextTag;
 pub use walker::{NotAHeader, Walked, Walker};

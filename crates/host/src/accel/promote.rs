@@ -14,8 +14,8 @@ use crate::stack::Stack;
 
 /// What the NIC did to bytes of connections that it has set up: nothing.
 const UNTOUCHED: Marks = Marks {
-    decrypted: None,
-    digest_ok: false,
+    replaced: None,
+    checked: false,
 };
 
 impl Stack {

@@ -19,7 +19,6 @@ use crate::memory::Buffer;
 use crate::neighbour::Resolution;
 use crate::socket::{Owner, Socket};
 use crate::stack::{Core, Stack};
-use crate::tls::Tls;
 
 /// How far the close of a socket with a full control block is given to the NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -420,8 +419,7 @@ fn millis(duration: Duration) -> u32 {
 impl Socket {
     /// Nothing above TCP has a part in it, and nothing of it is half done.
     fn is_simple(&self) -> bool {
-        matches!(self.tls, Tls::None)
-            && self.pdus.is_none()
+        self.is_plain()
             && self.ended.is_none()
             && !self.lingers
             && self.stream.len() == 0

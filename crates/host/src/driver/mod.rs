@@ -5,7 +5,6 @@
 //! stack's own in a bounded queue.
 
 mod accel;
-mod layers;
 mod payload;
 mod receive;
 mod recovery;
@@ -18,18 +17,18 @@ mod toe;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use l5p::tls::ContextTag;
+use l5p::{ContextTag, Layers};
 use nic::ring::accel::{Established, Splice, SpliceId};
-use nic::ring::{ContextId, Direction, HostFunction, HostQueue, InnerPlace, SendDescriptor, Slice};
+use nic::ring::{ContextId, Direction, HostFunction, HostQueue, SendDescriptor, Slice};
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
 use crate::SocketId;
 use crate::counters::Counters;
+use crate::layer5::Place;
 use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
 
 pub(crate) use accel::HOP_LIMIT;
-pub(crate) use layers::{Layers, Protocols};
 pub(crate) use payload::Payload;
 pub(crate) use receive::{Delivered, FrameInfo, PlacedPart, Received, Supply};
 pub(crate) use recovery::MessageSource;
@@ -103,8 +102,7 @@ enum Command {
     },
     Resync {
         context: ContextId,
-        tcpsn: SeqNum,
-        inner: Option<u32>,
+        place: Place,
         index: Option<u64>,
     },
     DelRr {
@@ -182,8 +180,7 @@ impl Driver {
     ) -> Option<ContextId> {
         let shadow = Shadow {
             socket,
-            protocols: layers.protocols(),
-            is_seekable: layers.is_seekable(),
+            layers: shadow::LayersInfo::of(&layers),
             tag,
             expected: Some(tcpsn),
             frontier: tcpsn,
@@ -209,19 +206,11 @@ impl Driver {
         self.command(Command::Destroy { context });
     }
 
-    /// Answers a question of the NIC's: a message of this index begins at `tcpsn`, or with `inner` at that byte of the plaintext of
-    /// the record there, or none does (Listing 1).
-    pub fn l5o_resync_rx_resp(
-        &mut self,
-        context: ContextId,
-        tcpsn: SeqNum,
-        inner: Option<u32>,
-        index: Option<u64>,
-    ) {
+    /// Answers a question of the NIC's: a message of this index begins there, or none does (Listing 1).
+    pub fn l5o_resync_rx_resp(&mut self, context: ContextId, place: Place, index: Option<u64>) {
         self.command(Command::Resync {
             context,
-            tcpsn,
-            inner,
+            place,
             index,
         });
     }
@@ -239,7 +228,6 @@ impl Driver {
     /// Posts what waited, as far as there is room. False when something still waits.
     pub fn flush(&mut self, counters: &mut Counters) -> bool {
         while let Some(command) = self.commands.front() {
-            let parameters;
             let descriptor = match command {
                 Command::Create {
                     context,
@@ -247,28 +235,24 @@ impl Driver {
                     flow,
                     tcpsn,
                     layers,
-                } => {
-                    parameters = layers.parameters();
-                    SendDescriptor::CreateContext {
-                        context: *context,
-                        direction: *direction,
-                        flow: *flow,
-                        tcpsn: *tcpsn,
-                        layers: &parameters,
-                    }
-                }
+                } => SendDescriptor::CreateContext {
+                    context: *context,
+                    direction: *direction,
+                    flow: *flow,
+                    tcpsn: *tcpsn,
+                    layers,
+                },
                 Command::Destroy { context } => {
                     SendDescriptor::DestroyContext { context: *context }
                 }
                 Command::Resync {
                     context,
-                    tcpsn,
-                    inner,
+                    place,
                     index,
                 } => SendDescriptor::ResyncResponse {
                     context: *context,
-                    tcpsn: *tcpsn,
-                    inner: inner.map(|offset| InnerPlace { layer: 1, offset }),
+                    tcpsn: place.tcpsn,
+                    inner: place.inner,
                     confirmed: index.is_some(),
                     index: index.unwrap_or(0),
                 },

@@ -2,12 +2,13 @@
 
 use nic::ring::accel::{AccelRoom, Established, SpliceEnded, SpliceState};
 use nic::ring::toe::{ToeEvent, ToeId};
-use nic::ring::{ContextId, ErrorCode, FillProducer, Packet, RecvDescriptor};
+use nic::ring::{ContextId, ErrorCode, FillProducer, Packet, Processed, RecvDescriptor};
 use tcp::Accepted;
 use wire::SeqNum;
 
-use super::{Driver, Protocols};
+use super::Driver;
 use crate::counters::Counters;
+use crate::layer5::Place;
 use crate::memory::{Arena, Buffer, SizeClass};
 use crate::socket::Placed;
 
@@ -33,11 +34,7 @@ pub(crate) enum Received {
     /// How much room the NIC has for connections.
     Room(AccelRoom),
     /// `l5o_resync_rx_req` (Autonomous NIC offloads, Listing 2).
-    ResyncRequest {
-        context: ContextId,
-        tcpsn: SeqNum,
-        inner: Option<u32>,
-    },
+    ResyncRequest { context: ContextId, place: Place },
     /// A descriptor was refused, whose first slot had this index.
     Refused {
         context: Option<ContextId>,
@@ -72,10 +69,8 @@ pub(crate) struct FrameInfo {
     pub checksum_ok: bool,
     /// The context of its flow.
     pub context: Option<ContextId>,
-    /// That has decrypted all of its payload.
-    pub decrypted: bool,
-    /// All digests were found right that cover its payload.
-    pub digest_ok: bool,
+    /// What that made of its payload.
+    pub processed: Processed,
     /// Parts of the payload are not in the frame, but where [`Driver::placed`] says.
     pub is_placed: bool,
     /// Bytes of payload, with those parts.
@@ -89,8 +84,7 @@ impl FrameInfo {
             segments,
             checksum_ok: true,
             context: None,
-            decrypted: false,
-            digest_ok: false,
+            processed: Processed::NONE,
             is_placed: false,
             payload_len,
         }
@@ -162,19 +156,12 @@ impl Driver {
                     counters.driver_errors += 1;
                     return None;
                 }
-                let shadow = packet.context.and_then(|id| self.contexts.get_received(id));
-                let digests = match shadow.map(|shadow| shadow.protocols) {
-                    Some(Protocols::Nvme) => packet.processed.by(0),
-                    Some(Protocols::NvmeInTls) => packet.processed.by(1),
-                    Some(Protocols::Tls) | None => false,
-                };
                 let opening = self.opening.take().filter(|(queue, _)| *queue == at);
                 let info = FrameInfo {
                     segments: packet.segments.max(1),
                     checksum_ok: packet.checksum_ok,
                     context: packet.context,
-                    decrypted: packet.processed.is_replaced(),
-                    digest_ok: digests,
+                    processed: packet.processed,
                     is_placed: packet.placed > 0,
                     payload_len: packet.payload_len,
                 };
@@ -234,8 +221,7 @@ impl Driver {
                 inner,
             } => Received::ResyncRequest {
                 context,
-                tcpsn,
-                inner: inner.map(|inner| inner.offset),
+                place: Place { tcpsn, inner },
             },
             RecvDescriptor::Completion {
                 context,

@@ -1,17 +1,14 @@
 //! Posting packets: in sequence with a flow's context, or with a recovery before them.
 
-use l5p::tls::ICV_LEN;
 use nic::ring::{
     ContextId, InnerRecover, MAX_RECOVER_BYTES, MAX_RECOVER_SLICES, MAX_SEND_SLICES, PostError,
     SendDescriptor, SendFlags, SendProducer, Slice, Verify,
 };
 use tcp::{SendQueue, Transmit};
 use wire::ethernet::MacAddr;
-use wire::nvme::DIGEST_LEN;
 use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum, packet};
 
-use super::layers::Protocols;
 use super::recovery::{MessageSource, MsgState, Recovery};
 use super::shadow::Shadow;
 use super::{Driver, HOP_LIMIT, Payload};
@@ -184,9 +181,9 @@ impl Driver {
             shadow.frontier = seq;
         }
         let again = seq.before(shadow.frontier);
-        if shadow.protocols == Protocols::Nvme {
+        if !shadow.layers.replaces {
             let messages = messages.ok_or(Stopped::NoMessage(seq))?;
-            return self.post_pdus(
+            return self.post_as_is(
                 link,
                 unsent,
                 (queue, messages),
@@ -210,7 +207,10 @@ impl Driver {
             };
             let end = seq + run.len;
             let was_sent = again && end.at_or_before(shadow.frontier) && !run.mutable;
-            if was_sent && shadow.is_seekable && is_inside(&message, seq, run.len) {
+            if was_sent
+                && shadow.layers.is_seekable
+                && is_inside(&message, seq, run.len, shadow.layers.check_len)
+            {
                 self.post_aside(context, message, seq, counters)?;
                 return self.post_run(
                     link,
@@ -273,9 +273,9 @@ impl Driver {
         is_plain
     }
 
-    /// Posts a run of PDUs. If it is sent again and has no byte of a digest, the NIC has nothing to make and its context stays
-    /// where it is (NVMeTCP offload, "The Offload Tx Design").
-    fn post_pdus(
+    /// Posts a run of messages whose bytes go out as they are, but for a check value at their end. If it is sent again and has no byte of
+    /// that, the NIC has nothing to make and its context stays where it is (NVMeTCP offload, "The Offload Tx Design").
+    fn post_as_is(
         &mut self,
         link: Link,
         unsent: &mut Unsent,
@@ -292,8 +292,8 @@ impl Driver {
             let message = messages
                 .l5o_get_tx_msgstate(seq)
                 .ok_or(Stopped::NoMessage(seq))?;
-            let digest = message.start + message.len.saturating_sub(DIGEST_LEN);
-            if seq.before(shadow.frontier) && (seq + run.len).at_or_before(digest) {
+            let again = seq.before(shadow.frontier);
+            if again && is_inside(&message, seq, run.len, shadow.layers.check_len) {
                 (with, expected) = (None, shadow.expected);
             } else {
                 let recovery = Recovery::plan(message, seq, shadow.frontier, false);
@@ -571,8 +571,8 @@ fn trim(slices: &mut Vec<Slice>, mut len: u32) {
     });
 }
 
-/// Whether bytes from `seq` on are inside of a record, before its integrity check value.
-fn is_inside(record: &MsgState, seq: SeqNum, len: u32) -> bool {
-    let end = record.start.distance_to(seq).saturating_add(len);
-    end.saturating_add(ICV_LEN as u32) <= record.len
+/// Whether bytes from `seq` on are inside of a message, before the check value at its end.
+fn is_inside(message: &MsgState, seq: SeqNum, len: u32, check_len: u32) -> bool {
+    let end = message.start.distance_to(seq).saturating_add(len);
+    end.saturating_add(check_len) <= message.len
 }

@@ -1,14 +1,13 @@
 //! Tests of how contexts are recovered and let go.
 
-use l5p::MsgState;
-use l5p::tls::ContextTag;
+use l5p::tls::{Algorithm, CryptoInfo, Version};
+use l5p::{ContextTag, Layers, MsgState};
 use nic::ring::Verify;
 use wire::SeqNum;
 
 use super::Contexts;
-use super::layers::Protocols;
 use super::recovery::Recovery;
-use super::shadow::Shadow;
+use super::shadow::{LayersInfo, Shadow};
 use crate::SocketId;
 
 fn message() -> MsgState {
@@ -65,8 +64,13 @@ fn what_a_context_had_transformed_before_it_was_destroyed_still_bears_its_mark()
             index: 0,
             generation: 0,
         },
-        protocols: Protocols::Tls,
-        is_seekable: false,
+        layers: LayersInfo::of(&Layers::of(&CryptoInfo {
+            version: Version::Tls13,
+            algorithm: Algorithm::Aes128Gcm,
+            key: [0; 32],
+            iv: [0; 12],
+            sequence: 0,
+        })),
         tag: Some(tag),
         expected: None,
         frontier: SeqNum(0),

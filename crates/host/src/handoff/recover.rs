@@ -1,11 +1,9 @@
 //! Contexts of connections that the NIC runs: where one is to go on (Autonomous NIC offloads §4.2, `l5o_get_tx_msgstate`).
 
 use super::lent::{Lent, Recover};
-use crate::driver::{MessageSource, Stopped};
-use crate::nvme::Stacked;
+use crate::driver::Stopped;
 use crate::socket::Socket;
 use crate::stack::Core;
-use crate::tls::Tls;
 
 impl Core {
     /// Brings a context to where the NIC is to send next, and lets it go on.
@@ -22,21 +20,12 @@ impl Core {
         else {
             return Ok(());
         };
-        let stacked;
-        let messages: &dyn MessageSource = match (&socket.tls, &socket.pdus) {
-            (Tls::None, Some(pdus)) => &**pdus,
-            (Tls::Open(session), Some(pdus)) => {
-                stacked = Stacked { session, pdus };
-                &stacked
-            }
-            (Tls::Open(session), None) => &**session,
-            _ => return Err(Stopped::NoMessage(tcpsn)),
-        };
+        let messages = socket.messages().ok_or(Stopped::NoMessage(tcpsn))?;
         self.driver.post_toe_recovery(
             lent.toe,
             context,
             (tcpsn, sent),
-            (&socket.send, messages),
+            (&socket.send, &messages),
             &mut self.counters,
         )?;
         lent.recover = None;

@@ -40,17 +40,7 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        let end = socket.send.end();
-        if let Some(session) = socket.tls.session_mut() {
-            for context in [session.transmit, session.receive].into_iter().flatten() {
-                session.context_failed(context, end, (&mut core.driver, &mut core.counters));
-            }
-        }
-        if let Some(pdus) = &mut socket.pdus {
-            for context in pdus.contexts() {
-                pdus.context_failed(context, end, &mut core.driver);
-            }
-        }
+        socket.leave_contexts(&mut core.driver, &mut core.counters);
     }
 
     /// A connection that the NIC had, or was to have, is the host's.

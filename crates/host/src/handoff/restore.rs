@@ -125,12 +125,9 @@ impl Core {
 
     /// The driver's shadows follow what the NIC has sent.
     fn contexts_came_back(&mut self, socket: &Socket, tcb: &Tcb) {
-        let of_records = socket.tls.session().into_iter();
-        let of_records = of_records.flat_map(|session| session.transmit_contexts());
-        let of_pdus = socket.pdus.iter().flat_map(|pdus| pdus.transmit_contexts());
-        for context in of_records.chain(of_pdus) {
+        socket.transmit_contexts(&mut |context| {
             self.driver.context_came_back(context, tcb.snd_nxt);
-        }
+        });
     }
 }
 

@@ -125,7 +125,7 @@ impl PduStream {
 fn placing_context(socket: &Socket) -> Option<ContextId> {
     let pdus = socket.pdus.as_ref()?;
     match socket.tls.session() {
-        Some(session) => session.placing_context(),
+        Some(session) => session.context_inside(),
         None => pdus.receive,
     }
 }

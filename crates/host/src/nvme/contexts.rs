@@ -1,18 +1,21 @@
 //! The NIC's contexts for a stream of PDUs without TLS.
 
-use l5p::MsgState;
 use l5p::nvme::Parameters;
 use l5p::pdus::Resync;
-use nic::ring::{ContextId, Direction};
+use l5p::{Layers, MsgState};
+use nic::ring::{ContextId, Direction, InnerPlace};
+use tcp::SendQueue;
 use wire::nvme::{Framing, Role};
 use wire::{FlowKey, SeqNum};
 
 use super::{Negotiated, PduStream};
 use crate::SocketId;
-use crate::driver::{Driver, Layers, MessageSource};
+use crate::counters::Counters;
+use crate::driver::{Driver, Payload};
+use crate::layer5::{Fallback, Place, Session};
 use crate::socket::Stream;
 use crate::stack::Core;
-use crate::tls::{Outgoing, Session};
+use crate::tls::{self, Outgoing};
 
 impl PduStream {
     /// Asks the NIC to make data digests from the PDU at `start` on, which is the next to be sent.
@@ -27,7 +30,7 @@ impl PduStream {
         if !agreed.digests.data || !agreed.offload.transmit_digest {
             return;
         }
-        let layers = Layers::Nvme(parameters(&self.outgoing, agreed));
+        let layers = Layers::of(&parameters(&self.outgoing, agreed));
         self.transmit = core
             .driver
             .l5o_create(id, Direction::Transmit, flow, start, layers, None);
@@ -49,7 +52,7 @@ impl PduStream {
         };
         let (position, index) = self.reader.position();
         self.resync = Resync::new(position, index);
-        let layers = Layers::Nvme(parameters);
+        let layers = Layers::of(&parameters);
         let flow = flow.reversed();
         self.receive = core
             .driver
@@ -72,19 +75,6 @@ impl PduStream {
         Some(parameters)
     }
 
-    /// `l5o_resync_rx_req` (Autonomous NIC offloads, Listing 2): does a PDU begin there? The answer follows by `l5o_resync_rx_resp` once the
-    /// stream has come so far.
-    pub fn l5o_resync_rx_req(
-        &mut self,
-        context: ContextId,
-        (tcpsn, inner): (SeqNum, Option<u32>),
-        driver: &mut Driver,
-    ) {
-        self.questions += 1;
-        self.resync.request(tcpsn, inner);
-        self.answer_resyncs(context, driver);
-    }
-
     /// Hands on what has been found out.
     #[inline]
     pub fn answer_resyncs(&mut self, context: ContextId, driver: &mut Driver) {
@@ -92,26 +82,32 @@ impl PduStream {
             && let Some(answer) = self.resync.poll_answer()
         {
             self.questions -= 1;
-            driver.l5o_resync_rx_resp(context, answer.tcpsn, answer.inner, answer.index);
+            let inner = answer.inner.map(|offset| InnerPlace { layer: 1, offset });
+            let place = Place {
+                tcpsn: answer.tcpsn,
+                inner,
+            };
+            driver.l5o_resync_rx_resp(context, place, answer.index);
         }
     }
 
     /// As [`begin_transmit`](Self::begin_transmit), for PDUs in the records of `session`, from the next record on.
     pub fn begin_transmit_in(
         &mut self,
-        session: &mut Session,
+        session: &mut tls::Session,
         agreed: &Negotiated,
         out: &mut Outgoing<'_>,
     ) {
         if agreed.digests.data && agreed.offload.transmit_digest {
-            session.transmit_pdus(parameters(&self.outgoing, agreed), out);
+            let parameters = parameters(&self.outgoing, agreed);
+            session.transmit_inside(Layers::of(&parameters), out);
         }
     }
 
     /// As [`begin_receive`](Self::begin_receive), for PDUs in the records of `session`.
     pub fn begin_receive_in(
         &mut self,
-        session: &mut Session,
+        session: &mut tls::Session,
         stream: &Stream,
         agreed: &Negotiated,
         out: &mut Outgoing<'_>,
@@ -119,14 +115,40 @@ impl PduStream {
         if let Some(parameters) = self.receive_parameters(agreed) {
             let (position, index) = self.reader.position();
             self.resync = Resync::new(position, index);
-            session.receive_pdus(parameters, session.next_record(stream), out);
+            let next = session.next_record(stream);
+            session.receive_inside(Layers::of(&parameters), next, out);
         }
     }
 
-    /// TCP has acknowledged everything before `una`: gives up to where payload is no longer needed, and lets contexts go
-    /// whose PDUs are all acknowledged.
+    /// TCP needs nothing before `point` for the records that the PDUs are in: gives up to where payload is no longer needed for the PDU
+    /// either that is not wholly acknowledged.
     #[inline]
-    pub fn acknowledged(&mut self, una: SeqNum, driver: &mut Driver) -> SeqNum {
+    pub fn acknowledged_inside(&mut self, point: SeqNum) -> SeqNum {
+        if self.spans.is_empty() {
+            return point;
+        }
+        let position = self.spans.position_from(point);
+        let needed = self.writer.release_point(position);
+        let point = match needed == position {
+            true => point,
+            false => self
+                .spans
+                .holding(needed)
+                .map_or(point, |span| span.message.min(point)),
+        };
+        self.writer.acknowledged(position);
+        self.spans.forget_before(needed);
+        point
+    }
+}
+
+impl Session for PduStream {
+    fn l5o_get_tx_msgstate(&self, position: SeqNum) -> Option<MsgState> {
+        self.writer.message_state(position)
+    }
+
+    #[inline]
+    fn acknowledged(&mut self, una: SeqNum, driver: &mut Driver) -> SeqNum {
         if self.writer.is_empty() && self.former.is_empty() {
             return una;
         }
@@ -141,19 +163,36 @@ impl PduStream {
         point
     }
 
-    /// The contexts that it has now, of both directions.
-    pub fn contexts(&self) -> impl Iterator<Item = ContextId> + use<> {
-        self.transmit.into_iter().chain(self.receive)
+    fn contexts(&self) -> [Option<ContextId>; 2] {
+        [self.transmit, self.receive]
     }
 
-    /// The contexts that what is not acknowledged was framed for.
-    pub fn transmit_contexts(&self) -> impl Iterator<Item = ContextId> + '_ {
+    fn transmit_contexts(&self, each: &mut dyn FnMut(ContextId)) {
         let former = self.former.iter().map(|(context, _)| *context);
-        former.chain(self.transmit)
+        former.chain(self.transmit).for_each(each);
     }
 
-    /// The NIC has refused a context or something that it was to do. What is queued up to `end` was meant for it.
-    pub fn context_failed(&mut self, context: ContextId, end: SeqNum, driver: &mut Driver) {
+    fn l5o_resync_rx_req(
+        &mut self,
+        context: ContextId,
+        place: Place,
+        driver: &mut Driver,
+        counters: &mut Counters,
+    ) {
+        counters.nvme_rx_device_resync += 1;
+        self.questions += 1;
+        let inner = place.inner.map(|inner| inner.offset);
+        self.resync.request(place.tcpsn, inner);
+        self.answer_resyncs(context, driver);
+    }
+
+    fn context_failed(
+        &mut self,
+        context: ContextId,
+        end: SeqNum,
+        driver: &mut Driver,
+        _: &mut Counters,
+    ) {
         if self.transmit == Some(context) {
             self.transmit = None;
             self.former.push_back((context, end));
@@ -164,8 +203,18 @@ impl PduStream {
         }
     }
 
-    /// Gives everything up that the NIC has of the stream.
-    pub fn dismantle(&mut self, driver: &mut Driver) {
+    fn transform_in_software(
+        &mut self,
+        context: ContextId,
+        tcpsn: SeqNum,
+        send: &mut SendQueue<Payload>,
+        driver: &mut Driver,
+        counters: &mut Counters,
+    ) -> Fallback {
+        self.digest_in_software(context, tcpsn, send, driver, counters)
+    }
+
+    fn dismantle(&mut self, driver: &mut Driver, _: &mut Counters) {
         let former = self.former.drain(..).map(|(context, _)| context);
         for context in former
             .chain(self.transmit.take())
@@ -174,12 +223,6 @@ impl PduStream {
             driver.l5o_destroy(context);
         }
         self.tags.dismantle(driver);
-    }
-}
-
-impl MessageSource for PduStream {
-    fn l5o_get_tx_msgstate(&self, tcpsn: SeqNum) -> Option<MsgState> {
-        self.writer.message_state(tcpsn)
     }
 }
 

@@ -8,15 +8,16 @@ use tcp::SendQueue;
 use wire::SeqNum;
 use wire::nvme::{COMMON_HEADER_LEN, CommonHeader, DIGEST_LEN, Flags};
 
-use super::{PduStream, Spans};
+use super::PduStream;
 use crate::CloseReason;
 use crate::counters::Counters;
-use crate::driver::{Driver, Payload, Protocols};
-use crate::tls::{Fallback, Outgoing, Session};
+use crate::driver::{Driver, Payload};
+use crate::layer5::{Fallback, Spans};
+use crate::tls::{self, Outgoing};
 
 impl PduStream {
     /// Puts the digest of the PDU around `tcpsn` in the place of the dummy. From then on the PDU is for no context.
-    pub fn digest_in_software(
+    pub(super) fn digest_in_software(
         &mut self,
         context: ContextId,
         tcpsn: SeqNum,
@@ -39,21 +40,21 @@ impl PduStream {
             shadow.frontier = shadow.frontier.max(end);
         }
         counters.nvme_tx_pdus_fallback += 1;
-        Fallback::Sealed
+        Fallback::Done
     }
 
     /// Before software encrypts the first record that was meant for `context`, which makes digests inside of records: makes all of
     /// them, since the plaintext will be gone. From then on that context is for nothing.
-    pub fn leave_stack(
+    pub fn leave_nested(
         &mut self,
-        session: &mut Session,
+        session: &mut tls::Session,
         context: ContextId,
         out: &mut Outgoing<'_>,
     ) -> Result<(), CloseReason> {
         let Some(shadow) = out.driver.contexts.get_mut(context) else {
             return Ok(());
         };
-        if shadow.protocols != Protocols::NvmeInTls {
+        if !shadow.is_nested() {
             return Ok(());
         }
         let has_failed = std::mem::replace(&mut shadow.failed, true);

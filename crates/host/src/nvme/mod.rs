@@ -15,8 +15,6 @@ mod fallback;
 pub mod initiator;
 mod receive;
 mod sent;
-mod spans;
-mod stacked;
 pub mod store;
 mod strays;
 mod stream;
@@ -29,8 +27,6 @@ pub use buffers::{Unmapped, Unmapping};
 pub use sent::SendMark;
 pub use wire::nvme::{Digests, FatalError, FatalErrorStatus, Pdu, Role};
 
-pub(crate) use spans::Spans;
-pub(crate) use stacked::Stacked;
 pub(crate) use stream::PduStream;
 
 /// What the NIC is to do for a connection's PDUs. What it does not, software does.

@@ -228,7 +228,7 @@ impl Intake<'_> {
         let len = self.take(stream, front.content, &mut out.driver.regions);
         Taken {
             len,
-            inside_pdu: !self.pdus.is_at_boundary(),
+            inside_message: !self.pdus.is_at_boundary(),
         }
     }
 
@@ -239,7 +239,7 @@ impl Intake<'_> {
             && self.stopped.is_none()
             && let Some(segment) = stream.front()
         {
-            let checked = segment.marks.digest_ok && self.pdus.offload.receive_digest;
+            let checked = segment.marks.checked && self.pdus.offload.receive_digest;
             let most = most - taken;
             let (len, event) = match self.pdus.reader.next() {
                 Next::Frame => {

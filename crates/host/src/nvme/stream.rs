@@ -9,7 +9,8 @@ use wire::nvme::{FatalError, Framing, Phase, Role};
 
 use super::buffers::Tags;
 use super::strays::Strays;
-use super::{Destination, Negotiated, NvmeOffload, Spans};
+use super::{Destination, Negotiated, NvmeOffload};
+use crate::layer5::Spans;
 
 /// Both directions of a connection that carries PDUs.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) struct PduStream {
     /// PDUs that were sent through a context of the NIC's and are not acknowledged wholly.
     pub(super) writer: Writer,
     /// Under TLS, the records of those PDUs.
-    pub(super) spans: Spans,
+    pub spans: Spans,
     /// Up to where software has made digests that the NIC was to make, so that records may be encrypted by software too.
     pub(super) digested: SeqNum,
     /// The context that makes digests from now on.

@@ -303,7 +303,7 @@ fn write_records_of(
     frame: &Frame,
     data: PduData<'_>,
 ) -> Result<usize, Refused> {
-    let offloaded = socket.tls.session().is_some_and(Session::makes_digests);
+    let offloaded = socket.tls.session().is_some_and(Session::transforms_inside);
     let digest = match data {
         _ if offloaded || !frame.layout.data_digest => 0,
         PduData::Slices(slices) => digest_of(slices, &core.driver.regions)?,

@@ -1,6 +1,6 @@
 //! Bytes of one packet, and what the NIC did to them.
 
-use l5p::tls::ContextTag;
+use l5p::ContextTag;
 use nic::ring::{RegionId, Slice};
 use shared::Input;
 use tcp::Chunk;
@@ -18,10 +18,10 @@ pub(crate) struct Segment {
 /// What the NIC did to the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marks {
-    /// The context that has decrypted them.
-    pub decrypted: Option<ContextTag>,
-    /// The NIC has found all digests right that cover them.
-    pub digest_ok: bool,
+    /// The context that has put them in the place of what was on the wire.
+    pub replaced: Option<ContextTag>,
+    /// The NIC has checked the messages of the innermost protocol that they are of.
+    pub checked: bool,
 }
 
 #[derive(Debug)]

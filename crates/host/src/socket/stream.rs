@@ -129,7 +129,7 @@ impl Stream {
     #[inline]
     pub fn is_decrypted(&self, mut len: u32, context: ContextTag) -> bool {
         for segment in &self.segments {
-            if segment.marks.decrypted != Some(context) {
+            if segment.marks.replaced != Some(context) {
                 return false;
             }
             if segment.len() >= len {
@@ -230,7 +230,7 @@ impl Stream {
     ) -> Option<R> {
         // The common case: all of it came in one packet.
         if let Some(front) = self.segments.front_mut()
-            && let decrypted = front.marks.decrypted
+            && let decrypted = front.marks.replaced
             && let Some(buffer) = front.as_buffer_mut()
             && let Some(data) = buffer.get_mut(offset as usize..(offset + len) as usize)
         {
@@ -250,7 +250,7 @@ impl Stream {
                 continue;
             }
             let bytes = (size - offset).min(len);
-            let decrypted = segment.marks.decrypted;
+            let decrypted = segment.marks.replaced;
             let data = match segment.as_placed().map(Placed::slice) {
                 Some(all) => PieceData::Placed(regions.view(Slice {
                     offset: all.offset + u64::from(offset),
@@ -307,7 +307,7 @@ impl Stream {
                 offset -= size;
                 continue;
             }
-            let under = segment.marks.decrypted.map(|context| context.epoch);
+            let under = segment.marks.replaced.map(|context| context.epoch);
             let stale = epoch.is_none() || under != epoch;
             if let Some(placed) = segment.as_placed().filter(|_| stale) {
                 let buffer = arena.allocate(size);

@@ -7,7 +7,7 @@ use shared::Input;
 use super::session::{Outgoing, Session};
 use super::transmit::Refused;
 use crate::driver::{InUse, Payload};
-use crate::nvme::Spans;
+use crate::layer5::Spans;
 
 /// A part of what is written.
 #[derive(Clone, Copy, Debug)]
@@ -92,9 +92,9 @@ impl Session {
                     let start = out.send.end();
                     // What the NIC digests is as changeable as what it reads for that.
                     let mutable =
-                        record.is_mutable() || (has_slices && self.transmit_pdus.is_some());
+                        record.is_mutable() || (has_slices && self.inside_transmit.is_some());
                     self.frame_record(context, &record, mutable, out)?;
-                    if self.transmit_pdus.is_some() {
+                    if self.inside_transmit.is_some() {
                         let header_len = self.writer.record_header_len() as u32;
                         spans.push(start, start + header_len, record.len);
                     }

@@ -9,19 +9,7 @@ use super::session::Session;
 use crate::CloseReason;
 use crate::counters::Counters;
 use crate::driver::{Driver, Payload};
-
-/// What became of a record that the NIC can't encrypt.
-#[derive(Debug)]
-pub(crate) enum Fallback {
-    /// The send queue now holds its ciphertext.
-    Sealed,
-    /// The NIC may still read the plaintext: try again later.
-    Later,
-    /// Memory has run out.
-    NoMemory,
-    /// It can't be sent by anybody.
-    Impossible(CloseReason),
-}
+use crate::layer5::Fallback;
 
 impl Session {
     /// Puts the ciphertext of the record around `tcpsn` in the place of its plaintext, which the NIC must have read for the
@@ -30,7 +18,7 @@ impl Session {
     /// A record of memory that others may change, of which the NIC has sent a part, is sent again only if all of it had
     /// been sent and its integrity value, which the NIC has left in the record, still is what comes out: else its counter
     /// would be used on two plaintexts.
-    pub fn encrypt_in_software(
+    pub(super) fn encrypt_in_software(
         &mut self,
         context: ContextId,
         tcpsn: SeqNum,
@@ -107,6 +95,6 @@ impl Session {
         }
         send.replace(record.start..end, Payload::plain(sealed));
         counters.tls_tx_records_fallback += 1;
-        Fallback::Sealed
+        Fallback::Done
     }
 }

@@ -15,7 +15,6 @@ use ::handshake::{PskClientConfig, PskServerConfig};
 use rustls::pki_types::ServerName;
 
 pub(crate) use content::Content;
-pub(crate) use fallback::Fallback;
 pub(crate) use handshake::{Handshaking, Progress};
 pub(crate) use receive::{Front, Taken};
 pub(crate) use session::{Outgoing, Session};

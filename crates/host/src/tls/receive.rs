@@ -39,8 +39,8 @@ pub(crate) struct Front {
 pub(crate) struct Taken {
     /// Bytes that were consumed.
     pub len: u32,
-    /// What follows goes on with a PDU.
-    pub inside_pdu: bool,
+    /// What follows goes on with a message of the protocol inside.
+    pub inside_message: bool,
 }
 
 /// What opening a record gave.
@@ -163,12 +163,12 @@ impl Session {
                 };
                 stream.skip(open.skip);
                 let taken = take(stream, front, out);
-                self.inside_pdu = taken.inside_pdu;
+                self.inside_message = taken.inside_message;
                 self.settle(taken.len, stream, consumed);
                 if taken.len < front.content {
                     return None;
                 }
-                if self.awaits_pdu && !self.inside_pdu && self.opened.is_empty() {
+                if self.awaits_message && !self.inside_message && self.opened.is_empty() {
                     self.leave_receive(out.driver, out.counters);
                     self.begin_receive(stream.start(), out.driver, out.counters);
                 }
@@ -384,7 +384,7 @@ impl Session {
         let target = output.as_deref_mut().map_or(Output::InPlace, Output::To);
         let memory = (&out.driver.regions, out.driver.arena());
         let epoch = Some(reader.epoch());
-        if self.receive_pdus.is_some() && !stream.bring_back(offset, len, epoch, memory) {
+        if self.inside_receive.is_some() && !stream.bring_back(offset, len, epoch, memory) {
             return Outcome::Failed(memory_is_gone());
         }
         let open = |pieces: &mut [Piece<'_>]| reader.open(pieces, target);

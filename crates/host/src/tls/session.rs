@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use l5p::MsgState;
-use l5p::nvme;
 use l5p::tls::{
     Algorithm, CryptoInfo, HEADER_LEN, PostHandshake, Reader, ResyncAnswer, Version, Writer,
 };
+use l5p::{Layers, MsgState};
 use nic::ring::{ContextId, Direction};
 use tcp::{Connection, SendQueue};
 use wire::{FlowKey, SeqNum};
@@ -15,7 +14,8 @@ use wire::{FlowKey, SeqNum};
 use super::Offload;
 use super::receive::Open;
 use crate::counters::Counters;
-use crate::driver::{Driver, Layers, MessageSource, Payload};
+use crate::driver::{Driver, Payload};
+use crate::layer5::{self, Fallback, Place};
 use crate::socket::Stream;
 use crate::{CloseReason, OffloadState, SocketId, TlsInfo};
 
@@ -43,17 +43,17 @@ pub(crate) struct Session {
     pub(super) asked: Offload,
     /// The context that records are framed for from now on.
     pub transmit: Option<ContextId>,
-    /// Records carry PDUs, whose digests that context is to make.
-    pub(super) transmit_pdus: Option<nvme::Parameters>,
+    /// What that context is to do with the content of records beside.
+    pub(super) inside_transmit: Option<Layers>,
     /// Contexts of earlier records, each with the position after its last one.
     pub(super) former: VecDeque<(ContextId, SeqNum)>,
     pub receive: Option<ContextId>,
-    /// Records carry PDUs, whose data the NIC is to place and whose digests it is to check.
-    pub(super) receive_pdus: Option<nvme::Parameters>,
-    /// The content that was read last ended inside of a PDU.
-    pub(super) inside_pdu: bool,
-    /// The context does not do what `receive_pdus` asks for, because it began inside of a PDU.
-    pub(super) awaits_pdu: bool,
+    /// What that context is to do with the content of records beside.
+    pub(super) inside_receive: Option<Layers>,
+    /// The content that was read last ended inside of a message of the protocol that it carries.
+    pub(super) inside_message: bool,
+    /// The context does not do what `inside_receive` asks for, because it began inside of a message.
+    pub(super) awaits_message: bool,
     /// Records opened in place and not yet consumed, from the stream's start on.
     pub(super) opened: VecDeque<Open>,
     /// The header of the record read last, and that record's length: records come in runs of one length.
@@ -105,12 +105,12 @@ impl Session {
             post_handshake,
             asked: Offload::None,
             transmit: None,
-            transmit_pdus: None,
+            inside_transmit: None,
             former: VecDeque::new(),
             receive: None,
-            receive_pdus: None,
-            inside_pdu: false,
-            awaits_pdu: false,
+            inside_receive: None,
+            inside_message: false,
+            awaits_message: false,
             opened: VecDeque::new(),
             last_header: ([0; HEADER_LEN], 0),
             opened_len: 0,
@@ -162,9 +162,9 @@ impl Session {
     pub fn begin_transmit(&mut self, out: &mut Outgoing<'_>) {
         let tcpsn = out.send.end();
         let crypto = self.writer.crypto_info();
-        let layers = match self.transmit_pdus {
-            Some(pdus) => Layers::NvmeInTls(crypto, pdus),
-            None => Layers::Tls(crypto),
+        let layers = match &self.inside_transmit {
+            Some(inside) => inside.inside(&crypto),
+            None => Layers::of(&crypto),
         };
         let created =
             out.driver
@@ -179,18 +179,18 @@ impl Session {
         self.transmit = created;
     }
 
-    /// From the next record on, which begins with a PDU, the context that encrypts is to make the PDUs' digests too.
-    pub fn transmit_pdus(&mut self, parameters: nvme::Parameters, out: &mut Outgoing<'_>) {
-        self.transmit_pdus = Some(parameters);
+    /// From the next record on, which begins with a message of the protocol inside, the context that encrypts is to do that one's part too.
+    pub fn transmit_inside(&mut self, inside: Layers, out: &mut Outgoing<'_>) {
+        self.inside_transmit = Some(inside);
         if self.transmit.is_some() {
             self.leave_transmit(out.send.end(), out.counters);
             self.begin_transmit(out);
         }
     }
 
-    /// Whether the NIC makes the digests of the PDUs that are written now.
-    pub fn makes_digests(&self) -> bool {
-        self.transmit.is_some() && self.transmit_pdus.is_some()
+    /// Whether the NIC does the part of the protocol inside for what is written now.
+    pub fn transforms_inside(&self) -> bool {
+        self.transmit.is_some() && self.inside_transmit.is_some()
     }
 
     /// Encrypts in software from `end` on. The context stays until its records are acknowledged.
@@ -210,11 +210,11 @@ impl Session {
         counters: &mut Counters,
     ) {
         let crypto = self.reader.crypto_info();
-        let is_aligned = !self.inside_pdu && !self.has_content();
-        self.awaits_pdu = self.receive_pdus.is_some() && !is_aligned;
-        let layers = match self.receive_pdus.filter(|_| is_aligned) {
-            Some(pdus) => Layers::NvmeInTls(crypto, pdus),
-            None => Layers::Tls(crypto),
+        let is_aligned = !self.inside_message && !self.has_content();
+        self.awaits_message = self.inside_receive.is_some() && !is_aligned;
+        let layers = match self.inside_receive.as_ref().filter(|_| is_aligned) {
+            Some(inside) => inside.inside(&crypto),
+            None => Layers::of(&crypto),
         };
         let tag = self.reader.begin_context();
         self.receive = driver.l5o_create(
@@ -234,25 +234,20 @@ impl Session {
         }
     }
 
-    /// Records carry PDUs from the one at `next` on, which is the next to be opened: the context that decrypts is to place their data
-    /// and to check their digests too. If they do not begin with a PDU it waits until one does.
-    pub fn receive_pdus(
-        &mut self,
-        parameters: nvme::Parameters,
-        next: SeqNum,
-        out: &mut Outgoing<'_>,
-    ) {
-        self.receive_pdus = Some(parameters);
+    /// Records carry another protocol from the one at `next` on, which is the next to be opened: the context that decrypts is to do that
+    /// one's part too. If they do not begin with one of its messages it waits until one does.
+    pub fn receive_inside(&mut self, inside: Layers, next: SeqNum, out: &mut Outgoing<'_>) {
+        self.inside_receive = Some(inside);
         if self.receive.is_some() {
             self.leave_receive(out.driver, out.counters);
             self.begin_receive(next, out.driver, out.counters);
         }
     }
 
-    /// The context that places data of PDUs.
-    pub fn placing_context(&self) -> Option<ContextId> {
-        let places = self.receive_pdus.is_some() && !self.awaits_pdu;
-        self.receive.filter(|_| places)
+    /// The receive context that does the part of the protocol inside.
+    pub fn context_inside(&self) -> Option<ContextId> {
+        let is_used = self.inside_receive.is_some() && !self.awaits_message;
+        self.receive.filter(|_| is_used)
     }
 
     /// Decrypts in software from now on, but for what the NIC has decrypted already.
@@ -263,76 +258,6 @@ impl Session {
             counters.tls_curr_rx_device -= 1;
             counters.tls_curr_rx_sw += 1;
         }
-    }
-
-    /// TCP has acknowledged everything before `una`: gives up to where payload is no longer needed, and lets contexts go
-    /// whose records are all acknowledged.
-    #[inline]
-    pub fn acknowledged(&mut self, una: SeqNum, driver: &mut Driver) -> SeqNum {
-        if self.writer.is_empty() && self.former.is_empty() {
-            return una;
-        }
-        let point = self.writer.release_point(una);
-        self.writer.acknowledged(una);
-        while let Some(&(context, end)) = self.former.front()
-            && end.at_or_before(una)
-        {
-            driver.l5o_destroy(context);
-            self.former.pop_front();
-        }
-        point
-    }
-
-    /// Gives everything up that the NIC has of the session.
-    pub fn dismantle(&mut self, driver: &mut Driver, counters: &mut Counters) {
-        self.leave_transmit(SeqNum(0), counters);
-        self.leave_receive(driver, counters);
-        while let Some((context, _)) = self.former.pop_front() {
-            driver.l5o_destroy(context);
-        }
-        counters.tls_curr_tx_sw -= 1;
-        counters.tls_curr_rx_sw -= 1;
-    }
-
-    /// The contexts that what is not acknowledged was framed for.
-    pub fn transmit_contexts(&self) -> impl Iterator<Item = ContextId> + '_ {
-        let former = self.former.iter().map(|(context, _)| *context);
-        former.chain(self.transmit)
-    }
-
-    /// The NIC has refused a context or something that it was to do.
-    pub fn context_failed(
-        &mut self,
-        context: ContextId,
-        end: SeqNum,
-        out: (&mut Driver, &mut Counters),
-    ) {
-        let (driver, counters) = out;
-        if self.transmit == Some(context) {
-            self.leave_transmit(end, counters);
-        } else if self.receive == Some(context) {
-            self.leave_receive(driver, counters);
-        }
-    }
-
-    /// `l5o_resync_rx_req` (Autonomous NIC offloads, Listing 2): does a record begin at `tcpsn`? The answer follows by
-    /// `l5o_resync_rx_resp` once the stream has come so far.
-    pub fn l5o_resync_rx_req(&mut self, context: ContextId, tcpsn: SeqNum, driver: &mut Driver) {
-        if self.receive != Some(context) {
-            // A question of a context that is about to go, or none of ours: no record begins there for it.
-            if driver
-                .contexts
-                .get(context)
-                .is_some_and(|shadow| shadow.socket == self.id)
-            {
-                driver.l5o_resync_rx_resp(context, tcpsn, None, None);
-            }
-            return;
-        }
-        self.stats.resync_requests += 1;
-        self.questions += 1;
-        self.reader.resync_request(tcpsn);
-        self.answer_resyncs(driver);
     }
 
     /// Hands on what the reader has found out.
@@ -351,7 +276,8 @@ impl Session {
                 continue;
             };
             let usable = confirmed && epoch == self.reader.epoch();
-            driver.l5o_resync_rx_resp(context, tcpsn, None, usable.then_some(index));
+            let place = Place { tcpsn, inner: None };
+            driver.l5o_resync_rx_resp(context, place, usable.then_some(index));
         }
     }
 
@@ -403,8 +329,82 @@ impl Session {
     }
 }
 
-impl MessageSource for Session {
-    fn l5o_get_tx_msgstate(&self, tcpsn: SeqNum) -> Option<MsgState> {
-        self.writer.message_state(tcpsn)
+impl layer5::Session for Session {
+    fn l5o_get_tx_msgstate(&self, position: SeqNum) -> Option<MsgState> {
+        self.writer.message_state(position)
+    }
+
+    #[inline]
+    fn acknowledged(&mut self, una: SeqNum, driver: &mut Driver) -> SeqNum {
+        if self.writer.is_empty() && self.former.is_empty() {
+            return una;
+        }
+        let point = self.writer.release_point(una);
+        self.writer.acknowledged(una);
+        while let Some(&(context, end)) = self.former.front()
+            && end.at_or_before(una)
+        {
+            driver.l5o_destroy(context);
+            self.former.pop_front();
+        }
+        point
+    }
+
+    fn contexts(&self) -> [Option<ContextId>; 2] {
+        [self.transmit, self.receive]
+    }
+
+    fn transmit_contexts(&self, each: &mut dyn FnMut(ContextId)) {
+        let former = self.former.iter().map(|(context, _)| *context);
+        former.chain(self.transmit).for_each(each);
+    }
+
+    fn l5o_resync_rx_req(
+        &mut self,
+        _: ContextId,
+        place: Place,
+        driver: &mut Driver,
+        counters: &mut Counters,
+    ) {
+        counters.tls_rx_device_resync += 1;
+        self.stats.resync_requests += 1;
+        self.questions += 1;
+        self.reader.resync_request(place.tcpsn);
+        self.answer_resyncs(driver);
+    }
+
+    fn context_failed(
+        &mut self,
+        context: ContextId,
+        end: SeqNum,
+        driver: &mut Driver,
+        counters: &mut Counters,
+    ) {
+        if self.transmit == Some(context) {
+            self.leave_transmit(end, counters);
+        } else if self.receive == Some(context) {
+            self.leave_receive(driver, counters);
+        }
+    }
+
+    fn transform_in_software(
+        &mut self,
+        context: ContextId,
+        tcpsn: SeqNum,
+        send: &mut SendQueue<Payload>,
+        driver: &mut Driver,
+        counters: &mut Counters,
+    ) -> Fallback {
+        self.encrypt_in_software(context, tcpsn, send, driver, counters)
+    }
+
+    fn dismantle(&mut self, driver: &mut Driver, counters: &mut Counters) {
+        self.leave_transmit(SeqNum(0), counters);
+        self.leave_receive(driver, counters);
+        while let Some((context, _)) = self.former.pop_front() {
+            driver.l5o_destroy(context);
+        }
+        counters.tls_curr_tx_sw -= 1;
+        counters.tls_curr_rx_sw -= 1;
     }
 }

@@ -55,6 +55,26 @@ impl Layers {
         self
     }
 
+    /// These, inside of another one.
+    ///
+    /// # Panics
+    /// As [`carrying`](Self::carrying).
+    #[must_use]
+    pub fn inside<P: Listed>(&self, outer: &P) -> Layers {
+        let mut layers = Layers::of(outer);
+        let (at, len) = (layers.encoded().len(), self.encoded().len());
+        let count = 1 + usize::from(self.count);
+        assert!(
+            count <= MAX_LAYERS,
+            "a context has at most {MAX_LAYERS} protocols"
+        );
+        layers.bytes[at..at + len].copy_from_slice(self.encoded());
+        layers.ids[1..count].copy_from_slice(self.ids());
+        layers.count = count as u8;
+        layers.is_seekable = false;
+        layers
+    }
+
     fn push<P: Listed>(&mut self, parameters: &P) {
         let at = self.encoded().len();
         let count = usize::from(self.count);

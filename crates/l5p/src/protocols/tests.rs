@@ -57,6 +57,7 @@ fn a_stack_is_read_as_it_was_encoded() {
     assert_eq!(CryptoInfo::decode(read.parameters(0)), Some(crypto()));
     assert_eq!(nvme::Parameters::decode(read.parameters(1)), Some(pdus()));
     assert_eq!(format!("{read:?}"), r#"["tls", "nvme-tcp"]"#);
+    assert_eq!(Layers::of(&pdus()).inside(&crypto()), layers);
 }
 
 #[test]
