@@ -1,9 +1,11 @@
 //! A stream of bytes through the NVMe/TCP engine and the PDU reader, whole and in pieces, with and without what the engine
 //! tells of digests: all must come to the same end.
 
-use l5p::nvme::{DataDigest, Engine, Event, FatalError, Next, Parameters, Reader, Role};
+use l5p::nvme::{Engine, FatalError, Parameters, Role};
+use l5p::pdus::{DataDigest, Event, Next, Reader};
 use l5p::{Direction, Integrity, NotAHeader, Walked, Walker};
 use wire::SeqNum;
+use wire::nvme::Pdu;
 
 /// Bytes: what was agreed on, the alignment, the length of the pieces, the tags; the rest is the stream.
 pub fn run(data: &[u8]) {
@@ -69,7 +71,7 @@ fn walk(parameters: &Parameters, direction: Direction, stream: &[u8], piece: usi
 }
 
 /// The headers, the data with what is known of its digest, and why the stream ended.
-type Read = (Vec<(Event, Vec<u8>)>, Result<(), FatalError>);
+type Read = (Vec<(Event<Pdu>, Vec<u8>)>, Result<(), FatalError>);
 
 fn read(parameters: &Parameters, stream: &[u8], piece: usize, flags: &[bool]) -> Read {
     let mut reader = Reader::new(parameters.framing(), SeqNum(u32::MAX - 100));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use l5p::Layers;
-use l5p::nvme::digest::Crc32c;
+use l5p::crc32c::Crc32c;
 use l5p::nvme::{Parameters, Role};
 use nic::ring::{
     ContextId, Direction, FunctionConfig, HostFunction, Packet, RecvDescriptor, Region, RegionId,

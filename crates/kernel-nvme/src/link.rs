@@ -5,8 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use attachment::pdus::{Generation, Mapping, TAGS};
+use l5p::nvme::Parameters;
 use l5p::nvme::initiator::{self as machine, Closing, Controller, Outgoing, Payload};
-use l5p::nvme::{Parameters, Reader, Resync};
+use l5p::pdus::{Reader, Resync};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use wire::SeqNum;
@@ -32,7 +33,7 @@ pub(crate) struct Link {
     pub(crate) is_open: bool,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
-    pub(crate) reader: Reader,
+    pub(crate) reader: Reader<Framing>,
     outgoing: Framing,
     pub(crate) target: Target,
     /// What was read and not looked at yet.

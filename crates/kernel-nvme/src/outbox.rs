@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
-use l5p::nvme::digest::Crc32c;
+use l5p::crc32c::Crc32c;
 use l5p::nvme::initiator::CommandId;
 use rustix::io::Errno;
 use wire::nvme::{Framing, MAX_HEADER_LEN, Pdu};

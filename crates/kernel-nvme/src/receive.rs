@@ -4,10 +4,10 @@ use std::os::fd::AsFd;
 
 use attachment::pdus::{Pdus, Span};
 use l5p::nvme::initiator::Incoming;
-use l5p::nvme::{DataDigest, Event, Next};
+use l5p::pdus::{DataDigest, Event, Next};
 use rustix::io::Errno;
 use wire::SeqNum;
-use wire::nvme::FatalError;
+use wire::nvme::{FatalError, Pdu};
 
 use crate::link::{Around, Link, Offload};
 use crate::nic::Nic;
@@ -84,7 +84,7 @@ impl Link {
     }
 
     /// Takes data that was read into the staging memory.
-    fn take_data(&mut self, span: Span, around: &mut Around<'_>) -> (usize, Option<Event>) {
+    fn take_data(&mut self, span: Span, around: &mut Around<'_>) -> (usize, Option<Event<Pdu>>) {
         let from = self.staged_from;
         let bytes = &self.staged[from..from + span.len as usize];
         let event = match &mut self.target {
@@ -107,7 +107,7 @@ impl Link {
 
     /// Reads from the socket: data to where it belongs, the rest into the staging memory; or drops what the NIC has placed. Gives
     /// how many bytes came, and the end of the PDU if that is one.
-    fn read(&mut self, around: &mut Around<'_>) -> Result<(usize, Option<Event>), Errno> {
+    fn read(&mut self, around: &mut Around<'_>) -> Result<(usize, Option<Event<Pdu>>), Errno> {
         let (Next::Data(range), Target::Memory(place)) = (self.reader.next(), &self.target) else {
             let len = self.stage(Part::of(&[]), self.staging())?;
             return Ok((len, None));
@@ -149,7 +149,7 @@ impl Link {
         len: u32,
         around: &mut Around<'_>,
         note: impl Fn(&Place, Span, Option<&Offload>, &mut Around<'_>),
-    ) -> Option<Event> {
+    ) -> Option<Event<Pdu>> {
         let (mut at, mut event) = (0, None);
         while at < len {
             let span = self.span(around.nic.as_deref(), position + at, len - at);
@@ -180,7 +180,7 @@ impl Link {
         Some(nic?.pdus(self.offload.as_ref()?.slot))
     }
 
-    fn act(&mut self, event: Event, around: &mut Around<'_>) -> Result<(), Stopped> {
+    fn act(&mut self, event: Event<Pdu>, around: &mut Around<'_>) -> Result<(), Stopped> {
         let (now, queue) = (around.now, self.queue);
         match event {
             Event::Header(pdu) => {

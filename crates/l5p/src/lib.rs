@@ -12,11 +12,13 @@
 #![deny(unsafe_code)]
 
 mod any_order;
+pub mod crc32c;
 pub mod crypto;
 mod direction;
 mod layer5;
 pub mod nvme;
 pub mod pattern;
+pub mod pdus;
 mod protocols;
 mod resync;
 pub mod tls;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use counting::allocations;
 use l5p::Layers;
-use l5p::nvme::digest::Crc32c;
+use l5p::crc32c::Crc32c;
 use l5p::nvme::{Parameters, Role};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{

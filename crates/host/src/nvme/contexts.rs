@@ -1,6 +1,7 @@
 //! The NIC's contexts for a stream of PDUs without TLS.
 
-use l5p::nvme::{Parameters, Resync};
+use l5p::nvme::Parameters;
+use l5p::pdus::Resync;
 use l5p::{Layers, MsgState};
 use nic::ring::{ContextId, Direction, InnerPlace};
 use tcp::SendQueue;

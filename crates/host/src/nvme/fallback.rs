@@ -1,7 +1,7 @@
 //! Making digests in software that the NIC was to make.
 
 use l5p::MsgState;
-use l5p::nvme::digest::Crc32c;
+use l5p::crc32c::Crc32c;
 use nic::ring::ContextId;
 use shared::Input;
 use tcp::SendQueue;

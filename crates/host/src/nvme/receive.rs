@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use l5p::nvme::{DataDigest as Found, Event, Next, Reader};
+use l5p::pdus::{DataDigest as Found, Event, Next, Reader};
 use nic::ring::Slice;
 use tcp::Chunk;
-use wire::nvme::{FatalError, FatalErrorStatus, Pdu, PduType, Role, TermReq};
+use wire::nvme::{FatalError, FatalErrorStatus, Framing, Pdu, PduType, Role, TermReq};
 
 use super::stream::Kind;
 use super::{DataDigest, PduData, PduSink, PduStream};
@@ -291,7 +291,7 @@ impl Intake<'_> {
         most: u32,
         checked: bool,
         regions: &mut InUse,
-    ) -> Option<(u32, Option<Event>)> {
+    ) -> Option<(u32, Option<Event<Pdu>>)> {
         let (reader, target) = (&mut self.pdus.reader, &mut self.pdus.target);
         if target.kind() == Kind::Slices
             && let Some(room) = target.room(most)
@@ -333,7 +333,7 @@ impl Intake<'_> {
         Some((most, event))
     }
 
-    fn act(&mut self, event: Event, regions: &InUse) -> Result<(), Stopped> {
+    fn act(&mut self, event: Event<Pdu>, regions: &InUse) -> Result<(), Stopped> {
         match event {
             Event::Header(pdu) => {
                 let header = self.pdus.reader.latest();
@@ -398,11 +398,11 @@ impl Intake<'_> {
 /// Copies the first bytes of what the NIC has put into another place than where it belongs, as it may when it has lost its way;
 /// answers how many. Whatever that does to the buffers it was put into, their tags count it ([`Unmapped::Tainted`](super::Unmapped)).
 fn copy_elsewhere(
-    reader: &mut Reader,
+    reader: &mut Reader<Framing>,
     from: Slice,
     to: Slice,
     regions: &mut InUse,
-) -> Option<(u32, Option<Event>)> {
+) -> Option<(u32, Option<Event<Pdu>>)> {
     let mut piece = [0; 2048];
     let len = to.len.min(piece.len() as u32);
     let piece = &mut piece[..len as usize];

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use l5p::nvme::{Reader, Resync, Writer};
+use l5p::pdus::{Reader, Resync, Writer};
 use nic::ring::{ContextId, Slice};
 use wire::SeqNum;
 use wire::nvme::{FatalError, Framing, Phase, Role};
@@ -17,7 +17,7 @@ use crate::layer5::Spans;
 pub(crate) struct PduStream {
     /// Which side this is.
     pub(super) role: Role,
-    pub(super) reader: Reader,
+    pub(super) reader: Reader<Framing>,
     /// The rules for what is sent.
     pub(super) outgoing: Framing,
     /// PDUs that were sent through a context of the NIC's and are not acknowledged wholly.

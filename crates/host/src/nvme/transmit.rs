@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use l5p::nvme::digest::Crc32c;
+use l5p::crc32c::Crc32c;
 use nic::ring::{ContextId, Slice};
 use tcp::SendQueue;
 use wire::nvme::{DIGEST_LEN, Layout, MAX_HEADER_LEN, Pdu};

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
+use l5p::nvme::Role;
 use l5p::nvme::target::ConnectionId;
-use l5p::nvme::{Reader, Role};
+use l5p::pdus::Reader;
 use rand::{Rng, RngExt};
 use rand_pcg::Pcg64Mcg;
 use wire::nvme::{Digests, Framing, Pdu, Phase};
@@ -31,7 +32,7 @@ pub struct Connection {
     pub isn: [SeqNum; 2],
     /// Bytes that the host has sent.
     pub sent: usize,
-    reader: Reader,
+    reader: Reader<Framing>,
     incoming: Vec<u8>,
     /// What the host is told with ICResp.
     digests: Digests,

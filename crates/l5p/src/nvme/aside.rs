@@ -7,8 +7,8 @@ use shared::Output;
 use wire::nvme::Layout;
 
 use super::Engine;
-use super::digest::share;
 use super::engine::{Field, Run, data_part, header_part, runs};
+use crate::crc32c::share;
 use crate::{AnyOrder, Direction, Part};
 
 #[cfg(test)]

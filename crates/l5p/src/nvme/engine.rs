@@ -6,7 +6,7 @@ use shared::{Input, Output};
 use wire::nvme::{Framing, Layout, MAX_HEADER_LEN, Pdu, PduType};
 
 use super::Parameters;
-use super::digest::Crc32c;
+use crate::crc32c::Crc32c;
 use crate::{Digest, Direction, Integrity, Judgement, Layer5, Part, Placement};
 
 #[cfg(test)]

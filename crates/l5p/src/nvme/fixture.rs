@@ -4,8 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::nvme::{C2HData, CapsuleCmd, CapsuleResp, H2CData, MAX_HEADER_LEN, Pdu, R2T};
 
-use super::digest::Crc32c;
 use super::{Parameters, Role};
+use crate::crc32c::Crc32c;
 
 /// Tags below this are good.
 pub(super) const COMMANDS: u16 = 64;

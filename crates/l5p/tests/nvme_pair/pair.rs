@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use l5p::nvme::Reader;
 use l5p::nvme::initiator::{
     Access, Action, Closing, CommandId, Completion, Config, Controller, Event, Failure, Incoming,
     Payload,
 };
 use l5p::nvme::target::{self, ConnectionId};
+use l5p::pdus::Reader;
 use wire::SeqNum;
 use wire::nvme::command::{Blocks, Io};
 use wire::nvme::{Digests, FatalError, Framing, Phase, Role};
@@ -20,7 +20,7 @@ use crate::wire_end::{read, to_bytes};
 struct Link {
     id: ConnectionId,
     /// Of the PDUs from the host, and of those to it.
-    readers: [Reader; 2],
+    readers: [Reader<Framing>; 2],
     agreed: bool,
 }
 

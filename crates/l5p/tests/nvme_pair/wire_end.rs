@@ -1,7 +1,7 @@
 //! PDUs as bytes, and back.
 
-use l5p::nvme::digest::Crc32c;
-use l5p::nvme::{DataDigest, Event, Next, Reader};
+use l5p::crc32c::Crc32c;
+use l5p::pdus::{DataDigest, Event, Next, Reader};
 use wire::nvme::{FatalError, Framing, Pdu};
 
 /// A PDU as it is on the wire.
@@ -29,7 +29,7 @@ pub struct Received {
 }
 
 /// Reads one PDU.
-pub fn read(reader: &mut Reader, mut bytes: &[u8]) -> Result<Received, FatalError> {
+pub fn read(reader: &mut Reader<Framing>, mut bytes: &[u8]) -> Result<Received, FatalError> {
     let mut header = None;
     let mut data = Vec::new();
     loop {

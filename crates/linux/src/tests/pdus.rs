@@ -7,8 +7,8 @@ use attachment::pdus::{Generation, Mapping};
 use attachment::{
     DataMemory, Direction, Errno, Lifecycle, OffloadState, Order, PAGE, Slab, SlotRef, SocketFacts,
 };
+use l5p::crc32c::Crc32c;
 use l5p::nvme::Parameters;
-use l5p::nvme::digest::Crc32c;
 use nic::{Nic, NicConfig};
 use proptest::prelude::*;
 use wire::nvme::{C2HData, Pdu, Role};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use l5p::Layers;
-use l5p::nvme::digest::Crc32c;
+use l5p::crc32c::Crc32c;
 use l5p::nvme::{Parameters, Role};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{

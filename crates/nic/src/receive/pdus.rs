@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use l5p::nvme::digest::Crc32c;
+use l5p::crc32c::Crc32c;
 use l5p::nvme::{Parameters, Role};
 use wire::nvme::{C2HData, CapsuleCmd, CapsuleResp, H2CData, MAX_HEADER_LEN, Pdu, R2T};
 

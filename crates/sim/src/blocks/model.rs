@@ -1,6 +1,6 @@
 //! What the namespace should hold, and each command should give.
 
-use l5p::nvme::digest::Crc32c;
+use l5p::crc32c::Crc32c;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use wire::nvme::command::{RANGE_LEN, Status};

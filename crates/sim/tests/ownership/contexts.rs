@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use host::nvme::{DataDigest, Destination, Negotiated, NvmeOffload, PduData, PduSink};
 use host::{CloseReason, Event, ListenOptions, ListenerId, Offload, SocketError, SocketId, Stack};
-use l5p::nvme::digest::Crc32c;
+use l5p::crc32c::Crc32c;
 use l5p::tls::{ContentType, CryptoInfo, Writer};
 use nic::ring::{Region, Slice};
 use sim::Suite;

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use host::Offload;
 use host::nvme::{NvmeOffload, PduData};
+use l5p::crc32c::Crc32c;
 use l5p::nvme::Parameters;
-use l5p::nvme::digest::Crc32c;
 use links::{cases, link};
 use port::impair::Impairment;
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! What a crafted peer sends, and what must come of it.
 
+use l5p::crc32c::Crc32c;
 use l5p::nvme::Parameters;
-use l5p::nvme::digest::Crc32c;
 use proptest::prelude::*;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use l5p::nvme::digest::Crc32c;
+use l5p::crc32c::Crc32c;
 use wire::nvme::command::{Io, Status};
 use wire::nvme::{C2HData, Digests, Framing, Pdu, Phase, Role};
 

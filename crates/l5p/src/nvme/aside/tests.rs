@@ -2,7 +2,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::nvme::digest::Crc32c;
+use crate::crc32c::Crc32c;
 use crate::nvme::fixture::{on_wire, stream};
 use crate::tls::fixture::ranges;
 use crate::{Integrity, Layer5, Walker};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use l5p::Layers;
-use l5p::nvme::digest::Crc32c;
+use l5p::crc32c::Crc32c;
 use l5p::nvme::{Parameters, Role};
 use l5p::tls::{Algorithm, ContentType, Version, Writer};
 use proptest::prelude::*;

@@ -557,7 +557,7 @@ proptest! {
                 if covered[start..end].iter().all(|byte| *byte) {
                     let data = stream.data.iter().find(|(range, _, _)| range.start >= start && range.end <= end);
                     if let Some((range, _, _)) = data {
-                        let digest = l5p::nvme::digest::Crc32c::of(&stream.wire[range.clone()]);
+                        let digest = l5p::crc32c::Crc32c::of(&stream.wire[range.clone()]);
                         prop_assert_eq!(&stream.wire[range.end..range.end + 4], &digest.to_le_bytes());
                         prop_assert!(!harmed[range.clone()].contains(&true));
                     }

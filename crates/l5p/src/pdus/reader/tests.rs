@@ -1,10 +1,12 @@
+mod padded;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::SeqNum;
 use wire::nvme::{C2HData, CapsuleResp, Digests, FatalError, Framing, ICResp, Pdu, Phase, Role};
 
 use super::{DataDigest, Event, Next, Reader};
-use crate::nvme::digest::Crc32c;
+use crate::crc32c::Crc32c;
 
 fn framing(digests: Digests, alignment: u8) -> Framing {
     Framing {
@@ -67,7 +69,7 @@ enum Marks {
 }
 
 /// Reads a stream in pieces.
-fn read(reader: &mut Reader, pieces: &[(&[u8], Marks)]) -> Result<Held, FatalError> {
+fn read(reader: &mut Reader<Framing>, pieces: &[(&[u8], Marks)]) -> Result<Held, FatalError> {
     let mut held = Held::default();
     for (piece, marks) in pieces {
         let checked = matches!(marks, Marks::Checked | Marks::PlacedAndChecked);

@@ -5,11 +5,10 @@ use std::ops::Range;
 
 use shared::{Input, Output};
 use wire::SeqNum;
-use wire::nvme::{
-    COMMON_HEADER_LEN, DIGEST_LEN, FatalError, Framing, Layout, MAX_HEADER_LEN, Pdu, Phase,
-};
 
-use super::digest::Crc32c;
+use super::protocol::DIGEST_LEN;
+use super::{Layout, MAX_FRONT, MAX_PADDING, PduProtocol};
+use crate::crc32c::Crc32c;
 
 #[cfg(test)]
 mod tests;
@@ -28,9 +27,9 @@ pub enum Next {
 
 /// What the bytes taken have brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum Event<H> {
     /// A header has come, and nothing is wrong with it. If the PDU has data, that follows.
-    Header(Pdu),
+    Header(H),
     /// A PDU with data has come to its end.
     End(DataDigest),
 }
@@ -53,14 +52,18 @@ pub enum DataDigest {
 /// [`next`](Self::next) says what comes next; the caller hands over that. It costs some 120 cycles per PDU, and for data
 /// the copy alone if the NIC has checked its digest.
 #[derive(Debug)]
-pub struct Reader {
-    framing: Framing,
+pub struct Reader<P> {
+    framing: P,
     part: Part,
+    /// Of the latest PDU whose header has come.
+    layout: Layout,
+    /// After that PDU nothing is read before the two sides have agreed on what follows.
+    ends_phase: bool,
     /// The header as far as it has come, with its digest.
-    header: [u8; HEADER_ROOM],
-    held: u8,
+    header: [u8; MAX_FRONT],
+    held: u16,
     /// Bytes of the header before.
-    before: u8,
+    before: u16,
     /// Position of the next byte.
     position: SeqNum,
     /// PDUs begun, in all.
@@ -80,43 +83,43 @@ pub struct Located {
     pub index: u64,
 }
 
-const HEADER_ROOM: usize = MAX_HEADER_LEN + DIGEST_LEN as usize;
+/// What comes behind the data: padding and digest.
+const BEHIND_ROOM: usize = (MAX_PADDING + DIGEST_LEN) as usize;
 
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Header,
-    /// So many bytes of padding are left.
-    Padding(Layout, u32),
+    /// So many bytes of padding are left before the data.
+    Padding(u32),
     /// The next byte of the data.
-    Data(Layout, u32),
-    /// The data's digest, and how many bytes of it have come.
-    Digest([u8; DIGEST_LEN as usize], u8),
+    Data(u32),
+    /// So many bytes of what is behind the data have come.
+    Behind(u32),
     Waiting,
 }
 
 /// How far the data of the latest PDU is checked.
 #[derive(Clone, Copy, Debug)]
 struct Digested {
-    /// The data has a digest.
-    is_used: bool,
     /// The NIC has checked all that came so far.
     vouched: bool,
-    /// Over the first `upto` bytes of `len`.
+    /// Over the first `upto` bytes of the data.
     crc: Crc32c,
     upto: u32,
-    len: u32,
-    /// What the digest must be, once it has come.
-    received: u32,
+    /// Padding and digest, as far as they have come.
+    behind: [u8; BEHIND_ROOM],
 }
 
-impl Reader {
+impl<P: PduProtocol> Reader<P> {
     /// A reader of the PDUs that come under `framing`, the first one at `start`. Positions are counted in bytes of the
     /// stream that carries them: TCP's sequence numbers, or bytes of plaintext under TLS.
-    pub fn new(framing: Framing, start: SeqNum) -> Reader {
+    pub fn new(framing: P, start: SeqNum) -> Reader<P> {
         Reader {
             framing,
             part: Part::Header,
-            header: [0; HEADER_ROOM],
+            layout: Layout::header_only(0),
+            ends_phase: false,
+            header: [0; MAX_FRONT],
             held: 0,
             before: 0,
             position: start,
@@ -126,14 +129,7 @@ impl Reader {
                 len: 0,
                 index: 0,
             },
-            data_digest: Digested {
-                is_used: false,
-                vouched: true,
-                crc: Crc32c::new(),
-                upto: 0,
-                len: 0,
-                received: 0,
-            },
+            data_digest: Digested::new(),
         }
     }
 
@@ -141,14 +137,14 @@ impl Reader {
     ///
     /// # Panics
     /// When the reader is inside of a PDU.
-    pub fn negotiated(&mut self, framing: Framing) {
+    pub fn negotiated(&mut self, framing: P) {
         assert!(self.is_at_boundary(), "it is agreed on between PDUs");
         self.framing = framing;
         self.part = Part::Header;
     }
 
     /// The rules of the PDU in progress.
-    pub fn framing(&self) -> &Framing {
+    pub fn framing(&self) -> &P {
         &self.framing
     }
 
@@ -166,7 +162,7 @@ impl Reader {
     #[inline]
     pub fn next(&self) -> Next {
         match self.part {
-            Part::Data(layout, at) => Next::Data(at..layout.data_len),
+            Part::Data(at) => Next::Data(at..self.layout.data_len),
             Part::Waiting => Next::Waiting,
             _ => Next::Frame,
         }
@@ -181,71 +177,62 @@ impl Reader {
     /// # Panics
     /// When something else comes [next](Self::next).
     #[inline]
+    #[allow(clippy::type_complexity)]
     pub fn take(
         &mut self,
         bytes: &[u8],
         checked: bool,
-    ) -> Result<(usize, Option<Event>), FatalError> {
+    ) -> Result<(usize, Option<Event<P::Pdu>>), P::Error> {
         let (taken, event) = match self.part {
-            Part::Header => self.take_header(bytes)?,
-            Part::Padding(layout, left) => {
+            Part::Header => {
+                let (taken, header) = self.take_header(bytes)?;
+                (taken, header.map(Event::Header))
+            }
+            Part::Padding(left) => {
                 let taken = (left as usize).min(bytes.len());
                 self.part = match left - taken as u32 {
-                    0 => Part::Data(layout, 0),
-                    left => Part::Padding(layout, left),
+                    0 => Part::Data(0),
+                    left => Part::Padding(left),
                 };
                 (taken, None)
             }
-            Part::Digest(digest, held) => self.take_digest(digest, held, bytes, checked),
+            Part::Behind(held) => self.take_behind(held, bytes, checked),
             Part::Data(..) | Part::Waiting => panic!("no bytes of a frame come next"),
         };
         self.position += taken as u32;
         Ok((taken, event))
     }
 
-    fn take_header(&mut self, bytes: &[u8]) -> Result<(usize, Option<Event>), FatalError> {
-        let mut taken = 0;
-        if usize::from(self.held) < COMMON_HEADER_LEN {
-            taken += self.hold(bytes, COMMON_HEADER_LEN);
-        }
-        // The common header is judged as a whole, and the other fields once their digest has come: so an error is the same one however
+    fn take_header(&mut self, bytes: &[u8]) -> Result<(usize, Option<P::Pdu>), P::Error> {
+        let mut taken = self.hold(bytes, P::PRELUDE_LEN);
+        // The prelude is judged as a whole, and the other fields once their digest has come: so an error is the same one however
         // the bytes come.
-        let Some(common) = self.header[..usize::from(self.held)].get(..COMMON_HEADER_LEN) else {
+        let Some(prelude) = self.header[..usize::from(self.held)].get(..P::PRELUDE_LEN) else {
             return Ok((taken, None));
         };
-        let Some(layout) = self.framing.check(common)? else {
-            return Ok((taken, None));
-        };
-        let digest = layout.header_digest();
-        let end = digest.end as usize;
+        let prelude = self.framing.begin(prelude)?;
+        let end = self.framing.header_len(&prelude);
         taken += self.hold(&bytes[taken..], end);
         if usize::from(self.held) < end {
             return Ok((taken, None));
         }
-        let (header, digest) = self.header[..end].split_at(digest.start as usize);
-        if let Ok(digest) = <[u8; 4]>::try_from(digest) {
-            let digest = u32::from_le_bytes(digest);
-            if digest != Crc32c::of(header) {
-                return Err(FatalError::header_digest(digest));
-            }
-        }
-        let pdu = Pdu::parse_checked(header, &layout)?;
+        let (pdu, layout) = self.framing.parse(&prelude, &self.header[..end])?;
         self.latest = Located {
             start: self.position + taken as u32 - end as u32,
-            len: layout.pdu_len(),
+            len: layout.len(),
             index: self.index,
         };
         self.index += 1;
-        (self.held, self.before) = (0, end as u8);
-        self.data_digest = Digested::of(&layout);
-        let padding = u32::from(layout.pdo) - end as u32;
-        self.part = match (self.framing.phase, layout.data_len, padding) {
-            (Phase::Initializing, 0, _) => Part::Waiting,
-            (Phase::Established, 0, _) => Part::Header,
-            (_, _, 0) => Part::Data(layout, 0),
-            (_, _, padding) => Part::Padding(layout, padding),
+        (self.held, self.before) = (0, end as u16);
+        self.data_digest = Digested::new();
+        self.ends_phase = self.framing.ends_phase(&pdu);
+        self.layout = layout;
+        self.part = match (layout.data_len, layout.data_start - layout.header_len) {
+            (0, _) => self.after_pdu(),
+            (_, 0) => Part::Data(0),
+            (_, padding) => Part::Padding(padding),
         };
-        Ok((taken, Some(Event::Header(pdu))))
+        Ok((taken, Some(pdu)))
     }
 
     /// Adds to the header, up to `end`; answers how many bytes.
@@ -254,31 +241,30 @@ impl Reader {
         let held = usize::from(self.held);
         let taken = bytes.len().min(end.saturating_sub(held));
         self.header[held..held + taken].copy_from_slice(&bytes[..taken]);
-        self.held += taken as u8;
+        self.held += taken as u16;
         taken
     }
 
-    fn take_digest(
+    fn take_behind(
         &mut self,
-        mut digest: [u8; 4],
-        held: u8,
+        held: u32,
         bytes: &[u8],
         checked: bool,
-    ) -> (usize, Option<Event>) {
-        let room = &mut digest[usize::from(held)..];
+    ) -> (usize, Option<Event<P::Pdu>>) {
+        let end = self.layout.behind_len();
+        let room = &mut self.data_digest.behind[held as usize..end as usize];
         let taken = room.len().min(bytes.len());
         room[..taken].copy_from_slice(&bytes[..taken]);
         if taken > 0 {
             self.data_digest.vouched &= checked;
         }
-        let held = held + taken as u8;
-        if u32::from(held) < DIGEST_LEN {
-            self.part = Part::Digest(digest, held);
+        let held = held + taken as u32;
+        if held < end {
+            self.part = Part::Behind(held);
             return (taken, None);
         }
         self.part = self.after_pdu();
-        self.data_digest.received = u32::from_le_bytes(digest);
-        (taken, Some(Event::End(self.data_digest.verdict())))
+        (taken, Some(Event::End(self.verdict())))
     }
 
     /// The next `len` bytes of data are where they belong already.
@@ -286,7 +272,7 @@ impl Reader {
     /// # Panics
     /// When no data comes [next](Self::next), or less.
     #[inline]
-    pub fn pass(&mut self, len: u32, checked: bool) -> Option<Event> {
+    pub fn pass(&mut self, len: u32, checked: bool) -> Option<Event<P::Pdu>> {
         self.data_digest.vouched &= checked;
         self.advance(len)
     }
@@ -302,9 +288,9 @@ impl Reader {
         from: impl Into<Input<'f>>,
         to: impl Into<Output<'t>>,
         checked: bool,
-    ) -> Option<Event> {
+    ) -> Option<Event<P::Pdu>> {
         let from = from.into();
-        if !checked && self.data_digest.is_at(self.part) {
+        if !checked && self.digests_next() {
             self.data_digest.crc.copy(from, to);
             self.data_digest.upto += from.len() as u32;
         } else {
@@ -318,9 +304,9 @@ impl Reader {
     ///
     /// # Panics
     /// When no data comes [next](Self::next), or less.
-    pub fn discard<'f>(&mut self, from: impl Into<Input<'f>>) -> Option<Event> {
+    pub fn discard<'f>(&mut self, from: impl Into<Input<'f>>) -> Option<Event<P::Pdu>> {
         let from = from.into();
-        if self.data_digest.is_at(self.part) {
+        if self.digests_next() {
             self.data_digest.crc.update(from);
             self.data_digest.upto += from.len() as u32;
         }
@@ -334,7 +320,7 @@ impl Reader {
         let data = data.into();
         self.data_digest.crc.update(data);
         self.data_digest.upto += data.len() as u32;
-        self.data_digest.verdict()
+        self.verdict()
     }
 
     /// Where the latest PDU is whose header has come.
@@ -346,16 +332,16 @@ impl Reader {
     /// Whether it is by the NIC's word that the latest PDU's digest is right. `None` when it has none.
     #[inline]
     pub fn digest_was_vouched(&self) -> Option<bool> {
-        self.data_digest.is_used.then_some(self.data_digest.vouched)
+        self.layout.data_digest.then_some(self.data_digest.vouched)
     }
 
     /// Bytes of data of the latest PDU.
     pub fn data_len(&self) -> u32 {
-        self.data_digest.len
+        self.layout.data_len
     }
 
-    /// The bytes of the latest header, as far as they have come: what a TermReq is to carry if it was refused, here or by
-    /// whoever got the event.
+    /// The bytes of the latest header, as far as they have come: what the peer is to be shown of it if it was
+    /// refused, here or by the receiver of the event.
     pub fn latest_header(&self) -> &[u8] {
         let len = if self.held > 0 {
             self.held
@@ -366,18 +352,18 @@ impl Reader {
     }
 
     #[inline]
-    fn advance(&mut self, len: u32) -> Option<Event> {
-        let Part::Data(layout, at) = self.part else {
+    fn advance(&mut self, len: u32) -> Option<Event<P::Pdu>> {
+        let Part::Data(at) = self.part else {
             panic!("no data comes next");
         };
         let at = at + len;
-        assert!(at <= layout.data_len, "more data than the PDU has");
+        assert!(at <= self.layout.data_len, "more data than the PDU has");
         self.position += len;
-        if at < layout.data_len {
-            self.part = Part::Data(layout, at);
+        if at < self.layout.data_len {
+            self.part = Part::Data(at);
             None
-        } else if layout.data_digest {
-            self.part = Part::Digest([0; 4], 0);
+        } else if self.layout.behind_len() > 0 {
+            self.part = Part::Behind(0);
             None
         } else {
             self.part = self.after_pdu();
@@ -386,40 +372,54 @@ impl Reader {
     }
 
     fn after_pdu(&self) -> Part {
-        match self.framing.phase {
-            Phase::Initializing => Part::Waiting,
-            Phase::Established => Part::Header,
-        }
-    }
-}
-
-impl Digested {
-    fn of(layout: &Layout) -> Digested {
-        Digested {
-            is_used: layout.data_digest,
-            vouched: true,
-            crc: Crc32c::new(),
-            upto: 0,
-            len: layout.data_len,
-            received: 0,
+        match self.ends_phase {
+            true => Part::Waiting,
+            false => Part::Header,
         }
     }
 
     /// Whether the data that comes next is what the digest goes on with.
     #[inline]
-    fn is_at(&self, part: Part) -> bool {
-        matches!(part, Part::Data(_, at) if self.is_used && self.upto == at)
+    fn digests_next(&self) -> bool {
+        let upto = self.data_digest.upto;
+        self.layout.data_digest && matches!(self.part, Part::Data(at) if upto == at)
     }
 
+    /// What is known of the data, all of which has come with what is behind it.
     fn verdict(&self) -> DataDigest {
-        if self.vouched {
-            DataDigest::Good
-        } else if self.upto < self.len {
-            DataDigest::Unverified(self.upto)
-        } else if self.crc.finish() == self.received {
-            DataDigest::Good
-        } else {
-            DataDigest::Bad
+        let Digested {
+            vouched,
+            upto,
+            behind,
+            ..
+        } = self.data_digest;
+        if !self.layout.data_digest {
+            return DataDigest::None;
+        }
+        if vouched {
+            return DataDigest::Good;
+        }
+        if upto < self.layout.data_len {
+            return DataDigest::Unverified(upto);
+        }
+        let behind = &behind[..self.layout.behind_len() as usize];
+        let (padding, received) = behind.split_at(self.layout.padding as usize);
+        let mut crc = self.data_digest.crc;
+        crc.update(padding);
+        match crc.finish().to_le_bytes() == received {
+            true => DataDigest::Good,
+            false => DataDigest::Bad,
+        }
+    }
+}
+
+impl Digested {
+    fn new() -> Digested {
+        Digested {
+            vouched: true,
+            crc: Crc32c::new(),
+            upto: 0,
+            behind: [0; BEHIND_ROOM],
         }
     }
 }
