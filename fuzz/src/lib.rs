@@ -2,6 +2,7 @@
 //! `corpus/`, see [`replay`].
 
 pub mod l5p_nvme;
+pub mod l5p_pattern;
 pub mod l5p_reader;
 pub mod l5p_walker;
 pub mod nic_descriptors;

@@ -57,6 +57,17 @@ pub struct MsgState {
     pub epoch: u16,
 }
 
+/// What an engine has to say of bytes that it has transformed, beside whether their check held: a pattern's match, for example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Note {
+    /// Where: an offset in the message, header included.
+    pub at: u32,
+    /// What kind of note, in the protocol's own numbering.
+    pub code: u32,
+    /// What it says.
+    pub value: u64,
+}
+
 /// Bytes transformed at a time when nobody wants the output.
 const SCRATCH: usize = 2048;
 
@@ -77,6 +88,10 @@ pub trait Layer5 {
 
     /// Bytes needed to judge a header; not to be defined otherwise.
     const HEADER_LEN: usize = size_of::<Self::Header>();
+
+    /// The length of every message, where all have the same and it is known without the header. Then the next header's place is
+    /// known even when headers are missing, and nothing needs to be searched for.
+    const FIXED_LEN: Option<u32> = None;
 
     /// Judges the bytes at a presumed header. Looks at no more than `HEADER_LEN` of them, and
     /// refuses as early as the first byte that contradicts.
@@ -146,6 +161,12 @@ pub trait Layer5 {
     /// Where data of the message in progress belong that need not stay in the stream: asked of a receiving engine right
     /// after [`start`](Self::start). A message has one range of them at most.
     fn placement(&self) -> Option<Placement> {
+        None
+    }
+
+    /// The next note on the bytes given since this has returned `None` last. To be called after each packet until it does. Notes on one
+    /// packet are in the order of its bytes.
+    fn take_note(&mut self) -> Option<Note> {
         None
     }
 

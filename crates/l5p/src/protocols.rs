@@ -1,6 +1,6 @@
 //! The protocols that a NIC can offload, and how the rings name them.
 //!
-//! [`protocols!`] below is the one list. A protocol in it has an id, an [engine](Protocol) with its parameters as bytes of a descriptor, and
+//! `protocols!` below is the one list. A protocol in it has an id, an [engine](Protocol) with its parameters as bytes of a descriptor, and
 //! names for what a NIC counts of it. Code that is generic over the engine is reached from an id by a [`Visitor`].
 
 mod event;
@@ -163,7 +163,7 @@ const _: () = {
             "ids count from 1 without a gap"
         );
         assert!(
-            PROTOCOLS[at].parameters_len % 8 == 0,
+            PROTOCOLS[at].parameters_len.is_multiple_of(8),
             "parameters are whole words"
         );
         assert!(PROTOCOLS[at].parameters_len <= MAX_PARAMETERS);

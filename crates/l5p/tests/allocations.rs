@@ -2,7 +2,9 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::Arc;
 
+use l5p::pattern::{self, Patterns, Scanner, TABLES};
 use l5p::tls::{
     Algorithm, ContentType, ContextTag, CryptoInfo, Direction, Engine, Output, Piece, Reader,
     Version, Writer,
@@ -38,6 +40,41 @@ const FIRST: ContextTag = ContextTag {
     epoch: 0,
     number: 1,
 };
+
+#[test]
+fn a_running_search_does_not_allocate() {
+    let patterns = Patterns::parse("evil\n/a+[bc]/", TABLES).expect("good patterns");
+    let patterns = Arc::new(patterns);
+    let mut engine = pattern::Engine::new(patterns.clone(), Direction::Receive);
+    let mut walker = Walker::new(0);
+    let mut scanner = Scanner::new(patterns);
+    let packet = b"..evi"
+        .repeat(300)
+        .into_iter()
+        .chain(*b"l aab")
+        .collect::<Vec<u8>>();
+    let mut output = vec![0; packet.len()];
+    let mut notes = Vec::with_capacity(64);
+    let mut matches = Vec::with_capacity(64);
+    let mut search = |packets| {
+        for n in 0..packets {
+            let walked = walker.advance(&mut engine, &packet, &mut output);
+            walked.expect("no header");
+            notes.clear();
+            notes.extend(std::iter::from_fn(|| engine.take_note()));
+            if n % 16 == 0 {
+                notes.clear();
+            }
+            matches.clear();
+            scanner.take(&packet, &notes, &mut matches);
+            assert_eq!(matches.len(), 2);
+        }
+    };
+    search(1);
+    let before = ALLOCATIONS.get();
+    search(100);
+    assert_eq!(ALLOCATIONS.get() - before, 0);
+}
 
 #[test]
 fn a_running_connection_does_not_allocate() {

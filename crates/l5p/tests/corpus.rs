@@ -2,6 +2,8 @@
 
 #[path = "../../../fuzz/src/l5p_nvme.rs"]
 mod l5p_nvme;
+#[path = "../../../fuzz/src/l5p_pattern.rs"]
+mod l5p_pattern;
 #[path = "../../../fuzz/src/l5p_reader.rs"]
 mod l5p_reader;
 #[path = "../../../fuzz/src/l5p_walker.rs"]
@@ -16,6 +18,7 @@ mod replay;
 #[test]
 fn stored_inputs_find_nothing() {
     replay::replay("l5p_nvme", l5p_nvme::run);
+    replay::replay("l5p_pattern", l5p_pattern::run);
     replay::replay("l5p_reader", l5p_reader::run);
     replay::replay("l5p_walker", l5p_walker::run);
     replay::replay("nvme_initiator", nvme_initiator::run);

@@ -25,6 +25,8 @@ pub(crate) struct ReceiveContext {
     pub(crate) hash: u32,
     /// Tags that count against the function's quota.
     pub(crate) tags: u16,
+    /// The outermost protocol.
+    protocol: ProtocolId,
     /// The function's table of contexts that run the same protocols.
     table: u16,
     /// Its place there.
@@ -63,6 +65,10 @@ pub(crate) struct Flow<'a> {
     /// Its place in the table.
     pub(crate) at: u32,
     pub(crate) table: &'a mut dyn ReceiveTable,
+    /// The outermost protocol.
+    pub(crate) protocol: ProtocolId,
+    /// A layer may have a question, as far as is known.
+    pub(crate) searches: bool,
 }
 
 impl FunctionContexts {
@@ -156,6 +162,7 @@ impl Contexts {
             id: flow.0,
             hash: flow.1 as u32,
             tags,
+            protocol: layers.ids()[0],
             table: number as u16,
             at,
         })
@@ -280,6 +287,8 @@ impl Contexts {
             id: context.id,
             at: context.at,
             table: &mut *tables[usize::from(context.table)].contexts,
+            protocol: context.protocol,
+            searches: true,
         })
     }
 

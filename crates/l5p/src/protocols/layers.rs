@@ -161,7 +161,7 @@ impl Layers {
     }
 
     /// Whether the NIC can make bytes of a message's middle again without what comes before them: as
-    /// [`Parameters::is_seekable`] says of a single protocol.
+    /// [`Parameters::is_seekable`](super::Parameters::is_seekable) says of a single protocol.
     #[must_use]
     pub fn is_seekable(&self) -> bool {
         self.is_seekable

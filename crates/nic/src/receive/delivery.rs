@@ -37,28 +37,28 @@ impl Host<'_> {
         let (at, payload) = (flow.at, arrival.payload());
         let table = &mut *flow.table;
         table.noted().set_limit(room);
-        let seq = arrival.parsed.tcp.seq;
-        table.begin_packet(seq);
         let whole = Part {
             at: 0,
-            position: seq,
+            position: arrival.parsed.tcp.seq,
             bytes: payload,
             certain: true,
         };
-        let layers = table.receive(at, whole, None);
-        let processed = Processed::by_layers(layers, table.replaces());
+        let received = table.receive(at, whole, None);
+        let processed = Processed::by_layers(received.layers, table.replaces());
         let (made, placed) = table.made(payload);
         self.place(made, placed);
-        table.count(&mut self.counters.l5, &arrival.counted(processed));
+        table.count(&mut self.counters.l5, arrival.segments);
+        self.count_processed(arrival, processed, table.ids());
         let (made, placed) = table.made(payload);
         let delivered = Delivered {
             context: flow.id,
             payload: made,
+            stored: made.len() as u32 - placed.bytes(),
             placed,
             processed,
         };
         self.pass_up(arrival, own, &delivered);
-        if self.may_ask(arrival) {
+        if received.searches && self.may_ask(arrival) {
             self.ask(now, flow);
         }
     }
@@ -94,7 +94,7 @@ impl Host<'_> {
             self.end_session(at);
         }
         let headers = arrival.headers();
-        let stored = delivered.stored();
+        let stored = delivered.stored;
         let written = self.write(own, 0, headers.len() as u32 + stored, |to| {
             let (to_headers, to_payload) = to.split_at(headers.len());
             to_headers.copy_from(headers);
@@ -118,7 +118,7 @@ impl Host<'_> {
             && open.processed == delivered.processed
             && sessions.takes(at, delivered.placed.as_slice())
             && open.accepts(arrival.parsed, arrival.frame);
-        let needed = open.used() + delivered.stored();
+        let needed = open.used() + delivered.stored;
         fits && (open.buffer.len >= needed || self.move_to_large(at, needed))
     }
 
@@ -132,7 +132,7 @@ impl Host<'_> {
         let Some(open) = self.queue.receive.sessions.get(at) else {
             return false;
         };
-        let stored = delivered.stored();
+        let stored = delivered.stored;
         let (buffer, end, behind) = (open.buffer, open.used(), open.payload_len());
         let written = buffers::write(self.regions, buffer, end, stored, |to| delivered.store(to));
         if written.is_none() {
@@ -159,17 +159,14 @@ impl Host<'_> {
 struct Delivered<'a> {
     context: ContextId,
     payload: &'a [u8],
+    /// Bytes that go into a receive buffer: all that are not placed.
+    stored: u32,
     placed: &'a PlacedList,
     processed: Processed,
 }
 
 impl Delivered<'_> {
-    /// Bytes that go into a receive buffer: all that are not placed.
-    fn stored(&self) -> u32 {
-        self.payload.len() as u32 - self.placed.bytes()
-    }
-
-    /// Copies these, one after the other.
+    /// Copies what is not placed, one after the other.
     fn store(&self, mut to: SharedSliceMut<'_>) {
         let mut from = 0;
         let end = self.payload.len();

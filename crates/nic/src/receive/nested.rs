@@ -26,7 +26,7 @@ use super::contents::{Contents, Record, Run};
 use super::placing::PlacedList;
 use super::recovery::{Answer, Bypass, Order, Recovery, Shared, Verdict};
 use super::rr_table::RrTable;
-use super::table::{self, Counted, Part, ReceiveTable, Request, Slab};
+use super::table::{self, Part, ReceiveTable, Received, Request, Slab};
 use crate::counters::L5Counters;
 use crate::ring::ErrorCode;
 
@@ -126,7 +126,7 @@ impl<P: Protocol> Outer<P> {
         }
         let skipped = from - run.from;
         let first = (start + skipped) as usize;
-        let processed = inside.receive(
+        let received = inside.receive(
             at,
             Part {
                 at: run.at + skipped,
@@ -140,10 +140,10 @@ impl<P: Protocol> Outer<P> {
             self.recent.copy_within(..RECENT - 1, 1);
             self.recent[0] = Some(run.record);
         }
-        if !inside.is_in_step(at) {
+        if received.searches {
             self.name_guess(at, inside);
         }
-        processed
+        received.layers
     }
 
     /// Finds out how the guess of a layer inside is known out here.
@@ -228,15 +228,15 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
         false
     }
 
-    fn begin_packet(&mut self, seq: SeqNum) {
-        self.shared.begin_packet(seq);
-        self.inside.begin_packet(seq);
+    fn begin_packet(&mut self) {
+        self.shared.begin_packet();
+        self.inside.begin_packet();
         self.replaced = false;
     }
 
-    fn receive(&mut self, at: u32, part: Part<'_>, _: Option<Output<'_>>) -> u8 {
+    fn receive(&mut self, at: u32, part: Part<'_>, _: Option<Output<'_>>) -> Received {
         let Some(outer) = self.contexts.get_mut(at) else {
-            return 0;
+            return Received::NOTHING;
         };
         let mut output = None;
         if P::REPLACES {
@@ -246,22 +246,30 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
             }
             output = Some(Output::from(&mut self.plaintext[..len]));
         }
+        if part.at == 0 {
+            self.inside.begin_packet();
+            self.replaced = false;
+        }
         // What was noted of the part before has been given on.
-        self.shared.begin_packet(part.position - part.at);
+        self.shared.begin_packet();
+        self.shared.begin_part(part.at, part.position);
         let shared = &mut self.shared;
         let verdict = outer
             .recovery
             .receive_part(shared, part.position, part.bytes, output);
+        let mut layers = 0;
         match verdict {
             Verdict::Offloaded => {
                 self.replaced = P::REPLACES;
-                1 | self.give_contents(at, &part) << 1
+                layers = 1 | self.give_contents(at, &part) << 1;
             }
-            Verdict::Bypassed(Bypass::Failed) => {
-                self.inside.lose_track(at);
-                0
-            }
-            Verdict::Bypassed(_) => 0,
+            Verdict::Bypassed(Bypass::Failed) => self.inside.lose_track(at),
+            Verdict::Bypassed(_) => {}
+        }
+        Received {
+            layers,
+            searches: !self.is_in_step(at),
+            is_eventful: true,
         }
     }
 
@@ -343,12 +351,8 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
         self.inside.noted()
     }
 
-    fn count(&mut self, counters: &mut L5Counters, packet: &Counted) {
-        table::count(counters, self.ids[0], packet, &mut self.shared.counts);
-        let inside = Counted {
-            processed: packet.processed.inside(),
-            ..*packet
-        };
-        self.inside.count(counters, &inside);
+    fn count(&mut self, counters: &mut L5Counters, segments: u32) {
+        table::count(counters, self.ids[0], &mut self.shared.counts);
+        self.inside.count(counters, segments);
     }
 }

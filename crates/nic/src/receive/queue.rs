@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use l5p::Event;
+use l5p::{Event, ProtocolId};
 use shared::SharedSliceMut;
 use wire::checksum::Sum;
 use wire::packet::Parsed;
@@ -10,7 +10,7 @@ use wire::tcp::Flags;
 
 use super::buffers::{self, Buffers};
 use super::placing::Placed;
-use super::table::{Counted, Part};
+use super::table::{Part, Received};
 use crate::context::{Contexts, Flow};
 use crate::counters::Counters;
 use crate::frame::FrameMeta;
@@ -62,15 +62,6 @@ impl Arrival<'_> {
 
     pub(super) fn payload(&self) -> &[u8] {
         self.parsed.payload(self.frame)
-    }
-
-    /// It, as it is counted.
-    pub(super) fn counted(&self, processed: Processed) -> Counted {
-        Counted {
-            segments: self.segments,
-            payload_len: self.parsed.payload_len,
-            processed,
-        }
     }
 
     /// Bytes without the frame's padding.
@@ -179,7 +170,7 @@ impl<'a> Host<'a> {
         } else {
             self.deliver_alone(arrival, &mut flow);
         }
-        if let Some(mut flow) = flow.filter(|_| self.may_ask(arrival)) {
+        if let Some(mut flow) = flow.filter(|flow| flow.searches && self.may_ask(arrival)) {
             self.ask(now, &mut flow);
         }
     }
@@ -351,20 +342,40 @@ impl<'a> Host<'a> {
             bytes: payload,
             certain: true,
         };
-        let processed = self.write(buffer, at, payload.len() as u32, |output| {
-            let layers = flow.as_mut().map_or(0, |flow| {
+        let received = self.write(buffer, at, payload.len() as u32, |output| {
+            let received = flow.as_mut().map_or(Received::NOTHING, |flow| {
                 flow.table.receive(flow.at, whole, Some(output.into()))
             });
-            if layers == 0 {
+            if received.layers == 0 {
                 output.copy_from(payload);
             }
-            Processed::by_layers(layers, true)
+            received
         })?;
+        let processed = Processed::by_layers(received.layers, true);
         if let Some(flow) = flow {
-            let counted = arrival.counted(processed);
-            flow.table.count(&mut self.counters.l5, &counted);
+            flow.searches = received.searches;
+            self.count_processed(arrival, processed, &[flow.protocol]);
+            if received.is_eventful {
+                flow.table.count(&mut self.counters.l5, arrival.segments);
+            }
         }
         Some(processed)
+    }
+
+    /// Counts a packet for each layer that has processed it.
+    pub(super) fn count_processed(
+        &mut self,
+        arrival: &Arrival<'_>,
+        processed: Processed,
+        protocols: &[ProtocolId],
+    ) {
+        let l5 = &mut self.counters.l5;
+        for (layer, id) in protocols.iter().enumerate() {
+            if processed.by(layer) {
+                l5.count(*id, Event::RxPackets, arrival.segments.into());
+                l5.count(*id, Event::RxBytes, arrival.parsed.payload_len.into());
+            }
+        }
     }
 
     /// Begins a session with a packet that is in its buffer, with `stored` bytes of its payload, the others placed; or passes
@@ -448,9 +459,6 @@ impl<'a> Host<'a> {
 
     /// Sends one of the context's resync requests, if one is due.
     pub(super) fn ask(&mut self, now: Instant, flow: &mut Flow<'_>) {
-        if flow.table.is_in_step(flow.at) {
-            return;
-        }
         let now_ms = self.queue.receive.milliseconds(now);
         let Some(request) = flow.table.due_request(flow.at, now_ms) else {
             return;

@@ -155,11 +155,10 @@ impl<M, P: Observer> Shared<M, P> {
         }
     }
 
-    /// A packet comes whose payload begins at `seq`.
-    pub(crate) fn begin_packet(&mut self, seq: SeqNum) {
+    /// A packet comes.
+    pub(crate) fn begin_packet(&mut self) {
         P::clear(&mut self.noted);
         self.noted_less = false;
-        self.packet = seq;
     }
 
     /// A part of the packet comes: its byte `at` is at `seq`.
@@ -246,7 +245,8 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         output: Option<Output<'_>>,
     ) -> Verdict {
         if P::OBSERVES {
-            shared.begin_packet(seq);
+            shared.begin_packet();
+            shared.begin_part(0, seq);
         }
         self.receive_part(shared, seq, payload, output)
     }

@@ -15,7 +15,7 @@ use super::placing::{PlacedList, Placer};
 use super::recovery::{Answer, Counts, Order, Recovery, Shared, Verdict};
 use super::rr_table::RrTable;
 use crate::counters::L5Counters;
-use crate::ring::{ErrorCode, Processed};
+use crate::ring::ErrorCode;
 
 /// The contexts of one layer, and of those inside it.
 ///
@@ -46,12 +46,11 @@ pub(crate) trait ReceiveTable: Debug + Send {
     /// theirs may belong elsewhere.
     fn transforms(&self) -> bool;
 
-    /// A packet comes whose first byte is at `seq`.
-    fn begin_packet(&mut self, seq: SeqNum);
+    /// A packet comes, of which maybe no part comes to this layer.
+    fn begin_packet(&mut self);
 
-    /// Takes a part of a packet that has begun. The output, as long as the part, is for a table that [transforms](Self::transforms). Gives
-    /// by which layers the part was processed, this one's the lowest bit.
-    fn receive(&mut self, at: u32, part: Part<'_>, output: Option<Output<'_>>) -> u8;
+    /// Takes a part of a packet; the one at 0 begins it. The output, as long as the part, is for a table that [transforms](Self::transforms).
+    fn receive(&mut self, at: u32, part: Part<'_>, output: Option<Output<'_>>) -> Received;
 
     /// The payload of the packet that came last as this layer has made it, or `payload` when it has changed nothing of it; and what of it
     /// is to be placed.
@@ -85,8 +84,8 @@ pub(crate) trait ReceiveTable: Debug + Send {
     /// What is to be placed of the packet that came last.
     fn noted(&mut self) -> &mut PlacedList;
 
-    /// Counts what became of the packet that came last.
-    fn count(&mut self, counters: &mut L5Counters, packet: &Counted);
+    /// Counts what happened, and what was placed of the packet that came last, which was so many on the wire.
+    fn count(&mut self, counters: &mut L5Counters, segments: u32);
 }
 
 /// A part of a packet.
@@ -101,6 +100,26 @@ pub(crate) struct Part<'a> {
     pub(crate) certain: bool,
 }
 
+/// What became of a part of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    /// By which layers it was processed, the lowest bit for the layer that was asked.
+    pub(crate) layers: u8,
+    /// A layer does not know where its next message begins: there may be a [question](ReceiveTable::due_request).
+    pub(crate) searches: bool,
+    /// Something happened that is to be [counted](ReceiveTable::count), beside what is placed.
+    pub(crate) is_eventful: bool,
+}
+
+impl Received {
+    /// No layer has processed it, or has anything to ask.
+    pub(crate) const NOTHING: Received = Received {
+        layers: 0,
+        searches: false,
+        is_eventful: false,
+    };
+}
+
 /// A question: does a message of this layer begin there?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
@@ -110,15 +129,6 @@ pub(crate) struct Request {
     pub(crate) tcpsn: SeqNum,
     /// For a layer inside, the byte of that message's content.
     pub(crate) offset: u32,
-}
-
-/// A packet that was processed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted {
-    /// Packets on the wire.
-    pub(crate) segments: u32,
-    pub(crate) payload_len: u32,
-    pub(crate) processed: Processed,
 }
 
 /// Contexts of a function that may have open messages of a protocol at a time: about 2 MiB.
@@ -295,26 +305,34 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
         P::REPLACES
     }
 
-    fn begin_packet(&mut self, seq: SeqNum) {
+    fn begin_packet(&mut self) {
         if O::OBSERVES {
-            self.shared.begin_packet(seq);
+            self.shared.begin_packet();
         }
     }
 
     #[inline]
-    fn receive(&mut self, at: u32, part: Part<'_>, output: Option<Output<'_>>) -> u8 {
+    fn receive(&mut self, at: u32, part: Part<'_>, output: Option<Output<'_>>) -> Received {
         let Some(recovery) = self.contexts.get_mut(at) else {
-            return 0;
+            return Received::NOTHING;
         };
         let shared = &mut self.shared;
         if O::OBSERVES {
+            if part.at == 0 {
+                shared.begin_packet();
+            }
             shared.begin_part(part.at, part.position);
             if let Some(noted) = O::noted(&mut shared.noted) {
                 noted.close(!part.certain);
             }
         }
         let verdict = recovery.receive_part(shared, part.position, part.bytes, output);
-        u8::from(verdict == Verdict::Offloaded && recovery.engine().has_checks())
+        let is_checked = verdict == Verdict::Offloaded && recovery.engine().has_checks();
+        Received {
+            layers: is_checked.into(),
+            searches: !recovery.is_in_step(),
+            is_eventful: shared.counts != Counts::default(),
+        }
     }
 
     fn made<'a>(&'a mut self, payload: &'a [u8]) -> (&'a [u8], &'a mut PlacedList) {
@@ -366,11 +384,11 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
     }
 
     #[inline]
-    fn count(&mut self, counters: &mut L5Counters, packet: &Counted) {
+    fn count(&mut self, counters: &mut L5Counters, segments: u32) {
         if let Some(placed) = O::noted(&mut self.shared.noted) {
-            count_placed(counters, self.id, packet, placed);
+            count_placed(counters, self.id, segments, placed);
         }
-        count(counters, self.id, packet, &mut self.shared.counts);
+        count(counters, self.id, &mut self.shared.counts);
     }
 }
 
@@ -398,18 +416,9 @@ pub(super) fn answer<P: Protocol, O: Observer>(
     recovery.answer(shared, position, index.is_some(), index.unwrap_or(0))
 }
 
-/// Counts what a layer has made of a packet.
+/// Counts what happened in a layer.
 #[inline]
-pub(super) fn count(
-    counters: &mut L5Counters,
-    id: ProtocolId,
-    packet: &Counted,
-    counts: &mut Counts,
-) {
-    if packet.processed.by(0) {
-        counters.count(id, Event::RxPackets, packet.segments.into());
-        counters.count(id, Event::RxBytes, packet.payload_len.into());
-    }
+pub(super) fn count(counters: &mut L5Counters, id: ProtocolId, counts: &mut Counts) {
     if *counts == Counts::default() {
         return;
     }
@@ -428,14 +437,9 @@ pub(super) fn count(
     }
 }
 
-fn count_placed(
-    counters: &mut L5Counters,
-    id: ProtocolId,
-    packet: &Counted,
-    placed: &mut PlacedList,
-) {
+fn count_placed(counters: &mut L5Counters, id: ProtocolId, segments: u32, placed: &mut PlacedList) {
     if placed.len() > 0 {
-        counters.count(id, Event::RxPlacedPackets, packet.segments.into());
+        counters.count(id, Event::RxPlacedPackets, segments.into());
         counters.count(id, Event::RxPlacedBytes, placed.bytes().into());
     }
     let refused = std::mem::take(&mut placed.refused);

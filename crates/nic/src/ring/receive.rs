@@ -143,11 +143,6 @@ impl Processed {
         self.0 >> MAX_LAYERS != 0
     }
 
-    /// By the layers inside the outermost, which count from 0 then.
-    pub(crate) fn inside(self) -> Processed {
-        Processed::by_layers(self.0 >> 1 & (1 << (MAX_LAYERS - 1)) - 1, false)
-    }
-
     /// Whether by this one; the outermost is layer 0.
     #[must_use]
     #[inline]

@@ -1,0 +1,148 @@
+//! Patterns as automata: a table for strings and one for expressions, each of which gives the state after a byte. So what is known of a
+//! stream is two numbers.
+
+use std::collections::HashSet;
+
+use super::expressions::Expressions;
+use super::pair::{Absent, Pair};
+use super::strings::Strings;
+
+/// The automata of a set.
+pub(super) enum Automata {
+    /// It has strings only.
+    Strings(Strings),
+    /// It has expressions only.
+    Expressions(Box<Expressions>),
+    /// It has both.
+    Both(Strings, Box<Expressions>),
+}
+
+/// Where a search is: the states of both automata, 0 for one that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub strings: u32,
+    pub expressions: u32,
+}
+
+/// An automaton as a table.
+pub(super) trait Table {
+    /// The state after a byte tells what ended before that byte, rather than behind it.
+    const IS_LATE: bool;
+
+    /// The state before the first byte.
+    fn start(&self) -> u32;
+
+    /// The state after one more byte.
+    fn next(&self, state: u32, byte: u8) -> u32;
+
+    /// Whether a byte that led to this state has a match to tell.
+    fn is_match(&self, state: u32) -> bool;
+
+    /// Calls `found` with the matches that the byte that led to this state has to tell.
+    fn matches(&self, state: u32, found: impl FnMut(u32));
+
+    /// Calls `found` with the matches that end behind the byte that led to this state.
+    fn ends(&self, state: u32, found: impl FnMut(u32));
+
+    /// Whether a search can come to this state.
+    fn is_state(&self, state: u32) -> bool;
+}
+
+impl State {
+    /// It as one number. [`Automata::state`] makes a state of that again.
+    pub fn value(self) -> u64 {
+        u64::from(self.strings) << 32 | u64::from(self.expressions)
+    }
+}
+
+/// Calls a method of the [`Pair`] of both automata.
+macro_rules! of_pair {
+    ($automata:expr, $pair:ident => $call:expr) => {
+        match $automata {
+            Automata::Strings(strings) => {
+                let $pair = Pair {
+                    strings,
+                    expressions: &Absent,
+                };
+                $call
+            }
+            Automata::Expressions(expressions) => {
+                let $pair = Pair {
+                    strings: &Absent,
+                    expressions: &**expressions,
+                };
+                $call
+            }
+            Automata::Both(strings, expressions) => {
+                let $pair = Pair {
+                    strings,
+                    expressions: &**expressions,
+                };
+                $call
+            }
+        }
+    };
+}
+
+impl Automata {
+    /// Before the first byte of a stream.
+    pub fn start(&self) -> State {
+        of_pair!(self, pair => pair.start())
+    }
+
+    /// The state that has this [value](State::value), `None` if none has.
+    pub fn state(&self, value: u64) -> Option<State> {
+        let state = State {
+            strings: (value >> 32) as u32,
+            expressions: value as u32,
+        };
+        let is_state = of_pair!(self, pair => {
+            pair.strings.is_state(state.strings) && pair.expressions.is_state(state.expressions)
+        });
+        is_state.then_some(state)
+    }
+
+    /// The state behind `bytes`. Calls `found`, in no order, with each pattern that ends in them, and with how many of them are before
+    /// its end.
+    pub fn scan(&self, from: State, bytes: &[u8], found: impl FnMut(usize, u32)) -> State {
+        of_pair!(self, pair => pair.scan(from, bytes, found))
+    }
+
+    /// Goes on from `own` and from `other` side by side until both are the same, and returns behind how many bytes that is. `None` if they
+    /// never are; then `own` is the state behind all bytes. Calls `found` with what ends in the bytes passed, for `own`.
+    pub fn meet(
+        &self,
+        own: &mut State,
+        other: State,
+        bytes: &[u8],
+        found: impl FnMut(usize, u32),
+    ) -> Option<usize> {
+        of_pair!(self, pair => pair.meet(own, other, bytes, found))
+    }
+
+    /// Bytes of the tables.
+    pub fn tables_len(&self) -> usize {
+        match self {
+            Automata::Strings(strings) => strings.table_len(),
+            Automata::Expressions(expressions) => expressions.table_len(),
+            Automata::Both(strings, expressions) => strings.table_len() + expressions.table_len(),
+        }
+    }
+}
+
+/// All states that an automaton can come to, in order.
+pub(super) fn reachable(table: &impl Table) -> Vec<u32> {
+    let mut seen = HashSet::from([table.start()]);
+    let mut todo = vec![table.start()];
+    while let Some(state) = todo.pop() {
+        for byte in 0..=u8::MAX {
+            let next = table.next(state, byte);
+            if seen.insert(next) {
+                todo.push(next);
+            }
+        }
+    }
+    let mut states: Vec<u32> = seen.into_iter().collect();
+    states.sort_unstable();
+    states
+}
