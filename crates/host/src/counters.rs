@@ -1,5 +1,7 @@
 //! The counters of the stack, named as in Linux where it has them.
 
+use l5p::{HostEvent, PROTOCOLS, ProtocolId};
+
 /// Defines [`Counters`] with its names. Each has one line of documentation, which `longshore stat --explain` shows.
 macro_rules! counters {
     ($(#[doc = $doc:literal] $field:ident = $name:literal,)*) => {
@@ -7,18 +9,47 @@ macro_rules! counters {
         #[derive(Clone, Debug, Default)]
         pub(crate) struct Counters {
             $(#[doc = $doc] pub $field: u64,)*
+            /// Of each protocol in the list.
+            pub protocols: OfProtocols,
         }
 
-        /// What each counter of a stack counts, in one sentence, by its name.
-        pub const COUNTER_EXPLANATIONS: &[(&str, &str)] = &[$(($name, $doc),)*];
+        /// The stack's own counters: name and explanation.
+        const EXPLANATIONS: &[(&str, &str)] = &[$(($name, $doc),)*];
 
         impl Counters {
             /// Every counter with its name, always in this order.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-                [$(($name, self.$field)),*].into_iter()
+                [$(($name, self.$field)),*].into_iter().chain(self.protocols.iter())
             }
         }
     };
+}
+
+/// What each counter of a stack counts, in one sentence, by its name.
+pub fn counter_explanations() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let names = PROTOCOLS.iter().flat_map(|info| info.host_counters);
+    let of_protocols = names.map(|name| (name.name, name.explanation));
+    EXPLANATIONS.iter().copied().chain(of_protocols)
+}
+
+/// What is counted of the messages of each protocol.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfProtocols([[u64; HostEvent::COUNT]; PROTOCOLS.len()]);
+
+impl OfProtocols {
+    /// Counts `count` of an event.
+    #[inline]
+    pub fn add(&mut self, protocol: ProtocolId, event: HostEvent, count: u64) {
+        self.0[protocol.index()][event as usize] += count;
+    }
+
+    /// Those that have a name, by protocol.
+    fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        PROTOCOLS.iter().zip(&self.0).flat_map(|(info, counts)| {
+            let names = info.host_counters.iter();
+            names.map(|name| (name.name, counts[name.event as usize]))
+        })
+    }
 }
 
 counters! {
@@ -68,33 +99,6 @@ counters! {
     tls_context_refused = "TlsContextRefused",
     /// Zero-copy sends whose memory changed or disappeared before they were acknowledged.
     tls_source_changed = "TlsSourceChanged",
-
-    /// NVMe/TCP PDUs sent through a NIC context, which computes their data digests.
-    nvme_tx_pdus_device = "NvmeTcpTxPdusDevice",
-    /// NVMe/TCP PDUs sent without the NIC's help.
-    nvme_tx_pdus_sw = "NvmeTcpTxPdusSw",
-    /// NVMe/TCP PDUs meant for the NIC whose digests software computed after all.
-    nvme_tx_pdus_fallback = "NvmeTcpTxPdusFallback",
-    /// NVMe/TCP contexts that the NIC refused.
-    nvme_context_refused = "NvmeTcpContextRefused",
-    /// Buffers of NVMe/TCP commands mapped for the NIC to place data in.
-    nvme_buffers_mapped = "NvmeTcpBuffersMapped",
-    /// Buffers in which the NIC placed data that the TCP stream did not deliver.
-    nvme_buffers_tainted = "NvmeTcpBuffersTainted",
-    /// Bytes of NVMe/TCP data that the NIC had already placed.
-    nvme_rx_bytes_placed = "NvmeTcpRxBytesPlaced",
-    /// Bytes of NVMe/TCP data that the host copied.
-    nvme_rx_bytes_copied = "NvmeTcpRxBytesCopied",
-    /// Data digests that the NIC checked.
-    nvme_rx_digests_device = "NvmeTcpRxDigestsDevice",
-    /// Data digests that software checked.
-    nvme_rx_digests_sw = "NvmeTcpRxDigestsSw",
-    /// Questions of the NIC whether a PDU begins at a given place.
-    nvme_rx_device_resync = "NvmeTcpRxDeviceResync",
-    /// NVMe/TCP data received with a wrong digest.
-    nvme_digest_errors = "NvmeTcpDigestErrors",
-    /// NVMe/TCP connections closed because of an invalid PDU from the peer.
-    nvme_pdus_refused = "NvmeTcpPdusRefused",
 
     /// Segments posted when their NIC context was at another place in the stream.
     driver_tx_out_of_sequence = "DriverTxOutOfSequence",

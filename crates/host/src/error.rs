@@ -4,7 +4,8 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 
 use l5p::tls::Alert;
-use wire::nvme::FatalError;
+
+use crate::pdus::PduError;
 
 /// Why a call on the stack did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -114,12 +115,12 @@ pub enum CloseReason {
     /// The peer ended the TLS session with an alert.
     #[error("the peer sent the TLS alert {}", Alert::from(*.0))]
     PeerAlert(u8),
-    /// A PDU of the peer's breaks NVMe/TCP; a TermReq has told it so.
-    #[error("the peer sent a PDU that breaks NVMe/TCP: {0}")]
-    Pdu(FatalError),
-    /// The peer has ended the NVMe/TCP connection by a TermReq.
-    #[error("the peer ended the NVMe/TCP connection by a TermReq: {0}")]
-    PeerTermReq(FatalError),
+    /// A PDU of the peer's breaks its protocol; the peer was told so if the protocol has a PDU for that.
+    #[error("the peer sent a PDU that breaks {}: {}", .0.protocol(), .0)]
+    Pdu(PduError),
+    /// The peer has ended the connection by a PDU that says why, as NVMe/TCP's TermReq.
+    #[error("the peer ended the {} connection: {}", .0.protocol(), .0)]
+    PeerRefusedPdu(PduError),
     /// The peer ended TCP without close_notify: what was read may be cut short (RFC 8446 §6.1).
     #[error("the peer closed without close_notify; the data may be cut short")]
     Truncated,
@@ -187,7 +188,7 @@ impl CloseReason {
             | Self::Handshake(_)
             | Self::PeerAlert(_)
             | Self::Pdu(_)
-            | Self::PeerTermReq(_) => ErrorKind::InvalidData,
+            | Self::PeerRefusedPdu(_) => ErrorKind::InvalidData,
             Self::SourceChanged { .. } | Self::SourceGone { .. } | Self::Device(_) => {
                 ErrorKind::Other
             }

@@ -162,6 +162,7 @@ pub mod handoff;
 pub mod memory;
 pub mod meter;
 pub mod nvme;
+pub mod pdus;
 pub mod runtime;
 #[cfg(feature = "tokio")]
 pub mod tokio;
@@ -169,7 +170,7 @@ pub mod tokio;
 pub use accel::{Accel, AccelError, Holder};
 pub use accel::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport};
 pub use config::{Cidr, CidrError, ListenOptions, StackConfig};
-pub use counters::COUNTER_EXPLANATIONS;
+pub use counters::counter_explanations;
 pub use error::{CloseReason, SocketError};
 pub use events::{Event, ListenerId, SocketId};
 pub use handoff::{Handoff, HandoffRefused};

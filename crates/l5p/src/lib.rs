@@ -28,8 +28,8 @@ pub use any_order::{AnyOrder, Part};
 pub use direction::Direction;
 pub use layer5::{Digest, Integrity, Judgement, Layer5, MsgState, Note, Placement};
 pub use protocols::{
-    CounterName, Event, Layers, Listed, MAX_LAYERS, MAX_PARAMETERS, PROTOCOLS, Parameters,
-    Protocol, ProtocolId, ProtocolInfo, UnknownLayers, Visitor, visit,
+    CounterName, Event, HostEvent, Layers, Listed, MAX_LAYERS, MAX_PARAMETERS, PROTOCOLS,
+    Parameters, Protocol, ProtocolId, ProtocolInfo, UnknownLayers, Visitor, visit,
 };
 pub use tls::ContextTag;
 pub use walker::{NotAHeader, Walked, Walker};

@@ -12,7 +12,7 @@ use std::fmt::Debug;
 
 use crate::{AnyOrder, Direction};
 
-pub use event::{CounterName, Event};
+pub use event::{CounterName, Event, HostEvent};
 pub use layers::{Layers, MAX_LAYERS, MAX_PARAMETERS, UnknownLayers};
 
 /// Names a protocol on the rings. 0 names none.
@@ -36,6 +36,9 @@ pub trait Protocol: AnyOrder<Message: Debug + Send> + Debug + Send + Sized + 'st
 
     /// Names of what the NIC counts. What has no name here is not listed.
     const COUNTERS: &'static [CounterName];
+
+    /// Names of what a host counts of its messages, likewise.
+    const HOST_COUNTERS: &'static [CounterName<HostEvent>] = &[];
 
     /// An engine for one direction.
     fn create(parameters: &Self::Parameters, direction: Direction) -> Self;
@@ -99,6 +102,8 @@ pub struct ProtocolInfo {
     pub parameters_len: usize,
     /// [`Protocol::COUNTERS`].
     pub counters: &'static [CounterName],
+    /// [`Protocol::HOST_COUNTERS`].
+    pub host_counters: &'static [CounterName<HostEvent>],
 }
 
 /// Makes the list: an id and the engine of each protocol. Ids count from 1 without a gap and are never given to another protocol.
@@ -116,6 +121,7 @@ macro_rules! protocols {
             check_len: <$engine as Protocol>::CHECK_LEN,
             parameters_len: <<$engine as Protocol>::Parameters as Parameters>::ENCODED_LEN,
             counters: <$engine as Protocol>::COUNTERS,
+            host_counters: <$engine as Protocol>::HOST_COUNTERS,
         },)*];
 
         /// Runs `visitor` for the protocol with this id. `None` when the list has no such id.

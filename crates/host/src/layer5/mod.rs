@@ -86,7 +86,7 @@ impl Socket {
             (Tls::Open(session), Some(pdus)) => Some(Messages::Nested(Nested {
                 outer: &**session,
                 inner: &**pdus,
-                spans: &pdus.spans,
+                spans: pdus.spans(),
             })),
             _ => None,
         }

@@ -17,7 +17,7 @@ use crate::driver::Payload;
 use crate::events::Pending;
 use crate::handoff::{Lent, policy};
 use crate::neighbour::Hop;
-use crate::nvme::PduStream;
+use crate::pdus::PduStream;
 use crate::tls::Tls;
 use crate::{CloseReason, ListenerId};
 

@@ -6,13 +6,16 @@ use wire::nvme::{
 };
 
 use crate::crc32c::Crc32c;
+use crate::nvme::Parameters;
 use crate::pdus::{Layout, MAX_FRONT, PduProtocol};
+use crate::{Listed, ProtocolId};
 
 impl PduProtocol for Framing {
     type Pdu = Pdu;
     type Prelude = nvme::Layout;
     type Error = FatalError;
 
+    const ID: ProtocolId = <Parameters as Listed>::ID;
     const NAME: &'static str = "NVMe/TCP";
     const PRELUDE_LEN: usize = COMMON_HEADER_LEN;
 

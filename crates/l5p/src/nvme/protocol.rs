@@ -3,7 +3,7 @@
 use wire::nvme::DIGEST_LEN;
 
 use super::{Engine, Parameters};
-use crate::{CounterName, Direction, Event, Protocol};
+use crate::{CounterName, Direction, Event, HostEvent, Protocol};
 
 impl Protocol for Engine {
     type Parameters = Parameters;
@@ -11,6 +11,7 @@ impl Protocol for Engine {
     const REPLACES: bool = false;
     const CHECK_LEN: u32 = DIGEST_LEN;
     const COUNTERS: &'static [CounterName] = COUNTERS;
+    const HOST_COUNTERS: &'static [CounterName<HostEvent>] = HOST_COUNTERS;
 
     fn create(parameters: &Parameters, direction: Direction) -> Engine {
         Engine::new(parameters, direction)
@@ -178,5 +179,73 @@ const COUNTERS: &[CounterName] = &[
         Event::RxStaleAnswers,
         "rx_nvmeotcp_resync_res_skip",
         "Answers of the host that came too late for the NVMe/TCP offload.",
+    ),
+];
+
+const HOST_COUNTERS: &[CounterName<HostEvent>] = &[
+    CounterName::new(
+        HostEvent::TxMessagesByNic,
+        "NvmeTcpTxPdusDevice",
+        "NVMe/TCP PDUs sent through a NIC context, which computes their data digests.",
+    ),
+    CounterName::new(
+        HostEvent::TxMessagesBySoftware,
+        "NvmeTcpTxPdusSw",
+        "NVMe/TCP PDUs sent without the NIC's help.",
+    ),
+    CounterName::new(
+        HostEvent::TxMessagesTakenBack,
+        "NvmeTcpTxPdusFallback",
+        "NVMe/TCP PDUs meant for the NIC whose digests software computed after all.",
+    ),
+    CounterName::new(
+        HostEvent::ContextsRefused,
+        "NvmeTcpContextRefused",
+        "NVMe/TCP contexts that the NIC refused.",
+    ),
+    CounterName::new(
+        HostEvent::BuffersMapped,
+        "NvmeTcpBuffersMapped",
+        "Buffers of NVMe/TCP commands mapped for the NIC to place data in.",
+    ),
+    CounterName::new(
+        HostEvent::BuffersTainted,
+        "NvmeTcpBuffersTainted",
+        "Buffers in which the NIC placed data that the TCP stream did not deliver.",
+    ),
+    CounterName::new(
+        HostEvent::RxBytesPlaced,
+        "NvmeTcpRxBytesPlaced",
+        "Bytes of NVMe/TCP data that the NIC had already placed.",
+    ),
+    CounterName::new(
+        HostEvent::RxBytesCopied,
+        "NvmeTcpRxBytesCopied",
+        "Bytes of NVMe/TCP data that the host copied.",
+    ),
+    CounterName::new(
+        HostEvent::RxChecksByNic,
+        "NvmeTcpRxDigestsDevice",
+        "Data digests that the NIC checked.",
+    ),
+    CounterName::new(
+        HostEvent::RxChecksBySoftware,
+        "NvmeTcpRxDigestsSw",
+        "Data digests that software checked.",
+    ),
+    CounterName::new(
+        HostEvent::RxRequests,
+        "NvmeTcpRxDeviceResync",
+        "Questions of the NIC whether a PDU begins at a given place.",
+    ),
+    CounterName::new(
+        HostEvent::RxFailed,
+        "NvmeTcpDigestErrors",
+        "NVMe/TCP data received with a wrong digest.",
+    ),
+    CounterName::new(
+        HostEvent::RxRefused,
+        "NvmeTcpPdusRefused",
+        "NVMe/TCP connections closed because of an invalid PDU from the peer.",
     ),
 ];

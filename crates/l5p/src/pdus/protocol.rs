@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::ops::Range;
 
+use crate::ProtocolId;
+
 /// Most bytes of a PDU before its data: the header, the header's digest, and padding.
 pub const MAX_FRONT: usize = 256;
 
@@ -98,6 +100,9 @@ pub trait PduProtocol: Clone + Debug + Send + 'static {
 
     /// How a PDU breaks the protocol.
     type Error: Error + Clone + PartialEq + Send + Sync + 'static;
+
+    /// Its id in the list of protocols.
+    const ID: ProtocolId;
 
     /// The protocol's name, for messages.
     const NAME: &'static str;

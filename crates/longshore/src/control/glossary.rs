@@ -81,7 +81,7 @@ fn kinds() -> [Kind; 10] {
         Kind::new(
             "host",
             "the host stack",
-            listed(host::COUNTER_EXPLANATIONS),
+            host::counter_explanations(),
             |group| group == "host",
         ),
         Kind::new(

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use host::nvme::{DataDigest, Destination, Negotiated, NvmeOffload, PduData, PduSink};
+use host::nvme::{Negotiated, NvmeOffload, opening};
+use host::pdus::{DataDigest, Destination, PduData, PduSink};
 use host::{CloseReason, Event, ListenOptions, ListenerId, Offload, SocketError, SocketId, Stack};
 use l5p::crc32c::Crc32c;
 use l5p::tls::{ContentType, CryptoInfo, Writer};
@@ -185,7 +186,7 @@ struct Sink {
     written: u32,
 }
 
-impl PduSink for Sink {
+impl PduSink<Framing> for Sink {
     fn header(&mut self, pdu: &Pdu) -> Result<Destination<'_>, FatalError> {
         match pdu {
             Pdu::ICReq(_) => self.is_open = true,
@@ -208,7 +209,7 @@ impl PduSink for Sink {
 
 impl Controller {
     fn send(now: Instant, stack: &mut Stack, socket: SocketId, pdu: &Pdu, data: PduData<'_>) {
-        match stack.send_pdu(now, socket, pdu, data) {
+        match stack.send_pdu::<Framing>(now, socket, pdu, data) {
             Ok(()) | Err(SocketError::Closed(_)) => {}
             Err(error) => panic!("{error}"),
         }
@@ -224,7 +225,7 @@ impl Controller {
             commands: 8,
             offload: NvmeOffload::ALL,
         };
-        let negotiated = stack.pdus_negotiated(now, socket, agreed);
+        let negotiated = stack.pdus_negotiated(now, socket, agreed.seen_by(Role::Controller));
         negotiated.expect("between PDUs");
         let (_, slice) = self.memory.as_ref().expect("it has begun");
         stack.map_buffer(socket, TAG, &[*slice]);
@@ -267,7 +268,7 @@ impl Controller {
 
 impl Protocol for Controller {
     fn begin(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) {
-        let started = stack.start_pdus(now, socket, Role::Controller);
+        let started = stack.start_pdus(now, socket, opening(Role::Controller));
         started.expect("connected");
         let len = REQUESTS * DATA;
         let memory = Arc::new(Region::anonymous(len as usize));

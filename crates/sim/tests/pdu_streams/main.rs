@@ -12,7 +12,8 @@ mod script;
 use std::time::Duration;
 
 use host::Offload;
-use host::nvme::{NvmeOffload, PduData};
+use host::nvme::NvmeOffload;
+use host::pdus::PduData;
 use l5p::crc32c::Crc32c;
 use l5p::nvme::Parameters;
 use links::{cases, link};

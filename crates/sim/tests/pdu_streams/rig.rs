@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host::memory::ArenaLayout;
-use host::nvme::{
-    DataDigest, Destination, FatalError, Negotiated, NvmeOffload, PduData, PduSink, Unmapped,
-};
+use host::nvme::{FatalError, Negotiated, NvmeOffload, opening};
+use host::pdus::{DataDigest, Destination, PduData, PduSink, Unmapped};
 use host::{CloseReason, Offload, SocketError, SocketId};
 use l5p::nvme::Parameters;
 use nic::ring::{FunctionConfig, Region, RegionId, Slice};
@@ -94,7 +93,7 @@ pub struct Sink {
     slices: Vec<Slice>,
 }
 
-impl PduSink for Sink {
+impl PduSink<Framing> for Sink {
     fn header(&mut self, pdu: &Pdu) -> Result<Destination<'_>, FatalError> {
         self.told.push(Told::Header(*pdu));
         let (tag, at, len) = match pdu {
@@ -210,7 +209,10 @@ impl Rig {
         };
         theirs.emit(&Framing::initializing(mode.role.peer()), &mut header);
         let now = self.world.now();
-        let started = self.world.stack(1).start_pdus(now, socket, mode.role);
+        let started = self
+            .world
+            .stack(1)
+            .start_pdus(now, socket, opening(mode.role));
         started.expect("connected");
         if mode.role == Role::Host {
             self.send(&request, PduData::None)?;
@@ -230,7 +232,10 @@ impl Rig {
             offload: mode.offload,
         };
         let now = self.world.now();
-        let negotiated = self.world.stack(1).pdus_negotiated(now, socket, agreed);
+        let negotiated =
+            self.world
+                .stack(1)
+                .pdus_negotiated(now, socket, agreed.seen_by(mode.role));
         negotiated.expect("between PDUs");
         self.run_until(|rig| rig.read.len() == MAX_HEADER_LEN)?;
         self.read.clear();
@@ -248,7 +253,10 @@ impl Rig {
         let mut sent = Err(SocketError::WouldBlock);
         self.run_until(|rig| {
             let (now, socket) = (rig.world.now(), rig.sockets[1]);
-            sent = rig.world.stack(1).send_pdu(now, socket, pdu, data);
+            sent = rig
+                .world
+                .stack(1)
+                .send_pdu::<Framing>(now, socket, pdu, data);
             !matches!(sent, Err(SocketError::WouldBlock))
         })?;
         sent.map_err(cut)
@@ -378,7 +386,9 @@ impl Rig {
 fn cut(error: SocketError) -> Cut {
     match error {
         SocketError::Closed(CloseReason::Unreachable | CloseReason::TimedOut) => Cut::Off,
-        SocketError::Closed(CloseReason::Pdu(error)) => Cut::Refused(error),
+        SocketError::Closed(CloseReason::Pdu(error)) => {
+            Cut::Refused(*error.get::<Framing>().expect("an error of NVMe/TCP"))
+        }
         SocketError::Closed(reason) => Cut::Ended(reason),
         other => panic!("{other}"),
     }

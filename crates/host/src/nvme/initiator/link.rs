@@ -9,7 +9,8 @@ use wire::nvme::Role;
 
 use super::Initiator;
 use super::sink::Sink;
-use crate::nvme::{Negotiated, NvmeOffload, PduData, SendMark};
+use crate::nvme::{Framing, Negotiated, NvmeOffload, opening};
+use crate::pdus::{PduData, SendMark};
 use crate::stack::Stack;
 use crate::{CloseReason, SocketError, SocketId};
 
@@ -75,7 +76,7 @@ impl Initiator {
         let socket = link.socket;
         let started = stack
             .set_nodelay(socket, true)
-            .and_then(|()| stack.start_pdus(now, socket, Role::Host));
+            .and_then(|()| stack.start_pdus(now, socket, opening(Role::Host)));
         match started {
             Ok(()) => {
                 link.is_open = true;
@@ -116,7 +117,7 @@ impl Initiator {
         };
         let socket = link.socket;
         link.readable = true;
-        if let Err(error) = stack.pdus_negotiated(now, socket, negotiated) {
+        if let Err(error) = stack.pdus_negotiated(now, socket, negotiated.seen_by(Role::Host)) {
             self.lose(now, queue, error.to_string());
         }
     }
@@ -139,8 +140,10 @@ impl Initiator {
         match stack.receive_pdus(now, link.socket, &mut sink) {
             Ok(0) | Err(SocketError::WouldBlock) => return false,
             Ok(_) => {}
-            Err(SocketError::Closed(CloseReason::Pdu(error))) => {
-                self.controller.handle_malformed(now, queue, error);
+            Err(SocketError::Closed(CloseReason::Pdu(ref error)))
+                if let Some(error) = error.get::<Framing>() =>
+            {
+                self.controller.handle_malformed(now, queue, *error);
             }
             Err(error) => self.lose(now, queue, error.to_string()),
         }
@@ -184,17 +187,19 @@ impl Initiator {
                 }
             }
             let sent = match &outgoing.payload {
-                Payload::None => stack.send_pdu(now, link.socket, &outgoing.pdu, PduData::None),
+                Payload::None => {
+                    stack.send_pdu::<Framing>(now, link.socket, &outgoing.pdu, PduData::None)
+                }
                 Payload::Connect(data) => {
                     let data = PduData::Bytes(&data.to_bytes());
-                    stack.send_pdu(now, link.socket, &outgoing.pdu, data)
+                    stack.send_pdu::<Framing>(now, link.socket, &outgoing.pdu, data)
                 }
                 Payload::Command { token, offset, len } => {
                     self.memories
                         .get(*token)
                         .part(*offset, *len, &mut link.slices);
                     let data = PduData::Slices(&link.slices);
-                    stack.send_pdu(now, link.socket, &outgoing.pdu, data)
+                    stack.send_pdu::<Framing>(now, link.socket, &outgoing.pdu, data)
                 }
             };
             match sent {

@@ -4,7 +4,7 @@ use l5p::nvme::initiator::CommandId;
 use nic::ring::Slice;
 
 use crate::SocketId;
-use crate::nvme::{Unmapped, Unmapping};
+use crate::pdus::{Unmapped, Unmapping};
 use crate::stack::Stack;
 
 /// The memory of one command.

@@ -9,7 +9,8 @@ use wire::nvme::{Pdu, Role};
 
 use super::sink::Sink;
 use super::{Client, Target};
-use crate::nvme::{Negotiated, PduData};
+use crate::nvme::{Framing, Negotiated, opening};
+use crate::pdus::PduData;
 use crate::stack::Stack;
 use crate::{CloseReason, ListenerId, SocketError, SocketId, TlsRole};
 
@@ -103,7 +104,7 @@ impl Target {
         // Responses must not wait for the acknowledgement of what was sent before.
         let started = stack
             .set_nodelay(socket, true)
-            .and_then(|()| stack.start_pdus(now, socket, Role::Controller));
+            .and_then(|()| stack.start_pdus(now, socket, opening(Role::Controller)));
         if let Err(error) = started {
             tracing::debug!(%error, "no PDUs");
             self.machine.handle_closed(connection);
@@ -169,7 +170,7 @@ impl Target {
                     PduData::Slices(&slice)
                 }
             };
-            match stack.send_pdu(now, socket, &pdu, data) {
+            match stack.send_pdu::<Framing>(now, socket, &pdu, data) {
                 Ok(()) => {}
                 Err(SocketError::WouldBlock) => {
                     link.writable = false;
@@ -210,7 +211,7 @@ impl Target {
         let Some(link) = &self.links[connection.index()] else {
             return;
         };
-        match stack.pdus_negotiated(now, link.socket, negotiated) {
+        match stack.pdus_negotiated(now, link.socket, negotiated.seen_by(Role::Controller)) {
             // What came meanwhile may be taken in now.
             Ok(()) => self.receive(now, stack, connection),
             Err(error) => self.lose(now, stack, connection, &error.to_string()),

@@ -16,7 +16,7 @@ use super::pool::{Pool, Run};
 use super::{TargetError, zeroed};
 use crate::SocketId;
 use crate::nvme::store::{Extent, MemoryId, Stores};
-use crate::nvme::{Unmapped, Unmapping};
+use crate::pdus::{Unmapped, Unmapping};
 use crate::stack::Stack;
 
 /// `O_DIRECT` wants memory aligned so.

@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use l5p::nvme::target::{ConnectionId, Place, Target as Machine};
 use nic::ring::Slice;
-use wire::nvme::{FatalError, Pdu};
+use wire::nvme::{FatalError, Framing, Pdu};
 
 use super::memory::Memories;
-use crate::nvme::{DataDigest, Destination, PduSink};
+use crate::pdus::{DataDigest, Destination, PduSink};
 
 /// Takes the PDUs of one connection.
 pub(super) struct Sink<'a> {
@@ -18,7 +18,7 @@ pub(super) struct Sink<'a> {
     pub(super) slice: &'a mut Option<Slice>,
 }
 
-impl PduSink for Sink<'_> {
+impl PduSink<Framing> for Sink<'_> {
     fn header(&mut self, pdu: &Pdu) -> Result<Destination<'_>, FatalError> {
         let place = self.machine.handle_pdu(self.now, self.connection, pdu)?;
         *self.slice = match place {

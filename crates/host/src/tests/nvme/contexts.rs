@@ -2,7 +2,8 @@
 
 use super::super::pair::{CLIENT, Fate, Pair, SERVER, lossy, pattern};
 use super::rig::{Mode, Rig, STRIDE, c2h, response};
-use crate::nvme::{DataDigest, Digests, NvmeOffload, PduData};
+use crate::nvme::{Digests, NvmeOffload};
+use crate::pdus::{DataDigest, PduData};
 use crate::{CloseReason, Event, Offload};
 
 const OFFLOADED: Mode = Mode {

@@ -11,7 +11,8 @@ use wire::nvme::{C2HData, Digests, Framing, Pdu, Phase, Role};
 use super::super::nvme_target::{Setup, World, blocks};
 use super::super::pair::{CLIENT, Fate, SERVER, pattern, v4};
 use super::rig::{Mode, Rig, STRIDE, c2h};
-use crate::nvme::{NvmeOffload, PduData, Unmapped};
+use crate::nvme::NvmeOffload;
+use crate::pdus::{PduData, Unmapped};
 
 /// Where TCP and its payload begin in a frame of these connections, which have timestamps and IPv4.
 const TCP: usize = 34;

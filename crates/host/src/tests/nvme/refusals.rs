@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::super::pair::{CLIENT, Fate, SERVER, pattern};
 use super::rig::{Mode, Rig, STRIDE, c2h, command, response};
-use crate::nvme::{DataDigest, Digests, FatalError, FatalErrorStatus, Pdu, PduData};
+use crate::nvme::{Digests, FatalError, FatalErrorStatus, Framing, Pdu};
+use crate::pdus::{DataDigest, PduData, PduError};
 use crate::{CloseReason, SocketError};
 
 const DIGESTS: Mode = Mode {
@@ -81,8 +82,9 @@ fn a_changed_header_ends_the_connection() {
     let CloseReason::Pdu(error) = client else {
         panic!("{client:?}");
     };
-    assert_eq!(error.fes, FatalErrorStatus::HEADER_DIGEST);
-    assert_eq!(server, CloseReason::PeerTermReq(error));
+    let fatal = error.get::<Framing>().expect("an error of NVMe/TCP");
+    assert_eq!(fatal.fes, FatalErrorStatus::HEADER_DIGEST);
+    assert_eq!(server, CloseReason::PeerRefusedPdu(error));
     let log = &rig.sides[SERVER].log;
     assert!(matches!(log.headers[..], [Pdu::H2CTermReq(_)]));
     // The header that was refused, with its digest.
@@ -98,9 +100,9 @@ fn data_for_nobody_ends_the_connection_by_the_sinks_word() {
         let slices = rig.slices(SERVER, 0, 5000);
         rig.send_unread(SERVER, &c2h(3, 0, 5000), PduData::Slices(&slices));
         let [client, server] = ends(&mut rig);
-        let error = FatalError::field(8);
-        assert_eq!(client, CloseReason::Pdu(error), "{tls:?}");
-        assert_eq!(server, CloseReason::PeerTermReq(error), "{tls:?}");
+        let error = PduError::of::<Framing>(FatalError::field(8));
+        assert_eq!(client, CloseReason::Pdu(error.clone()), "{tls:?}");
+        assert_eq!(server, CloseReason::PeerRefusedPdu(error), "{tls:?}");
         assert_eq!(rig.pair.counter(CLIENT, "NvmeTcpPdusRefused"), 1);
     }
 }
@@ -130,7 +132,7 @@ fn pdus_need_a_socket_that_was_told_of_them() {
     let now = pair.now;
     let sent = pair
         .stack(CLIENT)
-        .send_pdu(now, client, &command(0, 0), PduData::None);
+        .send_pdu::<Framing>(now, client, &command(0, 0), PduData::None);
     assert!(matches!(sent, Err(SocketError::Unsupported(_))), "{sent:?}");
     let mut log = super::rig::Log::default();
     let received = pair.stack(CLIENT).receive_pdus(now, client, &mut log);
@@ -166,7 +168,8 @@ fn a_refused_term_req_is_not_answered_by_another() {
     };
     rig.send_unread(SERVER, &Pdu::C2HTermReq(request), PduData::Bytes(&header));
     let [client, server] = ends(&mut rig);
-    assert_eq!(client, CloseReason::Pdu(FatalError::field(4)));
+    let error = PduError::of::<Framing>(FatalError::field(4));
+    assert_eq!(client, CloseReason::Pdu(error));
     assert_eq!(server, CloseReason::Graceful);
     assert!(rig.sides[SERVER].log.headers.is_empty());
 }

@@ -8,10 +8,8 @@ use nic::ring::{Region, RegionId, Slice};
 use wire::nvme::{C2HData, CapsuleCmd, CapsuleResp, H2CData, ICReq, ICResp};
 
 use super::super::pair::{CLIENT, Pair, SERVER};
-use crate::nvme::{
-    DataDigest, Destination, Digests, FatalError, Negotiated, NvmeOffload, Pdu, PduData, PduSink,
-    Role, Unmapped,
-};
+use crate::nvme::{Digests, FatalError, Framing, Negotiated, NvmeOffload, Pdu, Role, opening};
+use crate::pdus::{DataDigest, Destination, PduData, PduSink, Unmapped};
 use crate::{Offload, SocketError, SocketId};
 
 /// Bytes of registered memory on each side.
@@ -61,7 +59,7 @@ pub struct Log {
     pub unknown: Option<u16>,
 }
 
-impl PduSink for Log {
+impl PduSink<Framing> for Log {
     fn header(&mut self, pdu: &Pdu) -> Result<Destination<'_>, FatalError> {
         self.headers.push(*pdu);
         let (tag, offset, len) = match pdu {
@@ -143,7 +141,7 @@ impl Rig {
                 .expect("an id");
             let now = pair.now;
             pair.stack(at)
-                .start_pdus(now, id, ROLES[at])
+                .start_pdus(now, id, opening(ROLES[at]))
                 .expect("connected");
             at += 1;
             Side {
@@ -193,13 +191,13 @@ impl Rig {
         let (now, id) = (self.pair.now, self.sides[SERVER].id);
         self.pair
             .stack(SERVER)
-            .pdus_negotiated(now, id, agreed)
+            .pdus_negotiated(now, id, agreed.seen_by(ROLES[SERVER]))
             .expect("between PDUs");
         self.run_until(|rig| rig.sides[CLIENT].log.headers == [response]);
         let (now, id) = (self.pair.now, self.sides[CLIENT].id);
         self.pair
             .stack(CLIENT)
-            .pdus_negotiated(now, id, agreed)
+            .pdus_negotiated(now, id, agreed.seen_by(ROLES[CLIENT]))
             .expect("between PDUs");
         for side in &mut self.sides {
             side.log.headers.clear();
@@ -211,7 +209,7 @@ impl Rig {
         let mut result = Err(SocketError::WouldBlock);
         self.run_until(|rig| {
             let (now, id) = (rig.pair.now, rig.sides[from].id);
-            result = rig.pair.stack(from).send_pdu(now, id, pdu, data);
+            result = rig.pair.stack(from).send_pdu::<Framing>(now, id, pdu, data);
             result != Err(SocketError::WouldBlock)
         });
         assert_eq!(result, Ok(()));
@@ -220,7 +218,10 @@ impl Rig {
     /// Sends a PDU without a look at what has come.
     pub fn send_unread(&mut self, from: usize, pdu: &Pdu, data: PduData<'_>) {
         let (now, id) = (self.pair.now, self.sides[from].id);
-        let sent = self.pair.stack(from).send_pdu(now, id, pdu, data);
+        let sent = self
+            .pair
+            .stack(from)
+            .send_pdu::<Framing>(now, id, pdu, data);
         assert_eq!(sent, Ok(()));
     }
 

@@ -3,7 +3,8 @@
 use super::super::pair::{CLIENT, SERVER, lossy, pattern};
 use super::rig::{Mode, Rig, STRIDE, c2h, command, h2c, response};
 use crate::Offload;
-use crate::nvme::{DataDigest, Digests, NvmeOffload, PduData, Unmapped};
+use crate::nvme::{Digests, NvmeOffload};
+use crate::pdus::{DataDigest, PduData, Unmapped};
 
 const DIGESTS: [Digests; 4] = [
     Digests::NONE,

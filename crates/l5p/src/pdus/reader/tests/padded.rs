@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use wire::SeqNum;
 
+use crate::ProtocolId;
 use crate::crc32c::Crc32c;
 use crate::pdus::{DataDigest, Event, Layout, MAX_FRONT, Next, PduProtocol, Reader};
 
@@ -29,6 +30,7 @@ impl PduProtocol for Padded {
     type Prelude = u8;
     type Error = Wrong;
 
+    const ID: ProtocolId = ProtocolId(0);
     const NAME: &'static str = "padded";
     const PRELUDE_LEN: usize = 1;
 

@@ -1,12 +1,12 @@
 //! Making digests in software that the NIC was to make.
 
-use l5p::MsgState;
 use l5p::crc32c::Crc32c;
+use l5p::pdus::{Layout, MAX_FRONT};
+use l5p::{HostEvent, MsgState};
 use nic::ring::ContextId;
 use shared::Input;
 use tcp::SendQueue;
 use wire::SeqNum;
-use wire::nvme::{COMMON_HEADER_LEN, CommonHeader, DIGEST_LEN, Flags};
 
 use super::PduStream;
 use crate::CloseReason;
@@ -25,12 +25,12 @@ impl PduStream {
         driver: &mut Driver,
         counters: &mut Counters,
     ) -> Fallback {
-        let Some(pdu) = self.writer.message_state(tcpsn) else {
+        let Some(pdu) = self.sending.writer.message_state(tcpsn) else {
             return Fallback::Impossible(CloseReason::Device(
                 "a PDU's state is not known any more".into(),
             ));
         };
-        if let Err(reason) = digest(&pdu, None, send, driver) {
+        if let Err(reason) = self.make_digest(&pdu, None, send, driver) {
             return Fallback::Impossible(reason);
         }
         let end = pdu.start + pdu.len;
@@ -39,7 +39,7 @@ impl PduStream {
             // What follows is for the context again.
             shadow.frontier = shadow.frontier.max(end);
         }
-        counters.nvme_tx_pdus_fallback += 1;
+        self.count(HostEvent::TxMessagesTakenBack, counters);
         Fallback::Done
     }
 
@@ -58,13 +58,13 @@ impl PduStream {
             return Ok(());
         }
         let has_failed = std::mem::replace(&mut shadow.failed, true);
-        for pdu in self.writer.pdus() {
-            if pdu.start.at_or_after(self.digested) {
-                digest(pdu, Some(&self.spans), out.send, out.driver)?;
-                out.counters.nvme_tx_pdus_fallback += 1;
+        for pdu in self.sending.writer.pdus() {
+            if pdu.start.at_or_after(self.sending.digested) {
+                self.make_digest(pdu, Some(&self.sending.spans), out.send, out.driver)?;
+                self.count(HostEvent::TxMessagesTakenBack, out.counters);
             }
         }
-        self.digested = self.spans.end();
+        self.sending.digested = self.sending.spans.end();
         if session.transmit == Some(context) {
             session.leave_transmit(out.send.end(), out.counters);
             if !has_failed {
@@ -86,31 +86,70 @@ fn runs(spans: Option<&Spans>, position: SeqNum, len: u32, mut f: impl FnMut(Seq
     }
 }
 
-/// Makes the digest of a queued PDU, if it has one, in the place of the dummy.
-fn digest(
-    pdu: &MsgState,
-    spans: Option<&Spans>,
-    send: &mut SendQueue<Payload>,
-    driver: &Driver,
-) -> Result<(), CloseReason> {
-    let mut common = [0; COMMON_HEADER_LEN];
-    let mut held = 0;
-    runs(spans, pdu.start, common.len() as u32, |tcpsn, len| {
-        send.slices(tcpsn, len, |payload, offset, len| {
-            if let Some(buffer) = payload.as_buffer() {
-                let bytes = &buffer[offset as usize..(offset + len) as usize];
-                common[held..held + bytes.len()].copy_from_slice(bytes);
-                held += bytes.len();
-            }
+impl PduStream {
+    /// Where the parts of a queued PDU are.
+    fn layout_of_queued(
+        &self,
+        pdu: &MsgState,
+        spans: Option<&Spans>,
+        send: &SendQueue<Payload>,
+    ) -> Result<Layout, CloseReason> {
+        let mut front = [0; MAX_FRONT];
+        let mut held = 0;
+        let most = pdu.len.min(MAX_FRONT as u32);
+        runs(spans, pdu.start, most, |tcpsn, len| {
+            send.slices(tcpsn, len, |payload, offset, len| {
+                // What is not in a buffer is data, behind the header.
+                if let Some(buffer) = payload.as_buffer() {
+                    let bytes = &buffer[offset as usize..(offset + len) as usize];
+                    front[held..held + bytes.len()].copy_from_slice(bytes);
+                    held += bytes.len();
+                }
+            });
         });
-    });
-    let header = CommonHeader::parse(&common);
-    if !header.flags.contains(Flags::DDGSTF) {
-        return Ok(());
+        self.layout_of_sent(&front[..held])
+            .ok_or_else(|| CloseReason::Device("a PDU's header is gone".into()))
     }
-    let start = pdu.start + u32::from(header.pdo);
-    let end = pdu.start + (pdu.len - DIGEST_LEN);
-    let mut left = start.distance_to(end);
+
+    /// Makes the digest of a queued PDU, if it has one, in the place of the dummy.
+    fn make_digest(
+        &self,
+        pdu: &MsgState,
+        spans: Option<&Spans>,
+        send: &mut SendQueue<Payload>,
+        driver: &Driver,
+    ) -> Result<(), CloseReason> {
+        let layout = self.layout_of_queued(pdu, spans, send)?;
+        if !layout.data_digest {
+            return Ok(());
+        }
+        let covered = layout.data_len + layout.padding;
+        let digest = digest_of_queued(pdu.start + layout.data_start, covered, spans, send, driver)?;
+        let digest = digest.to_le_bytes();
+        let at = pdu.start + layout.data_start + covered;
+        let mut written = 0;
+        runs(spans, at, layout.digest_len(), |tcpsn, len| {
+            send.for_each_mut(tcpsn..tcpsn + len, |_, payload| {
+                if let Some(buffer) = payload.as_buffer_mut() {
+                    let bytes = &digest[written..written + buffer.len()];
+                    buffer.copy_from_slice(bytes);
+                    written += bytes.len();
+                }
+            });
+        });
+        Ok(())
+    }
+}
+
+/// The digest of `len` queued bytes.
+fn digest_of_queued(
+    start: SeqNum,
+    len: u32,
+    spans: Option<&Spans>,
+    send: &SendQueue<Payload>,
+    driver: &Driver,
+) -> Result<u32, CloseReason> {
+    let mut left = len;
     let mut digest = Crc32c::new();
     let mut gone = None;
     runs(spans, start, left, |tcpsn, len| {
@@ -141,16 +180,5 @@ fn digest(
     if left > 0 {
         return Err(CloseReason::Device("a PDU's bytes are gone".into()));
     }
-    let digest = digest.finish().to_le_bytes();
-    let mut written = 0;
-    runs(spans, end, DIGEST_LEN, |tcpsn, len| {
-        send.for_each_mut(tcpsn..tcpsn + len, |_, payload| {
-            if let Some(buffer) = payload.as_buffer_mut() {
-                let bytes = &digest[written..written + buffer.len()];
-                buffer.copy_from_slice(bytes);
-                written += bytes.len();
-            }
-        });
-    });
-    Ok(())
+    Ok(digest.finish())
 }

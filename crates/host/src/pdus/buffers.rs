@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use l5p::HostEvent;
 use nic::ring::{ContextId, MAX_RR_SLICES, Slice};
 
 use super::PduStream;
@@ -103,14 +104,14 @@ impl PduStream {
             let end = at + slice.len;
             let (start, stop) = (from.clamp(*at, end), to.clamp(*at, end));
             let taken = stop.saturating_sub(start);
-            self.tags.placed(context, placed.tag, taken);
+            self.receiving.tags.placed(context, placed.tag, taken);
             if taken == slice.len {
                 continue;
             }
             let stop = stop.max(start);
             for (before, after) in [(*at, start), (stop, end)] {
                 if before < after {
-                    self.strays.add(Slice {
+                    self.receiving.strays.add(Slice {
                         offset: slice.offset + u64::from(before - at),
                         len: after - before,
                         ..slice
@@ -126,7 +127,7 @@ fn placing_context(socket: &Socket) -> Option<ContextId> {
     let pdus = socket.pdus.as_ref()?;
     match socket.tls.session() {
         Some(session) => session.context_inside(),
-        None => pdus.receive,
+        None => pdus.receiving.context,
     }
 }
 
@@ -145,14 +146,14 @@ impl Stack {
         let Some(pdus) = &mut socket.pdus else {
             return false;
         };
-        let Some(context) = receive.filter(|_| pdus.offload.placement) else {
+        let Some(context) = receive else {
             return false;
         };
         let regions = &core.driver.regions;
-        let fits = tag < pdus.commands
+        let fits = tag < pdus.receiving.tag_limit
             && (1..=MAX_RR_SLICES).contains(&slices.len())
             && slices.iter().all(|slice| regions.check(*slice).is_ok());
-        let Some(entry) = pdus.tags.free(tag).filter(|_| fits) else {
+        let Some(entry) = pdus.receiving.tags.free(tag).filter(|_| fits) else {
             return false;
         };
         if !core
@@ -165,7 +166,7 @@ impl Stack {
         entry.slices.clear();
         entry.slices.extend_from_slice(slices);
         (entry.placed, entry.taken, entry.is_leaving) = (0, 0, false);
-        core.counters.nvme_buffers_mapped += 1;
+        pdus.count(HostEvent::BuffersMapped, &mut core.counters);
         true
     }
 
@@ -177,7 +178,11 @@ impl Stack {
         let socket = self.sockets.get_mut(id)?;
         let receive = placing_context(socket);
         let pdus = socket.pdus.as_mut()?;
-        let entry = pdus.tags.of(tag).filter(|entry| !entry.is_leaving)?;
+        let entry = pdus
+            .receiving
+            .tags
+            .of(tag)
+            .filter(|entry| !entry.is_leaving)?;
         let context = entry.context?;
         entry.is_leaving = true;
         let until = if receive == Some(context) {
@@ -212,18 +217,18 @@ impl Stack {
         let Some(pdus) = pdus else {
             return Unmapped::Tainted;
         };
-        let Some(entry) = pdus.tags.of(unmapping.tag) else {
+        let Some(entry) = pdus.receiving.tags.of(unmapping.tag) else {
             return Unmapped::Tainted;
         };
         entry.context = None;
-        let has_strays = pdus.strays.take(&entry.slices);
+        let has_strays = pdus.receiving.strays.take(&entry.slices);
         for slice in entry.slices.drain(..) {
             core.driver.regions.unhold(slice);
         }
         if entry.placed == entry.taken && !has_strays {
             Unmapped::Clean
         } else {
-            core.counters.nvme_buffers_tainted += 1;
+            pdus.count(HostEvent::BuffersTainted, &mut core.counters);
             Unmapped::Tainted
         }
     }

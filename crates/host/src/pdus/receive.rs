@@ -2,13 +2,14 @@
 
 use std::time::Instant;
 
-use l5p::pdus::{DataDigest as Found, Event, Next, Reader};
+use l5p::HostEvent;
+use l5p::pdus::{DataDigest as Found, Event, MAX_FRONT, Next, PduProtocol, Reader};
 use nic::ring::Slice;
 use tcp::Chunk;
-use wire::nvme::{FatalError, FatalErrorStatus, Framing, Pdu, PduType, Role, TermReq};
 
-use super::stream::Kind;
-use super::{DataDigest, PduData, PduSink, PduStream};
+use super::stream::{Framed, Receiving};
+use super::target::Kind;
+use super::{DataDigest, PduData, PduError, PduSink};
 use crate::driver::InUse;
 use crate::meter::Component;
 use crate::serve::parts;
@@ -17,34 +18,52 @@ use crate::stack::Stack;
 use crate::tls::{Front, Outgoing, Taken, Tls};
 use crate::{CloseReason, SocketError, SocketId};
 
-/// Bytes between data that are taken at a time: a header is shorter.
-const FRAME: usize = 256;
+/// Bytes between data that are taken at a time: what is before data is no longer.
+const FRAME: usize = MAX_FRONT;
 
 /// What the PDUs of one call go through.
-struct Intake<'a> {
-    pdus: &'a mut PduStream,
-    sink: &'a mut dyn PduSink,
+struct Intake<'a, P: PduProtocol> {
+    framed: &'a mut Framed<P>,
+    receiving: &'a mut Receiving,
+    sink: &'a mut dyn PduSink<P>,
     /// PDUs that have ended.
     ended: usize,
+    counts: Counts,
+    stopped: Option<Stopped<P::Error>>,
+}
+
+/// What is counted of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
     /// Data whose digest was wrong.
     bad_digests: u64,
-    /// Digests that the NIC has checked, and that software has.
-    digests: [u64; 2],
-    /// Bytes of data that were in their place, and that were copied there.
+    /// Digests that the NIC has checked.
+    by_nic: u64,
+    /// Digests that software has checked.
+    by_software: u64,
+    /// Bytes of data that were in their place.
     placed: u64,
+    /// Bytes of data that were copied there.
     copied: u64,
-    stopped: Option<Stopped>,
 }
 
 /// Why nothing more is taken.
 #[derive(Clone, Copy, Debug)]
-enum Stopped {
+enum Stopped<E> {
     /// The peer has broken the protocol.
-    Refused(FatalError),
-    /// The peer has ended the connection by a TermReq.
-    Terminated(FatalError),
+    Refused(E),
+    /// The peer has ended the connection by a PDU.
+    Terminated(E),
     /// Memory that data was placed in is not registered any more.
     MemoryGone,
+}
+
+/// How far one call got.
+struct Received<E> {
+    ended: usize,
+    stopped: Option<Stopped<E>>,
+    /// Why the protocol around the PDUs must end the connection.
+    failed: Option<CloseReason>,
 }
 
 impl Stack {
@@ -53,40 +72,45 @@ impl Stack {
     ///
     /// # Errors
     /// [`SocketError::Closed`] at the end of the stream. When the peer breaks the protocol, or `sink` says so, it has been
-    /// told by a TermReq.
-    pub fn receive_pdus(
+    /// told if the protocol has a PDU for that.
+    pub fn receive_pdus<P: PduProtocol>(
         &mut self,
         now: Instant,
         id: SocketId,
-        sink: &mut dyn PduSink,
+        sink: &mut dyn PduSink<P>,
     ) -> Result<usize, SocketError> {
         let before = self.core.meter.switch(Component::L5);
-        let result = self.receive_pdus_with(now, id, sink);
+        let result = self
+            .take_pdus(now, id, sink)
+            .and_then(|received| self.received_pdus::<P>(now, id, received));
         self.core.meter.switch(before);
         result
     }
 
-    fn receive_pdus_with(
+    fn take_pdus<P: PduProtocol>(
         &mut self,
         now: Instant,
         id: SocketId,
-        sink: &mut dyn PduSink,
-    ) -> Result<usize, SocketError> {
+        sink: &mut dyn PduSink<P>,
+    ) -> Result<Received<P::Error>, SocketError> {
         let socket = self.owned(id)?;
-        let Some(mut pdus) = socket.pdus.take() else {
-            return Err(NO_PDUS);
-        };
+        let mut pdus = socket.pdus.take().ok_or(NO_PDUS)?;
         let Some(socket) = self.sockets.get_mut(id) else {
             return Err(SocketError::NotFound);
         };
+        let (framed, receiving) = match pdus.receiving_parts::<P>() {
+            Ok(parts) => parts,
+            Err(error) => {
+                socket.pdus = Some(pdus);
+                return Err(error);
+            }
+        };
         let mut intake = Intake {
-            pdus: &mut pdus,
+            framed,
+            receiving,
             sink,
             ended: 0,
-            bad_digests: 0,
-            digests: [0; 2],
-            placed: 0,
-            copied: 0,
+            counts: Counts::default(),
             stopped: None,
         };
         let (mut consumed, mut failed) = (0, None);
@@ -105,53 +129,68 @@ impl Stack {
                 }
             }
         }
-        let (ended, stopped) = (intake.ended, intake.stopped);
-        let counters = &mut self.core.counters;
-        counters.nvme_digest_errors += intake.bad_digests;
-        counters.nvme_rx_digests_device += intake.digests[0];
-        counters.nvme_rx_digests_sw += intake.digests[1];
-        counters.nvme_rx_bytes_placed += intake.placed;
-        counters.nvme_rx_bytes_copied += intake.copied;
-        let receive = socket.tls.session().and_then(|session| session.receive);
-        if let Some(context) = pdus.receive.or(receive) {
+        let received = Received {
+            ended: intake.ended,
+            stopped: intake.stopped,
+            failed,
+        };
+        let counts = intake.counts;
+        let counters = &mut self.core.counters.protocols;
+        for (event, count) in [
+            (HostEvent::RxFailed, counts.bad_digests),
+            (HostEvent::RxChecksByNic, counts.by_nic),
+            (HostEvent::RxChecksBySoftware, counts.by_software),
+            (HostEvent::RxBytesPlaced, counts.placed),
+            (HostEvent::RxBytesCopied, counts.copied),
+        ] {
+            counters.add(P::ID, event, count);
+        }
+        let around = socket.tls.session().and_then(|session| session.receive);
+        if let Some(context) = pdus.receiving.context.or(around) {
             pdus.answer_resyncs(context, &mut self.core.driver);
         }
-        let header = TermHeader::of(&pdus);
         socket.pdus = Some(pdus);
         if consumed > 0 {
             socket.tcp.consumed(now, consumed);
             self.core.mark_ready(id, socket);
         }
-        match (stopped, failed) {
-            (Some(Stopped::Refused(error)), _) => {
-                let reason = CloseReason::Pdu(error);
-                self.terminate(now, id, error, header.bytes());
-                Err(SocketError::Closed(reason))
-            }
+        Ok(received)
+    }
+
+    /// Ends the connection if that must be; answers how many PDUs have ended.
+    fn received_pdus<P: PduProtocol>(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        received: Received<P::Error>,
+    ) -> Result<usize, SocketError> {
+        let reason = match (received.stopped, received.failed) {
+            (Some(Stopped::Refused(error)), _) => self.refuse_pdu::<P>(now, id, error),
             (Some(Stopped::MemoryGone), _) => {
                 let reason = CloseReason::Device(
                     "memory that received data was placed in is not registered any more".into(),
                 );
                 self.reset(id, reason.clone());
-                Err(SocketError::Closed(reason))
+                reason
             }
             (Some(Stopped::Terminated(error)), _) => {
-                let reason = CloseReason::PeerTermReq(error);
+                let reason = CloseReason::PeerRefusedPdu(PduError::of::<P>(error));
                 self.fail(now, id, reason.clone());
-                Err(SocketError::Closed(reason))
+                reason
             }
             (None, Some(reason)) => {
                 self.fail(now, id, reason.clone());
-                Err(SocketError::Closed(reason))
+                reason
             }
-            (None, None) if ended > 0 => {
+            (None, None) if received.ended > 0 => {
                 if let Some(socket) = self.sockets.get_mut(id) {
                     socket.wants_read = true;
                 }
-                Ok(ended)
+                return Ok(received.ended);
             }
-            (None, None) => self.no_pdus(id),
-        }
+            (None, None) => return self.no_pdus(id),
+        };
+        Err(SocketError::Closed(reason))
     }
 
     /// What is said when no PDU has ended.
@@ -163,72 +202,51 @@ impl Stack {
         }
     }
 
-    /// Tells the peer what is wrong with its PDU, unless that is a TermReq itself, and ends the connection (NVMe/TCP 1.0 §3.5.1).
-    fn terminate(&mut self, now: Instant, id: SocketId, error: FatalError, header: &[u8]) {
-        self.core.counters.nvme_pdus_refused += 1;
-        let role = match self.sockets.get(id).and_then(|socket| socket.pdus.as_ref()) {
-            Some(pdus) => pdus.role,
-            None => return,
-        };
-        let request = TermReq {
-            error,
-            data_len: header.len() as u32,
-        };
-        let pdu = match role {
-            Role::Host => Pdu::H2CTermReq(request),
-            Role::Controller => Pdu::C2HTermReq(request),
-        };
-        let is_term_req = matches!(
-            header.first().copied().and_then(PduType::from_code),
-            Some(PduType::H2CTermReq | PduType::C2HTermReq)
-        );
-        if !is_term_req {
-            // If there is no memory for it, the end of the connection must do.
-            let _ = self.send_pdu(now, id, &pdu, PduData::Bytes(header));
+    /// Tells the peer what is wrong with its PDU, if the protocol has a PDU for that, and ends the connection.
+    fn refuse_pdu<P: PduProtocol>(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        error: P::Error,
+    ) -> CloseReason {
+        let reason = CloseReason::Pdu(PduError::of::<P>(error.clone()));
+        let socket = self.sockets.get_mut(id);
+        if let Some(pdus) = socket.and_then(|socket| socket.pdus.as_mut())
+            && let Ok((framed, _)) = pdus.receiving_parts::<P>()
+        {
+            let mut header = [0; MAX_FRONT];
+            let refused = framed.reader.latest_header();
+            header[..refused.len()].copy_from_slice(refused);
+            let refusal = framed.outgoing.refusal(&error, refused);
+            let refusal = refusal.map(|pdu| (pdu, framed.outgoing.layout_of(&pdu).data_len));
+            pdus.count(HostEvent::RxRefused, &mut self.core.counters);
+            if let Some((pdu, shown)) = refusal {
+                let data = PduData::Bytes(&header[..shown as usize]);
+                // If there is no memory for it, the end of the connection must do.
+                let _ = self.send_pdu::<P>(now, id, &pdu, data);
+            }
         }
-        self.fail(now, id, CloseReason::Pdu(error));
-    }
-}
-
-/// The header that a TermReq carries.
-struct TermHeader {
-    bytes: [u8; wire::nvme::MAX_TERM_REQ_DATA as usize],
-    len: usize,
-}
-
-impl TermHeader {
-    fn of(pdus: &PduStream) -> Self {
-        let mut header = Self {
-            bytes: [0; wire::nvme::MAX_TERM_REQ_DATA as usize],
-            len: 0,
-        };
-        let from = pdus.reader.latest_header();
-        header.len = from.len().min(header.bytes.len());
-        header.bytes[..header.len].copy_from_slice(&from[..header.len]);
-        header
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+        self.fail(now, id, reason.clone());
+        reason
     }
 }
 
 pub(super) const NO_PDUS: SocketError =
     SocketError::Unsupported("the socket carries no PDUs; call `start_pdus` first");
 
-impl Intake<'_> {
+impl<P: PduProtocol> Intake<'_, P> {
     /// Takes the content of a record.
     fn take_content(&mut self, stream: &mut Stream, front: Front, out: &mut Outgoing<'_>) -> Taken {
         if let Some(record) = front.record {
-            let (position, _) = self.pdus.reader.position();
-            self.pdus
+            let (position, _) = self.framed.reader.position();
+            self.receiving
                 .resync
                 .note_record(record, position, front.content);
         }
         let len = self.take(stream, front.content, &mut out.driver.regions);
         Taken {
             len,
-            inside_message: !self.pdus.is_at_boundary(),
+            inside_message: !self.framed.reader.is_at_boundary(),
         }
     }
 
@@ -239,9 +257,9 @@ impl Intake<'_> {
             && self.stopped.is_none()
             && let Some(segment) = stream.front()
         {
-            let checked = segment.marks.checked && self.pdus.offload.receive_digest;
+            let checked = segment.marks.checked && self.receiving.checks_digests;
             let most = most - taken;
-            let (len, event) = match self.pdus.reader.next() {
+            let (len, event) = match self.framed.reader.next() {
                 Next::Frame => {
                     // Placed where the NIC has taken for data what is none: it has lost its way.
                     let Some(bytes) = segment.input(regions) else {
@@ -250,7 +268,7 @@ impl Intake<'_> {
                     };
                     let most = bytes.len().min(most as usize).min(FRAME);
                     let (bytes, _) = bytes.split_at(most);
-                    let reader = &mut self.pdus.reader;
+                    let reader = &mut self.framed.reader;
                     match bytes.read::<FRAME, _>(|bytes| reader.take(bytes, checked)) {
                         Ok((len, event)) => (len as u32, event),
                         Err(error) => {
@@ -291,8 +309,8 @@ impl Intake<'_> {
         most: u32,
         checked: bool,
         regions: &mut InUse,
-    ) -> Option<(u32, Option<Event<Pdu>>)> {
-        let (reader, target) = (&mut self.pdus.reader, &mut self.pdus.target);
+    ) -> Option<(u32, Option<Event<P::Pdu>>)> {
+        let (reader, target) = (&mut self.framed.reader, &mut self.receiving.target);
         if target.kind() == Kind::Slices
             && let Some(room) = target.room(most)
         {
@@ -301,8 +319,8 @@ impl Intake<'_> {
                 if slice.region == room.region && slice.offset == room.offset {
                     // Source and destination are the same: the copy is skipped (NVMeTCP offload, "The Driver SKB Build").
                     target.fill(room.len);
-                    self.pdus.tags.taken(placed.tag, room.len);
-                    self.placed += u64::from(room.len);
+                    self.receiving.tags.taken(placed.tag, room.len);
+                    self.counts.placed += u64::from(room.len);
                     return Some((room.len, reader.pass(room.len, checked)));
                 }
                 let (len, event) = copy_elsewhere(reader, slice, room, regions)?;
@@ -310,10 +328,10 @@ impl Intake<'_> {
                 return Some((len, event));
             }
             target.fill(room.len);
-            if !self.pdus.strays.is_empty() {
-                self.pdus.strays.heal(room);
+            if !self.receiving.strays.is_empty() {
+                self.receiving.strays.heal(room);
             }
-            self.copied += u64::from(room.len);
+            self.counts.copied += u64::from(room.len);
             let bytes = &segment.as_buffer()?[..room.len as usize];
             let event = match regions.view_mut(room) {
                 Some(to) => reader.copy(bytes, to, checked),
@@ -333,36 +351,37 @@ impl Intake<'_> {
         Some((most, event))
     }
 
-    fn act(&mut self, event: Event<Pdu>, regions: &InUse) -> Result<(), Stopped> {
+    fn act(&mut self, event: Event<P::Pdu>, regions: &InUse) -> Result<(), Stopped<P::Error>> {
         match event {
             Event::Header(pdu) => {
-                let header = self.pdus.reader.latest();
-                self.pdus
+                let header = self.framed.reader.latest();
+                self.receiving
                     .resync
                     .note_pdu(header.start, header.len, header.index);
-                let data_len = pdu.data_len();
+                let data_len = self.framed.reader.data_len();
                 let destination = self.sink.header(&pdu).map_err(Stopped::Refused)?;
                 if data_len == 0 {
                     self.ended += 1;
-                    return terminated(&pdu)
-                        .map_or(Ok(()), |error| Err(Stopped::Terminated(error)));
+                    let terminated = P::termination(&pdu).map(Stopped::Terminated);
+                    return terminated.map_or(Ok(()), Err);
                 }
-                self.pdus.terminated = terminated(&pdu);
-                if !self.pdus.target.begin(destination, data_len) {
-                    let error = FatalError::of(FatalErrorStatus::DATA_OUT_OF_RANGE);
-                    return Err(Stopped::Refused(error));
+                self.framed.terminated = P::termination(&pdu);
+                if !self.receiving.target.begin(destination, data_len) {
+                    return Err(Stopped::Refused(P::no_room(&pdu)));
                 }
             }
             Event::End(found) => {
                 let digest = self.judge(found, regions);
-                self.bad_digests += u64::from(digest == DataDigest::Bad);
-                if let Some(by_nic) = self.pdus.reader.digest_was_vouched() {
-                    self.digests[usize::from(!by_nic)] += 1;
+                self.counts.bad_digests += u64::from(digest == DataDigest::Bad);
+                match self.framed.reader.digest_was_vouched() {
+                    Some(true) => self.counts.by_nic += 1,
+                    Some(false) => self.counts.by_software += 1,
+                    None => {}
                 }
                 self.ended += 1;
-                let ended = self.sink.end(digest, &self.pdus.target.inline);
+                let ended = self.sink.end(digest, &self.receiving.target.inline);
                 ended.map_err(Stopped::Refused)?;
-                if let Some(error) = self.pdus.terminated {
+                if let Some(error) = self.framed.terminated.take() {
                     return Err(Stopped::Terminated(error));
                 }
             }
@@ -372,7 +391,7 @@ impl Intake<'_> {
 
     /// Digests what is to be digested where it lies now.
     fn judge(&mut self, found: Found, regions: &InUse) -> DataDigest {
-        let (reader, target) = (&mut self.pdus.reader, &self.pdus.target);
+        let (reader, target) = (&mut self.framed.reader, &self.receiving.target);
         let mut found = found;
         if let Found::Unverified(from) = found {
             match target.kind() {
@@ -397,12 +416,12 @@ impl Intake<'_> {
 
 /// Copies the first bytes of what the NIC has put into another place than where it belongs, as it may when it has lost its way;
 /// answers how many. Whatever that does to the buffers it was put into, their tags count it ([`Unmapped::Tainted`](super::Unmapped)).
-fn copy_elsewhere(
-    reader: &mut Reader<Framing>,
+fn copy_elsewhere<P: PduProtocol>(
+    reader: &mut Reader<P>,
     from: Slice,
     to: Slice,
     regions: &mut InUse,
-) -> Option<(u32, Option<Event<Pdu>>)> {
+) -> Option<(u32, Option<Event<P::Pdu>>)> {
     let mut piece = [0; 2048];
     let len = to.len.min(piece.len() as u32);
     let piece = &mut piece[..len as usize];
@@ -414,12 +433,4 @@ fn copy_elsewhere(
         None => reader.discard(piece),
     };
     Some((len, event))
-}
-
-/// What a TermReq says.
-fn terminated(pdu: &Pdu) -> Option<FatalError> {
-    match pdu {
-        Pdu::H2CTermReq(request) | Pdu::C2HTermReq(request) => Some(request.error),
-        _ => None,
-    }
 }
