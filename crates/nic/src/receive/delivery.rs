@@ -14,7 +14,7 @@ use shared::SharedSliceMut;
 use super::buffers;
 use super::placing::PlacedList;
 use super::queue::{Arrival, Host};
-use super::table::Part;
+use super::table::{Counted, Part};
 use crate::context::Flow;
 use crate::ring::{ContextId, Processed, Slice};
 
@@ -45,19 +45,23 @@ impl Host<'_> {
         };
         let received = table.receive(at, whole, None);
         let processed = Processed::by_layers(received.layers, table.replaces());
-        let (made, placed) = table.made(payload);
-        self.place(made, placed);
-        table.count(&mut self.counters.l5, arrival.segments);
-        self.count_processed(arrival, processed, table.ids());
-        let (made, placed) = table.made(payload);
+        let (made, noted) = table.made(payload);
+        self.place(made, noted);
+        let placed = noted.bytes();
         let delivered = Delivered {
             context: flow.id,
             payload: made,
-            stored: made.len() as u32 - placed.bytes(),
-            placed,
+            stored: made.len() as u32 - placed,
+            placed: noted,
             processed,
         };
         self.pass_up(arrival, own, &delivered);
+        let counted = Counted {
+            segments: arrival.segments,
+            placed,
+        };
+        table.count(&mut self.counters.l5, counted);
+        self.count_processed(arrival, processed, table.ids());
         if received.searches && self.may_ask(arrival) {
             self.ask(now, flow);
         }

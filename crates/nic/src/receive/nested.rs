@@ -26,7 +26,7 @@ use super::contents::{Contents, Record, Run};
 use super::placing::PlacedList;
 use super::recovery::{Answer, Bypass, Order, Recovery, Shared, Verdict};
 use super::rr_table::RrTable;
-use super::table::{self, Part, ReceiveTable, Received, Request, Slab};
+use super::table::{self, Counted, Part, ReceiveTable, Received, Request, Slab};
 use crate::counters::L5Counters;
 use crate::ring::ErrorCode;
 
@@ -351,8 +351,8 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
         self.inside.noted()
     }
 
-    fn count(&mut self, counters: &mut L5Counters, segments: u32) {
+    fn count(&mut self, counters: &mut L5Counters, packet: Counted) {
         table::count(counters, self.ids[0], &mut self.shared.counts);
-        self.inside.count(counters, segments);
+        self.inside.count(counters, packet);
     }
 }

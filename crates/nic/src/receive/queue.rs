@@ -10,7 +10,7 @@ use wire::tcp::Flags;
 
 use super::buffers::{self, Buffers};
 use super::placing::Placed;
-use super::table::{Part, Received};
+use super::table::{Counted, Part, Received};
 use crate::context::{Contexts, Flow};
 use crate::counters::Counters;
 use crate::frame::FrameMeta;
@@ -356,7 +356,11 @@ impl<'a> Host<'a> {
             flow.searches = received.searches;
             self.count_processed(arrival, processed, &[flow.protocol]);
             if received.is_eventful {
-                flow.table.count(&mut self.counters.l5, arrival.segments);
+                let counted = Counted {
+                    segments: arrival.segments,
+                    placed: 0,
+                };
+                flow.table.count(&mut self.counters.l5, counted);
             }
         }
         Some(processed)

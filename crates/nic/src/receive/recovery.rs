@@ -251,7 +251,8 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         self.receive_part(shared, seq, payload, output)
     }
 
-    /// As [`receive`](Self::receive), for a part of a packet that [has begun](Shared::begin_part).
+    /// Takes a part of a packet that [has begun](Shared::begin_part): as `receive` does for a whole one.
+    #[inline]
     pub(crate) fn receive_part(
         &mut self,
         shared: &mut Shared<L::Message, P>,

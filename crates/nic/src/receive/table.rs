@@ -84,8 +84,8 @@ pub(crate) trait ReceiveTable: Debug + Send {
     /// What is to be placed of the packet that came last.
     fn noted(&mut self) -> &mut PlacedList;
 
-    /// Counts what happened, and what was placed of the packet that came last, which was so many on the wire.
-    fn count(&mut self, counters: &mut L5Counters, segments: u32);
+    /// Counts what happened with the packet that came last.
+    fn count(&mut self, counters: &mut L5Counters, packet: Counted);
 }
 
 /// A part of a packet.
@@ -98,6 +98,15 @@ pub(crate) struct Part<'a> {
     pub(crate) bytes: &'a [u8],
     /// It is what the layer around takes it for. Else nothing of it is placed.
     pub(crate) certain: bool,
+}
+
+/// A packet, as it is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    /// Packets on the wire.
+    pub(crate) segments: u32,
+    /// Bytes of it that were placed.
+    pub(crate) placed: u32,
 }
 
 /// What became of a part of a packet.
@@ -384,9 +393,9 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
     }
 
     #[inline]
-    fn count(&mut self, counters: &mut L5Counters, segments: u32) {
-        if let Some(placed) = O::noted(&mut self.shared.noted) {
-            count_placed(counters, self.id, segments, placed);
+    fn count(&mut self, counters: &mut L5Counters, packet: Counted) {
+        if let Some(noted) = O::noted(&mut self.shared.noted) {
+            count_placed(counters, self.id, packet, noted);
         }
         count(counters, self.id, &mut self.shared.counts);
     }
@@ -437,12 +446,17 @@ pub(super) fn count(counters: &mut L5Counters, id: ProtocolId, counts: &mut Coun
     }
 }
 
-fn count_placed(counters: &mut L5Counters, id: ProtocolId, segments: u32, placed: &mut PlacedList) {
-    if placed.len() > 0 {
-        counters.count(id, Event::RxPlacedPackets, segments.into());
-        counters.count(id, Event::RxPlacedBytes, placed.bytes().into());
+fn count_placed(
+    counters: &mut L5Counters,
+    id: ProtocolId,
+    packet: Counted,
+    noted: &mut PlacedList,
+) {
+    if packet.placed > 0 {
+        counters.count(id, Event::RxPlacedPackets, packet.segments.into());
+        counters.count(id, Event::RxPlacedBytes, packet.placed.into());
     }
-    let refused = std::mem::take(&mut placed.refused);
+    let refused = std::mem::take(&mut noted.refused);
     if refused > 0 {
         counters.count(id, Event::RxPlacementsRefused, refused.into());
     }

@@ -1,0 +1,184 @@
+//! What each protocol in the list needs to be tested here: parameters, messages as a host frames them, and where their data belong.
+//!
+//! A protocol that joins the list joins these tests by a [`Sample`] of its own.
+
+use std::ops::Range;
+
+use l5p::crc32c::Crc32c;
+use l5p::nvme::{self, Role};
+use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
+use l5p::{Layers, ProtocolId};
+use wire::nvme::{C2HData, CapsuleResp, MAX_HEADER_LEN, Pdu};
+
+/// Data of a message that belong into a mapped buffer: bytes `range` of the message are bytes `at..` of the buffer of `tag`.
+#[derive(Clone, Debug)]
+pub struct Data {
+    pub range: Range<usize>,
+    pub tag: u16,
+    pub at: usize,
+}
+
+/// One protocol.
+pub trait Sample {
+    /// Its parameters, alike for both directions.
+    fn layers(&self) -> Layers;
+
+    /// Its parameters, and inside it these.
+    fn around(&self, inside: &Layers) -> Layers;
+
+    /// A message with this payload, as a host frames it for a NIC: with a dummy in place of what the NIC makes.
+    fn message(&mut self, payload: &[u8]) -> Vec<u8>;
+
+    /// Where the payload lies in a message.
+    fn payload(&self, message: &[u8]) -> Range<usize>;
+
+    /// Where data of the message made last belong.
+    fn data(&self) -> Option<Data> {
+        None
+    }
+
+    /// Bytes of the buffer that is mapped to each tag; empty if nothing is placed.
+    fn buffers(&self) -> Vec<usize> {
+        Vec::new()
+    }
+}
+
+/// The sample of a protocol.
+///
+/// # Panics
+/// When the list has a protocol that has no sample.
+pub fn sample(id: ProtocolId) -> Box<dyn Sample> {
+    let name = id.info().expect("a protocol in the list").name;
+    match name {
+        "tls" => Box::new(Tls::new()),
+        "nvme-tcp" => Box::new(Nvme::default()),
+        _ => panic!("{name} is in the list of protocols and has no sample here: add one"),
+    }
+}
+
+/// TLS 1.3.
+struct Tls {
+    crypto: CryptoInfo,
+    writer: Writer,
+}
+
+impl Tls {
+    fn new() -> Tls {
+        let crypto = CryptoInfo {
+            version: Version::Tls13,
+            algorithm: Algorithm::Aes128Gcm,
+            key: [7; 32],
+            iv: [9; 12],
+            sequence: 300,
+        };
+        Tls {
+            writer: Writer::new(crypto.clone()),
+            crypto,
+        }
+    }
+}
+
+impl Sample for Tls {
+    fn layers(&self) -> Layers {
+        Layers::of(&self.crypto)
+    }
+
+    fn around(&self, inside: &Layers) -> Layers {
+        inside.inside(&self.crypto)
+    }
+
+    fn message(&mut self, payload: &[u8]) -> Vec<u8> {
+        let kind = ContentType::APPLICATION_DATA;
+        let layout = self.writer.record_layout(kind, payload.len());
+        [layout.header(), payload, layout.trailer()].concat()
+    }
+
+    fn payload(&self, message: &[u8]) -> Range<usize> {
+        5..message.len() - 17
+    }
+}
+
+/// What a controller sends a host: data for commands, with digests, and completions between them.
+#[derive(Default)]
+struct Nvme {
+    sent: usize,
+    /// Bytes of each command's buffer that were filled.
+    filled: [usize; TAGS],
+    data: Option<Data>,
+}
+
+const TAGS: usize = 8;
+const BUFFER: usize = 1 << 20;
+/// Behind header and header digest.
+const DATA_AT: usize = 28;
+
+impl Nvme {
+    fn parameters() -> nvme::Parameters {
+        nvme::Parameters {
+            sender: Role::Controller,
+            header_digest: true,
+            data_digest: true,
+            alignment: 0,
+            max_pdu: 1 << 17,
+            commands: TAGS as u16,
+        }
+    }
+}
+
+impl Sample for Nvme {
+    fn layers(&self) -> Layers {
+        Layers::of(&Self::parameters())
+    }
+
+    fn around(&self, _: &Layers) -> Layers {
+        panic!("NVMe/TCP carries no other protocol")
+    }
+
+    fn message(&mut self, payload: &[u8]) -> Vec<u8> {
+        self.sent += 1;
+        let tag = self.sent % TAGS;
+        let at = self.filled[tag];
+        let has_data = !payload.is_empty() && at + payload.len() <= BUFFER;
+        self.data = has_data.then(|| Data {
+            range: DATA_AT..DATA_AT + payload.len(),
+            tag: tag as u16,
+            at,
+        });
+        let pdu = match has_data {
+            true => Pdu::C2HData(C2HData {
+                cccid: tag as u16,
+                data_offset: at as u32,
+                data_len: payload.len() as u32,
+                last: false,
+                success: false,
+            }),
+            false => Pdu::CapsuleResp(CapsuleResp { cqe: [9; 16] }),
+        };
+        let mut header = [0; MAX_HEADER_LEN];
+        let framing = Self::parameters().framing();
+        let len = pdu.emit(&framing, &mut header);
+        let mut message = header[..len].to_vec();
+        message.extend(Crc32c::of(&message[..]).to_le_bytes());
+        if has_data {
+            self.filled[tag] += payload.len();
+            message.extend(payload);
+            message.extend([0; 4]);
+        }
+        message
+    }
+
+    fn payload(&self, message: &[u8]) -> Range<usize> {
+        match message.len() {
+            DATA_AT => DATA_AT..DATA_AT,
+            len => DATA_AT..len - 4,
+        }
+    }
+
+    fn data(&self) -> Option<Data> {
+        self.data.clone()
+    }
+
+    fn buffers(&self) -> Vec<usize> {
+        vec![BUFFER; TAGS]
+    }
+}
