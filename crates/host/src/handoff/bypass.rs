@@ -16,7 +16,7 @@ impl Stack {
     /// Serves a socket whose connection the NIC runs. Answers whether anything was posted.
     pub(crate) fn serve_lent(&mut self, now: Instant, id: SocketId) -> bool {
         self.drain_events(now, id);
-        self.drive_tls(now, id);
+        self.drive_protocols(now, id);
         let posted = self.pass_on(now, id);
         let Some(socket) = self.sockets.get_mut(id) else {
             return true;

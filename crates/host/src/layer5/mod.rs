@@ -4,6 +4,7 @@
 //! Protocols by name are in folders of their own (`tls`, `nvme`). What TCP, the driver, handoff, teardown and resets must know of a socket's
 //! protocols they ask here.
 
+mod bytes;
 mod nested;
 mod session;
 
@@ -17,10 +18,11 @@ use crate::driver::{Driver, MessageSource, PlacedPart};
 use crate::meter::Component;
 use crate::socket::Socket;
 use crate::stack::Core;
-use crate::tls::{Outgoing, Tls};
+use crate::tls::Tls;
 
+pub(crate) use bytes::Read;
 pub(crate) use nested::Spans;
-pub(crate) use session::{Fallback, Place, Session};
+pub(crate) use session::{Fallback, Outgoing, Place, Refused, Session};
 
 use nested::Nested;
 
@@ -59,6 +61,11 @@ impl Socket {
     /// Whether what is written and read is what TCP carries: no protocol is between.
     pub fn is_plain(&self) -> bool {
         matches!(self.tls, Tls::None) && self.pdus.is_none()
+    }
+
+    /// Whether bytes on the wire are not those that are written and read.
+    pub fn is_secured(&self) -> bool {
+        !matches!(self.tls, Tls::None)
     }
 
     /// Whether a protocol is still being agreed on, before which nothing can be read or written.

@@ -1,8 +1,10 @@
 //! What a socket needs of each of its layer-5 protocols.
 
+use std::time::Instant;
+
 use l5p::MsgState;
-use nic::ring::{ContextId, InnerPlace};
-use tcp::SendQueue;
+use nic::ring::{ContextId, InnerPlace, Slice};
+use tcp::{Connection, SendQueue};
 use wire::SeqNum;
 
 use crate::CloseReason;
@@ -27,6 +29,24 @@ pub(crate) enum Fallback {
     NoMemory,
     /// It can't be sent at all.
     Impossible(CloseReason),
+}
+
+/// Why nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The arena has no memory left.
+    NoMemory,
+    /// The memory that was to be sent is gone.
+    SourceGone(Slice),
+}
+
+/// The sending side of a connection, as a session uses it.
+pub(crate) struct Outgoing<'a> {
+    pub now: Instant,
+    pub tcp: &'a mut Connection,
+    pub send: &'a mut SendQueue<Payload>,
+    pub driver: &'a mut Driver,
+    pub counters: &'a mut Counters,
 }
 
 /// One layer-5 protocol of a socket: its messages under way in both directions, and the NIC's contexts for them.

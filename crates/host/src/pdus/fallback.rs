@@ -12,8 +12,8 @@ use super::PduStream;
 use crate::CloseReason;
 use crate::counters::Counters;
 use crate::driver::{Driver, Payload};
-use crate::layer5::{Fallback, Spans};
-use crate::tls::{self, Outgoing};
+use crate::layer5::{Fallback, Outgoing, Spans};
+use crate::tls;
 
 impl PduStream {
     /// Puts the digest of the PDU around `tcpsn` in the place of the dummy. From then on the PDU is for no context.

@@ -11,11 +11,11 @@ use super::stream::{Framed, Receiving};
 use super::target::Kind;
 use super::{DataDigest, PduData, PduError, PduSink};
 use crate::driver::InUse;
+use crate::layer5::Outgoing;
 use crate::meter::Component;
-use crate::serve::parts;
 use crate::socket::{Segment, Stream};
 use crate::stack::Stack;
-use crate::tls::{Front, Outgoing, Taken, Tls};
+use crate::tls::{Front, Taken, Tls, parts};
 use crate::{CloseReason, SocketError, SocketId};
 
 /// Bytes between data that are taken at a time: what is before data is no longer.

@@ -11,13 +11,12 @@ use tcp::SendQueue;
 use super::receive::NO_PDUS;
 use super::{Agreed, Framings, PduData, PduStream};
 use crate::driver::{InUse, Payload};
-use crate::layer5::Session as _;
+use crate::layer5::{Refused, Session as _};
 use crate::memory::SizeClass;
 use crate::meter::Component;
-use crate::serve::parts;
 use crate::socket::Socket;
 use crate::stack::{Core, Stack};
-use crate::tls::{Content, Refused, Session, Tls};
+use crate::tls::{Content, Session, Tls, parts};
 use crate::{SocketError, SocketId};
 
 impl Stack {

@@ -23,7 +23,7 @@ use crate::{CloseReason, ListenerId};
 
 pub use recv::ReadChunk;
 pub(crate) use segment::{Marks, Placed, Segment};
-pub(crate) use send::LEAST_SEND_BUFFER;
+pub(crate) use send::{LEAST_SEND_BUFFER, queue_bytes, queue_slices};
 pub(crate) use stream::Stream;
 pub(crate) use table::Sockets;
 

@@ -5,11 +5,10 @@ use std::time::Instant;
 
 use super::Socket;
 use super::send::owned;
+use crate::layer5::Read;
 use crate::memory::Buffer;
 use crate::meter::Component;
-use crate::serve::parts;
 use crate::stack::Stack;
-use crate::tls::Tls;
 use crate::{CloseReason, SocketError, SocketId};
 
 /// Received bytes in place, in a buffer that goes back to the stack's memory when this is dropped, on any thread.
@@ -72,26 +71,11 @@ impl Stack {
         if buffer.is_empty() {
             return Ok(0);
         }
-        let mut consumed = 0;
-        let (done, failed) = match &socket.tls {
-            Tls::None => {
-                core.meter.switch(Component::Copy);
-                let done = socket.stream.read(buffer);
-                core.meter.switch(Component::Tcp);
-                consumed = done as u32;
-                (done, None)
-            }
-            Tls::Handshake(_) => return socket.nothing_to_read(),
-            Tls::Open(_) => {
-                core.meter.switch(Component::L5);
-                let (session, stream, mut out) = parts(now, socket, core);
-                let done = session.map_or((0, None), |session| {
-                    session.read(stream, buffer, &mut consumed, &mut out)
-                });
-                core.meter.switch(Component::Tcp);
-                done
-            }
-        };
+        let Read {
+            content: done,
+            consumed,
+            failed,
+        } = socket.read_content(now, core, buffer);
         if consumed > 0 {
             socket.tcp.consumed(now, consumed);
             core.mark_ready(id, socket);
@@ -139,32 +123,19 @@ impl Stack {
             return Err(ONLY_PDUS);
         }
         let core = &mut self.core;
-        let mut consumed = 0;
-        let chunk = match &socket.tls {
-            Tls::None => {
-                let chunk = socket.stream.take_front(u32::MAX);
-                consumed = chunk.as_ref().map_or(0, |chunk| chunk.len() as u32);
-                Ok(chunk)
-            }
-            Tls::Handshake(_) => Ok(None),
-            Tls::Open(_) => {
-                core.meter.switch(Component::L5);
-                let (session, stream, mut out) = parts(now, socket, core);
-                let chunk = session.map_or(Ok(None), |session| {
-                    session.read_chunk(stream, &mut consumed, &mut out)
-                });
-                core.meter.switch(Component::Tcp);
-                chunk
-            }
-        };
+        let Read {
+            content,
+            consumed,
+            failed,
+        } = socket.read_content_in_place(now, core);
         if consumed > 0 {
             socket.tcp.consumed(now, consumed);
             core.mark_ready(id, socket);
         }
-        match chunk {
-            Ok(Some(buffer)) => Ok(Some(ReadChunk(buffer))),
-            Ok(None) => socket.nothing_to_read().map(|_| None),
-            Err(reason) => {
+        match (content, failed) {
+            (Some(buffer), _) => Ok(Some(ReadChunk(buffer))),
+            (None, None) => socket.nothing_to_read().map(|_| None),
+            (None, Some(reason)) => {
                 self.fail(now, id, reason.clone());
                 Err(SocketError::Closed(reason))
             }
@@ -179,29 +150,20 @@ pub(super) const ONLY_PDUS: SocketError =
 impl Socket {
     /// Whether a read would give something: bytes, the end of the stream, or an error.
     pub fn is_readable(&self) -> bool {
-        let has_data = match &self.tls {
-            Tls::Open(session) => session.is_readable(&self.stream),
-            _ => self.stream.len() > 0,
-        };
-        has_data || self.peer_fin || self.ended.is_some()
+        self.has_content() || self.peer_fin || self.ended.is_some()
     }
 
     /// What a read says that found nothing.
     pub fn nothing_to_read(&mut self) -> Result<usize, SocketError> {
-        if self
-            .tls
-            .session()
-            .is_some_and(|session| session.is_peer_closed())
-        {
+        if self.is_content_ended() {
             return Ok(0);
         }
-        let is_secured = !matches!(self.tls, Tls::None);
         match self.ended.as_deref() {
             Some(CloseReason::Graceful) | None => {}
             Some(reason) => return Err(SocketError::Closed(reason.clone())),
         }
         if self.peer_fin || self.ended.is_some() {
-            return if is_secured {
+            return if self.announces_end() {
                 Err(SocketError::Closed(CloseReason::Truncated))
             } else {
                 Ok(0)

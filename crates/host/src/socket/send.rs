@@ -6,10 +6,9 @@ use nic::ring::Slice;
 
 use super::{Owner, Socket};
 use crate::driver::Payload;
+use crate::layer5::Refused;
 use crate::meter::Component;
-use crate::serve::parts;
 use crate::stack::{Core, Stack};
-use crate::tls::{Refused, Tls};
 use crate::{CloseReason, SocketError, SocketId};
 
 impl Stack {
@@ -27,17 +26,7 @@ impl Stack {
         }
         self.no_pdus_on(id)?;
         let written = self.write_with(id, data.is_empty(), |socket, core, room| {
-            match &socket.tls {
-                Tls::Open(_) => {
-                    core.meter.switch(Component::L5);
-                    let (session, _, mut out) = parts(now, socket, core);
-                    let written =
-                        session.map_or(Ok(0), |session| session.write(data, room, &mut out));
-                    core.meter.switch(Component::Tcp);
-                    written
-                }
-                _ => write_plain(now, socket, core, &data[..data.len().min(room as usize)]),
-            }
+            socket.write_content(now, core, data, room)
         });
         self.core.meter.switch(before);
         written
@@ -64,18 +53,7 @@ impl Stack {
             .try_for_each(|slice| self.core.driver.regions.check(*slice));
         let written = checked.and_then(|()| {
             self.write_with(id, slices.is_empty(), |socket, core, room| {
-                match &socket.tls {
-                    Tls::Open(_) => {
-                        core.meter.switch(Component::L5);
-                        let (session, _, mut out) = parts(now, socket, core);
-                        let written = session.map_or(Ok(0), |session| {
-                            session.write_slices(slices, room, &mut out)
-                        });
-                        core.meter.switch(Component::Tcp);
-                        written
-                    }
-                    _ => Ok(queue_slices(now, socket, core, slices, room)),
-                }
+                socket.write_content_in_place(now, core, slices, room)
             })
         });
         self.core.meter.switch(before);
@@ -144,10 +122,7 @@ impl Stack {
         if socket.ended.is_some() || std::mem::replace(&mut socket.shut, true) {
             return Ok(());
         }
-        let (session, _, mut out) = parts(now, socket, &mut self.core);
-        if let Some(session) = session {
-            session.send_alert(l5p::tls::Alert::CloseNotify, &mut out);
-        }
+        socket.end_content(now, &mut self.core);
         socket.tcp.close(now);
         self.core.mark_ready(id, socket);
         Ok(())
@@ -172,13 +147,10 @@ impl Stack {
         self.shutdown(now, id)?;
         let socket = owned(&mut self.sockets, id)?;
         socket.owner = Owner::Nobody;
-        let is_all_read = socket.tls.session().is_none() || self.has_no_content(now, id);
-        let Some(socket) = self.sockets.get_mut(id) else {
-            return Ok(());
-        };
+        let is_all_read = socket.holds_no_content(now, &mut self.core);
         socket.deaf = true;
         let unread = socket.stream.clear();
-        if socket.lingers || (is_all_read && socket.tls.session().is_some()) {
+        if socket.lingers || is_all_read {
             socket.tcp.consumed(now, unread);
         }
         if !socket.lingers {
@@ -188,21 +160,6 @@ impl Stack {
         self.core.mark_ready(id, socket);
         self.retire_socket(now, id);
         Ok(())
-    }
-
-    /// Whether what a TLS session has received and nobody has read is its own messages only: tickets, close_notify.
-    fn has_no_content(&mut self, now: Instant, id: SocketId) -> bool {
-        let Some(socket) = self.sockets.get_mut(id).filter(|socket| !socket.deaf) else {
-            return true;
-        };
-        let (Some(session), stream, mut out) = parts(now, socket, &mut self.core) else {
-            return true;
-        };
-        let mut consumed = 0;
-        let failed = session.open_ahead(stream, &mut consumed, &mut out);
-        let empty = failed.is_none() && !session.has_content();
-        socket.tcp.consumed(now, consumed);
-        empty
     }
 
     /// Resets the connection; the id is invalid at once.
@@ -287,7 +244,7 @@ impl Socket {
         if !self.tcp.state().is_synchronized() {
             return Err(SocketError::NotConnected);
         }
-        if matches!(self.tls, Tls::Handshake(_)) {
+        if self.is_handshaking() {
             return Err(SocketError::WouldBlock);
         }
         Ok(())
@@ -317,7 +274,8 @@ pub(super) fn owned(
     Ok(socket)
 }
 
-fn write_plain(
+/// Copies bytes into the send queue, as many as memory allows; answers how many.
+pub(crate) fn queue_bytes(
     now: Instant,
     socket: &mut Socket,
     core: &mut Core,
@@ -352,7 +310,8 @@ const MAX_COPY: usize = 65_536;
 /// Payload that a send queue holds however slow the path is.
 pub(crate) const LEAST_SEND_BUFFER: u32 = 256 << 10;
 
-fn queue_slices(
+/// Queues registered memory, at most `room` bytes of it; answers how many.
+pub(crate) fn queue_slices(
     now: Instant,
     socket: &mut Socket,
     core: &mut Core,

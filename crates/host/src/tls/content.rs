@@ -4,10 +4,9 @@ use l5p::tls::{ContentType, Layout};
 use nic::ring::{ContextId, Slice};
 use shared::Input;
 
-use super::session::{Outgoing, Session};
-use super::transmit::Refused;
+use super::session::Session;
 use crate::driver::{InUse, Payload};
-use crate::layer5::Spans;
+use crate::layer5::{Outgoing, Refused, Spans};
 
 /// A part of what is written.
 #[derive(Clone, Copy, Debug)]

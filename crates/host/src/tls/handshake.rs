@@ -3,9 +3,9 @@
 use handshake::{Established, Handshake, HandshakeError};
 use l5p::tls::HEADER_LEN;
 
-use super::session::Outgoing;
 use super::{Offload, TlsRole};
 use crate::driver::Payload;
+use crate::layer5::Outgoing;
 use crate::socket::Stream;
 use crate::{CloseReason, SocketError};
 

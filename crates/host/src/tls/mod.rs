@@ -1,7 +1,9 @@
 //! TLS on sockets: what the application chooses, the handshake, and the session that glues records to TCP and to the
 //! NIC's contexts.
 
+mod calls;
 mod content;
+mod drive;
 mod fallback;
 mod handshake;
 mod receive;
@@ -15,10 +17,10 @@ use ::handshake::{PskClientConfig, PskServerConfig};
 use rustls::pki_types::ServerName;
 
 pub(crate) use content::Content;
+pub(crate) use drive::parts;
 pub(crate) use handshake::{Handshaking, Progress};
 pub(crate) use receive::{Front, Taken};
-pub(crate) use session::{Outgoing, Session};
-pub(crate) use transmit::Refused;
+pub(crate) use session::Session;
 
 /// Which directions of a TLS session the NIC transforms. What it does not, the host does in software.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

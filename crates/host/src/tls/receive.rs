@@ -7,10 +7,11 @@ use l5p::tls::{
     Violation,
 };
 
-use super::session::{Outgoing, Session};
+use super::session::Session;
 use wire::SeqNum;
 
 use crate::CloseReason;
+use crate::layer5::Outgoing;
 use crate::memory::Buffer;
 use crate::socket::Stream;
 

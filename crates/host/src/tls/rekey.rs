@@ -3,8 +3,9 @@
 use l5p::tls::{ContentType, CryptoInfo, KeyUpdate};
 use wire::SeqNum;
 
-use super::session::{Outgoing, Session};
+use super::session::Session;
 use crate::CloseReason;
+use crate::layer5::Outgoing;
 
 impl Session {
     /// Whether this session can make new keys.

@@ -1,32 +1,22 @@
 //! A TLS session: keys, records under way, and the NIC's contexts for them.
 
 use std::collections::VecDeque;
-use std::time::Instant;
 
 use l5p::tls::{
     Algorithm, CryptoInfo, HEADER_LEN, PostHandshake, Reader, ResyncAnswer, Version, Writer,
 };
 use l5p::{Layers, MsgState};
 use nic::ring::{ContextId, Direction};
-use tcp::{Connection, SendQueue};
+use tcp::SendQueue;
 use wire::{FlowKey, SeqNum};
 
 use super::Offload;
 use super::receive::Open;
 use crate::counters::Counters;
 use crate::driver::{Driver, Payload};
-use crate::layer5::{self, Fallback, Place};
+use crate::layer5::{self, Fallback, Outgoing, Place};
 use crate::socket::Stream;
 use crate::{CloseReason, OffloadState, SocketId, TlsInfo};
-
-/// The sending side of a connection, as a session uses it.
-pub(crate) struct Outgoing<'a> {
-    pub now: Instant,
-    pub tcp: &'a mut Connection,
-    pub send: &'a mut SendQueue<Payload>,
-    pub driver: &'a mut Driver,
-    pub counters: &'a mut Counters,
-}
 
 /// An established TLS session.
 #[derive(Debug)]

@@ -4,8 +4,9 @@ use l5p::tls::{Alert, ContentType, HEADER_LEN, Layout};
 use nic::ring::{ContextId, RegionId, Slice};
 use shared::SharedSlice;
 
-use super::session::{Outgoing, Session};
+use super::session::Session;
 use crate::driver::Payload;
+use crate::layer5::{Outgoing, Refused};
 use crate::memory::SizeClass;
 
 /// Slices of the application's memory in one record at most, so that one descriptor can name a whole record.
@@ -17,15 +18,6 @@ const NO_SLICES: [Slice; RECORD_SLICES] = [Slice {
 }; RECORD_SLICES];
 /// Records framed together.
 const BATCH: u32 = 8;
-
-/// Why nothing was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// The arena has no memory left.
-    NoMemory,
-    /// The memory that was to be sent is gone.
-    SourceGone(Slice),
-}
 
 impl Session {
     /// Writes application data, as much as `space` and memory allow; answers how many bytes of it.

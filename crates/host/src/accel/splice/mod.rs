@@ -31,7 +31,6 @@ use wire::ethernet::MacAddr;
 
 use crate::socket::Socket;
 use crate::stack::Stack;
-use crate::tls::Tls;
 use crate::{Event, SocketError, SocketId};
 pub(crate) use report::is_of_splice;
 use table::{Leaving, Phase, Spliced};
@@ -179,10 +178,10 @@ impl Stack {
         if socket.splice.is_some() {
             return Err(SpliceRefused::Spliced(id));
         }
-        if !matches!(socket.tls, Tls::None) {
+        if socket.is_secured() {
             return Err(SpliceRefused::Secured(id));
         }
-        if socket.pdus.is_some() {
+        if !socket.is_plain() {
             return Err(SpliceRefused::Pdus(id));
         }
         let is_open = socket.tcp.state() == State::Established

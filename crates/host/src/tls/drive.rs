@@ -1,0 +1,125 @@
+//! What a session does without its application: the handshake, and answers that the NIC waits for.
+
+use std::time::Instant;
+
+use super::{Progress, Session, Tls};
+use crate::events::Pending;
+use crate::layer5::Outgoing;
+use crate::meter::Component;
+use crate::socket::{Socket, Stream};
+use crate::stack::{Core, Stack};
+use crate::{CloseReason, SocketId};
+
+impl Stack {
+    /// Lets a socket's protocols get on with what needs no application: the handshake, and answers that the NIC waits for.
+    pub(crate) fn drive_protocols(&mut self, now: Instant, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        match &mut socket.tls {
+            Tls::None => {}
+            Tls::Handshake(_) => self.drive_handshake(now, id),
+            Tls::Open(session) if session.has_questions() && !socket.deaf => {
+                let (session, stream, mut out) = parts(now, socket, &mut self.core);
+                let Some(session) = session else { return };
+                let mut consumed = 0;
+                let failed = session.open_ahead(stream, &mut consumed, &mut out);
+                socket.tcp.consumed(now, consumed);
+                if let Some(reason) = failed {
+                    self.fail(now, id, reason);
+                }
+            }
+            Tls::Open(_) => {}
+        }
+    }
+
+    fn drive_handshake(&mut self, now: Instant, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return;
+        };
+        let before = self.core.meter.switch(Component::L5);
+        let mut consumed = 0;
+        let core = &mut self.core;
+        let Tls::Handshake(handshaking) = &mut socket.tls else {
+            return;
+        };
+        let mut out = Outgoing {
+            now,
+            tcp: &mut socket.tcp,
+            send: &mut socket.send,
+            driver: &mut core.driver,
+            counters: &mut core.counters,
+        };
+        let progress = handshaking.drive(&mut socket.stream, &mut consumed, &mut out);
+        socket.tcp.consumed(now, consumed);
+        match progress {
+            Progress::Waiting if socket.peer_fin && socket.ended.is_none() => {
+                let reason = handshaking.closed_by_peer();
+                self.fail(now, id, reason);
+            }
+            Progress::Waiting => {}
+            Progress::NoMemory => core.starve(id, socket),
+            Progress::Failed(reason) => self.fail(now, id, reason),
+            Progress::Done => {
+                if let Err(reason) = self.open_session(now, id) {
+                    self.fail(now, id, reason);
+                }
+            }
+        }
+        self.core.meter.switch(before);
+    }
+
+    /// Takes the keys over from a finished handshake.
+    fn open_session(&mut self, now: Instant, id: SocketId) -> Result<(), CloseReason> {
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return Ok(());
+        };
+        let Tls::Handshake(handshaking) = std::mem::replace(&mut socket.tls, Tls::None) else {
+            return Ok(());
+        };
+        let core = &mut self.core;
+        let offload = handshaking.offload;
+        let mut out = Outgoing {
+            now,
+            tcp: &mut socket.tcp,
+            send: &mut socket.send,
+            driver: &mut core.driver,
+            counters: &mut core.counters,
+        };
+        let established = handshaking.finish(&mut out)?;
+        let keys = (established.transmit, established.receive);
+        let post_handshake = Some(established.post_handshake);
+        let start = socket.stream.start();
+        let mut session = Session::new(
+            id,
+            socket.flow,
+            keys,
+            post_handshake,
+            offload,
+            start,
+            &mut out,
+        );
+        session.limit_records(core.config.record_bytes);
+        session.psk_identity = established.psk_identity.map(Vec::into_boxed_slice);
+        socket.tls = Tls::Open(Box::new(session));
+        socket.alpn = established.alpn;
+        core.tell(id, socket, Pending::SECURED);
+        Ok(())
+    }
+}
+
+/// A socket's session, its stream and its sending side, to be used together.
+pub(crate) fn parts<'a>(
+    now: Instant,
+    socket: &'a mut Socket,
+    core: &'a mut Core,
+) -> (Option<&'a mut Session>, &'a mut Stream, Outgoing<'a>) {
+    let out = Outgoing {
+        now,
+        tcp: &mut socket.tcp,
+        send: &mut socket.send,
+        driver: &mut core.driver,
+        counters: &mut core.counters,
+    };
+    (socket.tls.session_mut(), &mut socket.stream, out)
+}
