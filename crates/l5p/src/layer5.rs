@@ -93,13 +93,13 @@ pub trait Layer5 {
     /// known even when headers are missing, and nothing needs to be searched for.
     const FIXED_LEN: Option<u32> = None;
 
-    /// Judges the bytes at a presumed header. Looks at no more than `HEADER_LEN` of them, and
+    /// Judges the bytes at a presumed header, while some of it is missing or a header is searched for. Looks at no more than `HEADER_LEN` of them, and
     /// refuses as early as the first byte that contradicts.
     fn judge(&self, bytes: &[u8]) -> Judgement;
 
-    /// Begins message number `index`; `header` is its first `HEADER_LEN` bytes. A message that was
-    /// begun and not finished is forgotten.
-    fn start(&mut self, index: u64, header: &[u8]);
+    /// Begins message number `index`, whose first `HEADER_LEN` bytes are `header`, and gives its length. `None`, with nothing
+    /// begun, when these are not the header of a message: as [`judge`](Self::judge) says. A message that was begun and not finished is forgotten.
+    fn start(&mut self, index: u64, header: &[u8]) -> Option<u32>;
 
     /// Transforms the bytes from `offset` on, counted from the message's first byte, header
     /// included. `input` and `output` have the same length. A transmitting engine puts the

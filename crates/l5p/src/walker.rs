@@ -115,7 +115,6 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
                 if self.len == 0 {
                     break;
                 }
-                layer5.start(self.index, self.header.as_ref());
             }
             let todo = rest.len().min((self.len - self.offset) as usize);
             if todo > 0 {
@@ -157,39 +156,6 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
         walked
     }
 
-    /// Follows the messages through `input` by their headers alone and transforms nothing. Returns
-    /// how many ended in it.
-    ///
-    /// A walker that has been skipped into the middle of a message must be skipped to its end
-    /// before it is advanced again.
-    ///
-    /// # Errors
-    /// When a header turns out to be none, as for [`advance`](Self::advance).
-    pub fn skip<L: Layer5<Header = H>>(
-        &mut self,
-        layer5: &L,
-        input: &[u8],
-    ) -> Result<u32, NotAHeader> {
-        let mut finished = 0;
-        let mut done = 0;
-        while done < input.len() {
-            if self.len == 0 {
-                done += self.take_header(layer5, (&input[done..]).into(), done)?;
-                if self.len == 0 {
-                    break;
-                }
-            }
-            let todo = (input.len() - done).min((self.len - self.offset) as usize);
-            self.offset += todo as u32;
-            done += todo;
-            if self.offset == self.len {
-                finished += 1;
-                self.next_message();
-            }
-        }
-        Ok(finished)
-    }
-
     /// Number of the message that the next byte belongs to.
     pub fn index(&self) -> u64 {
         self.index
@@ -229,10 +195,10 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
     }
 
     /// Takes header bytes from `input`, which begins `done` bytes into the caller's input, and
-    /// sets the message's length when that completes the header. Returns how many it took.
+    /// begins the message when that completes the header. Returns how many it took.
     fn take_header<L: Layer5<Header = H>>(
         &mut self,
-        layer5: &L,
+        layer5: &mut L,
         input: Input<'_>,
         done: usize,
     ) -> Result<usize, NotAHeader> {
@@ -240,14 +206,21 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
         let taken = input.len().min(L::HEADER_LEN - have);
         let header = &mut self.header.as_mut()[have..have + taken];
         input.split_at(taken).0.copy_to(header);
-        match layer5.judge(&self.header.as_ref()[..have + taken]) {
-            Judgement::Message { len } if len as usize >= L::HEADER_LEN => self.len = len,
-            Judgement::TooShort if have + taken < L::HEADER_LEN => {}
-            _ => {
-                return Err(NotAHeader {
-                    at: done as i64 - have as i64,
-                });
+        let header = &self.header.as_ref()[..have + taken];
+        let is_possible = match header.len() == L::HEADER_LEN {
+            true => {
+                let begun = layer5.start(self.index, header);
+                self.len = begun
+                    .filter(|len| *len as usize >= L::HEADER_LEN)
+                    .unwrap_or(0);
+                self.len > 0
             }
+            false => layer5.judge(header) == Judgement::TooShort,
+        };
+        if !is_possible {
+            return Err(NotAHeader {
+                at: done as i64 - have as i64,
+            });
         }
         self.offset += taken as u32;
         Ok(taken)

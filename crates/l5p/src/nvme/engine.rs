@@ -26,7 +26,7 @@ pub struct Engine {
     framing: Framing,
     commands: u16,
     pub(super) direction: Direction,
-    /// The PDU in progress; `None` only for a header that was not judged.
+    /// The PDU in progress; `None` before the first one.
     pub(super) layout: Option<Layout>,
     /// Where its data belong.
     placement: Option<Placement>,
@@ -151,16 +151,17 @@ impl Layer5 for Engine {
         }
     }
 
-    fn start(&mut self, _index: u64, header: &[u8]) {
-        let judged = self.judge_all(header);
-        self.layout = judged.map(|(layout, _)| layout);
-        self.placement = judged.and_then(|(_, placement)| placement);
+    fn start(&mut self, _index: u64, header: &[u8]) -> Option<u32> {
+        let (layout, placement) = self.judge_all(header)?;
+        self.layout = Some(layout);
+        self.placement = placement;
         self.header = Crc32c::new();
         self.data = Crc32c::new();
         (self.header_field, self.data_field) = ([0; 4], [0; 4]);
-        if self.layout.is_some_and(|layout| layout.header_digest) {
+        if layout.header_digest {
             self.header.update(header);
         }
+        Some(layout.pdu_len())
     }
 
     fn transform(&mut self, offset: u32, mut input: Input<'_>, mut output: Output<'_>) {

@@ -111,13 +111,14 @@ impl Layer5 for Engine {
         }
     }
 
-    fn start(&mut self, _index: u64, header: &[u8]) {
+    fn start(&mut self, _index: u64, header: &[u8]) -> Option<u32> {
         self.end_run();
         self.state = Some(self.patterns.automata.start());
         self.at = 0;
         if self.scans() {
             self.scan(0, header);
         }
+        Some(WINDOW)
     }
 
     fn transform(&mut self, offset: u32, mut input: Input<'_>, mut output: Output<'_>) {

@@ -108,13 +108,17 @@ impl Layer5 for Engine {
         self.framing.judge(bytes)
     }
 
-    fn start(&mut self, index: u64, header: &[u8]) {
+    fn start(&mut self, index: u64, header: &[u8]) -> Option<u32> {
+        let Judgement::Message { len } = self.framing.judge(header) else {
+            return None;
+        };
         self.index = index;
         self.content_type = header[0];
-        self.len = HEADER_LEN as u32 + u32::from(u16::from_be_bytes([header[3], header[4]]));
+        self.len = len;
         if self.framing.explicit_nonce_len() == 0 {
             self.start_cipher();
         }
+        Some(len)
     }
 
     fn transform(&mut self, offset: u32, mut input: Input<'_>, mut output: Output<'_>) {

@@ -32,10 +32,14 @@ impl Layer5 for Summed {
         }
     }
 
-    fn start(&mut self, index: u64, header: &[u8]) {
+    fn start(&mut self, index: u64, header: &[u8]) -> Option<u32> {
+        let Judgement::Message { len } = self.judge(header) else {
+            return None;
+        };
         self.started.push(index);
-        self.len = 3 + u32::from(u16::from_be_bytes([header[1], header[2]]));
+        self.len = len;
         self.sum = 0;
+        Some(len)
     }
 
     fn transform(&mut self, offset: u32, input: Input<'_>, output: Output<'_>) {
@@ -102,16 +106,14 @@ proptest! {
         let stream: Vec<u8> = payloads.iter().flat_map(|p| message(p)).collect();
         let expected: Vec<u8> = payloads.iter().flat_map(|p| transformed(p)).collect();
         let mut output = vec![0; stream.len()];
-        let (mut walker, mut skipper, mut absorber) = (Walker::new(7), Walker::new(7), Walker::new(7));
+        let (mut walker, mut absorber) = (Walker::new(7), Walker::new(7));
         let (mut layer5, mut other) = (Summed::default(), Summed::default());
         let mut finished = 0;
         for range in pieces(stream.len(), &cuts) {
             let input = &stream[range.clone()];
             let walked = walker.advance(&mut layer5, input, &mut output[range]).unwrap();
             prop_assert_eq!(walked.integrity, Integrity::Good);
-            prop_assert_eq!(skipper.skip(&layer5, input), Ok(walked.messages_finished));
             prop_assert_eq!(absorber.absorb(&mut other, input), Ok(walked));
-            prop_assert_eq!(&skipper, &walker);
             prop_assert_eq!(&absorber, &walker);
             finished += walked.messages_finished;
         }

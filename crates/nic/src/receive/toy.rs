@@ -97,10 +97,14 @@ impl Layer5 for Toy {
         Judgement::Message { len }
     }
 
-    fn start(&mut self, index: u64, header: &[u8]) {
+    fn start(&mut self, index: u64, header: &[u8]) -> Option<u32> {
+        let Judgement::Message { len } = self.judge(header) else {
+            return None;
+        };
         self.index = index;
-        self.len = u32::from(u16::from_be_bytes([header[2], header[3]]));
+        self.len = len;
         self.sum = 0;
+        Some(len)
     }
 
     fn transform(&mut self, offset: u32, input: Input<'_>, output: Output<'_>) {
