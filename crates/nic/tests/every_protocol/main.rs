@@ -57,7 +57,7 @@ fn carries(id: ProtocolId) -> bool {
 fn payloads(id: ProtocolId, sizes: &[usize]) -> Vec<Vec<u8>> {
     let planted = sample(id).message(&[0x5a; 300]);
     let payload = |(n, len): (usize, &usize)| {
-        let bytes = (0..*len).map(|at| (at as u64 * 0x9e37_79b9 >> 7) as u8 ^ n as u8);
+        let bytes = (0..*len).map(|at| ((at as u64 * 0x9e37_79b9) >> 7) as u8 ^ n as u8);
         match n % 3 {
             0 => planted.iter().copied().cycle().take(*len).collect(),
             _ => bytes.collect(),
