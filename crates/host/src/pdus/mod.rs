@@ -13,6 +13,7 @@ mod buffers;
 mod contexts;
 mod error;
 mod fallback;
+mod intake;
 mod receive;
 mod sent;
 mod strays;

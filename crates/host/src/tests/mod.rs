@@ -11,6 +11,7 @@ mod nvme;
 mod nvme_initiator;
 mod nvme_target;
 mod offload;
+mod pdus;
 mod plain;
 mod psk;
 mod tls;
