@@ -64,7 +64,7 @@ impl Stack {
             reason,
             CloseReason::Graceful | CloseReason::Reset | CloseReason::TimedOut
         ) {
-            socket.deaf = true;
+            socket.discards_input = true;
             socket.stream.clear();
         }
         socket.ended = Some(Box::new(reason));

@@ -106,7 +106,7 @@ impl Stack {
             (Some(id), _) => self.deliver(now, id, frame, parsed, info),
             (None, Some(established)) => self.take_opening(now, established, frame, parsed, info),
             (None, None) if self.core.interface.is_local(flow.src.0) => {
-                self.take_strangers(now, frame, parsed, info.segments)
+                self.handle_unmatched_segment(now, frame, parsed, info.segments)
             }
             (None, None) => self.core.counters.ip_in_addr_errors += 1,
         }
@@ -154,7 +154,7 @@ impl Stack {
             let held = socket.stream.segments();
             let awaited =
                 socket.stream.len() == 0 && parsed.tcp.seq.at_or_before(socket.tcp.rcv_nxt());
-            if !socket.deaf && !core.supply.allows(held, awaited) {
+            if !socket.discards_input && !core.supply.allows(held, awaited) {
                 // The payload is as if it were lost: the peer sends it again when there may be memory for it. What the
                 // segment acknowledges may free some.
                 core.counters.driver_rx_no_memory += 1;
@@ -174,7 +174,7 @@ impl Stack {
         }
         frame.advance(parsed.payload_offset as u32);
         core.keep_payload(id, socket, frame, received.data, &info);
-        if socket.deaf {
+        if socket.discards_input {
             let unread = socket.tcp.unread();
             socket.tcp.consumed(now, unread);
         }
@@ -190,7 +190,13 @@ impl Stack {
     }
 
     /// A segment that belongs to no connection.
-    fn take_strangers(&mut self, now: Instant, frame: Buffer, parsed: &Parsed, segments: u16) {
+    fn handle_unmatched_segment(
+        &mut self,
+        now: Instant,
+        frame: Buffer,
+        parsed: &Parsed,
+        segments: u16,
+    ) {
         let header = &parsed.tcp;
         let payload_len = parsed.payload_len;
         match self
@@ -325,11 +331,11 @@ impl Core {
         info: &FrameInfo,
     ) {
         if let Some(context) = info.context.filter(|_| info.is_placed) {
-            let taken = data.filter(|_| !socket.deaf);
+            let taken = data.filter(|_| !socket.discards_input);
             let taken = taken.map_or((0, 0), |data| (data.skip, data.len));
             socket.note_placed(context, self.driver.placed(), taken);
         }
-        let Some(data) = data.filter(|_| !socket.deaf) else {
+        let Some(data) = data.filter(|_| !socket.discards_input) else {
             return;
         };
         let context = info.context;

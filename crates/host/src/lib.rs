@@ -136,7 +136,7 @@
 //! otherwise, of which pages that are never used cost nothing; a connection takes 1.4 KB beside its buffers, and its TLS session more.
 
 mod accel;
-mod complaints;
+mod completions;
 mod config;
 mod connect;
 mod counters;

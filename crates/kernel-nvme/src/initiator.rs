@@ -16,7 +16,7 @@ use wire::nvme::command::{Io, RANGE_LEN};
 
 use crate::commands::Commands;
 use crate::counters::Counters;
-use crate::link::{Around, Link, Wanted};
+use crate::link::{Link, LinkEnv, Wanted};
 use crate::memory::{BlockPool, Memory, NoMemory, Slice};
 use crate::nic::Nic;
 use crate::receive::Stopped;
@@ -270,8 +270,8 @@ impl Initiator {
                     depth,
                 });
                 let wanted = wanted.filter(|_| self.nic.is_some());
-                self.with_link(now, queue.into(), |link, around| {
-                    link.negotiated(&negotiated, wanted, around);
+                self.with_link(now, queue.into(), |link, env| {
+                    link.negotiated(&negotiated, wanted, env);
                 });
             }
             Action::Close { queue, how } => {
@@ -279,7 +279,7 @@ impl Initiator {
                 self.settle();
                 let link = self.links.get_mut(usize::from(queue));
                 if let Some(link) = link.and_then(Option::take) {
-                    link.close(how, &mut self.around(now));
+                    link.close(how, &mut self.env(now));
                 }
             }
         }
@@ -296,10 +296,10 @@ impl Initiator {
     }
 
     fn receive(&mut self, now: Instant, queue: usize) -> bool {
-        let received = self.with_link(now, queue, |link, around| {
-            let stopped = link.receive(around);
+        let received = self.with_link(now, queue, |link, env| {
+            let stopped = link.receive(env);
             if let Err(Stopped::Refused(error)) = &stopped {
-                link.terminate(*error, around);
+                link.terminate(*error, env);
             }
             stopped
         });
@@ -322,14 +322,14 @@ impl Initiator {
 
     fn send(&mut self, now: Instant, queue: usize) -> bool {
         let threshold = self.options.map_threshold;
-        let sent = self.with_link(now, queue, |link, around| {
+        let sent = self.with_link(now, queue, |link, env| {
             if link.is_open || !link.writable {
-                return link.send(threshold, around);
+                return link.send(threshold, env);
             }
             socket::connected(link.socket.as_fd())?;
             link.is_open = true;
-            around.controller.handle_connected(now, link.queue);
-            link.send(threshold, around)
+            env.controller.handle_connected(now, link.queue);
+            link.send(threshold, env)
         });
         match sent {
             None => false,
@@ -408,16 +408,16 @@ impl Initiator {
         &mut self,
         now: Instant,
         queue: usize,
-        call: impl FnOnce(&mut Link, &mut Around<'_>) -> R,
+        call: impl FnOnce(&mut Link, &mut LinkEnv<'_>) -> R,
     ) -> Option<R> {
         let mut link = self.links.get_mut(queue)?.take()?;
-        let result = call(&mut link, &mut self.around(now));
+        let result = call(&mut link, &mut self.env(now));
         self.links[queue] = Some(link);
         Some(result)
     }
 
-    fn around(&mut self, now: Instant) -> Around<'_> {
-        Around {
+    fn env(&mut self, now: Instant) -> LinkEnv<'_> {
+        LinkEnv {
             now,
             controller: &mut self.controller,
             commands: &mut self.commands,

@@ -65,7 +65,7 @@ struct Tag {
 }
 
 /// What the methods of a link need beside it.
-pub(crate) struct Around<'a> {
+pub(crate) struct LinkEnv<'a> {
     pub(crate) now: Instant,
     pub(crate) controller: &'a mut Controller,
     pub(crate) commands: &'a mut Commands,
@@ -116,7 +116,7 @@ impl Link {
         &mut self,
         agreed: &machine::Negotiated,
         wants: Option<Wanted>,
-        around: &mut Around<'_>,
+        env: &mut LinkEnv<'_>,
     ) {
         let tags = match &wants {
             Some(wants) if wants.placement => wants.depth.min(TAGS),
@@ -140,7 +140,7 @@ impl Link {
         };
         self.reader.negotiated(incoming);
         self.readable = true;
-        let (Some(_), Some(nic)) = (wants, around.nic.as_deref_mut()) else {
+        let (Some(_), Some(nic)) = (wants, env.nic.as_deref_mut()) else {
             return;
         };
         // A controller that sends before it is asked is read without help.
@@ -151,10 +151,10 @@ impl Link {
             false => None,
         };
         let Some((slot, start)) = started else {
-            around.counters.connections_refused += 1;
+            env.counters.connections_refused += 1;
             return;
         };
-        around.counters.connections_device += 1;
+        env.counters.connections_device += 1;
         self.reader = Reader::new(incoming, start);
         let tag = Tag {
             generation: Generation::FIRST,
@@ -171,22 +171,22 @@ impl Link {
     }
 
     /// Sends what there is to send, as far as there is room. Whether that was anything.
-    pub(crate) fn send(&mut self, threshold: u32, around: &mut Around<'_>) -> Result<bool, Errno> {
+    pub(crate) fn send(&mut self, threshold: u32, env: &mut LinkEnv<'_>) -> Result<bool, Errno> {
         if !self.is_open || !self.writable {
             return Ok(false);
         }
         let mut progress = false;
         loop {
             while self.outbox.has_room()
-                && let Some(outgoing) = around.controller.poll_pdu(self.queue)
+                && let Some(outgoing) = env.controller.poll_pdu(self.queue)
             {
                 progress = true;
-                self.push(&outgoing, threshold, around);
+                self.push(&outgoing, threshold, env);
             }
             if self.outbox.is_empty() {
                 return Ok(progress);
             }
-            let (memory, commands) = (around.memory, &mut *around.commands);
+            let (memory, commands) = (env.memory, &mut *env.commands);
             if !self.outbox.flush(self.socket.as_fd(), memory, commands)? {
                 self.writable = false;
                 return Ok(progress);
@@ -194,13 +194,13 @@ impl Link {
         }
     }
 
-    fn push(&mut self, outgoing: &Outgoing, threshold: u32, around: &mut Around<'_>) {
+    fn push(&mut self, outgoing: &Outgoing, threshold: u32, env: &mut LinkEnv<'_>) {
         if let Some(begins) = outgoing.begins
             && self.queue > 0
         {
-            self.map(begins.token, begins.cid, threshold, around);
+            self.map(begins.token, begins.cid, threshold, env);
         }
-        let (framing, memory) = (&self.outgoing, around.memory);
+        let (framing, memory) = (&self.outgoing, env.memory);
         match &outgoing.payload {
             Payload::None => self
                 .outbox
@@ -211,7 +211,7 @@ impl Link {
                     .push(&outgoing.pdu, PduData::Bytes(&data), framing, memory);
             }
             Payload::Command { token, offset, len } => {
-                let command = around.commands.get_mut(*token);
+                let command = env.commands.get_mut(*token);
                 command.unsent += 1;
                 let data = PduData::Memory(*token, command.slice.part(*offset, *len));
                 self.outbox.push(&outgoing.pdu, data, framing, memory);
@@ -220,9 +220,9 @@ impl Link {
     }
 
     /// Shows the memory of a read to the NIC, before the command is sent.
-    fn map(&mut self, id: machine::CommandId, cid: u16, threshold: u32, around: &mut Around<'_>) {
-        let command = around.commands.get_mut(id);
-        let (Some(offload), Some(nic)) = (&mut self.offload, around.nic.as_deref_mut()) else {
+    fn map(&mut self, id: machine::CommandId, cid: u16, threshold: u32, env: &mut LinkEnv<'_>) {
+        let command = env.commands.get_mut(id);
+        let (Some(offload), Some(nic)) = (&mut self.offload, env.nic.as_deref_mut()) else {
             return;
         };
         let Some(tag) = offload.tags.get_mut(usize::from(cid)) else {
@@ -242,7 +242,7 @@ impl Link {
             len: command.slice.len,
         };
         nic.pdus(offload.slot).map(cid, mapping);
-        around.counters.buffers_mapped += 1;
+        env.counters.buffers_mapped += 1;
     }
 
     /// Tells the NIC to write no more for a tag. [`tags_ended`](Self::tags_ended) follows.
@@ -275,7 +275,7 @@ impl Link {
     }
 
     /// Tells the controller what is wrong with its PDU, unless that is a TermReq itself (NVMe/TCP 1.0 §3.5.1).
-    pub(crate) fn terminate(&mut self, error: FatalError, around: &mut Around<'_>) {
+    pub(crate) fn terminate(&mut self, error: FatalError, env: &mut LinkEnv<'_>) {
         let header = self.reader.latest_header();
         let most = header.len().min(wire::nvme::MAX_TERM_REQ_DATA as usize);
         let header = header[..most].to_vec();
@@ -291,19 +291,17 @@ impl Link {
             error,
             data_len: header.len() as u32,
         });
-        let (framing, memory) = (&self.outgoing, around.memory);
+        let (framing, memory) = (&self.outgoing, env.memory);
         self.outbox
             .push(&pdu, PduData::Bytes(&header), framing, memory);
         // If there is no room for it, the end of the connection must do.
-        let _ = self
-            .outbox
-            .flush(self.socket.as_fd(), memory, around.commands);
+        let _ = self.outbox.flush(self.socket.as_fd(), memory, env.commands);
     }
 
     /// Closes the connection.
-    pub(crate) fn close(mut self, how: Closing, around: &mut Around<'_>) {
-        self.outbox.abandon(around.commands);
-        if let (Some(offload), Some(nic)) = (&self.offload, around.nic.as_deref_mut()) {
+    pub(crate) fn close(mut self, how: Closing, env: &mut LinkEnv<'_>) {
+        self.outbox.abandon(env.commands);
+        if let (Some(offload), Some(nic)) = (&self.offload, env.nic.as_deref_mut()) {
             nic.release(offload.slot);
         }
         if how == Closing::Lost {

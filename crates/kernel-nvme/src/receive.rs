@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use wire::SeqNum;
 use wire::nvme::{FatalError, Pdu};
 
-use crate::link::{Around, Link, Offload};
+use crate::link::{Link, LinkEnv, Offload};
 use crate::nic::Nic;
 use crate::socket::{self, Part};
 use crate::target::{Place, Target};
@@ -34,49 +34,49 @@ impl From<FatalError> for Stopped {
 
 impl Link {
     /// Takes in what has come. Whether that was anything.
-    pub(crate) fn receive(&mut self, around: &mut Around<'_>) -> Result<bool, Stopped> {
+    pub(crate) fn receive(&mut self, env: &mut LinkEnv<'_>) -> Result<bool, Stopped> {
         let mut taken = 0;
         while self.is_open && self.readable && taken < TURN {
-            if !self.take_staged(around)? {
+            if !self.take_staged(env)? {
                 break;
             }
-            match self.read(around) {
+            match self.read(env) {
                 Ok((0, _)) => return Err(Stopped::Lost("the controller has closed it".to_owned())),
                 Ok((len, event)) => {
                     taken += len;
                     if let Some(event) = event {
-                        self.act(event, around)?;
+                        self.act(event, env)?;
                     }
                 }
                 Err(Errno::AGAIN) => self.readable = false,
                 Err(error) => return Err(Stopped::Lost(error.to_string())),
             }
         }
-        self.answer_questions(around.nic.as_deref(), around.counters);
+        self.answer_questions(env.nic.as_deref(), env.counters);
         Ok(taken > 0)
     }
 
     /// Takes what was read. False while the reader waits for what was agreed on.
-    fn take_staged(&mut self, around: &mut Around<'_>) -> Result<bool, Stopped> {
+    fn take_staged(&mut self, env: &mut LinkEnv<'_>) -> Result<bool, Stopped> {
         while self.staged_from < self.staged_to {
             let bytes = &self.staged[self.staged_from..self.staged_to];
             let position = self.reader.position().0;
             let (len, event) = match self.reader.next() {
                 Next::Waiting => return Ok(false),
                 Next::Frame => {
-                    let span = self.span(around.nic.as_deref(), position, bytes.len() as u32);
+                    let span = self.span(env.nic.as_deref(), position, bytes.len() as u32);
                     let bytes = &bytes[..span.len as usize];
                     self.reader.take(bytes, span.checked)?
                 }
                 Next::Data(range) => {
                     let most = bytes.len().min((range.end - range.start) as usize);
-                    let span = self.span(around.nic.as_deref(), position, most as u32);
-                    self.take_data(span, around)
+                    let span = self.span(env.nic.as_deref(), position, most as u32);
+                    self.take_data(span, env)
                 }
             };
             self.staged_from += len;
             if let Some(event) = event {
-                self.act(event, around)?;
+                self.act(event, env)?;
             }
         }
         // Nothing may be read before: it may be for another framing.
@@ -84,7 +84,7 @@ impl Link {
     }
 
     /// Takes data that was read into the staging memory.
-    fn take_data(&mut self, span: Span, around: &mut Around<'_>) -> (usize, Option<Event<Pdu>>) {
+    fn take_data(&mut self, span: Span, env: &mut LinkEnv<'_>) -> (usize, Option<Event<Pdu>>) {
         let from = self.staged_from;
         let bytes = &self.staged[from..from + span.len as usize];
         let event = match &mut self.target {
@@ -95,9 +95,9 @@ impl Link {
                 self.reader.copy(bytes, &mut inline[start..], span.checked)
             }
             Target::Memory(place) => {
-                let to = around.memory.bytes_mut(place.next(span.len));
+                let to = env.memory.bytes_mut(place.next(span.len));
                 let event = self.reader.copy(bytes, to, span.checked);
-                note_copied(place, span, self.offload.as_ref(), around);
+                note_copied(place, span, self.offload.as_ref(), env);
                 place.filled += span.len;
                 event
             }
@@ -107,7 +107,7 @@ impl Link {
 
     /// Reads from the socket: data to where it belongs, the rest into the staging memory; or drops what the NIC has placed. Gives
     /// how many bytes came, and the end of the PDU if that is one.
-    fn read(&mut self, around: &mut Around<'_>) -> Result<(usize, Option<Event<Pdu>>), Errno> {
+    fn read(&mut self, env: &mut LinkEnv<'_>) -> Result<(usize, Option<Event<Pdu>>), Errno> {
         let (Next::Data(range), Target::Memory(place)) = (self.reader.next(), &self.target) else {
             let len = self.stage(Part::of(&[]), self.staging())?;
             return Ok((len, None));
@@ -115,20 +115,20 @@ impl Link {
         let place = *place;
         let left = range.end - range.start;
         let position = self.reader.position().0;
-        let span = self.span(around.nic.as_deref(), position, left);
-        if is_placed(&place, span, self.offload.as_ref(), around) {
+        let span = self.span(env.nic.as_deref(), position, left);
+        if is_placed(&place, span, self.offload.as_ref(), env) {
             let len = socket::drop_received(self.socket.as_fd(), span.len as usize)?;
-            let event = self.pass(position, len as u32, around, note_dropped);
+            let event = self.pass(position, len as u32, env, note_dropped);
             return Ok((len, event));
         }
         let behind = match span.len == left {
             true => self.staging(),
             false => 0,
         };
-        let room = around.memory.raw(place.next(span.len));
+        let room = env.memory.raw(place.next(span.len));
         let len = self.stage(room, behind)?;
         let data = len.min(span.len as usize) as u32;
-        let event = self.pass(position, data, around, note_copied);
+        let event = self.pass(position, data, env, note_copied);
         Ok((len, event))
     }
 
@@ -147,15 +147,15 @@ impl Link {
         &mut self,
         position: SeqNum,
         len: u32,
-        around: &mut Around<'_>,
-        note: impl Fn(&Place, Span, Option<&Offload>, &mut Around<'_>),
+        env: &mut LinkEnv<'_>,
+        note: impl Fn(&Place, Span, Option<&Offload>, &mut LinkEnv<'_>),
     ) -> Option<Event<Pdu>> {
         let (mut at, mut event) = (0, None);
         while at < len {
-            let span = self.span(around.nic.as_deref(), position + at, len - at);
+            let span = self.span(env.nic.as_deref(), position + at, len - at);
             at += span.len;
             if let Target::Memory(place) = &mut self.target {
-                note(place, span, self.offload.as_ref(), around);
+                note(place, span, self.offload.as_ref(), env);
                 place.filled += span.len;
             }
             event = self.reader.pass(span.len, span.checked);
@@ -180,12 +180,12 @@ impl Link {
         Some(nic?.pdus(self.offload.as_ref()?.slot))
     }
 
-    fn act(&mut self, event: Event<Pdu>, around: &mut Around<'_>) -> Result<(), Stopped> {
-        let (now, queue) = (around.now, self.queue);
+    fn act(&mut self, event: Event<Pdu>, env: &mut LinkEnv<'_>) -> Result<(), Stopped> {
+        let (now, queue) = (env.now, self.queue);
         match event {
             Event::Header(pdu) => {
-                self.note_header(around.nic.as_deref());
-                let incoming = around.controller.handle_header(now, queue, &pdu)?;
+                self.note_header(env.nic.as_deref());
+                let incoming = env.controller.handle_header(now, queue, &pdu)?;
                 self.target = match incoming {
                     Incoming::Nothing | Incoming::Discard => Target::Discard,
                     Incoming::Inline => Target::Inline(Vec::new()),
@@ -193,27 +193,27 @@ impl Link {
                         token, offset, len, ..
                     } => Target::Memory(Place {
                         command: token,
-                        slice: around.commands.get(token).slice.part(offset, len),
+                        slice: env.commands.get(token).slice.part(offset, len),
                         filled: 0,
                     }),
                 };
                 if pdu.data_len() == 0 {
-                    around.controller.handle_end(now, queue, true, &[]);
+                    env.controller.handle_end(now, queue, true, &[]);
                 }
             }
             Event::End(found) => {
-                let is_good = self.judge(found, around);
-                around.counters.digest_errors += u64::from(!is_good);
+                let is_good = self.judge(found, env);
+                env.counters.digest_errors += u64::from(!is_good);
                 match self.reader.digest_was_vouched() {
-                    Some(true) => around.counters.rx_digests_device += 1,
-                    Some(false) => around.counters.rx_digests_sw += 1,
+                    Some(true) => env.counters.rx_digests_device += 1,
+                    Some(false) => env.counters.rx_digests_sw += 1,
                     None => {}
                 }
                 let inline: &[u8] = match &self.target {
                     Target::Inline(inline) => inline,
                     _ => &[],
                 };
-                around.controller.handle_end(now, queue, is_good, inline);
+                env.controller.handle_end(now, queue, is_good, inline);
                 self.target = Target::Discard;
             }
         }
@@ -245,13 +245,13 @@ impl Link {
     }
 
     /// Whether the data of the PDU that has ended is what was sent. Digests what is to be digested where it lies now.
-    fn judge(&mut self, mut found: DataDigest, around: &Around<'_>) -> bool {
+    fn judge(&mut self, mut found: DataDigest, env: &LinkEnv<'_>) -> bool {
         if let DataDigest::Unverified(from) = found {
             let data_len = self.reader.data_len();
             match &self.target {
                 Target::Memory(place) => {
                     let rest = place.slice.part(from, data_len - from);
-                    found = self.reader.verify(around.memory.bytes(rest));
+                    found = self.reader.verify(env.memory.bytes(rest));
                 }
                 Target::Inline(inline) => found = self.reader.verify(&inline[from as usize..]),
                 Target::Discard => {}
@@ -286,30 +286,30 @@ impl Link {
 }
 
 /// Whether the NIC has put the next bytes where they belong.
-fn is_placed(place: &Place, span: Span, offload: Option<&Offload>, around: &Around<'_>) -> bool {
+fn is_placed(place: &Place, span: Span, offload: Option<&Offload>, env: &LinkEnv<'_>) -> bool {
     let (Some(offload), Some(generation)) = (offload, span.placed) else {
         return false;
     };
-    let command = around.commands.get(place.command);
+    let command = env.commands.get(place.command);
     !offload.is_header_doubtful && command.is_mapped_by(offload.slot, generation)
 }
 
 /// The next bytes were copied from the socket, and are right whatever the NIC has done.
-fn note_copied(place: &Place, span: Span, offload: Option<&Offload>, around: &mut Around<'_>) {
-    if is_placed(place, span, offload, around) {
-        around.commands.get_mut(place.command).take(span.len);
+fn note_copied(place: &Place, span: Span, offload: Option<&Offload>, env: &mut LinkEnv<'_>) {
+    if is_placed(place, span, offload, env) {
+        env.commands.get_mut(place.command).take(span.len);
     }
-    around.counters.rx_bytes_copied += u64::from(span.len);
+    env.counters.rx_bytes_copied += u64::from(span.len);
 }
 
 /// The next bytes were dropped from the socket, because the NIC had placed them.
-fn note_dropped(place: &Place, span: Span, offload: Option<&Offload>, around: &mut Around<'_>) {
-    let is_placed = is_placed(place, span, offload, around);
-    let command = around.commands.get_mut(place.command);
+fn note_dropped(place: &Place, span: Span, offload: Option<&Offload>, env: &mut LinkEnv<'_>) {
+    let is_placed = is_placed(place, span, offload, env);
+    let command = env.commands.get_mut(place.command);
     match is_placed {
         true => command.take(span.len),
         // Another copy has come meanwhile, and may be the one that was dropped.
         false => command.taint(),
     }
-    around.counters.rx_bytes_placed += u64::from(span.len);
+    env.counters.rx_bytes_placed += u64::from(span.len);
 }

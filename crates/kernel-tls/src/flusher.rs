@@ -151,20 +151,20 @@ fn run(wake: &Internal) {
         let next_look = held::look();
         let sockets = lock().sockets.clone();
         let nic = offload::watched();
-        let patience = [
+        let limit = [
             next_look,
             mapped_files::let_go(),
             look_at_retries(),
             nic_is_gone.then_some(RETRY),
         ];
-        let patience = patience.into_iter().flatten().min();
-        let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
+        let limit = limit.into_iter().flatten().min();
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let mut polled = Vec::with_capacity(sockets.len() + 2);
         polled.push(PollFd::new(wake, PollFlags::IN));
         let fds = sockets.iter().map(|unsent| &unsent.fd);
         polled.extend(fds.map(|fd| PollFd::new(fd, PollFlags::OUT)));
         polled.extend(nic.as_deref().map(|nic| PollFd::new(nic, PollFlags::RDHUP)));
-        let _ = poll(&mut polled, patience.as_ref());
+        let _ = poll(&mut polled, limit.as_ref());
         if !polled[0].revents().is_empty() {
             let _ = rustix::io::read(wake, &mut [0; 8]);
         }

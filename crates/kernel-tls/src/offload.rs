@@ -268,7 +268,7 @@ pub(crate) fn connection() -> Result<u32, Failure> {
 
 /// Where a NIC does a direction's records from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct KeyedFrom {
     pub(crate) tcpsn: SeqNum,
     /// The connection on which it was told the keys.
     pub(crate) connection: u32,
@@ -282,7 +282,7 @@ pub(crate) fn set_keys(
     resume: Option<Resume>,
     fd: BorrowedFd<'_>,
     on: Option<u32>,
-) -> Result<Told, Failure> {
+) -> Result<KeyedFrom, Failure> {
     let mut state = lock();
     if on.is_some_and(|on| state.attached.is_none() || on != state.connections) {
         return Err(Failure::NotThere);
@@ -298,7 +298,7 @@ pub(crate) fn set_keys(
         };
         client.set_keys(keys, fd)
     });
-    revoked_if_lost(told, name, direction).map(|tcpsn| Told {
+    revoked_if_lost(told, name, direction).map(|tcpsn| KeyedFrom {
         tcpsn,
         connection: state.connections,
     })

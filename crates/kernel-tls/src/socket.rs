@@ -194,16 +194,16 @@ pub(crate) enum Want {
 
 /// How long a call waits: as the socket and its flags say. The socket itself is asked when it comes to that.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct WaitLimit {
     want: Want,
     never: bool,
     end: Option<Option<Instant>>,
 }
 
-impl Patience {
+impl WaitLimit {
     /// Of a call with these flags, as of `send(2)` and `recv(2)`.
-    pub(crate) fn new(want: Want, flags: i32) -> Patience {
-        Patience {
+    pub(crate) fn new(want: Want, flags: i32) -> WaitLimit {
+        WaitLimit {
             want,
             never: flags & libc::MSG_DONTWAIT != 0,
             end: None,

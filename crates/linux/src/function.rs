@@ -11,7 +11,7 @@ use wire::ethernet::MacAddr;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::memory::{Buffers, Held, Staging};
-use crate::offload::{Answered, Around, Offload};
+use crate::offload::{Answered, DriverEnv, Offload};
 use crate::pdus::{self, Pdus, Rebuilt};
 use crate::receive::Receive;
 use crate::sockets::Sockets;
@@ -108,8 +108,8 @@ impl LinuxFunction {
 
     /// Does what is due: asks Linux which connections have gone.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let (offload, mut around) = self.parts(now);
-        offload.handle_timeout(&mut around);
+        let (offload, mut env) = self.parts(now);
+        offload.handle_timeout(&mut env);
         self.pdus.handle_timeout(now, self.offload.sockets());
     }
 
@@ -119,9 +119,9 @@ impl LinuxFunction {
         if let Some(answered) = self.handle_pdu_order(now, order) {
             return answered.map_or_else(Answer::refused, Answer::at);
         }
-        let (offload, mut around) = self.parts(now);
-        let answer = offload.handle_order(order, &mut around);
-        offload.flush(around.queue);
+        let (offload, mut env) = self.parts(now);
+        let answer = offload.handle_order(order, &mut env);
+        offload.flush(env.queue);
         answer
     }
 
@@ -174,15 +174,15 @@ impl LinuxFunction {
     }
 
     /// The connections, and what they need beside.
-    pub(crate) fn parts(&mut self, now: Instant) -> (&mut Offload, Around<'_>) {
-        let around = Around {
+    pub(crate) fn parts(&mut self, now: Instant) -> (&mut Offload, DriverEnv<'_>) {
+        let env = DriverEnv {
             queue: &mut self.queue,
             staging: &self.staging,
             receive: &mut self.receive,
             counters: &mut self.counters,
             now,
         };
-        (&mut self.offload, around)
+        (&mut self.offload, env)
     }
 
     /// Announces that the host is about to sleep. False when something has come from the NIC meanwhile: then it must not.

@@ -9,7 +9,7 @@ use wire::packet::{self, Parsed};
 use crate::checksum;
 use crate::function::LinuxFunction;
 use crate::memory::{Buffers, Held};
-use crate::offload::Around;
+use crate::offload::DriverEnv;
 use crate::pdus::{PlacedPart, Rebuilt};
 
 impl LinuxFunction {
@@ -115,7 +115,7 @@ impl LinuxFunction {
             return !packet.processed.is_replaced();
         };
         let (frame, parts) = frame_and_parts(&mut self.buffers, &mut self.rebuilt, packet, held);
-        let mut around = Around {
+        let mut env = DriverEnv {
             queue: &mut self.queue,
             staging: &self.staging,
             receive: &mut self.receive,
@@ -123,7 +123,7 @@ impl LinuxFunction {
             now,
         };
         // Linux drops what was damaged: it says nothing.
-        if packet.checksum_ok && !self.offload.handle_received(frame, segment, &mut around) {
+        if packet.checksum_ok && !self.offload.handle_received(frame, segment, &mut env) {
             return false;
         }
         if self.receive.is_empty() && self.pdus.is_empty() {

@@ -90,8 +90,8 @@ impl LinuxFunction {
         match &frame.parsed {
             Some(parsed) => {
                 let is_for_nic = self.is_for_nic(frame, parsed);
-                let (offload, mut around) = self.parts(now);
-                offload.handle_sent(frame, parsed, is_for_nic, &mut around)
+                let (offload, mut env) = self.parts(now);
+                offload.handle_sent(frame, parsed, is_for_nic, &mut env)
             }
             None if !self.offload.is_empty() && self.may_be_fenced(frame) => {
                 self.counters.tx_tls_fenced_dropped += 1;

@@ -120,15 +120,15 @@ impl Offloads {
         &'a mut self,
         now: Instant,
         function: &'a mut Function,
-    ) -> (&'a mut Toe, toe::Around<'a>) {
-        let around = toe::Around {
+    ) -> (&'a mut Toe, toe::ToeEnv<'a>) {
+        let env = toe::ToeEnv {
             now,
             nic: &self.config,
             hasher: &self.hasher,
             accel: &mut self.accel,
             function,
         };
-        (&mut self.toe, around)
+        (&mut self.toe, env)
     }
 }
 

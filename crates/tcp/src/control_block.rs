@@ -12,7 +12,7 @@ use crate::sack::Scoreboard;
 use crate::tcb::Pending;
 use crate::time::{Time, nanos};
 use crate::timer::{Timer, Timers};
-use crate::{Config, Connection, KeepAlive, Patience, State};
+use crate::{Config, Connection, KeepAlive, State, TimerSnapshot};
 
 /// All that another owner must know of a connection in a synchronized state, and all that it hands back: plain data.
 ///
@@ -82,7 +82,7 @@ pub struct Tcb {
     pub linger: Option<Duration>,
     /// How long the peer was waited for: [`take_back`](Connection::take_back) and [`hand_over`](Connection::hand_over) go on with
     /// it, [`put_back`](Connection::put_back) does not.
-    pub patience: Patience,
+    pub timer_snapshot: TimerSnapshot,
 }
 
 impl Tcb {
@@ -185,7 +185,7 @@ impl Connection {
             cwnd: self.congestion.cwnd(),
             detached: self.detached,
             linger: self.timers.left(Timer::Linger, now).map(span),
-            patience: self.patience(now),
+            timer_snapshot: self.timer_snapshot(now),
         })
     }
 
@@ -249,13 +249,13 @@ impl Connection {
     pub fn take_back(&mut self, now: Instant, tcb: &Tcb) {
         self.put_back(now, tcb);
         self.congestion.set_cwnd(tcb.cwnd);
-        self.wait_on(now, &tcb.patience);
+        self.wait_on(now, &tcb.timer_snapshot);
     }
 
     /// As [`resume`](Self::resume), from an owner that has run the connection until now as we do: the congestion window is what
     /// it was, and what is due is due when it was.
     pub fn hand_over(now: Instant, config: &Config, tcb: &Tcb) -> Self {
-        let epoch = now.checked_sub(tcb.patience.age()).unwrap_or(now);
+        let epoch = now.checked_sub(tcb.timer_snapshot.age()).unwrap_or(now);
         let mut connection = Self::of(epoch, config, tcb);
         connection.take_back(now, tcb);
         connection

@@ -17,7 +17,7 @@
 //!
 //! # Filtered cookies
 //! A NIC sees all segments of a port, and can't tell by a table of connections which of them bring a cookie back. So a few
-//! bits of its cookies are a keyed multiplication of the peer's ISN only, which [`might_open`](Baker::might_open) checks in a
+//! bits of its cookies are a keyed multiplication of the peer's ISN only, which [`might_open`](SynCookies::might_open) checks in a
 //! few cycles: of other segments it lets one in 256 through. These bits are not to be relied on against forgers. In their
 //! place such a cookie is good only together with a TSecr that is one of the last 128 s of this connection's clock, which
 //! is worth 15 bits: a forger has to guess 2^35, whatever he learns. That clock can begin at the other half of the same hash.
@@ -40,7 +40,7 @@ const NO_SHIFT: u32 = 15;
 
 /// Makes and checks cookies. A flow is a keyed hash of its addresses and ports, as the peer's segments have them.
 #[derive(Clone)]
-pub struct Baker {
+pub struct SynCookies {
     master: [u8; 16],
     origin: Instant,
     is_filtered: bool,
@@ -69,7 +69,7 @@ struct Period {
     filter: [u64; 2],
 }
 
-impl Baker {
+impl SynCookies {
     /// Cookies whose hash is as long as can be. `key` is secret.
     pub fn new(now: Instant, key: [u8; 16]) -> Self {
         Self::with(now, key, false)
@@ -206,9 +206,9 @@ impl Baker {
     }
 }
 
-impl std::fmt::Debug for Baker {
+impl std::fmt::Debug for SynCookies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Baker(secret)")
+        f.write_str("SynCookies(secret)")
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use wire::FlowKey;
 use wire::tcp::{Flags, Header, Timestamps};
 
-use crate::cookie::{Baker, LIFETIME};
+use crate::cookie::{LIFETIME, SynCookies};
 use crate::isn::{Generator, hash_flow};
 use crate::options::Negotiated;
 use crate::{Config, Connection, reset_for};
@@ -72,7 +72,7 @@ pub enum AckAction {
 pub struct Listener {
     config: ListenConfig,
     isns: Generator,
-    baker: Baker,
+    syn_cookies: SynCookies,
     /// Of the flows' hashes.
     key: [u8; 16],
     half_open: u32,
@@ -86,7 +86,7 @@ impl Listener {
         Self {
             config,
             isns: Generator::new(now, key),
-            baker: Baker::new(now, key),
+            syn_cookies: SynCookies::new(now, key),
             key,
             half_open: 0,
             waiting: 0,
@@ -142,10 +142,10 @@ impl Listener {
         if !plain || !expected {
             return AckAction::Refuse;
         }
-        self.baker.advance(now);
+        self.syn_cookies.advance(now);
         let timestamp = self.isns.timestamp(now, &flow.reversed());
         let hash = hash_flow(&self.key, flow, 0);
-        let Some(cookie) = self.baker.open(hash, timestamp, ack) else {
+        let Some(cookie) = self.syn_cookies.open(hash, timestamp, ack) else {
             return AckAction::Refuse;
         };
         if !has_room || self.waiting >= self.config.backlog {
@@ -189,7 +189,7 @@ impl Listener {
 
     fn bake(&mut self, now: Instant, flow: &FlowKey, syn: &Header) -> SynAction {
         self.last_cookie = Some(now);
-        self.baker.advance(now);
+        self.syn_cookies.advance(now);
         let config = &self.config.connection;
         let mut offer = Negotiated::offer(config);
         offer.settle(&syn.options);
@@ -205,7 +205,7 @@ impl Listener {
         kept.sack_permitted = offer.sack;
         let clock = self.isns.timestamp(now, &flow.reversed());
         let timestamps = Timestamps {
-            val: self.baker.timestamp(clock, &kept),
+            val: self.syn_cookies.timestamp(clock, &kept),
             echo: syn
                 .options
                 .timestamps
@@ -214,7 +214,9 @@ impl Listener {
         SynAction::Reply(Header {
             src_port: syn.dst_port,
             dst_port: syn.src_port,
-            seq: self.baker.sequence(hash_flow(&self.key, flow, 0), syn),
+            seq: self
+                .syn_cookies
+                .sequence(hash_flow(&self.key, flow, 0), syn),
             ack: syn.seq + 1,
             flags: Flags::SYN | Flags::ACK,
             window: config.syn_window(),

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use wire::SeqNum;
 
-use crate::{Connection, Patience, State, Tcb};
+use crate::{Connection, State, Tcb, TimerSnapshot};
 
 /// What may be under way at once of a parked connection, as the other owner has said last: at least a byte.
 pub(crate) type Flight = NonZeroU32;
@@ -210,7 +210,7 @@ impl Connection {
             owes_ack: true,
             linger,
             // Of whom was waited for, and how long, nothing is known either.
-            patience: Patience::default(),
+            timer_snapshot: TimerSnapshot::default(),
             ..left
         };
         self.count_sent(tcb.snd_nxt);

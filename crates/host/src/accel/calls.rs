@@ -188,7 +188,7 @@ impl Stack {
 
     /// Makes sure that an application's socket has a full control block, before a call that needs it.
     #[inline]
-    pub(crate) fn make_whole(&mut self, id: SocketId) {
+    pub(crate) fn promote_to_full_tcb(&mut self, id: SocketId) {
         if self
             .sockets
             .quasi(id)

@@ -24,12 +24,12 @@ const MOST: usize = 256;
 
 /// Flows of which something came that may be too early.
 #[derive(Debug, Default)]
-pub(crate) struct Doubts {
+pub(crate) struct EarlySegments {
     /// In the order in which they came first.
     flows: VecDeque<(Instant, FlowKey)>,
 }
 
-impl Doubts {
+impl EarlySegments {
     /// Something has come of a flow without a connection. Whether to wait for what begins it, instead of resetting it.
     pub fn benefit(&mut self, now: Instant, flow: &FlowKey) -> bool {
         let is_old = |(since, _): &(Instant, FlowKey)| now.duration_since(*since) >= MEMORY;
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_flow_has_some_time_to_begin_and_then_none_for_long() {
-        let (mut doubts, start) = (Doubts::default(), Instant::now());
+        let (mut doubts, start) = (EarlySegments::default(), Instant::now());
         for (after, waits) in [(0, true), (2, true), (3, false), (100, false), (120, true)] {
             let now = start + Duration::from_secs(after);
             assert_eq!(doubts.benefit(now, &flow(1)), waits, "{after}");
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_crowd_gets_no_memory() {
-        let (mut doubts, now) = (Doubts::default(), Instant::now());
+        let (mut doubts, now) = (EarlySegments::default(), Instant::now());
         for port in 0..MOST as u16 {
             assert!(doubts.benefit(now, &flow(port)));
         }

@@ -45,10 +45,10 @@ use nic::ring::ErrorCode;
 use crate::SocketId;
 use crate::neighbour::Hop;
 use crate::stack::Stack;
-pub(crate) use doubt::Doubts;
+pub(crate) use doubt::EarlySegments;
 pub(crate) use listener::Rules;
 use replays::Replays;
-pub(crate) use teardown::{Handover, Teardowns};
+pub(crate) use teardown::{TeardownState, Teardowns};
 
 /// What the stack keeps of connections that the NIC has a part in.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(crate) struct AccelState {
     pub rules: Rules,
     replays: Replays,
     pub teardowns: Teardowns,
-    pub doubts: Doubts,
+    pub doubts: EarlySegments,
     /// Quasi control blocks to which something was written since the last poll.
     answered: Vec<SocketId>,
     /// Quasi control blocks whose peers wait for an acknowledgement, in order of time.
@@ -73,7 +73,7 @@ impl AccelState {
             rules: Rules::default(),
             replays: Replays::new(handshakes),
             teardowns: Teardowns::default(),
-            doubts: Doubts::default(),
+            doubts: EarlySegments::default(),
             answered: Vec::new(),
             unacknowledged: VecDeque::new(),
             last_hop: None,

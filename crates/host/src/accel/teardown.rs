@@ -22,7 +22,7 @@ use crate::stack::{Core, Stack};
 
 /// How far the close of a socket with a full control block is given to the NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Handover {
+pub(crate) enum TeardownState {
     /// The host has it.
     #[default]
     None,
@@ -139,8 +139,8 @@ impl Stack {
         }
         socket.owner = Owner::Nobody;
         socket.shut = true;
-        socket.deaf = true;
-        socket.handover = Handover::Due;
+        socket.discards_input = true;
+        socket.handover = TeardownState::Due;
         self.core.accel.teardowns.ask(id);
         true
     }
@@ -150,9 +150,9 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        socket.handover = Handover::None;
+        socket.handover = TeardownState::None;
         socket.shut = true;
-        socket.deaf = true;
+        socket.discards_input = true;
         socket.stream.clear();
         socket.tcp.close(now);
         // Bytes that nobody has read stay unconsumed: TCP tells the peer by a reset.
@@ -166,8 +166,8 @@ impl Stack {
     #[inline]
     pub(crate) fn host_takes(&mut self, now: Instant, id: SocketId, parsed: &Parsed) -> bool {
         match self.sockets.get(id).map(|socket| socket.handover) {
-            Some(Handover::Posted) => return false,
-            Some(Handover::Due) => {
+            Some(TeardownState::Posted) => return false,
+            Some(TeardownState::Due) => {
                 let flags = parsed.tcp.flags;
                 let is_ack = !flags.intersects(Flags::SYN | Flags::RST | Flags::FIN);
                 if parsed.payload_len > 0 || !is_ack {
@@ -268,7 +268,7 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return Asked::Not;
         };
-        if socket.handover != Handover::Due {
+        if socket.handover != TeardownState::Due {
             return Asked::Not;
         }
         let is_free = socket.is_simple() && core.unsent.is_none_or(|(owner, _)| owner != id);
@@ -315,7 +315,7 @@ impl Stack {
         let Some((first, end)) = posted else {
             return Asked::NoRoom;
         };
-        socket.handover = Handover::Posted;
+        socket.handover = TeardownState::Posted;
         if !socket.tcp.is_passive() {
             // Its port is not for another connection to this peer for a while. The NIC answers for it, and what that passes up is of
             // no connection any more.
@@ -341,7 +341,7 @@ impl Stack {
                     self.core.counters.accel_curr_quasi -= 1;
                 }
             } else if let Some(socket) = self.sockets.get(id)
-                && socket.handover == Handover::Posted
+                && socket.handover == TeardownState::Posted
             {
                 self.remove(id);
             }
@@ -360,7 +360,7 @@ impl Stack {
             quasi.set(Flag::Handed, false);
             self.promote(now, id);
         } else if let Some(socket) = self.sockets.get_mut(id)
-            && socket.handover == Handover::Posted
+            && socket.handover == TeardownState::Posted
         {
             let flow = socket.flow;
             self.core.time_wait.remove(&flow);

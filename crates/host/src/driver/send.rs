@@ -211,7 +211,7 @@ impl Driver {
                 && shadow.layers.is_seekable
                 && is_inside(&message, seq, run.len, shadow.layers.check_len)
             {
-                self.post_aside(context, message, seq, counters)?;
+                self.post_seek(context, message, seq, counters)?;
                 return self.post_run(
                     link,
                     unsent,
@@ -343,7 +343,7 @@ impl Driver {
     }
 
     /// Posts the place that the gathered slices are of, which is not where the context is, nor needs it to be there.
-    fn post_aside(
+    fn post_seek(
         &mut self,
         context: ContextId,
         message: MsgState,
@@ -364,7 +364,7 @@ impl Driver {
             len: message.len,
             resume,
             prefix: &[],
-            verify: Verify::Aside,
+            verify: Verify::Seek,
             inner: None,
             toe: None,
         };

@@ -5,10 +5,10 @@ use std::time::Instant;
 use nic::ring::toe::{MAX_HELD, MAX_TOE_SLICES, TcbImage, ToeCommand, ToeId, ToeOffer};
 use tcp::{State, Tcb};
 
-use super::lent::{Lent, Phase, Told};
+use super::lent::{OffloadedConnection, Phase, PostedRequests};
 use super::refused::HandoffRefused;
 use crate::SocketId;
-use crate::accel::Handover;
+use crate::accel::TeardownState;
 use crate::driver::HOP_LIMIT;
 use crate::socket::{Owner, Socket};
 use crate::stack::{Core, Stack};
@@ -42,7 +42,7 @@ impl Stack {
             return Err(HandoffRefused::Full);
         }
         core.counters.handoff_begun += 1;
-        socket.lent = Some(Lent::new(toe));
+        socket.lent = Some(OffloadedConnection::new(toe));
         Ok(())
     }
 
@@ -133,10 +133,10 @@ impl Core {
         lent.posted = snd_una;
         lent.read = socket.tcp.read_seq();
         lent.update = (2 * u32::from(image.tcb.mss)).min(image.tcb.rcv_buffer / 4);
-        lent.told = Told {
+        lent.told = PostedRequests {
             nodelay: !socket.tcp.has_nagle(),
             cork: image.cork,
-            ..Told::default()
+            ..PostedRequests::default()
         };
         socket.tcp.park();
         socket.lent = Some(lent);
@@ -185,8 +185,9 @@ impl Socket {
             }
             _ => return Err(HandoffRefused::Setup),
         }
-        let closes = self.shut || self.deaf || self.ended.is_some() || self.tcp.is_fin_queued();
-        if closes || self.handover != Handover::None {
+        let closes =
+            self.shut || self.discards_input || self.ended.is_some() || self.tcp.is_fin_queued();
+        if closes || self.handover != TeardownState::None {
             return Err(HandoffRefused::Closing);
         }
         Ok(())

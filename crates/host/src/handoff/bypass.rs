@@ -5,7 +5,7 @@ use std::time::Instant;
 use nic::ring::toe::{MAX_TOE_SLICES, ToeCommand, ToeOption};
 use tcp::State;
 
-use super::lent::{Lent, Phase};
+use super::lent::{OffloadedConnection, Phase};
 use crate::driver::Stopped;
 use crate::meter::Component;
 use crate::socket::{Owner, Socket};
@@ -71,7 +71,7 @@ impl Core {
         &mut self,
         now: Instant,
         socket: &mut Socket,
-        lent: &mut Lent,
+        lent: &mut OffloadedConnection,
     ) -> Result<(), Stopped> {
         let toe = lent.toe;
         if lent.phase == Phase::Restoring {
@@ -118,7 +118,7 @@ impl Core {
         &mut self,
         now: Instant,
         socket: &mut Socket,
-        lent: &mut Lent,
+        lent: &mut OffloadedConnection,
     ) -> Result<(), Stopped> {
         let limit = socket
             .send
@@ -144,7 +144,11 @@ impl Core {
     }
 
     #[inline]
-    fn pass_on_options(&mut self, socket: &Socket, lent: &mut Lent) -> Result<(), Stopped> {
+    fn pass_on_options(
+        &mut self,
+        socket: &Socket,
+        lent: &mut OffloadedConnection,
+    ) -> Result<(), Stopped> {
         let toe = lent.toe;
         let (nodelay, cork) = (!socket.tcp.has_nagle(), socket.tcp.is_corked());
         if nodelay != lent.told.nodelay {

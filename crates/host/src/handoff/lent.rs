@@ -31,7 +31,7 @@ pub(crate) enum Phase {
 /// A connection on its way to the NIC or there. What was posted and told lags behind what the socket's own
 /// [`tcp::Connection`] has; the bypass protocol closes the gap.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lent {
+pub(crate) struct OffloadedConnection {
     pub toe: ToeId,
     pub phase: Phase,
     /// The next hop as the NIC has it.
@@ -44,7 +44,7 @@ pub(crate) struct Lent {
     pub(super) read: SeqNum,
     /// A window update is worth this many bytes.
     pub(super) update: u32,
-    pub(super) told: Told,
+    pub(super) told: PostedRequests,
     /// The NIC has said that it runs the connection.
     pub(super) accepted: bool,
     /// The NIC waits for a context to be where it is to send next.
@@ -57,7 +57,7 @@ pub(crate) struct Lent {
 
 /// What the NIC was told of the application's wishes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct PostedRequests {
     pub fin: bool,
     pub detached: bool,
     pub aborted: bool,
@@ -74,7 +74,7 @@ pub(super) struct Recover {
     pub sent: SeqNum,
 }
 
-impl Lent {
+impl OffloadedConnection {
     pub fn new(toe: ToeId) -> Self {
         Self {
             toe,
@@ -84,7 +84,7 @@ impl Lent {
             posted: SeqNum(0),
             read: SeqNum(0),
             update: 0,
-            told: Told::default(),
+            told: PostedRequests::default(),
             accepted: false,
             recover: None,
             path_mss: None,

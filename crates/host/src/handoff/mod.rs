@@ -54,7 +54,7 @@ use choose::Due;
 use policy::Selector;
 use table::Table;
 
-pub(crate) use lent::{Lent, Phase};
+pub(crate) use lent::{OffloadedConnection, Phase};
 pub use refused::HandoffRefused;
 pub use settings::Handoff;
 pub use text::HandoffError;

@@ -1,6 +1,6 @@
 //! Contexts of connections that the NIC runs: where one is to go on (Autonomous NIC offloads §4.2, `l5o_get_tx_msgstate`).
 
-use super::lent::{Lent, Recover};
+use super::lent::{OffloadedConnection, Recover};
 use crate::driver::Stopped;
 use crate::socket::Socket;
 use crate::stack::Core;
@@ -10,7 +10,7 @@ impl Core {
     pub(super) fn answer_recovery(
         &mut self,
         socket: &Socket,
-        lent: &mut Lent,
+        lent: &mut OffloadedConnection,
     ) -> Result<(), Stopped> {
         let Some(Recover {
             context,

@@ -7,7 +7,7 @@ use nic::ring::{ContextId, ErrorCode};
 use tcp::Tcb;
 use wire::SeqNum;
 
-use super::lent::{Lent, Phase};
+use super::lent::{OffloadedConnection, Phase};
 use crate::driver::bytes_of;
 use crate::socket::Socket;
 use crate::stack::{Core, Stack};
@@ -78,7 +78,7 @@ impl Stack {
     }
 
     /// Software does what a context of a connection could not do on the NIC.
-    fn settle_contexts(&mut self, lent: &Lent, reason: RestoreReason) {
+    fn settle_contexts(&mut self, lent: &OffloadedConnection, reason: RestoreReason) {
         if let Some((context, error)) = lent.failed {
             self.context_erred(context, error);
         }
@@ -99,7 +99,12 @@ impl Stack {
 
 impl Core {
     /// Puts the control block back that the NIC has left.
-    fn bring_back(&mut self, now: Instant, socket: &mut Socket, lent: &Lent) -> Result<(), String> {
+    fn bring_back(
+        &mut self,
+        now: Instant,
+        socket: &mut Socket,
+        lent: &OffloadedConnection,
+    ) -> Result<(), String> {
         let slice = lent.image.ok_or("it gave back what it never had")?;
         let buffer = self.driver.reclaim_image(slice);
         let mut buffer = buffer.ok_or("it gave a connection back twice")?;
@@ -133,7 +138,7 @@ impl Core {
 
 impl Socket {
     /// What the NIC may know to be queued: what was posted, and what the host had sent before.
-    pub(super) fn known_to_nic(&self, lent: &Lent) -> SeqNum {
+    pub(super) fn known_to_nic(&self, lent: &OffloadedConnection) -> SeqNum {
         lent.posted.max(self.tcp.snd_nxt())
     }
 }

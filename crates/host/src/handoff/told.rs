@@ -8,7 +8,7 @@ use nic::ring::toe::{ToeEvent, ToeId};
 use tcp::TimeWaitEntry;
 use wire::SeqNum;
 
-use super::lent::{Lent, Phase, Recover};
+use super::lent::{OffloadedConnection, Phase, Recover};
 use crate::driver::{Delivered, FrameInfo};
 use crate::memory::Buffer;
 use crate::meter::Component;
@@ -111,7 +111,7 @@ impl Stack {
         if agrees {
             core.keep_payload(id, socket, frame, data, &info);
         }
-        if socket.deaf {
+        if socket.discards_input {
             let unread = socket.tcp.unread();
             socket.tcp.consumed(now, unread);
         }
@@ -270,7 +270,7 @@ impl Core {
     /// holds the flow no longer: the offer came too late, and will be refused. Answers whether it is so; then the host has the
     /// connection from here on.
     pub(crate) fn take_let_go(&mut self, now: Instant, id: SocketId, socket: &mut Socket) -> bool {
-        let offered = |lent: &mut Lent| lent.is_away() && !lent.accepted;
+        let offered = |lent: &mut OffloadedConnection| lent.is_away() && !lent.accepted;
         let Some(lent) = socket.lent.take_if(offered) else {
             return false;
         };
@@ -279,7 +279,13 @@ impl Core {
     }
 
     /// The host has a connection that the NIC was to run: as it was, with what was done to it meanwhile.
-    fn has_again(&mut self, now: Instant, id: SocketId, socket: &mut Socket, lent: &Lent) {
+    fn has_again(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        socket: &mut Socket,
+        lent: &OffloadedConnection,
+    ) {
         if let Some(slice) = lent.image {
             self.driver.reclaim_image(slice);
         }

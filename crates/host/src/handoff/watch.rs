@@ -44,7 +44,7 @@ impl Stack {
         let Some(socket) = self.sockets.get(id) else {
             return false;
         };
-        let lent = socket.lent.filter(super::Lent::is_away);
+        let lent = socket.lent.filter(super::OffloadedConnection::is_away);
         let known = self.core.neighbours.peek(socket.next_hop);
         lent.is_some_and(|lent| known.is_some_and(|mac| mac != lent.hop))
     }

@@ -153,7 +153,7 @@ impl Socket {
 
     /// Whether what was received and not read is messages of a protocol's own only: tickets, close_notify.
     pub fn holds_no_content(&mut self, now: Instant, core: &mut Core) -> bool {
-        let is_deaf = self.deaf;
+        let is_deaf = self.discards_input;
         let (Some(session), stream, mut out) = parts(now, self, core) else {
             return false;
         };

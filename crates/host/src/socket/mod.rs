@@ -12,10 +12,10 @@ use std::time::Instant;
 use tcp::{Connection, SendQueue};
 use wire::FlowKey;
 
-use crate::accel::{Handover, Part};
+use crate::accel::{Part, TeardownState};
 use crate::driver::Payload;
 use crate::events::Pending;
-use crate::handoff::{Lent, policy};
+use crate::handoff::{OffloadedConnection, policy};
 use crate::neighbour::Hop;
 use crate::pdus::PduStream;
 use crate::tls::Tls;
@@ -56,7 +56,7 @@ pub(crate) struct Socket {
     /// The application has found no room to write since the last `Writable`.
     pub wants_write: bool,
     /// The application wants no more from the peer, or cannot use it: what comes is thrown away.
-    pub deaf: bool,
+    pub discards_input: bool,
     /// The application has closed its direction.
     pub shut: bool,
     /// The position of the peer's first byte is known.
@@ -74,9 +74,9 @@ pub(crate) struct Socket {
     /// The splice that it is a part of.
     pub splice: Option<Part>,
     /// How far its close is given to the NIC.
-    pub handover: Handover,
+    pub handover: TeardownState,
     /// The NIC runs the connection, or is about to.
-    pub lent: Option<Lent>,
+    pub lent: Option<OffloadedConnection>,
     /// What the handoff policy knows of it.
     pub record: policy::Record,
     /// The application protocol that the TLS handshake agreed on.
@@ -114,7 +114,7 @@ impl Socket {
             is_ready: false,
             wants_read: true,
             wants_write: false,
-            deaf: false,
+            discards_input: false,
             shut: false,
             is_anchored: false,
             peer_fin: false,
@@ -123,7 +123,7 @@ impl Socket {
             awaits_hop: false,
             is_starved: false,
             splice: None,
-            handover: Handover::None,
+            handover: TeardownState::None,
             lent: None,
             record: policy::Record::default(),
             alpn: None,
@@ -133,6 +133,6 @@ impl Socket {
     /// The NIC has the connection, or is about to: nothing is sent for it, and no timer runs.
     #[inline]
     pub fn is_given_away(&self) -> bool {
-        self.handover == Handover::Posted || self.splice.is_some_and(|part| part.is_given_away)
+        self.handover == TeardownState::Posted || self.splice.is_some_and(|part| part.is_given_away)
     }
 }

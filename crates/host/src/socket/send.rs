@@ -45,7 +45,7 @@ impl Stack {
         id: SocketId,
         slices: &[Slice],
     ) -> Result<usize, SocketError> {
-        self.make_whole(id);
+        self.promote_to_full_tcb(id);
         self.no_pdus_on(id)?;
         let before = self.core.meter.switch(Component::Tcp);
         let checked = slices
@@ -117,7 +117,7 @@ impl Stack {
     /// # Errors
     /// [`NotFound`](SocketError::NotFound), [`Spliced`](SocketError::Spliced).
     pub fn shutdown(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
-        self.make_whole(id);
+        self.promote_to_full_tcb(id);
         let socket = owned(&mut self.sockets, id)?;
         if socket.ended.is_some() || std::mem::replace(&mut socket.shut, true) {
             return Ok(());
@@ -148,7 +148,7 @@ impl Stack {
         let socket = owned(&mut self.sockets, id)?;
         socket.owner = Owner::Nobody;
         let is_all_read = socket.holds_no_content(now, &mut self.core);
-        socket.deaf = true;
+        socket.discards_input = true;
         let unread = socket.stream.clear();
         if socket.lingers || is_all_read {
             socket.tcp.consumed(now, unread);
@@ -167,13 +167,13 @@ impl Stack {
     /// # Errors
     /// [`NotFound`](SocketError::NotFound).
     pub fn abort(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
-        self.make_whole(id);
+        self.promote_to_full_tcb(id);
         if self.leave_splice(now, id, true)? {
             return Ok(());
         }
         let socket = owned(&mut self.sockets, id)?;
         socket.owner = Owner::Nobody;
-        socket.deaf = true;
+        socket.discards_input = true;
         socket.stream.clear();
         socket.tcp.abort();
         self.core.mark_ready(id, socket);
@@ -254,7 +254,7 @@ impl Socket {
 impl Stack {
     /// The application's socket of this id, which has a full control block from here on.
     pub(crate) fn owned(&mut self, id: SocketId) -> Result<&mut Socket, SocketError> {
-        self.make_whole(id);
+        self.promote_to_full_tcb(id);
         owned(&mut self.sockets, id)
     }
 }

@@ -24,7 +24,7 @@ impl Stack {
         offload: Offload,
     ) -> Result<(), SocketError> {
         let _ = now;
-        self.make_whole(id);
+        self.promote_to_full_tcb(id);
         let socket = self.sockets.get_mut(id).ok_or(SocketError::NotFound)?;
         socket.may_secure()?;
         socket.tls = Tls::Handshake(Box::new(Handshaking::new(role, offload)?));
@@ -45,7 +45,7 @@ impl Stack {
         receive: CryptoInfo,
         offload: Offload,
     ) -> Result<(), SocketError> {
-        self.make_whole(id);
+        self.promote_to_full_tcb(id);
         let socket = self.sockets.get_mut(id).ok_or(SocketError::NotFound)?;
         socket.may_secure()?;
         let core = &mut self.core;
@@ -85,7 +85,7 @@ impl Stack {
         id: SocketId,
         request_peer: bool,
     ) -> Result<(), SocketError> {
-        self.make_whole(id);
+        self.promote_to_full_tcb(id);
         let socket = self.sockets.get_mut(id).ok_or(SocketError::NotFound)?;
         if let Some(reason) = &socket.ended {
             return Err(SocketError::Closed((**reason).clone()));
@@ -118,7 +118,7 @@ impl Stack {
         id: SocketId,
         offload: Offload,
     ) -> Result<(), SocketError> {
-        self.make_whole(id);
+        self.promote_to_full_tcb(id);
         let socket = self.sockets.get_mut(id).ok_or(SocketError::NotFound)?;
         if let Tls::Handshake(handshaking) = &mut socket.tls {
             handshaking.offload = offload;

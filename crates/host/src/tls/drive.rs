@@ -19,7 +19,7 @@ impl Stack {
         match &mut socket.tls {
             Tls::None => {}
             Tls::Handshake(_) => self.drive_handshake(now, id),
-            Tls::Open(session) if session.has_questions() && !socket.deaf => {
+            Tls::Open(session) if session.has_questions() && !socket.discards_input => {
                 let (session, stream, mut out) = parts(now, socket, &mut self.core);
                 let Some(session) = session else { return };
                 let mut consumed = 0;

@@ -19,7 +19,7 @@ use super::{LockedReceiving, Session};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
 use crate::shared::MAX_RECORD;
-use crate::socket::{self, Patience, Want};
+use crate::socket::{self, WaitLimit, Want};
 use target::Target;
 use told::Told;
 
@@ -69,12 +69,12 @@ impl Session {
         let mut target = Target::new(pieces);
         let peeks = flags & libc::MSG_PEEK != 0;
         let waits_for_all = flags & libc::MSG_WAITALL != 0;
-        let mut patience = Patience::new(Want::Bytes, flags);
+        let mut limit = WaitLimit::new(Want::Bytes, flags);
         while !(target.is_full() || peeks && target.len > 0) {
             let step = self.step(fd, &mut self.receiving(), &mut target, control, flags);
             let step = match step {
                 Err(Errno::AGAIN) if target.len == 0 || waits_for_all => {
-                    patience.wait(fd).map(|()| Step::Again)
+                    limit.wait(fd).map(|()| Step::Again)
                 }
                 other => other,
             };

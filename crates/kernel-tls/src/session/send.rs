@@ -22,7 +22,7 @@ use super::{LockedSending, Session};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
 use crate::shared::Sending;
-use crate::socket::{Patience, Want};
+use crate::socket::{WaitLimit, Want};
 use crate::{flusher, held, socket};
 use content::{Content, Job};
 
@@ -72,7 +72,7 @@ impl Session {
         record_type: u8,
         flags: i32,
     ) -> Result<usize, Errno> {
-        let mut patience = Patience::new(Want::Room, flags);
+        let mut limit = WaitLimit::new(Want::Room, flags);
         let mut job = Job {
             content: Content { pieces, skip: 0 },
             record_type,
@@ -87,7 +87,7 @@ impl Session {
             let waits_for_room = !sending.is_pushed();
             drop(sending);
             let advanced = match advanced {
-                Err(Errno::AGAIN) => match patience.wait(fd) {
+                Err(Errno::AGAIN) => match limit.wait(fd) {
                     Ok(()) => continue,
                     Err(error) => Err(error),
                 },

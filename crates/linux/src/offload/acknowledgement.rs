@@ -4,7 +4,7 @@ use wire::packet::Parsed;
 use wire::tcp::Flags;
 
 use super::flow::{Health, Receives};
-use super::{Around, Command, Offload};
+use super::{Command, DriverEnv, Offload};
 
 /// Most bits that a window is shifted by (RFC 7323 §2.3).
 const MAX_SHIFT: u32 = 14;
@@ -15,20 +15,20 @@ impl Offload {
         &mut self,
         frame: &[u8],
         parsed: &Parsed,
-        around: &mut Around<'_>,
+        env: &mut DriverEnv<'_>,
     ) -> bool {
         let Some(index) = self.index_of(&parsed.flow.reversed()) else {
-            self.tracker.handle_received(around.now, parsed);
+            self.tracker.handle_received(env.now, parsed);
             return true;
         };
         let flow = self.flow(index);
         if flow.health == Health::Reset {
-            self.answer_peer(frame, parsed, around);
+            self.answer_peer(frame, parsed, env);
             return false;
         }
         // What went up decrypted and unacknowledged before the restart must not be followed by its ciphertext.
         if flow.receives == Receives::Lost && parsed.payload_len > 0 {
-            around.counters.rx_tls_orphan_dropped += 1;
+            env.counters.rx_tls_orphan_dropped += 1;
             return false;
         }
         let tcp = &parsed.tcp;
@@ -47,10 +47,10 @@ impl Offload {
             });
             // Keys under which the peer has everything need not come back.
             flow.adopt();
-            self.retire(around.queue);
+            self.retire(env.queue);
         }
         if tcp.flags.intersects(Flags::RST.union(Flags::FIN)) {
-            self.check_soon(index, around.now);
+            self.check_soon(index, env.now);
         }
         true
     }

@@ -93,7 +93,7 @@ pub(crate) struct Offload {
 }
 
 /// What the driver has beside its connections.
-pub(crate) struct Around<'a> {
+pub(crate) struct DriverEnv<'a> {
     pub queue: &'a mut HostQueue,
     pub staging: &'a Staging,
     pub receive: &'a mut Receive,
@@ -165,11 +165,11 @@ impl Offload {
     }
 
     /// A segment that Linux has sent, of a connection that is not fenced.
-    pub(crate) fn track_sent(&mut self, parsed: &Parsed, around: &mut Around<'_>) {
+    pub(crate) fn track_sent(&mut self, parsed: &Parsed, env: &mut DriverEnv<'_>) {
         let is_tracked = self
             .tracker
-            .handle_sent(around.now, parsed, &mut *self.sockets);
-        around.counters.tls_untracked += u64::from(!is_tracked);
+            .handle_sent(env.now, parsed, &mut *self.sockets);
+        env.counters.tls_untracked += u64::from(!is_tracked);
     }
 
     /// Whether no connection is to be looked after, and none was lately.
@@ -271,15 +271,15 @@ impl Offload {
     }
 
     /// Ends a connection: its socket has gone.
-    fn remove(&mut self, index: u32, around: &mut Around<'_>) {
+    fn remove(&mut self, index: u32, env: &mut DriverEnv<'_>) {
         let flow = self.flow(index);
         let (key, cookie) = (flow.key, flow.cookie);
-        self.gone.insert(around.now, key, Some(cookie));
-        self.take_out(index, around);
+        self.gone.insert(env.now, key, Some(cookie));
+        self.take_out(index, env);
     }
 
     /// Knows a connection no more: its socket has gone, or has nothing to do with the NIC.
-    fn take_out(&mut self, index: u32, around: &mut Around<'_>) {
+    fn take_out(&mut self, index: u32, env: &mut DriverEnv<'_>) {
         let Some(mut flow) = self.flows[index as usize].take() else {
             return;
         };
@@ -302,10 +302,10 @@ impl Offload {
                 }
             }
         }
-        self.retire(around.queue);
-        around.receive.remove(flow.key.reversed());
+        self.retire(env.queue);
+        env.receive.remove(flow.key.reversed());
         self.table.remove(flow.entry.0);
-        around.counters.tls_flows_ended += 1;
+        env.counters.tls_flows_ended += 1;
         if let Some(slot) = &flow.slot {
             self.by_slot.remove(&slot.place());
             if flow.released {
@@ -332,22 +332,22 @@ impl Offload {
     }
 
     /// Looks at the connections that are due.
-    pub(crate) fn handle_timeout(&mut self, around: &mut Around<'_>) {
-        let now = around.now;
+    pub(crate) fn handle_timeout(&mut self, env: &mut DriverEnv<'_>) {
+        let now = env.now;
         while let Some((at, index)) = self.checks.first().copied()
             && at <= now
         {
             let flow = self.flow(index);
             let (key, cookie) = (flow.key, flow.cookie);
             if self.sockets.is_gone(&key, cookie) {
-                self.remove(index, around);
+                self.remove(index, env);
                 continue;
             }
             let flow = self.flow(index);
             if let Health::Orphan { until } = flow.health
                 && until <= now
             {
-                self.reset(index, around);
+                self.reset(index, env);
             }
             let flow = self.flow(index);
             flow.checks = (flow.checks + 1).min(16);

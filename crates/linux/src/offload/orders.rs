@@ -9,14 +9,14 @@ use wire::SeqNum;
 
 use super::flow::{Epoch, Flow, Health, Kind, Receives, Records, fingerprint};
 use super::stream::Stream;
-use super::{Around, Command, FIRST_CHECK, Offload};
+use super::{Command, DriverEnv, FIRST_CHECK, Offload};
 use crate::receive::Start;
 use crate::state::{MAX_EPOCHS, Mark, New};
 use crate::tracking::Located;
 
 impl Offload {
     /// Does what a library asks for, and answers it.
-    pub(crate) fn handle_order(&mut self, order: &Order, around: &mut Around<'_>) -> Answer {
+    pub(crate) fn handle_order(&mut self, order: &Order, env: &mut DriverEnv<'_>) -> Answer {
         let answered = match order {
             Order::SetKeys {
                 slot,
@@ -25,8 +25,8 @@ impl Offload {
                 resume,
                 socket,
             } => match direction {
-                Direction::Transmit => self.set_keys(slot, info, *resume, socket, around),
-                Direction::Receive => self.set_receive_keys(slot, info, *resume, socket, around),
+                Direction::Transmit => self.set_keys(slot, info, *resume, socket, env),
+                Direction::Receive => self.set_receive_keys(slot, info, *resume, socket, env),
             },
             Order::Stop {
                 slot,
@@ -34,9 +34,9 @@ impl Offload {
                 socket,
             } => match direction {
                 Direction::Transmit => self.stop(slot, socket),
-                Direction::Receive => self.stop_receiving(slot, socket, around),
+                Direction::Receive => self.stop_receiving(slot, socket, env),
             },
-            Order::Release { slot } => self.release(slot, around),
+            Order::Release { slot } => self.release(slot, env),
             // Nothing of records.
             Order::Pdus { .. } | Order::Settle { .. } => Err(Errno::NODEV),
         };
@@ -50,9 +50,9 @@ impl Offload {
         direction: Direction,
         resume: Option<Resume>,
         socket: &SocketFacts,
-        around: &mut Around<'_>,
+        env: &mut DriverEnv<'_>,
     ) -> Result<(u32, Located), Errno> {
-        let mut facts = self.locate(around.now, socket)?;
+        let mut facts = self.locate(env.now, socket)?;
         if let Some(read) = resume.and_then(|resume| resume.read) {
             facts.read = read;
         }
@@ -60,7 +60,7 @@ impl Offload {
             self.end_receiving(&facts);
             return Err(Errno::NOTCONN);
         }
-        let index = self.attached(slot, &facts, resume.is_some(), around)?;
+        let index = self.attached(slot, &facts, resume.is_some(), env)?;
         if self.flow(index).health == Health::Reset {
             return Err(Errno::CONNRESET);
         }
@@ -86,15 +86,14 @@ impl Offload {
         info: &CryptoInfo,
         resume: Option<Resume>,
         socket: &SocketFacts,
-        around: &mut Around<'_>,
+        env: &mut DriverEnv<'_>,
     ) -> Result<SeqNum, Errno> {
-        let (index, facts) =
-            self.flow_for_keys(slot, Direction::Transmit, resume, socket, around)?;
+        let (index, facts) = self.flow_for_keys(slot, Direction::Transmit, resume, socket, env)?;
         let taken = match resume {
-            Some(resume) => self.resume(index, info, resume, &facts, around),
+            Some(resume) => self.resume(index, info, resume, &facts, env),
             None => {
                 self.flow(index).is_acknowledged(facts.unacknowledged);
-                self.begin(index, info, facts.write, info.sequence, around)
+                self.begin(index, info, facts.write, info.sequence, env)
             }
         };
         match taken {
@@ -112,13 +111,13 @@ impl Offload {
             }
             // Plaintext is on its way that nobody can encrypt.
             Err(error) if resume.is_some() => {
-                self.reset(index, around);
+                self.reset(index, env);
                 Err(error)
             }
             Err(error) => {
                 let flow = self.flow(index);
                 if flow.epochs.is_empty() && flow.receives == Receives::No {
-                    self.take_out(index, around);
+                    self.take_out(index, env);
                 }
                 Err(error)
             }
@@ -131,7 +130,7 @@ impl Offload {
         slot: &SlotRef,
         facts: &Located,
         resumes: bool,
-        around: &mut Around<'_>,
+        env: &mut DriverEnv<'_>,
     ) -> Result<u32, Errno> {
         if let Some(index) = self.index_of(&facts.flow)
             && self.flow(index).cookie != facts.cookie
@@ -140,7 +139,7 @@ impl Offload {
             if !self.sockets.is_gone(&key, cookie) {
                 return Err(Errno::NODEV);
             }
-            self.remove(index, around);
+            self.remove(index, env);
         }
         let by_slot = self.by_slot.get(&slot.place()).copied();
         match (self.index_of(&facts.flow), by_slot) {
@@ -163,7 +162,7 @@ impl Offload {
                 self.by_slot.insert(slot.place(), index);
                 Ok(index)
             }
-            (None, None) => self.add(slot, facts, around),
+            (None, None) => self.add(slot, facts, env),
         }
     }
 
@@ -171,7 +170,7 @@ impl Offload {
         &mut self,
         slot: &SlotRef,
         facts: &Located,
-        around: &mut Around<'_>,
+        env: &mut DriverEnv<'_>,
     ) -> Result<u32, Errno> {
         let new = New {
             flow: facts.flow,
@@ -182,7 +181,7 @@ impl Offload {
             is_reset: false,
         };
         let entry = self.table.add(&new).ok_or(Errno::NOSPC)?;
-        around.counters.tls_flows += 1;
+        env.counters.tls_flows += 1;
         self.tracker.remove(&facts.flow);
         Ok(self.insert(Flow {
             key: facts.flow,
@@ -199,9 +198,9 @@ impl Offload {
             plain_until: None,
             acked: Some(facts.receive_next),
             given: Some(facts.given),
-            ask_at: around.now,
+            ask_at: env.now,
             epochs: VecDeque::new(),
-            check_at: around.now + FIRST_CHECK,
+            check_at: env.now + FIRST_CHECK,
             checks: 0,
         }))
     }
@@ -213,7 +212,7 @@ impl Offload {
         info: &CryptoInfo,
         start: SeqNum,
         first_index: u64,
-        around: &mut Around<'_>,
+        env: &mut DriverEnv<'_>,
     ) -> Result<SeqNum, Errno> {
         let flow = self.flows[index as usize].as_mut().expect("it is there");
         match flow.epochs.back() {
@@ -240,7 +239,7 @@ impl Offload {
         let (free, mut known) = (self.arena.free_bytes(), flow.epochs.iter());
         let known = known.find_map(|epoch| Some(epoch.records()?.stream.share()));
         let Some(share) = known.or_else(|| self.tenants.admit(flow.tenant, free)) else {
-            around.counters.tls_refused_memory += 1;
+            env.counters.tls_refused_memory += 1;
             return Err(Errno::NOSPC);
         };
         let context = self.contexts.allocate(index).ok_or(Errno::NOSPC)?;
@@ -261,11 +260,11 @@ impl Offload {
             tcpsn: start,
             info,
         });
-        self.append_epoch(index, start, Kind::Records(Box::new(records)), around);
+        self.append_epoch(index, start, Kind::Records(Box::new(records)), env);
         Ok(start)
     }
 
-    fn append_epoch(&mut self, index: u32, start: SeqNum, kind: Kind, around: &mut Around<'_>) {
+    fn append_epoch(&mut self, index: u32, start: SeqNum, kind: Kind, env: &mut DriverEnv<'_>) {
         let flow = self.flows[index as usize].as_mut().expect("it is there");
         // Nothing was sent under keys that others have taken the place of at once.
         if let Some(last) = flow.epochs.back()
@@ -288,7 +287,7 @@ impl Offload {
             kind,
         });
         flow.store_epochs(&self.table);
-        self.retire(around.queue);
+        self.retire(env.queue);
     }
 
     fn set_receive_keys(
@@ -297,10 +296,9 @@ impl Offload {
         info: &CryptoInfo,
         resume: Option<Resume>,
         socket: &SocketFacts,
-        around: &mut Around<'_>,
+        env: &mut DriverEnv<'_>,
     ) -> Result<SeqNum, Errno> {
-        let (index, facts) =
-            self.flow_for_keys(slot, Direction::Receive, resume, socket, around)?;
+        let (index, facts) = self.flow_for_keys(slot, Direction::Receive, resume, socket, env)?;
         let flow = self.flows[index as usize].as_mut().expect("it is there");
         self.table.set_receives(flow.entry.0);
         flow.receives = Receives::Yes;
@@ -317,7 +315,7 @@ impl Offload {
         };
         let boundary = resume.map(|resume| resume.tcpsn);
         let (flow, slot) = (facts.flow.reversed(), slot.clone());
-        around.receive.set_keys(flow, slot, info, start, boundary);
+        env.receive.set_keys(flow, slot, info, start, boundary);
         Ok(facts.read)
     }
 
@@ -325,7 +323,7 @@ impl Offload {
         &mut self,
         slot: &SlotRef,
         socket: &SocketFacts,
-        around: &mut Around<'_>,
+        env: &mut DriverEnv<'_>,
     ) -> Result<SeqNum, Errno> {
         let (index, facts) = self.known(slot, socket)?;
         let flow = self.flow(index);
@@ -333,7 +331,7 @@ impl Offload {
             return Err(Errno::NOENT);
         }
         flow.tell(Direction::Receive, OffloadState::None);
-        around.receive.stop(facts.flow.reversed());
+        env.receive.stop(facts.flow.reversed());
         Ok(facts.read)
     }
 
@@ -377,11 +375,11 @@ impl Offload {
         Ok(start)
     }
 
-    fn release(&mut self, slot: &SlotRef, around: &mut Around<'_>) -> Result<SeqNum, Errno> {
+    fn release(&mut self, slot: &SlotRef, env: &mut DriverEnv<'_>) -> Result<SeqNum, Errno> {
         match self.by_slot.get(&slot.place()).copied() {
             Some(index) if self.flow(index).slot.as_ref() == Some(slot) => {
                 self.flow(index).released = true;
-                self.check_soon(index, around.now);
+                self.check_soon(index, env.now);
             }
             // That of another use of the slot is none of this one's business.
             Some(_) => {}

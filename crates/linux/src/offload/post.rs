@@ -8,8 +8,8 @@ use wire::SeqNum;
 use wire::packet::Parsed;
 use wire::tcp::Flags;
 
-use super::Around;
-use super::transmit::{FLAGS, Halt};
+use super::DriverEnv;
+use super::transmit::{FLAGS, Withheld};
 use crate::memory::Staging;
 use crate::outgoing::Outgoing;
 
@@ -64,10 +64,10 @@ impl<'a> Segment<'a> {
     pub(super) fn post_plain(
         &self,
         range: Range<SeqNum>,
-        around: &mut Around<'_>,
-    ) -> Result<(), Halt> {
+        env: &mut DriverEnv<'_>,
+    ) -> Result<(), Withheld> {
         let slice = self.slice(range.clone());
-        self.post(range, &[slice], None, around)
+        self.post(range, &[slice], None, env)
     }
 
     /// Posts a part of the segment, the payload of which is in `payload`.
@@ -76,12 +76,12 @@ impl<'a> Segment<'a> {
         range: Range<SeqNum>,
         payload: &[Slice],
         context: Option<ContextId>,
-        around: &mut Around<'_>,
-    ) -> Result<(), Halt> {
+        env: &mut DriverEnv<'_>,
+    ) -> Result<(), Withheld> {
         let (parsed, header_len) = (self.parsed, self.parsed.payload_offset);
         let mut header = [0; MAX_HEADER_LEN];
         let header = &mut header[..header_len];
-        header.copy_from_slice(&around.staging.bytes(self.frame.slice)[..header_len]);
+        header.copy_from_slice(&env.staging.bytes(self.frame.slice)[..header_len]);
         let l4 = parsed.l4_offset;
         header[l4 + SEQ..l4 + SEQ + 4].copy_from_slice(&range.start.0.to_be_bytes());
         let mut flags = Flags(header[l4 + FLAG_BYTE]);
@@ -104,8 +104,8 @@ impl<'a> Segment<'a> {
             flags: FLAGS,
             payload,
         };
-        let posted = around.queue.send.post(&descriptor);
-        posted.map(drop).map_err(|_| Halt::NoRoom)
+        let posted = env.queue.send.post(&descriptor);
+        posted.map(drop).map_err(|_| Withheld::NoRoom)
     }
 }
 
@@ -115,8 +115,8 @@ pub(super) fn recover(
     message: &MsgState,
     resume: SeqNum,
     prefix: &[Slice],
-    around: &mut Around<'_>,
-) -> Result<(), Halt> {
+    env: &mut DriverEnv<'_>,
+) -> Result<(), Withheld> {
     // What is retained does not change: there is nothing to verify.
     let descriptor = SendDescriptor::RecoverContext {
         context,
@@ -129,6 +129,6 @@ pub(super) fn recover(
         inner: None,
         toe: None,
     };
-    let posted = around.queue.send.post(&descriptor);
-    posted.map(drop).map_err(|_| Halt::NoRoom)
+    let posted = env.queue.send.post(&descriptor);
+    posted.map(drop).map_err(|_| Withheld::NoRoom)
 }

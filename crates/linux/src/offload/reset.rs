@@ -10,11 +10,11 @@ use wire::{FlowKey, SeqNum};
 
 use super::answered::{Answered, HOP_LIMIT, macs};
 use super::flow::Health;
-use super::{Around, Offload};
+use super::{DriverEnv, Offload};
 
 impl Offload {
     /// Ends a connection.
-    pub(super) fn reset(&mut self, index: u32, around: &mut Around<'_>) {
+    pub(super) fn reset(&mut self, index: u32, env: &mut DriverEnv<'_>) {
         let flow = self.flow(index);
         if flow.health == Health::Reset {
             return;
@@ -25,34 +25,34 @@ impl Offload {
             flow.tell(direction, OffloadState::Reset);
         }
         self.table.set_reset(entry);
-        around.counters.tls_resets += 1;
-        self.check_soon(index, around.now);
+        env.counters.tls_resets += 1;
+        self.check_soon(index, env.now);
     }
 
     /// Tells Linux, which has sent this segment, that there is no such connection; and the peer.
-    pub(super) fn answer_linux(&mut self, frame: &[u8], parsed: &Parsed, around: &mut Around<'_>) {
+    pub(super) fn answer_linux(&mut self, frame: &[u8], parsed: &Parsed, env: &mut DriverEnv<'_>) {
         if parsed.tcp.flags.contains(Flags::RST) {
             // It knows. So shall the peer.
-            self.tell_peer(frame, parsed, parsed.tcp.seq, around);
+            self.tell_peer(frame, parsed, parsed.tcp.seq, env);
             return;
         }
         self.answer(|| reset_for(parsed, frame, true));
         let una = self
             .index_of(&parsed.flow)
             .map(|index| self.flow(index).una);
-        self.tell_peer(frame, parsed, una.unwrap_or(parsed.tcp.seq), around);
+        self.tell_peer(frame, parsed, una.unwrap_or(parsed.tcp.seq), env);
     }
 
     /// Tells the peer, which has sent this segment, that there is no such connection.
-    pub(super) fn answer_peer(&mut self, frame: &[u8], parsed: &Parsed, around: &mut Around<'_>) {
+    pub(super) fn answer_peer(&mut self, frame: &[u8], parsed: &Parsed, env: &mut DriverEnv<'_>) {
         if parsed.tcp.flags.contains(Flags::RST) {
             return;
         }
-        post(reset_for(parsed, frame, false), around);
+        post(reset_for(parsed, frame, false), env);
     }
 
     /// Sends the peer of a segment of Linux's a reset at `seq`.
-    fn tell_peer(&self, frame: &[u8], parsed: &Parsed, seq: SeqNum, around: &mut Around<'_>) {
+    fn tell_peer(&self, frame: &[u8], parsed: &Parsed, seq: SeqNum, env: &mut DriverEnv<'_>) {
         let header = Header {
             src_port: parsed.flow.src.1,
             dst_port: parsed.flow.dst.1,
@@ -62,7 +62,7 @@ impl Offload {
             ..Header::default()
         };
         let (from, to) = macs(frame);
-        post(emit((from, to), parsed.flow, &header, false), around);
+        post(emit((from, to), parsed.flow, &header, false), env);
     }
 }
 
@@ -105,8 +105,8 @@ fn emit(
 }
 
 /// A frame for the wire. If there is no room it is lost, as on any wire.
-fn post(answer: Answered, around: &mut Around<'_>) {
-    let posted = around.queue.send.post(&SendDescriptor::Send {
+fn post(answer: Answered, env: &mut DriverEnv<'_>) {
+    let posted = env.queue.send.post(&SendDescriptor::Send {
         header: answer.frame(),
         mss: 0,
         context: None,
@@ -114,6 +114,6 @@ fn post(answer: Answered, around: &mut Around<'_>) {
         payload: &[],
     });
     if posted.is_err() {
-        around.counters.tx_dropped += 1;
+        env.counters.tx_dropped += 1;
     }
 }

@@ -12,7 +12,7 @@ use super::blocks::Receiving;
 use super::flow::{Epoch, Flow, Health, Kind, Receives, Records, fingerprint};
 use super::gone::Gone;
 use super::stream::{Retired, Stream, Tenants};
-use super::{Around, Command, Contexts, ORPHANED, Offload};
+use super::{Command, Contexts, DriverEnv, ORPHANED, Offload};
 use crate::sockets::Sockets;
 use crate::state::{Arena, Entry, Found, New, State, Table};
 use crate::tracking::{Bases, Located, Tracker};
@@ -209,9 +209,9 @@ impl Offload {
         info: &CryptoInfo,
         resume: Resume,
         facts: &Located,
-        around: &mut Around<'_>,
+        env: &mut DriverEnv<'_>,
     ) -> Result<SeqNum, Errno> {
-        self.catch_up(index, facts, around);
+        self.catch_up(index, facts, env);
         let flow = self.flows[index as usize].as_mut().expect("it is there");
         let (key, una) = (flow.key, flow.una);
         let fingerprint = fingerprint(info);
@@ -225,7 +225,7 @@ impl Offload {
                 !flow.epochs.is_empty() && (resume.tcpsn.at_or_before(una) || !flow.has_records());
             return match is_over {
                 true => Ok(resume.tcpsn),
-                false => self.resume_unknown(index, info, resume, facts, around),
+                false => self.resume_unknown(index, info, resume, facts, env),
             };
         };
         let records = epoch.records_mut().ok_or(Errno::INVAL)?;
@@ -253,7 +253,7 @@ impl Offload {
     }
 
     /// What the peer has acknowledged to Linux while the NIC was away.
-    fn catch_up(&mut self, index: u32, facts: &Located, around: &mut Around<'_>) {
+    fn catch_up(&mut self, index: u32, facts: &Located, env: &mut DriverEnv<'_>) {
         let (commands, contexts) = (&mut self.commands, &mut self.contexts);
         let flow = self.flows[index as usize].as_mut().expect("it is there");
         flow.expects(facts);
@@ -283,7 +283,7 @@ impl Offload {
                 contexts.release(context);
             },
         );
-        self.retire(around.queue);
+        self.retire(env.queue);
     }
 
     /// Keys for a connection of which nothing is known any more: right if there is nothing that may have to be sent again.
@@ -293,14 +293,14 @@ impl Offload {
         info: &CryptoInfo,
         resume: Resume,
         facts: &Located,
-        around: &mut Around<'_>,
+        env: &mut DriverEnv<'_>,
     ) -> Result<SeqNum, Errno> {
         let is_first = self.flow(index).epochs.is_empty();
         let is_idle = facts.unacknowledged == facts.write && resume.tcpsn == facts.write;
         if !is_first || !is_idle {
             return Err(Errno::INVAL);
         }
-        let tcpsn: SeqNum = self.begin(index, info, resume.tcpsn, resume.index, around)?;
+        let tcpsn: SeqNum = self.begin(index, info, resume.tcpsn, resume.index, env)?;
         Ok(tcpsn)
     }
 }

@@ -10,7 +10,7 @@ use wire::tcp::Flags;
 use super::blocks::MIN_KEPT;
 use super::flow::{Health, Part};
 use super::post::Segment;
-use super::{Around, Offload};
+use super::{DriverEnv, Offload};
 use crate::outgoing::Outgoing;
 use crate::sockets::SocketPhase;
 
@@ -28,7 +28,7 @@ pub(crate) enum Verdict {
 
 /// Why the rest of a segment is not sent. TCP sends it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Halt {
+pub(super) enum Withheld {
     /// Something before it has not come.
     Gap,
     /// There is no memory to retain it, or no room in the ring.
@@ -46,14 +46,14 @@ impl Offload {
         frame: &Outgoing,
         parsed: &Parsed,
         is_for_nic: bool,
-        around: &mut Around<'_>,
+        env: &mut DriverEnv<'_>,
     ) -> Verdict {
-        let (tcp, now) = (&parsed.tcp, around.now);
+        let (tcp, now) = (&parsed.tcp, env.now);
         let Some(index) = self.index_of(&parsed.flow) else {
-            return self.handle_unfenced(parsed, around);
+            return self.handle_unfenced(parsed, env);
         };
         if tcp.flags.contains(Flags::SYN) {
-            return self.handle_syn(index, parsed, around);
+            return self.handle_syn(index, parsed, env);
         }
         if tcp.flags.intersects(Flags::FIN.union(Flags::RST)) {
             self.check_soon(index, now);
@@ -65,8 +65,8 @@ impl Offload {
             flow.has_acked(tcp.ack);
         }
         if flow.health == Health::Reset {
-            let bytes = around.staging.bytes(frame.slice);
-            self.answer_linux(bytes, parsed, around);
+            let bytes = env.staging.bytes(frame.slice);
+            self.answer_linux(bytes, parsed, env);
             return Verdict::Done;
         }
         let end = tcp.seq + parsed.payload_len;
@@ -78,74 +78,74 @@ impl Offload {
             return Verdict::Plain;
         }
         if !is_for_nic || !is_likely {
-            around.counters.tx_tls_fenced_dropped += 1;
+            env.counters.tx_tls_fenced_dropped += 1;
             return Verdict::Done;
         }
         if matches!(flow.health, Health::Orphan { .. }) {
-            self.drop_without_keys(frame, parsed, around);
+            self.drop_without_keys(frame, parsed, env);
             return Verdict::Done;
         }
         if flow.epochs.is_empty() {
             flow.has_sent(occupied);
             return Verdict::Plain;
         }
-        if !self.flush(around.queue) {
-            around.counters.tx_dropped += 1;
+        if !self.flush(env.queue) {
+            env.counters.tx_dropped += 1;
             return Verdict::Done;
         }
         let segment = Segment::new(frame, parsed);
-        match self.send(index, &segment, around) {
+        match self.send(index, &segment, env) {
             Ok(()) => {
                 let flow = self.flow(index);
                 flow.sent = flow.sent.max(occupied);
             }
-            Err(Halt::Gap) => {
-                around.counters.tx_tls_gap_dropped += 1;
-                self.has_lost(index, around);
+            Err(Withheld::Gap) => {
+                env.counters.tx_tls_gap_dropped += 1;
+                self.has_lost(index, env);
             }
-            Err(Halt::NoRoom) => around.counters.tx_tls_no_room += 1,
-            Err(Halt::NoKeys) => self.drop_without_keys(frame, parsed, around),
-            Err(Halt::Lie) => {
-                around.counters.tx_tls_bad_records += 1;
-                self.reset(index, around);
-                let bytes = around.staging.bytes(frame.slice);
-                self.answer_linux(bytes, parsed, around);
+            Err(Withheld::NoRoom) => env.counters.tx_tls_no_room += 1,
+            Err(Withheld::NoKeys) => self.drop_without_keys(frame, parsed, env),
+            Err(Withheld::Lie) => {
+                env.counters.tx_tls_bad_records += 1;
+                self.reset(index, env);
+                let bytes = env.staging.bytes(frame.slice);
+                self.answer_linux(bytes, parsed, env);
             }
         }
         Verdict::Done
     }
 
     /// A segment whose library has not come back after a restart.
-    fn drop_without_keys(&mut self, frame: &Outgoing, parsed: &Parsed, around: &mut Around<'_>) {
-        around.counters.tx_tls_fenced_dropped += 1;
-        self.tell_unreachable(around.staging.bytes(frame.slice), parsed);
+    fn drop_without_keys(&mut self, frame: &Outgoing, parsed: &Parsed, env: &mut DriverEnv<'_>) {
+        env.counters.tx_tls_fenced_dropped += 1;
+        self.tell_unreachable(env.staging.bytes(frame.slice), parsed);
     }
 
     /// A segment of a connection that is not fenced, or not any more.
-    fn handle_unfenced(&mut self, parsed: &Parsed, around: &mut Around<'_>) -> Verdict {
-        if parsed.payload_len > 0 && self.gone.has(around.now, &parsed.flow) {
+    fn handle_unfenced(&mut self, parsed: &Parsed, env: &mut DriverEnv<'_>) -> Verdict {
+        if parsed.payload_len > 0 && self.gone.has(env.now, &parsed.flow) {
             // Its own handshake has come through here, and this is a part of it.
             let has_begun = self.tracker.has(parsed);
             if !has_begun || !self.gone.is_another(&parsed.flow, &mut *self.sockets) {
-                around.counters.tx_tls_fenced_dropped += 1;
+                env.counters.tx_tls_fenced_dropped += 1;
                 return Verdict::Done;
             }
         }
-        self.track_sent(parsed, around);
+        self.track_sent(parsed, env);
         Verdict::Plain
     }
 
     /// A SYN of a fenced connection's addresses. Anybody whose packets Linux forwards may have sent it, so Linux is asked, and not for each of many.
-    fn handle_syn(&mut self, index: u32, parsed: &Parsed, around: &mut Around<'_>) -> Verdict {
+    fn handle_syn(&mut self, index: u32, parsed: &Parsed, env: &mut DriverEnv<'_>) -> Verdict {
         let flow = self.flow(index);
         let cookie = flow.cookie;
-        if parsed.payload_len > 0 || around.now < flow.ask_at {
-            around.counters.tx_tls_fenced_dropped += 1;
+        if parsed.payload_len > 0 || env.now < flow.ask_at {
+            env.counters.tx_tls_fenced_dropped += 1;
             return Verdict::Done;
         }
-        flow.ask_at = around.now + ASK_AGAIN;
+        flow.ask_at = env.now + ASK_AGAIN;
         let sockets = &mut *self.sockets;
-        let found = self.tracker.ask(around.now, &parsed.flow, sockets);
+        let found = self.tracker.ask(env.now, &parsed.flow, sockets);
         let has_gone = match found {
             Ok(None) => true,
             Ok(Some(socket)) => {
@@ -157,25 +157,25 @@ impl Offload {
         let is_syn_ack = parsed.tcp.flags.contains(Flags::ACK);
         if !has_gone {
             // Of a SYN-ACK a copy may be on its way still.
-            around.counters.tx_tls_forged_syn += u64::from(!is_syn_ack);
+            env.counters.tx_tls_forged_syn += u64::from(!is_syn_ack);
             return match is_syn_ack {
                 true => Verdict::Plain,
                 false => Verdict::Done,
             };
         }
-        self.remove(index, around);
+        self.remove(index, env);
         // The same socket may begin another connection.
         let begins_again = matches!(found, Ok(Some(socket)) if socket.cookie == cookie);
         if begins_again {
-            self.gone.insert(around.now, parsed.flow, None);
+            self.gone.insert(env.now, parsed.flow, None);
         }
-        self.handle_unfenced(parsed, around)
+        self.handle_unfenced(parsed, env)
     }
 
     /// Bytes that follow on nothing may be another connection's of the same addresses and ports.
-    fn has_lost(&mut self, index: u32, around: &mut Around<'_>) {
+    fn has_lost(&mut self, index: u32, env: &mut DriverEnv<'_>) {
         if self.flow(index).checks > 0 {
-            self.check_soon(index, around.now);
+            self.check_soon(index, env.now);
         }
     }
 
@@ -184,36 +184,36 @@ impl Offload {
         &mut self,
         index: u32,
         segment: &Segment<'_>,
-        around: &mut Around<'_>,
-    ) -> Result<(), Halt> {
+        env: &mut DriverEnv<'_>,
+    ) -> Result<(), Withheld> {
         let (start, end) = (segment.start(), segment.end());
         let mut at = start;
         let una = self.flow(index).una;
         if start.before(una) {
-            around.counters.tx_tls_stale += 1;
+            env.counters.tx_tls_stale += 1;
             if end.at_or_before(una) {
                 // The peer has all of it. Asked like this it says so again, which Linux must not have heard.
                 let seq = if segment.has_fin() { end } else { start };
-                return segment.post(seq..seq, &[], None, around);
+                return segment.post(seq..seq, &[], None, env);
             }
             at = una;
         }
         while at.before(end) {
             at = match self.flow(index).part(at, end) {
-                Part::Acknowledged => return Err(Halt::Gap),
+                Part::Acknowledged => return Err(Withheld::Gap),
                 Part::Plain(to) => {
-                    segment.post_plain(at..to, around)?;
+                    segment.post_plain(at..to, env)?;
                     self.mark_sent(index, to);
                     to
                 }
                 Part::Records(epoch, to) => {
-                    let retained = self.retain(index, epoch, (at, to), segment, around)?;
+                    let retained = self.retain(index, epoch, (at, to), segment, env)?;
                     if retained == at {
-                        return Err(Halt::NoRoom);
+                        return Err(Withheld::NoRoom);
                     }
-                    self.send_retained(index, epoch, (at, retained), segment, around)?;
+                    self.send_retained(index, epoch, (at, retained), segment, env)?;
                     if retained != to {
-                        return Err(Halt::NoRoom);
+                        return Err(Withheld::NoRoom);
                     }
                     to
                 }
@@ -234,28 +234,28 @@ impl Offload {
         epoch: usize,
         (at, to): (SeqNum, SeqNum),
         segment: &Segment<'_>,
-        around: &mut Around<'_>,
-    ) -> Result<SeqNum, Halt> {
+        env: &mut DriverEnv<'_>,
+    ) -> Result<SeqNum, Withheld> {
         let flow = self.flows[index as usize].as_mut().expect("it is there");
         let epoch = &mut flow.epochs[epoch];
         let ends = epoch.end;
-        let records = epoch.records_mut().ok_or(Halt::Lie)?;
+        let records = epoch.records_mut().ok_or(Withheld::Lie)?;
         if records.context.is_none() {
-            return Err(Halt::NoKeys);
+            return Err(Withheld::NoKeys);
         }
         let stream = &mut records.stream;
         let known = stream.end();
         if at.after(known) {
-            return Err(Halt::Gap);
+            return Err(Withheld::Gap);
         }
         if at.before(known) {
-            let again = segment.payload(at..to.min(known), around.staging);
+            let again = segment.payload(at..to.min(known), env.staging);
             if !stream.is_equal(&self.arena, at, again) {
-                around.counters.tx_tls_source_changed += 1;
+                env.counters.tx_tls_source_changed += 1;
             }
         }
         if to.after(known) {
-            let new = segment.payload(known..to, around.staging);
+            let new = segment.payload(known..to, env.staging);
             let whole = known == segment.start() && to == segment.end();
             let mut kept = false;
             if whole
@@ -263,16 +263,16 @@ impl Offload {
                 && let Some(block) = self.receiving.block.take()
             {
                 let taken = stream.take_block(&mut self.arena, block, segment.skip(), new);
-                self.receiving.block = taken.map_err(|_| Halt::Lie)?;
+                self.receiving.block = taken.map_err(|_| Withheld::Lie)?;
                 kept = self.receiving.block.is_none();
             }
             if !kept {
                 let appended = stream.append(&mut self.arena, new);
-                appended.map_err(|_| Halt::Lie)?;
+                appended.map_err(|_| Withheld::Lie)?;
             }
             // New keys begin with a record.
             if ends == Some(stream.end()) && !stream.is_at_boundary() {
-                return Err(Halt::Lie);
+                return Err(Withheld::Lie);
             }
         }
         self.receiving.is_short = stream.end().before(to);
@@ -286,31 +286,31 @@ impl Offload {
         epoch: usize,
         (at, to): (SeqNum, SeqNum),
         segment: &Segment<'_>,
-        around: &mut Around<'_>,
-    ) -> Result<(), Halt> {
+        env: &mut DriverEnv<'_>,
+    ) -> Result<(), Withheld> {
         let flow = self.flows[index as usize].as_mut().expect("it is there");
-        let records = flow.epochs[epoch].records_mut().ok_or(Halt::Lie)?;
-        let context = records.context.ok_or(Halt::NoKeys)?;
+        let records = flow.epochs[epoch].records_mut().ok_or(Withheld::Lie)?;
+        let context = records.context.ok_or(Withheld::NoKeys)?;
         let mut from = at;
         while from.before(to) {
             let slices = &mut self.slices;
             let (stream, len) = (&records.stream, from.distance_to(to));
             let len = stream.gather(&self.arena, from, len, MAX_SEND_SLICES, slices);
             if len == 0 {
-                return Err(Halt::Gap);
+                return Err(Withheld::Gap);
             }
             if records.expected != Some(from) {
-                around.counters.tx_tls_ooo += 1;
+                env.counters.tx_tls_ooo += 1;
                 let message = stream.message(from);
                 let before = message.start.distance_to(from);
                 let prefix = &mut self.prefix;
                 if stream.gather(&self.arena, message.start, before, usize::MAX, prefix) != before {
-                    return Err(Halt::Gap);
+                    return Err(Withheld::Gap);
                 }
-                super::post::recover(context, &message, from, prefix, around)?;
+                super::post::recover(context, &message, from, prefix, env)?;
                 records.expected = Some(from);
             }
-            segment.post(from..from + len, slices, Some(context), around)?;
+            segment.post(from..from + len, slices, Some(context), env)?;
             from += len;
             records.expected = Some(from);
             flow.sent = flow.sent.max(from);

@@ -7,7 +7,7 @@ use l5p::nvme::Parameters;
 use nic::ring::{ContextId, RegionId, Slice};
 use wire::{FlowKey, SeqNum};
 
-use super::passed::Passed;
+use super::passed::Forwarded;
 use super::rebuilt::PlacedPart;
 
 /// Whether the device follows the stream.
@@ -39,7 +39,7 @@ pub(super) struct Flow {
     pub(super) is_ending: bool,
     writer: Writer,
     tags: Vec<Tag>,
-    passed: Passed,
+    passed: Forwarded,
 }
 
 /// What is mapped to a tag.
@@ -94,7 +94,7 @@ impl Flow {
             is_ending: false,
             writer: Writer::default(),
             tags: vec![Tag::default(); usize::from(parameters.commands)],
-            passed: Passed::new(next),
+            passed: Forwarded::new(next),
         }
     }
 

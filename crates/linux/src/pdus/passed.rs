@@ -9,16 +9,16 @@ const MOST: usize = 4096;
 
 /// Bytes that have gone up, and of which Linux may take another copy.
 #[derive(Debug)]
-pub(super) struct Passed {
+pub(super) struct Forwarded {
     acknowledged: SeqNum,
     /// Beginnings and ends, disjoint and in order, none of it acknowledged.
     ranges: Vec<(SeqNum, SeqNum)>,
 }
 
-impl Passed {
+impl Forwarded {
     /// Nothing has gone up beyond `acknowledged`.
-    pub(super) fn new(acknowledged: SeqNum) -> Passed {
-        Passed {
+    pub(super) fn new(acknowledged: SeqNum) -> Forwarded {
+        Forwarded {
             acknowledged,
             ranges: Vec::new(),
         }
@@ -113,7 +113,7 @@ mod tests {
     use proptest::prelude::*;
     use wire::SeqNum;
 
-    use super::Passed;
+    use super::Forwarded;
 
     proptest! {
         /// What has gone up is known byte by byte, until it is acknowledged.
@@ -123,7 +123,7 @@ mod tests {
             steps in proptest::collection::vec((0u32..500, 1u32..60, any::<bool>()), 1..60),
         ) {
             let base = SeqNum(base);
-            let mut passed = Passed::new(base);
+            let mut passed = Forwarded::new(base);
             let mut model = vec![false; 600];
             let mut acknowledged = 0;
             for (at, len, acknowledges) in steps {

@@ -39,7 +39,7 @@ impl Piece {
 
 /// What is to be told of a frame before it goes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct RunReport {
     pub(super) start: SeqNum,
     pub(super) len: u32,
     pub(super) mark: Mark,
@@ -64,7 +64,7 @@ pub(super) struct Forms {
     /// Disjoint and in order, none of it acknowledged.
     pieces: VecDeque<Piece>,
     /// What [`admit`](Self::admit) found, kept for its memory.
-    told: Vec<Told>,
+    told: Vec<RunReport>,
     fresh: Vec<Piece>,
 }
 
@@ -121,7 +121,7 @@ impl Forms {
         &mut self,
         (start, len): (SeqNum, u32),
         mark: Option<Mark>,
-    ) -> Result<&[Told], Unfit> {
+    ) -> Result<&[RunReport], Unfit> {
         self.told.clear();
         self.fresh.clear();
         let end = start + len;
@@ -242,7 +242,7 @@ impl Forms {
     }
 
     fn tell(&mut self, start: SeqNum, len: u32, mark: Mark, form: Form) {
-        self.told.push(Told {
+        self.told.push(RunReport {
             start,
             len,
             mark,

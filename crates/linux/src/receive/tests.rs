@@ -4,14 +4,14 @@ use attachment::results::{Form, Mark};
 use proptest::prelude::*;
 use wire::SeqNum;
 
-use super::forms::{Forms, Told, Unfit};
+use super::forms::{Forms, RunReport, Unfit};
 
 const MARK: Mark = Mark {
     epoch: 1,
     number: 2,
 };
 
-fn admitted(forms: &mut Forms, start: u32, len: u32, decrypted: bool) -> Vec<Told> {
+fn admitted(forms: &mut Forms, start: u32, len: u32, decrypted: bool) -> Vec<RunReport> {
     let mark = decrypted.then_some(MARK);
     let told = forms
         .admit((SeqNum(start), len), mark)
@@ -27,7 +27,7 @@ fn a_second_copy_in_the_other_form_is_cut_where_frames_begin_and_end() {
     admitted(&mut forms, 0, 10, true);
     admitted(&mut forms, 10, 10, true);
     let told = admitted(&mut forms, 5, 10, false);
-    let either = |start, len| Told {
+    let either = |start, len| RunReport {
         start: SeqNum(start),
         len,
         mark: MARK,
@@ -110,7 +110,7 @@ proptest! {
         for (byte, (ciphertext, plaintext)) in went.into_iter().enumerate() {
             let position = SeqNum(base) + byte as u32;
             let covering = told_runs.iter().filter(|told| position.is_within(told.start, told.len));
-            let (either, certain): (Vec<&Told>, Vec<&Told>) =
+            let (either, certain): (Vec<&RunReport>, Vec<&RunReport>) =
                 covering.partition(|told| told.form == Form::Either);
             let is_either = plaintext > 0 && ciphertext || plaintext > 1;
             prop_assert_eq!(!either.is_empty(), is_either, "byte {}", byte);

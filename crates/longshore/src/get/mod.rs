@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> Result<Ending> {
     let signals = Signals::block()?;
     let mut place = Place::of_url(&options.url)?;
     let mut output = Output::choose(options.output.as_deref(), &options.url)?;
-    let belief = Belief::of(options)?;
+    let belief = ServerTrust::of(options)?;
     let mut attached = attach(&options.wire, &Connections::default())?;
     let tls = belief.into_tls(attached.key_log.clone())?;
     let bar = progress_bar(options.quiet);
@@ -93,12 +93,12 @@ pub fn run(options: &Options) -> Result<Ending> {
 }
 
 /// What it believes servers by.
-enum Belief {
+enum ServerTrust {
     Certificates(Trust),
     PreShared(PskFile),
 }
 
-impl Belief {
+impl ServerTrust {
     fn of(options: &Options) -> Result<Self> {
         match &options.psk {
             Some(path) => Ok(Self::PreShared(PskFile::read(path)?)),

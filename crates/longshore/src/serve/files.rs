@@ -23,7 +23,7 @@ pub(super) enum Source {
 
 /// How files are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum FileSource {
     /// From the page cache, where that can be.
     InPlace,
     /// By copying. What others can't change can be encrypted a second time, when the NIC has gone in the middle of a record.
@@ -33,14 +33,14 @@ pub(super) enum Way {
 /// The mapped files of a server.
 #[derive(Debug)]
 pub(super) struct Files {
-    way: Way,
+    way: FileSource,
     cache: FileCache,
     /// Files that could not be mapped.
     unmapped: u64,
 }
 
 impl Files {
-    pub(super) fn new(way: Way) -> Self {
+    pub(super) fn new(way: FileSource) -> Self {
         Files {
             way,
             cache: FileCache::new(CACHED_FILES),
@@ -50,7 +50,7 @@ impl Files {
 
     /// The source of a file that is not empty.
     pub(super) fn source(&mut self, stack: &mut Stack, open: OpenFile) -> Source {
-        if self.way == Way::Copied {
+        if self.way == FileSource::Copied {
             return Source::Read(open.file);
         }
         let identity = FileIdentity::from(&open.metadata);

@@ -27,7 +27,7 @@ use crate::store::Store;
 
 pub use options::{EXAMPLES, Options};
 
-use files::Way;
+use files::FileSource;
 use server::Server;
 
 /// How often sessions are looked at for those that take too long.
@@ -59,8 +59,8 @@ pub fn run(options: &Options) -> Result<()> {
 
     // A NIC of our own dies with us.
     let way = match options.wire.nic.is_none() || options.plain || options.zerocopy {
-        true => Way::InPlace,
-        false => Way::Copied,
+        true => FileSource::InPlace,
+        false => FileSource::Copied,
     };
     let mut server = Server::new(store, tls, options.wire.offload.into(), way);
     let port = options.port.unwrap_or(if options.plain { 80 } else { 443 });

@@ -10,7 +10,7 @@ use host::{
 };
 
 use super::counters::ServeCounters;
-use super::files::{Files, Way};
+use super::files::{FileSource, Files};
 use super::session::{Counters, Fate, Session, Shared};
 use crate::attach::Attached;
 use crate::control::{Answer, CounterGroup, Request};
@@ -33,7 +33,12 @@ pub(super) struct Server {
 
 impl Server {
     /// Serves `store`, with TLS when there is a role for it.
-    pub(super) fn new(store: Store, tls: Option<TlsRole>, offload: Offload, way: Way) -> Self {
+    pub(super) fn new(
+        store: Store,
+        tls: Option<TlsRole>,
+        offload: Offload,
+        way: FileSource,
+    ) -> Self {
         Server {
             store,
             tls,

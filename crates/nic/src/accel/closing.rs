@@ -45,7 +45,7 @@ use wire::{FlowKey, SeqNum};
 
 use super::flows::Owned;
 use super::packet_memory::{BLOCK, blocks_for};
-use super::{AccelConfig, Around, Everywhere, Flows, Handled, Made, Segment};
+use super::{AccelConfig, AccelDeviceEnv, AccelEnv, Flows, Handled, Made, Segment};
 use crate::counters::Counters;
 use crate::function::{Function, FunctionId};
 use crate::ring::accel::{AccelRoom, Teardown};
@@ -99,18 +99,18 @@ impl Closing {
     /// over then, as with a SYN that ends TIME-WAIT.
     pub(super) fn handle_segment(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut AccelEnv<'_>,
         at: u32,
         segment: &Segment<'_>,
     ) -> Handled {
         let Some(store) = self.store.as_deref_mut() else {
             return Handled::Pass(None);
         };
-        let now = store.timers.at(around.now);
+        let now = store.timers.at(env.now);
         let Some(entry) = store.table.get_mut(at) else {
             return Handled::Pass(None);
         };
-        let counters = &mut around.function.counters;
+        let counters = &mut env.function.counters;
         counters.accel_closing_rx_packets += u64::from(segment.segments);
         let (was_resting, una) = (entry.state == State::TimeWait, entry.una);
         let next = entry.handle_segment(now, &segment.parsed.tcp, segment.parsed.payload_len);
@@ -122,22 +122,22 @@ impl Closing {
         }
         if entry.state == State::TimeWait && next == Next::Stay && !was_resting {
             store.table.rest(at);
-            self.quotas.rest(around.function.id);
+            self.quotas.rest(env.function.id);
             counters.accel_time_wait += 1;
         }
         match next {
             Next::Stay => store.settle(at),
             Next::End => {
                 counters.accel_closing_ended += 1;
-                self.remove(at, around.flows);
+                self.remove(at, env.flows);
             }
             Next::Abort => {
                 counters.accel_closing_aborted += 1;
-                self.abort(at, around.flows);
+                self.abort(at, env.flows);
             }
             Next::Reopen => {
                 counters.accel_time_wait_reused += 1;
-                self.remove(at, around.flows);
+                self.remove(at, env.flows);
                 return Handled::Pass(None);
             }
         }
@@ -150,27 +150,27 @@ impl Closing {
     /// When it does not: the host owns it still.
     pub(super) fn take_over(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut AccelEnv<'_>,
         teardown: &Teardown,
         hash: u64,
         gather: &Gather,
     ) -> Result<(), ErrorCode> {
         let bytes = gather.len() as u32;
-        let function = around.function.id;
-        let gives_way = self.find_room(around.function, blocks_for(bytes))?;
+        let function = env.function.id;
+        let gives_way = self.find_room(env.function, blocks_for(bytes))?;
         let (capacity, blocks) = (self.capacity, self.blocks);
-        around.flows.expect_change(hash);
+        env.flows.expect_change(hash);
         let store = self
             .store
-            .get_or_insert_with(|| Box::new(Store::new(around.now, capacity, blocks)));
-        let now = store.timers.at(around.now);
-        let data = store.copy(around.function, gather, bytes)?;
+            .get_or_insert_with(|| Box::new(Store::new(env.now, capacity, blocks)));
+        let now = store.timers.at(env.now);
+        let data = store.copy(env.function, gather, bytes)?;
         // Nothing gives way to what is refused.
         if let Some(oldest) = gives_way {
-            around.function.counters.accel_time_wait_overflow += 1;
-            store.remove(&mut self.quotas, oldest, around.flows);
-            let own = self.quotas.is_full(around.function).then_some(function.0);
-            store.expect_to_give_way(own, around.flows);
+            env.function.counters.accel_time_wait_overflow += 1;
+            store.remove(&mut self.quotas, oldest, env.flows);
+            let own = self.quotas.is_full(env.function).then_some(function.0);
+            store.expect_to_give_way(own, env.flows);
         }
         if !store.table.has_room() {
             // Of those that are gone, some have still to send their RST.
@@ -178,11 +178,11 @@ impl Closing {
             return Err(ErrorCode::TableFull);
         }
         let mut entry = Entry::new(now, function.0, hash, teardown, bytes, data);
-        entry.fit(around.nic.mtu);
+        entry.fit(env.nic.mtu);
         let at = store.table.insert(entry).ok_or(ErrorCode::TableFull)?;
         self.quotas.take(function, blocks_for(bytes));
-        around.flows.insert(hash, Owned::Closing(at));
-        around.function.counters.accel_closing += 1;
+        env.flows.insert(hash, Owned::Closing(at));
+        env.function.counters.accel_closing += 1;
         store.settle(at);
         Ok(())
     }
@@ -238,14 +238,14 @@ impl Closing {
     }
 
     /// Does what is due.
-    pub(super) fn handle_time(&mut self, everywhere: &mut Everywhere<'_>) {
+    pub(super) fn handle_time(&mut self, env: &mut AccelDeviceEnv<'_>) {
         let Some(store) = self.store.as_deref_mut() else {
             return;
         };
-        if store.timers.is_quiet(everywhere.now) {
+        if store.timers.is_quiet(env.now) {
             return;
         }
-        let now = store.timers.at(everywhere.now);
+        let now = store.timers.at(env.now);
         let mut due = store.timers.take_due(now);
         while let Some(at) = due.next(&mut store.timers) {
             let Some(entry) = store.timers.expired(now, at, &mut store.table) else {
@@ -253,15 +253,15 @@ impl Closing {
             };
             let function = entry.function;
             let next = entry.handle_timeout(now);
-            let counters = everywhere
+            let counters = env
                 .functions
                 .get_mut(usize::from(function))
                 .map(|function| &mut function.counters);
             count_timeout(counters, next);
             match next {
                 Next::Stay => store.settle(at),
-                Next::Abort => store.abort(&mut self.quotas, at, everywhere.flows),
-                Next::End | Next::Reopen => store.remove(&mut self.quotas, at, everywhere.flows),
+                Next::Abort => store.abort(&mut self.quotas, at, env.flows),
+                Next::End | Next::Reopen => store.remove(&mut self.quotas, at, env.flows),
             }
         }
     }
@@ -281,13 +281,13 @@ impl Closing {
     /// Writes the next frame into `out`.
     pub(super) fn poll_transmit(
         &mut self,
-        everywhere: &mut Everywhere<'_>,
+        env: &mut AccelDeviceEnv<'_>,
         out: &mut [u8],
     ) -> Option<Made> {
         let store = self.store.as_deref_mut()?;
-        let now = store.timers.at(everywhere.now);
+        let now = store.timers.at(env.now);
         while let Some(at) = store.table.pop_ready() {
-            let made = frame::next(store, now, at, everywhere, out);
+            let made = frame::next(store, now, at, env, out);
             if store.table.get(at).is_none_or(Entry::is_gone) {
                 store.drop_gone(at);
             } else {

@@ -100,7 +100,7 @@ pub(crate) enum Heard {
 }
 
 /// What the device has besides a part of the acceleration, for one function's packet or command.
-pub(crate) struct Around<'a> {
+pub(crate) struct AccelEnv<'a> {
     pub(crate) now: Instant,
     pub(crate) nic: &'a NicConfig,
     pub(crate) hasher: &'a FlowHasher,
@@ -110,7 +110,7 @@ pub(crate) struct Around<'a> {
 }
 
 /// What the device has besides a part of the acceleration, for what is not of one function.
-pub(crate) struct Everywhere<'a> {
+pub(crate) struct AccelDeviceEnv<'a> {
     pub(crate) now: Instant,
     pub(crate) nic: &'a NicConfig,
     pub(crate) hasher: &'a FlowHasher,
@@ -176,7 +176,7 @@ impl Accel {
         if let Some(Owned::Toe(at)) = owner {
             return Handled::Run(device.toe.connection(at));
         }
-        let mut around = Around {
+        let mut env = AccelEnv {
             now: device.now,
             nic: device.nic,
             hasher: device.hasher,
@@ -185,17 +185,16 @@ impl Accel {
             function,
         };
         let handled = match owner {
-            Some(Owned::Closing(at)) => self.closing.handle_segment(&mut around, at, segment),
+            Some(Owned::Closing(at)) => self.closing.handle_segment(&mut env, at, segment),
             Some(Owned::Spliced(at, side)) => {
-                self.splices
-                    .handle_segment(&mut around, (at, side), segment)
+                self.splices.handle_segment(&mut env, (at, side), segment)
             }
             Some(Owned::Toe(_)) | None => Handled::Pass(None),
         };
         match owner {
             // A SYN that ends TIME-WAIT is one as any other.
             None | Some(Owned::Closing(_)) if handled != Handled::Taken => {
-                self.setup.handle_segment(&mut around, segment)
+                self.setup.handle_segment(&mut env, segment)
             }
             _ => handled,
         }
@@ -203,7 +202,7 @@ impl Accel {
 
     /// Takes notice of a frame for `function` that reports a segment of ours as too big for its path. When nothing like that
     /// segment is on its way, as only the device can tell, the host is not to believe it (RFC 5927 §4.1).
-    pub(crate) fn heed(
+    pub(crate) fn handle_packet_too_big(
         &mut self,
         device: &Device<'_>,
         function: &mut Function,
@@ -328,7 +327,7 @@ impl Accel {
             _ => (0, false),
         };
         let id = function.id;
-        let mut around = Around {
+        let mut env = AccelEnv {
             now: device.now,
             nic: device.nic,
             hasher: device.hasher,
@@ -337,7 +336,7 @@ impl Accel {
             function,
         };
         match command {
-            AccelCommand::Install(install) => self.setup.install(&mut around, install),
+            AccelCommand::Install(install) => self.setup.install(&mut env, install),
             AccelCommand::Remove(rule) => self.setup.listeners.remove(id, *rule),
             AccelCommand::Credit { rule, credits } => {
                 self.setup.listeners.credit(id, *rule, *credits)
@@ -345,20 +344,20 @@ impl Accel {
             AccelCommand::Teardown(teardown) => {
                 let done = match owned {
                     true => Err(ErrorCode::FlowExists),
-                    false => self.closing.take_over(&mut around, teardown, hash, gather),
+                    false => self.closing.take_over(&mut env, teardown, hash, gather),
                 };
-                around.function.counters.accel_closing_refused += u64::from(done.is_err());
+                env.function.counters.accel_closing_refused += u64::from(done.is_err());
                 done
             }
             AccelCommand::Splice(splice) => {
                 let done = match owned {
                     true => Err(ErrorCode::FlowExists),
-                    false => self.splices.install(&mut around, splice),
+                    false => self.splices.install(&mut env, splice),
                 };
-                around.function.counters.accel_splices_refused += u64::from(done.is_err());
+                env.function.counters.accel_splices_refused += u64::from(done.is_err());
                 done
             }
-            AccelCommand::Unsplice(splice) => self.splices.take_back(&mut around, *splice),
+            AccelCommand::Unsplice(splice) => self.splices.take_back(&mut env, *splice),
             // That is the receive side's.
             AccelCommand::Reinject { .. } => Err(ErrorCode::Unsupported),
         }
@@ -379,15 +378,15 @@ impl Accel {
 
     /// Does what is due.
     pub(crate) fn handle_time(&mut self, device: &Device<'_>, functions: &mut [Function]) {
-        let mut everywhere = Everywhere {
+        let mut env = AccelDeviceEnv {
             now: device.now,
             nic: device.nic,
             hasher: device.hasher,
             flows: &mut self.flows,
             functions,
         };
-        self.closing.handle_time(&mut everywhere);
-        self.splices.handle_time(&mut everywhere);
+        self.closing.handle_time(&mut env);
+        self.splices.handle_time(&mut env);
     }
 
     /// When [`handle_time`](Self::handle_time) and [`poll_transmit`](Self::poll_transmit) are to be called without new input.
@@ -416,14 +415,14 @@ impl Accel {
         if let Some(made) = self.egress.pop(out) {
             return Some(made);
         }
-        let mut everywhere = Everywhere {
+        let mut env = AccelDeviceEnv {
             now: device.now,
             nic: device.nic,
             hasher: device.hasher,
             flows: &mut self.flows,
             functions,
         };
-        self.closing.poll_transmit(&mut everywhere, out)
+        self.closing.poll_transmit(&mut env, out)
     }
 
     /// Ends a batch: tells the hosts what they are to know. False when some of that waits for room in a receive ring.

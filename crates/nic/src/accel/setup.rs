@@ -27,14 +27,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant;
 
 use siphasher::sip::SipHasher24;
-use tcp::cookie::Baker;
+use tcp::cookie::SynCookies;
 use wire::ethernet::{self, MacAddr};
 use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
 
 use super::budget::Budget;
 use super::listener::{Listeners, Rule};
 use super::packet::{self, Addresses};
-use super::{AccelConfig, Around, Handled, Segment};
+use super::{AccelConfig, AccelEnv, Handled, Segment};
 use crate::function::FunctionId;
 use crate::ring::ErrorCode;
 use crate::ring::accel::{Established, InstallListener};
@@ -50,7 +50,7 @@ pub(super) struct Setup {
 
 /// What cookies are made with.
 struct Oven {
-    baker: Baker,
+    syn_cookies: SynCookies,
     origin: Instant,
     /// What was asked for last, and milliseconds since the origin then: most frames come in batches of one moment.
     last: (Instant, u32),
@@ -71,13 +71,13 @@ impl Setup {
     /// See [`Listeners::install`].
     pub(super) fn install(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut AccelEnv<'_>,
         install: &InstallListener,
     ) -> Result<(), ErrorCode> {
-        self.listeners.install(around.function.id, install)?;
-        let (now, secret) = (around.now, &around.nic.secret);
+        self.listeners.install(env.function.id, install)?;
+        let (now, secret) = (env.now, &env.nic.secret);
         self.oven.get_or_insert_with(|| Oven::new(now, secret));
-        around.function.counters.accel_listeners += 1;
+        env.function.counters.accel_listeners += 1;
         Ok(())
     }
 
@@ -85,7 +85,7 @@ impl Setup {
     #[inline]
     pub(super) fn handle_segment(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut AccelEnv<'_>,
         segment: &Segment<'_>,
     ) -> Handled {
         let Some(oven) = &mut self.oven else {
@@ -97,21 +97,21 @@ impl Setup {
         let header = &segment.parsed.tcp;
         let is_syn = header.flags.contains(Flags::SYN);
         if is_syn && header.flags.intersects(Flags::ACK | Flags::RST)
-            || !is_syn && !brings_cookie(&oven.baker, header)
+            || !is_syn && !brings_cookie(&oven.syn_cookies, header)
         {
             return Handled::Pass(None);
         }
         let Some(rule) = self
             .listeners
-            .find(around.function.id, segment.parsed.flow.dst)
+            .find(env.function.id, segment.parsed.flow.dst)
         else {
             return Handled::Pass(None);
         };
-        oven.advance(around.now);
+        oven.advance(env.now);
         if is_syn {
-            oven.take_syn(around, rule, &mut self.budget, segment)
+            oven.take_syn(env, rule, &mut self.budget, segment)
         } else {
-            oven.take_cookie(around, rule, segment)
+            oven.take_cookie(env, rule, segment)
         }
     }
 }
@@ -124,7 +124,7 @@ impl Oven {
         key[..8].copy_from_slice(&hasher.hash(b"cookie 0").to_le_bytes());
         key[8..].copy_from_slice(&hasher.hash(b"cookie 1").to_le_bytes());
         Oven {
-            baker: Baker::filtered(now, key),
+            syn_cookies: SynCookies::filtered(now, key),
             origin: now,
             last: (now, 0),
         }
@@ -132,7 +132,7 @@ impl Oven {
 
     fn advance(&mut self, now: Instant) {
         if now != self.last.0 {
-            self.baker.advance(now);
+            self.syn_cookies.advance(now);
             let since = now.saturating_duration_since(self.origin);
             let milliseconds = since.as_secs() * 1000 + u64::from(since.subsec_millis());
             self.last = (now, milliseconds as u32);
@@ -142,17 +142,17 @@ impl Oven {
     /// Answers a SYN, or leaves it to the host.
     fn take_syn(
         &self,
-        around: &mut Around<'_>,
+        env: &mut AccelEnv<'_>,
         rule: &Rule,
         budget: &mut Budget,
         segment: &Segment<'_>,
     ) -> Handled {
-        let counters = &mut around.function.counters;
+        let counters = &mut env.function.counters;
         counters.accel_syns += 1;
         let hop = source(segment.frame);
         let (Some(timestamps), true) = (
             segment.parsed.tcp.options.timestamps,
-            is_served(segment) && hop.is_unicast() && hop != around.function.config.mac,
+            is_served(segment) && hop.is_unicast() && hop != env.function.config.mac,
         ) else {
             counters.accel_syns_to_host += 1;
             return Handled::Pass(None);
@@ -161,24 +161,24 @@ impl Oven {
             counters.accel_syns_backlog += 1;
             return Handled::Taken;
         }
-        if !budget.spend(around.now) {
+        if !budget.spend(env.now) {
             counters.accel_syns_over_budget += 1;
             return Handled::Pass(None);
         }
-        let flow = flow_of(around.function.id, segment);
+        let flow = flow_of(env.function.id, segment);
         let answer = self.answer(rule, segment, flow, timestamps.val);
         let addresses = Addresses {
-            source: around.function.config.mac,
+            source: env.function.config.mac,
             hop,
             flow: &segment.parsed.flow.reversed(),
             hop_limit: rule.options.hop_limit,
         };
-        let nic = around.nic;
+        let nic = env.nic;
         let room = packet::room_for(0);
-        let sent = around.egress.push(around.function, room, |out| {
+        let sent = env.egress.push(env.function, room, |out| {
             packet::write(out, nic, &addresses, &answer, (0, 0), |_| Some(()))
         });
-        around.function.counters.accel_syn_acks += u64::from(sent);
+        env.function.counters.accel_syn_acks += u64::from(sent);
         Handled::Taken
     }
 
@@ -193,7 +193,7 @@ impl Oven {
             ..Options::default()
         };
         // TSvals of a connection are milliseconds since an origin of its own (RFC 7323 §5.4).
-        let (seq, beginning) = self.baker.bake(flow, syn);
+        let (seq, beginning) = self.syn_cookies.bake(flow, syn);
         let clock = beginning.wrapping_add(self.last.1);
         Header {
             src_port: syn.dst_port,
@@ -207,7 +207,7 @@ impl Oven {
                 window_scale: offer.window_scale.filter(|_| scales),
                 sack_permitted: sack,
                 timestamps: Some(Timestamps {
-                    val: self.baker.timestamp(clock, &kept),
+                    val: self.syn_cookies.timestamp(clock, &kept),
                     echo,
                 }),
                 sack: SackBlocks::EMPTY,
@@ -218,18 +218,18 @@ impl Oven {
     /// Looks whether a segment brings a cookie back.
     fn take_cookie(
         &self,
-        around: &mut Around<'_>,
+        env: &mut AccelEnv<'_>,
         rule: &mut Rule,
         segment: &Segment<'_>,
     ) -> Handled {
         let (parsed, header) = (segment.parsed, &segment.parsed.tcp);
-        let flow = flow_of(around.function.id, segment);
-        let Some((cookie, clock)) = self.baker.open_timed(flow, self.last.1, header) else {
-            around.function.counters.accel_cookies_failed += 1;
+        let flow = flow_of(env.function.id, segment);
+        let Some((cookie, clock)) = self.syn_cookies.open_timed(flow, self.last.1, header) else {
+            env.function.counters.accel_cookies_failed += 1;
             return Handled::Pass(None);
         };
         if rule.options.defer && parsed.payload_len == 0 && !header.flags.contains(Flags::FIN) {
-            around.function.counters.accel_acks_deferred += 1;
+            env.function.counters.accel_acks_deferred += 1;
             return Handled::Taken;
         }
         rule.credits -= 1;
@@ -256,10 +256,10 @@ fn flow_of(function: FunctionId, segment: &Segment<'_>) -> u64 {
 
 /// Whether it is worth looking for a cookie in a segment without SYN.
 #[inline]
-fn brings_cookie(baker: &Baker, header: &Header) -> bool {
+fn brings_cookie(syn_cookies: &SynCookies, header: &Header) -> bool {
     header.flags.contains(Flags::ACK)
         && !header.flags.contains(Flags::RST)
-        && baker.might_open(header)
+        && syn_cookies.might_open(header)
 }
 
 /// Whether a cookie can stand for a SYN, and its sender is one that anybody may answer (RFC 9293 §3.9.2.3).

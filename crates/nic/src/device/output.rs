@@ -16,7 +16,7 @@ struct Made {
     sender: FunctionId,
     len: usize,
     meta: FrameMeta,
-    lent: Option<transmit::Lent>,
+    lent: Option<transmit::BorrowedPayload>,
 }
 
 impl Nic {

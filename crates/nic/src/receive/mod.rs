@@ -73,7 +73,7 @@ pub(crate) fn handle_frame(
         class => {
             if !offloads.accel.is_idle() {
                 let (accel, device) = offloads.accel(now);
-                match accel.heed(&device, function, frame, class) {
+                match accel.handle_packet_too_big(&device, function, frame, class) {
                     Heard::Forged => return,
                     Heard::OfToe(at, seq, mtu) => {
                         if !offloads.toe.path_shrank(now, at, seq, mtu) {

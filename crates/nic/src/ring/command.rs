@@ -249,7 +249,7 @@ impl SendConsumer {
                         0 => Verify::None,
                         1 => Verify::WholeMessage,
                         2 => Verify::Frontier,
-                        3 => Verify::Aside,
+                        3 => Verify::Seek,
                         _ => return Err(ErrorCode::BadParameters),
                     },
                     inner: (head.flags & HAS_INNER != 0).then_some(InnerRecover {
@@ -413,7 +413,7 @@ fn check_lengths(
                     Verify::None => prefix == from,
                     Verify::WholeMessage => prefix == to,
                     Verify::Frontier => (from..to).contains(&prefix),
-                    Verify::Aside => prefix == 0 && recover.inner.is_none(),
+                    Verify::Seek => prefix == 0 && recover.inner.is_none(),
                 }
         }
         Command::AddRr(_) => {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use wire::{SeqNum, ipv4, ipv6};
 
 use super::rx_queue::NicPacket;
-use super::{Around, Taken, Toe};
+use super::{Taken, Toe, ToeEnv};
 use crate::ring::toe::ToeId;
 
 impl Toe {
@@ -13,7 +13,7 @@ impl Toe {
     /// the receive ring before the next call.
     pub(crate) fn handle_packet(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut ToeEnv<'_>,
         index: u32,
         packet: &NicPacket,
     ) -> Taken {
@@ -26,19 +26,19 @@ impl Toe {
             rcv_nxt: SeqNum(0),
             acked: (SeqNum(0), 0),
         };
-        let Some(at) = self.table.by_index(around.function.id.0, index) else {
+        let Some(at) = self.table.by_index(env.function.id.0, index) else {
             return nothing;
         };
         let Some(entry) = self.table.get_mut(at) else {
             return nothing;
         };
         let toe = entry.toe;
-        entry.load.add(around.now, u32::from(packet.segments()));
+        entry.load.add(env.now, u32::from(packet.segments()));
         let Some(connection) = &mut entry.connection else {
             return Taken { toe, ..nothing };
         };
         let received = connection.handle_segment(
-            around.now,
+            env.now,
             &packet.header,
             packet.payload_len(),
             packet.segments(),
@@ -55,8 +55,7 @@ impl Toe {
             rcv_nxt: entry.rcv_nxt(),
             acked: (snd_una, flight),
         };
-        around.function.counters.toe_rx_bytes +=
-            u64::from(received.data.map_or(0, |data| data.len));
+        env.function.counters.toe_rx_bytes += u64::from(received.data.map_or(0, |data| data.len));
         self.settle(at);
         taken
     }

@@ -6,7 +6,7 @@ use wire::{FlowKey, SeqNum};
 
 use super::entry::{Entry, Farewell, Load, Phase, Sending, Untold};
 use super::pieces::Passes;
-use super::{After, Around, Toe};
+use super::{After, Toe, ToeEnv};
 use crate::receive;
 use crate::ring::toe::{
     RefuseReason, RestoreReason, TcbField, ToeEvent, ToeId, ToeOffer, ToeOption,
@@ -23,29 +23,29 @@ impl Toe {
     /// When it makes no sense. A command for a connection that is not there (any more) is no error.
     pub(crate) fn command(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut ToeEnv<'_>,
         request: &ToeRequest,
         gather: &Gather,
     ) -> Result<After, ErrorCode> {
-        around.function.counters.toe_commands += 1;
+        env.function.counters.toe_commands += 1;
         match request {
             ToeRequest::Begin { toe, flow } => {
-                if let Err(reason) = self.begin(around, *toe, flow) {
-                    self.refuse(around, *toe, flow, reason);
+                if let Err(reason) = self.begin(env, *toe, flow) {
+                    self.refuse(env, *toe, flow, reason);
                 }
                 return Ok(After::Next);
             }
             ToeRequest::Offer(offer) => {
-                self.offer(around, offer);
+                self.offer(env, offer);
                 return Ok(After::Next);
             }
             _ => {}
         }
-        let Some(at) = self.table.find(around.function.id.0, request.toe()) else {
-            around.function.counters.toe_stale_commands += 1;
+        let Some(at) = self.table.find(env.function.id.0, request.toe()) else {
+            env.function.counters.toe_stale_commands += 1;
             return Ok(After::Next);
         };
-        let result = self.command_to(around, at, request, gather);
+        let result = self.command_to(env, at, request, gather);
         self.settle(at);
         result
     }
@@ -53,11 +53,11 @@ impl Toe {
     /// Begins to hold a flow's packets.
     fn begin(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut ToeEnv<'_>,
         toe: ToeId,
         flow: &FlowKey,
     ) -> Result<(), RefuseReason> {
-        let (function, received) = (&mut *around.function, flow.reversed());
+        let (function, received) = (&mut *env.function, flow.reversed());
         if self.hard_limit == 0 {
             return Err(RefuseReason::Unsupported);
         }
@@ -67,10 +67,10 @@ impl Toe {
         if self.table.by_index(function.id.0, toe.index).is_some() {
             return Err(RefuseReason::InUse);
         }
-        let hash = around.hasher.hash(&received);
+        let hash = env.hasher.hash(&received);
         let id = function.id;
         let runs = |at| self.table.owns(at, id, &received);
-        if around.accel.owner_of(hash, id, &received, runs).is_some() {
+        if env.accel.owner_of(hash, id, &received, runs).is_some() {
             return Err(RefuseReason::FlowOwned);
         }
         if self.room.connections() >= self.hard_limit {
@@ -79,7 +79,7 @@ impl Toe {
         if !self.room.admits() {
             return Err(RefuseReason::SoftLimit);
         }
-        let until = around.now + HOLD;
+        let until = env.now + HOLD;
         // What of the flow has come so far is the host's.
         receive::end_session(function, hash, &received);
         let at = self.table.insert(Entry {
@@ -106,13 +106,13 @@ impl Toe {
         function
             .nic_packets
             .open(toe.index, function.rss.queue(hash));
-        around.accel.adopt(hash, at);
+        env.accel.adopt(hash, at);
         function.counters.toe_connections += 1;
         self.room.begun();
         let places = self.table.len();
         self.timers.reserve(places);
         self.timers.set(at, until);
-        let lines = self.lines_of(around.function.id.0);
+        let lines = self.lines_of(env.function.id.0);
         for line in [&mut lines.segments, &mut lines.events] {
             line.reserve(places.saturating_sub(line.len()));
         }
@@ -120,37 +120,28 @@ impl Toe {
         Ok(())
     }
 
-    fn offer(&mut self, around: &mut Around<'_>, offer: &ToeOffer) {
-        let held = self
-            .table
-            .find(around.function.id.0, offer.toe)
-            .filter(|at| {
-                let entry = self.table.get(*at);
-                entry.is_some_and(|entry| matches!(entry.phase, Phase::Held(_)))
-            });
+    fn offer(&mut self, env: &mut ToeEnv<'_>, offer: &ToeOffer) {
+        let held = self.table.find(env.function.id.0, offer.toe).filter(|at| {
+            let entry = self.table.get(*at);
+            entry.is_some_and(|entry| matches!(entry.phase, Phase::Held(_)))
+        });
         let Some(at) = held else {
-            self.refuse(around, offer.toe, &offer.flow, RefuseReason::NotHeld);
+            self.refuse(env, offer.toe, &offer.flow, RefuseReason::NotHeld);
             return;
         };
-        match self.accept(around, at, offer) {
-            Ok(()) => around.function.counters.toe_handoffs += 1,
-            Err(reason) => self.leave(around.function, at, Farewell::Refused(reason)),
+        match self.accept(env, at, offer) {
+            Ok(()) => env.function.counters.toe_handoffs += 1,
+            Err(reason) => self.leave(env.function, at, Farewell::Refused(reason)),
         }
         self.settle(at);
     }
 
     /// Tells that a connection of which there is no entry was not taken.
-    fn refuse(
-        &mut self,
-        around: &mut Around<'_>,
-        toe: ToeId,
-        flow: &FlowKey,
-        reason: RefuseReason,
-    ) {
-        around.function.counters.count_refusal(reason);
-        let hash = around.hasher.hash(&flow.reversed());
-        let queue = around.function.rss.queue(hash);
-        let lines = self.lines_of(around.function.id.0);
+    fn refuse(&mut self, env: &mut ToeEnv<'_>, toe: ToeId, flow: &FlowKey, reason: RefuseReason) {
+        env.function.counters.count_refusal(reason);
+        let hash = env.hasher.hash(&flow.reversed());
+        let queue = env.function.rss.queue(hash);
+        let lines = self.lines_of(env.function.id.0);
         lines
             .untold
             .push_back((queue, ToeEvent::Refused { toe, reason }));
@@ -159,23 +150,23 @@ impl Toe {
     /// A command for the connection at this place.
     fn command_to(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut ToeEnv<'_>,
         at: u32,
         request: &ToeRequest,
         gather: &Gather,
     ) -> Result<After, ErrorCode> {
-        let now = around.now;
+        let now = env.now;
         let Some(entry) = self.table.get_mut(at) else {
             return Ok(After::Next);
         };
         let (phase, connection) = (entry.phase, &mut entry.connection);
         match (request, connection) {
             (ToeRequest::Cancel(_), _) if matches!(phase, Phase::Held(_)) => {
-                around.function.counters.toe_cancelled += 1;
-                self.leave(around.function, at, Farewell::Cancelled);
+                env.function.counters.toe_cancelled += 1;
+                self.leave(env.function, at, Farewell::Cancelled);
             }
             (ToeRequest::Restore(_), Some(_)) if phase == Phase::Running => {
-                self.give_back(around, at, RestoreReason::Asked);
+                self.give_back(env, at, RestoreReason::Asked);
             }
             (
                 ToeRequest::Send {
@@ -191,11 +182,11 @@ impl Toe {
                     context: *context,
                     flags: *flags,
                 };
-                let sent = self.send(around, at, (*seq, *bytes), passes, gather.slices());
+                let sent = self.send(env, at, (*seq, *bytes), passes, gather.slices());
                 if let Err(error) = sent {
                     // Nothing that follows would fit.
                     let context = None;
-                    self.give_back(around, at, RestoreReason::Transmit { error, context });
+                    self.give_back(env, at, RestoreReason::Transmit { error, context });
                     return Err(error);
                 }
             }
@@ -218,7 +209,7 @@ impl Toe {
                 },
                 Some(_),
             ) => return Ok(self.resume(at, *context, *tcpsn, *len)),
-            _ => around.function.counters.toe_stale_commands += 1,
+            _ => env.function.counters.toe_stale_commands += 1,
         }
         Ok(After::Next)
     }
@@ -226,7 +217,7 @@ impl Toe {
     /// Appends to what a connection has to send.
     fn send(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut ToeEnv<'_>,
         at: u32,
         (seq, bytes): (SeqNum, u32),
         passes: Passes,
@@ -239,7 +230,7 @@ impl Toe {
             return Ok(());
         };
         if seq != queue.end() {
-            around.function.counters.toe_stale_commands += 1;
+            env.function.counters.toe_stale_commands += 1;
             return Ok(());
         }
         if slices.len() > queue.room() {
@@ -250,7 +241,7 @@ impl Toe {
         if end.after(written) {
             let new = written.distance_to(end);
             // What was in flight at the offer may have been acknowledged meanwhile, and nothing beyond it.
-            if written.before(seq) || connection.queue(around.now, new) != new {
+            if written.before(seq) || connection.queue(env.now, new) != new {
                 return Err(ErrorCode::BadLength);
             }
         }

@@ -3,7 +3,7 @@
 use tcp::{CloseReason, Event};
 
 use super::entry::{Farewell, Phase};
-use super::{Around, Toe};
+use super::{Toe, ToeEnv};
 use crate::counters::Counters;
 use crate::receive::{self, Sender};
 use crate::ring::RecvDescriptor;
@@ -56,24 +56,24 @@ impl Toe {
 
     /// Tells a function's host all that it is to know, and gives back what is its again. False when a receive ring has no room
     /// for all of it: call it again.
-    pub(crate) fn tell(&mut self, around: &mut Around<'_>) -> bool {
-        let function = around.function.id.0;
+    pub(crate) fn tell(&mut self, env: &mut ToeEnv<'_>) -> bool {
+        let function = env.function.id.0;
         if self.lines.len() <= usize::from(function) {
             return true;
         }
-        let mut all = self.tell_untold(around);
+        let mut all = self.tell_untold(env);
         let count = self.lines_of(function).events.len();
         for _ in 0..count {
             let Some(at) = self.lines_of(function).events.pop_front() else {
                 break;
             };
-            let busy = around.function.own.busy();
+            let busy = env.function.own.busy();
             if busy.is_some_and(|index| index == self.connection(at)) {
                 // Its memory is being read: what frees it waits until that is over.
                 self.lines_of(function).events.push_back(at);
                 continue;
             }
-            let told = self.tell_of(around, at);
+            let told = self.tell_of(env, at);
             all &= told;
             if let Some(entry) = self.table.get_mut(at) {
                 entry.in_events = !told;
@@ -87,22 +87,22 @@ impl Toe {
     }
 
     /// What is about no connection.
-    fn tell_untold(&mut self, around: &mut Around<'_>) -> bool {
-        let untold = &mut self.lines_of(around.function.id.0).untold;
+    fn tell_untold(&mut self, env: &mut ToeEnv<'_>) -> bool {
+        let untold = &mut self.lines_of(env.function.id.0).untold;
         untold.retain(|(queue, event)| {
             let descriptor = RecvDescriptor::Toe(*event);
-            !around.function.tell(usize::from(*queue), descriptor)
+            !env.function.tell(usize::from(*queue), descriptor)
         });
         untold.is_empty()
     }
 
     /// All that is to be told of the connection at this place. False when there was no room for all of it.
-    fn tell_of(&mut self, around: &mut Around<'_>, at: u32) -> bool {
+    fn tell_of(&mut self, env: &mut ToeEnv<'_>, at: u32) -> bool {
         let Some(entry) = self.table.get_mut(at) else {
             return true;
         };
         let (toe, queue) = (entry.toe, usize::from(entry.queue));
-        let function = &mut *around.function;
+        let function = &mut *env.function;
         let mut tell = |event| function.tell(queue, RecvDescriptor::Toe(event));
         let untold = &mut entry.untold;
         if untold.ready {
@@ -117,7 +117,7 @@ impl Toe {
             }
             untold.accepted = false;
             if entry.phase == Phase::Running {
-                around.function.nic_packets.release(toe.index);
+                env.function.nic_packets.release(toe.index);
             }
         }
         let leaving = matches!(entry.phase, Phase::Leaving(_));
@@ -137,7 +137,7 @@ impl Toe {
                 tcpsn,
                 sent,
             };
-            if !around.function.tell(queue, RecvDescriptor::Toe(event)) {
+            if !env.function.tell(queue, RecvDescriptor::Toe(event)) {
                 return false;
             }
         }
@@ -151,23 +151,23 @@ impl Toe {
                 snd_una,
                 flight: connection.flight_limit(),
             };
-            if !around.function.tell(queue, RecvDescriptor::Toe(event)) {
+            if !env.function.tell(queue, RecvDescriptor::Toe(event)) {
                 return false;
             }
             entry.untold.told_una = snd_una;
         }
         if let Some(rcv_nxt) = entry.untold.peer_fin {
             let event = ToeEvent::PeerFin { toe, rcv_nxt };
-            if !around.function.tell(queue, RecvDescriptor::Toe(event)) {
+            if !env.function.tell(queue, RecvDescriptor::Toe(event)) {
                 return false;
             }
             entry.untold.peer_fin = None;
         }
-        self.take_leave(around, at)
+        self.take_leave(env, at)
     }
 
     /// The last that is told of a connection, and the packets that wait. False when there was no room for all of it.
-    fn take_leave(&mut self, around: &mut Around<'_>, at: u32) -> bool {
+    fn take_leave(&mut self, env: &mut ToeEnv<'_>, at: u32) -> bool {
         let Some(entry) = self.table.get_mut(at) else {
             return true;
         };
@@ -185,11 +185,11 @@ impl Toe {
             };
             if let Some(event) = event {
                 let queue = usize::from(entry.queue);
-                if !around.function.tell(queue, RecvDescriptor::Toe(event)) {
+                if !env.function.tell(queue, RecvDescriptor::Toe(event)) {
                     return false;
                 }
             }
-            around.function.counters.count_farewell(&farewell);
+            env.function.counters.count_farewell(&farewell);
             entry.phase = Phase::Emptying;
         }
         if entry.phase != Phase::Emptying {
@@ -200,12 +200,12 @@ impl Toe {
             hash: entry.hash,
             hop: entry.hop,
         };
-        if !receive::pass_to_host(around.function, toe.index, &sender) {
+        if !receive::pass_to_host(env.function, toe.index, &sender) {
             return false;
         }
-        around.function.nic_packets.close(toe.index);
-        around.function.counters.toe_connections -= 1;
-        self.forget(around.accel, at);
+        env.function.nic_packets.close(toe.index);
+        env.function.counters.toe_connections -= 1;
+        self.forget(env.accel, at);
         true
     }
 }

@@ -45,7 +45,7 @@ use crate::ring::toe::ToeId;
 use crate::rss::FlowHasher;
 
 /// What the device has besides the engine, for one function's packet or command.
-pub(crate) struct Around<'a> {
+pub(crate) struct ToeEnv<'a> {
     pub(crate) now: Instant,
     pub(crate) nic: &'a NicConfig,
     pub(crate) hasher: &'a FlowHasher,

@@ -6,7 +6,7 @@ use wire::packet::emit_tcp_headers;
 use wire::tcp::Flags;
 
 use super::entry::{Entry, Farewell, Phase};
-use super::{Around, Segment, Toe};
+use super::{Segment, Toe, ToeEnv};
 use crate::function::FunctionId;
 use crate::ring::toe::{RestoreReason, ToeId};
 use crate::ring::{ContextId, ErrorCode, Gather, MAX_HEADER_LEN, Send};
@@ -29,13 +29,13 @@ impl Toe {
     /// The next segment of a function's connections.
     pub(crate) fn poll_segment(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut ToeEnv<'_>,
         gather: &mut Gather,
     ) -> Option<Segment> {
-        let function = around.function.id.0;
+        let function = env.function.id.0;
         loop {
             let at = self.lines_of(function).segments.pop_front()?;
-            let made = self.next_segment(around, at, gather);
+            let made = self.next_segment(env, at, gather);
             if made.is_some() {
                 self.lines_of(function).segments.push_back(at);
             } else if let Some(entry) = self.table.get_mut(at) {
@@ -49,18 +49,13 @@ impl Toe {
                         send,
                     });
                 }
-                None => self.end(around, at),
+                None => self.end(env, at),
             }
         }
     }
 
     /// The next segment of a connection.
-    fn next_segment(
-        &mut self,
-        around: &mut Around<'_>,
-        at: u32,
-        gather: &mut Gather,
-    ) -> Option<Send> {
+    fn next_segment(&mut self, env: &mut ToeEnv<'_>, at: u32, gather: &mut Gather) -> Option<Send> {
         let entry = self.table.get_mut(at)?;
         let running = matches!(entry.phase, Phase::Running | Phase::Ending(_));
         let connection = entry.connection.as_mut().filter(|_| running)?;
@@ -76,10 +71,10 @@ impl Toe {
         let transmit = match left {
             Some(mut left) => {
                 // It may have waited for a context.
-                connection.bring_up_to_date(around.now, &mut left);
+                connection.bring_up_to_date(env.now, &mut left);
                 left
             }
-            None => connection.poll_transmit(around.now)?,
+            None => connection.poll_transmit(env.now)?,
         };
         gather.clear();
         let mut passes = None;
@@ -102,7 +97,7 @@ impl Toe {
                     sending.rest = Some(transmit);
                     sending.waiting = how.context.map(|context| (context, from));
                     entry.untold.recover = true;
-                    around.function.counters.toe_tx_recoveries += 1;
+                    env.function.counters.toe_tx_recoveries += 1;
                     return None;
                 }
                 if end.after(from) && ahead < bytes {
@@ -114,7 +109,7 @@ impl Toe {
         let (first, rest) = cut(transmit, bytes);
         sending.rest = rest;
         sending.last = Some(first);
-        let counters = &mut around.function.counters;
+        let counters = &mut env.function.counters;
         counters.toe_tx_segments += 1;
         counters.toe_tx_retrans += u64::from(first.retransmit);
         let mut send = Send {
@@ -129,19 +124,19 @@ impl Toe {
             flags: Toe::flags_of(passes),
             payload_len: first.payload,
         };
-        let source = around.function.config.mac;
+        let source = env.function.config.mac;
         send.header_len = write_headers(entry, source, &first, &mut send.header);
         Some(send)
     }
 
     /// Of a segment given out nothing from its `tcpsn` on has left.
-    pub(crate) fn refused(&mut self, around: &mut Around<'_>, stopped: &Stopped) {
+    pub(crate) fn refused(&mut self, env: &mut ToeEnv<'_>, stopped: &Stopped) {
         let Stopped {
             connection,
             tcpsn,
             error,
         } = *stopped;
-        let Some(at) = self.table.by_index(around.function.id.0, connection) else {
+        let Some(at) = self.table.by_index(env.function.id.0, connection) else {
             return;
         };
         let Some(entry) = self.table.get_mut(at) else {
@@ -165,15 +160,15 @@ impl Toe {
             (ErrorCode::OutOfSequence | ErrorCode::Unverified, Some(context)) => {
                 sending.waiting = Some((context, tcpsn));
                 entry.untold.recover = true;
-                around.function.counters.toe_tx_recoveries += 1;
+                env.function.counters.toe_tx_recoveries += 1;
                 self.wants_events(at);
             }
-            _ => self.give_back(around, at, RestoreReason::Transmit { error, context }),
+            _ => self.give_back(env, at, RestoreReason::Transmit { error, context }),
         }
     }
 
     /// A connection that has ended and has nothing more to send leaves.
-    fn end(&mut self, around: &mut Around<'_>, at: u32) {
+    fn end(&mut self, env: &mut ToeEnv<'_>, at: u32) {
         let Some(entry) = self.table.get(at) else {
             return;
         };
@@ -181,15 +176,15 @@ impl Toe {
             return;
         };
         let connection = entry.connection.as_ref();
-        let time_wait = connection.and_then(|connection| connection.time_wait(around.now));
-        let counters = &mut around.function.counters;
+        let time_wait = connection.and_then(|connection| connection.time_wait(env.now));
+        let counters = &mut env.function.counters;
         counters.toe_closed += 1;
         counters.toe_time_wait += u64::from(time_wait.is_some());
         let reason = match time_wait {
             Some(_) => CloseReason::Graceful,
             None => reason,
         };
-        self.leave(around.function, at, Farewell::Closed(reason, time_wait));
+        self.leave(env.function, at, Farewell::Closed(reason, time_wait));
     }
 }
 

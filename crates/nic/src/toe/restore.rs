@@ -4,7 +4,7 @@ use tcp::Connection;
 
 use super::entry::{Farewell, Phase};
 use super::pieces::Queue;
-use super::{Around, Toe};
+use super::{Toe, ToeEnv};
 use crate::function::Function;
 use crate::ring::toe::{
     MAX_HELD, RefuseReason, RestoreReason, TCB_IMAGE_BYTES, TcbField, TcbImage, ToeOffer,
@@ -15,7 +15,7 @@ impl Toe {
     /// Takes over a connection that is held.
     pub(super) fn accept(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut ToeEnv<'_>,
         at: u32,
         offer: &ToeOffer,
     ) -> Result<(), RefuseReason> {
@@ -25,15 +25,15 @@ impl Toe {
         if entry.flow != offer.flow.reversed() {
             return Err(RefuseReason::NotHeld);
         }
-        let image = read(&around.function.regions, offer.tcb)?;
+        let image = read(&env.function.regions, offer.tcb)?;
         let TcbImage { tcb, config, cork } = image.map_err(RefuseReason::Tcb)?;
         Toe::check_ports(&offer.flow, &tcb).map_err(RefuseReason::Tcb)?;
-        let most = Toe::most_payload(around.nic.mtu, offer.flow.src.0.is_ipv4());
+        let most = Toe::most_payload(env.nic.mtu, offer.flow.src.0.is_ipv4());
         if tcb.mss > most {
             return Err(RefuseReason::Tcb(TcbField::Mss));
         }
-        let mut connection = Connection::hand_over(around.now, &config, &tcb);
-        connection.set_cork(around.now, cork);
+        let mut connection = Connection::hand_over(env.now, &config, &tcb);
+        connection.set_cork(env.now, cork);
         // What the host knows.
         while connection.poll_event().is_some() {}
         entry.sending.queue = Queue::at(tcb.snd_una);
@@ -47,7 +47,7 @@ impl Toe {
     }
 
     /// Gives a connection back to its host.
-    pub(super) fn give_back(&mut self, around: &mut Around<'_>, at: u32, reason: RestoreReason) {
+    pub(super) fn give_back(&mut self, env: &mut ToeEnv<'_>, at: u32, reason: RestoreReason) {
         let Some(entry) = self.table.get_mut(at) else {
             return;
         };
@@ -55,7 +55,7 @@ impl Toe {
             return;
         };
         // One that is not synchronized has ended.
-        let Some(mut tcb) = connection.tcb(around.now) else {
+        let Some(mut tcb) = connection.tcb(env.now) else {
             return;
         };
         // New data that TCP has given out and that has not left was never sent.
@@ -69,12 +69,12 @@ impl Toe {
             config: connection.config(),
             cork: connection.is_corked(),
         };
-        let written = write(&around.function.regions, entry.tcb, &image);
+        let written = write(&env.function.regions, entry.tcb, &image);
         if !written {
             // Its memory was there at the offer: the host has taken it away since, and gets what it can have.
-            around.function.counters.toe_bad_commands += 1;
+            env.function.counters.toe_bad_commands += 1;
         }
-        self.leave(around.function, at, Farewell::Restored(reason));
+        self.leave(env.function, at, Farewell::Restored(reason));
     }
 
     /// A connection's time is over: the host is told so, and has it again.

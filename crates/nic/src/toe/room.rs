@@ -18,11 +18,11 @@ pub(crate) struct Room {
     queued: Vec<u32>,
     total: u32,
     /// The last Soft_limit that each function's host was told. None is told before it begins a connection.
-    told: Vec<Told>,
+    told: Vec<Announced>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Announced {
     /// It has not asked.
     Nothing,
     /// It is to be told.
@@ -50,7 +50,7 @@ impl Room {
     /// Makes room for the next function.
     pub(crate) fn add_function(&mut self) {
         self.queued.push(0);
-        self.told.push(Told::Nothing);
+        self.told.push(Announced::Nothing);
     }
 
     /// Soft_limit: the most connections.
@@ -78,16 +78,16 @@ impl Room {
     /// A host asks for room: from now on it is told.
     pub(crate) fn asked(&mut self, function: FunctionId) {
         if let Some(told) = self.told.get_mut(usize::from(function.0))
-            && *told == Told::Nothing
+            && *told == Announced::Nothing
         {
-            *told = Told::Due;
+            *told = Announced::Due;
         }
     }
 
     /// A host has lost what it was told.
     pub(crate) fn forget(&mut self, function: FunctionId) {
         if let Some(told) = self.told.get_mut(usize::from(function.0)) {
-            *told = Told::Nothing;
+            *told = Announced::Nothing;
         }
     }
 
@@ -134,7 +134,7 @@ impl Room {
         let Some(told) = self.told.get_mut(usize::from(function.id.0)) else {
             return true;
         };
-        if *told == Told::Nothing || *told == Told::This(soft_limit) {
+        if *told == Announced::Nothing || *told == Announced::This(soft_limit) {
             return true;
         }
         let room = ToeEvent::Room {
@@ -143,7 +143,7 @@ impl Room {
         };
         let done = function.tell(0, RecvDescriptor::Toe(room));
         if done {
-            *told = Told::This(soft_limit);
+            *told = Announced::This(soft_limit);
         }
         done
     }

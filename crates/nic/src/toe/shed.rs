@@ -30,8 +30,8 @@ pub(crate) fn shed(offloads: &mut Offloads, functions: &mut [Function], now: Ins
             continue;
         };
         let function = &mut functions[usize::from(entry.function)];
-        let (toe, mut around) = offloads.toe(now, function);
-        toe.give_back(&mut around, at, RestoreReason::Load);
+        let (toe, mut env) = offloads.toe(now, function);
+        toe.give_back(&mut env, at, RestoreReason::Load);
     }
 }
 

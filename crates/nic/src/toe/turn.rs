@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use wire::SeqNum;
 
-use super::{After, Around, Segment, ToeConfig};
+use super::{After, Segment, ToeConfig, ToeEnv};
 use crate::device::Offloads;
 use crate::function::Function;
 use crate::receive::{self, PlacedList};
@@ -322,8 +322,8 @@ fn packet(offloads: &mut Offloads, function: &mut Function, now: Instant) -> Don
     };
     let queued = function.nic_packets.len();
     offloads.toe.room.note(function.id, queued);
-    let (toe, mut around) = offloads.toe(now, function);
-    let taken = toe.handle_packet(&mut around, connection, &packet);
+    let (toe, mut env) = offloads.toe(now, function);
+    let taken = toe.handle_packet(&mut env, connection, &packet);
     receive::settle(function, queue, &packet, placed.as_slice(), &taken);
     Done::Some
 }
@@ -399,14 +399,14 @@ fn carry_out(
     if let ToeRequest::Begin { .. } = request {
         toe.room.asked(function.id);
     }
-    let mut around = Around {
+    let mut env = ToeEnv {
         now,
         nic: config,
         hasher,
         accel,
         function,
     };
-    let after = toe.command(&mut around, request, gather);
+    let after = toe.command(&mut env, request, gather);
     toe.room.note(function.id, function.nic_packets.len());
     after
 }
@@ -455,7 +455,7 @@ fn poll_segment(offloads: &mut Offloads, function: &mut Function, now: Instant) 
     if !toe.has_segments(function.id) {
         return None;
     }
-    let mut around = Around {
+    let mut env = ToeEnv {
         now,
         nic: config,
         hasher,
@@ -463,10 +463,10 @@ fn poll_segment(offloads: &mut Offloads, function: &mut Function, now: Instant) 
         function,
     };
     gather.clear();
-    toe.poll_segment(&mut around, gather)
+    toe.poll_segment(&mut env, gather)
 }
 
 fn refused(offloads: &mut Offloads, function: &mut Function, now: Instant, stopped: &Stopped) {
-    let (toe, mut around) = offloads.toe(now, function);
-    toe.refused(&mut around, stopped);
+    let (toe, mut env) = offloads.toe(now, function);
+    toe.refused(&mut env, stopped);
 }

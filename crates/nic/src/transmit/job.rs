@@ -12,7 +12,7 @@ use crate::ring::{DeviceRegions, ErrorCode, FunctionConfig, Gather, Recover, Sen
 
 use super::encrypt;
 use super::headers::{Part, TCP_CHECKSUM, TcpHeaders};
-use super::lent::Lent;
+use super::lent::BorrowedPayload;
 use super::scratch::Scratch;
 use super::source::{self, Cursor};
 
@@ -41,11 +41,11 @@ pub(super) struct Job {
     /// Of its flow, when it has a context.
     flow_hash: u64,
     /// The place that it is of, beside where the context is.
-    aside: Option<Recover>,
+    seek: Option<Recover>,
 }
 
 /// What a job works with besides its descriptor.
-pub(super) struct Surroundings<'a> {
+pub(super) struct SendEnv<'a> {
     pub(super) function: FunctionId,
     pub(super) config: &'a FunctionConfig,
     pub(super) regions: &'a DeviceRegions,
@@ -60,7 +60,7 @@ pub(super) struct Surroundings<'a> {
 pub(super) struct Made {
     pub(super) len: usize,
     pub(super) meta: FrameMeta,
-    pub(super) lent: Option<Lent>,
+    pub(super) lent: Option<BorrowedPayload>,
 }
 
 impl Job {
@@ -77,17 +77,17 @@ impl Job {
             packets: 0,
             fresh: true,
             flow_hash: 0,
-            aside: None,
+            seek: None,
             index,
             send,
         }
     }
 
     /// It follows a command that names another place than its context's.
-    pub(super) fn set_aside(&mut self, command: Recover) {
+    pub(super) fn set_seek(&mut self, command: Recover) {
         let is_ours = self.send.context == Some(command.context)
             && self.tcp.is_some_and(|tcp| tcp.seq == command.resume);
-        self.aside = is_ours.then_some(command);
+        self.seek = is_ours.then_some(command);
     }
 
     /// The flow that it opens, if it is a SYN.
@@ -102,19 +102,17 @@ impl Job {
     /// When it can't be sent; nothing of it was.
     pub(super) fn check(
         &mut self,
-        around: &mut Surroundings<'_>,
+        env: &mut SendEnv<'_>,
         offloads: &mut Offloads,
     ) -> Result<(), ErrorCode> {
         let header = &self.send.header[..usize::from(self.send.header_len)];
-        let ours = header
-            .get(6..12)
-            .is_some_and(|mac| mac == around.config.mac.0);
+        let ours = header.get(6..12).is_some_and(|mac| mac == env.config.mac.0);
         if !ours || header.len() < ethernet::HEADER_LEN || self.wanted && self.tcp.is_none() {
             return Err(ErrorCode::BadHeader);
         }
-        source::check(around.gather, around.regions)?;
+        source::check(env.gather, env.regions)?;
         self.check_size(&offloads.config)?;
-        self.check_context(around, offloads)
+        self.check_context(env, offloads)
     }
 
     fn check_size(&self, config: &NicConfig) -> Result<(), ErrorCode> {
@@ -141,7 +139,7 @@ impl Job {
     /// A packet must be of its context's flow and begin where that is.
     fn check_context(
         &mut self,
-        around: &mut Surroundings<'_>,
+        env: &mut SendEnv<'_>,
         offloads: &mut Offloads,
     ) -> Result<(), ErrorCode> {
         let (Some(id), Some(tcp)) = (self.send.context, &self.tcp) else {
@@ -151,22 +149,19 @@ impl Job {
             return Ok(());
         }
         self.flow_hash = offloads.hasher.hash(&tcp.flow);
-        let Some(context) = offloads
-            .contexts
-            .transmit(around.function, id, around.counters)
-        else {
-            around.counters.tx_drop_no_context += 1;
+        let Some(context) = offloads.contexts.transmit(env.function, id, env.counters) else {
+            env.counters.tx_drop_no_context += 1;
             return Err(ErrorCode::NoContext);
         };
         if !context.is_for(self.flow_hash) {
-            around.counters.tx_drop_no_context += 1;
+            env.counters.tx_drop_no_context += 1;
             return Err(ErrorCode::WrongFlow);
         }
-        if let Some(aside) = &self.aside {
-            return context.check_aside(aside, self.send.payload_len, around.counters);
+        if let Some(seek) = &self.seek {
+            return context.check_seek(seek, self.send.payload_len, env.counters);
         }
         if !context.is_at(tcp.seq) {
-            context.count_outermost(around.counters, Event::TxOutOfSequence, 1);
+            context.count_outermost(env.counters, Event::TxOutOfSequence, 1);
             return Err(ErrorCode::OutOfSequence);
         }
         Ok(())
@@ -198,7 +193,7 @@ impl Job {
     /// When its payload can't be made; what `out` holds then must not be sent, nor the rest of the job.
     pub(super) fn frame(
         &mut self,
-        around: &mut Surroundings<'_>,
+        env: &mut SendEnv<'_>,
         offloads: &mut Offloads,
         out: &mut [u8],
     ) -> Result<Made, ErrorCode> {
@@ -210,9 +205,9 @@ impl Job {
         if let Some(tcp) = &self.tcp {
             tcp.patch(&mut out[..header_len], part);
         }
-        let lent = self.lend(around, &offloads.config, part.len)?;
+        let lent = self.lend(env, &offloads.config, part.len)?;
         if lent.is_none() {
-            self.fill_payload(around, offloads, &mut out[header_len..])?;
+            self.fill_payload(env, offloads, &mut out[header_len..])?;
         }
         let mut meta = FrameMeta::default();
         if part.len > self.packet_payload() {
@@ -222,10 +217,10 @@ impl Job {
             if offloads.config.wire.checksum {
                 tcp.leave_checksum(out);
                 meta.needs_checksum = Some((tcp.l4 as u16, TCP_CHECKSUM as u16));
-                around.counters.tx_csum_partial += 1;
+                env.counters.tx_csum_partial += 1;
             } else {
                 tcp.fill_checksum(out);
-                around.counters.tx_csum_full += 1;
+                env.counters.tx_csum_full += 1;
             }
         }
         self.fresh = false;
@@ -237,11 +232,11 @@ impl Job {
     /// Leaves the payload where it is, if it goes out as it is there, and nobody makes a checksum of it here.
     fn lend(
         &mut self,
-        around: &mut Surroundings<'_>,
+        env: &mut SendEnv<'_>,
         config: &NicConfig,
         len: u32,
-    ) -> Result<Option<Lent>, ErrorCode> {
-        let Some(queue) = around.lender else {
+    ) -> Result<Option<BorrowedPayload>, ErrorCode> {
+        let Some(queue) = env.lender else {
             return Ok(None);
         };
         let is_sent_as_it_is = self.send.context.is_none() || self.tcp.is_none();
@@ -250,10 +245,10 @@ impl Job {
             return Ok(None);
         }
         let head = usize::from(self.send.header_len);
-        let memory = (around.gather, around.regions);
-        let lent = Lent::take(&mut self.cursor, memory, (queue, head, len))?;
+        let memory = (env.gather, env.regions);
+        let lent = BorrowedPayload::take(&mut self.cursor, memory, (queue, head, len))?;
         if lent.is_some() {
-            around.counters.pcie_payload_tx += u64::from(len);
+            env.counters.pcie_payload_tx += u64::from(len);
         }
         Ok(lent)
     }
@@ -281,7 +276,7 @@ impl Job {
 
     fn fill_payload(
         &mut self,
-        around: &mut Surroundings<'_>,
+        env: &mut SendEnv<'_>,
         offloads: &mut Offloads,
         out: &mut [u8],
     ) -> Result<(), ErrorCode> {
@@ -289,32 +284,30 @@ impl Job {
             return Ok(());
         }
         let (Some(id), Some(tcp)) = (self.send.context, &self.tcp) else {
-            around.counters.pcie_payload_tx += out.len() as u64;
-            return source::copy(&mut self.cursor, around.gather, around.regions, out);
+            env.counters.pcie_payload_tx += out.len() as u64;
+            return source::copy(&mut self.cursor, env.gather, env.regions, out);
         };
-        let context = offloads
-            .contexts
-            .transmit(around.function, id, around.counters);
+        let context = offloads.contexts.transmit(env.function, id, env.counters);
         // Another queue may have destroyed or moved it since the last frame.
         let context = context.ok_or(ErrorCode::NoContext)?;
         let at = tcp.seq + self.done;
-        if !context.is_for(self.flow_hash) || self.aside.is_none() && !context.is_at(at) {
+        if !context.is_for(self.flow_hash) || self.seek.is_none() && !context.is_at(at) {
             return Err(ErrorCode::OutOfSequence);
         }
         let source = encrypt::Source {
-            gather: around.gather,
-            regions: around.regions,
-            scratch: around.scratch,
+            gather: env.gather,
+            regions: env.regions,
+            scratch: env.scratch,
             mutable: self.send.flags.contains(SendFlags::MUTABLE_SOURCE),
         };
-        let moved = match &self.aside {
-            Some(aside) => context.fill_aside(aside, at, &source, &mut self.cursor, out)?,
+        let moved = match &self.seek {
+            Some(seek) => context.fill_at(seek, at, &source, &mut self.cursor, out)?,
             None => context.fill(&source, &mut self.cursor, out)?,
         };
-        around.counters.pcie_payload_tx += moved.read;
-        around.counters.pcie_icv_writeback += moved.written;
-        context.count(around.counters, Event::TxPackets, 1);
-        context.count(around.counters, Event::TxBytes, out.len() as u64);
+        env.counters.pcie_payload_tx += moved.read;
+        env.counters.pcie_icv_writeback += moved.written;
+        context.count(env.counters, Event::TxPackets, 1);
+        context.count(env.counters, Event::TxBytes, out.len() as u64);
         Ok(())
     }
 }

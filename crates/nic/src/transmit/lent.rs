@@ -11,7 +11,7 @@ const MAX_SLICES: usize = 8;
 
 /// Where a frame's payload is, which is behind `head` bytes of the buffer with the frame's headers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Lent {
+pub(crate) struct BorrowedPayload {
     /// The queue whose descriptor it is of.
     pub(crate) queue: usize,
     pub(crate) head: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Lent {
     len: u32,
 }
 
-impl Lent {
+impl BorrowedPayload {
     /// The next `len` bytes, if they lie in few slices of memory that stays; then the cursor is behind them.
     ///
     /// # Errors
@@ -28,7 +28,7 @@ impl Lent {
         cursor: &mut Cursor,
         (gather, regions): (&Gather, &DeviceRegions),
         (queue, head, len): (usize, usize, u32),
-    ) -> Result<Option<Lent>, ErrorCode> {
+    ) -> Result<Option<BorrowedPayload>, ErrorCode> {
         let (start, mut end, mut left) = (*cursor, *cursor, len);
         for _ in 0..MAX_SLICES {
             let piece = end
@@ -40,7 +40,7 @@ impl Lent {
             left -= piece.bytes.len() as u32;
             if left == 0 {
                 *cursor = end;
-                return Ok(Some(Lent {
+                return Ok(Some(BorrowedPayload {
                     queue,
                     head,
                     cursor: start,

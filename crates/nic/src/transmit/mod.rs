@@ -4,7 +4,6 @@
 //! step until all of its payload is out. The [`Scheduler`] takes turns between functions, and within a function
 //! between its queues.
 
-mod aside;
 mod command;
 mod context;
 mod encrypt;
@@ -18,13 +17,14 @@ mod queue;
 mod recover;
 mod schedule;
 mod scratch;
+mod seek;
 mod source;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use command::{Commanded, next_command};
 pub(crate) use context::{RecoveryId, TransmitContext};
-pub(crate) use lent::Lent;
+pub(crate) use lent::BorrowedPayload;
 pub use lent::Payload;
 pub(crate) use own::{OwnSegments, Stopped, begin, frame};
 pub(crate) use queue::{QueueState, destroy, has_sends};

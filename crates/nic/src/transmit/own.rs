@@ -2,7 +2,7 @@
 
 use wire::SeqNum;
 
-use super::job::{Job, Surroundings};
+use super::job::{Job, SendEnv};
 use super::queue::QueueState;
 use super::recover::Prefix;
 use crate::device::Offloads;
@@ -69,15 +69,15 @@ pub(crate) fn begin(
     let large = send.mss != 0 && send.payload_len > u32::from(send.mss);
     let bytes = u64::from(send.payload_len);
     let mut job = Job::new(send, 0);
-    let mut around = surroundings(function);
-    job.check(&mut around, offloads).map_err(|error| Stopped {
+    let mut env = send_env(function);
+    job.check(&mut env, offloads).map_err(|error| Stopped {
         connection,
         tcpsn: job.tcpsn(),
         error,
     })?;
     if large {
-        around.counters.tx_tso_packets += 1;
-        around.counters.tx_tso_bytes += bytes;
+        env.counters.tx_tso_packets += 1;
+        env.counters.tx_tso_bytes += bytes;
     }
     function.own.work.job = Some(job);
     Ok(())
@@ -97,15 +97,15 @@ pub(crate) fn frame(
     };
     let connection = function.own.connection;
     let (packets, bytes) = (job.packets(), job.payload_sent());
-    let mut around = surroundings(function);
+    let mut env = send_env(function);
     let made = job
-        .frame(&mut around, offloads, out)
+        .frame(&mut env, offloads, out)
         .map_err(|error| Stopped {
             connection,
             tcpsn: job.tcpsn(),
             error,
         })?;
-    let counters = around.counters;
+    let counters = env.counters;
     counters.tx_packets += 1;
     counters.tx_bytes += made.len as u64;
     counters.toe_tx_packets += u64::from(job.packets() - packets);
@@ -138,8 +138,8 @@ pub(crate) fn recover(
     super::queue::recover_context(&mut offloads.contexts, function.id, command, prefix)
 }
 
-fn surroundings(function: &mut Function) -> Surroundings<'_> {
-    Surroundings {
+fn send_env(function: &mut Function) -> SendEnv<'_> {
+    SendEnv {
         function: function.id,
         config: &function.config,
         regions: &function.regions,

@@ -17,8 +17,8 @@ use crate::ring::{
 };
 
 use super::context::TransmitContext;
-use super::job::{Job, Made, Surroundings};
-use super::lent::Lent;
+use super::job::{Job, Made, SendEnv};
+use super::lent::BorrowedPayload;
 use super::recover::Prefix;
 use super::scratch::{SCRATCH_BYTES, Scratch};
 
@@ -30,7 +30,7 @@ pub(crate) struct QueueState {
     pub(super) gather: Box<Gather>,
     pub(super) scratch: Scratch,
     /// The place that the next `Send` is of, beside where its context is.
-    aside: Option<Recover>,
+    seek: Option<Recover>,
     /// Index of the descriptor whose payload is lent.
     lent: Option<u64>,
 }
@@ -39,7 +39,7 @@ impl QueueState {
     /// Drops what is on its way, and what recoveries have left.
     pub(crate) fn reset(&mut self) {
         self.job = None;
-        self.aside = None;
+        self.seek = None;
         self.lent = None;
         self.scratch = Scratch::default();
     }
@@ -67,7 +67,7 @@ impl Default for QueueState {
             job: None,
             gather: Box::new(Gather::EMPTY),
             scratch: Scratch::default(),
-            aside: None,
+            seek: None,
             lent: None,
         }
     }
@@ -78,7 +78,7 @@ pub(super) enum Progress {
     Frame {
         len: usize,
         meta: FrameMeta,
-        lent: Option<Lent>,
+        lent: Option<BorrowedPayload>,
     },
     /// A descriptor was worked off without a frame; it counts as `cost` bytes.
     Command {
@@ -182,8 +182,8 @@ fn descriptor(
                 ErrorCode::Unsupported,
             ))
         }
-        Ok(Command::Recover(command)) if command.verify == Verify::Aside => {
-            transmit.aside = Some(*command);
+        Ok(Command::Recover(command)) if command.verify == Verify::Seek => {
+            transmit.seek = Some(*command);
             // The keystream before the packet is made for nothing.
             let before = command.start.distance_to(command.resume) as usize;
             Ok(COMMAND_COST + before.min(SCRATCH_BYTES) as u64)
@@ -230,8 +230,8 @@ fn send(
     let large = send.mss != 0 && send.payload_len > u32::from(send.mss);
     let bytes = u64::from(send.payload_len);
     let mut job = Job::new(send.clone(), index);
-    if let Some(aside) = function.queues[queue].transmit.aside.take() {
-        job.set_aside(aside);
+    if let Some(seek) = function.queues[queue].transmit.seek.take() {
+        job.set_seek(seek);
     }
     let tcpsn = job.tcpsn();
     let refuse = |error| Refused {
@@ -244,11 +244,11 @@ fn send(
         let (accel, device) = offloads.accel(now);
         accel.open(&device, function, &flow).map_err(refuse)?;
     }
-    let (mut around, _) = surroundings(function, queue);
-    job.check(&mut around, offloads).map_err(refuse)?;
+    let (mut env, _) = send_env(function, queue);
+    job.check(&mut env, offloads).map_err(refuse)?;
     if large {
-        around.counters.tx_tso_packets += 1;
-        around.counters.tx_tso_bytes += bytes;
+        env.counters.tx_tso_packets += 1;
+        env.counters.tx_tso_bytes += bytes;
     }
     frame(offloads, function, queue, job, out)
 }
@@ -260,17 +260,17 @@ fn frame(
     mut job: Job,
     out: &mut [u8],
 ) -> Result<Progress, Refused> {
-    let (mut around, counters) = surroundings(function, queue);
-    around.lender = offloads.lends.then_some(queue);
-    let made = job.frame(&mut around, offloads, out);
+    let (mut env, counters) = send_env(function, queue);
+    env.lender = offloads.lends.then_some(queue);
+    let made = job.frame(&mut env, offloads, out);
     let Made { len, meta, lent } = made.map_err(|error| Refused {
         index: job.index,
         context: job.send.context,
         tcpsn: job.tcpsn(),
         error,
     })?;
-    around.counters.tx_packets += 1;
-    around.counters.tx_bytes += len as u64;
+    env.counters.tx_packets += 1;
+    env.counters.tx_bytes += len as u64;
     counters.tx_packets += 1;
     counters.tx_bytes += len as u64;
     let transmit = &mut function.queues[queue].transmit;
@@ -281,14 +281,14 @@ fn frame(
     Ok(Progress::Frame { len, meta, lent })
 }
 
-fn surroundings(
+fn send_env(
     function: &mut Function,
     queue: usize,
-) -> (Surroundings<'_>, &mut crate::counters::QueueCounters) {
+) -> (SendEnv<'_>, &mut crate::counters::QueueCounters) {
     let Queue {
         transmit, counters, ..
     } = &mut function.queues[queue];
-    let around = Surroundings {
+    let env = SendEnv {
         function: function.id,
         config: &function.config,
         regions: &function.regions,
@@ -297,7 +297,7 @@ fn surroundings(
         counters: &mut function.counters,
         lender: None,
     };
-    (around, counters)
+    (env, counters)
 }
 
 fn create(

@@ -33,7 +33,7 @@ impl TransmitContext {
         command: &Recover,
         prefix: Prefix<'_>,
     ) -> Result<(), ErrorCode> {
-        if command.verify == Verify::Aside {
+        if command.verify == Verify::Seek {
             return Err(ErrorCode::Unsupported);
         }
         self.note_frontier();
@@ -70,7 +70,7 @@ impl TransmitContext {
             self.pass_inner(inner, &mut cursor, (gather, regions), scratch.reuse())?;
         }
         match command.verify {
-            Verify::None | Verify::Aside => {
+            Verify::None | Verify::Seek => {
                 self.pass(&mut cursor, gather, regions, scratch.reuse())?
             }
             Verify::WholeMessage | Verify::Frontier => {
@@ -85,7 +85,7 @@ impl TransmitContext {
 
         let end = command.start + len;
         self.state = match command.verify {
-            Verify::None | Verify::Aside => State::InSequence,
+            Verify::None | Verify::Seek => State::InSequence,
             Verify::WholeMessage => {
                 let icv = self.layers.icv(command.len);
                 let made = &scratch.reuse()[icv.start as usize..icv.end as usize];

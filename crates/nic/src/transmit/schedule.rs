@@ -7,7 +7,7 @@ use crate::frame::FrameMeta;
 use crate::function::{Function, FunctionId};
 use crate::receive;
 
-use super::lent::Lent;
+use super::lent::BorrowedPayload;
 use super::queue::{self, Progress};
 
 /// Bytes that a queue may send in one turn. A command counts as some bytes too, and what it reads.
@@ -39,7 +39,7 @@ pub(crate) enum Step {
         function: FunctionId,
         len: usize,
         meta: FrameMeta,
-        lent: Option<Lent>,
+        lent: Option<BorrowedPayload>,
     },
     /// A command was worked off or a descriptor refused.
     Busy,

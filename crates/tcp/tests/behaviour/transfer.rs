@@ -64,7 +64,7 @@ fn config() -> impl Strategy<Value = Config> {
                     Algorithm::NewReno
                 },
                 delayed_ack: delayed.then_some(Duration::from_millis(40)),
-                // Patience for the worst of links.
+                // TimerSnapshot for the worst of links.
                 retries: 60,
                 syn_retries: 30,
                 ..Config::default()

@@ -68,7 +68,7 @@ impl Stack {
             return Err(SpliceRefused::Same);
         }
         for id in [a, b] {
-            self.make_whole(id);
+            self.promote_to_full_tcb(id);
         }
         let (first, second) = (self.splicable(a)?, self.splicable(b)?);
         agree(first, second, now)?;
@@ -188,7 +188,7 @@ impl Stack {
             && socket.ended.is_none()
             && !socket.shut
             && !socket.peer_fin
-            && !socket.deaf;
+            && !socket.discards_input;
         if !is_open {
             return Err(SpliceRefused::NotEstablished(id));
         }

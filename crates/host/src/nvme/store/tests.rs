@@ -113,12 +113,12 @@ impl Rig {
                 use rustix::event::{PollFd, PollFlags, poll};
                 use std::os::fd::AsFd;
                 let mut fds = [PollFd::from_borrowed_fd(self.bell.as_fd(), PollFlags::IN)];
-                let patience = rustix::event::Timespec {
+                let timer_snapshot = rustix::event::Timespec {
                     tv_sec: 10,
                     tv_nsec: 0,
                 };
                 assert_ne!(
-                    poll(&mut fds, Some(&patience)).unwrap(),
+                    poll(&mut fds, Some(&timer_snapshot)).unwrap(),
                     0,
                     "the bell is rung"
                 );

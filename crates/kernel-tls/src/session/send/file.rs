@@ -19,7 +19,7 @@ use crate::mapped_files::{self, WINDOW};
 use crate::session::DeviceEpoch;
 use crate::session::epoch::Records;
 use crate::shared::BATCH;
-use crate::socket::{Patience, Want};
+use crate::socket::{WaitLimit, Want};
 use crate::{held, offload, socket};
 
 /// What Linux transfers in one call.
@@ -184,13 +184,13 @@ impl Session {
 
     /// Waits until what was accepted before is out; gives how much is held open.
     fn wait_for_room(self: &Arc<Self>, fd: BorrowedFd<'_>) -> Result<usize, Errno> {
-        let mut patience = Patience::new(Want::Room, 0);
+        let mut limit = WaitLimit::new(Want::Room, 0);
         loop {
             let mut sending = self.sending();
             match self.settle(fd, &mut sending, 0) {
                 Err(Errno::AGAIN) => {
                     drop(sending);
-                    patience.wait(fd)?;
+                    limit.wait(fd)?;
                 }
                 other => return other.map(|records| records.open),
             }
@@ -207,7 +207,7 @@ impl Session {
     ) -> Result<usize, Unsent> {
         // A socket that waits would wait with the lock held.
         let zerocopy = (self.zerocopy.load(Relaxed) != 0 || offload::zerocopy()) && !self.waits(fd);
-        let mut patience = Patience::new(Want::Room, 0);
+        let mut limit = WaitLimit::new(Want::Room, 0);
         let mut accepted = 0;
         while accepted < count {
             let at = from + accepted as u64;
@@ -237,7 +237,7 @@ impl Session {
             match sent {
                 Ok(0) => break,
                 Ok(sent) => accepted += sent,
-                Err(Unsent::Socket(Errno::AGAIN)) => match patience.wait(fd) {
+                Err(Unsent::Socket(Errno::AGAIN)) => match limit.wait(fd) {
                     Ok(()) => {}
                     Err(error) if accepted == 0 => return Err(Unsent::Socket(error)),
                     Err(_) => break,

@@ -1,7 +1,7 @@
 //! From an entry to a frame.
 
 use super::super::packet::{self, Addresses};
-use super::super::{Everywhere, Made};
+use super::super::{AccelDeviceEnv, Made};
 use super::Nanos;
 use super::output::Segment;
 use super::store::Store;
@@ -12,12 +12,12 @@ pub(super) fn next(
     store: &mut Store,
     now: Nanos,
     at: u32,
-    everywhere: &mut Everywhere<'_>,
+    env: &mut AccelDeviceEnv<'_>,
     out: &mut [u8],
 ) -> Option<Made> {
     let entry = store.table.get_mut(at)?;
-    let function = everywhere.functions.get_mut(usize::from(entry.function))?;
-    let cut = everywhere.nic.wire.tso && everywhere.nic.wire.checksum;
+    let function = env.functions.get_mut(usize::from(entry.function))?;
+    let cut = env.nic.wire.tso && env.nic.wire.checksum;
     let Segment {
         header,
         payload,
@@ -33,7 +33,7 @@ pub(super) fn next(
     let (memory, data) = (&store.memory, &entry.data);
     let (len, meta) = packet::write(
         out,
-        everywhere.nic,
+        env.nic,
         &addresses,
         &header,
         (payload, entry.mss),

@@ -9,15 +9,15 @@ use super::reply;
 use super::translate::{
     Incoming, Part, l4_offset, scaled_window, translate, translate_part, translated_len,
 };
-use crate::accel::{Around, Segment};
+use crate::accel::{AccelEnv, Segment};
 use crate::frame::FrameMeta;
 use crate::ring::accel::Side;
 
 /// Forwards a segment whole; one that is too large for the other leg, or whose checksum is not known, in packets.
 #[inline]
-pub(super) fn segment(pair: &Pair, side: Side, around: &mut Around<'_>, segment: &Segment<'_>) {
+pub(super) fn segment(pair: &Pair, side: Side, env: &mut AccelEnv<'_>, segment: &Segment<'_>) {
     let (meta, parsed) = (segment.meta, segment.parsed);
-    if !leaves(around, segment) {
+    if !leaves(env, segment) {
         return;
     }
     let (_, to) = pair.legs(side);
@@ -27,7 +27,7 @@ pub(super) fn segment(pair: &Pair, side: Side, around: &mut Around<'_>, segment:
         size => parsed.payload_len.min(size.into()),
     };
     let partial = meta.needs_checksum.is_some();
-    let wire = around.nic.wire;
+    let wire = env.nic.wire;
     // A super-frame stays one on a wire that cuts it; its packets may become smaller.
     let is_super = meta.gso_size != 0 && u32::from(meta.gso_size) < parsed.payload_len;
     let as_it_is = match is_super {
@@ -35,10 +35,10 @@ pub(super) fn segment(pair: &Pair, side: Side, around: &mut Around<'_>, segment:
         false => per_packet <= room && (!partial || wire.checksum),
     };
     if !as_it_is {
-        return in_packets(pair, side, around, segment, per_packet.min(room));
+        return in_packets(pair, side, env, segment, per_packet.min(room));
     }
     let (len, _) = translated_len(parsed);
-    let mac = around.function.config.mac;
+    let mac = env.function.config.mac;
     let incoming = incoming(segment, partial);
     let l4 = l4_offset(parsed.ip_version == IpVersion::V6) as u16;
     let meta = FrameMeta {
@@ -50,13 +50,13 @@ pub(super) fn segment(pair: &Pair, side: Side, around: &mut Around<'_>, segment:
         needs_checksum: partial.then_some((l4, tcp::CHECKSUM_OFFSET as u16)),
         checksum_valid: false,
     };
-    let left = around.egress.push(around.function, len, |out| {
+    let left = env.egress.push(env.function, len, |out| {
         translate(pair, side, mac, &incoming, out);
         Some((len, meta))
     });
     if left {
-        around.function.counters.accel_splice_packets += u64::from(segment.segments);
-        around.function.counters.accel_splice_bytes += u64::from(parsed.payload_len);
+        env.function.counters.accel_splice_packets += u64::from(segment.segments);
+        env.function.counters.accel_splice_bytes += u64::from(parsed.payload_len);
     }
 }
 
@@ -66,10 +66,10 @@ pub(super) fn up_to(
     pair: &Pair,
     side: Side,
     end: SeqNum,
-    around: &mut Around<'_>,
+    env: &mut AccelEnv<'_>,
     segment: &Segment<'_>,
 ) {
-    if !leaves(around, segment) {
+    if !leaves(env, segment) {
         return;
     }
     let parsed = segment.parsed;
@@ -82,7 +82,7 @@ pub(super) fn up_to(
     cut(
         pair,
         side,
-        around,
+        env,
         segment,
         &Cut {
             seq: seq.min(end),
@@ -96,20 +96,20 @@ pub(super) fn up_to(
 
 /// Sends a challenge ACK, unless there was one just now.
 #[cold]
-pub(super) fn challenge(pair: &mut Pair, side: Side, around: &mut Around<'_>, now: u32) {
+pub(super) fn challenge(pair: &mut Pair, side: Side, env: &mut AccelEnv<'_>, now: u32) {
     let (half, _) = pair.legs_mut(side);
-    around.function.counters.accel_splice_dropped += 1;
+    env.function.counters.accel_splice_dropped += 1;
     if reply::may_challenge(half, now) {
-        around.function.counters.accel_splice_challenges += 1;
-        acknowledge(pair, side, around);
+        env.function.counters.accel_splice_challenges += 1;
+        acknowledge(pair, side, env);
     }
 }
 
 /// Sends an acknowledgement to the peer of `side`.
 #[cold]
-pub(super) fn acknowledge(pair: &Pair, side: Side, around: &mut Around<'_>) {
-    let mac = around.function.config.mac;
-    around.egress.push(around.function, reply::MAX_LEN, |out| {
+pub(super) fn acknowledge(pair: &Pair, side: Side, env: &mut AccelEnv<'_>) {
+    let mac = env.function.config.mac;
+    env.egress.push(env.function, reply::MAX_LEN, |out| {
         let len = reply::acknowledgement(pair, side, mac, out);
         Some((len, FrameMeta::default()))
     });
@@ -117,22 +117,22 @@ pub(super) fn acknowledge(pair: &Pair, side: Side, around: &mut Around<'_>) {
 
 /// Tells each peer whose window is nearly closed that the other one has room: the host's buffer, which was full, is in
 /// between no more.
-pub(super) fn open_windows(pair: &mut Pair, around: &mut Around<'_>) {
+pub(super) fn open_windows(pair: &mut Pair, env: &mut AccelEnv<'_>) {
     for side in [Side::A, Side::B] {
         let (half, other) = pair.legs_mut(side);
         let window = scaled_window(other.heard_window, other, half);
         let small = u32::from(half.window) << half.our_shift < 2 * u32::from(other.room);
         if small && window > half.window {
             half.note_acknowledged(half.una, window);
-            acknowledge(pair, side, around);
+            acknowledge(pair, side, env);
         }
     }
 }
 
 /// Whether a segment's hop limit lets it go on. A splice is a hop: without that, two functions could build a loop.
-fn leaves(around: &mut Around<'_>, segment: &Segment<'_>) -> bool {
+fn leaves(env: &mut AccelEnv<'_>, segment: &Segment<'_>) -> bool {
     let leaves = segment.parsed.hop_limit > 1;
-    around.function.counters.accel_splice_dropped += u64::from(!leaves);
+    env.function.counters.accel_splice_dropped += u64::from(!leaves);
     leaves
 }
 
@@ -146,14 +146,14 @@ fn payload_room(to: &Half, parsed: &Parsed) -> u32 {
 fn in_packets(
     pair: &Pair,
     side: Side,
-    around: &mut Around<'_>,
+    env: &mut AccelEnv<'_>,
     segment: &Segment<'_>,
     per_packet: u32,
 ) {
     cut(
         pair,
         side,
-        around,
+        env,
         segment,
         &Cut {
             seq: segment.parsed.tcp.seq,
@@ -177,15 +177,15 @@ struct Cut {
 }
 
 /// Makes packets of a segment. Flags as Linux's GSO has them (`tcp_gso_segment`).
-fn cut(pair: &Pair, side: Side, around: &mut Around<'_>, segment: &Segment<'_>, cut: &Cut) {
+fn cut(pair: &Pair, side: Side, env: &mut AccelEnv<'_>, segment: &Segment<'_>, cut: &Cut) {
     let parsed = segment.parsed;
     let reset = parsed.tcp.flags.contains(Flags::RST);
     if cut.bytes > 0 && (cut.per_packet == 0 || reset) {
-        around.function.counters.accel_splice_dropped += 1;
+        env.function.counters.accel_splice_dropped += 1;
         return;
     }
     let incoming = incoming(segment, false);
-    let mac = around.function.config.mac;
+    let mac = env.function.config.mac;
     let (_, headers) = translated_len(parsed);
     let (mut skip, mut packets) = (0, 0);
     loop {
@@ -198,13 +198,13 @@ fn cut(pair: &Pair, side: Side, around: &mut Around<'_>, segment: &Segment<'_>, 
             last: cut.whole && skip + len == cut.bytes,
         };
         let frame_len = headers + len as usize;
-        let left = around.egress.push(around.function, frame_len, |out| {
+        let left = env.egress.push(env.function, frame_len, |out| {
             translate_part(pair, side, mac, &incoming, &part, out);
             Some((frame_len, FrameMeta::default()))
         });
         if left {
-            around.function.counters.accel_splice_packets += 1;
-            around.function.counters.accel_splice_bytes += u64::from(len);
+            env.function.counters.accel_splice_packets += 1;
+            env.function.counters.accel_splice_bytes += u64::from(len);
         }
         skip += len;
         packets += 1;

@@ -34,7 +34,7 @@ use std::time::Instant;
 use wire::{FlowKey, SeqNum};
 
 use super::flows::Owned;
-use super::{AccelConfig, Around, Handled, Segment};
+use super::{AccelConfig, AccelEnv, Handled, Segment};
 use crate::function::FunctionId;
 use crate::ring::ErrorCode;
 use crate::ring::accel::{Side, Splice, SpliceEnd, SpliceId};
@@ -118,17 +118,17 @@ impl Splices {
     /// Takes a segment of the peer of one side of the splice at `slot`. [`Handled::Pass`] when it is the host's.
     pub(super) fn handle_segment(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut AccelEnv<'_>,
         (slot, side): (Slot, Side),
         segment: &Segment<'_>,
     ) -> Handled {
-        let now = self.milliseconds(around.now);
+        let now = self.milliseconds(env.now);
         let Some(pair) = self.table.get_mut(slot) else {
             return Handled::Pass(None);
         };
         if matches!(pair.phase, Phase::Ended { .. }) {
             // The host does not know yet.
-            around.function.counters.accel_splice_dropped += 1;
+            env.function.counters.accel_splice_dropped += 1;
             return Handled::Taken;
         }
         let parsed = segment.parsed;
@@ -138,19 +138,19 @@ impl Splices {
         match verdict {
             Verdict::Forward | Verdict::Reset => {
                 pair.note(side, parsed, whole, segment.segments, now);
-                forward::segment(pair, side, around, segment);
+                forward::segment(pair, side, env, segment);
             }
             Verdict::ForwardUpTo(end) => {
                 pair.note(side, parsed, end, segment.segments, now);
-                forward::up_to(pair, side, end, around, segment);
+                forward::up_to(pair, side, end, env, segment);
                 // What is new is for the host, once it has the connections back.
                 handled = Handled::Pass(None);
             }
-            Verdict::Challenge => forward::challenge(pair, side, around, now),
-            Verdict::Acknowledge => forward::acknowledge(pair, side, around),
-            Verdict::Drop => around.function.counters.accel_splice_dropped += 1,
+            Verdict::Challenge => forward::challenge(pair, side, env, now),
+            Verdict::Acknowledge => forward::acknowledge(pair, side, env),
+            Verdict::Drop => env.function.counters.accel_splice_dropped += 1,
             Verdict::Reopens => {
-                return match self.end(slot, SpliceEnd::Finished, &mut Hosts::of(around)) {
+                return match self.end(slot, SpliceEnd::Finished, &mut Hosts::of(env)) {
                     true => Handled::Pass(None),
                     false => Handled::Taken,
                 };
@@ -167,7 +167,7 @@ impl Splices {
             _ => None,
         };
         if let Some(reason) = ends {
-            self.end(slot, reason, &mut Hosts::of(around));
+            self.end(slot, reason, &mut Hosts::of(env));
         }
         handled
     }
@@ -178,46 +178,46 @@ impl Splices {
     /// When it does not: the host owns them still.
     pub(super) fn install(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut AccelEnv<'_>,
         splice: &Splice,
     ) -> Result<(), ErrorCode> {
-        refusal::check(splice, around)?;
-        let function = around.function.id.0;
+        refusal::check(splice, env)?;
+        let function = env.function.id.0;
         if self
             .table
-            .find(around.hasher, function, splice.splice)
+            .find(env.hasher, function, splice.splice)
             .is_some()
         {
             return Err(ErrorCode::SpliceExists);
         }
-        let id = around.function.id;
-        let is_full = self.table.used_by(id) >= around.function.config.splices;
+        let id = env.function.id;
+        let is_full = self.table.used_by(id) >= env.function.config.splices;
         if is_full || self.table.room() == 0 {
             // One of its own that lingers may go.
-            let may_go = self.room(around.function) > 0;
+            let may_go = self.room(env.function) > 0;
             let oldest = self.lingering.first(id).filter(|_| may_go);
             let oldest = oldest.ok_or(ErrorCode::TableFull)?;
-            if !self.end(oldest, SpliceEnd::Finished, &mut Hosts::of(around)) {
+            if !self.end(oldest, SpliceEnd::Finished, &mut Hosts::of(env)) {
                 return Err(ErrorCode::TableFull);
             }
         }
-        let now = self.milliseconds(around.now);
-        let pair = Pair::new(splice, function, around.nic.mtu, now);
+        let now = self.milliseconds(env.now);
+        let pair = Pair::new(splice, function, env.nic.mtu, now);
         let slot = self
             .table
-            .insert(around.hasher, pair)
+            .insert(env.hasher, pair)
             .ok_or(ErrorCode::TableFull)?;
         for side in [Side::A, Side::B] {
             let (half, _) = pair.legs(side);
-            let hash = around.hasher.hash(&half.flow().reversed());
-            around.flows.insert(hash, Owned::Spliced(slot, side));
+            let hash = env.hasher.hash(&half.flow().reversed());
+            env.flows.insert(hash, Owned::Spliced(slot, side));
         }
-        around.function.counters.accel_splices += 1;
+        env.function.counters.accel_splices += 1;
         if splice.idle_ms != 0 {
             self.arm(slot, splice.idle_ms);
         }
         if let Some(pair) = self.table.get_mut(slot) {
-            forward::open_windows(pair, around);
+            forward::open_windows(pair, env);
         }
         Ok(())
     }
@@ -228,18 +228,18 @@ impl Splices {
     /// When there is no such splice.
     pub(super) fn take_back(
         &mut self,
-        around: &mut Around<'_>,
+        env: &mut AccelEnv<'_>,
         splice: SpliceId,
     ) -> Result<(), ErrorCode> {
-        let slot = self.table.find(around.hasher, around.function.id.0, splice);
+        let slot = self.table.find(env.hasher, env.function.id.0, splice);
         let slot = slot.ok_or(ErrorCode::NoSplice)?;
-        let now = self.milliseconds(around.now);
+        let now = self.milliseconds(env.now);
         let Some(pair) = self.table.get_mut(slot) else {
             return Err(ErrorCode::NoSplice);
         };
         match pair.phase {
             Phase::Open { .. } if pair.is_drained() => {
-                self.end(slot, SpliceEnd::TakenBack, &mut Hosts::of(around));
+                self.end(slot, SpliceEnd::TakenBack, &mut Hosts::of(env));
             }
             Phase::Open { .. } => {
                 let until = now.wrapping_add(DRAIN_MS);

@@ -2,7 +2,7 @@
 
 use wire::ethernet::MacAddr;
 
-use crate::accel::Around;
+use crate::accel::AccelEnv;
 use crate::ring::ErrorCode;
 use crate::ring::accel::{Leg, Splice};
 
@@ -13,7 +13,7 @@ const MAX_IDLE_MS: u32 = 1 << 30;
 ///
 /// That one takes selective acknowledgements and the other does not can be: they are left out. But then a peer that counts on
 /// them finds losses by time-outs only, so that a host may like to relay instead.
-pub(super) fn check(splice: &Splice, around: &Around<'_>) -> Result<(), ErrorCode> {
+pub(super) fn check(splice: &Splice, env: &AccelEnv<'_>) -> Result<(), ErrorCode> {
     let (a, b) = (&splice.a, &splice.b);
     let family = |leg: &Leg| {
         let (src, dst) = (leg.flow.src.0.is_ipv6(), leg.flow.dst.0.is_ipv6());
@@ -23,7 +23,7 @@ pub(super) fn check(splice: &Splice, around: &Around<'_>) -> Result<(), ErrorCod
         return Err(ErrorCode::BadParameters);
     };
     // A next hop that is the function itself would have the device chase its own frames.
-    let own = around.function.config.mac;
+    let own = env.function.config.mac;
     let is_hop = |mac: MacAddr| mac.is_unicast() && mac != MacAddr::ZERO && mac != own;
     if a.flow == b.flow || !is_hop(a.hop) || !is_hop(b.hop) || splice.idle_ms > MAX_IDLE_MS {
         return Err(ErrorCode::BadParameters);

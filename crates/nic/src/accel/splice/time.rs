@@ -6,7 +6,7 @@ use super::pair::Phase;
 use super::table::Slot;
 use super::{DRAIN_MS, LINGER_MS, Splices, TICK_MS, ended};
 use crate::accel::flows::{Flows, Owned};
-use crate::accel::{Around, Everywhere};
+use crate::accel::{AccelDeviceEnv, AccelEnv};
 use crate::function::{Function, FunctionId};
 use crate::ring::accel::{Side, SpliceEnd};
 use crate::rss::FlowHasher;
@@ -24,19 +24,19 @@ pub(super) struct Hosts<'a> {
 }
 
 impl<'a> Hosts<'a> {
-    pub(super) fn of(around: &'a mut Around<'_>) -> Hosts<'a> {
+    pub(super) fn of(env: &'a mut AccelEnv<'_>) -> Hosts<'a> {
         Hosts {
-            flows: around.flows,
-            hasher: around.hasher,
-            functions: std::slice::from_mut(around.function),
+            flows: env.flows,
+            hasher: env.hasher,
+            functions: std::slice::from_mut(env.function),
         }
     }
 
-    fn of_all(everywhere: &'a mut Everywhere<'_>) -> Hosts<'a> {
+    fn of_all(env: &'a mut AccelDeviceEnv<'_>) -> Hosts<'a> {
         Hosts {
-            flows: everywhere.flows,
-            hasher: everywhere.hasher,
-            functions: everywhere.functions,
+            flows: env.flows,
+            hasher: env.hasher,
+            functions: env.functions,
         }
     }
 
@@ -106,13 +106,13 @@ impl Splices {
     }
 
     /// Does what is due, or a slice of it: then more is due at once.
-    pub(in crate::accel) fn handle_time(&mut self, everywhere: &mut Everywhere<'_>) {
-        if self.due.is_none_or(|due| everywhere.now < due) {
+    pub(in crate::accel) fn handle_time(&mut self, env: &mut AccelDeviceEnv<'_>) {
+        if self.due.is_none_or(|due| env.now < due) {
             return;
         }
-        let now = self.milliseconds(everywhere.now);
+        let now = self.milliseconds(env.now);
         let mut is_done = true;
-        let hosts = &mut Hosts::of_all(everywhere);
+        let hosts = &mut Hosts::of_all(env);
         let mut ends = 0..ENDS;
         while let Some(slot) = self.lingering.due(&self.table, |until| is_past(until, now)) {
             if ends.next().is_none() {
@@ -133,11 +133,7 @@ impl Splices {
                 break;
             }
         }
-        self.due = if is_done {
-            self.next()
-        } else {
-            Some(everywhere.now)
-        };
+        self.due = if is_done { self.next() } else { Some(env.now) };
     }
 
     /// When [`handle_time`](Self::handle_time) has something to do.

@@ -74,7 +74,7 @@ pub enum Verify {
     /// Not at all, as with [`None`](Self::None), and nothing is read: there is no prefix. The context stays where it is; only the
     /// `Send` that follows on this ring is of the place that is named. For a protocol that is
     /// [seekable](l5p::Layer5::is_seekable), and a payload that ends before the message's integrity check value.
-    Aside,
+    Seek,
 }
 
 /// Where the inner layer of a stacked transmit context is to be brought to: the PDU that holds the first plaintext byte of

@@ -116,7 +116,7 @@ impl SendProducer {
                     Verify::None => 0,
                     Verify::WholeMessage => 1,
                     Verify::Frontier => 2,
-                    Verify::Aside => 3,
+                    Verify::Seek => 3,
                 };
                 if let Some(inner) = inner {
                     flags |= HAS_INNER;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tcp::{CloseReason, Config, Connection, Patience, State, TimeWaitEntry};
+use tcp::{CloseReason, Config, Connection, State, TimeWaitEntry, TimerSnapshot};
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
@@ -230,15 +230,18 @@ fn image() -> TcbImage {
     tcb.held = vec![(nxt + 10, nxt + 20), (nxt + 30, nxt + 31)];
     tcb.fin_at = Some(nxt + 40);
     tcb.owes_ack = true;
-    assert!(tcb.patience.tail_probe.is_some(), "something is in flight");
-    tcb.patience.keep_alive = Some(Duration::from_secs(7200));
+    assert!(
+        tcb.timer_snapshot.tail_probe.is_some(),
+        "something is in flight"
+    );
+    tcb.timer_snapshot.keep_alive = Some(Duration::from_secs(7200));
     (
-        tcb.patience.backoff,
-        tcb.patience.tries,
-        tcb.patience.probes,
+        tcb.timer_snapshot.backoff,
+        tcb.timer_snapshot.tries,
+        tcb.timer_snapshot.probes,
     ) = (1, 2, 3);
-    tcb.patience.progress_age = Duration::from_millis(4);
-    tcb.patience.heard_age = Duration::from_millis(5);
+    tcb.timer_snapshot.progress_age = Duration::from_millis(4);
+    tcb.timer_snapshot.heard_age = Duration::from_millis(5);
     TcbImage {
         tcb,
         config: ours.config(),
@@ -316,11 +319,11 @@ fn a_contradiction_names_its_field() {
     refused(TcbField::Linger, &|i| {
         i.tcb.linger = Some(Duration::from_secs(1))
     });
-    refused(TcbField::Patience, &|i| {
-        i.tcb.patience.retransmit = Some(Duration::from_secs(121));
+    refused(TcbField::TimerSnapshot, &|i| {
+        i.tcb.timer_snapshot.retransmit = Some(Duration::from_secs(121));
     });
-    refused(TcbField::Patience, &|i| {
-        i.tcb.patience.heard_age = Patience::OLDEST + Duration::from_millis(1);
+    refused(TcbField::TimerSnapshot, &|i| {
+        i.tcb.timer_snapshot.heard_age = TimerSnapshot::OLDEST + Duration::from_millis(1);
     });
     refused(TcbField::RcvBufMax, &|i| {
         i.config.rcv_buf_max = i.tcb.rcv_buffer - 1

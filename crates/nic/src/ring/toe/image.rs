@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tcp::{Algorithm, Config, KeepAlive, Patience, State, Tcb, TcbTimestamps};
+use tcp::{Algorithm, Config, KeepAlive, State, Tcb, TcbTimestamps, TimerSnapshot};
 use wire::SeqNum;
 use wire::tcp::MAX_WINDOW_SCALE;
 
@@ -120,7 +120,7 @@ impl TcbImage {
         to.span(variation);
         to.span(tcb.rto);
         to.span(tcb.linger.unwrap_or_default());
-        write_patience(&tcb.patience, to);
+        write_patience(&tcb.timer_snapshot, to);
         for n in 0..MAX_HELD {
             let (start, end) = tcb.held.get(n).copied().unwrap_or((SeqNum(0), SeqNum(0)));
             to.u32(start.0);
@@ -248,7 +248,7 @@ fn read_tcb(from: &mut Reader<'_>, set: impl Fn(u32) -> bool) -> Result<Tcb, Tcb
         cwnd: from.u32(),
         detached: set(DETACHED),
         linger: None,
-        patience: Patience::default(),
+        timer_snapshot: TimerSnapshot::default(),
     };
     let (recent, val, recent_age) = (from.u32(), from.u32(), from.span());
     tcb.timestamps = set(TIMESTAMPS).then_some(TcbTimestamps {
@@ -260,7 +260,7 @@ fn read_tcb(from: &mut Reader<'_>, set: impl Fn(u32) -> bool) -> Result<Tcb, Tcb
     tcb.rtt = set(RTT).then_some((smoothed, variation));
     tcb.rto = from.span();
     tcb.linger = Some(from.span()).filter(|_| set(LINGER));
-    tcb.patience = read_patience(from);
+    tcb.timer_snapshot = read_patience(from);
     let ranges: [(SeqNum, SeqNum); MAX_HELD] = std::array::from_fn(|_| (from.seq(), from.seq()));
     tcb.held.extend_from_slice(&ranges[..held]);
     Ok(tcb)
@@ -269,29 +269,34 @@ fn read_tcb(from: &mut Reader<'_>, set: impl Fn(u32) -> bool) -> Result<Tcb, Tcb
 /// What is left of a timer that is not set.
 const NOT_SET: Duration = Duration::from_nanos(u64::MAX);
 
-fn write_patience(patience: &Patience, to: &mut Writer<'_>) {
-    let Patience {
+fn write_patience(timer_snapshot: &TimerSnapshot, to: &mut Writer<'_>) {
+    let TimerSnapshot {
         retransmit,
         tail_probe,
         persist,
         keep_alive,
         ..
-    } = *patience;
+    } = *timer_snapshot;
     for left in [retransmit, tail_probe, persist, keep_alive] {
         to.span(left.unwrap_or(NOT_SET));
     }
-    for number in [patience.backoff, patience.tries, patience.probes, 0] {
+    for number in [
+        timer_snapshot.backoff,
+        timer_snapshot.tries,
+        timer_snapshot.probes,
+        0,
+    ] {
         to.u8(number);
     }
-    to.span(patience.progress_age);
-    to.span(patience.heard_age);
+    to.span(timer_snapshot.progress_age);
+    to.span(timer_snapshot.heard_age);
 }
 
-fn read_patience(from: &mut Reader<'_>) -> Patience {
+fn read_patience(from: &mut Reader<'_>) -> TimerSnapshot {
     let left: [_; 4] = std::array::from_fn(|_| Some(from.span()).filter(|left| *left != NOT_SET));
     let [retransmit, tail_probe, persist, keep_alive] = left;
     let [backoff, tries, probes, _] = std::array::from_fn(|_| from.u8());
-    Patience {
+    TimerSnapshot {
         retransmit,
         tail_probe,
         persist,
@@ -367,8 +372,9 @@ fn check(tcb: &Tcb) -> Result<(), TcbField> {
             TcbField::Linger,
         ),
         (
-            tcb.patience.longest() <= LONGEST_TIMEOUT && tcb.patience.age() <= Patience::OLDEST,
-            TcbField::Patience,
+            tcb.timer_snapshot.longest() <= LONGEST_TIMEOUT
+                && tcb.timer_snapshot.age() <= TimerSnapshot::OLDEST,
+            TcbField::TimerSnapshot,
         ),
     ];
     let shifts = tcb.shifts.unwrap_or_default();

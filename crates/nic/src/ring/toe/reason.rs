@@ -194,7 +194,7 @@ fields! {
     /// None is due in this state.
     Linger = "linger",
     /// Longer than anybody waits.
-    Patience = "patience",
+    TimerSnapshot = "timer_snapshot",
     /// No such algorithm.
     Congestion = "congestion",
     /// Smaller than the receive buffer, or none.

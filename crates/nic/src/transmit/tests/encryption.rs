@@ -17,7 +17,7 @@ enum Action {
         share: f64,
         mss: u16,
         /// Beside where the context is, as far as that is possible.
-        aside: bool,
+        seek: bool,
     },
 }
 
@@ -26,7 +26,7 @@ fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
         3 => (1u32..20_000, mss.clone()).prop_map(|(bytes, mss)| Action::New { bytes, mss }),
         2 => (0.0..1.0, 0.0..1.0, mss, any::<bool>())
-            .prop_map(|(at, share, mss, aside)| Action::Again { at, share, mss, aside }),
+            .prop_map(|(at, share, mss, seek)| Action::Again { at, share, mss, seek }),
     ]
 }
 
@@ -43,15 +43,15 @@ struct Driver {
 }
 
 impl Driver {
-    fn send(&mut self, from: SeqNum, to: SeqNum, mss: u16, aside: bool) {
+    fn send(&mut self, from: SeqNum, to: SeqNum, mss: u16, seek: bool) {
         let mut at = from;
         while at.before(to) {
             let record = *self.stream.record_at(at).unwrap();
             let end = record.start + record.len;
             let before_icv = (end - ICV_LEN as u32).min(to);
-            let seekable = aside && self.stream.crypto.is_seekable() && !self.mutable;
+            let seekable = seek && self.stream.crypto.is_seekable() && !self.mutable;
             if seekable && at.before(before_icv) && before_icv.at_or_before(self.sent) {
-                self.rig.recover(&record, at, &[], Verify::Aside);
+                self.rig.recover(&record, at, &[], Verify::Seek);
                 let slices = self.stream.slices(&self.rig, at, before_icv, self.cut);
                 self.rig
                     .send(at, mss, Some(CONTEXT), SendFlags::NONE, &slices);
@@ -118,22 +118,22 @@ fn run(
     let mut covered = start;
     for action in actions {
         let left = driver.sent.distance_to(driver.stream.end());
-        let (from, to, mss, aside) = match *action {
+        let (from, to, mss, seek) = match *action {
             Action::New { bytes, mss } => (driver.sent, driver.sent + bytes.min(left), mss, false),
             Action::Again {
                 at,
                 share,
                 mss,
-                aside,
+                seek,
             } => {
                 let sent = start.distance_to(driver.sent);
                 let from = (f64::from(sent) * at) as u32;
                 let len = (f64::from(sent - from) * share) as u32;
                 let len = len.min(40_000);
-                (start + from, start + from + len, mss, aside)
+                (start + from, start + from + len, mss, seek)
             }
         };
-        driver.send(from, to, mss, aside);
+        driver.send(from, to, mss, seek);
         let mut at = from;
         for (frame, _) in driver.rig.frames() {
             let parsed = wire::packet::parse(&frame).unwrap();
@@ -183,7 +183,7 @@ fn recovery_at_every_byte_of_a_record() {
                 at: f64::from(n) / f64::from(total),
                 share: 0.7,
                 mss: 13,
-                aside: n % 2 == 0,
+                seek: n % 2 == 0,
             }));
             actions.push(Action::New {
                 bytes: 10_000,
@@ -244,7 +244,7 @@ fn the_middle_of_a_record_is_sent_again_without_its_beginning() {
     let sent = stream.slices(&rig, stream.start, next, 50_000);
     rig.send(SeqNum(0), 1000, Some(CONTEXT), SendFlags::NONE, &sent);
     let again = first.start + 12_000;
-    rig.recover(&first, again, &[], Verify::Aside);
+    rig.recover(&first, again, &[], Verify::Seek);
     let middle = stream.slices(&rig, again, again + 2000, 50_000);
     rig.send(again, 1000, Some(CONTEXT), SendFlags::NONE, &middle);
     let rest = stream.slices(&rig, next, stream.end(), 50_000);

@@ -377,7 +377,7 @@ fn packets_aside_are_refused_where_they_cannot_be_made() {
         let record = stream.records[0];
         let icv = record.start + record.len - 16;
         let mut again = |from: SeqNum, to: SeqNum, mutable: bool| {
-            rig.recover(&record, from, &[], Verify::Aside);
+            rig.recover(&record, from, &[], Verify::Seek);
             let header = rig.header(from, HEADER_FLAGS);
             let payload = stream.slices(&rig, from, to, 5000);
             let flags = match mutable {
@@ -411,13 +411,13 @@ fn packets_aside_are_refused_where_they_cannot_be_made() {
             len: u32::MAX,
             ..record
         };
-        rig.recover(&endless, from, &[], Verify::Aside);
+        rig.recover(&endless, from, &[], Verify::Seek);
         let header = rig.header(from, HEADER_FLAGS);
         let payload = stream.slices(&rig, from, to, 5000);
         let error = refused(&mut rig, send(&header, 0, Some(CONTEXT), &payload));
         assert_eq!(Some(error), expected(Some(ErrorCode::BadLength)).1);
         // It is for the next packet only, and for that place.
-        rig.recover(&record, from, &[], Verify::Aside);
+        rig.recover(&record, from, &[], Verify::Seek);
         let header = rig.header(from + 1, HEADER_FLAGS);
         let payload = stream.slices(&rig, from + 1, to, 5000);
         let elsewhere = send(&header, 0, Some(CONTEXT), &payload);

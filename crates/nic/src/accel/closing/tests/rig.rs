@@ -256,7 +256,8 @@ impl Rig {
         };
         let class = classify(&frame[..len]);
         let (accel, device, functions) = self.parts();
-        let for_host = accel.heed(&device, &mut functions[0], &frame[..len], &class);
+        let for_host =
+            accel.handle_packet_too_big(&device, &mut functions[0], &frame[..len], &class);
         assert_eq!(for_host, crate::accel::Heard::ForTheHost);
     }
 

@@ -8,7 +8,7 @@ use crate::accel::splice::table::Slot;
 use crate::accel::splice::tests::memory::numbered;
 use crate::accel::splice::time::WORDS;
 use crate::accel::splice::{GROUP, Splices};
-use crate::accel::{AccelConfig, Everywhere};
+use crate::accel::{AccelConfig, AccelDeviceEnv};
 use crate::device::NicConfig;
 use crate::rss::FlowHasher;
 
@@ -49,7 +49,7 @@ impl World {
     }
 
     fn handle_time(&mut self) {
-        self.splices.handle_time(&mut Everywhere {
+        self.splices.handle_time(&mut AccelDeviceEnv {
             now: self.now,
             nic: &NicConfig::new([3; 16]),
             hasher: &FlowHasher::new(&[3; 16]),

@@ -9,7 +9,7 @@ use crate::timer::Timer;
 
 /// What [`Tcb`](crate::Tcb) has of that. The default is that of a connection which has not waited yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Patience {
+pub struct TimerSnapshot {
     /// What is left until what is in flight is sent again (RFC 6298).
     pub retransmit: Option<Duration>,
     /// What is left until a tail loss probe (RFC 8985 §7), which comes before that.
@@ -30,7 +30,7 @@ pub struct Patience {
     pub heard_age: Duration,
 }
 
-impl Patience {
+impl TimerSnapshot {
     /// Ages do not count beyond this: no setting is about a longer time.
     pub const OLDEST: Duration = Duration::from_millis(u32::MAX as u64);
 
@@ -47,10 +47,10 @@ impl Patience {
 }
 
 impl Connection {
-    pub(crate) fn patience(&self, now: Time) -> Patience {
+    pub(crate) fn timer_snapshot(&self, now: Time) -> TimerSnapshot {
         let left = |timer| self.timers.left(timer, now).map(span);
-        let age = |since| span(now.since(since)).min(Patience::OLDEST);
-        Patience {
+        let age = |since| span(now.since(since)).min(TimerSnapshot::OLDEST);
+        TimerSnapshot {
             retransmit: left(Timer::Retransmit),
             tail_probe: left(Timer::Probe),
             persist: left(Timer::Persist),
@@ -64,22 +64,25 @@ impl Connection {
     }
 
     /// Goes on waiting where another owner has stopped.
-    pub(crate) fn wait_on(&mut self, now: Instant, patience: &Patience) {
+    pub(crate) fn wait_on(&mut self, now: Instant, timer_snapshot: &TimerSnapshot) {
         let now = self.time(now);
-        self.rtt.keep_backoff(patience.backoff, patience.tries);
-        self.probes = patience.probes;
-        self.snd.progress_at = now.before(nanos(patience.progress_age));
-        self.heard_at = now.before(nanos(patience.heard_age));
+        self.rtt
+            .keep_backoff(timer_snapshot.backoff, timer_snapshot.tries);
+        self.probes = timer_snapshot.probes;
+        self.snd.progress_at = now.before(nanos(timer_snapshot.progress_age));
+        self.heard_at = now.before(nanos(timer_snapshot.heard_age));
         let is_in_flight = self.snd.una != self.snd.nxt;
-        if is_in_flight && (patience.retransmit.is_some() || patience.tail_probe.is_some()) {
-            self.go_on_until(now, Timer::Retransmit, patience.retransmit);
-            self.go_on_until(now, Timer::Probe, patience.tail_probe);
+        if is_in_flight
+            && (timer_snapshot.retransmit.is_some() || timer_snapshot.tail_probe.is_some())
+        {
+            self.go_on_until(now, Timer::Retransmit, timer_snapshot.retransmit);
+            self.go_on_until(now, Timer::Probe, timer_snapshot.tail_probe);
         }
-        if !is_in_flight && patience.persist.is_some() {
-            self.go_on_until(now, Timer::Persist, patience.persist);
+        if !is_in_flight && timer_snapshot.persist.is_some() {
+            self.go_on_until(now, Timer::Persist, timer_snapshot.persist);
         }
-        if self.settings.keep_alive.is_some() && patience.keep_alive.is_some() {
-            self.go_on_until(now, Timer::KeepAlive, patience.keep_alive);
+        if self.settings.keep_alive.is_some() && timer_snapshot.keep_alive.is_some() {
+            self.go_on_until(now, Timer::KeepAlive, timer_snapshot.keep_alive);
         }
     }
 

@@ -20,7 +20,7 @@ impl TransmitContext {
     ///
     /// # Errors
     /// When they can't.
-    pub(super) fn check_aside(
+    pub(super) fn check_seek(
         &mut self,
         command: &Recover,
         len: u32,
@@ -44,7 +44,7 @@ impl TransmitContext {
     ///
     /// # Errors
     /// When that is not possible. What `out` holds then must not be sent.
-    pub(super) fn fill_aside(
+    pub(super) fn fill_at(
         &mut self,
         command: &Recover,
         at: SeqNum,
