@@ -11,16 +11,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use handshake::KeyLogSink;
-use host::runtime::{Device, Runtime, RuntimeConfig};
-use host::{Cidr, Holder, SocketInfo, Stack, StackConfig};
-use nic::ring::{FunctionConfig, HostFunction};
-use nic::{Nic, NicConfig, ToeConfig, WireCapabilities};
+use host::runtime::{BuildError, Builder, Device, Runtime};
+use host::{Cidr, Holder, SocketInfo};
 use port::Port;
 use port::impair::{Impair, Impairment, Impairments};
 use port::tap::TapConfig;
-use rings::{Client, ConnectError};
+use rings::ConnectError;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use wire::ethernet::MacAddr;
 
@@ -59,19 +57,17 @@ pub fn attach(wire: &Wire, connections: &Connections) -> Result<Attached> {
 /// A stack on a function of the NIC at `path`.
 fn attach_to_nic(wire: &Wire, connections: &Connections, path: &Path) -> Result<Attached> {
     allow_more_descriptors();
-    let (client, ours) = waiting::until_served(
+    let builder = builder(wire, connections)?;
+    let runtime = waiting::until_served(
         path,
-        || Client::connect(path, FunctionConfig::new(MacAddr::ZERO)),
+        || builder.clone().on_nic(path),
         |error| {
             matches!(
                 error,
-                ConnectError::NoSocket(_) | ConnectError::NobodyListens(_)
+                BuildError::Connect(ConnectError::NoSocket(_) | ConnectError::NobodyListens(_))
             )
         },
     )?;
-    let stack = stack(wire, connections, client.mtu(), ours)?;
-    let runtime = Runtime::attach(stack, client, runtime_config(wire))
-        .context("the stack can't be started")?;
     let key_log = wire.keylog.as_deref().map(key_log::file).transpose()?;
     Ok(Attached {
         runtime,
@@ -124,24 +120,7 @@ fn attach_to_tap(wire: &Wire, connections: &Connections, tap: &str) -> Result<At
         ));
     }
 
-    let capabilities = port.capabilities();
-    let mut nic = Nic::new(NicConfig {
-        mtu: capabilities.mtu,
-        wire: WireCapabilities {
-            tso: capabilities.tso,
-            checksum: capabilities.checksum,
-        },
-        toe: ToeConfig {
-            hard_limit: connections.nic_connections,
-            ..ToeConfig::default()
-        },
-        ..NicConfig::new(secret()?)
-    });
-    let (ours, theirs) = nic::ring::function(FunctionConfig::new(mac_address(wire)));
-    let function = nic.attach(theirs)?;
-    let stack = stack(wire, connections, capabilities.mtu, ours)?;
-    let runtime = Runtime::start(stack, nic, function, port, runtime_config(wire))
-        .context("the NIC's thread can't be started")?;
+    let runtime = builder(wire, connections)?.on_port(port)?;
     Ok(Attached {
         runtime,
         tap: Some(name),
@@ -150,32 +129,20 @@ fn attach_to_tap(wire: &Wire, connections: &Connections, tap: &str) -> Result<At
     })
 }
 
-fn stack(
-    wire: &Wire,
-    connections: &Connections,
-    mtu: u16,
-    function: HostFunction,
-) -> Result<Stack> {
-    let config = StackConfig {
-        addresses: wire.addresses.clone(),
-        gateway_v4: wire.gateway,
-        gateway_v6: wire.gateway6,
-        mtu,
-        secret: secret()?,
-        accel: connections.accel,
-        accel_handshakes: connections.accel_handshakes,
-        handoff: connections.handoff.clone(),
-        ..StackConfig::default()
-    };
-    Ok(Stack::new(Instant::now(), config, function))
-}
-
-fn runtime_config(wire: &Wire) -> RuntimeConfig {
-    RuntimeConfig {
-        own_thread: !wire.one_thread,
-        busy_poll: wire.busy_poll,
-        ..RuntimeConfig::default()
-    }
+/// Settings as the command line has them.
+fn builder(wire: &Wire, connections: &Connections) -> Result<Builder> {
+    let mut builder = Builder::new(wire.addresses.iter().copied())?;
+    builder.function.mac = mac_address(wire);
+    builder.nic.toe.hard_limit = connections.nic_connections;
+    let stack = &mut builder.stack;
+    stack.gateway_v4 = wire.gateway;
+    stack.gateway_v6 = wire.gateway6;
+    stack.accel = connections.accel;
+    stack.accel_handshakes = connections.accel_handshakes;
+    stack.handoff = connections.handoff.clone();
+    builder.runtime.own_thread = !wire.one_thread;
+    builder.runtime.busy_poll = wire.busy_poll;
+    Ok(builder)
 }
 
 impl Attached {
@@ -233,8 +200,8 @@ impl Attached {
                 Answer::Sockets(sockets.map(|info| Socket::from(&info)).collect())
             }
             Request::Restore { peer } => Answer::Restored(self.restore(peer)),
-            Request::Drain { .. } => Answer::Error("it is no load balancer".to_owned()),
-            Request::Attach => Answer::Error("it is not `longshore nic`".to_owned()),
+            Request::Drain { .. } => Answer::Error("this is not a load balancer".to_owned()),
+            Request::Attach => Answer::Error("this is not `longshore nic`".to_owned()),
         }
     }
 
@@ -279,8 +246,7 @@ pub(crate) fn impairment(line: &Line) -> Impairment {
     }
 }
 
-/// The same for the same TAP and address, so that a neighbour that remembers it finds a restarted longshore at
-/// once; locally administered, unicast.
+/// The same for the same TAP and address, so that a neighbour that remembers it finds a restarted longshore at once.
 fn mac_address(wire: &Wire) -> MacAddr {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
@@ -288,10 +254,7 @@ fn mac_address(wire: &Wire) -> MacAddr {
     for cidr in &wire.addresses {
         cidr.address.hash(&mut hasher);
     }
-    let mut bytes = [0; 6];
-    bytes.copy_from_slice(&hasher.finish().to_be_bytes()[..6]);
-    bytes[0] = (bytes[0] & 0xfc) | 0x02;
-    MacAddr(bytes)
+    MacAddr::local(hasher.finish())
 }
 
 /// Unpredictable bytes.

@@ -22,6 +22,13 @@ impl MacAddr {
     /// 00:00:00:00:00:00.
     pub const ZERO: MacAddr = MacAddr([0; 6]);
 
+    /// A locally administered address of one station (IEEE 802-2014 §8.4), made of the lower 46 bits of `seed`.
+    #[must_use]
+    pub fn local(seed: u64) -> MacAddr {
+        let [_, _, a, b, c, d, e, f] = seed.to_be_bytes();
+        MacAddr([(a & 0xfc) | 0x02, b, c, d, e, f])
+    }
+
     /// Whether it is the broadcast address.
     #[inline]
     #[must_use]

@@ -140,16 +140,13 @@ impl Builder {
     }
 }
 
-/// The same for the same addresses; locally administered, unicast.
+/// The same for the same addresses.
 fn mac_address(addresses: &[Cidr]) -> MacAddr {
     let mut hasher = DefaultHasher::new();
     for cidr in addresses {
         cidr.address.hash(&mut hasher);
     }
-    let mut bytes = [0; 6];
-    bytes.copy_from_slice(&hasher.finish().to_be_bytes()[..6]);
-    bytes[0] = (bytes[0] & 0xfc) | 0x02;
-    MacAddr(bytes)
+    MacAddr::local(hasher.finish())
 }
 
 fn secret() -> Result<[u8; 16], BuildError> {

@@ -259,12 +259,11 @@ fn unicast(text: &str) -> Result<MacAddr, String> {
     })
 }
 
-/// The same for the same socket, so that neighbours which remember it are right after a restart; locally administered, unicast.
+/// The same for the same socket, so that neighbours which remember it are right after a restart.
 fn address_of(socket: &str) -> MacAddr {
     let mut hasher = DefaultHasher::new();
     socket.hash(&mut hasher);
-    let [a, b, c, d, e, f, ..] = hasher.finish().to_be_bytes();
-    MacAddr([(a & 0xfc) | 0x02, b, c, d, e, f])
+    MacAddr::local(hasher.finish())
 }
 
 impl FromStr for WireOption {
