@@ -21,7 +21,7 @@ pub use page::Page;
 pub use scatter::busy;
 pub use tables::Table;
 #[cfg(test)]
-pub use terminal::assert_fits;
+pub use terminal::assert_concludes;
 
 #[cfg(test)]
 mod tests;

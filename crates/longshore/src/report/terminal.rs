@@ -33,15 +33,18 @@ impl Page {
     }
 }
 
-/// Checks that every line fits a terminal.
+/// Checks that every line of a report fits a terminal, and that it ends in a conclusion with these words.
 ///
 /// # Panics
-/// When one does not.
+/// When that is not so.
 #[cfg(test)]
-pub fn assert_fits(text: &str) {
+pub fn assert_concludes(page: &Page, words: &str) {
+    let text = page.text();
     for line in text.lines() {
         assert!(line.chars().count() <= COLUMNS, "{line}\nin\n{text}");
     }
+    assert!(text.replace('\n', " ").contains(words), "{text}");
+    assert!(page.to_string().contains("class=\"conclusion\""));
 }
 
 /// The text, broken between words.
