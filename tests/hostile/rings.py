@@ -7,7 +7,8 @@ import struct
 
 from attack import pass_on
 
-MAGIC = int.from_bytes(b"lnsr", "big") << 32 | 2
+VERSION = None  # of the messages; world.sh puts it here
+MAGIC = int.from_bytes(b"lnsr", "big") << 32 | VERSION
 SET_UP, REGISTER = 1, 2
 
 

@@ -34,6 +34,9 @@ export PYTHONDONTWRITEBYTECODE=1
 chmod 755 "$scratch"
 mkdir -m 755 "$scratch/hostile"
 cp "$hostile"/*.py "$scratch/hostile/"
+# What hosts on rings are told apart by is the crate's to say.
+version=$(sed -n 's/^pub const VERSION: u32 = \([0-9]*\);$/\1/p' "$hostile/../../crates/rings/src/message.rs")
+sed -i "s/^VERSION = .*/VERSION = $version/" "$scratch/hostile/rings.py"
 cp "$(dirname "$LONGSHORE")/libktls.so" "$scratch/"
 chmod 755 "$scratch/libktls.so" "$scratch"/hostile/*
 # attack NAME ARGUMENT…: a program of this folder as the attacker; start_attack LOG NAME ARGUMENT…: in the background.
