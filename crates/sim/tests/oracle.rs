@@ -5,7 +5,10 @@ mod links;
 mod scenarios;
 mod secured;
 
+use std::time::Duration;
+
 use host::Offload;
+use l5p::tls::{Algorithm, Version};
 use links::cases;
 use port::impair::Impairment;
 use proptest::prelude::*;
@@ -56,7 +59,7 @@ proptest! {
     ) {
         let mut scenario = Scenario {
             keys: Keys::Handshake,
-            suite: Suite { version: l5p::tls::Version::Tls13, ..scenario.suite },
+            suite: Suite { version: Version::Tls13, ..scenario.suite },
             ..scenario
         };
         for (server, place, request_peer) in updates {
@@ -165,4 +168,38 @@ fn a_nic_that_has_lost_its_place_takes_forged_headers_for_real_ones() {
         in_vain += asked - confirmed;
     }
     assert!(in_vain > 0, "no forged header was ever asked about");
+}
+
+#[test]
+fn keys_may_change_more_often_within_a_window_than_former_keys_are_kept() {
+    let key_update = |request_peer| Operation::KeyUpdate { request_peer };
+    for changes in [1, 6] {
+        let mut operations = vec![Operation::Send(5000)];
+        operations.extend([true, false, true].map(key_update));
+        for at in 0..changes {
+            operations.extend([Operation::Send(1), key_update(at % 2 == 1)]);
+        }
+        operations.push(Operation::Write(1427));
+        for seed in 0..250 {
+            let suite = Suite {
+                version: Version::Tls13,
+                algorithm: Algorithm::Aes128Gcm,
+            };
+            let scenario = Scenario {
+                seed,
+                link: Impairment {
+                    duplicate: 0.0127,
+                    reorder: 0.02,
+                    reorder_gap: 3,
+                    jitter: Duration::from_micros(1),
+                    ..Default::default()
+                },
+                reads: [Reads::InPlace; 2],
+                operations: [operations.clone(), Vec::new()],
+                ..bulk(suite, Keys::Handshake, Operation::Send(0))
+            };
+            compare(&scenario, &[Offload::Both])
+                .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        }
+    }
 }

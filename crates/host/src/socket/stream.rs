@@ -64,6 +64,12 @@ impl Stream {
         self.start + self.len
     }
 
+    /// Position after the last byte that has come, in order or not.
+    pub fn highest_end(&self) -> SeqNum {
+        let held = self.held().last();
+        held.map_or(self.end(), |(_, end)| end.max(self.end()))
+    }
+
     /// The first bytes as they lie.
     #[inline]
     pub fn front(&self) -> Option<&Segment> {

@@ -262,7 +262,7 @@ impl Session {
         take: impl FnOnce(&Range<usize>) -> bool,
     ) -> Option<(usize, Range<usize>)> {
         let context = self.reader.agreed()?;
-        if self.peer_closed || self.failed.is_some() {
+        if self.peer_closed || self.failed.is_some() || !self.replaced_keys.is_empty() {
             return None;
         }
         let mut header = [0; HEADER_LEN];
@@ -357,6 +357,9 @@ impl Session {
                 *consumed += rest;
             }
             return Outcome::Nothing;
+        }
+        if !self.replaced_keys.is_empty() {
+            self.forget_replaced_keys(stream, out);
         }
         let offset = self.opened_len;
         let mut header = [0; HEADER_LEN];

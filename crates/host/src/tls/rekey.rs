@@ -5,7 +5,9 @@ use wire::SeqNum;
 
 use super::session::Session;
 use crate::CloseReason;
+use crate::driver::Ticket;
 use crate::layer5::Outgoing;
+use crate::socket::Stream;
 
 impl Session {
     /// Whether this session can make new keys.
@@ -64,11 +66,55 @@ impl Session {
     pub(super) fn rekey_receive(&mut self, keys: CryptoInfo, next: SeqNum, out: &mut Outgoing<'_>) {
         out.counters.tls_rx_rekey_received += 1;
         self.leave_receive(out.driver, out.counters);
+        let epoch = self.reader.epoch();
         self.reader.rekey(keys);
+        if self.receive_epoch == Some(epoch) {
+            self.replaced_keys.push_back(ReplacedKeys {
+                epoch,
+                context_gone: out.driver.ticket(),
+                end: None,
+            });
+        } else {
+            self.reader.forget_epoch(epoch);
+        }
         if self.asked.receive() {
             self.begin_receive(next, out.driver, out.counters);
         }
         self.stats.key_updates += 1;
         out.counters.tls_rx_rekey_ok += 1;
     }
+
+    /// Forgets the keys under which the NIC has decrypted nothing that is still to be read. Asks for a context if that had to wait for it.
+    pub(super) fn forget_replaced_keys(&mut self, stream: &Stream, out: &mut Outgoing<'_>) {
+        let next = self.next_record(stream);
+        let waited = self.replaced_keys.len() >= MAX_REPLACED_KEYS;
+        for keys in &mut self.replaced_keys {
+            if keys.end.is_none() && out.driver.is_settled(&mut keys.context_gone) {
+                keys.end = Some(stream.highest_end());
+            }
+        }
+        while let Some(keys) = self.replaced_keys.front()
+            && keys.end.is_some_and(|end| end.at_or_before(next))
+        {
+            self.reader.forget_epoch(keys.epoch);
+            self.replaced_keys.pop_front();
+        }
+        if waited && self.asked.receive() && self.receive.is_none() {
+            self.begin_receive(next, out.driver, out.counters);
+        }
+    }
 }
+
+/// Keys of received records that were replaced while a context of the NIC had them. The NIC goes on under them until it has come to the end of its context.
+#[derive(Debug)]
+pub(super) struct ReplacedKeys {
+    epoch: u16,
+    /// Settled when nothing more comes that was decrypted under them.
+    context_gone: Ticket,
+    /// Then: the end of what may have been.
+    end: Option<SeqNum>,
+}
+
+/// Replaced keys that are kept while the NIC opens records under the present ones. Of a peer that changes its keys more often within a
+/// window, records are opened in software until those are read.
+pub(super) const MAX_REPLACED_KEYS: usize = 4;

@@ -12,6 +12,7 @@ use wire::{FlowKey, SeqNum};
 
 use super::Offload;
 use super::receive::Open;
+use super::rekey::{MAX_REPLACED_KEYS, ReplacedKeys};
 use crate::counters::Counters;
 use crate::driver::{Driver, Payload};
 use crate::layer5::{self, Fallback, Outgoing, Place};
@@ -40,6 +41,10 @@ pub(crate) struct Session {
     pub receive: Option<ContextId>,
     /// What that context is to do with the content of records beside.
     pub(super) inside_receive: Option<Layers>,
+    /// Keys that were replaced, oldest first: what the NIC has decrypted under them may be still to be read.
+    pub(super) replaced_keys: VecDeque<ReplacedKeys>,
+    /// The epoch of the last receive context.
+    pub(super) receive_epoch: Option<u16>,
     /// The content that was read last ended inside of a message of the protocol that it carries.
     pub(super) inside_message: bool,
     /// The context does not do what `inside_receive` asks for, because it began inside of a message.
@@ -99,6 +104,8 @@ impl Session {
             former: VecDeque::new(),
             receive: None,
             inside_receive: None,
+            replaced_keys: VecDeque::new(),
+            receive_epoch: None,
             inside_message: false,
             awaits_message: false,
             opened: VecDeque::new(),
@@ -192,13 +199,17 @@ impl Session {
         }
     }
 
-    /// Asks the NIC to decrypt from the record at `tcpsn` on, which is the next to be opened.
+    /// Asks the NIC to decrypt from the record at `tcpsn` on, which is the next to be opened. Not while it may still decrypt
+    /// under too many former keys.
     pub(super) fn begin_receive(
         &mut self,
         tcpsn: SeqNum,
         driver: &mut Driver,
         counters: &mut Counters,
     ) {
+        if self.replaced_keys.len() >= MAX_REPLACED_KEYS {
+            return;
+        }
         let crypto = self.reader.crypto_info();
         let is_aligned = !self.inside_message && !self.has_content();
         self.awaits_message = self.inside_receive.is_some() && !is_aligned;
@@ -217,6 +228,7 @@ impl Session {
         );
         match self.receive {
             Some(_) => {
+                self.receive_epoch = Some(tag.epoch);
                 counters.tls_curr_rx_sw -= 1;
                 counters.tls_curr_rx_device += 1;
             }

@@ -19,9 +19,6 @@ mod plaintext;
 #[cfg(test)]
 mod tests;
 
-/// Epochs before the current one whose transforms can be undone.
-const OLD_EPOCHS: usize = 3;
-
 /// One of the NIC contexts that a connection has had for the records that it receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextTag {
@@ -343,7 +340,8 @@ impl Reader {
     }
 
     /// Goes on under new keys, after a record that ended with the peer's key update. Returns the
-    /// new epoch. What the NIC transforms under the old keys meanwhile can still be undone.
+    /// new epoch. What the NIC transforms under the old keys meanwhile can still be undone, until they are
+    /// [forgotten](Self::forget_epoch).
     ///
     /// # Panics
     /// When version or algorithm differ from the first epoch's.
@@ -355,10 +353,14 @@ impl Reader {
         self.sequence = info.sequence;
         self.agreed = None;
         self.epochs.push_back(Epoch::new(id, info, self.opened));
-        if self.epochs.len() > 1 + OLD_EPOCHS {
-            self.epochs.pop_front();
-        }
         id
+    }
+
+    /// Wipes the keys of an epoch before the current one: no byte that is still to be read was transformed under them.
+    pub fn forget_epoch(&mut self, id: u16) {
+        let current = self.current().id;
+        self.epochs
+            .retain(|epoch| epoch.id != id || epoch.id == current);
     }
 
     /// Sequence number of the next record.
