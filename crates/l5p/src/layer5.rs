@@ -11,7 +11,7 @@ use wire::SeqNum;
 pub enum Judgement {
     /// The header of a message of `len` bytes in all, header and trailer included.
     Message {
-        /// Length of the whole message in bytes; at least [`Layer5::HEADER_LEN`].
+        /// Length of the whole message in bytes; at least that of its header.
         len: u32,
     },
     /// Nothing contradicts a header so far, but more bytes are needed to tell.
@@ -83,7 +83,7 @@ pub type Digest = [u8; 16];
 /// The calls for one message are `start`, then `transform` for every byte after the header in
 /// order and in pieces of any size, then `finish`. [`Walker`](crate::Walker) makes them.
 pub trait Layer5 {
-    /// The bytes that a header is judged by: an array of at least one.
+    /// The bytes that a header is judged by: an array of at least one. Where headers have several lengths, the longest.
     type Header: AsRef<[u8]> + AsMut<[u8]> + Copy + Debug + Default + Eq + Send;
 
     /// Bytes needed to judge a header; not to be defined otherwise.
@@ -93,11 +93,20 @@ pub trait Layer5 {
     /// known even when headers are missing, and nothing needs to be searched for.
     const FIXED_LEN: Option<u32> = None;
 
-    /// Judges the bytes at a presumed header, while some of it is missing or a header is searched for. Looks at no more than `HEADER_LEN` of them, and
+    /// Length of the shortest header, from which the length of any can be told.
+    const MIN_HEADER_LEN: usize = Self::HEADER_LEN;
+
+    /// Bytes of the header that begins with these [`MIN_HEADER_LEN`](Self::MIN_HEADER_LEN) bytes: at most
+    /// [`HEADER_LEN`](Self::HEADER_LEN). They may be those of no header.
+    fn header_len(&self, _beginning: &[u8]) -> usize {
+        Self::HEADER_LEN
+    }
+
+    /// Judges the bytes at a presumed header, while some of it is missing or a header is searched for. Looks at no more than the header, and
     /// refuses as early as the first byte that contradicts.
     fn judge(&self, bytes: &[u8]) -> Judgement;
 
-    /// Begins message number `index`, whose first `HEADER_LEN` bytes are `header`, and gives its length. `None`, with nothing
+    /// Begins message number `index`, whose header are these bytes, and gives its length. `None`, with nothing
     /// begun, when these are not the header of a message: as [`judge`](Self::judge) says. A message that was begun and not finished is forgotten.
     fn start(&mut self, index: u64, header: &[u8]) -> Option<u32>;
 

@@ -137,6 +137,7 @@ macro_rules! protocols {
 protocols! {
     1 => crate::tls::Engine,
     2 => crate::nvme::Engine,
+    3 => crate::nbd::Engine,
 }
 
 impl ProtocolId {

@@ -113,7 +113,7 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
                     made.copy_from(&self.header.as_ref()[have..have + taken]);
                 }
                 if self.len == 0 {
-                    break;
+                    continue;
                 }
             }
             let todo = rest.len().min((self.len - self.offset) as usize);
@@ -181,10 +181,10 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
         }
     }
 
-    /// Bytes from here to the end of the current message, or of its header while that is incomplete.
-    pub fn to_boundary(&self) -> u32 {
+    /// Bytes from here to the end of the current message, or of what is known of its header while that is incomplete.
+    pub fn to_boundary<L: Layer5<Header = H>>(&self, layer5: &L) -> u32 {
         match self.len {
-            0 => size_of::<H>() as u32 - self.offset,
+            0 => self.header_len(layer5) as u32 - self.offset,
             len => len - self.offset,
         }
     }
@@ -192,6 +192,17 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
     /// Whether the next byte is the first of a message.
     pub fn at_boundary(&self) -> bool {
         self.offset == 0
+    }
+
+    /// Bytes of the header that has begun, as far as that is known.
+    #[inline]
+    fn header_len<L: Layer5<Header = H>>(&self, layer5: &L) -> usize {
+        let (least, most) = (L::MIN_HEADER_LEN, L::HEADER_LEN);
+        if least == most || (self.offset as usize) < least {
+            return least;
+        }
+        let header_len = layer5.header_len(&self.header.as_ref()[..least]);
+        header_len.clamp(least, most)
     }
 
     /// Takes header bytes from `input`, which begins `done` bytes into the caller's input, and
@@ -203,15 +214,16 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
         done: usize,
     ) -> Result<usize, NotAHeader> {
         let have = self.offset as usize;
-        let taken = input.len().min(L::HEADER_LEN - have);
+        let taken = input.len().min(self.header_len(layer5) - have);
         let header = &mut self.header.as_mut()[have..have + taken];
         input.split_at(taken).0.copy_to(header);
+        self.offset += taken as u32;
         let header = &self.header.as_ref()[..have + taken];
-        let is_possible = match header.len() == L::HEADER_LEN {
+        let is_possible = match header.len() == self.header_len(layer5) {
             true => {
                 let begun = layer5.start(self.index, header);
                 self.len = begun
-                    .filter(|len| *len as usize >= L::HEADER_LEN)
+                    .filter(|len| *len as usize >= header.len())
                     .unwrap_or(0);
                 self.len > 0
             }
@@ -222,7 +234,6 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
                 at: done as i64 - have as i64,
             });
         }
-        self.offset += taken as u32;
         Ok(taken)
     }
 

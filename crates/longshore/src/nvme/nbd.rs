@@ -8,7 +8,6 @@ mod export;
 mod job;
 mod memory;
 mod negotiation;
-mod protocol;
 mod server;
 
 pub(super) use export::Export;

@@ -74,8 +74,11 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Scanner<H> {
         if let Some(tracker) = self.find_split(layer5, start, bytes) {
             return Some((tracker, 0));
         }
-        let last = bytes.len().saturating_sub(L::HEADER_LEN - 1);
-        let found = (0..last).find(|&at| is_header(layer5, &bytes[at..at + L::HEADER_LEN]));
+        let last = (bytes.len() + 1).saturating_sub(L::MIN_HEADER_LEN);
+        let found = (0..last).find(|&at| {
+            let rest = &bytes[at..];
+            is_header(layer5, &rest[..rest.len().min(L::HEADER_LEN)])
+        });
         if let Some(at) = found {
             return Some((Tracker::new(start + at as u32, Carry::default()), at));
         }
@@ -96,7 +99,7 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Scanner<H> {
             presumed.fill(L::HEADER_LEN, &self.carry.as_slice()[skipped..]);
             let beginning = presumed;
             presumed.fill(L::HEADER_LEN, bytes);
-            if presumed.len() == L::HEADER_LEN && is_header(layer5, presumed.as_slice()) {
+            if is_header(layer5, presumed.as_slice()) {
                 let guess = start - (carried - skipped) as u32;
                 return Some(Tracker::new(guess, beginning));
             }
@@ -111,7 +114,7 @@ fn is_header<L: Layer5>(layer5: &L, bytes: &[u8]) -> bool {
 
 /// Longer messages would make sequence numbers incomparable.
 fn is_plausible<L: Layer5>(len: u32) -> bool {
-    (L::HEADER_LEN..=MAX_MESSAGE as usize).contains(&(len as usize))
+    (L::MIN_HEADER_LEN..=MAX_MESSAGE as usize).contains(&(len as usize))
 }
 
 /// Tracking: from a presumed header on, follows the messages by their length and judges each next header, while

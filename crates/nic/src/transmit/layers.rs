@@ -151,7 +151,7 @@ impl<P: Protocol> TransmitLayers for Layer<P> {
             index: self.walker.index(),
             offset: self.walker.offset(),
             len: self.walker.message_len(),
-            left: self.walker.to_boundary(),
+            left: self.walker.to_boundary(&self.engine),
         }
     }
 

@@ -8,7 +8,7 @@ mod samples;
 mod sender;
 mod stream;
 
-use l5p::{Direction, PROTOCOLS, Parameters, Protocol, ProtocolId, Visitor, visit};
+use l5p::{Direction, Layers, PROTOCOLS, Parameters, Protocol, ProtocolId, Visitor, visit};
 use proptest::prelude::*;
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
@@ -40,17 +40,36 @@ fn stacks() -> Vec<Vec<ProtocolId>> {
 }
 
 fn carries(id: ProtocolId) -> bool {
-    struct Carries(Vec<u8>);
-    impl Visitor for Carries {
-        type Output = bool;
-        fn visit<P: Protocol>(self, _: ProtocolId) -> bool {
-            let parameters = P::Parameters::decode(&self.0).expect("parameters");
-            let engine = P::create(&parameters, Direction::Receive);
-            engine.content(1 << 12).is_some()
+    let traits = Traits::of(&sample(id).layers(), 0);
+    traits.carries
+}
+
+/// What a receiving engine says of its protocol.
+struct Traits {
+    /// Messages carry another protocol.
+    carries: bool,
+    /// Messages have check values.
+    checks: bool,
+}
+
+impl Traits {
+    /// Those of one layer.
+    fn of(layers: &Layers, layer: usize) -> Traits {
+        struct Ask<'a>(&'a [u8]);
+        impl Visitor for Ask<'_> {
+            type Output = Traits;
+            fn visit<P: Protocol>(self, _: ProtocolId) -> Traits {
+                let parameters = P::Parameters::decode(self.0).expect("parameters");
+                let engine = P::create(&parameters, Direction::Receive);
+                Traits {
+                    carries: engine.content(1 << 12).is_some(),
+                    checks: engine.has_checks(),
+                }
+            }
         }
+        let id = layers.ids()[layer];
+        visit(id, Ask(layers.parameters(layer))).expect("a protocol in the list")
     }
-    let layers = sample(id).layers();
-    visit(id, Carries(layers.parameters(0).to_vec())).expect("a protocol in the list")
 }
 
 /// Payloads, some of which begin like messages of the stream's own protocol: planted headers.

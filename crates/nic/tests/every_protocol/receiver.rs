@@ -12,7 +12,7 @@ use wire::packet::{MAX_TCP_HEADERS_LEN, emit_tcp_headers};
 use wire::{SeqNum, tcp};
 
 use crate::stream::Stream;
-use crate::{HOST, PEER, flow};
+use crate::{HOST, PEER, Traits, flow};
 
 const CONTEXT: ContextId = ContextId(0);
 const SMALL: u32 = 2048;
@@ -31,7 +31,9 @@ pub struct Receiver<'a> {
     /// By byte of the blocks: written.
     written: Vec<bool>,
     now: Instant,
-    /// Whether the packet that came last was processed by every layer.
+    /// By layer: whether its messages are checked.
+    checks: Vec<bool>,
+    /// Whether the packet that came last was processed by every layer: checked, and all that belongs in a buffer placed.
     pub processed: bool,
     /// Packets that were.
     pub all_processed: usize,
@@ -68,6 +70,9 @@ impl<'a> Receiver<'a> {
             blocks_id,
             written: vec![false; total],
             now: Instant::now(),
+            checks: (0..stream.layers.ids().len())
+                .map(|layer| Traits::of(&stream.layers, layer).checks)
+                .collect(),
             processed: false,
             all_processed: 0,
             shown: 0,
@@ -211,6 +216,7 @@ impl<'a> Receiver<'a> {
             false => &self.stream.parts[0].wire[from..to],
         };
         assert!(!packet.processed.is_replaced() || packet.processed.by(0));
+        let placed_before = self.placed;
         let (mut at, mut rest) = (from, &stored[header_len..]);
         for _ in 0..packet.placed {
             let Some(RecvDescriptor::Placed {
@@ -228,8 +234,10 @@ impl<'a> Receiver<'a> {
             (at, rest) = (begin + slice.len as usize, later);
         }
         assert_eq!(rest, &right[at - from..], "{from}..{to}");
-        let depth = self.stream.layers.ids().len();
-        self.processed = (0..depth).all(|layer| packet.processed.by(layer));
+        let mut checks = self.checks.iter().enumerate();
+        let is_checked = checks.all(|(layer, checks)| packet.processed.by(layer) == *checks);
+        let belong = (from..to).filter(|at| self.stream.belongs(*at).is_some());
+        self.processed = is_checked && belong.count() == self.placed - placed_before;
         self.all_processed += usize::from(self.processed);
         self.shown += 1;
     }

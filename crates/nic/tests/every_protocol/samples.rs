@@ -5,9 +5,11 @@
 use std::ops::Range;
 
 use l5p::crc32c::Crc32c;
+use l5p::nbd::{self, Cookie};
 use l5p::nvme::{self, Role};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use l5p::{Layers, ProtocolId};
+use wire::nbd::{Chunk, ChunkType, Reply};
 use wire::nvme::{C2HData, CapsuleResp, MAX_HEADER_LEN, Pdu};
 
 /// Data of a message that belong into a mapped buffer: bytes `range` of the message are bytes `at..` of the buffer of `tag`.
@@ -52,6 +54,7 @@ pub fn sample(id: ProtocolId) -> Box<dyn Sample> {
     match name {
         "tls" => Box::new(Tls::new()),
         "nvme-tcp" => Box::new(Nvme::default()),
+        "nbd" => Box::new(Nbd::default()),
         _ => panic!("{name} is in the list of protocols and has no sample here: add one"),
     }
 }
@@ -172,6 +175,81 @@ impl Sample for Nvme {
             DATA_AT => DATA_AT..DATA_AT,
             len => DATA_AT..len - 4,
         }
+    }
+
+    fn data(&self) -> Option<Data> {
+        self.data.clone()
+    }
+
+    fn buffers(&self) -> Vec<usize> {
+        vec![BUFFER; TAGS]
+    }
+}
+
+/// Replies to reads in chunks, and to other requests between them.
+#[derive(Default)]
+struct Nbd {
+    sent: usize,
+    /// Bytes of each read's buffer that were filled.
+    filled: [usize; TAGS],
+    data: Option<Data>,
+}
+
+/// Behind a chunk's header and its place in the export.
+const CHUNK_DATA_AT: usize = 28;
+/// Where in the export each read begins: 4 GiB end within it.
+const EXPORT_AT: u64 = (3 << 32) - 5000;
+
+impl Sample for Nbd {
+    fn layers(&self) -> Layers {
+        Layers::of(&nbd::Parameters {
+            structured: true,
+            tags: TAGS as u16,
+            max_data: 1 << 17,
+        })
+    }
+
+    fn around(&self, _: &Layers) -> Layers {
+        panic!("NBD carries no other protocol")
+    }
+
+    fn message(&mut self, payload: &[u8]) -> Vec<u8> {
+        self.sent += 1;
+        let tag = self.sent % TAGS;
+        let at = self.filled[tag];
+        let has_data = !payload.is_empty() && at + payload.len() <= BUFFER;
+        self.data = has_data.then(|| Data {
+            range: CHUNK_DATA_AT..CHUNK_DATA_AT + payload.len(),
+            tag: tag as u16,
+            at,
+        });
+        let cookie = Cookie {
+            tag: tag as u16,
+            generation: 7,
+            low: EXPORT_AT as u32,
+        };
+        let cookie = cookie.to_bits();
+        let reply = match has_data {
+            true => Reply::Chunk(Chunk {
+                done: false,
+                cookie,
+                content: ChunkType::Data {
+                    offset: EXPORT_AT + at as u64,
+                    len: payload.len() as u32,
+                },
+            }),
+            false => Reply::simple(cookie, Ok(())),
+        };
+        let mut message = reply.head().bytes().to_vec();
+        if has_data {
+            self.filled[tag] += payload.len();
+            message.extend(payload);
+        }
+        message
+    }
+
+    fn payload(&self, message: &[u8]) -> Range<usize> {
+        CHUNK_DATA_AT.min(message.len())..message.len()
     }
 
     fn data(&self) -> Option<Data> {

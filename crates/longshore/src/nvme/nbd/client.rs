@@ -8,7 +8,7 @@ use host::memory::Block;
 
 use super::export::Export;
 use super::negotiation::{Negotiation, Outcome};
-use super::protocol::{Errno, REQUEST_LEN, ReplyHead, Request};
+use wire::nbd::{Errno, REQUEST_LEN, Reply as Answer, ReplyHead, Request};
 
 /// Bytes that are read ahead of their use: several requests at once. The data of writes is read to where it belongs as soon as
 /// it is known.
@@ -169,8 +169,8 @@ impl Client {
     }
 
     /// Adds a reply.
-    pub(super) fn reply(&mut self, head: ReplyHead, blocks: Vec<(Block, u32)>) {
-        self.push(Head::Reply(head), blocks);
+    pub(super) fn reply(&mut self, answer: &Answer, blocks: Vec<(Block, u32)>) {
+        self.push(Head::Reply(answer.head()), blocks);
     }
 
     /// Whether something is to be sent.

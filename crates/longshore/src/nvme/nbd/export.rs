@@ -2,7 +2,7 @@
 
 use host::nvme::initiator::{ControllerInfo, Limits, Namespace};
 
-use super::protocol::{Errno, Kind, MAX_REQUEST, Request, flag};
+use wire::nbd::{Errno, Kind, MAX_REQUEST, Request, flag};
 
 /// A namespace as clients see it.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ impl Export {
     pub(super) fn check(&self, request: &Request) -> Result<(), Errno> {
         match request.kind {
             Kind::Flush | Kind::Disconnect => return Ok(()),
-            Kind::Unknown => return Err(Errno::Invalid),
+            Kind::Unknown(_) => return Err(Errno::Invalid),
             Kind::Write | Kind::Trim | Kind::WriteZeroes if self.read_only => {
                 return Err(Errno::NotPermitted);
             }

@@ -7,7 +7,7 @@ use nic::ring::Slice;
 use wire::nvme::command::{RANGE_LEN, Range};
 
 use super::export::Export;
-use super::protocol::{Errno, Kind, Request};
+use wire::nbd::{Errno, Kind, Request};
 
 /// A request under way.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 mod tests;
 
 use super::export::Export;
-use super::protocol::{
-    MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, handshake, info, option, reply, u16_at, u32_at, u64_at,
+use wire::nbd::{
+    MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, handshake, info, option, reply_type as reply,
 };
 
 /// Bytes of an option's data at most: an export's name has 4,096.
@@ -165,4 +165,16 @@ fn name_of(data: &[u8]) -> Option<&[u8]> {
     let (name, wishes) = data[4..].split_at_checked(len)?;
     let count = usize::from(u16_at(wishes.first_chunk::<2>()?, 0));
     (wishes.len() == 2 + 2 * count).then_some(name)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from(u16_at(bytes, at)) << 16 | u32::from(u16_at(bytes, at + 2))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) << 32 | u64::from(u32_at(bytes, at + 4))
 }

@@ -15,7 +15,7 @@ use super::client::{Brought, Client};
 use super::export::Export;
 use super::job::{Job, is_passing};
 use super::memory::Memory;
-use super::protocol::{Errno, Kind, ReplyHead, Request};
+use wire::nbd::{Errno, Kind, Reply, Request};
 
 /// The server could not be made, or can't go on.
 #[derive(Debug, thiserror::Error)]
@@ -386,11 +386,11 @@ impl Client {
         result: Result<(), Errno>,
         blocks: Vec<(Block, u32)>,
     ) {
-        let head = match request.kind {
-            Kind::Read if self.structured => ReplyHead::structured(request, result),
-            _ => ReplyHead::simple(request.cookie, result),
+        let reply = match request.kind {
+            Kind::Read if self.structured => Reply::structured(request, result),
+            _ => Reply::simple(request.cookie, result),
         };
-        self.reply(head, blocks);
+        self.reply(&reply, blocks);
     }
 }
 

@@ -19,7 +19,9 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         let mut integrity = Integrity::Good;
         let (mut rest, mut output) = (bytes, output);
         while !rest.is_empty() {
-            let piece = rest.len().min(self.walker.to_boundary() as usize);
+            let piece = rest
+                .len()
+                .min(self.walker.to_boundary(&self.engine) as usize);
             let (now, later) = rest.split_at(piece);
             rest = later;
             let in_header = self.walker.message_len().is_none();
