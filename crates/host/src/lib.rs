@@ -161,6 +161,7 @@ mod tls;
 pub mod handoff;
 pub mod memory;
 pub mod meter;
+pub mod nbd;
 pub mod nvme;
 pub mod pdus;
 pub mod runtime;

@@ -14,6 +14,7 @@ mod contexts;
 mod error;
 mod fallback;
 mod intake;
+mod memory;
 mod receive;
 mod sent;
 mod strays;
@@ -29,6 +30,7 @@ pub use error::PduError;
 pub use l5p::pdus::PduProtocol;
 pub use sent::SendMark;
 
+pub(crate) use memory::{CommandKey, Memories};
 pub(crate) use stream::PduStream;
 
 /// The rules for the PDUs of both directions.

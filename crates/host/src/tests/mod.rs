@@ -6,6 +6,7 @@ mod accel;
 mod handoff;
 mod hostile;
 mod memory;
+mod nbd;
 mod neighbours;
 mod nvme;
 mod nvme_initiator;

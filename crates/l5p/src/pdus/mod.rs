@@ -4,13 +4,16 @@
 //!
 //! - [`Reader`] finds the PDUs of the stream that comes in, of which a NIC may have placed and checked some.
 //! - [`Writer`] remembers the PDUs sent until TCP has acknowledged all of each (Autonomous NIC offloads §4.2).
+//! - [`Coverage`] tells which bytes of a command's data have come.
 //! - [`Resync`] tells a NIC that has lost its way where PDUs begin (Autonomous NIC offloads §4.3).
 
+mod coverage;
 mod protocol;
 mod reader;
 mod resync;
 mod writer;
 
+pub use coverage::{Coverage, Refused};
 pub use protocol::{Layout, MAX_FRONT, MAX_PADDING, PduProtocol};
 pub use reader::{DataDigest, Event, Located, Next, Reader};
 pub use resync::{Resync, ResyncAnswer};

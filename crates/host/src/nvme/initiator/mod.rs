@@ -18,7 +18,6 @@
 //! No call blocks, and in steady state none allocates.
 
 mod link;
-mod memory;
 mod sink;
 
 use std::collections::VecDeque;
@@ -35,10 +34,10 @@ pub use l5p::nvme::initiator::{
 pub use wire::nvme::command::{Blocks, Io, Status};
 
 use super::NvmeOffload;
+use crate::pdus::{CommandKey, Memories};
 use crate::stack::Stack;
 use crate::{Offload, TlsRole};
 use link::Link;
-use memory::Memories;
 
 /// How an initiator reaches its controller, and what the NIC is to do for it.
 #[derive(Clone, Debug)]
@@ -94,7 +93,7 @@ pub struct Initiator {
     options: Options,
     /// By queue number.
     links: Vec<Option<Link>>,
-    memories: Memories,
+    memories: Memories<CommandId>,
     /// Commands whose memory nobody touches any more, and whether it holds what was sent.
     settled: VecDeque<(CommandId, bool)>,
     last_poll: Instant,
@@ -285,6 +284,12 @@ impl Initiator {
 
     fn link_mut(&mut self, queue: u16) -> Option<&mut Link> {
         self.links.get_mut(usize::from(queue))?.as_mut()
+    }
+}
+
+impl CommandKey for CommandId {
+    fn index(self) -> usize {
+        CommandId::index(self)
     }
 }
 

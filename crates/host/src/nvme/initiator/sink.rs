@@ -2,19 +2,18 @@
 
 use std::time::Instant;
 
-use l5p::nvme::initiator::{Controller, Incoming};
+use l5p::nvme::initiator::{CommandId, Controller, Incoming};
 use nic::ring::Slice;
 use wire::nvme::{FatalError, Framing, Pdu};
 
-use super::memory::Memories;
-use crate::pdus::{DataDigest, Destination, PduSink};
+use crate::pdus::{DataDigest, Destination, Memories, PduSink};
 
 /// Takes the PDUs of one queue.
 pub(super) struct Sink<'a> {
     pub(super) now: Instant,
     pub(super) queue: u16,
     pub(super) controller: &'a mut Controller,
-    pub(super) memories: &'a Memories,
+    pub(super) memories: &'a Memories<CommandId>,
     pub(super) slices: &'a mut Vec<Slice>,
 }
 

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use wire::nvme::command::SubmissionEntry;
 
-use super::coverage::Coverage;
 use super::requests::CommandId;
+use crate::pdus::Coverage;
 
 /// Which way the data of a command goes, and how many bytes of it there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

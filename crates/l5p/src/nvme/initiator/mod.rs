@@ -9,7 +9,6 @@
 
 mod commands;
 mod controller;
-mod coverage;
 mod queue;
 mod requests;
 

@@ -4,7 +4,7 @@ use wire::nvme::command::{CompletionEntry, Status};
 use wire::nvme::{C2HData, CapsuleResp, FatalError, FatalErrorStatus, Pdu, R2T, TermReq};
 
 use super::{CONNECT_CID, Grant, Incoming, Queue, QueueEvent, State, Transfer};
-use crate::nvme::initiator::coverage::Refused;
+use crate::pdus::Refused;
 
 /// Where fields are in the headers: what a refusal names.
 mod at {

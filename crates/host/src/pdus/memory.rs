@@ -1,41 +1,55 @@
 //! The memory of commands: who may still touch it.
 
-use l5p::nvme::initiator::CommandId;
 use nic::ring::Slice;
 
+use super::{Unmapped, Unmapping};
 use crate::SocketId;
-use crate::pdus::{Unmapped, Unmapping};
 use crate::stack::Stack;
+
+/// What a command is known by.
+pub(crate) trait CommandKey: Copy {
+    /// Its place in a table, which it has alone until its memory is settled.
+    fn index(self) -> usize;
+}
 
 /// The memory of one command.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    pub(super) slices: Vec<Slice>,
+pub(crate) struct Memory {
+    pub slices: Vec<Slice>,
     /// Bytes of the command's data.
-    pub(super) len: u32,
-    pub(super) is_read: bool,
+    pub len: u32,
+    pub is_read: bool,
     /// Where the NIC may place data, and under which tag.
     mapped: Option<(SocketId, u16)>,
     unmapping: Option<Unmapping>,
     /// The NIC wrote what it should not have.
     tainted: bool,
     /// It is not to be mapped: once it was, and ended tainted.
-    pub(super) is_copied: bool,
+    pub is_copied: bool,
     /// Places in a stream behind which this memory is still to be acknowledged, and PDUs that wait for room in it.
-    pub(super) unacknowledged: u32,
+    pub unacknowledged: u32,
 }
 
 /// The memory of all commands.
-#[derive(Debug, Default)]
-pub(super) struct Memories {
-    /// By [`CommandId::index`].
+#[derive(Debug)]
+pub(crate) struct Memories<K> {
+    /// By [`CommandKey::index`].
     table: Vec<Memory>,
     /// Commands that are through and wait for their memory.
-    settling: Vec<CommandId>,
+    settling: Vec<K>,
 }
 
-impl Memories {
-    pub(super) fn insert(&mut self, id: CommandId, slices: &[Slice], len: u32, is_read: bool) {
+impl<K> Default for Memories<K> {
+    fn default() -> Self {
+        Self {
+            table: Vec::new(),
+            settling: Vec::new(),
+        }
+    }
+}
+
+impl<K: CommandKey> Memories<K> {
+    pub fn insert(&mut self, id: K, slices: &[Slice], len: u32, is_read: bool) {
         if self.table.len() <= id.index() {
             self.table.resize_with(id.index() + 1, Memory::default);
         }
@@ -51,37 +65,37 @@ impl Memories {
         memory.unacknowledged = 0;
     }
 
-    pub(super) fn get(&self, id: CommandId) -> &Memory {
+    pub fn get(&self, id: K) -> &Memory {
         &self.table[id.index()]
     }
 
-    pub(super) fn get_mut(&mut self, id: CommandId) -> &mut Memory {
+    pub fn get_mut(&mut self, id: K) -> &mut Memory {
         &mut self.table[id.index()]
     }
 
-    /// Shows the memory of a read to the NIC, under its command identifier.
-    pub(super) fn map(&mut self, id: CommandId, stack: &mut Stack, socket: SocketId, cid: u16) {
+    /// Shows the memory of a read to the NIC, under a tag.
+    pub fn map(&mut self, id: K, stack: &mut Stack, socket: SocketId, tag: u16) {
         let memory = &mut self.table[id.index()];
-        if stack.map_buffer(socket, cid, &memory.slices) {
-            memory.mapped = Some((socket, cid));
+        if stack.map_buffer(socket, tag, &memory.slices) {
+            memory.mapped = Some((socket, tag));
         }
     }
 
     /// The command is through: takes its memory back from the NIC.
-    pub(super) fn end(&mut self, id: CommandId, stack: &mut Stack) {
+    pub fn end(&mut self, id: K, stack: &mut Stack) {
         let memory = &mut self.table[id.index()];
-        if let Some((socket, cid)) = memory.mapped.take() {
-            memory.unmapping = stack.unmap_buffer(socket, cid);
+        if let Some((socket, tag)) = memory.mapped.take() {
+            memory.unmapping = stack.unmap_buffer(socket, tag);
         }
         self.settling.push(id);
     }
 
-    pub(super) fn is_settling(&self) -> bool {
+    pub fn is_settling(&self) -> bool {
         !self.settling.is_empty()
     }
 
     /// Gives the commands whose memory nobody touches any more, and whether it holds what was sent.
-    pub(super) fn settled(&mut self, stack: &mut Stack, mut settled: impl FnMut(CommandId, bool)) {
+    pub fn settled(&mut self, stack: &mut Stack, mut settled: impl FnMut(K, bool)) {
         let table = &mut self.table;
         self.settling.retain(|id| {
             let memory = &mut table[id.index()];
@@ -111,7 +125,7 @@ impl Memory {
     }
 
     /// The memory of `len` bytes of the data from `offset` on.
-    pub(super) fn part(&self, offset: u32, len: u32, out: &mut Vec<Slice>) {
+    pub fn part(&self, offset: u32, len: u32, out: &mut Vec<Slice>) {
         out.clear();
         let (mut skip, mut left) = (offset, len);
         for slice in &self.slices {
@@ -135,8 +149,8 @@ impl Memory {
 }
 
 #[cfg(test)]
-impl Memories {
-    pub(super) fn taint(&mut self, id: CommandId) {
+impl<K: CommandKey> Memories<K> {
+    pub fn taint(&mut self, id: K) {
         self.get_mut(id).tainted = true;
     }
 }

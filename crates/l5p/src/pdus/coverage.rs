@@ -1,4 +1,6 @@
 //! Which bytes of a command's data have come, or have been asked for.
+//!
+//! PDUs of one command may come in any order, and none may bring bytes twice.
 
 #[cfg(test)]
 mod tests;
@@ -9,7 +11,7 @@ const MAX_RUNS: usize = 1024;
 
 /// Disjoint runs of bytes, no two of which touch, ascending. It keeps its memory when it is cleared.
 #[derive(Debug, Default)]
-pub(super) struct Coverage {
+pub struct Coverage {
     runs: Vec<Run>,
     bytes: u32,
 }
@@ -22,7 +24,7 @@ struct Run {
 
 /// Why bytes cannot be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub enum Refused {
     /// Some of them are there already.
     Overlap,
     /// There would be too many runs.
@@ -31,17 +33,22 @@ pub(super) enum Refused {
 
 impl Coverage {
     /// Bytes in all runs.
-    pub(super) fn bytes(&self) -> u32 {
+    #[must_use]
+    pub fn bytes(&self) -> u32 {
         self.bytes
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Forgets all runs.
+    pub fn clear(&mut self) {
         self.runs.clear();
         self.bytes = 0;
     }
 
     /// Adds `len` bytes, at least one, from `start`; the end fits 32 bits.
-    pub(super) fn add(&mut self, start: u32, len: u32) -> Result<(), Refused> {
+    ///
+    /// # Errors
+    /// Why they cannot be added.
+    pub fn add(&mut self, start: u32, len: u32) -> Result<(), Refused> {
         let end = start + len;
         let at = match self.runs.last() {
             Some(last) if last.end <= start => self.runs.len(),

@@ -1,0 +1,573 @@
+//! An NBD client on a stack, against a server that answers in any way that the protocol allows.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use handshake::{Certificate, Options as TlsOptions, Trust, client_config, server_config};
+use nic::ring::{Region, RegionId, Slice};
+use proptest::prelude::*;
+use rustls::pki_types::ServerName;
+use wire::nbd::{
+    Chunk, ChunkType, Errno, Kind, MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, REQUEST_LEN, Reply,
+    Request, flag, handshake as flags, info, option, reply_type,
+};
+
+use super::pair::{CLIENT, PORT, Pair, SERVER, lossy, pattern, v4};
+use crate::nbd::{Access, Client, Event, Failure, Operation, Options, RequestFailure, SubmitError};
+use crate::{ListenOptions, ListenerId, Offload, SocketId, TlsRole};
+
+const DISK: usize = 1 << 20;
+const BLOCK: u32 = 512;
+
+/// A server with one disk, which answers as `style` says.
+struct Server {
+    listener: ListenerId,
+    socket: Option<SocketId>,
+    style: Style,
+    disk: Vec<u8>,
+    phase: Phase,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// Requests, answered in another order than they came.
+    held: Vec<(Request, Vec<u8>)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Style {
+    structured: bool,
+    tls: bool,
+    /// Bytes of a chunk.
+    chunk: u32,
+    /// Every so many requests are answered, the last one first.
+    batch: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    Flags,
+    Options,
+    Requests,
+}
+
+impl Server {
+    fn new(pair: &mut Pair, style: Style) -> Server {
+        let address = SocketAddr::new(v4(SERVER), PORT);
+        let listener = pair
+            .stack(SERVER)
+            .listen(address, ListenOptions::default())
+            .unwrap();
+        // With zeroes in it, which some servers send as holes.
+        let mut disk = pattern(DISK);
+        for block in disk.chunks_mut(16 << 10).step_by(3) {
+            block.fill(0);
+        }
+        Server {
+            listener,
+            socket: None,
+            style,
+            disk,
+            phase: Phase::Flags,
+            input: Vec::new(),
+            output: Vec::new(),
+            held: Vec::new(),
+        }
+    }
+
+    fn poll(&mut self, pair: &mut Pair) -> bool {
+        let now = pair.now;
+        let stack = pair.stack(SERVER);
+        let Some(socket) = self.socket else {
+            self.socket = stack.accept(self.listener);
+            if self.socket.is_none() {
+                return false;
+            }
+            self.output.extend(MAGIC.to_be_bytes());
+            self.output.extend(OPTION_MAGIC.to_be_bytes());
+            let greeting = flags::FIXED_NEWSTYLE | flags::NO_ZEROES;
+            self.output.extend(greeting.to_be_bytes());
+            return true;
+        };
+        let mut progress = false;
+        let mut buffer = [0; 8000];
+        while let Ok(len @ 1..) = stack.read(now, socket, &mut buffer) {
+            self.input.extend(&buffer[..len]);
+            progress = true;
+        }
+        let mut secures = false;
+        while let Some((used, secured)) = self.take() {
+            self.input.drain(..used);
+            secures |= secured;
+        }
+        if !self.held.is_empty() && (self.held.len() >= self.style.batch || !progress) {
+            for (request, data) in std::mem::take(&mut self.held).into_iter().rev() {
+                self.answer(&request, &data);
+            }
+        }
+        while !self.output.is_empty() {
+            match stack.write(now, socket, &self.output) {
+                Ok(len) => {
+                    self.output.drain(..len);
+                    progress = true;
+                }
+                Err(_) => break,
+            }
+        }
+        if secures {
+            assert!(self.output.is_empty());
+            let certificate = Certificate::self_signed(["server.test".to_owned()]).unwrap();
+            let config = server_config(certificate, &TlsOptions::default()).unwrap();
+            let role = TlsRole::Server { config };
+            stack.start_tls(now, socket, role, Offload::Both).unwrap();
+        }
+        progress
+    }
+
+    /// Takes what the client says; gives how many bytes, and whether TLS begins behind them.
+    fn take(&mut self) -> Option<(usize, bool)> {
+        match self.phase {
+            Phase::Flags => {
+                self.input.first_chunk::<4>()?;
+                self.phase = Phase::Options;
+                Some((4, false))
+            }
+            Phase::Options => {
+                let header = self.input.first_chunk::<16>()?;
+                let word = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().unwrap());
+                let (kind, len) = (word(8), word(12) as usize);
+                let name = self.input.get(16..16 + len)?.to_vec();
+                let structured = self.style.structured;
+                match kind {
+                    option::STARTTLS if self.style.tls => self.say(kind, reply_type::ACK, &[]),
+                    option::STRUCTURED_REPLY if structured => self.say(kind, reply_type::ACK, &[]),
+                    option::GO if name[4..].starts_with(b"disk") => {
+                        let mut data = info::EXPORT.to_be_bytes().to_vec();
+                        data.extend((DISK as u64).to_be_bytes());
+                        data.extend((flag::HAS_FLAGS | flag::SEND_FLUSH).to_be_bytes());
+                        self.say(kind, reply_type::INFO, &data);
+                        let mut data = info::BLOCK_SIZE.to_be_bytes().to_vec();
+                        data.extend([BLOCK, 4096, 1 << 19].map(u32::to_be_bytes).concat());
+                        self.say(kind, reply_type::INFO, &data);
+                        self.say(kind, reply_type::ACK, &[]);
+                        self.phase = Phase::Requests;
+                    }
+                    option::GO => self.say(kind, reply_type::ERROR_UNKNOWN, b"no such disk"),
+                    _ => self.say(kind, reply_type::ERROR_UNSUPPORTED, &[]),
+                }
+                Some((16 + len, kind == option::STARTTLS && self.style.tls))
+            }
+            Phase::Requests => {
+                let request = Request::parse(self.input.first_chunk()?).expect("a request");
+                let end = REQUEST_LEN + request.payload_len() as usize;
+                let data = self.input.get(REQUEST_LEN..end)?.to_vec();
+                self.held.push((request, data));
+                Some((end, false))
+            }
+        }
+    }
+
+    fn say(&mut self, option: u32, kind: u32, data: &[u8]) {
+        self.output.extend(OPTION_REPLY_MAGIC.to_be_bytes());
+        self.output.extend(option.to_be_bytes());
+        self.output.extend(kind.to_be_bytes());
+        self.output.extend((data.len() as u32).to_be_bytes());
+        self.output.extend(data);
+    }
+
+    fn answer(&mut self, request: &Request, data: &[u8]) {
+        let at = request.offset as usize;
+        let range = at..at + request.len as usize;
+        // The last block is bad.
+        let result = match range.end == DISK {
+            true => Err(Errno::Io),
+            false => Ok(()),
+        };
+        match request.kind {
+            Kind::Disconnect => return,
+            Kind::Write if result.is_ok() => self.disk[range.clone()].copy_from_slice(data),
+            _ => {}
+        }
+        if request.kind != Kind::Read || !self.style.structured {
+            self.put(&Reply::simple(request.cookie, result));
+            if request.kind == Kind::Read && result.is_ok() {
+                self.output.extend(&self.disk[range]);
+            }
+            return;
+        }
+        let chunk = |done, content| {
+            Reply::Chunk(Chunk {
+                done,
+                cookie: request.cookie,
+                content,
+            })
+        };
+        if result.is_err() {
+            let content = ChunkType::Error {
+                error: Errno::Io as u32,
+                message_len: 9,
+                len: 9,
+            };
+            self.put(&chunk(true, content));
+            self.output.extend(b"bad block");
+            return;
+        }
+        let mut places: Vec<usize> = range.clone().step_by(self.style.chunk as usize).collect();
+        places.reverse();
+        for from in places {
+            let to = (from + self.style.chunk as usize).min(range.end);
+            let (offset, len) = (from as u64, (to - from) as u32);
+            let bytes = self.disk[from..to].to_vec();
+            if bytes.iter().all(|byte| *byte == 0) {
+                self.put(&chunk(false, ChunkType::Hole { offset, len }));
+            } else {
+                self.put(&chunk(from == range.start, ChunkType::Data { offset, len }));
+                if from == range.start {
+                    self.output.extend(bytes);
+                    return;
+                }
+                self.output.extend(bytes);
+            }
+        }
+        self.put(&chunk(true, ChunkType::None));
+    }
+
+    fn put(&mut self, reply: &Reply) {
+        self.output.extend(reply.head().bytes());
+    }
+}
+
+struct World {
+    pair: Pair,
+    server: Server,
+    client: Client,
+    memory: Arc<Region>,
+    region: RegionId,
+    events: Vec<Event>,
+    results: Vec<(usize, Result<(), RequestFailure>)>,
+}
+
+impl World {
+    fn new(style: Style, adjust: impl FnOnce(&mut Options)) -> World {
+        let mut pair = Pair::new();
+        let server = Server::new(&mut pair, style);
+        let memory = Arc::new(Region::anonymous(DISK));
+        let region = pair
+            .stack(CLIENT)
+            .register(Arc::clone(&memory), "memory")
+            .unwrap();
+        let mut options = Options::new(SocketAddr::new(v4(SERVER), PORT), "disk");
+        if style.tls {
+            let config = client_config(Trust::Anyone, &TlsOptions::default()).unwrap();
+            let name = ServerName::try_from("server.test").unwrap();
+            options.tls = Some(TlsRole::Client { config, name });
+        }
+        adjust(&mut options);
+        World {
+            client: Client::new(pair.now, options),
+            pair,
+            server,
+            memory,
+            region,
+            events: Vec::new(),
+            results: Vec::new(),
+        }
+    }
+
+    fn step(&mut self) -> bool {
+        let mut progress = self.pair.step();
+        progress |= self.server.poll(&mut self.pair);
+        let now = self.pair.now;
+        let host = &mut self.pair.hosts[CLIENT];
+        for event in std::mem::take(&mut host.events) {
+            progress |= self.client.handle_event(now, &mut host.stack, &event);
+        }
+        progress |= self.client.poll(now, &mut host.stack);
+        self.events
+            .extend(std::iter::from_fn(|| self.client.poll_event()));
+        while let Some(completion) = self.client.poll_completion() {
+            self.results
+                .push((completion.id.index(), completion.result));
+        }
+        progress
+    }
+
+    fn run_until(&mut self, mut done: impl FnMut(&World) -> bool) {
+        let end = self.pair.now + Duration::from_secs(600);
+        while self.pair.now < end {
+            while self.step() {}
+            if done(self) {
+                return;
+            }
+            let before = self.pair.now;
+            self.pair.advance();
+            if let Some(mine) = self
+                .client
+                .poll_timeout()
+                .filter(|mine| *mine < self.pair.now)
+            {
+                self.pair.now = mine.max(before + Duration::from_micros(1));
+            }
+        }
+        panic!("{:?}, {} results", self.events, self.results.len());
+    }
+
+    fn ready(&mut self) {
+        self.run_until(|world| !world.events.is_empty());
+        assert!(
+            matches!(self.events[..], [Event::Ready(_)]),
+            "{:?}",
+            self.events
+        );
+    }
+
+    /// Moves a range between the export and the same place of memory.
+    fn submit(&mut self, operation: Operation, offset: u64, len: u32) -> usize {
+        let memory = [Slice {
+            region: self.region,
+            offset,
+            len,
+        }];
+        let access = Access {
+            operation,
+            offset,
+            len,
+        };
+        let memory = if len > 0 { &memory[..] } else { &[] };
+        self.client.submit(access, memory).unwrap().index()
+    }
+
+    fn bytes(&self, range: std::ops::Range<usize>) -> Vec<u8> {
+        let mut bytes = vec![0; range.len()];
+        assert!(self.memory.read(range.start as u64, &mut bytes));
+        bytes
+    }
+}
+
+fn styles() -> impl Strategy<Value = Style> {
+    (
+        any::<bool>(),
+        any::<bool>(),
+        prop_oneof![Just(512u32), Just(4096), Just(1 << 20)],
+        1usize..5,
+    )
+        .prop_map(|(structured, tls, chunk, batch)| Style {
+            structured,
+            tls,
+            chunk,
+            batch,
+        })
+}
+
+/// Every range once, so that each byte of memory has one request.
+fn ranges(lens: &[u32]) -> Vec<(u64, u32)> {
+    let mut at = 0;
+    let mut ranges = Vec::new();
+    for len in lens.iter().cycle() {
+        let len = len * BLOCK;
+        if at + u64::from(len) > (DISK as u64) - u64::from(BLOCK) {
+            return ranges;
+        }
+        ranges.push((at, len));
+        at += u64::from(len);
+    }
+    ranges
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_read_is_what_the_disk_has_and_what_is_written_is_what_it_gets(
+        style in styles(),
+        placement in any::<bool>(),
+        loss in prop_oneof![Just(0.0), Just(0.01)],
+        seed in any::<u64>(),
+        lens in prop::collection::vec(1u32..200, 1..6),
+        depth in 1u16..20,
+    ) {
+        let mut world = World::new(style, |options| {
+            options.placement = placement;
+            options.depth = depth;
+            options.map_threshold = 4096;
+        });
+        world.ready();
+        world.pair.wire = lossy(SERVER, loss, loss, seed);
+        let expected = world.server.disk.clone();
+        let all = ranges(&lens);
+        for operation in [Operation::Read, Operation::Write] {
+            if operation == Operation::Write {
+                for (at, byte) in pattern(DISK).iter().rev().enumerate() {
+                    world.memory.write(at as u64, &[*byte]);
+                }
+            } else {
+                world.memory.write(0, &vec![0xaa; DISK]);
+            }
+            let mut left = all.clone();
+            let mut under_way = 0;
+            while !left.is_empty() || under_way > 0 {
+                while under_way < usize::from(depth) && let Some((at, len)) = left.pop() {
+                    world.submit(operation, at, len);
+                    under_way += 1;
+                }
+                world.run_until(|world| !world.results.is_empty());
+                for (_, result) in world.results.drain(..) {
+                    prop_assert_eq!(result, Ok(()));
+                    under_way -= 1;
+                }
+            }
+            let end = all.last().map_or(0, |(at, len)| *at as usize + *len as usize);
+            match operation {
+                Operation::Read => prop_assert!(world.bytes(0..end) == expected[..end]),
+                _ => prop_assert!(world.bytes(0..end) == world.server.disk[..end]),
+            }
+        }
+        let placed = world.pair.counter(CLIENT, "NbdRxBytesPlaced");
+        prop_assert!(placement || placed == 0);
+        if placement && loss == 0.0 && lens.iter().all(|len| *len > 64) {
+            prop_assert!(placed > 0);
+        }
+        world.client.shutdown();
+        world.run_until(|world| world.events.last() == Some(&Event::Ended(None)));
+    }
+}
+
+const PLAIN: Style = Style {
+    structured: true,
+    tls: false,
+    chunk: 4096,
+    batch: 1,
+};
+
+#[test]
+fn in_order_all_data_is_placed() {
+    for structured in [false, true] {
+        for tls in [false, true] {
+            let style = Style {
+                structured,
+                tls,
+                chunk: 1 << 20,
+                batch: 1,
+            };
+            let mut world = World::new(style, |_| {});
+            world.ready();
+            for at in 0..4 {
+                world.submit(Operation::Read, (1 + 3 * at) * (16 << 10), 32 << 10);
+            }
+            world.run_until(|world| world.results.len() == 4);
+            let count = |name| world.pair.counter(CLIENT, name);
+            let figures = (count("NbdRxBytesPlaced"), count("NbdRxBytesCopied"));
+            assert_eq!(figures, (128 << 10, 0), "{style:?}");
+        }
+    }
+}
+
+#[test]
+fn an_error_is_told_and_the_next_request_goes_on() {
+    for structured in [false, true] {
+        let style = Style {
+            structured,
+            ..PLAIN
+        };
+        let mut world = World::new(style, |_| {});
+        world.ready();
+        world.submit(Operation::Read, DISK as u64 - 4096, 4096);
+        world.run_until(|world| !world.results.is_empty());
+        let (_, result) = world.results.pop().unwrap();
+        let words = match structured {
+            true => "input/output error: bad block",
+            false => "input/output error",
+        };
+        assert_eq!(result.unwrap_err().to_string(), words);
+        world.submit(Operation::Flush, 0, 0);
+        world.run_until(|world| !world.results.is_empty());
+        assert_eq!(world.results.pop().unwrap().1, Ok(()));
+    }
+}
+
+#[test]
+fn what_can_be_no_request_is_refused_before_it_is_sent() {
+    let mut world = World::new(PLAIN, |options| options.depth = 1);
+    let submit = |world: &mut World, offset, len, given| {
+        let slice = Slice {
+            region: world.region,
+            offset: 0,
+            len: given,
+        };
+        let access = Access {
+            operation: Operation::Read,
+            offset,
+            len,
+        };
+        world.client.submit(access, &[slice])
+    };
+    let early = submit(&mut world, 0, 512, 512);
+    assert_eq!(early, Err(SubmitError::NotConnected));
+    world.ready();
+    for (offset, len) in [
+        (1, 512),
+        (0, 100),
+        (0, 0),
+        (0, (1 << 19) + 512),
+        (DISK as u64, 512),
+        (u64::MAX - 511, 512),
+    ] {
+        let refused = submit(&mut world, offset, len, 1 << 20);
+        assert_eq!(refused, Err(SubmitError::Range { offset, len }));
+    }
+    let short = submit(&mut world, 0, 1024, 512);
+    let memory = SubmitError::Memory {
+        needed: 1024,
+        given: 512,
+    };
+    assert_eq!(short, Err(memory));
+    assert!(submit(&mut world, 0, 512, 512).is_ok());
+    assert_eq!(submit(&mut world, 0, 512, 512), Err(SubmitError::Full));
+}
+
+#[test]
+fn what_the_server_does_not_have_is_told() {
+    let mut world = World::new(PLAIN, |options| options.export = "tape".to_owned());
+    world.run_until(|world| !world.events.is_empty());
+    let [Event::Ended(Some(failure))] = &world.events[..] else {
+        panic!("{:?}", world.events);
+    };
+    let words = "the server has no export \"tape\": no such disk";
+    assert_eq!(failure.to_string(), words);
+}
+
+#[test]
+fn requests_end_with_the_connection() {
+    let mut world = World::new(PLAIN, |_| {});
+    world.ready();
+    for at in 0..5 {
+        world.submit(Operation::Read, at * (64 << 10), 64 << 10);
+        world.submit(Operation::Write, at * (64 << 10), 64 << 10);
+    }
+    for _ in 0..20 {
+        world.step();
+    }
+    let now = world.pair.now;
+    let socket = world.server.socket.unwrap();
+    world.pair.stack(SERVER).abort(now, socket).unwrap();
+    world.run_until(|world| {
+        world.results.len() == 10 && matches!(world.events.last(), Some(Event::Ended(Some(_))))
+    });
+    let lost = Err(RequestFailure::Lost);
+    assert!(world.results.iter().any(|(_, result)| *result == lost));
+    world.pair.assert_no_sockets(CLIENT);
+}
+
+#[test]
+fn a_reply_to_nothing_ends_the_connection() {
+    let mut world = World::new(PLAIN, |_| {});
+    world.ready();
+    world.server.put(&Reply::simple(7, Ok(())));
+    world.run_until(|world| world.events.len() > 1);
+    let Some(Event::Ended(Some(Failure::Transport(reason)))) = world.events.last() else {
+        panic!("{:?}", world.events);
+    };
+    assert_eq!(
+        reason,
+        "the peer sent a PDU that breaks NBD: a reply with cookie 0x0000000000000007, which no request has"
+    );
+}
