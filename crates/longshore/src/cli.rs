@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::control::options::{Restore, Ss, Stat, Stop};
 use crate::{
-    bench, control, demo, get, interfaces, lb, manual, nic_process, nvme, run, serve, sim_handoff,
+    bench, control, demo, get, interfaces, lb, manual, nbd, nic_process, nvme, run, serve,
+    sim_handoff,
 };
 
 /// A network card made of software, and the host stack that goes with it.
@@ -74,6 +75,12 @@ pub enum Command {
         /// What to do.
         #[command(subcommand)]
         command: Box<nvme::Command>,
+    },
+    /// NBD: read, write, copy and measure exports of a server
+    Nbd {
+        /// What to do.
+        #[command(subcommand)]
+        command: Box<nbd::Command>,
     },
     /// Run a NIC as a process, for Linux's own TCP and for stacks of ours in other processes
     #[command(after_help = nic_process::EXAMPLES)]

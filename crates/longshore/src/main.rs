@@ -6,12 +6,14 @@ mod bench;
 mod cli;
 mod control;
 mod demo;
+mod disk;
 mod get;
 mod http;
 mod interfaces;
 mod lb;
 mod manual;
 mod meta;
+mod nbd;
 mod nic_process;
 mod nvme;
 mod psk_file;
@@ -69,6 +71,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Up(options) => interfaces::up(options)?,
         Command::Down(options) => interfaces::down(options)?,
         Command::Nvme { command } => nvme::run(command)?,
+        Command::Nbd { command } => nbd::run(command)?,
         Command::Nic(options) => return nic_process::run(options),
         Command::Run(options) => return run::run(options),
         Command::Bench(options) => bench::run(options)?,

@@ -6,6 +6,7 @@ mod output;
 mod place;
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -102,7 +103,11 @@ impl ServerTrust {
     fn of(options: &Options) -> Result<Self> {
         match &options.psk {
             Some(path) => Ok(Self::PreShared(PskFile::read(path)?)),
-            None => Ok(Self::Certificates(trust(options)?)),
+            None => {
+                let used = options.url.scheme() == "https";
+                let ca = options.ca.as_deref();
+                Ok(Self::Certificates(trust(options.insecure, ca, used)?))
+            }
         }
     }
 
@@ -120,12 +125,16 @@ impl ServerTrust {
     }
 }
 
-fn trust(options: &Options) -> Result<Trust> {
-    if options.insecure {
+/// What servers are believed by: the system's authorities, those of a file, or nothing.
+///
+/// # Errors
+/// When the file can't be used, or there are no authorities although TLS is `used`.
+pub fn trust(insecure: bool, ca: Option<&Path>, used: bool) -> Result<Trust> {
+    if insecure {
         return Ok(Trust::Anyone);
     }
     let mut roots = RootCertStore::empty();
-    if let Some(path) = &options.ca {
+    if let Some(path) = ca {
         let mut listed = Vec::new();
         let certificates = CertificateDer::pem_file_iter(path)
             .with_context(|| format!("{} can't be read; see --ca", path.display()))?;
@@ -144,7 +153,7 @@ fn trust(options: &Options) -> Result<Trust> {
     }
     let native = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(native.certs);
-    if roots.is_empty() && options.url.scheme() == "https" {
+    if roots.is_empty() && used {
         bail!(
             "this system has no certificate authorities installed; install them (ca-certificates), \
              or give --ca FILE or --insecure"

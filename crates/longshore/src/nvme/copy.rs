@@ -1,8 +1,35 @@
-//! `longshore nvme read` and `write`: between a namespace and a file, many commands at a time.
+//! `longshore nvme read` and `write`: between a namespace and a file.
 
-mod progress;
-mod read;
-mod write;
+use anyhow::Result;
 
-pub(super) use read::run as read;
-pub(super) use write::run as write;
+use super::driver::{Driver, choose_namespace};
+use super::options::{Disk, Read, Write};
+use super::pipeline::Pipeline;
+use crate::disk::{self, Input};
+use crate::get::Output;
+
+/// Copies a namespace, or a part of it, to a file.
+pub(super) fn read(options: &Read) -> Result<()> {
+    let mut output = Output::to(&options.how.output)?;
+    output.open()?;
+    with_pipeline(&options.disk, |pipeline| {
+        disk::read(pipeline, &options.how, &mut output)
+    })
+}
+
+/// Copies a file to a namespace.
+pub(super) fn write(options: &Write) -> Result<()> {
+    let mut input = Input::open(&options.how)?;
+    with_pipeline(&options.disk, |pipeline| {
+        disk::write(pipeline, &options.how, &mut input)
+    })
+}
+
+fn with_pipeline(disk: &Disk, act: impl FnOnce(&mut Pipeline<'_>) -> Result<()>) -> Result<()> {
+    let mut driver = Driver::new(&disk.peer)?;
+    let mut initiator = driver.connect_disk(disk)?;
+    let namespace = choose_namespace(disk, &initiator)?;
+    act(&mut Pipeline::new(&mut driver, &mut initiator, namespace)?)?;
+    driver.disconnect(initiator)?;
+    driver.end()
+}

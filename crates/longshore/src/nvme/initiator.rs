@@ -9,6 +9,7 @@ use host::nvme::initiator::{self as on_stack, Completion, Event};
 use l5p::nvme::initiator::{Access, CommandId, Controller};
 
 use super::driver::Driver;
+use crate::disk::{Block, Pool};
 
 /// A controller with its connections.
 pub(super) enum Initiator {
@@ -95,68 +96,6 @@ impl Initiator {
         match self {
             Initiator::Ours(initiator) => initiator.shutdown(now),
             Initiator::Linux(initiator) => initiator.shutdown(now),
-        }
-    }
-}
-
-/// Blocks of one size for the data of commands.
-#[derive(Clone, Debug)]
-pub(super) enum Pool {
-    /// In the memory of our stack.
-    Ours(ours::BlockPool),
-    /// In memory that is shared with the NIC.
-    Linux(kernel_nvme::BlockPool),
-}
-
-impl Pool {
-    /// A block, with whatever it held before. `None`: all are taken.
-    pub(super) fn take(&self) -> Option<Block> {
-        match self {
-            Pool::Ours(pool) => pool.take().map(Block::Ours),
-            Pool::Linux(pool) => pool.take().map(Block::Linux),
-        }
-    }
-
-    /// Bytes of each block.
-    pub(super) fn block_len(&self) -> u32 {
-        match self {
-            Pool::Ours(pool) => pool.block_len(),
-            Pool::Linux(pool) => pool.block_len(),
-        }
-    }
-}
-
-/// One block. It goes back to its pool when it is dropped, which must not be while a command may still use it.
-#[derive(Debug)]
-pub(super) enum Block {
-    Ours(ours::Block),
-    Linux(kernel_nvme::Block),
-}
-
-impl Block {
-    /// Its bytes.
-    ///
-    /// # Safety
-    /// As long as the reference lives, no command may name the block that writes to it.
-    pub(super) unsafe fn bytes(&self) -> &[u8] {
-        match self {
-            // SAFETY: the caller's promise.
-            Block::Ours(block) => unsafe { block.bytes() },
-            // SAFETY: the caller's promise.
-            Block::Linux(block) => unsafe { block.bytes() },
-        }
-    }
-
-    /// Its bytes, to be filled.
-    ///
-    /// # Safety
-    /// As long as the reference lives, no command may name the block.
-    pub(super) unsafe fn bytes_mut(&mut self) -> &mut [u8] {
-        match self {
-            // SAFETY: the caller's promise.
-            Block::Ours(block) => unsafe { block.bytes_mut() },
-            // SAFETY: the caller's promise.
-            Block::Linux(block) => unsafe { block.bytes_mut() },
         }
     }
 }

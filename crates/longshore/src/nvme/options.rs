@@ -11,7 +11,7 @@ use wire::nvme::{Digests, Nqn};
 use super::transport::Transport;
 use super::{nqn, target};
 use crate::background::Background;
-use crate::size;
+use crate::{disk, size};
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -185,18 +185,9 @@ pub struct Read {
     /// What to read.
     #[command(flatten)]
     pub disk: Disk,
-    /// Where to write; `-` is the standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub output: PathBuf,
-    /// First byte; a multiple of the namespace's block size
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size::parse)]
-    pub offset: u64,
-    /// How much to read; a multiple of the block size [default: up to the end]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    pub length: Option<u64>,
-    /// No progress bar
-    #[arg(short, long)]
-    pub quiet: bool,
+    /// Which part, and where to.
+    #[command(flatten)]
+    pub how: disk::Read,
 }
 
 /// `longshore nvme write`.
@@ -205,21 +196,9 @@ pub struct Write {
     /// Where to write.
     #[command(flatten)]
     pub disk: Disk,
-    /// What to write; `-` is the standard input
-    #[arg(short, long, value_name = "FILE")]
-    pub input: PathBuf,
-    /// Where the first byte goes; a multiple of the namespace's block size
-    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size::parse)]
-    pub offset: u64,
-    /// Fill the last block with zeroes if the input ends in its middle
-    #[arg(long)]
-    pub pad: bool,
-    /// Read it all back, and compare the checksums
-    #[arg(long)]
-    pub verify: bool,
-    /// No progress bar
-    #[arg(short, long)]
-    pub quiet: bool,
+    /// From where, and which part.
+    #[command(flatten)]
+    pub how: disk::Write,
 }
 
 /// `longshore nvme bench`.
@@ -228,24 +207,9 @@ pub struct Bench {
     /// What to read or write.
     #[command(flatten)]
     pub disk: Disk,
-    /// Read (the default)
-    #[arg(long, conflicts_with = "write")]
-    pub read: bool,
-    /// Write: what the namespace holds is overwritten with random bytes
-    #[arg(long)]
-    pub write: bool,
-    /// Size of each command; a multiple of the namespace's block size
-    #[arg(long, value_name = "SIZE", default_value = "256K", value_parser = size::between_u32(1, 1 << 30))]
-    pub io_bytes: u32,
-    /// One place after the other, instead of random ones
-    #[arg(long)]
-    pub sequential: bool,
-    /// How long to go on
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
-    pub seconds: u64,
-    /// One JSON object
-    #[arg(long)]
-    pub json: bool,
+    /// How.
+    #[command(flatten)]
+    pub how: disk::Bench,
 }
 
 /// `longshore nvme attach`.

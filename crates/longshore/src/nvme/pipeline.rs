@@ -7,23 +7,13 @@ use host::nvme::initiator::{Blocks, Io, Namespace};
 use l5p::nvme::initiator::Access;
 
 use super::driver::Driver;
-use super::initiator::{Block, Initiator, Pool};
+use super::initiator::Initiator;
+use crate::disk::{Action, Block, Disk, Geometry, Part, Pool};
 
 /// The most bytes of one command of a copy: beyond that, more is gained by having several.
 const MOST: u32 = 512 << 10;
 /// Bytes of a copy in flight at most.
 const IN_FLIGHT: u32 = 32 << 20;
-
-/// A part of the namespace that is being moved.
-#[derive(Debug)]
-pub(super) struct Part {
-    /// The first byte.
-    pub(super) offset: u64,
-    /// Bytes.
-    pub(super) len: u32,
-    /// Their memory, which no command names.
-    pub(super) block: Block,
-}
 
 /// Moves parts of a namespace.
 pub(super) struct Pipeline<'a> {
@@ -66,44 +56,49 @@ impl<'a> Pipeline<'a> {
         })
     }
 
-    /// Bytes of the longest part.
-    pub(super) fn part_len(&self) -> u32 {
+    fn blocks(&self, part: &Part) -> Blocks {
+        let block_size = self.namespace.block_size();
+        Blocks {
+            start: part.offset / u64::from(block_size),
+            count: part.len / block_size,
+        }
+    }
+}
+
+impl Disk for Pipeline<'_> {
+    const NOUN: &'static str = "namespace";
+
+    fn name(&self) -> String {
+        format!("namespace {}", self.namespace.nsid)
+    }
+
+    fn geometry(&self) -> Geometry {
+        let info = self.initiator.controller().info();
+        Geometry {
+            size: self.namespace.size(),
+            block_size: self.namespace.block_size(),
+            is_read_only: self.namespace.is_write_protected(),
+            has_cache: info.is_some_and(|info| info.has_write_cache()),
+        }
+    }
+
+    fn part_len(&self) -> u32 {
         self.pool.block_len()
     }
 
-    /// Memory for another part. `None`: all is in use.
-    pub(super) fn take_block(&self) -> Option<Block> {
+    fn take_block(&self) -> Option<Block> {
         self.pool.take()
     }
 
-    pub(super) fn read(&mut self, part: Part) -> Result<()> {
+    fn submit(&mut self, action: Action, part: Part) -> Result<()> {
         let blocks = self.blocks(&part);
-        self.submit(Io::Read { blocks, fua: false }, part)
-    }
-
-    pub(super) fn write(&mut self, part: Part) -> Result<()> {
-        let blocks = self.blocks(&part);
-        self.submit(Io::Write { blocks, fua: false }, part)
-    }
-
-    /// Everything written so far is on the medium when it returns.
-    pub(super) fn flush(&mut self) -> Result<()> {
-        let Some(block) = self.take_block() else {
-            bail!("commands are still in flight");
-        };
-        let part = Part {
-            offset: 0,
-            len: 0,
-            block,
-        };
-        self.submit(Io::Flush, part)?;
-        self.next_done().map(drop)
-    }
-
-    fn submit(&mut self, io: Io, part: Part) -> Result<()> {
         let access = Access {
             nsid: self.namespace.nsid,
-            io,
+            io: match action {
+                Action::Read => Io::Read { blocks, fua: false },
+                Action::Write => Io::Write { blocks, fua: false },
+                Action::Flush => Io::Flush,
+            },
         };
         let id = self.initiator.submit(access, (&part.block, part.len))?;
         if self.in_flight.len() <= id.index() {
@@ -113,13 +108,7 @@ impl<'a> Pipeline<'a> {
         Ok(())
     }
 
-    /// Waits for the next part that is moved.
-    pub(super) fn next_done(&mut self) -> Result<Part> {
-        self.next_timed().map(|(part, _)| part)
-    }
-
-    /// As [`next_done`](Self::next_done), with the time from its submission on.
-    pub(super) fn next_timed(&mut self) -> Result<(Part, Duration)> {
+    fn poll_done(&mut self) -> Result<Option<(Part, Duration)>> {
         loop {
             let progress = self.driver.turn(self.initiator)?;
             self.driver.take_events(self.initiator)?;
@@ -136,19 +125,15 @@ impl<'a> Pipeline<'a> {
                         self.namespace.nsid
                     );
                 }
-                return Ok((part, submitted.elapsed()));
+                return Ok(Some((part, submitted.elapsed())));
             }
             if !progress {
-                self.driver.wait(self.initiator, &[])?;
+                return Ok(None);
             }
         }
     }
 
-    fn blocks(&self, part: &Part) -> Blocks {
-        let block_size = self.namespace.block_size();
-        Blocks {
-            start: part.offset / u64::from(block_size),
-            count: part.len / block_size,
-        }
+    fn wait(&mut self) -> Result<()> {
+        self.driver.wait(self.initiator, &[])
     }
 }

@@ -2,8 +2,6 @@ use clap::Parser as _;
 
 use super::super::options::{Bench, Command};
 use super::super::transport::Transport;
-use super::{Places, Times, share};
-use crate::bench::latency::histogram;
 
 #[derive(clap::Parser)]
 struct Line {
@@ -22,44 +20,17 @@ fn bench(more: &[&str]) -> Result<Bench, clap::Error> {
 
 #[test]
 fn nothing_is_overwritten_unless_that_is_asked_for() {
-    assert!(!bench(&[]).unwrap().write);
-    assert!(bench(&["--write"]).unwrap().write);
+    assert!(!bench(&[]).unwrap().how.write);
+    assert!(bench(&["--write"]).unwrap().how.write);
     assert!(bench(&["--write", "--read"]).is_err());
 }
 
 #[test]
-fn commands_go_to_whole_places_inside_the_namespace() {
-    let options = bench(&["--io-bytes", "8192"]).unwrap();
-    let mut places = Places::new(&options, 100_000, 4096).unwrap();
-    let mut seen = [false; 12];
-    for _ in 0..1000 {
-        let place = places.next();
-        assert!(place.is_multiple_of(8192) && place + 8192 <= 100_000);
-        seen[(place / 8192) as usize] = true;
-    }
-    assert_eq!(seen, [true; 12]);
-    let options = bench(&["--io-bytes", "8192", "--sequential"]).unwrap();
-    let mut places = Places::new(&options, 20_000, 512).unwrap();
-    assert_eq!([0; 3].map(|_| places.next()), [0, 8192, 0]);
-}
-
-#[test]
-fn commands_that_do_not_fit_are_refused_by_their_size() {
-    let refused = |bytes, size, block_size| {
-        let options = bench(&["--io-bytes", bytes]).unwrap();
-        Places::new(&options, size, block_size)
-            .err()
-            .expect("it is refused")
-            .to_string()
-    };
-    assert!(refused("6000", 1 << 20, 4096).contains("not a multiple"));
-    assert!(refused("8192", 4096, 4096).contains("more than the namespace has, 4096 bytes"));
-    assert!(bench(&["--io-bytes", "0"]).is_err());
-}
-
-#[test]
 fn sizes_have_suffixes_and_names_are_checked() {
-    assert_eq!(bench(&["--io-bytes", "64K"]).unwrap().io_bytes, 64 << 10);
+    assert_eq!(
+        bench(&["--io-bytes", "64K"]).unwrap().how.io_bytes,
+        64 << 10
+    );
     let error = bench(&["--io-bytes", "900T"]).unwrap_err().to_string();
     assert!(error.contains("is not between 1 byte and 1 GiB"), "{error}");
     for name in [
@@ -87,26 +58,6 @@ fn sizes_have_suffixes_and_names_are_checked() {
         let line = format!("nvme bench 10.9.0.1 --kernel --nqn {name}");
         assert!(Line::try_parse_from(line.split(' ')).is_ok(), "{name}");
     }
-}
-
-#[test]
-fn latencies_are_in_microseconds_whatever_their_size() {
-    let mut nanos = histogram();
-    for micros in [1, 20, 30, 2000] {
-        nanos.saturating_record(micros * 1000);
-    }
-    let line = Times::of(&nanos).line();
-    assert!(line.starts_with("lat (usec): min=1.0, avg=51"), "{line}");
-    assert!(
-        line.contains("p50=20.0") && line.contains("max=2000."),
-        "{line}"
-    );
-}
-
-#[test]
-fn a_share_of_nothing_is_none() {
-    assert_eq!(share(0, 0), None);
-    assert_eq!(share(3, 1), Some(0.75));
 }
 
 #[test]

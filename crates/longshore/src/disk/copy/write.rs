@@ -1,4 +1,4 @@
-//! From a file to a namespace.
+//! From a file to a disk.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,37 +10,28 @@ use indicatif::ProgressBar;
 
 use super::progress::{bar, summarise};
 use super::read;
-use crate::nvme::driver::{Driver, choose_namespace};
-use crate::nvme::options::Write;
-use crate::nvme::pipeline::{Part, Pipeline};
+use crate::disk::{Action, Disk, Geometry, Part, Write};
 
-/// Copies a file to a namespace.
-pub(in crate::nvme) fn run(options: &Write) -> Result<()> {
-    let mut input = Input::open(options)?;
-    let mut driver = Driver::new(&options.disk.peer)?;
-    let mut initiator = driver.connect_disk(&options.disk)?;
-    let namespace = choose_namespace(&options.disk, &initiator)?;
-    let has_cache = initiator
-        .controller()
-        .info()
-        .is_some_and(|info| info.has_write_cache());
-    if namespace.is_write_protected() {
-        bail!("namespace {} is read-only", namespace.nsid);
+/// Copies a file to a disk.
+pub(crate) fn run<D: Disk>(disk: &mut D, options: &Write, input: &mut Input) -> Result<()> {
+    let (geometry, noun) = (disk.geometry(), D::NOUN);
+    if geometry.is_read_only {
+        bail!("{} is read-only", disk.name());
     }
-    let block_size = u64::from(namespace.block_size());
+    let block_size = u64::from(geometry.block_size);
     if !options.offset.is_multiple_of(block_size) {
         bail!(
-            "--offset {} must be a multiple of the namespace's block size, {block_size}",
+            "--offset {} must be a multiple of the {noun}'s block size, {block_size}",
             options.offset
         );
     }
     let end = options.offset.checked_add(input.len.unwrap_or(0));
-    if end.is_none_or(|end| end > namespace.size()) {
+    if end.is_none_or(|end| end > geometry.size) {
         bail!(
-            "{} does not fit at --offset {}: the namespace has {} bytes",
+            "{} does not fit at --offset {}: the {noun} has {} bytes",
             input.name,
             options.offset,
-            namespace.size()
+            geometry.size
         );
     }
     if let Some(len) = input.len
@@ -55,42 +46,41 @@ pub(in crate::nvme) fn run(options: &Write) -> Result<()> {
     let bar = bar(options.quiet, input.len);
 
     let started = Instant::now();
-    let mut pipeline = Pipeline::new(&mut driver, &mut initiator, namespace)?;
-    let (bytes, sha256) = copy(&mut pipeline, &mut input, options, &bar)?;
-    if has_cache {
-        pipeline.flush()?;
+    let (bytes, sha256) = copy(disk, input, options, &bar)?;
+    if geometry.has_cache {
+        disk.flush()?;
     }
     let took = started.elapsed();
     if options.verify {
         bar.set_message("verifying");
         let range = options.offset..options.offset + bytes;
-        let again = read::copy(&mut pipeline, range, &bar, |_| Ok(()))?;
+        let again = read::copy(disk, range, &bar, |_| Ok(()))?;
         if again.as_ref() != sha256.as_ref() {
-            bail!("the namespace does not hold what was written: its SHA-256 differs");
+            bail!("the {noun} does not hold what was written: its SHA-256 differs");
         }
     }
     bar.finish_and_clear();
     if !options.quiet {
         summarise(&input.name, bytes, took, &sha256);
     }
-    driver.disconnect(initiator)?;
-    driver.end()
+    Ok(())
 }
 
 /// Writes all of the input; answers how many bytes, padding included, and their SHA-256.
-fn copy(
-    pipeline: &mut Pipeline<'_>,
+fn copy<D: Disk>(
+    disk: &mut D,
     input: &mut Input,
     options: &Write,
     bar: &ProgressBar,
 ) -> Result<(u64, Digest)> {
-    let size = pipeline.namespace.size();
-    let block_size = pipeline.namespace.block_size();
+    let Geometry {
+        size, block_size, ..
+    } = disk.geometry();
     let mut hash = Context::new(&SHA256);
     let (mut offset, mut in_flight, mut done) = (options.offset, 0, 0);
     let mut at_end = false;
     loop {
-        while !at_end && let Some(mut block) = pipeline.take_block() {
+        while !at_end && let Some(mut block) = disk.take_block() {
             // SAFETY: the block was taken just now: nothing names it.
             let bytes = unsafe { block.bytes_mut() };
             let mut len = input.fill(bytes)?;
@@ -109,8 +99,9 @@ fn copy(
             }
             if offset + len as u64 > size {
                 bail!(
-                    "{} does not fit: the namespace has {size} bytes",
-                    input.name
+                    "{} does not fit: the {} has {size} bytes",
+                    input.name,
+                    D::NOUN
                 );
             }
             if len == 0 {
@@ -118,14 +109,14 @@ fn copy(
             }
             hash.update(&bytes[..len]);
             let len = len as u32;
-            pipeline.write(Part { offset, len, block })?;
+            disk.submit(Action::Write, Part { offset, len, block })?;
             offset += u64::from(len);
             in_flight += 1;
         }
         if in_flight == 0 {
             return Ok((done, hash.finish()));
         }
-        let part = pipeline.next_done()?;
+        let (part, _) = disk.next_done()?;
         in_flight -= 1;
         done += u64::from(part.len);
         bar.set_position(done);
@@ -133,14 +124,15 @@ fn copy(
 }
 
 /// What is written.
-struct Input {
+pub(crate) struct Input {
     file: Box<dyn io::Read>,
     name: String,
     len: Option<u64>,
 }
 
 impl Input {
-    fn open(options: &Write) -> Result<Input> {
+    /// Opens what is to be written.
+    pub(crate) fn open(options: &Write) -> Result<Input> {
         let path = &options.input;
         if path.as_os_str() == "-" {
             return Ok(Input {
