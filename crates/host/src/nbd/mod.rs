@@ -340,6 +340,12 @@ impl Client {
         }
     }
 
+    /// Whether the connection has ended, or was never there.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        matches!(self.state, State::Ended)
+    }
+
     /// What happened to the connection.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()

@@ -1,7 +1,5 @@
 //! `longshore nbd bench`: how fast an export is, through our stack and NIC.
 
-use std::cell::RefCell;
-
 use anyhow::{Result, anyhow};
 use serde::Serialize;
 
@@ -33,13 +31,11 @@ pub(super) fn run(options: &Bench) -> Result<()> {
     bench::check(how, depth.into(), known.max_request)?;
 
     let before = placed_and_copied(&mut driver);
-    let driver = RefCell::new(driver);
-    let mut pipeline = Pipeline::of(&driver, at, known, (how.io_bytes, depth.into()))?;
-    let figures = bench::run(&mut pipeline, how, export.peer.wire.line.seed)?;
-    drop(pipeline);
-    let mut driver = driver.into_inner();
-    let after = placed_and_copied(&mut driver);
-    driver.end()?;
+    let (figures, after) = driver.with(|driver| {
+        let mut pipeline = Pipeline::of(driver, at, known, (how.io_bytes, depth.into()))?;
+        let figures = bench::run(&mut pipeline, how, export.peer.wire.line.seed)?;
+        Ok((figures, placed_and_copied(&mut driver.borrow_mut())))
+    })?;
 
     let report = Report {
         figures,

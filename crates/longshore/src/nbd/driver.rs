@@ -1,5 +1,6 @@
 //! Runs clients on a stack of ours.
 
+use std::cell::RefCell;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -156,21 +157,27 @@ impl Driver {
         Ok(())
     }
 
-    /// Says goodbye on all connections, and ends the stack.
-    pub(super) fn end(mut self) -> Result<()> {
+    /// Does something with the connections; says goodbye on all of them, whatever came of it, and ends the stack.
+    pub(super) fn with<R>(self, act: impl FnOnce(&RefCell<Driver>) -> Result<R>) -> Result<R> {
+        let driver = RefCell::new(self);
+        let done = act(&driver);
+        let ended = driver.into_inner().end();
+        let done = done?;
+        ended.map(|()| done)
+    }
+
+    fn end(mut self) -> Result<()> {
         let until = Instant::now() + FAREWELL;
         for connection in &mut self.clients {
             connection.client.shutdown();
         }
-        let mut open = self.clients.len();
-        while open > 0 && Instant::now() < until {
+        loop {
             let progress = self.turn_regardless(Instant::now())?;
-            for connection in &mut self.clients {
-                while let Some(event) = connection.client.poll_event() {
-                    open -= usize::from(matches!(event, Event::Ended(_)));
-                }
+            let mut clients = self.clients.iter();
+            if clients.all(|connection| connection.client.is_ended()) || Instant::now() >= until {
+                break;
             }
-            if !progress && open > 0 {
+            if !progress {
                 self.wait(Some(until))?;
             }
         }

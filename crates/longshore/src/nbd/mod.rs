@@ -6,8 +6,6 @@ mod options;
 mod pipeline;
 mod uri;
 
-use std::cell::RefCell;
-
 use anyhow::{Result, bail};
 
 use crate::disk::{self, Input};
@@ -37,10 +35,7 @@ pub fn run(command: &Command) -> Result<()> {
 fn with_export<R>(export: &Export, act: impl FnOnce(&mut Pipeline<'_>) -> Result<R>) -> Result<R> {
     let mut driver = Driver::new(&export.peer)?;
     let at = driver.connect(&export.peer, &export.uri)?;
-    let driver = RefCell::new(driver);
-    let done = act(&mut Pipeline::new(&driver, at)?)?;
-    driver.into_inner().end()?;
-    Ok(done)
+    driver.with(|driver| act(&mut Pipeline::new(driver, at)?))
 }
 
 fn info(options: &Info) -> Result<()> {
@@ -94,11 +89,10 @@ fn copy(options: &Copy) -> Result<()> {
         (Some(from), Some(to)) => {
             let mut driver = Driver::new(peer)?;
             let (from, to) = (driver.connect(peer, &from)?, driver.connect(peer, &to)?);
-            let driver = RefCell::new(driver);
-            let mut source = Pipeline::new(&driver, from)?;
-            disk::between(&mut source, &mut Pipeline::new(&driver, to)?, quiet)?;
-            drop(source);
-            driver.into_inner().end()
+            driver.with(|driver| {
+                let mut source = Pipeline::new(driver, from)?;
+                disk::between(&mut source, &mut Pipeline::new(driver, to)?, quiet)
+            })
         }
         (Some(from), None) => read(&Read {
             export: export(from),
