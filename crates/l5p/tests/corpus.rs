@@ -1,5 +1,7 @@
 //! Runs the fuzz targets of this crate over their stored inputs.
 
+#[path = "../../../fuzz/src/l5p_nbd.rs"]
+mod l5p_nbd;
 #[path = "../../../fuzz/src/l5p_nvme.rs"]
 mod l5p_nvme;
 #[path = "../../../fuzz/src/l5p_pattern.rs"]
@@ -17,6 +19,7 @@ mod replay;
 
 #[test]
 fn stored_inputs_find_nothing() {
+    replay::replay("l5p_nbd", l5p_nbd::run);
     replay::replay("l5p_nvme", l5p_nvme::run);
     replay::replay("l5p_pattern", l5p_pattern::run);
     replay::replay("l5p_reader", l5p_reader::run);

@@ -30,7 +30,7 @@ pub struct Wire {
     /// Default gateway for IPv6
     #[arg(long, value_name = "IP6")]
     pub gateway6: Option<Ipv6Addr>,
-    /// Directions of TLS and NVMe/TCP that the NIC handles; software does the rest
+    /// Directions of TLS, NVMe/TCP and NBD that the NIC handles; software does the rest
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Which::Both, help_heading = "Offload")]
     pub offload: Which,
     /// Impairments.
