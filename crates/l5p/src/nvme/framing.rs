@@ -91,7 +91,7 @@ impl PduProtocol for Framing {
 
 /// The parts of an NVMe/TCP PDU, in the words of any PDU.
 #[inline]
-fn parts(layout: &nvme::Layout) -> Layout {
+pub(super) fn parts(layout: &nvme::Layout) -> Layout {
     Layout {
         header_len: layout.header_digest().end,
         data_start: u32::from(layout.pdo),

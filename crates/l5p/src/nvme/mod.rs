@@ -7,7 +7,6 @@
 //! - [`initiator`] is the host's side: queues, and the controller that they belong to.
 //! - [`target`] is the controllers' side of the protocol: what serves hosts, without their data.
 
-mod aside;
 mod engine;
 #[cfg(test)]
 mod fixture;
@@ -17,7 +16,7 @@ mod parameters;
 mod protocol;
 pub mod target;
 
-pub use aside::LatePdu;
-pub use engine::Engine;
+pub use crate::pdus::LatePdu;
+pub use engine::{Engine, Rules};
 pub use parameters::{InvalidParameters, Parameters};
 pub use wire::nvme::{Digests, FatalError, Framing, Role};

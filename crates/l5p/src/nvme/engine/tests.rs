@@ -3,10 +3,11 @@ use proptest::prelude::*;
 use wire::nvme::{C2HData, H2CData, R2T};
 
 use super::*;
-use crate::Walker;
 use crate::nvme::Role;
 use crate::nvme::fixture::{COMMANDS, Sample, framed, on_wire, stream};
+use crate::pdus::engine::{Field, runs};
 use crate::tls::fixture::ranges;
+use crate::{Integrity, Judgement, Layer5, Walker};
 
 /// Sends a stream through an engine in the given pieces, of which every other may be absorbed only.
 fn walk(
@@ -184,7 +185,12 @@ proptest! {
         let at = 24 + at.index(wire.len() - 24 + 1);
         prop_assume!(at < wire.len());
         wire[at] ^= change;
-        let covered = runs(&layout, at as u32, 1).all(|run| match run.field {
+        let judged = Judged {
+            layout: parts(&layout),
+            header_digest: layout.header_digest,
+            placement: None,
+        };
+        let covered = runs(&judged, at as u32, 1).all(|run| match run.field {
             Field::Header | Field::HeaderDigest => layout.header_digest,
             Field::Data | Field::DataDigest => layout.data_digest,
             Field::Padding => false,

@@ -5,7 +5,7 @@ use super::*;
 use crate::crc32c::Crc32c;
 use crate::nvme::fixture::{on_wire, stream};
 use crate::tls::fixture::ranges;
-use crate::{Integrity, Layer5, Walker};
+use crate::{AnyOrder, Integrity, Layer5, Part, Walker};
 
 /// Runs one PDU through an engine; the pieces with a bit in `late` come after the others, in the order that `order` gives.
 /// Returns what is left of the checks, and the bytes.
