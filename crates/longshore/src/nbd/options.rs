@@ -87,7 +87,7 @@ pub struct Peer {
 /// Which export to use, and how to reach it.
 #[derive(Clone, Debug, Args)]
 pub struct Export {
-    /// The export: nbd://HOST[:PORT]/NAME, or nbds:// for TLS; without NAME the server's default
+    /// The export: `nbd://HOST[:PORT]/NAME`, or `nbds://` for TLS; without NAME the server's default
     pub uri: Uri,
     /// How to reach it.
     #[command(flatten)]
