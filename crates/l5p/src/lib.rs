@@ -4,7 +4,7 @@
 //! header, and how to transform any byte range of a message with constant-size state (Autonomous NIC offloads
 //! §3, Table 3). [`Layer5`] says that; [`Walker`] carries a position through a stream of messages
 //! for any of them. [`tls`] is the first protocol: its engine for the NIC, and the record writer and
-//! record reader for the host. [`nvme`] is NVMe/TCP, [`nbd`] is NBD, and [`pattern`] searches a stream of any kind.
+//! record reader for the host. [`nvme`] is NVMe/TCP, [`nbd`] is NBD, [`iscsi`] is iSCSI, and [`pattern`] searches a stream of any kind.
 //!
 //! Nothing here reads a clock, opens a socket or spawns a thread. The calls take bytes and give
 //! bytes; the caller owns all memory on the data path, and no call allocates per record or packet
@@ -15,6 +15,7 @@ mod any_order;
 pub mod crc32c;
 pub mod crypto;
 mod direction;
+pub mod iscsi;
 mod layer5;
 pub mod nbd;
 pub mod nvme;

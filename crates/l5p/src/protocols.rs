@@ -138,6 +138,7 @@ protocols! {
     1 => crate::tls::Engine,
     2 => crate::nvme::Engine,
     3 => crate::nbd::Engine,
+    4 => crate::iscsi::Engine,
 }
 
 impl ProtocolId {

@@ -1,5 +1,5 @@
 //! What is on the wire: parsers and builders of Ethernet, ARP, IPv4, IPv6, ICMP, TCP and TLS record
-//! headers, the PDUs of NVMe/TCP and iSCSI, the messages of NBD, the Internet checksum, and TCP sequence numbers.
+//! headers, the PDUs of NVMe/TCP and iSCSI, SCSI's commands, the messages of NBD, the Internet checksum, and TCP sequence numbers.
 //!
 //! Everything here is a pure function of bytes: no I/O, no clock, no allocation. A parser takes any bytes
 //! and gives an owned, `Copy` representation or a [`ParseError`]; it never panics. An emitter writes a
@@ -26,6 +26,7 @@ pub mod iscsi;
 pub mod nbd;
 pub mod nvme;
 pub mod packet;
+pub mod scsi;
 pub mod tcp;
 pub mod tls;
 

@@ -38,7 +38,7 @@ impl Engine {
 }
 
 impl Rules {
-    /// The placement of a data PDU. `None` when it has none that could be. The tags of PDUs that are sent are the peer's
+    /// The placement of a data PDU. `None` when it has none that could be. Without tags nothing is placed. The tags of PDUs that are sent are the peer's
     /// business: a Linux host puts a generation into the upper bits of its CIDs.
     fn place(
         &self,
@@ -46,7 +46,7 @@ impl Rules {
         layout: &nvme::Layout,
         direction: Direction,
     ) -> Option<Option<Placement>> {
-        if direction == Direction::Transmit {
+        if direction == Direction::Transmit || self.commands == 0 {
             return Some(None);
         }
         let (tag, at) = match pdu {

@@ -16,7 +16,7 @@ pub struct Parameters {
     pub alignment: u8,
     /// The longest PDU in bytes that the receiver accepts.
     pub max_pdu: u32,
-    /// Data PDUs name their buffer by a tag below this: by CID towards a host, by TTAG towards a controller.
+    /// Data PDUs name their buffer by a tag below this: by CID towards a host, by TTAG towards a controller. 0 when nothing is placed.
     pub commands: u16,
 }
 

@@ -9,6 +9,7 @@
 //! - [`Resync`] tells a NIC that has lost its way where PDUs begin (Autonomous NIC offloads §4.3).
 
 mod aside;
+pub(crate) mod counters;
 mod coverage;
 pub(crate) mod engine;
 mod protocol;

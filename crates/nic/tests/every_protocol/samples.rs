@@ -5,10 +5,13 @@
 use std::ops::Range;
 
 use l5p::crc32c::Crc32c;
+use l5p::iscsi::{self, TaskTag};
 use l5p::nbd::{self, Cookie};
 use l5p::nvme::{self, Role};
+use l5p::pdus::{MAX_FRONT, PduProtocol};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use l5p::{Layers, ProtocolId};
+use wire::iscsi::{DataIn, Residual, ResponseNumbers, ScsiResponse};
 use wire::nbd::{Chunk, ChunkType, Reply};
 use wire::nvme::{C2HData, CapsuleResp, MAX_HEADER_LEN, Pdu};
 
@@ -55,6 +58,7 @@ pub fn sample(id: ProtocolId) -> Box<dyn Sample> {
         "tls" => Box::new(Tls::new()),
         "nvme-tcp" => Box::new(Nvme::default()),
         "nbd" => Box::new(Nbd::default()),
+        "iscsi" => Box::new(Iscsi::default()),
         _ => panic!("{name} is in the list of protocols and has no sample here: add one"),
     }
 }
@@ -250,6 +254,102 @@ impl Sample for Nbd {
 
     fn payload(&self, message: &[u8]) -> Range<usize> {
         CHUNK_DATA_AT.min(message.len())..message.len()
+    }
+
+    fn data(&self) -> Option<Data> {
+        self.data.clone()
+    }
+
+    fn buffers(&self) -> Vec<usize> {
+        vec![BUFFER; TAGS]
+    }
+}
+
+/// What a target sends: data of reads, with digests and padding, and statuses between them.
+#[derive(Default)]
+struct Iscsi {
+    sent: usize,
+    /// Bytes of each read's buffer that were filled.
+    filled: [usize; TAGS],
+    data: Option<Data>,
+}
+
+/// Behind a header and its digest.
+const SEGMENT_AT: usize = 52;
+
+impl Iscsi {
+    fn parameters() -> iscsi::Parameters {
+        iscsi::Parameters {
+            sender: iscsi::Role::Target,
+            header_digest: true,
+            data_digest: true,
+            tags: TAGS as u16,
+            max_data: 1 << 17,
+        }
+    }
+}
+
+impl Sample for Iscsi {
+    fn layers(&self) -> Layers {
+        Layers::of(&Self::parameters())
+    }
+
+    fn around(&self, _: &Layers) -> Layers {
+        panic!("iSCSI carries no other protocol")
+    }
+
+    fn message(&mut self, payload: &[u8]) -> Vec<u8> {
+        self.sent += 1;
+        let tag = self.sent % TAGS;
+        let at = self.filled[tag];
+        let has_data = !payload.is_empty() && at + payload.len() <= BUFFER;
+        self.data = has_data.then(|| Data {
+            range: SEGMENT_AT..SEGMENT_AT + payload.len(),
+            tag: tag as u16,
+            at,
+        });
+        let task_tag = TaskTag {
+            tag: tag as u16,
+            generation: 7,
+        };
+        let (task_tag, numbers) = (task_tag.to_bits(), ResponseNumbers::default());
+        let pdu = match has_data {
+            true => wire::iscsi::Pdu::DataIn(DataIn {
+                is_final: false,
+                status: None,
+                task_tag,
+                numbers,
+                data_sn: 0,
+                offset: at as u32,
+                residual: Residual::None,
+                data_len: payload.len() as u32,
+            }),
+            false => wire::iscsi::Pdu::ScsiResponse(ScsiResponse {
+                response: 0,
+                status: 0,
+                task_tag,
+                numbers,
+                data_count: 0,
+                residual: Residual::None,
+                data_len: 0,
+            }),
+        };
+        let mut front = [0; MAX_FRONT];
+        let layout = Self::parameters().framing().emit(&pdu, &mut front);
+        let mut message = front[..layout.data_start as usize].to_vec();
+        if has_data {
+            self.filled[tag] += payload.len();
+            message.extend(payload);
+        }
+        message.resize(layout.len() as usize, 0);
+        message
+    }
+
+    fn payload(&self, message: &[u8]) -> Range<usize> {
+        match &self.data {
+            Some(data) if message.len() > SEGMENT_AT => data.range.clone(),
+            _ => message.len()..message.len(),
+        }
     }
 
     fn data(&self) -> Option<Data> {

@@ -37,6 +37,9 @@ pub enum ProtocolError {
     /// The header's digest is wrong.
     #[error("wrong header digest")]
     HeaderDigest,
+    /// The digest of data that no command can do without is wrong.
+    #[error("wrong data digest in a PDU of kind {0:?}")]
+    DataDigest(Opcode),
     /// A field has a value that it can't have.
     #[error("the field at byte {at} of a PDU of kind {opcode:?} has an impossible value")]
     Field {
