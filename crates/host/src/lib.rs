@@ -158,7 +158,9 @@ mod stack;
 mod timers;
 mod tls;
 
+pub mod disk;
 pub mod handoff;
+pub mod iscsi;
 pub mod memory;
 pub mod meter;
 pub mod nbd;

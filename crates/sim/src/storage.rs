@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use handshake::nvme_psk::{ConfiguredPsk, Derivation, Hash, IdentityVersion, Keys};
 use handshake::{OpenSslError, PskClientConfig, PskServerConfig};
-use host::nvme::NvmeOffload;
+use host::nvme::PduOffload;
 use host::nvme::initiator::{self, Initiator};
 use host::nvme::store::{Method, Stores};
 use host::nvme::target::{self, Target};
@@ -37,7 +37,7 @@ pub struct StorageConfig {
     /// Memory that it has for the data of commands, in bytes.
     pub memory: u64,
     /// What the controller's NIC does.
-    pub offload: NvmeOffload,
+    pub offload: PduOffload,
     /// What it does of TLS.
     pub tls_offload: Offload,
     /// The pre-shared key of all connections, if they are inside TLS.

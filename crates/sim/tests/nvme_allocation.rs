@@ -9,7 +9,7 @@ use counting::allocations;
 use handshake::OpenSslError;
 use handshake::nvme_psk::Hash;
 use host::Offload;
-use host::nvme::NvmeOffload;
+use host::nvme::PduOffload;
 use host::nvme::initiator::{Blocks, Event, Initiator, Io};
 use l5p::nvme::initiator::Access;
 use l5p::nvme::target::Limits;
@@ -34,7 +34,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(offload: NvmeOffload, tls: Option<(SharedKey, Offload)>) -> Rig {
+    fn new(offload: PduOffload, tls: Option<(SharedKey, Offload)>) -> Rig {
         let mut world = World::new(WorldConfig::default());
         let (keys, tls_offload) = match tls {
             Some((keys, offload)) => (Some(keys), offload),
@@ -157,7 +157,7 @@ fn no_command_costs_an_allocation() {
         .filter_map(|offload| Some(Some((key.clone()?, *offload))));
     for tls in std::iter::once(None).chain(tls) {
         let inside = tls.as_ref().map(|(_, offload)| *offload);
-        for offload in [NvmeOffload::NONE, NvmeOffload::ALL] {
+        for offload in [PduOffload::NONE, PduOffload::ALL] {
             let mut rig = Rig::new(offload, tls.clone());
             let mut places = Places {
                 free: (0..DEPTH).collect(),

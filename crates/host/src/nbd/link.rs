@@ -8,9 +8,8 @@ use nic::ring::Slice;
 use wire::nbd::{Kind, Request};
 
 use super::sink::Sink;
-use super::{
-    Access, Client, Event, Failure, Greeting, Operation, RequestFailure, RequestId, State,
-};
+use super::{Client, Failure, Greeting, State};
+use crate::disk::{Access, Event, Operation};
 use crate::pdus::{Agreed, Framings, PduData};
 use crate::stack::Stack;
 use crate::{SocketError, SocketId};
@@ -151,7 +150,7 @@ impl Client {
         let requests = Requests::new(self.options.depth, export.structured);
         self.state = State::Open(Box::new(requests));
         self.export = Some(export);
-        self.events.push_back(Event::Ready(export));
+        self.events.push_back(Event::Ready);
     }
 
     /// Takes in what came.
@@ -164,8 +163,7 @@ impl Client {
         }
         let mut sink = Sink {
             requests,
-            memories: &self.memories,
-            by_tag: &self.by_tag,
+            commands: &self.commands,
             slices: &mut self.slices,
             zeroes: &mut self.zeroes,
         };
@@ -186,21 +184,18 @@ impl Client {
         let Some(socket) = self.socket else {
             return false;
         };
-        while let Some((mark, id)) = self.sent.front()
-            && stack.is_acknowledged(socket, *mark)
-        {
-            self.memories.get_mut(*id).unacknowledged -= 1;
-            self.sent.pop_front();
-        }
+        self.commands.acknowledge(stack, socket);
         let mut progress = false;
         while self.writable
-            && let Some((id, request)) = self.blocked.take().or_else(|| self.next(stack, socket))
+            && let Some((tag, request)) = self
+                .blocked
+                .take()
+                .or_else(|| self.next(now, stack, socket))
         {
             progress = true;
             let data = match request.kind {
                 Kind::Write => {
-                    let memory = self.memories.get(id);
-                    memory.part(0, request.len, &mut self.slices);
+                    self.commands.part(tag, 0..request.len, &mut self.slices);
                     PduData::Slices(&self.slices)
                 }
                 _ => PduData::None,
@@ -209,7 +204,7 @@ impl Client {
                 Ok(()) => {}
                 // The reason for a closed connection comes as an event.
                 Err(SocketError::WouldBlock | SocketError::Closed(_)) => {
-                    self.blocked = Some((id, request));
+                    self.blocked = Some((tag, request));
                     self.writable = false;
                     return progress;
                 }
@@ -221,29 +216,27 @@ impl Client {
             if request.kind == Kind::Write
                 && let Some(mark) = stack.send_mark(socket)
             {
-                self.memories.get_mut(id).unacknowledged += 1;
-                self.sent.push_back((mark, id));
+                self.commands.sent_in_place(tag, mark);
             }
         }
         progress
     }
 
-    /// The next request to be sent, with its cookie. The memory of a read is shown to the NIC.
-    fn next(&mut self, stack: &mut Stack, socket: SocketId) -> Option<(RequestId, Request)> {
+    /// The next request to be sent, with its tag and its cookie.
+    fn next(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        socket: SocketId,
+    ) -> Option<(u16, Request)> {
         let State::Open(requests) = &mut self.state else {
             return None;
         };
-        let id = self.waiting.front().copied()?;
-        let command = self.commands[id.index()].as_mut()?;
-        let (tag, request) = requests.begin(request_of(command.access))?;
-        self.waiting.pop_front();
-        command.tag = Some(tag);
-        self.by_tag[usize::from(tag)] = id;
-        let memory = self.memories.get(id);
-        if memory.is_read && !memory.is_copied && memory.len >= self.options.map_threshold {
-            self.memories.map(id, stack, socket, tag);
-        }
-        Some((id, request))
+        let (id, access) = self.commands.next(now)?;
+        let (tag, request) = requests.begin(request_of(access))?;
+        let threshold = self.options.map_threshold;
+        self.commands.start(id, tag, threshold, (stack, socket));
+        Some((tag, request))
     }
 
     /// Says goodbye when all is answered.
@@ -253,7 +246,7 @@ impl Client {
         }
         match &self.state {
             State::Ended => return false,
-            State::Open(requests) if requests.in_use() > 0 || !self.waiting.is_empty() => {
+            State::Open(requests) if requests.in_use() > 0 || self.commands.is_waiting() => {
                 return false;
             }
             _ => {}
@@ -280,23 +273,13 @@ impl Client {
 
     /// The connection is of no more use.
     pub(super) fn lose(&mut self, now: Instant, stack: &mut Stack, failure: Failure) {
-        // While the socket is there, its memory can be taken back from the NIC.
-        for (index, command) in self.commands.iter_mut().enumerate() {
-            if let Some(command) = command.as_mut().filter(|command| !command.ended) {
-                command.ended = true;
-                command.result = Err(RequestFailure::Lost);
-                self.memories.end(RequestId(index as u16), stack);
-            }
-        }
-        self.waiting.clear();
+        self.commands.lose(stack);
         self.blocked = None;
         if let Some(socket) = self.socket.take() {
             // Memory that is still being sent is about to be its owner's again.
             let _ = stack.abort(now, socket);
         }
-        for (_, id) in self.sent.drain(..) {
-            self.memories.get_mut(id).unacknowledged -= 1;
-        }
+        self.commands.disconnected();
         self.end(Some(failure));
     }
 

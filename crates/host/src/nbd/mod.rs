@@ -2,8 +2,7 @@
 //!
 //! [`Client`] makes the connection (under TLS if it is told to), goes through the handshake, and then keeps many requests in flight. The
 //! memory of reads is mapped to the tag in their cookie before they are sent, so that the NIC places the data of replies; a
-//! request is reported only when neither the NIC nor TCP will touch its memory again. It is driven as
-//! [`nvme::initiator::Initiator`](crate::nvme::initiator::Initiator) is. No call blocks, and in steady state none allocates.
+//! request is reported only when neither the NIC nor TCP will touch its memory again.
 
 mod link;
 mod sink;
@@ -18,7 +17,9 @@ use wire::nbd::Request;
 
 pub use l5p::nbd::{Export, RequestError};
 
-use crate::pdus::{CommandKey, Memories, SendMark};
+use crate::disk::{
+    self, Access, Commands, Completion, Event, Geometry, RequestId, Retry, SubmitError,
+};
 use crate::stack::Stack;
 use crate::{Offload, SocketId, TlsRole};
 
@@ -57,105 +58,6 @@ impl Options {
     }
 }
 
-/// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// Bytes of the export go to memory.
-    Read,
-    /// Memory goes to the export.
-    Write,
-    /// What was written is brought to the medium.
-    Flush,
-}
-
-/// Something to do with a range of the export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// What.
-    pub operation: Operation,
-    /// The first byte.
-    pub offset: u64,
-    /// Bytes; 0 for a flush.
-    pub len: u32,
-}
-
-/// Names a request until its completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RequestId(u16);
-
-impl RequestId {
-    /// Its place in a table: below [`Options::depth`], and its own until it is complete.
-    #[must_use]
-    pub fn index(self) -> usize {
-        usize::from(self.0)
-    }
-}
-
-impl CommandKey for RequestId {
-    fn index(self) -> usize {
-        self.index()
-    }
-}
-
-/// A request that is complete.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completion {
-    /// Which one.
-    pub id: RequestId,
-    /// What became of it.
-    pub result: Result<(), RequestFailure>,
-}
-
-/// Why a request was not done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestFailure {
-    /// The server says so.
-    #[error(transparent)]
-    Server(#[from] RequestError),
-    /// The connection ended before the answer.
-    #[error("the connection ended before the answer")]
-    Lost,
-}
-
-/// Why a request was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SubmitError {
-    /// The handshake is not over, or the connection has ended.
-    #[error("there is no connection")]
-    NotConnected,
-    /// As many as there may be are in flight.
-    #[error("all requests are in flight")]
-    Full,
-    /// The range is not inside of the export, or not of whole blocks, or too long.
-    #[error("{len} bytes at {offset} can't be one request to this export")]
-    Range {
-        /// The first byte.
-        offset: u64,
-        /// Bytes.
-        len: u32,
-    },
-    /// The export is read-only.
-    #[error("the export is read-only")]
-    ReadOnly,
-    /// The memory is shorter than the data.
-    #[error("the request moves {needed} bytes, its memory has {given}")]
-    Memory {
-        /// Bytes of data.
-        needed: u32,
-        /// Bytes of memory.
-        given: u64,
-    },
-}
-
-/// What happened to the connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// Requests can be submitted.
-    Ready(Export),
-    /// It has ended; `None` when that was asked for.
-    Ended(Option<Failure>),
-}
-
 /// Why a connection has ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -167,8 +69,8 @@ pub enum Failure {
     Handshake(#[from] HandshakeError),
 }
 
-/// When to look again at what the NIC or TCP is still to let go of.
-const SETTLE: Duration = Duration::from_micros(20);
+/// When to look again whether goodbye can be said.
+const LOOK: Duration = Duration::from_micros(20);
 
 /// One connection.
 pub struct Client {
@@ -176,26 +78,16 @@ pub struct Client {
     state: State,
     socket: Option<SocketId>,
     export: Option<Export>,
-    /// By [`RequestId::index`].
-    commands: Vec<Option<Command>>,
-    free: Vec<RequestId>,
-    /// Whose each tag is or was last.
-    by_tag: Vec<RequestId>,
-    memories: Memories<RequestId>,
-    /// To be sent, in order.
-    waiting: VecDeque<RequestId>,
-    /// A request that there was no room for.
-    blocked: Option<(RequestId, Request)>,
-    /// Memory that was sent in place, in the order of the stream.
-    sent: VecDeque<(SendMark, RequestId)>,
+    commands: Commands<RequestError>,
+    /// A request that there was no room for, and its tag.
+    blocked: Option<(u16, Request)>,
     slices: Vec<Slice>,
     /// Parts of memory that a reply says are zeroes.
     zeroes: Vec<Slice>,
     readable: bool,
     writable: bool,
     is_leaving: bool,
-    settled: VecDeque<(RequestId, bool)>,
-    events: VecDeque<Event>,
+    events: VecDeque<Event<Failure>>,
     last_poll: Instant,
 }
 
@@ -218,19 +110,8 @@ struct Greeting {
     unsent: Vec<u8>,
 }
 
-/// A request under way.
-#[derive(Debug)]
-struct Command {
-    access: Access,
-    /// Once it is to be sent.
-    tag: Option<u16>,
-    /// It was answered, or can't be any more.
-    ended: bool,
-    result: Result<(), RequestFailure>,
-}
-
 impl Client {
-    /// Begins to connect with the first [`poll`](Self::poll).
+    /// Begins to connect with the first [`poll`](disk::Client::poll).
     #[must_use]
     pub fn new(now: Instant, options: Options) -> Client {
         let depth = options.depth.max(1);
@@ -238,29 +119,17 @@ impl Client {
             state: State::New,
             socket: None,
             export: None,
-            commands: (0..depth).map(|_| None).collect(),
-            free: (0..depth).rev().map(RequestId).collect(),
-            by_tag: vec![RequestId(0); usize::from(depth)],
-            memories: Memories::default(),
-            waiting: VecDeque::with_capacity(usize::from(depth)),
+            commands: Commands::new(now, depth),
             blocked: None,
-            sent: VecDeque::new(),
             slices: Vec::new(),
             zeroes: Vec::new(),
             readable: false,
             writable: true,
             is_leaving: false,
-            settled: VecDeque::with_capacity(usize::from(depth)),
             events: VecDeque::new(),
             last_poll: now,
             options: Options { depth, ..options },
         }
-    }
-
-    /// What the connection is made with.
-    #[must_use]
-    pub fn options(&self) -> &Options {
-        &self.options
     }
 
     /// The export, once the handshake is over.
@@ -269,102 +138,77 @@ impl Client {
         self.export.as_ref()
     }
 
-    /// Takes a request. `memory` is where the data of a read goes, or where that of a write comes from: registered with the stack, of at
-    /// least the data's length, and not to be touched until the completion. At most
-    /// [`MAX_RR_SLICES`](nic::ring::MAX_RR_SLICES) slices can be placed into by the NIC.
-    ///
-    /// # Errors
-    /// Why it was not taken.
-    pub fn submit(&mut self, access: Access, memory: &[Slice]) -> Result<RequestId, SubmitError> {
-        let Access {
-            operation,
-            offset,
-            len,
-        } = access;
-        let (State::Open(_), Some(export), false) = (&self.state, self.export, self.is_leaving)
-        else {
-            return Err(SubmitError::NotConnected);
-        };
-        if operation != Operation::Flush {
-            let end = offset.checked_add(len.into());
-            let is_whole = offset.is_multiple_of(export.min_block.into())
-                && len.is_multiple_of(export.min_block)
-                && (1..=export.max_request).contains(&len)
-                && end.is_some_and(|end| end <= export.size);
-            if !is_whole {
-                return Err(SubmitError::Range { offset, len });
+    /// Takes in what the server has answered.
+    fn settle(&mut self, now: Instant, stack: &mut Stack) -> bool {
+        let mut progress = false;
+        if let State::Open(requests) = &mut self.state {
+            while let Some(ended) = requests.poll_ended() {
+                progress = true;
+                self.commands.ended(ended.tag, ended.result, stack);
             }
         }
-        if operation == Operation::Write && export.is_read_only() {
-            return Err(SubmitError::ReadOnly);
-        }
-        let given = memory.iter().map(|slice| u64::from(slice.len)).sum();
-        if given < len.into() {
-            return Err(SubmitError::Memory { needed: len, given });
-        }
-        let id = self.free.pop().ok_or(SubmitError::Full)?;
-        self.memories
-            .insert(id, memory, len, operation == Operation::Read);
-        self.commands[id.index()] = Some(Command {
-            access,
-            tag: None,
-            ended: false,
-            result: Ok(()),
-        });
-        self.waiting.push_back(id);
-        Ok(id)
+        progress | self.commands.settle(now, stack)
+    }
+}
+
+impl disk::Client for Client {
+    type Error = RequestError;
+    type Failure = Failure;
+
+    fn geometry(&self) -> Option<Geometry> {
+        let export = self.export?;
+        Some(Geometry {
+            size: export.size,
+            block_len: export.min_block,
+            max_request: export.max_request,
+            is_read_only: export.is_read_only(),
+            has_cache: export.can_flush(),
+        })
     }
 
-    /// A request that is complete. Its memory is the caller's again.
-    pub fn poll_completion(&mut self) -> Option<Completion> {
-        loop {
-            let (id, intact) = self.settled.pop_front()?;
-            let command = self.commands[id.index()].as_mut()?;
-            if let (State::Open(requests), Some(tag)) = (&mut self.state, command.tag.take()) {
-                requests.release(tag);
-                if !intact && command.result.is_ok() {
-                    // The NIC wrote what the stream did not bring. Software copies the next time.
-                    command.ended = false;
-                    self.waiting.push_back(id);
-                    continue;
+    fn depth(&self) -> u16 {
+        self.options.depth
+    }
+
+    fn submit(&mut self, access: Access, memory: &[Slice]) -> Result<RequestId, SubmitError> {
+        match (&self.state, self.geometry(), self.is_leaving) {
+            (State::Open(_), Some(disk), false) => self.commands.submit(&disk, access, memory),
+            _ => Err(SubmitError::NotConnected),
+        }
+    }
+
+    fn poll_completion(&mut self) -> Option<Completion<RequestError>> {
+        let state = &mut self.state;
+        self.commands.poll_completion(
+            |_| Retry::Never,
+            |tag| match state {
+                State::Open(requests) => {
+                    requests.release(tag);
+                    true
                 }
-            }
-            let answered = std::mem::replace(&mut command.result, Ok(()));
-            let result = match intact {
-                true => answered,
-                false => answered.and(Err(RequestFailure::Lost)),
-            };
-            self.commands[id.index()] = None;
-            self.free.push(id);
-            return Some(Completion { id, result });
-        }
+                _ => false,
+            },
+        )
     }
 
-    /// Whether the connection has ended, or was never there.
-    #[must_use]
-    pub fn is_ended(&self) -> bool {
-        matches!(self.state, State::Ended)
-    }
-
-    /// What happened to the connection.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    fn poll_event(&mut self) -> Option<Event<Failure>> {
         self.events.pop_front()
     }
 
-    /// Ends the connection once the requests in flight are answered; [`Event::Ended`] follows.
-    pub fn shutdown(&mut self) {
+    fn is_ended(&self) -> bool {
+        matches!(self.state, State::Ended)
+    }
+
+    fn shutdown(&mut self) {
         self.is_leaving = true;
     }
 
-    /// When to call [`poll`](Self::poll) again, if the stack has no event before.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        let settles = self.memories.is_settling() || self.is_leaving;
-        settles.then(|| self.last_poll + SETTLE)
+    fn poll_timeout(&self) -> Option<Instant> {
+        let leaves = self.is_leaving.then(|| self.last_poll + LOOK);
+        leaves.into_iter().chain(self.commands.poll_timeout()).min()
     }
 
-    /// Takes in an event of the stack. Whether it was about this connection.
-    pub fn handle_event(&mut self, now: Instant, stack: &mut Stack, event: &crate::Event) -> bool {
+    fn handle_event(&mut self, now: Instant, stack: &mut Stack, event: &crate::Event) -> bool {
         use crate::Event;
         let (Event::Connected(id)
         | Event::Secured(id)
@@ -391,8 +235,7 @@ impl Client {
         true
     }
 
-    /// Moves what can be moved. Whether anything was done.
-    pub fn poll(&mut self, now: Instant, stack: &mut Stack) -> bool {
+    fn poll(&mut self, now: Instant, stack: &mut Stack) -> bool {
         self.last_poll = now;
         let mut progress = match &self.state {
             State::New => self.connect(now, stack),
@@ -400,31 +243,9 @@ impl Client {
             State::Handshake(_) => self.greet(now, stack),
             State::Open(_) => self.receive(now, stack),
         };
-        progress |= self.settle(stack);
+        progress |= self.settle(now, stack);
         progress |= self.send(now, stack);
         progress |= self.leave(now, stack);
-        progress
-    }
-
-    /// Reports the requests that are answered and whose memory nothing touches any more.
-    fn settle(&mut self, stack: &mut Stack) -> bool {
-        let mut progress = false;
-        if let State::Open(requests) = &mut self.state {
-            while let Some(ended) = requests.poll_ended() {
-                progress = true;
-                let id = self.by_tag[usize::from(ended.tag)];
-                if let Some(command) = &mut self.commands[id.index()] {
-                    command.ended = true;
-                    command.result = ended.result.map_err(RequestFailure::Server);
-                    self.memories.end(id, stack);
-                }
-            }
-        }
-        let settled = &mut self.settled;
-        self.memories.settled(stack, |id, intact| {
-            progress = true;
-            settled.push_back((id, intact));
-        });
         progress
     }
 }

@@ -8,5 +8,6 @@ mod negotiated;
 pub mod store;
 pub mod target;
 
-pub use negotiated::{Negotiated, NvmeOffload, opening};
+pub use crate::pdus::PduOffload;
+pub use negotiated::{Negotiated, opening};
 pub use wire::nvme::{Digests, FatalError, FatalErrorStatus, Framing, Pdu, Role};

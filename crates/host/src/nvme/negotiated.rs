@@ -4,34 +4,7 @@ use l5p::Layers;
 use l5p::nvme::Parameters;
 use wire::nvme::{Digests, Framing, Phase, Role};
 
-use crate::pdus::{Agreed, Framings};
-
-/// What the NIC is to do for a connection's PDUs. What it does not, software does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct NvmeOffload {
-    /// Writes received data to where it belongs ([`Stack::map_buffer`](crate::Stack::map_buffer)).
-    pub placement: bool,
-    /// Checks data digests of what is received.
-    pub receive_digest: bool,
-    /// Makes data digests of what is sent.
-    pub transmit_digest: bool,
-}
-
-impl NvmeOffload {
-    /// Nothing.
-    pub const NONE: NvmeOffload = NvmeOffload {
-        placement: false,
-        receive_digest: false,
-        transmit_digest: false,
-    };
-
-    /// Everything.
-    pub const ALL: NvmeOffload = NvmeOffload {
-        placement: true,
-        receive_digest: true,
-        transmit_digest: true,
-    };
-}
+use crate::pdus::{Agreed, Framings, PduOffload};
 
 /// What ICReq and ICResp have agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +20,7 @@ pub struct Negotiated {
     /// Buffers are mapped to tags below this: CIDs on a host's side, TTAGs on a controller's.
     pub commands: u16,
     /// What the NIC is to do.
-    pub offload: NvmeOffload,
+    pub offload: PduOffload,
 }
 
 /// The rules for ICReq and ICResp, as the side that is `role` sees them.

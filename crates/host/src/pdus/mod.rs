@@ -57,6 +57,33 @@ pub struct Agreed<P> {
     pub tags: u16,
 }
 
+/// What the NIC is to do for a connection's PDUs. What it does not, software does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PduOffload {
+    /// Writes received data to where it belongs ([`Stack::map_buffer`](crate::Stack::map_buffer)).
+    pub placement: bool,
+    /// Checks data digests of what is received.
+    pub receive_digest: bool,
+    /// Makes data digests of what is sent.
+    pub transmit_digest: bool,
+}
+
+impl PduOffload {
+    /// Nothing.
+    pub const NONE: PduOffload = PduOffload {
+        placement: false,
+        receive_digest: false,
+        transmit_digest: false,
+    };
+
+    /// Everything.
+    pub const ALL: PduOffload = PduOffload {
+        placement: true,
+        receive_digest: true,
+        transmit_digest: true,
+    };
+}
+
 /// The data of a PDU to be sent.
 #[derive(Clone, Copy, Debug)]
 pub enum PduData<'a> {

@@ -14,7 +14,8 @@ use wire::nbd::{
 };
 
 use super::pair::{CLIENT, PORT, Pair, SERVER, lossy, pattern, v4};
-use crate::nbd::{Access, Client, Event, Failure, Operation, Options, RequestFailure, SubmitError};
+use crate::disk::{Access, Client as _, Event, Operation, RequestFailure, SubmitError};
+use crate::nbd::{Client, Failure, Options, RequestError};
 use crate::{ListenOptions, ListenerId, Offload, SocketId, TlsRole};
 
 const DISK: usize = 1 << 20;
@@ -242,8 +243,8 @@ struct World {
     client: Client,
     memory: Arc<Region>,
     region: RegionId,
-    events: Vec<Event>,
-    results: Vec<(usize, Result<(), RequestFailure>)>,
+    events: Vec<Event<Failure>>,
+    results: Vec<(usize, Result<(), RequestFailure<RequestError>>)>,
 }
 
 impl World {
@@ -314,7 +315,7 @@ impl World {
     fn ready(&mut self) {
         self.run_until(|world| !world.events.is_empty());
         assert!(
-            matches!(self.events[..], [Event::Ready(_)]),
+            matches!(self.events[..], [Event::Ready]),
             "{:?}",
             self.events
         );

@@ -15,7 +15,7 @@ use wire::nvme::identify::NamespaceIds;
 use wire::nvme::{Digests, Nqn};
 
 use super::pair::{CLIENT, Fate, Pair, SERVER, lossy, pattern, v4};
-use crate::nvme::NvmeOffload;
+use crate::nvme::PduOffload;
 use crate::nvme::initiator::{self, CommandId, Initiator};
 use crate::nvme::store::{Method, Stores};
 use crate::nvme::target::{Options, Target};
@@ -80,7 +80,7 @@ pub(super) struct World {
 
 pub(super) struct Setup {
     pub(super) digests: Digests,
-    pub(super) offload: NvmeOffload,
+    pub(super) offload: PduOffload,
     pub(super) file: Option<PathBuf>,
     pub(super) hosts: Hosts,
     pub(super) limits: Limits,
@@ -95,7 +95,7 @@ impl Default for Setup {
     fn default() -> Setup {
         Setup {
             digests: Digests::NONE,
-            offload: NvmeOffload::ALL,
+            offload: PduOffload::ALL,
             file: None,
             hosts: Hosts::Any,
             limits: Limits::default(),
@@ -326,7 +326,7 @@ pub(super) fn blocks(start: u64, len: usize) -> Blocks {
 fn modes() -> Vec<Setup> {
     let mut modes = Vec::new();
     for digests in [Digests::NONE, Digests::BOTH] {
-        for offload in [NvmeOffload::NONE, NvmeOffload::ALL] {
+        for offload in [PduOffload::NONE, PduOffload::ALL] {
             modes.push(Setup {
                 digests,
                 offload,

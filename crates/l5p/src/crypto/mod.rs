@@ -11,10 +11,12 @@
 mod chacha;
 mod gcm;
 mod keystream;
+mod md5;
 #[cfg(test)]
 mod tests;
 
 pub use keystream::Keystream;
+pub(crate) use md5::md5;
 
 use shared::{Input, Output};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use handshake::PskClientConfig;
 use handshake::nvme_psk::Keys;
-use host::nvme::NvmeOffload;
+use host::nvme::PduOffload;
 use host::nvme::initiator::{self as on_stack, Config, Event, Failure, Namespace, Reconnect};
 use host::{Offload, TlsRole};
 use wire::nvme::{FatalErrorStatus, Nqn};
@@ -315,9 +315,9 @@ pub(super) fn choose_namespace(disk: &Disk, initiator: &Initiator) -> Result<Nam
     Ok(*namespace)
 }
 
-pub(super) fn nvme_offload(offload: Offload) -> NvmeOffload {
+pub(super) fn nvme_offload(offload: Offload) -> PduOffload {
     let receive = matches!(offload, Offload::Rx | Offload::Both);
-    NvmeOffload {
+    PduOffload {
         placement: receive,
         receive_digest: receive,
         transmit_digest: matches!(offload, Offload::Tx | Offload::Both),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use host::memory::ArenaLayout;
-use host::nvme::NvmeOffload;
+use host::nvme::PduOffload;
 use host::nvme::initiator::{Blocks, Event, Initiator, Io, Status};
 use host::{Offload, SocketError, SocketId};
 use l5p::nvme::initiator::Access;
@@ -24,9 +24,9 @@ use crate::{Lending, NodeConfig, World, WorldConfig};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Help {
     /// The initiator's, of NVMe/TCP.
-    pub initiator: NvmeOffload,
+    pub initiator: PduOffload,
     /// The controller's.
-    pub controller: NvmeOffload,
+    pub controller: PduOffload,
     /// The initiator's, of TLS.
     pub initiator_tls: Offload,
     /// The controller's.
@@ -38,8 +38,8 @@ pub struct Help {
 impl Help {
     /// Nothing.
     pub const NONE: Self = Self {
-        initiator: NvmeOffload::NONE,
-        controller: NvmeOffload::NONE,
+        initiator: PduOffload::NONE,
+        controller: PduOffload::NONE,
         initiator_tls: Offload::None,
         controller_tls: Offload::None,
         lending: [None; 2],
@@ -47,8 +47,8 @@ impl Help {
 
     /// All that they can of TLS and NVMe/TCP.
     pub const ALL: Self = Self {
-        initiator: NvmeOffload::ALL,
-        controller: NvmeOffload::ALL,
+        initiator: PduOffload::ALL,
+        controller: PduOffload::ALL,
         initiator_tls: Offload::Both,
         controller_tls: Offload::Both,
         lending: [None; 2],

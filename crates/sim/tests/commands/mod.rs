@@ -3,7 +3,7 @@
 use handshake::OpenSslError;
 use handshake::nvme_psk::Hash;
 use host::Offload;
-use host::nvme::NvmeOffload;
+use host::nvme::PduOffload;
 use port::impair::Impairment;
 use proptest::prelude::*;
 use sim::blocks::{Command, Help, Pieces, Scenario};
@@ -118,7 +118,7 @@ pub fn scenario() -> impl Strategy<Value = Scenario> {
 /// Any part of it.
 pub fn help() -> impl Strategy<Value = Help> {
     let nvme = || {
-        any::<[bool; 3]>().prop_map(|[placement, receive_digest, transmit_digest]| NvmeOffload {
+        any::<[bool; 3]>().prop_map(|[placement, receive_digest, transmit_digest]| PduOffload {
             placement,
             receive_digest,
             transmit_digest,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use host::nvme::{Negotiated, NvmeOffload, opening};
+use host::nvme::{Negotiated, PduOffload, opening};
 use host::pdus::{DataDigest, Destination, PduData, PduSink};
 use host::{CloseReason, Event, ListenOptions, ListenerId, Offload, SocketError, SocketId, Stack};
 use l5p::crc32c::Crc32c;
@@ -223,7 +223,7 @@ impl Controller {
             cpda: 0,
             max_pdu: 1 << 20,
             commands: 8,
-            offload: NvmeOffload::ALL,
+            offload: PduOffload::ALL,
         };
         let negotiated = stack.pdus_negotiated(now, socket, agreed.seen_by(Role::Controller));
         negotiated.expect("between PDUs");

@@ -12,7 +12,7 @@ mod script;
 use std::time::Duration;
 
 use host::Offload;
-use host::nvme::NvmeOffload;
+use host::nvme::PduOffload;
 use host::pdus::PduData;
 use l5p::crc32c::Crc32c;
 use l5p::nvme::Parameters;
@@ -25,14 +25,14 @@ use script::{Buffer, Message, Round, RoundPlan, rounds};
 use sim::Suite;
 use wire::nvme::{Digests, FatalError, Pdu, PduType, Role};
 
-fn offloads() -> impl Strategy<Value = NvmeOffload> {
+fn offloads() -> impl Strategy<Value = PduOffload> {
     let any =
-        any::<[bool; 3]>().prop_map(|[placement, receive_digest, transmit_digest]| NvmeOffload {
+        any::<[bool; 3]>().prop_map(|[placement, receive_digest, transmit_digest]| PduOffload {
             placement,
             receive_digest,
             transmit_digest,
         });
-    prop_oneof![3 => Just(NvmeOffload::ALL), 1 => any]
+    prop_oneof![3 => Just(PduOffload::ALL), 1 => any]
 }
 
 fn tls() -> impl Strategy<Value = Option<(Suite, Offload)>> {
@@ -249,7 +249,7 @@ fn offloaded(
         tls,
         digests: Digests::BOTH,
         alignment: 0,
-        offload: NvmeOffload::ALL,
+        offload: PduOffload::ALL,
         role,
     };
     let transfer = script::Transfer {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host::memory::ArenaLayout;
-use host::nvme::{FatalError, Negotiated, NvmeOffload, opening};
+use host::nvme::{FatalError, Negotiated, PduOffload, opening};
 use host::pdus::{DataDigest, Destination, PduData, PduSink, Unmapped};
 use host::{CloseReason, Offload, SocketError, SocketId};
 use l5p::nvme::Parameters;
@@ -38,7 +38,7 @@ pub struct Mode {
     pub digests: Digests,
     /// HPDA and CPDA.
     pub alignment: u8,
-    pub offload: NvmeOffload,
+    pub offload: PduOffload,
     /// Which side of NVMe/TCP the stack is.
     pub role: Role,
 }

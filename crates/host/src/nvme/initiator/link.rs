@@ -9,7 +9,7 @@ use wire::nvme::Role;
 
 use super::Initiator;
 use super::sink::Sink;
-use crate::nvme::{Framing, Negotiated, NvmeOffload, opening};
+use crate::nvme::{Framing, Negotiated, PduOffload, opening};
 use crate::pdus::{PduData, SendMark};
 use crate::stack::Stack;
 use crate::{CloseReason, SocketError, SocketId};
@@ -101,7 +101,7 @@ impl Initiator {
             return;
         };
         let offload = match queue {
-            0 => NvmeOffload::NONE,
+            0 => PduOffload::NONE,
             _ => self.options.offload,
         };
         let Some(link) = self.link_mut(queue) else {

@@ -33,7 +33,7 @@ pub use l5p::nvme::initiator::{
 };
 pub use wire::nvme::command::{Blocks, Io, Status};
 
-use super::NvmeOffload;
+use super::PduOffload;
 use crate::pdus::{CommandKey, Memories};
 use crate::stack::Stack;
 use crate::{Offload, TlsRole};
@@ -49,7 +49,7 @@ pub struct Options {
     /// What the NIC does of TLS.
     pub tls_offload: Offload,
     /// What the NIC does of NVMe/TCP, on I/O queues.
-    pub offload: NvmeOffload,
+    pub offload: PduOffload,
     /// Reads of fewer bytes are not mapped: a copy of so little costs less than the mapping.
     pub map_threshold: u32,
 }
@@ -62,7 +62,7 @@ impl Options {
             address,
             tls: None,
             tls_offload: Offload::Both,
-            offload: NvmeOffload::ALL,
+            offload: PduOffload::ALL,
             map_threshold: 16 << 10,
         }
     }

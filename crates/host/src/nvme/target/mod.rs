@@ -32,7 +32,7 @@ use l5p::nvme::target::{
 };
 use nic::ring::Region;
 
-use super::NvmeOffload;
+use super::PduOffload;
 use super::store::Stores;
 use crate::stack::Stack;
 use crate::{Event, ListenOptions, ListenerId, Offload, SocketError, SocketId};
@@ -43,7 +43,7 @@ use memory::Memories;
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What the NIC does of NVMe/TCP.
-    pub offload: NvmeOffload,
+    pub offload: PduOffload,
     /// TLS on all connections, with keys that hosts were given before.
     pub tls: Option<Arc<PskServerConfig>>,
     /// What the NIC does of TLS.
@@ -57,7 +57,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            offload: NvmeOffload::ALL,
+            offload: PduOffload::ALL,
             tls: None,
             tls_offload: Offload::Both,
             memory: 64 << 20,

@@ -2,13 +2,13 @@
 
 use super::super::pair::{CLIENT, Fate, Pair, SERVER, lossy, pattern};
 use super::rig::{Mode, Rig, STRIDE, c2h, response};
-use crate::nvme::{Digests, NvmeOffload};
+use crate::nvme::{Digests, PduOffload};
 use crate::pdus::{DataDigest, PduData};
 use crate::{CloseReason, Event, Offload};
 
 const OFFLOADED: Mode = Mode {
     digests: Digests::BOTH,
-    offload: NvmeOffload::ALL,
+    offload: PduOffload::ALL,
     ..Mode::PLAIN
 };
 

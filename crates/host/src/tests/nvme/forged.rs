@@ -11,7 +11,7 @@ use wire::nvme::{C2HData, Digests, Framing, Pdu, Phase, Role};
 use super::super::nvme_target::{Setup, World, blocks};
 use super::super::pair::{CLIENT, Fate, SERVER, pattern, v4};
 use super::rig::{Mode, Rig, STRIDE, c2h};
-use crate::nvme::NvmeOffload;
+use crate::nvme::PduOffload;
 use crate::pdus::{PduData, Unmapped};
 
 /// Where TCP and its payload begin in a frame of these connections, which have timestamps and IPv4.
@@ -95,7 +95,7 @@ fn a_buffer_that_the_stream_does_not_mend_is_told_of() {
     for digests in MODES {
         let mode = Mode {
             digests,
-            offload: NvmeOffload::ALL,
+            offload: PduOffload::ALL,
             ..Mode::PLAIN
         };
         let mut rig = Rig::new(mode);

@@ -8,7 +8,7 @@ use nic::ring::{Region, RegionId, Slice};
 use wire::nvme::{C2HData, CapsuleCmd, CapsuleResp, H2CData, ICReq, ICResp};
 
 use super::super::pair::{CLIENT, Pair, SERVER};
-use crate::nvme::{Digests, FatalError, Framing, Negotiated, NvmeOffload, Pdu, Role, opening};
+use crate::nvme::{Digests, FatalError, Framing, Negotiated, Pdu, PduOffload, Role, opening};
 use crate::pdus::{DataDigest, Destination, PduData, PduSink, Unmapped};
 use crate::{Offload, SocketError, SocketId};
 
@@ -22,7 +22,7 @@ pub const STRIDE: u64 = 256 << 10;
 pub struct Mode {
     pub tls: Option<Offload>,
     pub digests: Digests,
-    pub offload: NvmeOffload,
+    pub offload: PduOffload,
     pub hpda: u8,
     pub cpda: u8,
 }
@@ -31,7 +31,7 @@ impl Mode {
     pub const PLAIN: Mode = Mode {
         tls: None,
         digests: Digests::NONE,
-        offload: NvmeOffload::NONE,
+        offload: PduOffload::NONE,
         hpda: 0,
         cpda: 0,
     };

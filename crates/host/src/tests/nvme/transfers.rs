@@ -3,7 +3,7 @@
 use super::super::pair::{CLIENT, SERVER, lossy, pattern};
 use super::rig::{Mode, Rig, STRIDE, c2h, command, h2c, response};
 use crate::Offload;
-use crate::nvme::{Digests, NvmeOffload};
+use crate::nvme::{Digests, PduOffload};
 use crate::pdus::{DataDigest, PduData, Unmapped};
 
 const DIGESTS: [Digests; 4] = [
@@ -27,7 +27,7 @@ pub fn modes() -> impl Iterator<Item = Mode> {
         Some(Offload::Rx),
         Some(Offload::Both),
     ];
-    let offload = [NvmeOffload::NONE, NvmeOffload::ALL];
+    let offload = [PduOffload::NONE, PduOffload::ALL];
     tls.into_iter().flat_map(move |tls| {
         DIGESTS.into_iter().flat_map(move |digests| {
             offload.into_iter().map(move |offload| Mode {
@@ -125,7 +125,7 @@ fn data_comes_to_its_place_in_every_mode() {
         let mut rig = Rig::new(mode);
         exchange(&mut rig, &data, mode);
         let is_decrypted = mode.tls.is_none_or(Offload::receive);
-        if is_decrypted && mode.offload == NvmeOffload::ALL {
+        if is_decrypted && mode.offload == PduOffload::ALL {
             assert_eq!(rig.pair.counter(CLIENT, "NvmeTcpRxBytesCopied"), 0);
             assert_eq!(rig.pair.counter(CLIENT, "NvmeTcpRxBytesPlaced"), 600_000);
             assert_eq!(rig.pair.counter(SERVER, "NvmeTcpRxBytesPlaced"), 150_000);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use handshake::nvme_psk::Hash;
 use host::memory::ArenaLayout;
-use host::nvme::NvmeOffload;
+use host::nvme::PduOffload;
 use host::nvme::initiator::{Blocks, Event, Initiator};
 use host::{Offload, Stack, read_cycles};
 use l5p::nvme::target::Limits;
@@ -88,7 +88,7 @@ impl NvmeWorld {
                     ..Limits::default()
                 },
                 memory: 2 * memory,
-                offload: NvmeOffload::ALL,
+                offload: PduOffload::ALL,
                 tls_offload: Offload::Both,
                 keys,
             },
@@ -129,7 +129,7 @@ impl NvmeWorld {
     }
 
     fn connect(&mut self, settings: &Settings, mode: &Mode) -> anyhow::Result<Initiator> {
-        let offload = NvmeOffload {
+        let offload = PduOffload {
             placement: mode.stage >= Stage::Copy,
             receive_digest: mode.stage >= Stage::Crc,
             transmit_digest: mode.stage >= Stage::Crc,

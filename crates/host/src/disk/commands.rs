@@ -1,0 +1,292 @@
+//! The requests of a client, and the memory of each.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use nic::ring::Slice;
+
+use super::{Access, Completion, Geometry, Operation, RequestFailure, RequestId, SubmitError};
+use crate::SocketId;
+use crate::pdus::{CommandKey, Memories, SendMark};
+use crate::stack::Stack;
+
+/// When to look again at what the NIC or TCP is still to let go of.
+const SETTLE: Duration = Duration::from_micros(20);
+/// How long nothing new is sent after a request has failed in a way that may pass.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Times that a request is sent.
+const MAX_TRIES: u8 = 6;
+
+impl CommandKey for RequestId {
+    fn index(self) -> usize {
+        RequestId::index(self)
+    }
+}
+
+/// Requests from their submission to their completion.
+#[derive(Debug)]
+pub(crate) struct Commands<E> {
+    /// By [`RequestId::index`].
+    entries: Vec<Option<Entry<E>>>,
+    free: Vec<RequestId>,
+    /// Whose each tag is or was last.
+    by_tag: Vec<RequestId>,
+    memories: Memories<RequestId>,
+    /// To be sent, in order.
+    waiting: VecDeque<RequestId>,
+    /// Memory that was sent in place, in the order of the stream.
+    sent: VecDeque<(SendMark, RequestId)>,
+    settled: VecDeque<(RequestId, bool)>,
+    /// Nothing new is sent before.
+    pause: Option<Instant>,
+    last_poll: Instant,
+}
+
+/// A request under way.
+#[derive(Debug)]
+struct Entry<E> {
+    access: Access,
+    /// Once it is to be sent.
+    tag: Option<u16>,
+    tries: u8,
+    /// It was answered, or can't be any more.
+    has_ended: bool,
+    result: Result<(), RequestFailure<E>>,
+}
+
+/// Whether what the peer says of a request may be otherwise the next time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    Never,
+    Later,
+}
+
+impl<E> Commands<E> {
+    /// For so many requests, and as many tags.
+    pub(crate) fn new(now: Instant, depth: u16) -> Self {
+        Commands {
+            entries: (0..depth).map(|_| None).collect(),
+            free: (0..depth).rev().map(RequestId).collect(),
+            by_tag: vec![RequestId(0); usize::from(depth)],
+            memories: Memories::default(),
+            waiting: VecDeque::with_capacity(usize::from(depth)),
+            sent: VecDeque::new(),
+            settled: VecDeque::with_capacity(usize::from(depth)),
+            pause: None,
+            last_poll: now,
+        }
+    }
+
+    /// Takes a request to a disk.
+    pub(crate) fn submit(
+        &mut self,
+        disk: &Geometry,
+        access: Access,
+        memory: &[Slice],
+    ) -> Result<RequestId, SubmitError> {
+        let Access {
+            operation,
+            offset,
+            len,
+        } = access;
+        if operation != Operation::Flush {
+            let end = offset.checked_add(len.into());
+            let is_possible = offset.is_multiple_of(disk.block_len.into())
+                && len.is_multiple_of(disk.block_len)
+                && (1..=disk.max_request).contains(&len)
+                && end.is_some_and(|end| end <= disk.size);
+            if !is_possible {
+                return Err(SubmitError::Range { offset, len });
+            }
+        }
+        if operation == Operation::Write && disk.is_read_only {
+            return Err(SubmitError::ReadOnly);
+        }
+        let given = memory.iter().map(|slice| u64::from(slice.len)).sum();
+        if given < len.into() {
+            return Err(SubmitError::Memory { needed: len, given });
+        }
+        let id = self.free.pop().ok_or(SubmitError::Full)?;
+        self.memories
+            .insert(id, memory, len, operation == Operation::Read);
+        self.entries[id.index()] = Some(Entry {
+            access,
+            tag: None,
+            tries: 0,
+            has_ended: false,
+            result: Ok(()),
+        });
+        self.waiting.push_back(id);
+        Ok(id)
+    }
+
+    /// The next request to be sent, if one may be sent now.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<(RequestId, Access)> {
+        if self.pause.is_some_and(|until| now < until) {
+            return None;
+        }
+        self.pause = None;
+        let id = self.waiting.front().copied()?;
+        let entry = self.entries[id.index()].as_ref()?;
+        Some((id, entry.access))
+    }
+
+    /// The next request has this tag and is sent. The memory of a read of at least `threshold` bytes is shown to the NIC.
+    pub(crate) fn start(
+        &mut self,
+        id: RequestId,
+        tag: u16,
+        threshold: u32,
+        (stack, socket): (&mut Stack, SocketId),
+    ) {
+        self.waiting.pop_front();
+        if let Some(entry) = &mut self.entries[id.index()] {
+            entry.tag = Some(tag);
+            entry.tries += 1;
+        }
+        self.by_tag[usize::from(tag)] = id;
+        let memory = self.memories.get(id);
+        if memory.is_read && !memory.is_copied && memory.len >= threshold {
+            self.memories.map(id, stack, socket, tag);
+        }
+    }
+
+    /// The memory of a range of the data of the request with this tag.
+    pub(crate) fn part(&self, tag: u16, range: Range<u32>, out: &mut Vec<Slice>) {
+        let id = self.by_tag[usize::from(tag)];
+        let memory = self.memories.get(id);
+        memory.part(range.start, range.end - range.start, out);
+    }
+
+    /// Memory of the request with this tag was sent in place, up to this place of the stream.
+    pub(crate) fn sent_in_place(&mut self, tag: u16, mark: SendMark) {
+        let id = self.by_tag[usize::from(tag)];
+        self.memories.get_mut(id).unacknowledged += 1;
+        self.sent.push_back((mark, id));
+    }
+
+    /// Memory of the request with this tag waits to be sent; gives whose it is.
+    pub(crate) fn hold(&mut self, tag: u16) -> RequestId {
+        let id = self.by_tag[usize::from(tag)];
+        self.memories.get_mut(id).unacknowledged += 1;
+        id
+    }
+
+    /// It does not wait any more.
+    pub(crate) fn let_go(&mut self, id: RequestId) {
+        self.memories.get_mut(id).unacknowledged -= 1;
+    }
+
+    /// Lets go of what the peer has acknowledged.
+    pub(crate) fn acknowledge(&mut self, stack: &Stack, socket: SocketId) {
+        while let Some((mark, id)) = self.sent.front()
+            && stack.is_acknowledged(socket, *mark)
+        {
+            self.memories.get_mut(*id).unacknowledged -= 1;
+            self.sent.pop_front();
+        }
+    }
+
+    /// The request with this tag was answered.
+    pub(crate) fn ended(&mut self, tag: u16, result: Result<(), E>, stack: &mut Stack) {
+        let id = self.by_tag[usize::from(tag)];
+        if let Some(entry) = &mut self.entries[id.index()] {
+            entry.has_ended = true;
+            entry.result = result.map_err(RequestFailure::Peer);
+            self.memories.end(id, stack);
+        }
+    }
+
+    /// What is done with the request that has this tag.
+    pub(crate) fn operation(&self, tag: u16) -> Option<Operation> {
+        let id = self.by_tag[usize::from(tag)];
+        let entry = self.entries[id.index()].as_ref()?;
+        Some(entry.access.operation)
+    }
+
+    /// Looks for requests whose memory nothing touches any more. Whether there are such.
+    pub(crate) fn settle(&mut self, now: Instant, stack: &mut Stack) -> bool {
+        self.last_poll = now;
+        let mut progress = false;
+        let settled = &mut self.settled;
+        self.memories.settled(stack, |id, intact| {
+            progress = true;
+            settled.push_back((id, intact));
+        });
+        progress
+    }
+
+    /// A request that is complete. `released` gets the tag that it had, and says whether there is still a connection to send it on
+    /// again.
+    pub(crate) fn poll_completion(
+        &mut self,
+        retry: impl Fn(&E) -> Retry,
+        mut released: impl FnMut(u16) -> bool,
+    ) -> Option<Completion<E>> {
+        loop {
+            let (id, intact) = self.settled.pop_front()?;
+            let entry = self.entries[id.index()].as_mut()?;
+            let is_connected = entry.tag.take().is_some_and(&mut released);
+            let tries_again = match &entry.result {
+                // The NIC wrote what the stream did not bring. Software copies the next time.
+                Ok(()) => !intact,
+                Err(RequestFailure::Peer(error)) => {
+                    let may_pass = retry(error) == Retry::Later && entry.tries < MAX_TRIES;
+                    if may_pass {
+                        self.pause = Some(self.last_poll + PAUSE);
+                    }
+                    may_pass
+                }
+                Err(RequestFailure::Lost) => false,
+            };
+            if is_connected && tries_again {
+                entry.has_ended = false;
+                entry.result = Ok(());
+                self.waiting.push_back(id);
+                continue;
+            }
+            let answered = std::mem::replace(&mut entry.result, Ok(()));
+            let result = match intact {
+                true => answered,
+                false => answered.and(Err(RequestFailure::Lost)),
+            };
+            self.entries[id.index()] = None;
+            self.free.push(id);
+            return Some(Completion { id, result });
+        }
+    }
+
+    /// Whether requests wait to be sent.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// When to look again.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let settling = self.memories.is_settling();
+        let settles = settling.then(|| self.last_poll + SETTLE);
+        let paused = self.pause.filter(|_| self.is_waiting());
+        settles.into_iter().chain(paused).min()
+    }
+
+    /// The connection is about to end: no request will be answered. To be called while the socket is there, so that memory can be taken
+    /// back from the NIC.
+    pub(crate) fn lose(&mut self, stack: &mut Stack) {
+        for (index, entry) in self.entries.iter_mut().enumerate() {
+            if let Some(entry) = entry.as_mut().filter(|entry| !entry.has_ended) {
+                entry.has_ended = true;
+                entry.result = Err(RequestFailure::Lost);
+                self.memories.end(RequestId(index as u16), stack);
+            }
+        }
+        self.waiting.clear();
+    }
+
+    /// The connection has ended: nothing is sent any more.
+    pub(crate) fn disconnected(&mut self) {
+        for (_, id) in self.sent.drain(..) {
+            self.memories.get_mut(id).unacknowledged -= 1;
+        }
+    }
+}
