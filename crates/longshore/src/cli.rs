@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::control::options::{Restore, Ss, Stat, Stop};
 use crate::{
-    bench, control, demo, get, interfaces, lb, manual, nbd, nic_process, nvme, run, serve,
+    bench, control, demo, get, interfaces, iscsi, lb, manual, nbd, nic_process, nvme, run, serve,
     sim_handoff,
 };
 
@@ -81,6 +81,12 @@ pub enum Command {
         /// What to do.
         #[command(subcommand)]
         command: Box<nbd::Command>,
+    },
+    /// iSCSI: find targets; read, write and measure their units
+    Iscsi {
+        /// What to do.
+        #[command(subcommand)]
+        command: Box<iscsi::Command>,
     },
     /// Run a NIC as a process, for Linux's own TCP and for stacks of ours in other processes
     #[command(after_help = nic_process::EXAMPLES)]

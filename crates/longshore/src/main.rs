@@ -10,6 +10,7 @@ mod disk;
 mod get;
 mod http;
 mod interfaces;
+mod iscsi;
 mod lb;
 mod manual;
 mod meta;
@@ -72,6 +73,7 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Down(options) => interfaces::down(options)?,
         Command::Nvme { command } => nvme::run(command)?,
         Command::Nbd { command } => nbd::run(command)?,
+        Command::Iscsi { command } => iscsi::run(command)?,
         Command::Nic(options) => return nic_process::run(options),
         Command::Run(options) => return run::run(options),
         Command::Bench(options) => bench::run(options)?,

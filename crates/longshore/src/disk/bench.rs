@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use hdrhistogram::Histogram;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
-use super::{Action, Bench, Disk, Geometry, Part};
+use super::{Action, Bench, Counted, Disk, Driver, Geometry, Part, Pipeline, Remote, Shares};
 use crate::bench::clock::processor_time;
 use crate::bench::latency::{self, Latency};
 use crate::report;
@@ -221,27 +221,75 @@ fn measure(
     })
 }
 
-/// The part of both; `None` if there is nothing.
-pub(crate) fn share(part: u64, rest: u64) -> Option<f64> {
-    (part + rest > 0).then(|| part as f64 / (part + rest) as f64)
+/// What was measured of a disk on a stack of ours.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report<M> {
+    #[serde(flatten)]
+    figures: Figures,
+    /// What was in flight, and how the two sides talk.
+    #[serde(flatten)]
+    manner: M,
+    #[serde(flatten)]
+    shares: Shares,
 }
 
-/// For the terminal: `at_a_time` says what was in flight, and each share what the NIC did.
-pub(crate) fn print(figures: &Figures, at_a_time: &str, shares: &[(&str, Option<f64>)]) {
-    println!(
-        "{} {}s of {} bytes, {at_a_time}, {:.1} s",
-        figures.order, figures.io, figures.io_bytes, figures.seconds
-    );
-    println!(
-        "{:.0} commands/s, {:.2} Gbit/s, {:.1} µs of the host's processor per command",
-        figures.iops, figures.gbit_per_s, figures.host_us_per_command
-    );
-    println!("{}", figures.latency_us.line());
-    for (what, share) in shares {
-        if let Some(share) = share {
-            println!("{what}: {:.1} %", share * 100.0);
+impl<M: Serialize> Report<M> {
+    pub(crate) fn new(figures: Figures, manner: M, shares: Shares) -> Self {
+        Self {
+            figures,
+            manner,
+            shares,
         }
     }
+
+    /// As `options` say, for the terminal or as JSON; `at_a_time` says what was in flight.
+    ///
+    /// # Errors
+    /// When it can't be written as JSON.
+    pub(crate) fn print(&self, options: &Bench, at_a_time: &str) -> Result<()> {
+        if options.json {
+            println!("{}", serde_json::to_string_pretty(self)?);
+            return Ok(());
+        }
+        let figures = &self.figures;
+        println!(
+            "{} {}s of {} bytes, {at_a_time}, {:.1} s",
+            figures.order, figures.io, figures.io_bytes, figures.seconds
+        );
+        println!(
+            "{:.0} commands/s, {:.2} Gbit/s, {:.1} µs of the host's processor per command",
+            figures.iops, figures.gbit_per_s, figures.host_us_per_command
+        );
+        println!("{}", figures.latency_us.line());
+        for (what, share) in self.shares.lines() {
+            if let Some(share) = share {
+                println!("{what}: {:.1} %", share * 100.0);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Measures a disk that a driver is connected to; says goodbye to it.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn remote<C: Remote>(
+    mut driver: Driver<C>,
+    at: usize,
+    options: &Bench,
+    seed: u64,
+) -> Result<(Figures, Counted)> {
+    let client = driver.client(at);
+    let (disk, depth) = (client.geometry(), u32::from(client.depth()));
+    let disk = disk.ok_or_else(|| anyhow!("the connection ended at once"))?;
+    check(options, depth, disk.max_request)?;
+    let before = driver.counted();
+    driver.with(|driver| {
+        let mut pipeline = Pipeline::of(driver, at, disk, (options.io_bytes, depth))?;
+        let figures = run(&mut pipeline, options, seed)?;
+        Ok((figures, driver.borrow_mut().counted().since(&before)))
+    })
 }
 
 #[cfg(test)]

@@ -1,17 +1,25 @@
 //! Disks over a network: copying and measuring them, whatever protocol they speak.
 
+mod address;
 pub(crate) mod bench;
 mod copy;
+mod counted;
+mod driver;
 mod memory;
 mod options;
+mod pipeline;
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+pub(crate) use address::address_of;
 pub(crate) use copy::{Input, between, read, write};
+pub(crate) use counted::{Counted, Shares};
+pub(crate) use driver::{Driver, Remote, transport_remedy};
 pub(crate) use memory::{Block, Pool};
-pub use options::{Bench, Read, Write};
+pub use options::{Bench, Digest, Read, Requests, Write};
+pub(crate) use pipeline::Pipeline;
 
 /// A disk, of which many parts are moved at a time.
 pub(crate) trait Disk {

@@ -2,9 +2,49 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::size;
+
+/// How requests are sent to a disk.
+#[derive(Clone, Debug, Args)]
+#[group(skip)]
+pub struct Requests {
+    /// Requests in flight at a time
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub depth: u16,
+    /// The host copies the data of smaller reads; the NIC places that of others
+    #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = size::between_u32(0, u32::MAX))]
+    pub map_threshold: u32,
+    /// Seconds that connecting may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    pub timeout: u64,
+}
+
+/// The value of `--digest`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Digest {
+    /// None.
+    None,
+    /// Over headers.
+    Header,
+    /// Over data.
+    Data,
+    /// Over headers and data.
+    Both,
+}
+
+impl Digest {
+    /// Whether headers have digests.
+    pub(crate) fn has_header(self) -> bool {
+        matches!(self, Digest::Header | Digest::Both)
+    }
+
+    /// Whether data has digests.
+    pub(crate) fn has_data(self) -> bool {
+        matches!(self, Digest::Data | Digest::Both)
+    }
+}
 
 /// Copying a disk, or a part of it, to a file.
 #[derive(Clone, Debug, Args)]

@@ -3,65 +3,33 @@
 use anyhow::{Result, anyhow};
 use serde::Serialize;
 
-use super::driver::Driver;
+use super::connect;
 use super::options::Bench;
-use super::pipeline::Pipeline;
-use crate::disk::bench::{self, Figures, share};
+use crate::disk::Driver;
+use crate::disk::bench::{self, Report};
 
-/// What was measured.
+/// What was in flight, and how.
 #[derive(Debug, Serialize)]
-struct Report {
-    #[serde(flatten)]
-    figures: Figures,
+struct Manner {
     depth: u16,
     structured: bool,
     tls: bool,
-    /// Of the bytes of data that came, those that the NIC had placed.
-    placed_share: Option<f64>,
 }
 
 /// Reads or writes for as long as was asked for.
 pub(super) fn run(options: &Bench) -> Result<()> {
     let (export, how) = (&options.export, &options.how);
-    let mut driver = Driver::new(&export.peer)?;
-    let at = driver.connect(&export.peer, &export.uri)?;
-    let known = driver.clients[at].client.export().copied();
+    let mut driver = Driver::new(&export.peer.wire)?;
+    let at = connect(&mut driver, &export.peer, &export.uri)?;
+    let known = driver.client(at).export().copied();
     let known = known.ok_or_else(|| anyhow!("the server closed the connection at once"))?;
-    let depth = export.peer.depth;
-    bench::check(how, depth.into(), known.max_request)?;
-
-    let before = placed_and_copied(&mut driver);
-    let (figures, after) = driver.with(|driver| {
-        let mut pipeline = Pipeline::of(driver, at, known, (how.io_bytes, depth.into()))?;
-        let figures = bench::run(&mut pipeline, how, export.peer.wire.line.seed)?;
-        Ok((figures, placed_and_copied(&mut driver.borrow_mut())))
-    })?;
-
-    let report = Report {
-        figures,
+    let seed = export.peer.wire.line.seed;
+    let (figures, counted) = bench::remote(driver, at, how, seed)?;
+    let depth = export.peer.requests.depth;
+    let manner = Manner {
         depth,
         structured: known.structured,
         tls: export.uri.secures(),
-        placed_share: share(after.0 - before.0, after.1 - before.1),
     };
-    if how.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-        return Ok(());
-    }
-    let shares = [("data placed by the NIC", report.placed_share)];
-    bench::print(&report.figures, &format!("{depth} at a time"), &shares);
-    Ok(())
-}
-
-/// Bytes of data that the NIC placed, and that the host copied.
-fn placed_and_copied(driver: &mut Driver) -> (u64, u64) {
-    let mut found = (0, 0);
-    for (name, value) in driver.attached.runtime.stack().counters() {
-        match name {
-            "NbdRxBytesPlaced" => found.0 = value,
-            "NbdRxBytesCopied" => found.1 = value,
-            _ => {}
-        }
-    }
-    found
+    Report::new(figures, manner, counted.shares(false)).print(how, &format!("{depth} at a time"))
 }

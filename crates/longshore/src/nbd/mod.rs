@@ -1,21 +1,44 @@
 //! `longshore nbd`: exports of NBD servers, on our stack.
 
 mod bench;
-mod driver;
 mod options;
-mod pipeline;
 mod uri;
 
+use std::cell::RefCell;
+use std::time::Instant;
+
 use anyhow::{Result, bail};
+use handshake::{Options as TlsOptions, client_config};
+use host::nbd::{Client, Failure};
+use host::{Offload, TlsRole};
 
-use crate::disk::{self, Input};
-use crate::get::Output;
+use crate::disk::{self, Driver, Input, Pipeline, Remote, transport_remedy};
+use crate::get::{Output, trust};
 
-use driver::Driver;
 pub use options::Command;
-use options::{Copy, Export, Info, Read, Write};
-use pipeline::Pipeline;
+use options::{Copy, Export, Info, Peer, Read, Write};
 use uri::Uri;
+
+impl Remote for Client {
+    const NOUN: &'static str = "export";
+    const COUNTERS: &'static str = "Nbd";
+
+    fn remedy(failure: &Failure) -> Option<&'static str> {
+        match failure {
+            Failure::Transport(reason) if reason.contains("certificate") => {
+                Some("give --ca the file of its authority, or --insecure to accept it")
+            }
+            Failure::Transport(reason) => transport_remedy(reason),
+            Failure::Handshake(error) if error.to_string().contains("requires TLS") => {
+                Some("give an nbds:// URI")
+            }
+            Failure::Handshake(error) if error.to_string().contains("does not do TLS") => {
+                Some("give an nbd:// URI if it may go in clear")
+            }
+            Failure::Handshake(_) => None,
+        }
+    }
+}
 
 /// Does what was asked.
 ///
@@ -31,15 +54,51 @@ pub fn run(command: &Command) -> Result<()> {
     }
 }
 
+/// Connects to an export, and waits until it is ready; gives its place in the driver.
+fn connect(driver: &mut Driver<Client>, peer: &Peer, uri: &Uri) -> Result<usize> {
+    let address = uri.address(&driver.attached.addresses)?;
+    let offload: Offload = peer.wire.offload.into();
+    let mut tls = None;
+    if uri.secures() {
+        let options = TlsOptions {
+            key_log: driver.attached.key_log.clone(),
+            ..TlsOptions::default()
+        };
+        let trust = trust(peer.insecure, peer.ca.as_deref(), true)?;
+        tls = Some(TlsRole::Client {
+            config: client_config(trust, &options)?,
+            name: uri.server_name()?,
+        });
+    }
+    let options = host::nbd::Options {
+        tls,
+        tls_offload: offload,
+        placement: offload.receive(),
+        map_threshold: peer.requests.map_threshold,
+        depth: peer.requests.depth,
+        ..host::nbd::Options::new(address, uri.export())
+    };
+    let client = Client::new(Instant::now(), options);
+    driver.connect(uri.to_string(), client, peer.requests.timeout)
+}
+
 /// Connects, does something with the export, and says goodbye.
-fn with_export<R>(export: &Export, act: impl FnOnce(&mut Pipeline<'_>) -> Result<R>) -> Result<R> {
-    let mut driver = Driver::new(&export.peer)?;
-    let at = driver.connect(&export.peer, &export.uri)?;
-    driver.with(|driver| act(&mut Pipeline::new(driver, at)?))
+fn with_export<R>(
+    export: &Export,
+    act: impl FnOnce(&RefCell<Driver<Client>>, usize) -> Result<R>,
+) -> Result<R> {
+    let mut driver = Driver::new(&export.peer.wire)?;
+    let at = connect(&mut driver, &export.peer, &export.uri)?;
+    driver.with(|driver| act(driver, at))
 }
 
 fn info(options: &Info) -> Result<()> {
-    let export = with_export(&options.export, |pipeline| Ok(pipeline.export()))?;
+    let export = with_export(&options.export, |driver, at| {
+        Ok(driver.borrow().client(at).export().copied())
+    })?;
+    let Some(export) = export else {
+        bail!("the server closed the connection at once");
+    };
     let uri = &options.export.uri;
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     println!("{uri}");
@@ -60,15 +119,15 @@ fn info(options: &Info) -> Result<()> {
 fn read(options: &Read) -> Result<()> {
     let mut output = Output::to(&options.how.output)?;
     output.open()?;
-    with_export(&options.export, |pipeline| {
-        disk::read(pipeline, &options.how, &mut output)
+    with_export(&options.export, |driver, at| {
+        disk::read(&mut Pipeline::new(driver, at)?, &options.how, &mut output)
     })
 }
 
 fn write(options: &Write) -> Result<()> {
     let mut input = Input::open(&options.how)?;
-    with_export(&options.export, |pipeline| {
-        disk::write(pipeline, &options.how, &mut input)
+    with_export(&options.export, |driver, at| {
+        disk::write(&mut Pipeline::new(driver, at)?, &options.how, &mut input)
     })
 }
 
@@ -87,8 +146,9 @@ fn copy(options: &Copy) -> Result<()> {
     let quiet = *quiet;
     match (Uri::of_word(from)?, Uri::of_word(to)?) {
         (Some(from), Some(to)) => {
-            let mut driver = Driver::new(peer)?;
-            let (from, to) = (driver.connect(peer, &from)?, driver.connect(peer, &to)?);
+            let mut driver = Driver::new(&peer.wire)?;
+            let from = connect(&mut driver, peer, &from)?;
+            let to = connect(&mut driver, peer, &to)?;
             driver.with(|driver| {
                 let mut source = Pipeline::new(driver, from)?;
                 disk::between(&mut source, &mut Pipeline::new(driver, to)?, quiet)

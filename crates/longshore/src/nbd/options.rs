@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::uri::Uri;
 use crate::attach::Wire;
-use crate::{disk, size};
+use crate::disk;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -73,15 +73,9 @@ pub struct Peer {
     /// Trust the certificates in this PEM file instead of the system's: authorities, or the server's own
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     pub ca: Option<PathBuf>,
-    /// Requests in flight at a time
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub depth: u16,
-    /// The host copies the data of smaller reads; the NIC places that of others
-    #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = size::between_u32(0, u32::MAX))]
-    pub map_threshold: u32,
-    /// Seconds that connecting may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
-    pub timeout: u64,
+    /// How requests are sent.
+    #[command(flatten)]
+    pub requests: disk::Requests,
 }
 
 /// Which export to use, and how to reach it.

@@ -1,7 +1,7 @@
 //! Names of exports, as the NBD project writes them (`doc/uri.md`).
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -9,6 +9,8 @@ use host::Cidr;
 use rustls_pki_types::ServerName;
 use url::Url;
 use wire::nbd::PORT;
+
+use crate::disk::address_of;
 
 /// `nbd://HOST[:PORT]/EXPORT`, or `nbds://` for TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,27 +99,7 @@ impl Uri {
 
     /// The address to connect to, of a family that we have an address of.
     pub fn address(&self, ours: &[Cidr]) -> Result<SocketAddr> {
-        let all: Vec<SocketAddr> = match self.host.parse::<IpAddr>() {
-            Ok(ip) => vec![SocketAddr::new(ip, self.port)],
-            Err(_) => (self.host.as_str(), self.port)
-                .to_socket_addrs()
-                .with_context(|| format!("the name {} can't be resolved", self.host))?
-                .collect(),
-        };
-        let reachable = all.iter().find(|address| {
-            let family = address.is_ipv4();
-            ours.iter().any(|cidr| cidr.address.is_ipv4() == family)
-        });
-        reachable.copied().ok_or_else(|| {
-            let family = match all.iter().any(SocketAddr::is_ipv6) {
-                true => "IPv6",
-                false => "IPv4",
-            };
-            anyhow!(
-                "{} has {family} addresses only; give --ip an address of that family",
-                self.host
-            )
-        })
+        address_of(&self.host, self.port, ours)
     }
 }
 

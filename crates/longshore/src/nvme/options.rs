@@ -4,14 +4,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use handshake::nvme_psk::{Derivation, IdentityVersion};
 use wire::nvme::{Digests, Nqn};
 
 use super::transport::Transport;
 use super::{nqn, target};
 use crate::background::Background;
-use crate::{disk, size};
+use crate::disk::{self, Digest};
+use crate::size;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -232,24 +233,11 @@ pub struct Attach {
     pub background: Background,
 }
 
-/// The value of `--digest`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Digest {
-    /// None.
-    None,
-    /// Over headers.
-    Header,
-    /// Over data.
-    Data,
-    /// Over headers and data.
-    Both,
-}
-
 impl From<Digest> for Digests {
     fn from(digest: Digest) -> Digests {
         Digests {
-            header: matches!(digest, Digest::Header | Digest::Both),
-            data: matches!(digest, Digest::Data | Digest::Both),
+            header: digest.has_header(),
+            data: digest.has_data(),
         }
     }
 }

@@ -8,8 +8,8 @@ use wire::nvme::Nqn;
 
 use crate::attach::{Connections, Wire};
 use crate::background::Background;
+use crate::disk::Digest;
 use crate::nvme::nqn;
-use crate::nvme::options::Digest;
 use crate::sandbox::Account;
 use crate::size;
 

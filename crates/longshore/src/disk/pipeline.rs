@@ -4,82 +4,77 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use host::disk::{Access, Operation};
 use host::memory::BlockPool;
-use host::nbd::{Access, Operation};
-use l5p::nbd::Export;
 
-use super::driver::Driver;
-use crate::disk::{Action, Block, Disk, Geometry, Part, Pool};
+use super::driver::{Driver, Remote};
+use super::{Action, Block, Disk, Geometry, Part, Pool};
 
 /// The most bytes of one request of a copy: beyond that, more is gained by having several.
 const MOST: u32 = 512 << 10;
 /// Bytes of a copy in flight at most.
 const IN_FLIGHT: u32 = 32 << 20;
 
-/// Moves parts of an export.
-pub(super) struct Pipeline<'a> {
-    driver: &'a RefCell<Driver>,
-    /// The client's place in the driver.
+/// Moves parts of a disk.
+pub(crate) struct Pipeline<'a, C> {
+    driver: &'a RefCell<Driver<C>>,
+    /// The connection's place in the driver.
     at: usize,
-    export: Export,
+    disk: host::disk::Geometry,
     pool: Pool,
-    /// By [`RequestId::index`](host::nbd::RequestId::index).
+    /// By [`RequestId::index`](host::disk::RequestId::index).
     in_flight: Vec<Option<(Instant, Part)>>,
 }
 
-impl<'a> Pipeline<'a> {
-    /// For a copy: requests as long as the server takes them, within reason, and enough of them.
-    pub(super) fn new(driver: &'a RefCell<Driver>, at: usize) -> Result<Pipeline<'a>> {
-        let (export, depth) = {
+impl<'a, C: Remote> Pipeline<'a, C> {
+    /// For a copy: requests as long as the peer takes them, within reason, and enough of them.
+    pub(crate) fn new(driver: &'a RefCell<Driver<C>>, at: usize) -> Result<Pipeline<'a, C>> {
+        let (disk, depth) = {
             let driver = driver.borrow();
-            let client = &driver.clients[at].client;
-            (client.export().copied(), client.options().depth)
+            let client = driver.client(at);
+            (client.geometry(), client.depth())
         };
-        let Some(export) = export else {
+        let Some(disk) = disk else {
             bail!("the connection has ended");
         };
-        let len = export.max_request.min(MOST) / export.min_block * export.min_block;
+        let len = disk.max_request.min(MOST) / disk.block_len * disk.block_len;
         let count = (IN_FLIGHT / len).clamp(2, u32::from(depth).max(2));
-        Self::of(driver, at, export, (len, count))
+        Self::of(driver, at, disk, (len, count))
     }
 
     /// For `count` requests at a time of up to `len` bytes.
-    pub(super) fn of(
-        driver: &'a RefCell<Driver>,
+    pub(crate) fn of(
+        driver: &'a RefCell<Driver<C>>,
         at: usize,
-        export: Export,
+        disk: host::disk::Geometry,
         (len, count): (u32, u32),
-    ) -> Result<Pipeline<'a>> {
+    ) -> Result<Pipeline<'a, C>> {
         let mut borrowed = driver.borrow_mut();
         let stack = borrowed.attached.runtime.stack();
         let pool = Pool::Ours(BlockPool::new(stack, len, count, "requests")?);
         Ok(Pipeline {
             driver,
             at,
-            export,
+            disk,
             pool,
             in_flight: Vec::new(),
         })
     }
-
-    pub(super) fn export(&self) -> Export {
-        self.export
-    }
 }
 
-impl Disk for Pipeline<'_> {
-    const NOUN: &'static str = "export";
+impl<C: Remote> Disk for Pipeline<'_, C> {
+    const NOUN: &'static str = C::NOUN;
 
     fn name(&self) -> String {
-        self.driver.borrow().clients[self.at].uri.to_string()
+        self.driver.borrow().connections[self.at].name.clone()
     }
 
     fn geometry(&self) -> Geometry {
         Geometry {
-            size: self.export.size,
-            block_size: self.export.min_block,
-            is_read_only: self.export.is_read_only(),
-            has_cache: self.export.can_flush(),
+            size: self.disk.size,
+            block_size: self.disk.block_len,
+            is_read_only: self.disk.is_read_only,
+            has_cache: self.disk.has_cache,
         }
     }
 
@@ -106,7 +101,7 @@ impl Disk for Pipeline<'_> {
         };
         let memory = [block.slice(part.len.max(1))];
         let memory = if part.len > 0 { &memory[..] } else { &[] };
-        let client = &mut self.driver.borrow_mut().clients[self.at].client;
+        let client = &mut self.driver.borrow_mut().connections[self.at].client;
         let id = client.submit(access, memory)?;
         if self.in_flight.len() <= id.index() {
             self.in_flight.resize_with(id.index() + 1, || None);
@@ -120,7 +115,7 @@ impl Disk for Pipeline<'_> {
         loop {
             let progress = driver.turn()?;
             driver.check(self.at)?;
-            if let Some(done) = driver.clients[self.at].client.poll_completion() {
+            if let Some(done) = driver.connections[self.at].client.poll_completion() {
                 let place = self.in_flight.get_mut(done.id.index());
                 let Some((submitted, part)) = place.and_then(Option::take) else {
                     continue;
@@ -130,7 +125,7 @@ impl Disk for Pipeline<'_> {
                         "can't transfer bytes {} to {} of {}: {error}",
                         part.offset,
                         part.offset + u64::from(part.len),
-                        driver.clients[self.at].uri
+                        driver.connections[self.at].name
                     );
                 }
                 return Ok(Some((part, submitted.elapsed())));

@@ -1,0 +1,172 @@
+//! `longshore iscsi`: units of iSCSI targets, on our stack.
+
+mod bench;
+mod identity;
+mod options;
+mod uri;
+
+use std::cell::RefCell;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use host::Offload;
+use host::iscsi::{Client, Config, Failure};
+use host::pdus::PduOffload;
+use l5p::iscsi::initiator;
+use wire::iscsi::{LoginStatus, Lun};
+
+use crate::disk::{self, Driver, Input, Pipeline, Remote, transport_remedy};
+use crate::get::Output;
+
+pub use options::Command;
+use options::{Discover, Info, Peer, Read, Unit, Write};
+use uri::Uri;
+
+/// The most bytes of data in a PDU that a target may send: one of a common read is whole.
+const MAX_DATA: u32 = 256 << 10;
+
+impl Remote for Client {
+    const NOUN: &'static str = "unit";
+    const COUNTERS: &'static str = "Iscsi";
+
+    fn remedy(failure: &Failure) -> Option<&'static str> {
+        match failure {
+            Failure::Transport(reason) => transport_remedy(reason),
+            Failure::Session(initiator::Failure::Refused(status)) => match *status {
+                LoginStatus::AUTHENTICATION_FAILURE => {
+                    Some("give --user and --secret as the target knows them")
+                }
+                LoginStatus::NOT_FOUND => Some("`longshore iscsi discover` shows its targets"),
+                _ => None,
+            },
+            Failure::Session(initiator::Failure::Authentication(_)) => {
+                Some("give --user and --secret")
+            }
+            Failure::Session(initiator::Failure::NotADisk { .. }) => {
+                Some("give the number of another unit; tgt's disks begin with 1")
+            }
+            Failure::Session(_) => None,
+        }
+    }
+}
+
+/// Does what was asked.
+///
+/// # Errors
+/// When it can't be done: the message says why, and what can be done.
+pub fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Discover(options) => discover(options),
+        Command::Info(options) => info(options),
+        Command::Read(options) => read(options),
+        Command::Write(options) => write(options),
+        Command::Bench(options) => bench::run(options),
+    }
+}
+
+/// Logs in, and waits until the session is ready; gives its place in the driver.
+fn connect(driver: &mut Driver<Client>, peer: &Peer, uri: &Uri) -> Result<usize> {
+    let offload: Offload = peer.wire.offload.into();
+    let (target, lun) = match uri.unit() {
+        Some((target, lun)) => (Some(target.to_owned()), lun),
+        None => (None, Lun::default()),
+    };
+    let options = host::iscsi::Options {
+        address: uri.address(&driver.attached.addresses)?,
+        session: Config {
+            name: identity::name_of(peer)?,
+            target,
+            lun,
+            isid: identity::isid()?,
+            chap: identity::chap_of(peer)?,
+            header_digest: peer.digest.has_header(),
+            data_digest: peer.digest.has_data(),
+            depth: peer.requests.depth,
+            max_data: MAX_DATA,
+        },
+        offload: PduOffload {
+            placement: offload.receive(),
+            receive_digest: offload.receive(),
+            transmit_digest: offload.transmit(),
+        },
+        map_threshold: peer.requests.map_threshold,
+    };
+    let client = Client::new(Instant::now(), options);
+    driver.connect(uri.to_string(), client, peer.requests.timeout)
+}
+
+/// Logs in, does something with the unit, and logs out.
+fn with_unit<R>(
+    unit: &Unit,
+    act: impl FnOnce(&RefCell<Driver<Client>>, usize) -> Result<R>,
+) -> Result<R> {
+    let mut driver = Driver::new(&unit.peer.wire)?;
+    let at = connect(&mut driver, &unit.peer, &unit.uri)?;
+    driver.with(|driver| act(driver, at))
+}
+
+fn discover(options: &Discover) -> Result<()> {
+    let mut driver = Driver::new(&options.peer.wire)?;
+    let at = connect(&mut driver, &options.peer, &options.uri)?;
+    let targets = driver.with(|driver| Ok(driver.borrow().client(at).targets().to_vec()))?;
+    if targets.is_empty() {
+        println!("{} has no targets for this host", options.uri);
+    }
+    for target in targets {
+        println!("{}", target.name);
+        for portal in target.portals {
+            println!("  {portal}");
+        }
+    }
+    Ok(())
+}
+
+fn info(options: &Info) -> Result<()> {
+    let known = with_unit(&options.unit, |driver, at| {
+        let driver = driver.borrow();
+        let client = driver.client(at);
+        Ok(client.unit().copied().zip(client.agreed().copied()))
+    })?;
+    let Some((unit, agreed)) = known else {
+        bail!("the target closed the connection at once");
+    };
+    let yes = |is_so: bool| if is_so { "yes" } else { "no" };
+    let inquiry = &unit.inquiry;
+    println!("{}", options.unit.uri);
+    println!(
+        "  {} {} {}",
+        inquiry.vendor, inquiry.product, inquiry.revision
+    );
+    println!("  size {} bytes", unit.blocks * u64::from(unit.block_len));
+    println!(
+        "  blocks of {}, at most {} bytes in a command",
+        unit.block_len, unit.max_transfer
+    );
+    println!(
+        "  read-only: {}, write cache: {}",
+        yes(unit.is_read_only),
+        yes(unit.has_cache)
+    );
+    println!(
+        "  header digest: {}, data digest: {}, immediate data: {}",
+        yes(agreed.incoming.header_digest),
+        yes(agreed.incoming.data_digest),
+        yes(agreed.immediate_data)
+    );
+    Ok(())
+}
+
+fn read(options: &Read) -> Result<()> {
+    let mut output = Output::to(&options.how.output)?;
+    output.open()?;
+    with_unit(&options.unit, |driver, at| {
+        disk::read(&mut Pipeline::new(driver, at)?, &options.how, &mut output)
+    })
+}
+
+fn write(options: &Write) -> Result<()> {
+    let mut input = Input::open(&options.how)?;
+    with_unit(&options.unit, |driver, at| {
+        disk::write(&mut Pipeline::new(driver, at)?, &options.how, &mut input)
+    })
+}
