@@ -3,8 +3,10 @@
 pub(crate) mod pair;
 
 mod accel;
+mod disk;
 mod handoff;
 mod hostile;
+mod iscsi;
 mod memory;
 mod nbd;
 mod neighbours;

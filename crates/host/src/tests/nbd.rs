@@ -1,11 +1,9 @@
 //! An NBD client on a stack, against a server that answers in any way that the protocol allows.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
 
 use handshake::{Certificate, Options as TlsOptions, Trust, client_config, server_config};
-use nic::ring::{Region, RegionId, Slice};
+use nic::ring::Slice;
 use proptest::prelude::*;
 use rustls::pki_types::ServerName;
 use wire::nbd::{
@@ -13,13 +11,11 @@ use wire::nbd::{
     Request, flag, handshake as flags, info, option, reply_type,
 };
 
-use super::pair::{CLIENT, PORT, Pair, SERVER, lossy, pattern, v4};
+use super::disk::{self, BLOCK, DISK, disk_bytes};
+use super::pair::{CLIENT, PORT, Pair, SERVER, v4};
 use crate::disk::{Access, Client as _, Event, Operation, RequestFailure, SubmitError};
-use crate::nbd::{Client, Failure, Options, RequestError};
+use crate::nbd::{Client, Failure, Options};
 use crate::{ListenOptions, ListenerId, Offload, SocketId, TlsRole};
-
-const DISK: usize = 1 << 20;
-const BLOCK: u32 = 512;
 
 /// A server with one disk, which answers as `style` says.
 struct Server {
@@ -58,16 +54,12 @@ impl Server {
             .stack(SERVER)
             .listen(address, ListenOptions::default())
             .unwrap();
-        // With zeroes in it, which some servers send as holes.
-        let mut disk = pattern(DISK);
-        for block in disk.chunks_mut(16 << 10).step_by(3) {
-            block.fill(0);
-        }
         Server {
             listener,
             socket: None,
             style,
-            disk,
+            // With zeroes in it, which some servers send as holes.
+            disk: disk_bytes(),
             phase: Phase::Flags,
             input: Vec::new(),
             output: Vec::new(),
@@ -75,7 +67,7 @@ impl Server {
         }
     }
 
-    fn poll(&mut self, pair: &mut Pair) -> bool {
+    fn advance(&mut self, pair: &mut Pair) -> bool {
         let now = pair.now;
         let stack = pair.stack(SERVER);
         let Some(socket) = self.socket else {
@@ -237,111 +229,30 @@ impl Server {
     }
 }
 
-struct World {
-    pair: Pair,
-    server: Server,
-    client: Client,
-    memory: Arc<Region>,
-    region: RegionId,
-    events: Vec<Event<Failure>>,
-    results: Vec<(usize, Result<(), RequestFailure<RequestError>>)>,
+impl disk::Server for Server {
+    fn poll(&mut self, pair: &mut Pair) -> bool {
+        self.advance(pair)
+    }
+
+    fn disk(&self) -> &[u8] {
+        &self.disk
+    }
 }
 
-impl World {
-    fn new(style: Style, adjust: impl FnOnce(&mut Options)) -> World {
-        let mut pair = Pair::new();
-        let server = Server::new(&mut pair, style);
-        let memory = Arc::new(Region::anonymous(DISK));
-        let region = pair
-            .stack(CLIENT)
-            .register(Arc::clone(&memory), "memory")
-            .unwrap();
-        let mut options = Options::new(SocketAddr::new(v4(SERVER), PORT), "disk");
-        if style.tls {
-            let config = client_config(Trust::Anyone, &TlsOptions::default()).unwrap();
-            let name = ServerName::try_from("server.test").unwrap();
-            options.tls = Some(TlsRole::Client { config, name });
-        }
-        adjust(&mut options);
-        World {
-            client: Client::new(pair.now, options),
-            pair,
-            server,
-            memory,
-            region,
-            events: Vec::new(),
-            results: Vec::new(),
-        }
-    }
+type World = disk::World<Client, Server>;
 
-    fn step(&mut self) -> bool {
-        let mut progress = self.pair.step();
-        progress |= self.server.poll(&mut self.pair);
-        let now = self.pair.now;
-        let host = &mut self.pair.hosts[CLIENT];
-        for event in std::mem::take(&mut host.events) {
-            progress |= self.client.handle_event(now, &mut host.stack, &event);
-        }
-        progress |= self.client.poll(now, &mut host.stack);
-        self.events
-            .extend(std::iter::from_fn(|| self.client.poll_event()));
-        while let Some(completion) = self.client.poll_completion() {
-            self.results
-                .push((completion.id.index(), completion.result));
-        }
-        progress
+fn world(style: Style, adjust: impl FnOnce(&mut Options)) -> World {
+    let mut pair = Pair::new();
+    let server = Server::new(&mut pair, style);
+    let mut options = Options::new(SocketAddr::new(v4(SERVER), PORT), "disk");
+    if style.tls {
+        let config = client_config(Trust::Anyone, &TlsOptions::default()).unwrap();
+        let name = ServerName::try_from("server.test").unwrap();
+        options.tls = Some(TlsRole::Client { config, name });
     }
-
-    fn run_until(&mut self, mut done: impl FnMut(&World) -> bool) {
-        let end = self.pair.now + Duration::from_secs(600);
-        while self.pair.now < end {
-            while self.step() {}
-            if done(self) {
-                return;
-            }
-            let before = self.pair.now;
-            self.pair.advance();
-            if let Some(mine) = self
-                .client
-                .poll_timeout()
-                .filter(|mine| *mine < self.pair.now)
-            {
-                self.pair.now = mine.max(before + Duration::from_micros(1));
-            }
-        }
-        panic!("{:?}, {} results", self.events, self.results.len());
-    }
-
-    fn ready(&mut self) {
-        self.run_until(|world| !world.events.is_empty());
-        assert!(
-            matches!(self.events[..], [Event::Ready]),
-            "{:?}",
-            self.events
-        );
-    }
-
-    /// Moves a range between the export and the same place of memory.
-    fn submit(&mut self, operation: Operation, offset: u64, len: u32) -> usize {
-        let memory = [Slice {
-            region: self.region,
-            offset,
-            len,
-        }];
-        let access = Access {
-            operation,
-            offset,
-            len,
-        };
-        let memory = if len > 0 { &memory[..] } else { &[] };
-        self.client.submit(access, memory).unwrap().index()
-    }
-
-    fn bytes(&self, range: std::ops::Range<usize>) -> Vec<u8> {
-        let mut bytes = vec![0; range.len()];
-        assert!(self.memory.read(range.start as u64, &mut bytes));
-        bytes
-    }
+    adjust(&mut options);
+    let client = Client::new(pair.now, options);
+    World::new(pair, server, client)
 }
 
 fn styles() -> impl Strategy<Value = Style> {
@@ -359,21 +270,6 @@ fn styles() -> impl Strategy<Value = Style> {
         })
 }
 
-/// Every range once, so that each byte of memory has one request.
-fn ranges(lens: &[u32]) -> Vec<(u64, u32)> {
-    let mut at = 0;
-    let mut ranges = Vec::new();
-    for len in lens.iter().cycle() {
-        let len = len * BLOCK;
-        if at + u64::from(len) > (DISK as u64) - u64::from(BLOCK) {
-            return ranges;
-        }
-        ranges.push((at, len));
-        at += u64::from(len);
-    }
-    ranges
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
@@ -386,42 +282,13 @@ proptest! {
         lens in prop::collection::vec(1u32..200, 1..6),
         depth in 1u16..20,
     ) {
-        let mut world = World::new(style, |options| {
+        let mut world = world(style, |options| {
             options.placement = placement;
             options.depth = depth;
             options.map_threshold = 4096;
         });
         world.ready();
-        world.pair.wire = lossy(SERVER, loss, loss, seed);
-        let expected = world.server.disk.clone();
-        let all = ranges(&lens);
-        for operation in [Operation::Read, Operation::Write] {
-            if operation == Operation::Write {
-                for (at, byte) in pattern(DISK).iter().rev().enumerate() {
-                    world.memory.write(at as u64, &[*byte]);
-                }
-            } else {
-                world.memory.write(0, &vec![0xaa; DISK]);
-            }
-            let mut left = all.clone();
-            let mut under_way = 0;
-            while !left.is_empty() || under_way > 0 {
-                while under_way < usize::from(depth) && let Some((at, len)) = left.pop() {
-                    world.submit(operation, at, len);
-                    under_way += 1;
-                }
-                world.run_until(|world| !world.results.is_empty());
-                for (_, result) in world.results.drain(..) {
-                    prop_assert_eq!(result, Ok(()));
-                    under_way -= 1;
-                }
-            }
-            let end = all.last().map_or(0, |(at, len)| *at as usize + *len as usize);
-            match operation {
-                Operation::Read => prop_assert!(world.bytes(0..end) == expected[..end]),
-                _ => prop_assert!(world.bytes(0..end) == world.server.disk[..end]),
-            }
-        }
+        world.move_everything(&lens, depth.into(), (loss, seed));
         let placed = world.pair.counter(CLIENT, "NbdRxBytesPlaced");
         prop_assert!(placement || placed == 0);
         if placement && loss == 0.0 && lens.iter().all(|len| *len > 64) {
@@ -449,7 +316,7 @@ fn in_order_all_data_is_placed() {
                 chunk: 1 << 20,
                 batch: 1,
             };
-            let mut world = World::new(style, |_| {});
+            let mut world = world(style, |_| {});
             world.ready();
             for at in 0..4 {
                 world.submit(Operation::Read, (1 + 3 * at) * (16 << 10), 32 << 10);
@@ -469,7 +336,7 @@ fn an_error_is_told_and_the_next_request_goes_on() {
             structured,
             ..PLAIN
         };
-        let mut world = World::new(style, |_| {});
+        let mut world = world(style, |_| {});
         world.ready();
         world.submit(Operation::Read, DISK as u64 - 4096, 4096);
         world.run_until(|world| !world.results.is_empty());
@@ -487,7 +354,7 @@ fn an_error_is_told_and_the_next_request_goes_on() {
 
 #[test]
 fn what_can_be_no_request_is_refused_before_it_is_sent() {
-    let mut world = World::new(PLAIN, |options| options.depth = 1);
+    let mut world = world(PLAIN, |options| options.depth = 1);
     let submit = |world: &mut World, offset, len, given| {
         let slice = Slice {
             region: world.region,
@@ -527,7 +394,7 @@ fn what_can_be_no_request_is_refused_before_it_is_sent() {
 
 #[test]
 fn what_the_server_does_not_have_is_told() {
-    let mut world = World::new(PLAIN, |options| options.export = "tape".to_owned());
+    let mut world = world(PLAIN, |options| options.export = "tape".to_owned());
     world.run_until(|world| !world.events.is_empty());
     let [Event::Ended(Some(failure))] = &world.events[..] else {
         panic!("{:?}", world.events);
@@ -538,7 +405,7 @@ fn what_the_server_does_not_have_is_told() {
 
 #[test]
 fn requests_end_with_the_connection() {
-    let mut world = World::new(PLAIN, |_| {});
+    let mut world = world(PLAIN, |_| {});
     world.ready();
     for at in 0..5 {
         world.submit(Operation::Read, at * (64 << 10), 64 << 10);
@@ -560,7 +427,7 @@ fn requests_end_with_the_connection() {
 
 #[test]
 fn a_reply_to_nothing_ends_the_connection() {
-    let mut world = World::new(PLAIN, |_| {});
+    let mut world = world(PLAIN, |_| {});
     world.ready();
     world.server.put(&Reply::simple(7, Ok(())));
     world.run_until(|world| world.events.len() > 1);

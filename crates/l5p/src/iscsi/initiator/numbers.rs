@@ -88,6 +88,8 @@ fn has_status(pdu: &Pdu) -> bool {
     match pdu {
         Pdu::DataIn(data_in) => data_in.status.is_some(),
         Pdu::NopIn(nop) => nop.task_tag != NO_TAG,
+        // After a refusal nothing comes, and some targets number it as if nothing had been before.
+        Pdu::LoginResponse(response) => response.status.is_success(),
         Pdu::ReadyToTransfer(_) => false,
         _ => true,
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Parser as _;
 
-use super::{Places, Times, share};
+use super::{Places, Times};
 use crate::bench::latency::histogram;
 use crate::disk::{Action, Bench, Block, Disk, Geometry, Part};
 
@@ -108,10 +108,4 @@ fn latencies_are_in_microseconds_whatever_their_size() {
         line.contains("p50=20.0") && line.contains("max=2000."),
         "{line}"
     );
-}
-
-#[test]
-fn a_share_of_nothing_is_none() {
-    assert_eq!(share(0, 0), None);
-    assert_eq!(share(3, 1), Some(0.75));
 }

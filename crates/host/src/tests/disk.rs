@@ -1,0 +1,186 @@
+//! What clients of disks have in common, whatever protocol they speak: tried against a server of the test's own, in virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nic::ring::{Region, RegionId, Slice};
+
+use super::pair::{CLIENT, Pair, SERVER, lossy, pattern};
+use crate::disk::{Access, Client, Event, Operation, RequestFailure};
+
+/// Bytes of the disk.
+pub const DISK: usize = 1 << 20;
+pub const BLOCK: u32 = 512;
+
+/// The other side: a server with one disk.
+pub trait Server {
+    /// Does what there is to do. Whether that was anything.
+    fn poll(&mut self, pair: &mut Pair) -> bool;
+
+    fn disk(&self) -> &[u8];
+}
+
+/// A disk's bytes, with zeroes in it.
+pub fn disk_bytes() -> Vec<u8> {
+    let mut disk = pattern(DISK);
+    for block in disk.chunks_mut(16 << 10).step_by(3) {
+        block.fill(0);
+    }
+    disk
+}
+
+type Done<C> = Result<(), RequestFailure<<C as Client>::Error>>;
+
+/// A client and its server.
+pub struct World<C: Client, S> {
+    pub pair: Pair,
+    pub server: S,
+    pub client: C,
+    pub memory: Arc<Region>,
+    pub region: RegionId,
+    pub events: Vec<Event<C::Failure>>,
+    /// What became of each request, by its place.
+    pub results: Vec<(usize, Done<C>)>,
+}
+
+impl<C: Client, S: Server> World<C, S> {
+    pub fn new(mut pair: Pair, server: S, client: C) -> World<C, S> {
+        let memory = Arc::new(Region::anonymous(DISK));
+        let region = pair
+            .stack(CLIENT)
+            .register(Arc::clone(&memory), "memory")
+            .unwrap();
+        World {
+            pair,
+            server,
+            client,
+            memory,
+            region,
+            events: Vec::new(),
+            results: Vec::new(),
+        }
+    }
+
+    pub fn step(&mut self) -> bool {
+        let mut progress = self.pair.step();
+        progress |= self.server.poll(&mut self.pair);
+        let now = self.pair.now;
+        let host = &mut self.pair.hosts[CLIENT];
+        for event in std::mem::take(&mut host.events) {
+            progress |= self.client.handle_event(now, &mut host.stack, &event);
+        }
+        progress |= self.client.poll(now, &mut host.stack);
+        self.events
+            .extend(std::iter::from_fn(|| self.client.poll_event()));
+        while let Some(completion) = self.client.poll_completion() {
+            self.results
+                .push((completion.id.index(), completion.result));
+        }
+        progress
+    }
+
+    pub fn run_until(&mut self, mut done: impl FnMut(&Self) -> bool) {
+        let end = self.pair.now + Duration::from_secs(600);
+        while self.pair.now < end {
+            while self.step() {}
+            if done(self) {
+                return;
+            }
+            let before = self.pair.now;
+            self.pair.advance();
+            if let Some(mine) = self
+                .client
+                .poll_timeout()
+                .filter(|mine| *mine < self.pair.now)
+            {
+                self.pair.now = mine.max(before + Duration::from_micros(1));
+            }
+        }
+        let events: Vec<_> = self.events.iter().map(told).collect();
+        panic!("{events:?}, {} results", self.results.len());
+    }
+
+    pub fn ready(&mut self) {
+        self.run_until(|world| !world.events.is_empty());
+        let told: Vec<_> = self.events.iter().map(told).collect();
+        assert_eq!(told, ["ready"]);
+    }
+
+    /// Moves a range between the export and the same place of memory.
+    pub fn submit(&mut self, operation: Operation, offset: u64, len: u32) -> usize {
+        let memory = [Slice {
+            region: self.region,
+            offset,
+            len,
+        }];
+        let access = Access {
+            operation,
+            offset,
+            len,
+        };
+        let memory = if len > 0 { &memory[..] } else { &[] };
+        self.client.submit(access, memory).unwrap().index()
+    }
+
+    pub fn bytes(&self, range: std::ops::Range<usize>) -> Vec<u8> {
+        let mut bytes = vec![0; range.len()];
+        assert!(self.memory.read(range.start as u64, &mut bytes));
+        bytes
+    }
+
+    /// Reads and writes all ranges with these lengths, in blocks, `depth` of them at a time, on a wire that loses as much as `loss`.
+    pub fn move_everything(&mut self, lens: &[u32], depth: usize, (loss, seed): (f64, u64)) {
+        self.pair.wire = lossy(SERVER, loss, loss, seed);
+        let all = ranges(lens);
+        let end = all
+            .last()
+            .map_or(0, |(at, len)| *at as usize + *len as usize);
+        for operation in [Operation::Read, Operation::Write] {
+            let before = match operation {
+                Operation::Read => vec![0xaa; DISK],
+                _ => pattern(DISK).into_iter().rev().collect(),
+            };
+            assert!(self.memory.write(0, &before));
+            let mut left = all.clone();
+            let mut under_way = 0;
+            while !left.is_empty() || under_way > 0 {
+                while under_way < depth
+                    && let Some((at, len)) = left.pop()
+                {
+                    self.submit(operation, at, len);
+                    under_way += 1;
+                }
+                self.run_until(|world| !world.results.is_empty());
+                for (_, result) in self.results.drain(..) {
+                    assert!(result.is_ok(), "{}", result.unwrap_err());
+                    under_way -= 1;
+                }
+            }
+            let right = self.bytes(0..end) == self.server.disk()[..end];
+            assert!(right, "{operation:?}");
+        }
+    }
+}
+
+/// Every range once, so that each byte of memory has one request.
+fn ranges(lens: &[u32]) -> Vec<(u64, u32)> {
+    let mut at = 0;
+    let mut ranges = Vec::new();
+    for len in lens.iter().cycle() {
+        let len = len * BLOCK;
+        if at + u64::from(len) > (DISK as u64) - u64::from(BLOCK) {
+            return ranges;
+        }
+        ranges.push((at, len));
+        at += u64::from(len);
+    }
+    ranges
+}
+
+fn told<F: std::error::Error>(event: &Event<F>) -> String {
+    match event {
+        Event::Ready => "ready".to_owned(),
+        Event::Ended(None) => "ended".to_owned(),
+        Event::Ended(Some(failure)) => failure.to_string(),
+    }
+}
