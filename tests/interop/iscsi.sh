@@ -18,6 +18,8 @@ tgt() { tgtadm --control-port "$control_port" --lld iscsi "$@"; }
 answers() { tgt --mode sys --op show >/dev/null 2>&1; }
 start tgtd.log tgtd --foreground --control-port "$control_port" --iscsi portal="$linux4:3260"
 tgtd=$started
+# It ends by nothing less while it has targets.
+trap 'kill -9 "$tgtd" 2>/dev/null; leave' EXIT
 if ! eventually answers; then
     not_ok 'tgt' "it did not start: $(last_words tgtd.log)"
     leave
