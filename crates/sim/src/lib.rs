@@ -21,6 +21,7 @@
 
 pub mod blocks;
 pub mod connections;
+pub mod disks;
 pub mod explore;
 pub mod handoff;
 mod lending;

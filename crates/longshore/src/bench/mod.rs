@@ -5,12 +5,12 @@ pub(crate) mod clock;
 mod cycle_sum;
 mod cycles;
 mod daemon;
+mod disk;
 mod exchange;
 mod folder;
 mod handoff;
 pub(crate) mod latency;
 mod linux;
-mod nvme;
 mod pcie;
 mod printed;
 mod proxy;
@@ -62,7 +62,21 @@ pub enum What {
   longshore bench nvme --read --io-bytes 4K
   longshore bench nvme --read --loss 0.003 --json
   longshore bench nvme --latency --report bench.html")]
-    Nvme(nvme::Settings),
+    Nvme(disk::settings::Nvme),
+
+    /// NBD: software, and placement by the NIC
+    #[command(after_help = "Examples:
+  longshore bench nbd
+  longshore bench nbd --read --io-bytes 64K --loss 0.003 --json
+  longshore bench nbd --latency --report bench.html")]
+    Nbd(disk::settings::Nbd),
+
+    /// iSCSI: software, placement and digests by the NIC
+    #[command(after_help = "Examples:
+  longshore bench iscsi
+  longshore bench iscsi --read --digest both --io-bytes 64K --json
+  longshore bench iscsi --latency --report bench.html")]
+    Iscsi(disk::settings::Iscsi),
 
     /// Short connections: setup and teardown by the host or by the NIC
     #[command(after_help = "Examples:
@@ -101,7 +115,9 @@ impl What {
     fn wanted(&self) -> Wanted<'_> {
         match self {
             Self::Tls(settings) => settings.run.wanted(),
-            Self::Nvme(settings) => settings.run.wanted(),
+            Self::Nvme(settings) => settings.workload.run.wanted(),
+            Self::Nbd(settings) => settings.workload.run.wanted(),
+            Self::Iscsi(settings) => settings.workload.run.wanted(),
             Self::Short(settings) => settings.run.wanted(),
             Self::Proxy(settings) => settings.run.wanted(),
             Self::Handoff(settings) => settings.run.wanted(),
@@ -118,7 +134,9 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     options.what.wanted().check()?;
     let verified = match &options.what {
         What::Tls(settings) => tls::run(settings)?,
-        What::Nvme(settings) => nvme::run(settings)?,
+        What::Nvme(settings) => disk::run_nvme(settings)?,
+        What::Nbd(settings) => disk::run_nbd(settings)?,
+        What::Iscsi(settings) => disk::run_iscsi(settings)?,
         What::Short(settings) => short::run(settings)?,
         What::Proxy(settings) => proxy::run(settings)?,
         What::Handoff(settings) => handoff::run(settings)?,

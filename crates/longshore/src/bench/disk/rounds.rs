@@ -8,7 +8,7 @@ use super::latency;
 use super::load::{self, Load, Pass, Round};
 use super::memory::{Memory, Order};
 use super::settings::Settings;
-use super::world::{HOST, NvmeWorld, TICK};
+use super::world::{Disks, HOST, TICK};
 use crate::bench::cycles::{cycles_per, gbit_per_host_core};
 use crate::bench::cycles_per_second;
 
@@ -16,14 +16,14 @@ use crate::bench::cycles_per_second;
 ///
 /// # Errors
 /// When a connection breaks or a command fails.
-pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
-    let modes = Mode::of(settings);
+pub fn measure<W: Disks>(settings: &Settings) -> anyhow::Result<Report> {
+    let modes = Mode::of::<W>(settings);
     let progress = if settings.run.json {
         ProgressBar::hidden()
     } else {
         ProgressBar::new(u64::from(settings.run.rounds + 1) * modes.len() as u64)
     };
-    let rounds = run(settings, &modes, &progress)?;
+    let rounds = run::<W>(settings, &modes, &progress)?;
     let bytes_verified = rounds.iter().flatten().all(|round| round.verified);
     let cases: Vec<Case> = modes
         .iter()
@@ -47,12 +47,13 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     };
     let latency_us = if settings.latency {
         progress.set_message("latency");
-        latency::measure(settings)?
+        latency::measure::<W>(settings)?
     } else {
         Vec::new()
     };
     progress.finish_and_clear();
     Ok(Report {
+        protocol: W::NAME,
         settings: asked(settings),
         ratios: Ratios::of(&cases),
         cases,
@@ -80,7 +81,7 @@ fn asked(settings: &Settings) -> Asked {
 }
 
 /// For each mode its rounds. One more round than asked for goes first, to warm up; it is verified, but not counted.
-fn run(
+fn run<W: Disks>(
     settings: &Settings,
     modes: &[Mode],
     progress: &ProgressBar,
@@ -92,17 +93,17 @@ fn run(
             .filter(|&at| modes[at].tls == tls)
             .collect();
         if !some.is_empty() {
-            rigs.push(Rig::new(settings, modes, some)?);
+            rigs.push(Rig::<W>::new(settings, modes, some)?);
         }
     }
     let mut rounds = vec![Vec::new(); modes.len()];
     for number in 0..=settings.run.rounds {
         for rig in &mut rigs {
-            for initiator in 0..rig.modes.len() {
-                let at = rig.modes[initiator];
+            for client in 0..rig.modes.len() {
+                let at = rig.modes[client];
                 progress.set_message(modes[at].label());
                 let round = rig
-                    .round(settings, initiator, modes[at].io)
+                    .round(settings, client, modes[at].io)
                     .with_context(|| format!("round {number}, {}", modes[at].label()))?;
                 if number > 0 {
                     rounds[at].push(round);
@@ -117,19 +118,19 @@ fn run(
 }
 
 /// A world, and what goes with it.
-struct Rig {
-    world: NvmeWorld,
+struct Rig<W> {
+    world: W,
     memory: Memory,
     order: Order,
-    /// Of each initiator the mode, by its place among all.
+    /// Of each client the mode, by its place among all.
     modes: Vec<usize>,
 }
 
-impl Rig {
+impl<W: Disks> Rig<W> {
     fn new(settings: &Settings, all: &[Mode], modes: Vec<usize>) -> anyhow::Result<Self> {
         let these: Vec<Mode> = modes.iter().map(|&at| all[at]).collect();
-        let mut world = NvmeWorld::new(settings, &these, TICK)?;
-        let stack = world.world.stack(HOST);
+        let mut world = W::new(settings, &these, TICK)?;
+        let stack = world.clocked().world.stack(HOST);
         let (bytes, chunk) = (settings.working_set, settings.io_bytes);
         let memory = Memory::new(stack, bytes, chunk, settings.seed)?;
         let order = Order::new(settings.seed, memory.chunks());
@@ -140,14 +141,16 @@ impl Rig {
             modes,
         };
         rig.pass(settings, 0, Pass::Write)
-            .context("filling the namespace")?;
+            .context("filling the disk")?;
         Ok(rig)
     }
 
     /// A measured round.
-    fn round(&mut self, settings: &Settings, initiator: usize, io: Io) -> anyhow::Result<Round> {
+    fn round(&mut self, settings: &Settings, client: usize, io: Io) -> anyhow::Result<Round> {
         if io == Io::Write {
-            self.pass(settings, initiator, Pass::Clear)?;
+            if !self.world.clear() {
+                self.pass(settings, client, Pass::Clear)?;
+            }
             self.memory.reset();
         }
         self.world.impair(settings, io);
@@ -155,23 +158,23 @@ impl Rig {
             commands: settings.commands(),
             ..self.load(settings, Pass::of(io))
         };
-        let mut round = self.run(initiator, load)?;
+        let mut round = self.run(client, load)?;
         self.world.calm();
         if io == Io::Write {
-            round.verified = self.pass(settings, initiator, Pass::Read)?.verified;
+            round.verified = self.pass(settings, client, Pass::Read)?.verified;
         }
         Ok(round)
     }
 
     /// Goes over the whole namespace once.
-    fn pass(&mut self, settings: &Settings, initiator: usize, pass: Pass) -> anyhow::Result<Round> {
+    fn pass(&mut self, settings: &Settings, client: usize, pass: Pass) -> anyhow::Result<Round> {
         let load = self.load(settings, pass);
-        self.run(initiator, load)
+        self.run(client, load)
     }
 
-    fn run(&mut self, initiator: usize, load: Load) -> anyhow::Result<Round> {
+    fn run(&mut self, client: usize, load: Load) -> anyhow::Result<Round> {
         let (world, memory, order) = (&mut self.world, &self.memory, &mut self.order);
-        load::run(world, initiator, memory, order, load)
+        load::run(world, client, memory, order, load)
     }
 
     fn load(&self, settings: &Settings, pass: Pass) -> Load {

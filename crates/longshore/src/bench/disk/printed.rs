@@ -17,7 +17,10 @@ pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
 /// The report.
 pub fn page(report: &Report) -> Page {
     let asked = &report.settings;
-    let mut page = Page::new("longshore bench nvme", &command(asked));
+    let mut page = Page::new(
+        &format!("longshore bench {}", report.protocol),
+        &command(report),
+    );
     if let Some(text) = conclusion(&report.ratios) {
         page.conclusion(text);
     }
@@ -27,7 +30,7 @@ pub fn page(report: &Report) -> Page {
     page.paragraph(summary(asked)).explanation(method(
         asked.rounds,
         asked.cycles_per_second,
-        "the initiator",
+        "the client",
     ));
     for (tls, title) in [(false, "without TLS"), (true, "inside TLS")] {
         let mut cases = report
@@ -38,7 +41,7 @@ pub fn page(report: &Report) -> Page {
         if cases.peek().is_some() {
             let cases: Vec<&Case> = cases.collect();
             page.heading(format!(
-                "Initiator, {title}: cycles per byte, medians of {} rounds",
+                "Client, {title}: cycles per byte, medians of {} rounds",
                 asked.rounds
             ))
             .bars(host_bars(title, &cases))
@@ -65,10 +68,12 @@ pub fn page(report: &Report) -> Page {
     page
 }
 
-fn command(asked: &Asked) -> String {
+fn command(report: &Report) -> String {
+    let asked = &report.settings;
     format!(
-        "longshore bench nvme --io-bytes {} --depth {} --bytes {} --working-set {} --loss {} --reorder {} --seed {} --rounds {} \
+        "longshore bench {} --io-bytes {} --depth {} --bytes {} --working-set {} --loss {} --reorder {} --seed {} --rounds {} \
          --layout {}",
+        report.protocol,
         size::short(asked.io_bytes.into()),
         asked.depth,
         size::short(asked.bytes),
@@ -83,7 +88,7 @@ fn command(asked: &Asked) -> String {
 
 fn summary(asked: &Asked) -> String {
     format!(
-        "Commands of {}, {} in flight, {} per round, a namespace and memory of {}, loss {}, reordering {}, seed {}.",
+        "Commands of {}, {} in flight, {} per round, a disk and memory of {}, loss {}, reordering {}, seed {}.",
         bytes(asked.io_bytes.into()),
         asked.depth,
         bytes(asked.bytes),
@@ -117,7 +122,7 @@ fn conclusion(ratios: &Ratios) -> Option<String> {
 fn host_bars(title: &str, cases: &[&Case]) -> Bars {
     Bars {
         title: format!("Host cycles per byte, {title}"),
-        legend: ["NVMe", "copy", "PDUs and records", "TCP", "driver"]
+        legend: ["disk client", "copy", "PDUs and records", "TCP", "driver"]
             .map(Into::into)
             .into(),
         bars: cases
@@ -142,12 +147,12 @@ fn host_bars(title: &str, cases: &[&Case]) -> Bars {
 fn cycles_table(cases: &[&Case]) -> Table {
     let parts = [
         "host",
-        "NVMe",
+        "disk\nclient",
         "PDUs and\nrecords",
         "TCP",
         "driver",
         "NIC",
-        "target",
+        "server",
     ];
     let columns = parts.map(|part| Column::number(part, ""));
     let first = [Column::text("mode"), Column::text("digest")].into_iter();

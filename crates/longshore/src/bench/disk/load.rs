@@ -1,13 +1,10 @@
 //! One round: commands in random order, so many at a time, and everything counted meanwhile.
 
-use host::nvme::initiator::{Blocks, Io as Command, Status};
 use host::read_cycles;
-use l5p::nvme::initiator::Access;
-use sim::storage::NSID;
 
 use super::case::{Io, Offloaded};
 use super::memory::{Memory, Order};
-use super::world::NvmeWorld;
+use super::world::Disks;
 use crate::bench::cycle_sum::CycleSum;
 use crate::bench::cycles::Taken;
 use crate::bench::pcie::PcieBytes;
@@ -17,11 +14,11 @@ use crate::bench::pcie::PcieBytes;
 pub struct Round {
     /// Payload that went over.
     pub bytes: u64,
-    /// Cycles of the initiator's side and of the controller's.
+    /// Cycles of the client's side and of the server's.
     pub taken: [Taken; 2],
-    /// What the initiator's NIC moved over PCIe.
+    /// What the client's NIC moved over PCIe.
     pub pcie: PcieBytes,
-    /// What it did for NVMe.
+    /// What it did for the protocol.
     pub offloaded: Offloaded,
     /// Payload bytes that were sent again.
     pub retransmitted: u64,
@@ -61,7 +58,7 @@ pub struct Load {
     pub depth: u16,
 }
 
-/// Commands in flight: by slot, and by the initiator's index.
+/// Commands in flight: by slot, and by the client's index.
 struct Flight {
     busy: Vec<bool>,
     commands: Vec<Option<(u32, u32)>>,
@@ -94,34 +91,29 @@ impl Flight {
     }
 }
 
-/// Runs commands through one of the initiators.
+/// Runs commands through one of the clients.
 ///
 /// # Errors
 /// When a command fails, or nothing moves any more.
 pub fn run(
-    world: &mut NvmeWorld,
-    initiator: usize,
+    world: &mut impl Disks,
+    client: usize,
     memory: &Memory,
     order: &mut Order,
     load: Load,
 ) -> anyhow::Result<Round> {
     let before = world.counted();
-    let mut cycles = CycleSum::start(&world.world);
+    let mut cycles = CycleSum::start(world.world());
     let mut flight = Flight::new(memory.chunks());
     let (mut submitted, mut completed, mut verified) = (0, 0, true);
     while completed < load.commands {
         let start = read_cycles();
         let mut aside = 0;
-        world.poll_initiator(initiator);
-        while let Some(completion) = world.initiators[initiator].poll_completion() {
+        world.poll_client(client);
+        while let Some(index) = world.poll_done(client)? {
             let (chunk, slot) = flight
-                .remove(completion.id.index())
+                .remove(index)
                 .ok_or_else(|| anyhow::anyhow!("a command has ended that was none"))?;
-            anyhow::ensure!(
-                completion.status == Status::SUCCESS,
-                "a command failed: {:?}",
-                completion.status
-            );
             completed += 1;
             if load.pass == Pass::Read {
                 let checked = read_cycles();
@@ -135,24 +127,21 @@ pub fn run(
             let Some((chunk, slot)) = next else {
                 break;
             };
-            let blocks = NvmeWorld::blocks(chunk, memory.chunk_len());
-            let io = command(load.pass, blocks);
-            let access = Access { nsid: NSID, io };
-            let id = world.initiators[initiator].submit(access, &[memory.slice(slot)])?;
-            flight.add(id.index(), chunk, slot);
+            let index = world.submit(client, load.pass, chunk, memory.slice(slot))?;
+            flight.add(index, chunk, slot);
             submitted += 1;
         }
         // What was submitted goes out before the stack has its turn.
-        world.poll_initiator(initiator);
+        world.poll_client(client);
         let app = read_cycles() - start - aside;
-        let controller = read_cycles();
-        world.poll_controller();
-        let controller = read_cycles() - controller;
-        anyhow::ensure!(world.step(initiator), "nothing is under way any more");
-        cycles.step(&world.world, [app, controller]);
+        let server = read_cycles();
+        world.poll_server();
+        let server = read_cycles() - server;
+        anyhow::ensure!(world.step(client), "nothing is under way any more");
+        cycles.step(world.world(), [app, server]);
     }
-    world.settle(initiator);
-    cycles.step(&world.world, [0; 2]);
+    world.settle(client);
+    cycles.step(world.world(), [0; 2]);
     let after = world.counted();
     Ok(Round {
         bytes: load.commands * u64::from(memory.chunk_len()),
@@ -162,16 +151,4 @@ pub fn run(
         retransmitted: after.retransmitted - before.retransmitted,
         verified,
     })
-}
-
-fn command(pass: Pass, blocks: Blocks) -> Command {
-    match pass {
-        Pass::Read => Command::Read { blocks, fua: false },
-        Pass::Write => Command::Write { blocks, fua: false },
-        Pass::Clear => Command::WriteZeroes {
-            blocks,
-            fua: false,
-            deallocate: false,
-        },
-    }
 }

@@ -7,17 +7,15 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use host::nvme::initiator::{Io as Command, Status};
 use host::read_cycles;
-use l5p::nvme::initiator::Access;
 use port::impair::Impairment;
-use sim::storage::NSID;
+use sim::World;
 
 use super::case::{Io, Latency, Mode, Stage};
 use super::load::{self, Load, Pass};
 use super::memory::{Memory, Order};
-use super::settings::{Digest, Settings};
-use super::world::{CONTROLLER, HOST, NvmeWorld};
+use super::settings::Settings;
+use super::world::{Disks, HOST, SERVER};
 use crate::bench::{cycles_per_second, latency};
 
 /// Bytes of the reads.
@@ -37,21 +35,18 @@ const TICK: Duration = Duration::from_nanos(100);
 ///
 /// # Errors
 /// When a command fails.
-pub fn measure(settings: &Settings) -> anyhow::Result<Vec<Latency>> {
-    let digest = settings.digest.unwrap_or(Digest::Data);
+pub fn measure<W: Disks>(settings: &Settings) -> anyhow::Result<Vec<Latency>> {
+    let digest = settings.digest_of::<W>();
     let mut latencies = Vec::new();
     for tls in [false, true] {
-        if settings.tls && !tls {
+        if settings.tls && !tls || tls && !W::TLS {
             continue;
         }
         let modes: Vec<Mode> = Mode::stages(Io::Read, digest, tls).collect();
         for io_bytes in SIZES {
-            let settings = Settings {
-                io_bytes,
-                depth: 1,
-                ..settings.clone()
-            };
-            latencies.extend(of_size(&settings, &modes)?);
+            let mut settings = settings.clone();
+            (settings.workload.io_bytes, settings.workload.depth) = (io_bytes, 1);
+            latencies.extend(of_size::<W>(&settings, &modes)?);
         }
     }
     Ok(latencies)
@@ -64,9 +59,9 @@ struct Samples {
     one_thread: Histogram<u64>,
 }
 
-fn of_size(settings: &Settings, modes: &[Mode]) -> anyhow::Result<Vec<Latency>> {
-    let mut world = NvmeWorld::new(settings, modes, TICK)?;
-    let stack = world.world.stack(HOST);
+fn of_size<W: Disks>(settings: &Settings, modes: &[Mode]) -> anyhow::Result<Vec<Latency>> {
+    let mut world = W::new(settings, modes, TICK)?;
+    let stack = world.clocked().world.stack(HOST);
     let (bytes, chunk) = (settings.working_set, settings.io_bytes);
     let memory = Memory::new(stack, bytes, chunk, settings.seed)?;
     let mut order = Order::new(settings.seed, memory.chunks());
@@ -82,8 +77,8 @@ fn of_size(settings: &Settings, modes: &[Mode]) -> anyhow::Result<Vec<Latency>> 
         queue: 16 << 20,
         ..Impairment::default()
     };
-    for node in [HOST, CONTROLLER] {
-        world.world.impair(node, link);
+    for node in [HOST, SERVER] {
+        world.clocked().world.impair(node, link);
     }
     let mut samples = Vec::new();
     for _ in modes {
@@ -94,9 +89,9 @@ fn of_size(settings: &Settings, modes: &[Mode]) -> anyhow::Result<Vec<Latency>> 
         });
     }
     for number in 0..READS / TURN {
-        for (initiator, samples) in samples.iter_mut().enumerate() {
+        for (client, samples) in samples.iter_mut().enumerate() {
             for _ in 0..TURN {
-                let read = one(&mut world, initiator, &memory, &mut order)?;
+                let read = one(&mut world, client, &memory, &mut order)?;
                 if number >= READS / TURN / 2 {
                     samples.latency.record(read.latency.as_nanos() as u64)?;
                     samples.host.record(nanos(read.host))?;
@@ -137,70 +132,68 @@ fn of_size(settings: &Settings, modes: &[Mode]) -> anyhow::Result<Vec<Latency>> 
 struct Read {
     /// On the clock.
     latency: Duration,
-    /// Cycles of the initiator's host.
+    /// Cycles of the client's host.
     host: u64,
     /// Cycles of both hosts and both NICs.
     all: u64,
 }
 
-fn one(
-    world: &mut NvmeWorld,
-    initiator: usize,
+fn one<W: Disks>(
+    world: &mut W,
+    client: usize,
     memory: &Memory,
     order: &mut Order,
 ) -> anyhow::Result<Read> {
     let (chunk, slot) = order.next(false, |_| true).unwrap_or((0, 0));
-    let blocks = NvmeWorld::blocks(chunk, memory.chunk_len());
-    let io = Command::Read { blocks, fua: false };
-    let began = world.world.now();
-    let nics = nic_cycles(world);
-    let (mut host, mut controller) = (0, 0);
+    let began = world.world().now();
+    let nics = nic_cycles(world.world());
+    let (mut host, mut server) = (0, 0);
     let mut submitted = false;
-    let completion = loop {
+    loop {
         let start = read_cycles();
         if !std::mem::replace(&mut submitted, true) {
-            world.initiators[initiator].submit(Access { nsid: NSID, io }, &[memory.slice(slot)])?;
+            world.submit(client, Pass::Read, chunk, memory.slice(slot))?;
         }
-        let mut moved = world.poll_initiator(initiator);
-        let initiator_done = read_cycles();
-        let completion = world.initiators[initiator].poll_completion();
-        moved |= world.poll_controller();
-        let controller_done = read_cycles();
-        let stacks = [HOST, CONTROLLER].map(|node| world.world.cycles(node).host);
-        moved |= world.world.step_hosts();
-        let after = [HOST, CONTROLLER].map(|node| world.world.cycles(node).host);
+        let mut moved = world.poll_client(client);
+        let client_done = read_cycles();
+        let done = world.poll_done(client)?;
+        moved |= world.poll_server();
+        let server_done = read_cycles();
+        let inside = &mut world.clocked().world;
+        let stacks = [HOST, SERVER].map(|node| inside.cycles(node).host);
+        moved |= inside.step_hosts();
+        let after = [HOST, SERVER].map(|node| inside.cycles(node).host);
         if moved {
-            let one = initiator_done - start + after[HOST] - stacks[HOST];
-            let other = controller_done - initiator_done + after[CONTROLLER] - stacks[CONTROLLER];
+            let one = client_done - start + after[HOST] - stacks[HOST];
+            let other = server_done - client_done + after[SERVER] - stacks[SERVER];
             host += one;
-            controller += other;
-            world.world.pass(Duration::from_nanos(nanos(one + other)));
+            server += other;
+            inside.pass(Duration::from_nanos(nanos(one + other)));
         }
-        if let Some(completion) = completion {
-            break completion;
+        if done.is_some() {
+            break;
         }
-        moved |= world.world.step_wires();
+        moved |= inside.step_wires();
         if !moved {
-            anyhow::ensure!(world.wait(initiator), "a read is stuck");
+            anyhow::ensure!(world.wait(client), "a read is stuck");
         }
-    };
+    }
     anyhow::ensure!(
-        completion.status == Status::SUCCESS && memory.holds(slot, chunk),
-        "a read gave other bytes than were written, or {:?}",
-        completion.status
+        memory.holds(slot, chunk),
+        "a read gave other bytes than were written"
     );
-    let latency = world.world.now() - began;
-    let all = host + controller + nic_cycles(world) - nics;
-    world.settle(initiator);
+    let latency = world.world().now() - began;
+    let all = host + server + nic_cycles(world.world()) - nics;
+    world.settle(client);
     Ok(Read { latency, host, all })
 }
 
-fn nic_cycles(world: &NvmeWorld) -> u64 {
+fn nic_cycles(world: &World) -> u64 {
     let of = |node| {
-        let cycles = world.world.cycles(node);
+        let cycles = world.cycles(node);
         cycles.nic_receive + cycles.nic_transmit
     };
-    of(HOST) + of(CONTROLLER)
+    of(HOST) + of(SERVER)
 }
 
 fn nanos(cycles: u64) -> u64 {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::settings::{Digest, Settings};
+use super::world::Disks;
 use crate::bench::cycles::{HostCycles, NicCycles};
 use crate::bench::pcie::PcieBytes;
 use crate::bench::settings::Layout;
@@ -13,7 +14,7 @@ use crate::bench::settings::Layout;
 pub enum Io {
     /// Blocks come to the host.
     Read,
-    /// Blocks go to the controller.
+    /// Blocks go to the disk.
     Write,
 }
 
@@ -46,8 +47,8 @@ pub struct Mode {
 
 impl Mode {
     /// The modes that the settings ask for, in the order in which a round goes through them.
-    pub fn of(settings: &Settings) -> Vec<Self> {
-        let digest = settings.digest.unwrap_or(Digest::Data);
+    pub fn of<W: Disks>(settings: &Settings) -> Vec<Self> {
+        let digest = settings.digest_of::<W>();
         let mut modes = Vec::new();
         for tls in [false, true] {
             for io in [Io::Read, Io::Write] {
@@ -55,7 +56,7 @@ impl Mode {
                     Io::Read => !settings.write,
                     Io::Write => !settings.read,
                 };
-                if !chosen || settings.tls && !tls {
+                if !chosen || settings.tls && !tls || tls && !W::TLS {
                     continue;
                 }
                 let without = io == Io::Read && !tls && digest != Digest::None;
@@ -131,26 +132,26 @@ pub struct Case {
     pub mode: Mode,
     /// Payload bytes of a round.
     pub bytes: u64,
-    /// Cycles of the initiator's host per byte: `app` is the NVMe initiator and who uses it, `copy` and `l5` are PDUs and
+    /// Cycles of the client's host per byte: `app` is the client of the disk and what uses it, `copy` and `l5` are PDUs and
     /// records, with all copies and digests.
     pub host_cycles_per_byte: HostCycles,
-    /// Cycles of the initiator's NIC per byte.
+    /// Cycles of the client's NIC per byte.
     pub nic_cycles_per_byte: NicCycles,
-    /// Cycles of the controller's host per byte.
+    /// Cycles of the server's host per byte.
     pub controller_cycles_per_byte: f64,
     /// Throughput of one host core: bytes over host cycles, at the machine's clock.
     pub gbit_per_host_core: f64,
     /// Host cycles per byte of each round, to judge the spread.
     pub rounds: Vec<f64>,
-    /// What the initiator's NIC moved over PCIe, in one round.
+    /// What the client's NIC moved over PCIe, in one round.
     pub pcie_bytes: PcieBytes,
-    /// What the initiator's NIC did for NVMe, in one round.
+    /// What the client's NIC did for the protocol, in one round.
     pub offloaded: Offloaded,
-    /// Payload bytes that TCP sent again towards the initiator or from there, in one round.
+    /// Payload bytes that TCP sent again towards the client or from there, in one round.
     pub retransmitted_bytes: u64,
 }
 
-/// How much of what the initiator's NIC took in it did its work on.
+/// How much of what the client's NIC took in it did its work on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Offloaded {
     /// Bytes of data that the NIC placed.
@@ -279,6 +280,8 @@ impl Ratios {
 /// All that came of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// What was measured: `nvme`, `nbd` or `iscsi`.
+    pub protocol: &'static str,
     /// What was asked, to run it again.
     pub settings: Asked,
     /// A row per mode.
@@ -310,7 +313,7 @@ pub struct Latency {
     pub median_us: f64,
     /// The longest but for one of a hundred.
     pub p99_us: f64,
-    /// Of the median, what the initiator's host took.
+    /// Of the median, what the client's host took.
     pub host_us: f64,
     /// The median with hosts and NICs taking turns on one thread: all that is computed.
     pub one_thread_us: f64,
@@ -329,7 +332,7 @@ pub struct Asked {
     pub depth: u16,
     /// Bytes of a round.
     pub bytes: u64,
-    /// Bytes of the namespace and of the memory.
+    /// Bytes of the disk and of the memory.
     pub working_set: u64,
     /// Share of data packets lost.
     pub loss: f64,
