@@ -24,6 +24,8 @@ pub mod pdus;
 mod protocols;
 mod resync;
 pub mod tls;
+#[cfg(feature = "toy")]
+pub mod toy;
 mod walker;
 
 pub use any_order::{AnyOrder, Part};

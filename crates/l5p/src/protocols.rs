@@ -108,13 +108,13 @@ pub struct ProtocolInfo {
 
 /// Makes the list: an id and the engine of each protocol. Ids count from 1 without a gap and are never given to another protocol.
 macro_rules! protocols {
-    ($($id:literal => $engine:ty,)*) => {
-        $(impl Listed for <$engine as Protocol>::Parameters {
+    ($($(#[$condition:meta])* $id:literal => $engine:ty,)*) => {
+        $($(#[$condition])* impl Listed for <$engine as Protocol>::Parameters {
             const ID: ProtocolId = ProtocolId($id);
         })*
 
         /// Every protocol, by ascending id from 1 on.
-        pub const PROTOCOLS: &[ProtocolInfo] = &[$(ProtocolInfo {
+        pub const PROTOCOLS: &[ProtocolInfo] = &[$($(#[$condition])* ProtocolInfo {
             id: ProtocolId($id),
             name: <$engine as Protocol>::NAME,
             replaces: <$engine as Protocol>::REPLACES,
@@ -127,7 +127,7 @@ macro_rules! protocols {
         /// Runs `visitor` for the protocol with this id. `None` when the list has no such id.
         pub fn visit<V: Visitor>(id: ProtocolId, visitor: V) -> Option<V::Output> {
             match id.0 {
-                $($id => Some(visitor.visit::<$engine>(id)),)*
+                $($(#[$condition])* $id => Some(visitor.visit::<$engine>(id)),)*
                 _ => None,
             }
         }
@@ -139,6 +139,9 @@ protocols! {
     2 => crate::nvme::Engine,
     3 => crate::nbd::Engine,
     4 => crate::iscsi::Engine,
+    // An example of the documentation: the last one, with an id that another protocol may get.
+    #[cfg(feature = "toy")]
+    5 => crate::toy::Engine,
 }
 
 impl ProtocolId {

@@ -59,6 +59,8 @@ pub fn sample(id: ProtocolId) -> Box<dyn Sample> {
         "nvme-tcp" => Box::new(Nvme::default()),
         "nbd" => Box::new(Nbd::default()),
         "iscsi" => Box::new(Iscsi::default()),
+        #[cfg(feature = "toy")]
+        "toy" => Box::new(Toy::default()),
         _ => panic!("{name} is in the list of protocols and has no sample here: add one"),
     }
 }
@@ -350,6 +352,71 @@ impl Sample for Iscsi {
             Some(data) if message.len() > SEGMENT_AT => data.range.clone(),
             _ => message.len()..message.len(),
         }
+    }
+
+    fn data(&self) -> Option<Data> {
+        self.data.clone()
+    }
+
+    fn buffers(&self) -> Vec<usize> {
+        vec![BUFFER; TAGS]
+    }
+}
+
+/// Parts of blobs.
+#[cfg(feature = "toy")]
+#[derive(Default)]
+struct Toy {
+    sent: usize,
+    /// Bytes of each blob that were sent.
+    filled: [usize; TAGS],
+    data: Option<Data>,
+}
+
+#[cfg(feature = "toy")]
+impl Sample for Toy {
+    fn layers(&self) -> Layers {
+        Layers::of(&l5p::toy::Parameters {
+            tags: TAGS as u16,
+            max_len: 1 << 17,
+        })
+    }
+
+    fn around(&self, _: &Layers) -> Layers {
+        panic!("the toy carries no other protocol")
+    }
+
+    fn message(&mut self, payload: &[u8]) -> Vec<u8> {
+        self.sent += 1;
+        let tag = self.sent % TAGS;
+        let at = self.filled[tag];
+        let payload = &payload[..payload.len().min(BUFFER - at)];
+        self.filled[tag] += payload.len();
+        let blob = l5p::toy::Blob {
+            tag: tag as u16,
+            offset: at as u32,
+            len: payload.len() as u32,
+        };
+        let mut front = [0; MAX_FRONT];
+        let layout = l5p::toy::Framing { max_len: 1 << 17 }.emit(&blob, &mut front);
+        let range = layout.data();
+        let range = range.start as usize..range.end as usize;
+        let mut message = front[..range.start].to_vec();
+        message.extend(payload);
+        message.resize(layout.len() as usize, 0);
+        self.data = (!payload.is_empty()).then_some(Data {
+            range,
+            tag: tag as u16,
+            at,
+        });
+        message
+    }
+
+    fn payload(&self, message: &[u8]) -> Range<usize> {
+        let end = message.len();
+        self.data
+            .as_ref()
+            .map_or(end..end, |data| data.range.clone())
     }
 
     fn data(&self) -> Option<Data> {
