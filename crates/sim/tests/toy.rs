@@ -94,7 +94,7 @@ fn send_all(tls: bool, loss: f64, names: [&str; 4]) -> [u64; 4] {
     open(world.stack(1), now, receiver);
     let (source, from) = memory(world.stack(0));
     let (target, region) = memory(world.stack(1));
-    let bytes: Vec<u8> = (0..source.len()).map(|at| (at * 31 >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..source.len()).map(|at| (at * 31 / 8) as u8).collect();
     assert!(source.write(0, &bytes));
     for tag in 0..TAGS {
         let blob = Slice {
