@@ -58,7 +58,7 @@ pub use message::{
     VERSION,
 };
 pub use rate::Rate;
-pub use registry::{Limits, Order, Refusal, Registry, Resolved, SlotRef, Tenant};
+pub use registry::{Limits, Refusal, Registry, Resolved, SlotRef, SlotRequest, Tenant};
 pub use rustix::io::Errno;
 pub use server::{Connection, ConnectionError, Incoming};
 pub use shares::Shares;

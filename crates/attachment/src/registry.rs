@@ -90,7 +90,7 @@ impl Eq for SlotRef {}
 
 /// A request for the connection that a slot stands for.
 #[derive(Debug)]
-pub enum Order {
+pub enum SlotRequest {
     /// See [`Request::SetKeys`].
     SetKeys {
         /// The connection's slot.
@@ -142,7 +142,7 @@ pub enum Resolved {
     /// A slab, or memory, is attached, and this is the answer.
     Attached(Answer),
     /// It is for a connection.
-    Order(Order),
+    SlotRequest(SlotRequest),
 }
 
 /// Why a request means nothing.
@@ -244,11 +244,11 @@ impl Registry {
         &mut self,
         tenant: &mut Tenant,
         asked: Admitted,
-        nic: impl FnOnce(Order) -> Answer,
+        nic: impl FnOnce(SlotRequest) -> Answer,
     ) -> Answer {
         match self.resolve(tenant, asked) {
             Ok(Resolved::Attached(answer)) => answer,
-            Ok(Resolved::Order(order)) => nic(order),
+            Ok(Resolved::SlotRequest(order)) => nic(order),
             Err(refusal) => refusal.into(),
         }
     }
@@ -272,7 +272,7 @@ impl Registry {
             (Request::Memory, Shown::Memory(file)) => {
                 return self.add_memory(tenant, file).map(attached);
             }
-            (Request::SetKeys(keys), Shown::Socket(socket)) => Order::SetKeys {
+            (Request::SetKeys(keys), Shown::Socket(socket)) => SlotRequest::SetKeys {
                 slot: tenant.slot(keys.slot)?,
                 direction: keys.direction,
                 info: keys.info,
@@ -284,34 +284,36 @@ impl Registry {
                     slot, direction, ..
                 },
                 Shown::Socket(socket),
-            ) => Order::Stop {
+            ) => SlotRequest::Stop {
                 slot: tenant.slot(slot)?,
                 direction,
                 socket,
             },
             (Request::Pdus(pdus), Shown::Socket(socket)) => {
                 let memory = tenant.memories.get(usize::from(pdus.memory));
-                Order::Pdus {
+                SlotRequest::Pdus {
                     slot: tenant.slot(pdus.slot)?,
                     memory: Arc::clone(memory.ok_or(Refusal::NoMemory(pdus.memory))?),
                     parameters: pdus.parameters,
                     socket,
                 }
             }
-            (Request::Release { slot }, _) => Order::Release {
+            (Request::Release { slot }, _) => SlotRequest::Release {
                 slot: tenant.slot(slot)?,
             },
-            (Request::Settle { slot }, _) => Order::Settle {
+            (Request::Settle { slot }, _) => SlotRequest::Settle {
                 slot: tenant.slot(slot)?,
             },
             _ => return Err(Refusal::NoDescriptor),
         };
         match (&order, number) {
             (
-                Order::SetKeys { slot, .. } | Order::Stop { slot, .. } | Order::Pdus { slot, .. },
+                SlotRequest::SetKeys { slot, .. }
+                | SlotRequest::Stop { slot, .. }
+                | SlotRequest::Pdus { slot, .. },
                 Some((direction, number)),
             ) if slot.slot().last_request(direction) != number => Err(Refusal::Late),
-            _ => Ok(Resolved::Order(order)),
+            _ => Ok(Resolved::SlotRequest(order)),
         }
     }
 

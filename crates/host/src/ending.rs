@@ -32,7 +32,7 @@ impl Stack {
     pub(crate) fn fail(&mut self, now: Instant, id: SocketId, reason: CloseReason) {
         self.end(id, reason);
         if let Some(socket) = self.sockets.get_mut(id) {
-            socket.shut = true;
+            socket.write_closed = true;
             socket.lingers = true;
             socket.tcp.close(now);
             self.core.mark_ready(id, socket);

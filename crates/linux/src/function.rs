@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use attachment::{Answer, Errno, Order};
+use attachment::{Answer, Errno, SlotRequest};
 use nic::FrameMeta;
 use nic::ring::{HostFunction, HostQueue};
 use wire::SeqNum;
@@ -115,20 +115,24 @@ impl LinuxFunction {
 
     /// Does what a library asks for with one of its connections, and answers it: with `ENODEV` when the connection is not one of this
     /// function's. A slot of which no function knows is free once it is released.
-    pub fn handle_order(&mut self, now: Instant, order: &Order) -> Answer {
-        if let Some(answered) = self.handle_pdu_order(now, order) {
+    pub fn handle_slot_request(&mut self, now: Instant, order: &SlotRequest) -> Answer {
+        if let Some(answered) = self.handle_pdu_request(now, order) {
             return answered.map_or_else(Answer::refused, Answer::at);
         }
         let (offload, mut env) = self.parts(now);
-        let answer = offload.handle_order(order, &mut env);
+        let answer = offload.handle_slot_request(order, &mut env);
         offload.flush(env.queue);
         answer
     }
 
     /// Does what a library asks for with a connection that carries PDUs. `None` for what is of no such connection.
-    fn handle_pdu_order(&mut self, now: Instant, order: &Order) -> Option<Result<SeqNum, Errno>> {
+    fn handle_pdu_request(
+        &mut self,
+        now: Instant,
+        order: &SlotRequest,
+    ) -> Option<Result<SeqNum, Errno>> {
         match order {
-            Order::Pdus {
+            SlotRequest::Pdus {
                 slot,
                 memory,
                 parameters,
@@ -141,15 +145,15 @@ impl LinuxFunction {
                     }),
                 )
             }
-            Order::Settle { slot } => {
+            SlotRequest::Settle { slot } => {
                 let is_known = self.pdus.settle(now, slot, &mut self.counters);
                 is_known.then_some(Ok(SeqNum(0)))
             }
-            Order::Release { slot } => {
+            SlotRequest::Release { slot } => {
                 let is_known = self.pdus.release(now, slot);
                 is_known.then_some(Ok(SeqNum(0)))
             }
-            Order::SetKeys { .. } | Order::Stop { .. } => None,
+            SlotRequest::SetKeys { .. } | SlotRequest::Stop { .. } => None,
         }
     }
 

@@ -16,7 +16,7 @@ pub struct FrameMeta {
 
 /// A frame whose headers are in the buffer that was given for it, and whose payload may be in memory of a host's.
 #[derive(Debug)]
-pub struct Lent<'a> {
+pub struct BorrowedFrame<'a> {
     /// Bytes in the buffer.
     pub head: usize,
     /// The bytes behind them, which are there until the NIC is called again.

@@ -52,7 +52,7 @@ mod transmit;
 pub use accel::AccelConfig;
 pub use counters::{Counters, QueueCounters};
 pub use device::{AttachError, Nic, NicConfig, WireCapabilities};
-pub use frame::{FrameMeta, Lent};
+pub use frame::{BorrowedFrame, FrameMeta};
 pub use function::FunctionId;
 pub use prefetch::prefetch;
 pub use toe::ToeConfig;

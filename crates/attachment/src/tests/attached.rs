@@ -24,7 +24,7 @@ fn attach(
     };
     match registry.resolve(tenant, admitted)? {
         Resolved::Attached(answer) => Ok(answer.slab),
-        Resolved::Order(order) => panic!("an attachment was taken for {order:?}"),
+        Resolved::SlotRequest(order) => panic!("an attachment was taken for {order:?}"),
     }
 }
 

@@ -110,7 +110,7 @@ fn slabs_beyond_the_limits_are_refused() {
         };
         match registry.resolve(tenant, admitted)? {
             Resolved::Attached(answer) => Ok(answer.slab),
-            Resolved::Order(order) => panic!("an attachment was taken for {order:?}"),
+            Resolved::SlotRequest(order) => panic!("an attachment was taken for {order:?}"),
         }
     };
     let (large, small) = (Slab::create(128).unwrap(), Slab::create(3).unwrap());

@@ -9,15 +9,15 @@ use wire::SeqNum;
 
 use super::rig::{Descriptors, TENANT, keys, pair};
 use crate::{
-    Answer, ClientError, ConnectionError, Errno, Examine, Keys, OffloadState, Order, Resume, Slab,
-    SlotId,
+    Answer, ClientError, ConnectionError, Errno, Examine, Keys, OffloadState, Resume, Slab, SlotId,
+    SlotRequest,
 };
 
 #[test]
 fn keys_come_with_their_socket_and_are_answered_with_a_position() {
     let (told, orders) = mpsc::channel();
     let (mut client, nic) = pair(move |order| {
-        if let Order::SetKeys { slot, .. } = &order {
+        if let SlotRequest::SetKeys { slot, .. } = &order {
             let (generation, state) = (slot.generation(), OffloadState::Offloaded);
             slot.slot()
                 .set_status(Direction::Transmit, generation, state);
@@ -52,7 +52,7 @@ fn keys_come_with_their_socket_and_are_answered_with_a_position() {
     slab.slot(index).unwrap().next_request(Direction::Transmit);
     let late = client.set_keys(request, socket.as_fd());
     assert_eq!(late, Err(ClientError::Refused(Errno::STALE)));
-    let Order::SetKeys {
+    let SlotRequest::SetKeys {
         slot: named,
         direction: Direction::Transmit,
         info,
@@ -73,7 +73,7 @@ fn keys_come_with_their_socket_and_are_answered_with_a_position() {
     );
 
     assert_eq!(client.release(slot), Ok(()));
-    assert!(matches!(orders.recv().unwrap(), Order::Release { slot } if slot == named));
+    assert!(matches!(orders.recv().unwrap(), SlotRequest::Release { slot } if slot == named));
     drop(client);
     assert_eq!(nic.join().unwrap(), ConnectionError::Closed);
 }
@@ -98,7 +98,7 @@ fn the_same_slab_is_one_on_every_connection() {
                 generation,
             };
             client.release(slot).unwrap();
-            let Ok(Order::Release { slot }) = orders.recv() else {
+            let Ok(SlotRequest::Release { slot }) = orders.recv() else {
                 panic!("another order")
             };
             places.push(slot.place());

@@ -13,7 +13,7 @@ use wire::FlowKey;
 
 use crate::{
     ATTACH_LINE, ATTACHED_LINE, Admitted, Answer, Client, Connection, ConnectionError, Errno,
-    Examine, Order, Registry, SocketFacts, Tenant,
+    Examine, Registry, SlotRequest, SocketFacts, Tenant,
 };
 
 /// Keys like any.
@@ -64,7 +64,7 @@ pub(super) fn on_its_way(admitted: Admitted) -> Admitted {
 
 /// A library's end, and a thread that is the NIC's and answers what `nic` says to each order until the library is gone.
 pub(super) fn pair(
-    mut nic: impl FnMut(Order) -> Answer + Send + 'static,
+    mut nic: impl FnMut(SlotRequest) -> Answer + Send + 'static,
 ) -> (Client, JoinHandle<ConnectionError>) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let thread = thread::spawn(move || {

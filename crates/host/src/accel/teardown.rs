@@ -138,7 +138,7 @@ impl Stack {
             return false;
         }
         socket.owner = Owner::Nobody;
-        socket.shut = true;
+        socket.write_closed = true;
         socket.discards_input = true;
         socket.handover = TeardownState::Due;
         self.core.accel.teardowns.ask(id);
@@ -151,7 +151,7 @@ impl Stack {
             return;
         };
         socket.handover = TeardownState::None;
-        socket.shut = true;
+        socket.write_closed = true;
         socket.discards_input = true;
         socket.stream.clear();
         socket.tcp.close(now);
@@ -189,7 +189,7 @@ impl Stack {
                 self.post_whole(now, id)
             };
             match posted {
-                Asked::Posted { first, end } => {
+                TeardownRequest::Posted { first, end } => {
                     asked = true;
                     self.core.counters.accel_teardowns += 1;
                     self.core.accel.teardowns.posted.push_back(Posted {
@@ -198,23 +198,23 @@ impl Stack {
                         socket: id,
                     });
                 }
-                Asked::NoRoom => return asked,
-                Asked::Not => {}
+                TeardownRequest::NoRoom => return asked,
+                TeardownRequest::Not => {}
             }
             self.core.accel.teardowns.due.pop_front();
         }
         asked
     }
 
-    fn post_quasi(&mut self, now: Instant, id: SocketId) -> Asked {
+    fn post_quasi(&mut self, now: Instant, id: SocketId) -> TeardownRequest {
         let Some((quasi, held)) = self.sockets.quasi(id) else {
-            return Asked::Not;
+            return TeardownRequest::Not;
         };
         let flow = self.sockets.quasis.flow(quasi);
         let Some(hop) = self.core.known_hop(now, flow.dst.0) else {
             // The host asks for it, and finishes.
             self.promote(now, id);
-            return Asked::Not;
+            return TeardownRequest::Not;
         };
         let core = &mut self.core;
         let clock = core.accel.clock(now);
@@ -249,34 +249,34 @@ impl Stack {
         let bytes = written.map_or(0, |slice| slice.len);
         if bytes > Teardown::payload_limit(teardown.mss) {
             self.promote(now, id);
-            return Asked::Not;
+            return TeardownRequest::Not;
         }
         let posted = core
             .driver
             .post_teardown(&teardown, written.as_slice(), &mut core.counters);
         let Some((first, end)) = posted else {
-            return Asked::NoRoom;
+            return TeardownRequest::NoRoom;
         };
         if let Some((quasi, _)) = self.sockets.quasi_mut(id) {
             quasi.set(Flag::Handed, true);
         }
-        Asked::Posted { first, end }
+        TeardownRequest::Posted { first, end }
     }
 
-    fn post_whole(&mut self, now: Instant, id: SocketId) -> Asked {
+    fn post_whole(&mut self, now: Instant, id: SocketId) -> TeardownRequest {
         let core = &mut self.core;
         let Some(socket) = self.sockets.get_mut(id) else {
-            return Asked::Not;
+            return TeardownRequest::Not;
         };
         if socket.handover != TeardownState::Due {
-            return Asked::Not;
+            return TeardownRequest::Not;
         }
         let is_free = socket.is_simple() && core.unsent.is_none_or(|(owner, _)| owner != id);
         let closing = socket.tcp.closing(now).filter(|_| is_free);
         let hop = closing.and_then(|_| core.known_hop(now, socket.flow.dst.0));
         let (Some(closing), Some(hop)) = (closing, hop) else {
             self.close_on_host(now, id);
-            return Asked::Not;
+            return TeardownRequest::Not;
         };
         let config = &core.config.tcp;
         let teardown = Teardown {
@@ -310,10 +310,10 @@ impl Stack {
             core.driver.post_gathered(&teardown, &mut core.counters)
         } else {
             self.close_on_host(now, id);
-            return Asked::Not;
+            return TeardownRequest::Not;
         };
         let Some((first, end)) = posted else {
-            return Asked::NoRoom;
+            return TeardownRequest::NoRoom;
         };
         socket.handover = TeardownState::Posted;
         if !socket.tcp.is_passive() {
@@ -322,7 +322,7 @@ impl Stack {
             let has_timestamps = closing.timestamps.is_some();
             core.time_wait.withhold(now, socket.flow, has_timestamps);
         }
-        Asked::Posted { first, end }
+        TeardownRequest::Posted { first, end }
     }
 
     /// Forgets the connections that the NIC has taken and not refused.
@@ -394,7 +394,7 @@ impl Stack {
 }
 
 /// What became of asking.
-enum Asked {
+enum TeardownRequest {
     Posted {
         first: u64,
         end: u64,

@@ -185,8 +185,10 @@ impl Socket {
             }
             _ => return Err(HandoffRefused::Setup),
         }
-        let closes =
-            self.shut || self.discards_input || self.ended.is_some() || self.tcp.is_fin_queued();
+        let closes = self.write_closed
+            || self.discards_input
+            || self.ended.is_some()
+            || self.tcp.is_fin_queued();
         if closes || self.handover != TeardownState::None {
             return Err(HandoffRefused::Closing);
         }

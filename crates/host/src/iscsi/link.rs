@@ -63,7 +63,7 @@ impl Client {
             slices: &mut self.slices,
         };
         let received = stack.receive_pdus(now, socket, &mut sink);
-        self.heed(now, stack, socket);
+        self.handle_session_events(now, stack, socket);
         match received {
             Ok(0) | Err(SocketError::WouldBlock) => return false,
             Ok(_) => {}
@@ -73,7 +73,7 @@ impl Client {
     }
 
     /// Does what the session says.
-    fn heed(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) {
+    fn handle_session_events(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) {
         while let State::Open(initiator) = &mut self.state
             && let Some(event) = initiator.poll_event()
         {

@@ -58,7 +58,7 @@ pub(crate) struct Socket {
     /// The application wants no more from the peer, or cannot use it: what comes is thrown away.
     pub discards_input: bool,
     /// The application has closed its direction.
-    pub shut: bool,
+    pub write_closed: bool,
     /// The position of the peer's first byte is known.
     pub is_anchored: bool,
     /// The peer will send no more.
@@ -115,7 +115,7 @@ impl Socket {
             wants_read: true,
             wants_write: false,
             discards_input: false,
-            shut: false,
+            write_closed: false,
             is_anchored: false,
             peer_fin: false,
             is_unhooked: false,

@@ -119,7 +119,7 @@ impl Stack {
     pub fn shutdown(&mut self, now: Instant, id: SocketId) -> Result<(), SocketError> {
         self.promote_to_full_tcb(id);
         let socket = owned(&mut self.sockets, id)?;
-        if socket.ended.is_some() || std::mem::replace(&mut socket.shut, true) {
+        if socket.ended.is_some() || std::mem::replace(&mut socket.write_closed, true) {
             return Ok(());
         }
         socket.end_content(now, &mut self.core);
@@ -238,7 +238,7 @@ impl Socket {
         if let Some(reason) = &self.ended {
             return Err(SocketError::Closed((**reason).clone()));
         }
-        if self.shut {
+        if self.write_closed {
             return Err(SocketError::SendClosed);
         }
         if !self.tcp.state().is_synchronized() {

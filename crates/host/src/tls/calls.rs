@@ -90,7 +90,7 @@ impl Stack {
         if let Some(reason) = &socket.ended {
             return Err(SocketError::Closed((**reason).clone()));
         }
-        if socket.shut {
+        if socket.write_closed {
             return Err(SocketError::SendClosed);
         }
         let (session, _, mut out) = parts(now, socket, &mut self.core);
@@ -153,7 +153,7 @@ impl Socket {
         if !self.tcp.state().is_synchronized() {
             return Err(SocketError::NotConnected);
         }
-        if self.shut {
+        if self.write_closed {
             return Err(SocketError::SendClosed);
         }
         Ok(())

@@ -256,7 +256,7 @@ impl Inside {
                 let mut linux = FakeSockets(Arc::clone(&self.known));
                 let answer = incoming.answer(0, &mut linux, |admitted| {
                     self.registry.answer(tenant, admitted, |order| {
-                        self.function.handle_order(Instant::now(), &order)
+                        self.function.handle_slot_request(Instant::now(), &order)
                     })
                 });
                 if library.answer(answer).is_err() {

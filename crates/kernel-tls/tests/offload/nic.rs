@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWrit
 use std::thread;
 
 use attachment::{
-    ATTACHED_LINE, Answer, Connection, CryptoInfo, Direction, Errno, Examine, OffloadState, Order,
-    Registry, Resume, SlotRef, SocketFacts, Tenant,
+    ATTACHED_LINE, Answer, Connection, CryptoInfo, Direction, Errno, Examine, OffloadState,
+    Registry, Resume, SlotRef, SlotRequest, SocketFacts, Tenant,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use wire::{FlowKey, SeqNum};
@@ -203,9 +203,9 @@ pub fn tcpsn(offset: u64) -> SeqNum {
     SeqNum(FIRST.wrapping_add(offset as u32))
 }
 
-fn act(order: Order) -> Answer {
+fn act(order: SlotRequest) -> Answer {
     match order {
-        Order::SetKeys {
+        SlotRequest::SetKeys {
             slot,
             direction,
             info,
@@ -242,7 +242,7 @@ fn act(order: Order) -> Answer {
                 Answer::at(tcpsn(offset))
             })
         }
-        Order::Stop {
+        SlotRequest::Stop {
             slot,
             direction,
             socket,
@@ -267,7 +267,7 @@ fn act(order: Order) -> Answer {
                 Answer::at(tcpsn(offset))
             })
         }
-        Order::Release { slot } => {
+        SlotRequest::Release { slot } => {
             with(|world| {
                 for flow in world.flows.values_mut() {
                     flow.released |= flow.slot.as_ref() == Some(&slot);
@@ -277,13 +277,13 @@ fn act(order: Order) -> Answer {
             Answer::at(SeqNum(0))
         }
         // Nothing of records.
-        Order::Pdus { .. } | Order::Settle { .. } => Answer::refused(Errno::NODEV),
+        SlotRequest::Pdus { .. } | SlotRequest::Settle { .. } => Answer::refused(Errno::NODEV),
     }
 }
 
 /// Whether the NIC is gone before it answers this, and wants nothing of the socket when it is back.
-fn dies_of(order: &Order) -> bool {
-    let Order::SetKeys { socket, .. } = order else {
+fn dies_of(order: &SlotRequest) -> bool {
+    let SlotRequest::SetKeys { socket, .. } = order else {
         return false;
     };
     let cookie = socket.cookie;
@@ -296,8 +296,8 @@ fn dies_of(order: &Order) -> bool {
 }
 
 /// Whether the NIC is gone when it has done this, before it answers.
-fn is_mute(order: &Order) -> bool {
-    let Order::Stop { socket, .. } = order else {
+fn is_mute(order: &SlotRequest) -> bool {
+    let SlotRequest::Stop { socket, .. } = order else {
         return false;
     };
     let cookie = socket.cookie;
@@ -313,8 +313,8 @@ pub fn die_when_stopped(socket: impl AsFd) {
     with(|world| world.mute.push(cookie));
 }
 
-fn is_mortal(order: &Order) -> bool {
-    let Order::Stop { socket, .. } = order else {
+fn is_mortal(order: &SlotRequest) -> bool {
+    let SlotRequest::Stop { socket, .. } = order else {
         return false;
     };
     let cookie = socket.cookie;

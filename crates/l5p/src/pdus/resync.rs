@@ -20,7 +20,7 @@ pub struct ResyncAnswer {
 
 /// What one request asks about.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct Query {
     tcpsn: SeqNum,
     inner: Option<u32>,
 }
@@ -39,7 +39,7 @@ struct Record {
 /// names a record and a place in it, which the records [noted](Self::note_record) turn into a position.
 #[derive(Debug)]
 pub struct Resync {
-    pdus: resync::Resync<Asked, u64>,
+    pdus: resync::Resync<Query, u64>,
     records: resync::Resync<u32, Record>,
 }
 
@@ -58,7 +58,7 @@ impl Resync {
     /// `tcpsn`: `l5o_resync_rx_req`.
     pub fn request(&mut self, tcpsn: SeqNum, inner: Option<u32>) {
         match inner {
-            None => self.pdus.request(tcpsn, Asked { tcpsn, inner }),
+            None => self.pdus.request(tcpsn, Query { tcpsn, inner }),
             Some(inner) => {
                 self.records.request(tcpsn, inner);
                 self.find_positions();
@@ -83,7 +83,7 @@ impl Resync {
     /// The next answer for `l5o_resync_rx_resp`. Every request gets one, once the stream has come so far.
     pub fn poll_answer(&mut self) -> Option<ResyncAnswer> {
         let answer = self.pdus.poll_answer()?;
-        let Asked { tcpsn, inner } = answer.asked;
+        let Query { tcpsn, inner } = answer.asked;
         Some(ResyncAnswer {
             tcpsn,
             inner,
@@ -94,7 +94,7 @@ impl Resync {
     /// Goes on with the requests whose records have come.
     fn find_positions(&mut self) {
         while let Some(answer) = self.records.poll_answer() {
-            let asked = Asked {
+            let asked = Query {
                 tcpsn: answer.tcpsn,
                 inner: Some(answer.asked),
             };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use attachment::{
-    Answer, CryptoInfo, Direction, Errno, OffloadState, Order, Resume, SlotRef, SocketFacts,
+    Answer, CryptoInfo, Direction, Errno, OffloadState, Resume, SlotRef, SlotRequest, SocketFacts,
 };
 use wire::SeqNum;
 
@@ -16,9 +16,13 @@ use crate::tracking::Located;
 
 impl Offload {
     /// Does what a library asks for, and answers it.
-    pub(crate) fn handle_order(&mut self, order: &Order, env: &mut DriverEnv<'_>) -> Answer {
+    pub(crate) fn handle_slot_request(
+        &mut self,
+        order: &SlotRequest,
+        env: &mut DriverEnv<'_>,
+    ) -> Answer {
         let answered = match order {
-            Order::SetKeys {
+            SlotRequest::SetKeys {
                 slot,
                 direction,
                 info,
@@ -28,7 +32,7 @@ impl Offload {
                 Direction::Transmit => self.set_keys(slot, info, *resume, socket, env),
                 Direction::Receive => self.set_receive_keys(slot, info, *resume, socket, env),
             },
-            Order::Stop {
+            SlotRequest::Stop {
                 slot,
                 direction,
                 socket,
@@ -36,9 +40,9 @@ impl Offload {
                 Direction::Transmit => self.stop(slot, socket),
                 Direction::Receive => self.stop_receiving(slot, socket, env),
             },
-            Order::Release { slot } => self.release(slot, env),
+            SlotRequest::Release { slot } => self.release(slot, env),
             // Nothing of records.
-            Order::Pdus { .. } | Order::Settle { .. } => Err(Errno::NODEV),
+            SlotRequest::Pdus { .. } | SlotRequest::Settle { .. } => Err(Errno::NODEV),
         };
         answered.map_or_else(Answer::refused, Answer::at)
     }

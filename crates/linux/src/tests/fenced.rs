@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use attachment::{Direction, Errno, Lifecycle, OffloadState, Order, SlotRef};
+use attachment::{Direction, Errno, Lifecycle, OffloadState, SlotRef, SlotRequest};
 use wire::tcp::Flags;
 
 use super::program::{CIPHER, CIPHERS, Program, Stretch, greeting_and_records, keys};
@@ -143,7 +143,7 @@ fn a_slot_stands_for_one_connection_at_a_time() {
     let slab = std::sync::Arc::new(attachment::Slab::create(1).unwrap());
     let other = SlotRef::new(&slab, 0, 1).unwrap();
     let socket = program.facts();
-    let order = |slot| Order::SetKeys {
+    let order = |slot| SlotRequest::SetKeys {
         slot,
         direction: Direction::Transmit,
         info: keys(CIPHER, 3),
@@ -155,7 +155,7 @@ fn a_slot_stands_for_one_connection_at_a_time() {
         Err(Errno::BUSY),
         "a second slot for the same socket"
     );
-    let stop = Order::Stop {
+    let stop = SlotRequest::Stop {
         slot: other,
         direction: Direction::Transmit,
         socket,
@@ -169,7 +169,7 @@ fn a_released_slot_is_free_once_the_socket_has_gone() {
     program.send(0, 4000, 1400, (false, false));
     let slot = program.slot.clone();
     program
-        .order(Order::Release { slot: slot.clone() })
+        .order(SlotRequest::Release { slot: slot.clone() })
         .unwrap();
     program.now += Duration::from_secs(1);
     program.function.handle_timeout(program.now);
@@ -179,7 +179,7 @@ fn a_released_slot_is_free_once_the_socket_has_gone() {
     program.function.handle_timeout(program.now);
     assert_eq!(lifecycle(&program), Lifecycle::Free { generation: 1 });
     assert_eq!(program.function.connections(), 0);
-    let order = Order::Release { slot };
+    let order = SlotRequest::Release { slot };
     assert_eq!(program.order(order), Err(Errno::NODEV), "nobody knows it");
 }
 

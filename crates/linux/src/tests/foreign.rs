@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use attachment::{Direction, Errno, Order, Resume};
+use attachment::{Direction, Errno, Resume, SlotRequest};
 use wire::FlowKey;
 use wire::tcp::Flags;
 
@@ -74,7 +74,7 @@ fn a_socket_whose_numbers_are_not_those_of_the_connection_gets_no_help() {
             *socket
         });
         lie(&mut other);
-        let order = Order::SetKeys {
+        let order = SlotRequest::SetKeys {
             slot: program.slot.clone(),
             direction: Direction::Transmit,
             info: keys(CIPHER, 1),

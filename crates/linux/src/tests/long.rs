@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use attachment::{Direction, Errno, Order, Resume, Slab, SlotRef};
+use attachment::{Direction, Errno, Resume, Slab, SlotRef, SlotRequest};
 use l5p::tls::{ContentType, CryptoInfo, Writer};
 use nic::{FrameMeta, Nic};
 use rustix::fs::MemfdFlags;
@@ -72,14 +72,14 @@ impl Endless {
             (socket.write, socket.unacknowledged) = (next, next);
             socket.facts()
         });
-        let order = Order::SetKeys {
+        let order = SlotRequest::SetKeys {
             slot: self.slot.clone(),
             direction: Direction::Transmit,
             info: self.info.clone(),
             resume,
             socket: facts,
         };
-        self.function.handle_order(self.now, &order).result
+        self.function.handle_slot_request(self.now, &order).result
     }
 
     fn rekey(&mut self, info: CryptoInfo) -> Result<(), Errno> {

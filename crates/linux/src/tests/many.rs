@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use attachment::{Answer, Direction, Errno, Order, Slab, SlotRef};
+use attachment::{Answer, Direction, Errno, Slab, SlotRef, SlotRequest};
 use l5p::tls::{ContentType, Writer};
 use nic::{Nic, NicConfig};
 use wire::tcp::Flags;
@@ -57,14 +57,14 @@ fn offload(
     *linux.0.lock().unwrap() = Some(socket);
     linux.open(nic, function, now);
     let (index, generation) = slab.claim().unwrap();
-    let order = Order::SetKeys {
+    let order = SlotRequest::SetKeys {
         slot: SlotRef::new(slab, index, generation).unwrap(),
         direction: Direction::Transmit,
         info: keys(CIPHERS[3], 0),
         resume: None,
         socket: socket.facts(),
     };
-    function.handle_order(now, &order)
+    function.handle_slot_request(now, &order)
 }
 
 #[test]

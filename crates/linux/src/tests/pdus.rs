@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use attachment::pdus::{Generation, Mapping};
 use attachment::{
-    DataMemory, Direction, Errno, Lifecycle, OffloadState, Order, PAGE, Slab, SlotRef, SocketFacts,
+    DataMemory, Direction, Errno, Lifecycle, OffloadState, PAGE, Slab, SlotRef, SlotRequest,
+    SocketFacts,
 };
 use l5p::crc32c::Crc32c;
 use l5p::nvme::Parameters;
@@ -93,8 +94,8 @@ impl World {
         now.facts()
     }
 
-    fn start(&self) -> Order {
-        Order::Pdus {
+    fn start(&self) -> SlotRequest {
+        SlotRequest::Pdus {
             slot: self.slot.clone(),
             memory: Arc::clone(&self.memory),
             parameters: PARAMETERS,
@@ -102,8 +103,8 @@ impl World {
         }
     }
 
-    fn order(&mut self, order: &Order) -> Result<SeqNum, Errno> {
-        let answer = self.function.handle_order(self.now, order);
+    fn order(&mut self, order: &SlotRequest) -> Result<SeqNum, Errno> {
+        let answer = self.function.handle_slot_request(self.now, order);
         answer.result.map(|()| answer.tcpsn)
     }
 
@@ -203,7 +204,7 @@ fn data_is_where_it_was_wanted_and_in_the_packets() {
 
     // The mapping ends when the library says so, and what was written is told.
     pdus.map(3, mapping(first, 0, 0));
-    let settle = Order::Settle { slot: slot.clone() };
+    let settle = SlotRequest::Settle { slot: slot.clone() };
     assert_eq!(world.order(&settle), Ok(SeqNum(0)));
     assert!(
         world.function.poll_timeout().is_some(),
@@ -243,7 +244,7 @@ fn a_slot_is_free_when_nothing_can_be_written_for_it() {
     world.send();
     let again = world.order(&world.start());
     assert_eq!(again, Err(Errno::BUSY));
-    let release = Order::Release { slot: slot.clone() };
+    let release = SlotRequest::Release { slot: slot.clone() };
     assert_eq!(world.order(&release), Ok(SeqNum(0)));
     let in_use = Lifecycle::InUse {
         generation: slot.generation(),
@@ -261,7 +262,7 @@ fn a_slot_is_free_when_nothing_can_be_written_for_it() {
     );
     world.receive(1, &[9; 4000]);
     assert_eq!(world.data(0, 4096), [0; 4096]);
-    let settle = Order::Settle { slot };
+    let settle = SlotRequest::Settle { slot };
     assert_eq!(world.order(&settle), Err(Errno::NODEV));
 }
 
@@ -304,7 +305,7 @@ proptest! {
             slot.slot().pdus().map(tag, mapping(generation, page, len));
             generation = generation.next();
             if settles {
-                let settle = Order::Settle { slot: slot.clone() };
+                let settle = SlotRequest::Settle { slot: slot.clone() };
                 prop_assert_eq!(world.order(&settle), Ok(SeqNum(0)));
             } else {
                 world.send();
@@ -312,7 +313,7 @@ proptest! {
             world.receive(tag % 8, &pattern(data));
             slot.slot().pdus().clear_before(SeqNum(world.received));
         }
-        let release = Order::Release { slot: slot.clone() };
+        let release = SlotRequest::Release { slot: slot.clone() };
         prop_assert_eq!(world.order(&release), Ok(SeqNum(0)));
         world.run();
         let free = Lifecycle::Free { generation: slot.generation() };

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use attachment::{Direction, Errno, Order, Resume, Slab, SlotRef, SocketFacts};
+use attachment::{Direction, Errno, Resume, Slab, SlotRef, SlotRequest, SocketFacts};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::{FrameMeta, Nic, WireCapabilities};
 use rustix::fs::MemfdFlags;
@@ -211,13 +211,13 @@ impl Program {
         self.socket.with(|socket| socket.peer_has_ended = true);
     }
 
-    pub fn order(&mut self, order: Order) -> Result<SeqNum, Errno> {
-        let answer = self.function.handle_order(self.now, &order);
+    pub fn order(&mut self, order: SlotRequest) -> Result<SeqNum, Errno> {
+        let answer = self.function.handle_slot_request(self.now, &order);
         answer.result.map(|()| answer.tcpsn)
     }
 
     pub fn set_keys(&mut self, info: CryptoInfo, resume: Option<Resume>) -> Result<SeqNum, Errno> {
-        self.order(Order::SetKeys {
+        self.order(SlotRequest::SetKeys {
             slot: self.slot.clone(),
             direction: Direction::Transmit,
             info,
@@ -239,7 +239,7 @@ impl Program {
             let position = match keyed {
                 Some(keyed) => Some(self.set_keys(keyed.info, None)?),
                 None if is_first => None,
-                None => Some(self.order(Order::Stop {
+                None => Some(self.order(SlotRequest::Stop {
                     slot: self.slot.clone(),
                     direction: Direction::Transmit,
                     socket: self.facts(),

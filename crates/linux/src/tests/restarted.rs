@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use attachment::{Direction, Errno, OffloadState, Order, Resume};
+use attachment::{Direction, Errno, OffloadState, Resume, SlotRequest};
 use wire::SeqNum;
 
 use super::program::{
@@ -121,7 +121,7 @@ fn a_connection_that_is_not_known_has_nothing_to_stop() {
     let mut program = program(&[Stretch::Plain(100), Stretch::Records(vec![1000; 8])]);
     program.forget();
     for direction in [Direction::Transmit, Direction::Receive] {
-        let stop = Order::Stop {
+        let stop = SlotRequest::Stop {
             slot: program.slot.clone(),
             direction,
             socket: program.facts(),
@@ -225,7 +225,7 @@ fn a_connection_that_its_library_has_taken_over_goes_on_after_a_restart_by_itsel
 fn what_is_sent_behind_the_peers_end_goes_on_after_a_restart() {
     let mut program = greeting_and_records();
     program
-        .order(Order::SetKeys {
+        .order(SlotRequest::SetKeys {
             slot: program.slot.clone(),
             direction: Direction::Receive,
             info: keys(CIPHER, 7),
@@ -236,7 +236,7 @@ fn what_is_sent_behind_the_peers_end_goes_on_after_a_restart() {
     program.send(0, 4000, 1400, (false, false));
     program.restart();
     program.end_peer();
-    let receive = Order::SetKeys {
+    let receive = SlotRequest::SetKeys {
         slot: program.slot.clone(),
         direction: Direction::Receive,
         info: keys(CIPHER, 7),
@@ -280,7 +280,7 @@ fn one_that_is_about_to_end_takes_no_new_connections() {
 #[test]
 fn a_library_that_comes_back_to_a_nic_that_is_about_to_end_is_taken_and_asked_for_software() {
     let mut program = greeting_and_records();
-    let receive = |program: &Program, resume: Option<SeqNum>| Order::SetKeys {
+    let receive = |program: &Program, resume: Option<SeqNum>| SlotRequest::SetKeys {
         slot: program.slot.clone(),
         direction: Direction::Receive,
         info: keys(CIPHER, 7),

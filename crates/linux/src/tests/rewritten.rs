@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use attachment::{Direction, Errno, OffloadState, Order, Slab, SlotRef};
+use attachment::{Direction, Errno, OffloadState, Slab, SlotRef, SlotRequest};
 use l5p::tls::{ContentType, Writer};
 use nic::Nic;
 use proptest::prelude::*;
@@ -292,12 +292,12 @@ impl World {
         let (slot, socket) = (connection.slot.clone(), connection.socket.facts());
         let direction = Direction::Transmit;
         let order = match stop {
-            true => Order::Stop {
+            true => SlotRequest::Stop {
                 slot,
                 direction,
                 socket,
             },
-            false => Order::SetKeys {
+            false => SlotRequest::SetKeys {
                 slot,
                 direction,
                 info: keys(CIPHERS[3], 1),
@@ -305,7 +305,7 @@ impl World {
                 socket,
             },
         };
-        let answer = self.function.handle_order(self.now, &order);
+        let answer = self.function.handle_slot_request(self.now, &order);
         if answer.result.is_ok() {
             connection.is_offloaded = !stop;
             assert_eq!(answer.tcpsn, connection.socket.write);

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use attachment::{
-    ATTACH_LINE, ATTACHED_LINE, Answer, Connection, ConnectionError, Direction, Errno, Order,
-    Registry, Tenant,
+    ATTACH_LINE, ATTACHED_LINE, Answer, Connection, ConnectionError, Direction, Errno, Registry,
+    SlotRequest, Tenant,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -118,14 +118,14 @@ impl Process {
         world.as_ref().map(World::kernel).unwrap_or_default()
     }
 
-    fn carry_out(&self, order: Order) -> Answer {
+    fn carry_out(&self, order: SlotRequest) -> Answer {
         let mut world = self.world();
         let Some(world) = world.as_mut() else {
             return Answer::refused(Errno::NODEV);
         };
         let answer = match &order {
             // The session that reads is not the peer's.
-            Order::SetKeys {
+            SlotRequest::SetKeys {
                 direction: Direction::Transmit,
                 ..
             } => Answer::refused(Errno::NODEV),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use attachment::{Answer, Direction, Errno, Examine, Order, SocketFacts};
+use attachment::{Answer, Direction, Errno, Examine, SlotRequest, SocketFacts};
 use linux::{Config, LinuxFunction, SocketAt, SocketPhase, Sockets, State, StateConfig};
 use nic::{FrameMeta, Nic, NicConfig};
 use wire::ethernet::MacAddr;
@@ -171,9 +171,9 @@ impl World {
     }
 
     /// What the process does when the library asks for something.
-    pub fn carry_out(&mut self, order: &Order) -> Answer {
-        let answer = self.function.handle_order(self.now, order);
-        if let Order::SetKeys {
+    pub fn carry_out(&mut self, order: &SlotRequest) -> Answer {
+        let answer = self.function.handle_slot_request(self.now, order);
+        if let SlotRequest::SetKeys {
             direction: Direction::Receive,
             ..
         } = order

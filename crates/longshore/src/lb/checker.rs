@@ -7,7 +7,7 @@ use host::{CloseReason, SocketError, SocketId, Stack};
 
 use super::config::{Backend, Probe};
 use super::fault::Fault;
-use super::http::{Asked, Head, MAX_FIELDS, Response, Upgrading, find_head};
+use super::http::{Head, MAX_FIELDS, RequestTraits, Response, Upgrading, find_head};
 use super::keys::{Role, Roles, ServerKey, SessionKey};
 use super::leg::{Filled, Leg};
 use super::pool::{Pool, server};
@@ -230,7 +230,7 @@ fn broken(error: SocketError) -> Fault {
 /// The result that a response gives; an interim one gives none.
 fn is_wanted(head: &[u8], wanted: &[u16]) -> Option<Result<(), Fault>> {
     let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
-    let asked = Asked {
+    let asked = RequestTraits {
         head: false,
         upgrading: Upgrading::No,
     };

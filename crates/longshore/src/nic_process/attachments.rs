@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use anyhow::Context;
-use attachment::{Admitted, Answer, Closer, Errno, Limits, Order, Registry, SocketFacts, Tenant};
+use attachment::{
+    Admitted, Answer, Closer, Errno, Limits, Registry, SlotRequest, SocketFacts, Tenant,
+};
 use l5p::crypto::wipe;
 use rustix::net::{RecvFlags, SendFlags};
 use wire::SeqNum;
@@ -157,18 +159,18 @@ fn answer(
 }
 
 /// Has the host do it behind whose interface the connection's peer is, or that knows the slot.
-fn carry_out(now: Instant, order: &Order, hosts: &mut [Host]) -> Answer {
+fn carry_out(now: Instant, order: &SlotRequest, hosts: &mut [Host]) -> Answer {
     let interface = facts(order).map(|facts| facts.interface);
     for host in hosts {
         if interface.is_some_and(|interface| interface != host.interface()) {
             continue;
         }
-        let answer = host.function_mut().handle_order(now, order);
+        let answer = host.function_mut().handle_slot_request(now, order);
         if answer.result != Err(Errno::NODEV) {
             return answer;
         }
     }
-    if let Order::Release { slot } = order {
+    if let SlotRequest::Release { slot } = order {
         // No host has a connection with it.
         slot.slot().free(slot.generation());
         return Answer::at(SeqNum(0));
@@ -177,11 +179,11 @@ fn carry_out(now: Instant, order: &Order, hosts: &mut [Host]) -> Answer {
 }
 
 /// What is known of the socket that an order is about.
-fn facts(order: &Order) -> Option<&SocketFacts> {
+fn facts(order: &SlotRequest) -> Option<&SocketFacts> {
     match order {
-        Order::SetKeys { socket, .. } | Order::Stop { socket, .. } | Order::Pdus { socket, .. } => {
-            Some(socket)
-        }
-        Order::Release { .. } | Order::Settle { .. } => None,
+        SlotRequest::SetKeys { socket, .. }
+        | SlotRequest::Stop { socket, .. }
+        | SlotRequest::Pdus { socket, .. } => Some(socket),
+        SlotRequest::Release { .. } | SlotRequest::Settle { .. } => None,
     }
 }

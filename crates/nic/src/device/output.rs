@@ -5,7 +5,7 @@ use std::time::Instant;
 use wire::ethernet::{self, MacAddr};
 
 use super::Nic;
-use crate::frame::{FrameMeta, Lent};
+use crate::frame::{BorrowedFrame, FrameMeta};
 use crate::function::{Function, FunctionId};
 use crate::receive;
 use crate::switch::Destination;
@@ -33,11 +33,15 @@ impl Nic {
 
     /// As [`poll_transmit`](Self::poll_transmit), for a wire that takes frames which do not lie in one piece: a payload that goes out as the
     /// host has it is not copied.
-    pub fn poll_transmit_lent<'a>(&'a mut self, now: Instant, out: &mut [u8]) -> Option<Lent<'a>> {
+    pub fn poll_transmit_lent<'a>(
+        &'a mut self,
+        now: Instant,
+        out: &mut [u8],
+    ) -> Option<BorrowedFrame<'a>> {
         self.offloads.lends = true;
         let made = self.next_frame(now, out)?;
         let function = &self.functions[usize::from(made.sender.0)];
-        Some(Lent {
+        Some(BorrowedFrame {
             head: made.lent.map_or(made.len, |lent| lent.head),
             payload: made.lent.map(|lent| lent.payload(function)),
             meta: made.meta,

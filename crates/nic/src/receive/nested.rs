@@ -24,7 +24,7 @@ use wire::SeqNum;
 
 use super::contents::{Contents, Record, Run};
 use super::placing::PlacedList;
-use super::recovery::{Answer, Bypass, Order, Recovery, Shared, Verdict};
+use super::recovery::{Answer, ArrivalOrder, Bypass, Recovery, Shared, Verdict};
 use super::rr_table::RrTable;
 use super::table::{self, Counted, Part, ReceiveTable, Received, Request, Slab};
 use crate::counters::L5Counters;
@@ -73,7 +73,7 @@ impl<P: Protocol> Nested<P> {
         Nested {
             ids: [&[id], inside.ids()].concat(),
             contexts: Slab::new(),
-            shared: Shared::new(Order::Any, open),
+            shared: Shared::new(ArrivalOrder::Any, open),
             inside,
             plaintext: Vec::new(),
             replaced: false,

@@ -15,7 +15,7 @@
 //!
 //! Two questions are kept apart. *Which message is this byte of?* is answered by the walker at `tcpsn`, the frontier: it
 //! knows the message that holds the next byte in sequence, and so where the next header is. *In what order do the bytes
-//! come?* is the engine's affair: it wants them in sequence, and with [`Order::Any`] it takes zeros for what is missing
+//! come?* is the engine's affair: it wants them in sequence, and with [`ArrivalOrder::Any`] it takes zeros for what is missing
 //! inside a message, which stays [open](super::open) for what comes late.
 //!
 //! A third one is [where data belong](super::placing). For protocols that have an answer, bytes whose message and place in
@@ -55,7 +55,7 @@ const MOST_DOUBLINGS: u32 = 5;
 
 /// In what order packets may come to be offloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Order {
+pub enum ArrivalOrder {
     /// In sequence only, as "Autonomous NIC offloads" has it.
     Sequence,
     /// Also late ones, into messages whose header is known, where the engine can.
@@ -131,7 +131,7 @@ pub struct Recovery<L: AnyOrder, P: Observer = ()> {
 #[derive(Debug)]
 pub(crate) struct Shared<M, P: Observer = ()> {
     pool: OpenPool<M, P::Mark>,
-    order: Order,
+    order: ArrivalOrder,
     /// What was noted of the packet that came last.
     pub(crate) noted: P::List,
     /// Bytes of that packet were not noted, because they may have been seen before.
@@ -144,7 +144,7 @@ pub(crate) struct Shared<M, P: Observer = ()> {
 
 impl<M, P: Observer> Shared<M, P> {
     /// For contexts that take packets in this order; so many of them may have missing bytes at a time.
-    pub(crate) fn new(order: Order, contexts: u32) -> Self {
+    pub(crate) fn new(order: ArrivalOrder, contexts: u32) -> Self {
         Self {
             pool: OpenPool::new(contexts),
             order,
@@ -192,18 +192,18 @@ pub struct Counts {
 enum Phase<H> {
     InStep,
     Searching(Scanner<H>),
-    Tracking(Tracker<H>, Asked),
+    Tracking(Tracker<H>, RequestBackoff),
 }
 
 /// How often the L5 software was asked about a guess, and when last.
 #[derive(Clone, Copy, Debug, Default)]
-struct Asked {
+struct RequestBackoff {
     times: u8,
     /// In units of [`TICK_MS`]: a context packs tightly.
     at: u16,
 }
 
-impl Asked {
+impl RequestBackoff {
     fn is_due(self, now_ms: u32) -> bool {
         let doublings = u32::from(self.times.saturating_sub(1)).min(MOST_DOUBLINGS);
         self.times == 0 || ticks(now_ms).wrapping_sub(self.at) >= FIRST_REPEAT_TICKS << doublings
@@ -302,17 +302,17 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
     /// The resync request that is to be sent now, if any. The caller says with [`request_sent`](Self::request_sent) that
     /// it was.
     pub fn due_request(&self, now_ms: u32) -> Option<SeqNum> {
-        let Phase::Tracking(tracker, asked) = &self.phase else {
+        let Phase::Tracking(tracker, backoff) = &self.phase else {
             return None;
         };
-        asked.is_due(now_ms).then(|| tracker.guess())
+        backoff.is_due(now_ms).then(|| tracker.guess())
     }
 
     /// The due request was handed to the host.
     pub fn request_sent(&mut self, now_ms: u32) {
-        if let Phase::Tracking(_, asked) = &mut self.phase {
-            asked.times = asked.times.saturating_add(1);
-            asked.at = ticks(now_ms);
+        if let Phase::Tracking(_, backoff) = &mut self.phase {
+            backoff.times = backoff.times.saturating_add(1);
+            backoff.at = ticks(now_ms);
         }
     }
 

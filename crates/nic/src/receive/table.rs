@@ -12,7 +12,7 @@ use wire::SeqNum;
 use super::nested::Nested;
 use super::observer::Observer;
 use super::placing::{PlacedList, Placer};
-use super::recovery::{Answer, Counts, Order, Recovery, Shared, Verdict};
+use super::recovery::{Answer, ArrivalOrder, Counts, Recovery, Shared, Verdict};
 use super::rr_table::RrTable;
 use crate::counters::L5Counters;
 use crate::ring::ErrorCode;
@@ -273,7 +273,7 @@ impl<P: Protocol, O: Observer> Single<P, O> {
         Single {
             id,
             contexts: Slab::new(),
-            shared: Shared::new(Order::Any, open),
+            shared: Shared::new(ArrivalOrder::Any, open),
             nothing: PlacedList::default(),
         }
     }

@@ -54,7 +54,7 @@ impl Stack {
             socket
                 .stream
                 .restart(tcb.rcv_nxt - u32::from(tcb.fin_taken));
-            socket.shut |= state.fin_sent;
+            socket.write_closed |= state.fin_sent;
             socket.splice = None;
             socket.wants_read = true;
             socket.wants_write = true;

@@ -186,7 +186,7 @@ impl Stack {
         }
         let is_open = socket.tcp.state() == State::Established
             && socket.ended.is_none()
-            && !socket.shut
+            && !socket.write_closed
             && !socket.peer_fin
             && !socket.discards_input;
         if !is_open {

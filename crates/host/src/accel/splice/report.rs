@@ -178,7 +178,7 @@ impl Stack {
             socket.splice = None;
             socket.tcp.conclude();
             socket.ended = Some(Box::new(closed.clone()));
-            socket.shut = true;
+            socket.write_closed = true;
             socket.is_unhooked = true;
             self.core.demux.remove(&socket.flow);
             if closed == CloseReason::Reset {

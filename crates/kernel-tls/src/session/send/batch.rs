@@ -10,7 +10,7 @@ use crate::session::{DeviceEpoch, Permit};
 /// Most records of a batch.
 pub(super) const MOST_RECORDS: usize = 32;
 /// Most bytes of a record's trailer and the next one's header together.
-pub(super) const MAX_JOINT: usize = HEADER_LEN + EXPLICIT_NONCE + 1 + ICV_LEN;
+pub(super) const MAX_FRAMING: usize = HEADER_LEN + EXPLICIT_NONCE + 1 + ICV_LEN;
 /// Bytes of the nonce that TLS 1.2 has in each record of AES-GCM (RFC 5288 §3).
 const EXPLICIT_NONCE: usize = 8;
 
@@ -98,30 +98,30 @@ impl<'e> Batch<'e> {
     }
 
     /// Bytes of all headers and trailers.
-    pub(super) fn joints_len(&self) -> usize {
+    pub(super) fn framing_len(&self) -> usize {
         self.records() * self.overhead()
     }
 
     /// Where, among the headers and trailers, those lie that come before a record's content; for [`records`](Self::records) the last trailer.
-    pub(super) fn joint(&self, record: usize) -> Range<usize> {
+    pub(super) fn framing_range(&self, record: usize) -> Range<usize> {
         let end = |record: usize| record * self.overhead() + self.header_len();
         match record {
             0 => 0..end(0),
-            _ if record == self.records() => end(record - 1)..self.joints_len(),
+            _ if record == self.records() => end(record - 1)..self.framing_len(),
             _ => end(record - 1)..end(record),
         }
     }
 
     /// Writes headers and trailers one behind the other, the integrity check values as zeros.
-    pub(super) fn write_joints(&self, to: &mut [u8]) {
+    pub(super) fn write_framing(&self, to: &mut [u8]) {
         let overhead = self.overhead();
-        for (record, joint) in to
+        for (record, framing_range) in to
             .chunks_exact_mut(overhead)
             .enumerate()
             .take(self.records())
         {
             let content = self.content_range(record).len();
-            let (header, trailer) = joint.split_at_mut(self.header_len());
+            let (header, trailer) = framing_range.split_at_mut(self.header_len());
             self.write_header(self.first.wrapping_add(record as u64), content, header);
             self.write_trailer(trailer);
         }

@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use l5p::tls::MAX_PLAINTEXT;
 use rustix::io::Errno;
 
-use super::batch::{Batch, MAX_JOINT, MOST_RECORDS};
+use super::batch::{Batch, MAX_FRAMING, MOST_RECORDS};
 use super::content::Job;
 use super::{Session, count_record};
 use crate::counters::{Counter, counters};
@@ -57,13 +57,13 @@ impl Session {
         content: usize,
     ) -> Result<(), Errno> {
         let batch = Batch::new(epoch, job.record_type, content).ok_or(Errno::BADMSG)?;
-        let mut joints = [0; (MOST_RECORDS + 1) * MAX_JOINT];
-        batch.write_joints(&mut joints[..batch.joints_len()]);
+        let mut framing = [0; (MOST_RECORDS + 1) * MAX_FRAMING];
+        batch.write_framing(&mut framing[..batch.framing_len()]);
         let state = &mut **epoch;
         let open = &state.content[..state.open];
         let mut slices = Vec::with_capacity(2 * batch.records() + 2 + job.content.pieces.len());
         for record in 0..batch.records() {
-            slices.push(IoSlice::new(&joints[batch.joint(record)]));
+            slices.push(IoSlice::new(&framing[batch.framing_range(record)]));
             let range = batch.content_range(record);
             if range.start < open.len() {
                 slices.push(IoSlice::new(&open[range.start..range.end.min(open.len())]));
@@ -72,7 +72,7 @@ impl Session {
             let to = range.end.saturating_sub(open.len());
             job.content.slices(from..to, &mut slices);
         }
-        slices.push(IoSlice::new(&joints[batch.joint(batch.records())]));
+        slices.push(IoSlice::new(&framing[batch.framing_range(batch.records())]));
         let sent = socket::send_slices(batch.permit(), fd, &slices, job.flags)?;
         let begun = batch.begun(sent);
         let rest = sent..batch.len_of(begun);
@@ -92,17 +92,17 @@ impl Session {
     pub(super) fn frame_open(&self, epoch: &mut DeviceEpoch<'_>) -> Result<(), Errno> {
         let open = epoch.take_open();
         let batch = Batch::new(epoch, epoch.open_type, open).ok_or(Errno::BADMSG)?;
-        let mut joints = [0; 2 * MAX_JOINT];
-        batch.write_joints(&mut joints[..batch.joints_len()]);
+        let mut framing = [0; 2 * MAX_FRAMING];
+        batch.write_framing(&mut framing[..batch.framing_len()]);
         let state = &mut **epoch;
         if state.is_pushed() {
             (state.made_from, state.made_to) = (0, 0);
         }
         let begins = state.is_pushed().then(|| state.boundary());
         let parts = [
-            &joints[batch.joint(0)],
+            &framing[batch.framing_range(0)],
             &state.content[..open],
-            &joints[batch.joint(1)],
+            &framing[batch.framing_range(1)],
         ];
         for part in parts {
             let end = state.made_to + part.len();

@@ -286,12 +286,12 @@ impl Session {
         let frame = Frame::new(epoch, part.len, MOST_RECORDS);
         let frame = frame.ok_or(Unsent::Socket(Errno::BADMSG))?;
         let mut room = [0; MAX_FRAME];
-        let joints = &mut room[..frame.len()];
-        frame.write(epoch, joints);
+        let framing = &mut room[..frame.len()];
+        frame.write(epoch, framing);
         let mut pieces = Vec::new();
-        part.put_pieces(&frame, joints, &mut pieces);
+        part.put_pieces(&frame, framing, &mut pieces);
         match socket::send_pieces(frame.batch.permit(), fd, &pieces, 0) {
-            Ok(sent) => self.record_sent(fd, epoch, &frame, part, (joints, sent)),
+            Ok(sent) => self.record_sent(fd, epoch, &frame, part, (framing, sent)),
             Err(Errno::FAULT) => Err(Unsent::Memory),
             Err(error) => Err(Unsent::Socket(error)),
         }
@@ -310,18 +310,18 @@ impl Session {
                 Some(frame) if frame.batch.records() > 0 => frame,
                 _ => return (Err(Unsent::Memory), 0),
             };
-            let Some(joints) = arena.take(frame.len()) else {
+            let Some(framing) = arena.take(frame.len()) else {
                 return (Err(Unsent::Memory), 0);
             };
-            frame.write(epoch, joints);
-            part.put_pieces(&frame, joints, pieces);
+            frame.write(epoch, framing);
+            part.put_pieces(&frame, framing, pieces);
             let put = pipe.fill(pieces);
             if put == 0 {
                 return (Err(Unsent::Memory), 0);
             }
             match pipe.empty_into(frame.batch.permit(), fd, put) {
                 Ok(sent) => (
-                    self.record_sent(fd, epoch, &frame, part, (joints, sent)),
+                    self.record_sent(fd, epoch, &frame, part, (framing, sent)),
                     put - sent,
                 ),
                 Err(error) => (Err(Unsent::Socket(error)), put),
@@ -338,9 +338,9 @@ impl Session {
         state: &mut DeviceEpoch<'_>,
         frame: &Frame<'_>,
         part: &Part<'_>,
-        (joints, sent): (&[u8], usize),
+        (framing, sent): (&[u8], usize),
     ) -> Result<usize, Unsent> {
-        let (front, joints) = joints.split_at(frame.front_len());
+        let (front, framing) = framing.split_at(frame.front_len());
         let Some(sent) = took_front(state, frame, front, sent) else {
             return Err(Unsent::Socket(Errno::AGAIN));
         };
@@ -349,7 +349,7 @@ impl Session {
         let rest = batch.len_of(begun) - sent;
         let mut accepted = batch.content_of(begun);
         if rest > 0 {
-            let missing = fill_rest(state, batch, part, begun - 1, (joints, rest));
+            let missing = fill_rest(state, batch, part, begun - 1, (framing, rest));
             if missing > 0 && !batch.can_pad() {
                 // The file has become shorter than the header says, which is out.
                 socket::reset(fd);

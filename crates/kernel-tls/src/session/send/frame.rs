@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use l5p::tls::MAX_PLAINTEXT;
 use rustix::io::Errno;
 
-use super::batch::{Batch, MAX_JOINT, MOST_RECORDS};
+use super::batch::{Batch, MAX_FRAMING, MOST_RECORDS};
 use super::device::took;
 use crate::abi::RECORD_TYPE_DATA;
 use crate::held;
@@ -29,7 +29,7 @@ impl Part<'_> {
     pub(super) fn put_pieces(
         &self,
         frame: &Frame<'_>,
-        joints: &[u8],
+        framing: &[u8],
         pieces: &mut Vec<libc::iovec>,
     ) {
         let start = (self.at % WINDOW) as usize;
@@ -37,13 +37,17 @@ impl Part<'_> {
         let front = frame.front_len();
         pieces.clear();
         for record in 0..=batch.records() {
-            let joint = batch.joint(record);
+            let framing_range = batch.framing_range(record);
             // What was held back is before the first header.
-            let from = if record == 0 { 0 } else { front + joint.start };
-            let joint = &joints[from..front + joint.end];
+            let from = if record == 0 {
+                0
+            } else {
+                front + framing_range.start
+            };
+            let framing_range = &framing[from..front + framing_range.end];
             pieces.push(libc::iovec {
-                iov_base: joint.as_ptr().cast_mut().cast(),
-                iov_len: joint.len(),
+                iov_base: framing_range.as_ptr().cast_mut().cast(),
+                iov_len: framing_range.len(),
             });
             if record < batch.records() {
                 let content = batch.content_range(record);
@@ -64,7 +68,7 @@ pub(super) struct Frame<'e> {
 }
 
 /// Most bytes of a [`Frame`].
-pub(super) const MAX_FRAME: usize = held::MOST + (MOST_RECORDS + 2) * MAX_JOINT;
+pub(super) const MAX_FRAME: usize = held::MOST + (MOST_RECORDS + 2) * MAX_FRAMING;
 
 impl<'e> Frame<'e> {
     /// For at most so many records of a file, with so many bytes; `None` for a direction without keys.
@@ -91,21 +95,21 @@ impl<'e> Frame<'e> {
 
     /// Bytes of it, without what is between them.
     pub(super) fn len(&self) -> usize {
-        self.front_len() + self.batch.joints_len()
+        self.front_len() + self.batch.framing_len()
     }
 
     pub(super) fn write(&self, state: &Sending, to: &mut [u8]) {
-        let (front, joints) = to.split_at_mut(self.front_len());
+        let (front, framing) = to.split_at_mut(self.front_len());
         if let Some(record) = self.front {
-            let mut own = [0; 2 * MAX_JOINT];
-            record.write_joints(&mut own[..record.joints_len()]);
+            let mut own = [0; 2 * MAX_FRAMING];
+            record.write_framing(&mut own[..record.framing_len()]);
             let (header, rest) = front.split_at_mut(record.header_len());
             let (content, trailer) = rest.split_at_mut(state.open);
-            header.copy_from_slice(&own[record.joint(0)]);
+            header.copy_from_slice(&own[record.framing_range(0)]);
             content.copy_from_slice(&state.content[..state.open]);
-            trailer.copy_from_slice(&own[record.joint(1)]);
+            trailer.copy_from_slice(&own[record.framing_range(1)]);
         }
-        self.batch.write_joints(joints);
+        self.batch.write_framing(framing);
     }
 }
 
@@ -133,14 +137,14 @@ pub(super) fn fill_rest(
     batch: &Batch<'_>,
     part: &Part<'_>,
     record: usize,
-    (joints, rest): (&[u8], usize),
+    (framing, rest): (&[u8], usize),
 ) -> usize {
     let content = batch.content_range(record);
     let trailer = match record + 1 == batch.records() {
-        true => &joints[batch.joint(record + 1)],
-        false => &joints[batch.joint(record + 1)][..batch.trailer_len()],
+        true => &framing[batch.framing_range(record + 1)],
+        false => &framing[batch.framing_range(record + 1)][..batch.trailer_len()],
     };
-    let header = &joints[batch.joint(record)];
+    let header = &framing[batch.framing_range(record)];
     let to = &mut state.made[..rest];
     let (body, end) = to.split_at_mut(rest.saturating_sub(trailer.len()));
     end.copy_from_slice(&trailer[trailer.len() - end.len()..]);

@@ -197,7 +197,7 @@ impl Initiator {
                 Ok(())
             }
             Pdu::AsyncMessage(message) => {
-                self.heed(message);
+                self.handle_async_message(message);
                 Ok(())
             }
             Pdu::Reject(reject) => {
@@ -308,7 +308,7 @@ impl Initiator {
     }
 
     /// What the target tells by itself (RFC 7143 §11.9.1): of a unit, or of the end.
-    fn heed(&mut self, message: &AsyncMessage) {
+    fn handle_async_message(&mut self, message: &AsyncMessage) {
         if (1..=3).contains(&message.event) {
             self.end(Some(Failure::TargetEnded(message.event)));
         }

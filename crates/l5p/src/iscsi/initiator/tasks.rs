@@ -23,7 +23,7 @@ pub(super) struct Tasks {
     /// To be sent, in order.
     waiting: VecDeque<u16>,
     /// Data that the target has asked for, in order.
-    asked: VecDeque<Asked>,
+    solicited: VecDeque<Solicited>,
     ended: VecDeque<Ended>,
 }
 
@@ -36,14 +36,14 @@ struct Task {
     /// Data that came, or was asked for.
     covered: Coverage,
     /// R2Ts that came.
-    asks: u32,
+    r2ts: u32,
     /// The digest of some of its data was wrong.
     is_spoilt: bool,
 }
 
 /// Data that the target has asked for.
 #[derive(Clone, Debug)]
-struct Asked {
+struct Solicited {
     tag: u16,
     lun: Lun,
     transfer_tag: u32,
@@ -58,7 +58,7 @@ impl Tasks {
             tasks: (0..depth).map(|_| Task::default()).collect(),
             free: (0..depth).rev().collect(),
             waiting: VecDeque::new(),
-            asked: VecDeque::new(),
+            solicited: VecDeque::new(),
             ended: VecDeque::new(),
         }
     }
@@ -71,7 +71,7 @@ impl Tasks {
         task.command = Some(command);
         task.is_sent = false;
         task.is_spoilt = false;
-        task.asks = 0;
+        task.r2ts = 0;
         task.covered.clear();
         self.waiting.push_back(tag);
         Some(tag)
@@ -79,7 +79,7 @@ impl Tasks {
 
     /// The next PDU to be sent: data before commands.
     pub fn poll_outgoing(&mut self, numbers: &mut Numbers, agreed: &Agreed) -> Option<Outgoing> {
-        if self.asked.front().is_some() {
+        if self.solicited.front().is_some() {
             return self.next_data(numbers, agreed);
         }
         let tag = *self.waiting.front()?;
@@ -120,25 +120,28 @@ impl Tasks {
 
     /// The next part of what the target has asked for.
     fn next_data(&mut self, numbers: &Numbers, agreed: &Agreed) -> Option<Outgoing> {
-        let asked = self.asked.front_mut()?;
-        let len = (asked.left.end - asked.left.start).min(agreed.outgoing.max_data);
-        let range = asked.left.start..asked.left.start + len;
-        asked.left.start = range.end;
-        let is_final = asked.left.is_empty();
+        let solicited = self.solicited.front_mut()?;
+        let len = (solicited.left.end - solicited.left.start).min(agreed.outgoing.max_data);
+        let range = solicited.left.start..solicited.left.start + len;
+        solicited.left.start = range.end;
+        let is_final = solicited.left.is_empty();
         let pdu = DataOut {
             is_final,
-            lun: asked.lun,
-            task_tag: task_tag(asked.tag, self.tasks[usize::from(asked.tag)].generation),
-            transfer_tag: asked.transfer_tag,
+            lun: solicited.lun,
+            task_tag: task_tag(
+                solicited.tag,
+                self.tasks[usize::from(solicited.tag)].generation,
+            ),
+            transfer_tag: solicited.transfer_tag,
             exp_stat_sn: numbers.exp_stat_sn(),
-            data_sn: asked.data_sn,
+            data_sn: solicited.data_sn,
             offset: range.start,
             data_len: len,
         };
-        asked.data_sn += 1;
-        let tag = asked.tag;
+        solicited.data_sn += 1;
+        let tag = solicited.tag;
         if is_final {
-            self.asked.pop_front();
+            self.solicited.pop_front();
         }
         Some(Outgoing {
             pdu: Pdu::DataOut(pdu),
@@ -189,21 +192,21 @@ impl Tasks {
                 tag: pdu.task_tag,
             });
         }
-        if pdu.r2t_sn != task.asks {
+        if pdu.r2t_sn != task.r2ts {
             return Err(ProtocolError::Sequence {
                 what: "R2TSN",
                 got: pdu.r2t_sn,
-                expected: task.asks,
+                expected: task.r2ts,
             });
         }
-        task.asks += 1;
+        task.r2ts += 1;
         let left = pdu.offset..pdu.offset + pdu.len;
         let outside = outside(&left, command.len);
         if left.end > command.len || pdu.len > agreed.max_burst {
             return Err(outside);
         }
         task.covered.add(pdu.offset, pdu.len).map_err(|_| outside)?;
-        self.asked.push_back(Asked {
+        self.solicited.push_back(Solicited {
             tag,
             lun: pdu.lun,
             transfer_tag: pdu.transfer_tag,
@@ -236,7 +239,7 @@ impl Tasks {
         let Some(command) = task.command.take() else {
             return;
         };
-        self.asked.retain(|asked| asked.tag != tag);
+        self.solicited.retain(|solicited| solicited.tag != tag);
         let said = match residual {
             Residual::Underflow(fewer) => command.len.saturating_sub(fewer),
             _ => command.len,

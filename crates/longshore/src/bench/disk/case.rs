@@ -283,7 +283,7 @@ pub struct Report {
     /// What was measured: `nvme`, `nbd` or `iscsi`.
     pub protocol: &'static str,
     /// What was asked, to run it again.
-    pub settings: Asked,
+    pub settings: RunParameters,
     /// A row per mode.
     pub cases: Vec<Case>,
     /// Rows against each other.
@@ -325,7 +325,7 @@ pub struct Latency {
 
 /// What was asked of the benchmark.
 #[derive(Clone, Debug, Serialize)]
-pub struct Asked {
+pub struct RunParameters {
     /// Bytes of each command.
     pub io_bytes: u32,
     /// Commands in flight.

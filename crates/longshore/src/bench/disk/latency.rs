@@ -13,7 +13,7 @@ use sim::World;
 
 use super::case::{Io, Latency, Mode, Stage};
 use super::load::{self, Load, Pass};
-use super::memory::{Memory, Order};
+use super::memory::{ChunkOrder, Memory};
 use super::settings::Settings;
 use super::world::{Disks, HOST, SERVER};
 use crate::bench::{cycles_per_second, latency};
@@ -64,7 +64,7 @@ fn of_size<W: Disks>(settings: &Settings, modes: &[Mode]) -> anyhow::Result<Vec<
     let stack = world.clocked().world.stack(HOST);
     let (bytes, chunk) = (settings.working_set, settings.io_bytes);
     let memory = Memory::new(stack, bytes, chunk, settings.seed)?;
-    let mut order = Order::new(settings.seed, memory.chunks());
+    let mut order = ChunkOrder::new(settings.seed, memory.chunks());
     let fill = Load {
         pass: Pass::Write,
         commands: u64::from(memory.chunks()),
@@ -142,7 +142,7 @@ fn one<W: Disks>(
     world: &mut W,
     client: usize,
     memory: &Memory,
-    order: &mut Order,
+    order: &mut ChunkOrder,
 ) -> anyhow::Result<Read> {
     let (chunk, slot) = order.next(false, |_| true).unwrap_or((0, 0));
     let began = world.world().now();

@@ -3,7 +3,7 @@
 use host::read_cycles;
 
 use super::case::{Io, Offloaded};
-use super::memory::{Memory, Order};
+use super::memory::{ChunkOrder, Memory};
 use super::world::Disks;
 use crate::bench::cycle_sum::CycleSum;
 use crate::bench::cycles::Taken;
@@ -99,7 +99,7 @@ pub fn run(
     world: &mut impl Disks,
     client: usize,
     memory: &Memory,
-    order: &mut Order,
+    order: &mut ChunkOrder,
     load: Load,
 ) -> anyhow::Result<Round> {
     let before = world.counted();

@@ -93,7 +93,7 @@ impl Memory {
 }
 
 /// Chunks in random order, all of them before any comes again.
-pub struct Order {
+pub struct ChunkOrder {
     random: Pcg64Mcg,
     chunks: u32,
     left: VecDeque<u32>,
@@ -101,7 +101,7 @@ pub struct Order {
     shift: u32,
 }
 
-impl Order {
+impl ChunkOrder {
     /// An order.
     pub fn new(seed: u64, chunks: u32) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! The report for people and for programs.
 
-use super::case::{Asked, Case, Latency, Ratios, Report};
+use super::case::{Case, Latency, Ratios, Report, RunParameters};
 use super::settings::{Digest, Settings};
 use crate::bench::printed::{self, method, ratios_table, times, verified};
 use crate::report::{Bar, Bars, Cell, Column, Page, Table, busy, bytes};
@@ -86,7 +86,7 @@ fn command(report: &Report) -> String {
     )
 }
 
-fn summary(asked: &Asked) -> String {
+fn summary(asked: &RunParameters) -> String {
     format!(
         "Commands of {}, {} in flight, {} per round, a disk and memory of {}, loss {}, reordering {}, seed {}.",
         bytes(asked.io_bytes.into()),

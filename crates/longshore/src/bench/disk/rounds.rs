@@ -3,10 +3,10 @@
 use anyhow::Context as _;
 use indicatif::ProgressBar;
 
-use super::case::{Asked, Case, Io, Mode, Offloaded, Ratios, Report, Stage};
+use super::case::{Case, Io, Mode, Offloaded, Ratios, Report, RunParameters, Stage};
 use super::latency;
 use super::load::{self, Load, Pass, Round};
-use super::memory::{Memory, Order};
+use super::memory::{ChunkOrder, Memory};
 use super::settings::Settings;
 use super::world::{Disks, HOST, TICK};
 use crate::bench::cycles::{cycles_per, gbit_per_host_core};
@@ -65,8 +65,8 @@ pub fn measure<W: Disks>(settings: &Settings) -> anyhow::Result<Report> {
     })
 }
 
-fn asked(settings: &Settings) -> Asked {
-    Asked {
+fn asked(settings: &Settings) -> RunParameters {
+    RunParameters {
         io_bytes: settings.io_bytes,
         depth: settings.depth,
         bytes: settings.commands() * u64::from(settings.io_bytes),
@@ -121,7 +121,7 @@ fn run<W: Disks>(
 struct Rig<W> {
     world: W,
     memory: Memory,
-    order: Order,
+    order: ChunkOrder,
     /// Of each client the mode, by its place among all.
     modes: Vec<usize>,
 }
@@ -133,7 +133,7 @@ impl<W: Disks> Rig<W> {
         let stack = world.clocked().world.stack(HOST);
         let (bytes, chunk) = (settings.working_set, settings.io_bytes);
         let memory = Memory::new(stack, bytes, chunk, settings.seed)?;
-        let order = Order::new(settings.seed, memory.chunks());
+        let order = ChunkOrder::new(settings.seed, memory.chunks());
         let mut rig = Self {
             world,
             memory,

@@ -144,7 +144,7 @@ impl Ratios {
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// What was asked, to run it again.
-    pub settings: Asked,
+    pub settings: RunParameters,
     /// A row per mode.
     pub cases: Vec<Case>,
     /// Rows against each other.
@@ -159,7 +159,7 @@ pub struct Report {
 
 /// What was asked of the benchmark.
 #[derive(Clone, Debug, Serialize)]
-pub struct Asked {
+pub struct RunParameters {
     /// Keep-alive connections.
     pub connections: u32,
     /// Requests under way at once.

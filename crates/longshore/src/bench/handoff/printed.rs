@@ -1,6 +1,6 @@
 //! The report for people and for programs.
 
-use super::case::{Asked, Case, Report};
+use super::case::{Case, Report, RunParameters};
 use super::settings::Settings;
 use crate::bench::printed::{
     self, cycle_cells, cycle_columns, host_bars, latency_table, method, nic_bars, times, verified,
@@ -58,7 +58,7 @@ pub fn page(report: &Report) -> Page {
     page
 }
 
-fn command(asked: &Asked) -> String {
+fn command(asked: &RunParameters) -> String {
     format!(
         "longshore bench handoff --connections {} --at-once {} --file-bytes {} --requests {} --selection {} --nic-connections {} --seed {} \
          --rounds {} --layout {}",
@@ -74,7 +74,7 @@ fn command(asked: &Asked) -> String {
     )
 }
 
-fn summary(asked: &Asked) -> String {
+fn summary(asked: &RunParameters) -> String {
     format!(
         "{} keep-alive connections, {} requests at once, files of {}, {} requests per round, selection {}, at most {} connections on \
          the NIC, seed {}.",

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use nic::ToeConfig;
 use nic::toe::load::LoadConfig;
 
-use super::case::{Asked, Case, Mode, Ratios, Report};
+use super::case::{Case, Mode, Ratios, Report, RunParameters};
 use super::load_control;
 use super::moves;
 use super::settings::Settings;
@@ -79,8 +79,8 @@ fn timed(settings: &Settings, mode: Mode) -> anyhow::Result<(Latency, bool)> {
     Ok((latency, world.verified()))
 }
 
-fn asked(settings: &Settings) -> Asked {
-    Asked {
+fn asked(settings: &Settings) -> RunParameters {
+    RunParameters {
         connections: settings.connections,
         at_once: settings.at_once,
         file_bytes: settings.file_bytes,

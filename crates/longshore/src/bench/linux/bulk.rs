@@ -39,7 +39,7 @@ pub enum Carrier {
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum FlowDirection {
     /// From the NIC's host to the wire.
     Out,
     /// From the wire to the NIC's host.
@@ -47,11 +47,11 @@ pub enum Way {
 }
 
 /// Both carriers, both ways.
-pub const ALL: [(Carrier, Way); 4] = [
-    (Carrier::Nic, Way::Out),
-    (Carrier::BareForwarder, Way::Out),
-    (Carrier::Nic, Way::In),
-    (Carrier::BareForwarder, Way::In),
+pub const ALL: [(Carrier, FlowDirection); 4] = [
+    (Carrier::Nic, FlowDirection::Out),
+    (Carrier::BareForwarder, FlowDirection::Out),
+    (Carrier::Nic, FlowDirection::In),
+    (Carrier::BareForwarder, FlowDirection::In),
 ];
 
 /// One row; all of one round, but for the spread.
@@ -60,7 +60,7 @@ pub struct BulkCase {
     /// Who was between the hosts.
     pub carrier: Carrier,
     /// Which way the bytes went.
-    pub way: Way,
+    pub way: FlowDirection,
     /// Bytes of payload.
     pub bytes: u64,
     /// Payload that went over.
@@ -77,7 +77,7 @@ pub struct BulkCase {
 
 impl BulkCase {
     /// The row of a carrier.
-    pub fn new((carrier, way): (Carrier, Way), median: Median<Counted>) -> Self {
+    pub fn new((carrier, way): (Carrier, FlowDirection), median: Median<Counted>) -> Self {
         let (bytes, counted) = (median.round.count, &median.round.counted);
         let gbit_per_core = |cycles: f64| 8e-9 * cycles_per_second() / cycles;
         let cycles_per_byte = counted.nic_seconds * cycles_per_second() / bytes as f64;
@@ -99,12 +99,12 @@ impl BulkCase {
     }
 }
 
-fn label(carrier: Carrier, way: Way) -> &'static str {
+fn label(carrier: Carrier, way: FlowDirection) -> &'static str {
     match (carrier, way) {
-        (Carrier::Nic, Way::Out) => "NIC process, out",
-        (Carrier::BareForwarder, Way::Out) => "bare forwarder, out",
-        (Carrier::Nic, Way::In) => "NIC process, in",
-        (Carrier::BareForwarder, Way::In) => "bare forwarder, in",
+        (Carrier::Nic, FlowDirection::Out) => "NIC process, out",
+        (Carrier::BareForwarder, FlowDirection::Out) => "bare forwarder, out",
+        (Carrier::Nic, FlowDirection::In) => "NIC process, in",
+        (Carrier::BareForwarder, FlowDirection::In) => "bare forwarder, in",
     }
 }
 
@@ -112,7 +112,7 @@ fn label(carrier: Carrier, way: Way) -> &'static str {
 pub struct Bulk<'a> {
     network: &'a Network,
     carrier: Carrier,
-    way: Way,
+    way: FlowDirection,
     took: Duration,
     streams: Vec<Stream>,
     /// The content, twice, so that all of it is there from any place on.
@@ -135,7 +135,7 @@ impl<'a> Bulk<'a> {
     /// When the hosts don't reach each other.
     pub fn open(
         network: &'a Network,
-        (carrier, way): (Carrier, Way),
+        (carrier, way): (Carrier, FlowDirection),
         took: Duration,
     ) -> anyhow::Result<Self> {
         let at = match carrier {
@@ -157,7 +157,7 @@ impl<'a> Bulk<'a> {
     }
 
     /// Who carries, and which way.
-    pub fn kind(&self) -> (Carrier, Way) {
+    pub fn kind(&self) -> (Carrier, FlowDirection) {
         (self.carrier, self.way)
     }
 
@@ -194,7 +194,7 @@ impl<'a> Bulk<'a> {
 }
 
 impl Stream {
-    fn open(network: &Network, at: SocketAddr, way: Way) -> anyhow::Result<Self> {
+    fn open(network: &Network, at: SocketAddr, way: FlowDirection) -> anyhow::Result<Self> {
         let listener = network.server.run(move || Ok(TcpListener::bind(at)?))?;
         let at = listener.local_addr()?;
         let (near, far) = (
@@ -204,8 +204,8 @@ impl Stream {
         let far = network.client.run(far)?;
         let near = network.server.run(near)?;
         let (sender, receiver) = match way {
-            Way::Out => (near, far),
-            Way::In => (far, near),
+            FlowDirection::Out => (near, far),
+            FlowDirection::In => (far, near),
         };
         sender.set_write_timeout(Some(PATIENCE))?;
         receiver.set_read_timeout(Some(LOOK))?;

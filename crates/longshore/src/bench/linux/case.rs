@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::bulk::{BulkCase, Carrier, Way};
+use super::bulk::{BulkCase, Carrier, FlowDirection};
 use super::parts;
 use super::settings::Program;
 use super::wrk::Latency;
@@ -261,7 +261,7 @@ impl NicFigures {
     ) -> Self {
         let forwarded = |carrier: Carrier| {
             let mut found = bulk.iter();
-            let row = found.find(|row| row.carrier == carrier && row.way == Way::Out);
+            let row = found.find(|row| row.carrier == carrier && row.way == FlowDirection::Out);
             row.map_or(0.0, |row| row.gbit_per_core)
         };
         let best = |wanted: fn(Mode) -> bool| {
@@ -299,7 +299,7 @@ impl Case {
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// What was asked, to run it again.
-    pub settings: Asked,
+    pub settings: RunParameters,
     /// A row per mode.
     pub cases: Vec<Case>,
     /// Plain bytes over a few connections: a row per carrier and way.
@@ -317,7 +317,7 @@ pub struct Report {
 
 /// What was asked of the benchmark.
 #[derive(Clone, Debug, Serialize)]
-pub struct Asked {
+pub struct RunParameters {
     /// The server.
     pub program: Program,
     /// Bytes of the file.

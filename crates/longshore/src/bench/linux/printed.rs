@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::bulk::BulkCase;
-use super::case::{Asked, Case, Report};
+use super::case::{Case, Report, RunParameters};
 use super::settings::Settings;
 use crate::bench::printed::{self, ratios_table, times, verified};
 use crate::report::{Bar, Bars, Cell, Column, Page, Table, busy, bytes, significant};
@@ -64,7 +64,7 @@ pub fn page(report: &Report) -> Page {
     page
 }
 
-fn command(asked: &Asked) -> String {
+fn command(asked: &RunParameters) -> String {
     format!(
         "longshore bench linux --program {} --file-bytes {} --connections {} --seconds {} --rounds {}",
         asked.program.name(),
@@ -75,7 +75,7 @@ fn command(asked: &Asked) -> String {
     )
 }
 
-fn summary(asked: &Asked) -> String {
+fn summary(asked: &RunParameters) -> String {
     format!(
         "A file of {}, {} connections, medians of {} rounds of {} s for each mode.",
         bytes(asked.file_bytes),

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::bulk::{self, Bulk, BulkCase};
-use super::case::{Asked, Case, Counters, Mode, NicFigures, Ratios, Report};
+use super::case::{Case, Counters, Mode, NicFigures, Ratios, Report, RunParameters};
 use super::network::Network;
 use super::server::Server;
 use super::settings::{Program, Settings};
@@ -142,8 +142,8 @@ fn allow_files(connections: u32) -> anyhow::Result<()> {
     })
 }
 
-fn asked(settings: &Settings) -> Asked {
-    Asked {
+fn asked(settings: &Settings) -> RunParameters {
+    RunParameters {
         program: settings.program,
         file_bytes: settings.file_bytes,
         connections: settings.connections,

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::Parser as _;
 
-use super::bulk::{BulkCase, Carrier, Way};
+use super::bulk::{BulkCase, Carrier, FlowDirection};
 use super::case::{Case, Counters, Mode, NicFigures, Ratios};
 use super::parts::share_out;
 use super::settings::Settings;
@@ -81,7 +81,7 @@ fn case(mode: Mode, bytes_per_cpu_second: f64) -> Case {
     }
 }
 
-fn carried(carrier: Carrier, way: Way, gbit_per_core: f64) -> BulkCase {
+fn carried(carrier: Carrier, way: FlowDirection, gbit_per_core: f64) -> BulkCase {
     BulkCase {
         carrier,
         way,
@@ -132,9 +132,9 @@ fn the_nic_is_judged_by_what_it_forwards_and_by_what_it_encrypts() {
         case(Mode::OffloadZc, 20.0),
     ];
     let bulk = [
-        carried(Carrier::Nic, Way::In, 20.0),
-        carried(Carrier::Nic, Way::Out, 25.0),
-        carried(Carrier::BareForwarder, Way::Out, 28.0),
+        carried(Carrier::Nic, FlowDirection::In, 20.0),
+        carried(Carrier::Nic, FlowDirection::Out, 25.0),
+        carried(Carrier::BareForwarder, FlowDirection::Out, 28.0),
     ];
     let figures = NicFigures::of((&cases, &bulk), 4, 1000);
     assert_eq!(figures.plain_gbit_per_core, 25.0);

@@ -157,7 +157,7 @@ impl Ratios {
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// What was asked, to run it again.
-    pub settings: Asked,
+    pub settings: RunParameters,
     /// A row per mode.
     pub cases: Vec<Case>,
     /// Rows against each other.
@@ -171,7 +171,7 @@ pub struct Report {
 
 /// What was asked of the benchmark.
 #[derive(Clone, Debug, Serialize)]
-pub struct Asked {
+pub struct RunParameters {
     /// Bytes of a message.
     pub message_bytes: u32,
     /// Messages on a connection.

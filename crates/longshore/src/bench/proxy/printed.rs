@@ -1,6 +1,6 @@
 //! The report for people and for programs.
 
-use super::case::{Asked, Case, Ratios, Report};
+use super::case::{Case, Ratios, Report, RunParameters};
 use super::settings::Settings;
 use crate::bench::printed::{
     self, cycle_cells, cycle_columns, host_bars, method, nic_bars, ratios_table, times, verified,
@@ -57,7 +57,7 @@ pub fn page(report: &Report) -> Page {
     page
 }
 
-fn command(asked: &Asked) -> String {
+fn command(asked: &RunParameters) -> String {
     format!(
         "longshore bench proxy --message-bytes {} --messages-per-connection {} --connections {} --messages {} --seed {} \
          --rounds {} --layout {}",
@@ -71,7 +71,7 @@ fn command(asked: &Asked) -> String {
     )
 }
 
-fn summary(asked: &Asked) -> String {
+fn summary(asked: &RunParameters) -> String {
     format!(
         "Messages of {}, {} on each connection, {} clients at once, {} messages per round, seed {}.",
         bytes(asked.message_bytes.into()),

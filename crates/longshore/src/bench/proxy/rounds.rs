@@ -1,6 +1,6 @@
 //! All modes against each other.
 
-use super::case::{Asked, Case, Mode, Ratios, Report, Spliced};
+use super::case::{Case, Mode, Ratios, Report, RunParameters, Spliced};
 use super::haproxy::HaproxyRig;
 use super::settings::Settings;
 use super::world::ProxyWorld;
@@ -63,8 +63,8 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
 /// Every mode, in the order of the rows.
 const MODES: [Mode; 3] = [Mode::Relay, Mode::Splice, Mode::Haproxy];
 
-fn asked(settings: &Settings) -> Asked {
-    Asked {
+fn asked(settings: &Settings) -> RunParameters {
+    RunParameters {
         message_bytes: settings.message_bytes,
         messages_per_connection: settings.messages_per_connection,
         connections: settings.connections,

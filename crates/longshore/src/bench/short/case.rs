@@ -191,7 +191,7 @@ impl Ratios {
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// What was asked, to run it again.
-    pub settings: Asked,
+    pub settings: RunParameters,
     /// A row per mode.
     pub cases: Vec<Case>,
     /// Rows against each other.
@@ -205,7 +205,7 @@ pub struct Report {
 
 /// What was asked of the benchmark.
 #[derive(Clone, Debug, Serialize)]
-pub struct Asked {
+pub struct RunParameters {
     /// Bytes of a request.
     pub request_bytes: u32,
     /// Bytes of a response.

@@ -1,6 +1,6 @@
 //! The report for people and for programs.
 
-use super::case::{Asked, Case, Ratios, Report};
+use super::case::{Case, Ratios, Report, RunParameters};
 use super::settings::Settings;
 use crate::bench::printed::{
     self, cycle_cells, cycle_columns, host_bars, latency_table, method, nic_bars, ratios_table,
@@ -57,7 +57,7 @@ pub fn page(report: &Report) -> Page {
     page
 }
 
-fn command(asked: &Asked) -> String {
+fn command(asked: &RunParameters) -> String {
     format!(
         "longshore bench short --request-bytes {} --response-bytes {} --transactions-per-connection {} --connections {} \
          --transactions {} --seed {} --rounds {} --layout {}",
@@ -72,7 +72,7 @@ fn command(asked: &Asked) -> String {
     )
 }
 
-fn summary(asked: &Asked) -> String {
+fn summary(asked: &RunParameters) -> String {
     format!(
         "Requests of {}, responses of {}, {} on each connection, {} connections at once, {} transactions per round, seed {}.",
         bytes(asked.request_bytes.into()),

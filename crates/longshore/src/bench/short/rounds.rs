@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 
-use super::case::{Asked, ByNic, Case, Mode, Ratios, Report};
+use super::case::{ByNic, Case, Mode, Ratios, Report, RunParameters};
 use super::latency;
 use super::linux::ShortRig;
 use super::settings::Settings;
@@ -81,8 +81,8 @@ const MODES: [Mode; 6] = [
     Mode::Linux,
 ];
 
-fn asked(settings: &Settings) -> Asked {
-    Asked {
+fn asked(settings: &Settings) -> RunParameters {
+    RunParameters {
         request_bytes: settings.request_bytes,
         response_bytes: settings.response_bytes,
         transactions_per_connection: settings.transactions_per_connection,

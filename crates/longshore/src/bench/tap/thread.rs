@@ -33,12 +33,12 @@ pub struct Measured {
 
 /// The thread. The namespace and the TAP in it go away with it.
 pub struct Linux {
-    orders: Option<SyncSender<Order>>,
+    jobs: Option<SyncSender<Job>>,
     answers: Receiver<Answer>,
     thread: Option<JoinHandle<()>>,
 }
 
-enum Order {
+enum Job {
     Round(u64),
     Latency,
 }
@@ -56,7 +56,7 @@ impl Linux {
     pub fn start<R: Rig>(
         make: impl FnOnce(Tap) -> anyhow::Result<R> + Send + 'static,
     ) -> anyhow::Result<Self> {
-        let (orders, take_orders) = sync_channel(1);
+        let (jobs, take_orders) = sync_channel(1);
         let (give_answers, answers) = sync_channel(1);
         let (ready, wait_ready) = sync_channel(1);
         let thread = std::thread::Builder::new()
@@ -79,7 +79,7 @@ impl Linux {
             .context("the system gives no thread")?;
         wait_ready.recv().context(PANICKED)??;
         Ok(Self {
-            orders: Some(orders),
+            jobs: Some(jobs),
             answers,
             thread: Some(thread),
         })
@@ -90,7 +90,7 @@ impl Linux {
     /// # Errors
     /// When a connection fails, or nothing moves any more.
     pub fn round(&mut self, connections: u64) -> anyhow::Result<Measured> {
-        match self.ask(Order::Round(connections))? {
+        match self.ask(Job::Round(connections))? {
             Answer::Round(measured) => measured,
             Answer::Latency(_) => anyhow::bail!(PANICKED),
         }
@@ -101,22 +101,22 @@ impl Linux {
     /// # Errors
     /// When the thread is gone.
     pub fn take_latency(&mut self) -> anyhow::Result<Histogram<u64>> {
-        match self.ask(Order::Latency)? {
+        match self.ask(Job::Latency)? {
             Answer::Latency(latency) => Ok(latency),
             Answer::Round(_) => anyhow::bail!(PANICKED),
         }
     }
 
-    fn ask(&mut self, order: Order) -> anyhow::Result<Answer> {
-        let orders = self.orders.as_ref().context(PANICKED)?;
-        orders.send(order).context(PANICKED)?;
+    fn ask(&mut self, order: Job) -> anyhow::Result<Answer> {
+        let jobs = self.jobs.as_ref().context(PANICKED)?;
+        jobs.send(order).context(PANICKED)?;
         self.answers.recv().context(PANICKED)
     }
 }
 
 impl Drop for Linux {
     fn drop(&mut self) {
-        drop(self.orders.take());
+        drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
             // A panic there has been told to whoever waited for an answer.
             let _ = thread.join();
@@ -124,11 +124,11 @@ impl Drop for Linux {
     }
 }
 
-fn obey(mut rig: impl Rig, orders: &Receiver<Order>, answers: &SyncSender<Answer>) {
-    while let Ok(order) = orders.recv() {
+fn obey(mut rig: impl Rig, jobs: &Receiver<Job>, answers: &SyncSender<Answer>) {
+    while let Ok(order) = jobs.recv() {
         let answer = match order {
-            Order::Round(connections) => Answer::Round(rig.round(connections)),
-            Order::Latency => Answer::Latency(rig.take_latency()),
+            Job::Round(connections) => Answer::Round(rig.round(connections)),
+            Job::Latency => Answer::Latency(rig.take_latency()),
         };
         if answers.send(answer).is_err() {
             return;

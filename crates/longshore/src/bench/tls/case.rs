@@ -206,7 +206,7 @@ pub struct Ratios {
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// What was asked, to run it again.
-    pub settings: Asked,
+    pub settings: RunParameters,
     /// A row per direction and mode.
     pub cases: Vec<Case>,
     /// Rows against each other.
@@ -222,7 +222,7 @@ pub struct Report {
 
 /// What was asked of the benchmark.
 #[derive(Clone, Debug, Serialize)]
-pub struct Asked {
+pub struct RunParameters {
     /// Version and cipher.
     pub suite: String,
     /// Plaintext bytes of a record.

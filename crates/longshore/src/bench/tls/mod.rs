@@ -10,7 +10,7 @@ mod source;
 mod transfer;
 mod world;
 
-pub use case::{Asked, Case, Direction, Mode, Ratios, Records, Report, Resyncs};
+pub use case::{Case, Direction, Mode, Ratios, Records, Report, Resyncs, RunParameters};
 pub use printed::{cycles_table, host_bars, nic_bars, pcie_table, records_bars};
 pub use row::{Node, resyncs, row};
 pub use settings::Settings;

@@ -1,6 +1,6 @@
 //! The report for people and for programs.
 
-use super::{Asked, Case, Direction, Ratios, Report, Settings};
+use super::{Case, Direction, Ratios, Report, RunParameters, Settings};
 use crate::bench::printed::{self, method, ratios_table, times, verified};
 use crate::report::{Bar, Bars, Cell, Column, Page, Table, busy, bytes};
 use crate::size;
@@ -57,7 +57,7 @@ pub fn page(report: &Report) -> Page {
     page
 }
 
-fn command(asked: &Asked) -> String {
+fn command(asked: &RunParameters) -> String {
     format!(
         "longshore bench tls --record-bytes {} --message-bytes {} --bytes {} --connections {} --loss {} --reorder {} \
          --seed {} --rounds {} --layout {}",
@@ -73,7 +73,7 @@ fn command(asked: &Asked) -> String {
     )
 }
 
-fn summary(asked: &Asked) -> String {
+fn summary(asked: &RunParameters) -> String {
     format!(
         "{}, records of {}, messages of {}, {} per round over {} connection{}, loss {}, reordering {}, seed {}.",
         asked.suite,

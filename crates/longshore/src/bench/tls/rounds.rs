@@ -8,7 +8,7 @@ use super::row::{Node, row};
 use super::source::Source;
 use super::transfer::{Connections, Load, Round, transfer};
 use super::world::{BenchWorld, RECEIVER, SENDER};
-use super::{Asked, Case, Direction, Mode, Ratios, Records, Report, Settings, linux};
+use super::{Case, Direction, Mode, Ratios, Records, Report, RunParameters, Settings, linux};
 use crate::bench::cycles_per_second;
 
 /// Measures as the settings say.
@@ -56,8 +56,8 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     })
 }
 
-fn asked(settings: &Settings) -> Asked {
-    Asked {
+fn asked(settings: &Settings) -> RunParameters {
+    RunParameters {
         suite: Suite::DEFAULT.to_string(),
         record_bytes: settings.record_bytes,
         message_bytes: settings.message_bytes,

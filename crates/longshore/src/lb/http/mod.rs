@@ -19,5 +19,5 @@ pub use framing::{Body, Framing};
 pub use head::{Head, MAX_FIELDS, find_head};
 pub use refusal::refusal;
 pub use request::{Request, Upgrading};
-pub use response::{Asked, Response};
+pub use response::{RequestTraits, Response};
 pub use rewrite::{Client, RequestRewrite, ResponseRewrite, rewrite_request, rewrite_response};

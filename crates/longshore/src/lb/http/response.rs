@@ -25,7 +25,7 @@ pub struct Response<'h, 'b> {
 
 /// What a response answers, as far as it matters to its framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestTraits {
     /// By HEAD.
     pub head: bool,
     /// For another protocol.
@@ -45,7 +45,7 @@ impl<'h, 'b> Response<'h, 'b> {
     pub fn parse(
         head: &'b [u8],
         storage: &'h mut Storage<'b>,
-        asked: Asked,
+        asked: RequestTraits,
     ) -> Result<Self, Malformed> {
         let mut parsed = httparse::Response::new(storage);
         match parsed.parse(head) {

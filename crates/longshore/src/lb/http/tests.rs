@@ -49,7 +49,7 @@ fn on(request: &str, forwarding: &Forwarding) -> String {
     String::from_utf8(out).unwrap()
 }
 
-fn back(response: &str, asked: Asked, how: ResponseRewrite) -> String {
+fn back(response: &str, asked: RequestTraits, how: ResponseRewrite) -> String {
     let mut storage = storage();
     let response = Response::parse(response.as_bytes(), &mut storage, asked).unwrap();
     let mut out = Vec::new();
@@ -57,7 +57,7 @@ fn back(response: &str, asked: Asked, how: ResponseRewrite) -> String {
     String::from_utf8(out).unwrap()
 }
 
-const GET: Asked = Asked {
+const GET: RequestTraits = RequestTraits {
     head: false,
     upgrading: Upgrading::No,
 };

@@ -1,7 +1,8 @@
 //! A response on its way from the server to the client.
 
 use crate::lb::http::{
-    Asked, Body, Framing, Head, MAX_FIELDS, Response, ResponseRewrite, find_head, rewrite_response,
+    Body, Framing, Head, MAX_FIELDS, RequestTraits, Response, ResponseRewrite, find_head,
+    rewrite_response,
 };
 use crate::lb::leg::Filled;
 
@@ -144,7 +145,7 @@ impl Session {
         let upstream = self.server.as_mut()?;
         let head = &upstream.leg.inbox.bytes()[start..end];
         let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
-        let asked = Asked {
+        let asked = RequestTraits {
             head: exchange.is_head,
             upgrading: exchange.upgrading,
         };

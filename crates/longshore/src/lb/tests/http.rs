@@ -20,26 +20,26 @@ health = { check = "none" }
 const SERVERS: [(u16, Manner); 2] = [(8081, Manner::Serves), (8082, Manner::Serves)];
 
 #[derive(Clone, Debug)]
-enum Asked {
+enum Exchange {
     Length(usize),
     Chunked(usize),
     Echo(usize),
     EchoChunks(usize),
 }
 
-impl Asked {
+impl Exchange {
     fn request(&self) -> Vec<u8> {
         let host = "Host: h\r\n";
         match self {
-            Asked::Length(len) => format!("GET /n/{len} HTTP/1.1\r\n{host}\r\n").into_bytes(),
-            Asked::Chunked(len) => {
+            Exchange::Length(len) => format!("GET /n/{len} HTTP/1.1\r\n{host}\r\n").into_bytes(),
+            Exchange::Chunked(len) => {
                 format!("GET /chunked/{len} HTTP/1.1\r\n{host}\r\n").into_bytes()
             }
-            Asked::Echo(len) => {
+            Exchange::Echo(len) => {
                 let head = format!("POST /echo HTTP/1.1\r\n{host}Content-Length: {len}\r\n\r\n");
                 [head.as_bytes(), &content(*len)].concat()
             }
-            Asked::EchoChunks(len) => {
+            Exchange::EchoChunks(len) => {
                 let head =
                     format!("PUT /echo HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n");
                 let mut request = head.into_bytes();
@@ -56,21 +56,21 @@ impl Asked {
 
     fn len(&self) -> usize {
         match self {
-            Asked::Length(len)
-            | Asked::Chunked(len)
-            | Asked::Echo(len)
-            | Asked::EchoChunks(len) => *len,
+            Exchange::Length(len)
+            | Exchange::Chunked(len)
+            | Exchange::Echo(len)
+            | Exchange::EchoChunks(len) => *len,
         }
     }
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn asked() -> impl Strategy<Value = Exchange> {
     let len = prop_oneof![0usize..3000, 0usize..150_000];
     (0..4, len).prop_map(|(kind, len)| match kind {
-        0 => Asked::Length(len),
-        1 => Asked::Chunked(len),
-        2 => Asked::Echo(len),
-        _ => Asked::EchoChunks(len),
+        0 => Exchange::Length(len),
+        1 => Exchange::Chunked(len),
+        2 => Exchange::Echo(len),
+        _ => Exchange::EchoChunks(len),
     })
 }
 
@@ -94,11 +94,11 @@ proptest! {
         loss in prop_oneof![Just(0.0), Just(0.02)],
         splice in any::<bool>(),
     ) {
-        let segment = segment.max(asked.iter().map(Asked::len).sum::<usize>() / 2000);
+        let segment = segment.max(asked.iter().map(Exchange::len).sum::<usize>() / 2000);
         let links = Impairment { loss, reorder: loss, ..Impairment::default() };
         let accel = Accel { splice, ..Accel::NONE };
         let mut rig = Rig::on(CONFIG, &SERVERS, links, segment, accel);
-        let out: Vec<u8> = asked.iter().flat_map(Asked::request).collect();
+        let out: Vec<u8> = asked.iter().flat_map(Exchange::request).collect();
         let client = rig.client(80, out);
         let answers = rig.answers(client, asked.len());
         prop_assert_eq!(answers.len(), asked.len());
@@ -122,13 +122,13 @@ fn counter(rig: &Rig, name: &str) -> u64 {
 fn connections_to_servers_are_used_again() {
     let mut rig = Rig::new(CONFIG, &SERVERS);
     for _ in 0..10 {
-        let client = rig.client(80, Asked::Length(10).request());
+        let client = rig.client(80, Exchange::Length(10).request());
         assert_eq!(rig.answers(client, 1)[0].status, 200);
     }
     assert_eq!(counter(&rig, "connections"), 2);
     assert_eq!(counter(&rig, "connections_reused"), 8);
     rig.run_for(Duration::from_secs(40));
-    let client = rig.client(80, Asked::Length(10).request());
+    let client = rig.client(80, Exchange::Length(10).request());
     assert_eq!(rig.answers(client, 1)[0].status, 200);
     assert_eq!(counter(&rig, "connections"), 3, "idle ones were closed");
 }
@@ -137,7 +137,7 @@ fn connections_to_servers_are_used_again() {
 fn what_must_not_be_sent_twice_gets_a_connection_of_its_own() {
     let mut rig = Rig::new(CONFIG, &SERVERS);
     for _ in 0..4 {
-        let client = rig.client(80, Asked::Echo(10).request());
+        let client = rig.client(80, Exchange::Echo(10).request());
         assert_eq!(rig.answers(client, 1)[0].status, 200);
     }
     assert_eq!(counter(&rig, "connections"), 4);
@@ -167,7 +167,7 @@ fn connections_are_used_again_as_reuse_says_also_those_of_one_client() {
     }
     let config = CONFIG.to_owned() + "reuse = \"never\"\n";
     let mut rig = Rig::new(&config, &SERVERS);
-    let client = rig.client(80, Asked::Length(10).request());
+    let client = rig.client(80, Exchange::Length(10).request());
     rig.answers(client, 1);
     assert_eq!(rig.balancer.pools()[0].servers[0].idle(), 0);
 }
@@ -253,12 +253,12 @@ fn a_persistent_connection_is_spliced_after_its_first_request_if_that_is_wished(
         ..Accel::NONE
     };
     let mut rig = Rig::on(&config, &SERVERS, Impairment::default(), 1 << 20, accel);
-    let client = rig.client(80, Asked::Length(10).request());
+    let client = rig.client(80, Exchange::Length(10).request());
     for round in 1..10 {
         let answers = rig.answers(client, round);
         assert_eq!(answers[round - 1].content, content(round * 10));
         rig.run_for(Duration::from_millis(20));
-        let next = Asked::Length((round + 1) * 10).request();
+        let next = Exchange::Length((round + 1) * 10).request();
         rig.clients[client].out.extend_from_slice(&next);
     }
     let (_, counters) = rig.balancer.frontends().next().unwrap();
@@ -276,9 +276,9 @@ fn a_persistent_connection_is_spliced_after_its_first_request_if_that_is_wished(
 #[test]
 fn when_it_is_told_to_stop_it_lets_what_is_under_way_come_to_its_end() {
     let mut rig = Rig::new(CONFIG, &SERVERS);
-    let idle = rig.client(80, Asked::Length(10).request());
+    let idle = rig.client(80, Exchange::Length(10).request());
     rig.answers(idle, 1);
-    let busy = rig.client(80, Asked::Length(3_000_000).request());
+    let busy = rig.client(80, Exchange::Length(3_000_000).request());
     rig.run(|rig| rig.clients[busy].input.len() > 1000);
     let now = rig.world.now();
     rig.balancer.stop(now, rig.world.stack(0));
@@ -288,7 +288,7 @@ fn when_it_is_told_to_stop_it_lets_what_is_under_way_come_to_its_end() {
         super::rig::answers(&rig.clients[busy].input)[0].content,
         content(3_000_000)
     );
-    let late = rig.client(80, Asked::Length(10).request());
+    let late = rig.client(80, Exchange::Length(10).request());
     rig.run(|rig| rig.clients[late].is_over());
     rig.clients[busy].ends = true;
     rig.run(|rig| {
@@ -301,7 +301,7 @@ fn when_it_is_told_to_stop_it_lets_what_is_under_way_come_to_its_end() {
 fn interim_responses_pass_and_nobody_is_told_twice_to_continue() {
     let servers = [(8081, Manner::Continues), (8082, Manner::Continues)];
     let mut rig = Rig::new(CONFIG, &servers);
-    let client = rig.client(80, Asked::Echo(100).request());
+    let client = rig.client(80, Exchange::Echo(100).request());
     let answers = rig.answers(client, 3);
     let statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses, [100, 103, 200]);

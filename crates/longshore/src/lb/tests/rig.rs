@@ -10,7 +10,7 @@ use sim::{World, WorldConfig};
 use crate::lb::Balancer;
 use crate::lb::config::Config;
 use crate::lb::http::{
-    Asked, Body, Framing, Head, MAX_FIELDS, Request, Response, Upgrading, find_head,
+    Body, Framing, Head, MAX_FIELDS, Request, RequestTraits, Response, Upgrading, find_head,
 };
 use crate::lb::proxy_protocol::{self, Endpoints, Parsed};
 
@@ -449,7 +449,7 @@ pub fn answers(mut input: &[u8]) -> Vec<Answer> {
     let mut answers = Vec::new();
     while let Head::Complete { start, end } = find_head(input, &mut 0, 1 << 20) {
         let mut storage = [httparse::EMPTY_HEADER; MAX_FIELDS];
-        let asked = Asked {
+        let asked = RequestTraits {
             head: false,
             upgrading: Upgrading::No,
         };

@@ -7,7 +7,7 @@ use wire::SeqNum;
 use super::super::observer::Observer;
 use super::super::open::Streamed;
 use super::super::search::MAX_MESSAGE;
-use super::{Bypass, Order, Recovery, Shared, Verdict};
+use super::{ArrivalOrder, Bypass, Recovery, Shared, Verdict};
 
 /// Messages of a chain whose length no check has covered, after which the host is asked. It bounds how far forged packets
 /// can carry the frontier.
@@ -214,7 +214,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
     /// Notes that the next `missing` bytes, of the `rest` of the message at the frontier, are missing, and goes on
     /// behind them. Not in a message that was given up: it would be awaited again, with the holes before it forgotten.
     fn skip(&mut self, shared: &mut Shared<L::Message, P>, missing: u32, rest: u32) -> bool {
-        let in_sequence_only = shared.order == Order::Sequence || !self.proven;
+        let in_sequence_only = shared.order == ArrivalOrder::Sequence || !self.proven;
         if in_sequence_only || missing > L::MAX_GAP || self.has_given_up_message() {
             return false;
         }

@@ -5,7 +5,7 @@ use wire::SeqNum;
 
 use super::super::observer::Observer;
 use super::super::search::{Lost, MAX_MESSAGE, Scanner, Tracker};
-use super::{Asked, MAX_JUMP, Order, Phase, Recovery, Shared};
+use super::{ArrivalOrder, MAX_JUMP, Phase, Recovery, RequestBackoff, Shared};
 
 /// Packets of the past in a row, while searching, after which `newest` is no longer believed: a forged packet may have
 /// set it.
@@ -121,7 +121,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         let start = seq.max(self.newest);
         let contiguous = start == self.newest;
         let fresh = &payload[seq.distance_to(start) as usize..];
-        self.chained &= shared.order == Order::Any;
+        self.chained &= shared.order == ArrivalOrder::Any;
         match &mut self.phase {
             Phase::InStep => {
                 self.phase = Phase::Searching(Scanner::default());
@@ -172,7 +172,7 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
             match tracker.follow(&self.engine, start + at as u32, &bytes[at..], true) {
                 Ok(()) if self.credit >= REQUEST_COST => {
                     self.credit -= REQUEST_COST;
-                    self.phase = Phase::Tracking(tracker, Asked::default());
+                    self.phase = Phase::Tracking(tracker, RequestBackoff::default());
                     return;
                 }
                 Ok(()) => {

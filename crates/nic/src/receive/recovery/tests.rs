@@ -23,7 +23,7 @@ struct Context {
 }
 
 impl Context {
-    fn new(engine: Toy, tcpsn: SeqNum, order: Order) -> Self {
+    fn new(engine: Toy, tcpsn: SeqNum, order: ArrivalOrder) -> Self {
         Self {
             recovery: Recovery::new(engine, (), tcpsn, 0),
             shared: Shared::new(order, 1),
@@ -96,7 +96,7 @@ impl Stream {
             .map(|index| index as u64)
     }
 
-    fn context(&self, order: Order) -> Context {
+    fn context(&self, order: ArrivalOrder) -> Context {
         Context::new(Toy::new(KEY, true), self.first, order)
     }
 

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use l5p::tls::{ContentType, CryptoInfo, HEADER_LEN, MAX_PLAINTEXT, Version, Writer};
 
-use super::{Batch, MAX_JOINT, MOST_RECORDS};
+use super::{Batch, MAX_FRAMING, MOST_RECORDS};
 use crate::abi;
 use crate::session::epoch::Records;
 use crate::session::{Own, lock};
@@ -29,14 +29,14 @@ proptest! {
         };
         let batch = Batch::new(&epoch, abi::RECORD_TYPE_DATA, content).expect("keys");
         prop_assert!(batch.records() <= MOST_RECORDS);
-        let mut joints = vec![0xff; batch.joints_len()];
-        batch.write_joints(&mut joints);
+        let mut framing = vec![0xff; batch.framing_len()];
+        batch.write_framing(&mut framing);
         let mut made = Vec::new();
         let mut expected = Vec::new();
         for record in 0..=batch.records() {
-            let joint = batch.joint(record);
-            prop_assert!(joint.len() <= MAX_JOINT);
-            made.extend(&joints[joint]);
+            let framing_range = batch.framing_range(record);
+            prop_assert!(framing_range.len() <= MAX_FRAMING);
+            made.extend(&framing[framing_range]);
             if record < batch.records() {
                 let len = batch.content_range(record).len();
                 made.extend(std::iter::repeat_n(7, len));
@@ -55,6 +55,6 @@ proptest! {
         let begun = batch.begun(cut);
         prop_assert!(batch.len_of(begun) >= cut);
         prop_assert!(begun == 0 || batch.len_of(begun - 1) < cut);
-        prop_assert!(MAX_PLAINTEXT + HEADER_LEN + MAX_JOINT < crate::shared::MAX_RECORD);
+        prop_assert!(MAX_PLAINTEXT + HEADER_LEN + MAX_FRAMING < crate::shared::MAX_RECORD);
     }
 }

@@ -164,15 +164,15 @@ fn http_2_is_not_let_through_by_an_upgrade() {
 
 #[test]
 fn responses_are_framed_as_rfc_9112_has_it() {
-    let upgrade = Asked {
+    let upgrade = RequestTraits {
         head: false,
         upgrading: Upgrading::Upgrade,
     };
-    let connect = Asked {
+    let connect = RequestTraits {
         head: false,
         upgrading: Upgrading::Connect,
     };
-    let head = Asked {
+    let head = RequestTraits {
         head: true,
         upgrading: Upgrading::No,
     };

@@ -56,7 +56,7 @@ fn an_upgrade_goes_on_and_comes_back() {
         forwarded.ends_with("Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"),
         "{forwarded}"
     );
-    let asked = Asked {
+    let asked = RequestTraits {
         head: false,
         upgrading: Upgrading::Upgrade,
     };

@@ -23,7 +23,7 @@ fn packet(stream: &Stream, context: &mut Context, n: usize) -> Verdict {
 
 #[test]
 fn packets_in_sequence_are_all_offloaded_across_the_wrap_of_the_sequence_space() {
-    for order in [Order::Sequence, Order::Any] {
+    for order in [ArrivalOrder::Sequence, ArrivalOrder::Any] {
         let stream = stream(30);
         let mut context = stream.context(order);
         for n in 0..50 {
@@ -34,7 +34,7 @@ fn packets_in_sequence_are_all_offloaded_across_the_wrap_of_the_sequence_space()
 
 #[test]
 fn figure_8a_retransmission_of_the_past_bypasses_and_changes_nothing() {
-    for order in [Order::Sequence, Order::Any] {
+    for order in [ArrivalOrder::Sequence, ArrivalOrder::Any] {
         let stream = stream(30);
         let mut context = stream.context(order);
         for n in 0..3 {
@@ -50,7 +50,7 @@ fn figure_8a_retransmission_of_the_past_bypasses_and_changes_nothing() {
 #[test]
 fn figure_8b_offload_resumes_at_the_packet_after_the_one_with_the_next_header() {
     let stream = stream(30);
-    let mut context = stream.context(Order::Sequence);
+    let mut context = stream.context(ArrivalOrder::Sequence);
     // The second message begins at 330, in packet 3.
     assert_eq!(packet(&stream, &mut context, 0), OFFLOADED);
     assert_eq!(packet(&stream, &mut context, 2), bypassed(Bypass::Gap));
@@ -64,7 +64,7 @@ fn figure_8b_offload_resumes_at_the_packet_after_the_one_with_the_next_header() 
 #[test]
 fn figure_8b_a_packet_that_begins_with_the_next_header_is_offloaded_itself() {
     let stream = stream(0);
-    let mut context = stream.context(Order::Sequence);
+    let mut context = stream.context(ArrivalOrder::Sequence);
     assert_eq!(packet(&stream, &mut context, 0), OFFLOADED);
     assert_eq!(packet(&stream, &mut context, 2), bypassed(Bypass::Gap));
     assert_eq!(packet(&stream, &mut context, 3), OFFLOADED);
@@ -73,7 +73,7 @@ fn figure_8b_a_packet_that_begins_with_the_next_header_is_offloaded_itself() {
 #[test]
 fn figure_8b_a_late_packet_still_continues_the_message_while_no_header_was_passed() {
     let stream = stream(30);
-    let mut context = stream.context(Order::Sequence);
+    let mut context = stream.context(ArrivalOrder::Sequence);
     assert_eq!(packet(&stream, &mut context, 0), OFFLOADED);
     assert_eq!(packet(&stream, &mut context, 2), bypassed(Bypass::Gap));
     assert_eq!(packet(&stream, &mut context, 1), OFFLOADED);
@@ -85,7 +85,7 @@ fn figure_8b_a_late_packet_still_continues_the_message_while_no_header_was_passe
 #[test]
 fn figure_8c_lost_header_searches_asks_tracks_and_resumes_once_confirmed() {
     let stream = stream(30);
-    let mut context = stream.context(Order::Sequence);
+    let mut context = stream.context(ArrivalOrder::Sequence);
     for n in 0..3 {
         assert_eq!(packet(&stream, &mut context, n), OFFLOADED);
     }
@@ -129,7 +129,7 @@ fn figure_8c_lost_header_searches_asks_tracks_and_resumes_once_confirmed() {
 #[test]
 fn a_lost_header_that_comes_before_the_next_one_needs_no_confirmation() {
     let stream = stream(30);
-    let mut context = stream.context(Order::Any);
+    let mut context = stream.context(ArrivalOrder::Any);
     for n in 0..3 {
         assert_eq!(packet(&stream, &mut context, n), OFFLOADED);
     }
@@ -147,7 +147,7 @@ fn a_lost_header_that_comes_before_the_next_one_needs_no_confirmation() {
 #[test]
 fn a_lost_header_that_comes_after_the_next_one_confirms_the_guess_itself() {
     let stream = stream(30);
-    let mut context = stream.context(Order::Any);
+    let mut context = stream.context(ArrivalOrder::Any);
     for n in [0, 1, 2, 4, 5, 6, 7, 8, 9, 10] {
         packet(&stream, &mut context, n);
     }
@@ -166,7 +166,7 @@ fn a_lost_header_that_comes_after_the_next_one_confirms_the_guess_itself() {
 #[test]
 fn late_packets_of_an_open_message_are_offloaded_when_they_come() {
     let stream = stream(30);
-    let mut context = stream.context(Order::Any);
+    let mut context = stream.context(ArrivalOrder::Any);
     for n in [0, 2, 3, 4, 1, 5, 6, 8, 7, 9] {
         assert_eq!(packet(&stream, &mut context, n), OFFLOADED, "packet {n}");
     }
@@ -176,7 +176,7 @@ fn late_packets_of_an_open_message_are_offloaded_when_they_come() {
 #[test]
 fn a_message_with_more_holes_than_are_kept_is_given_up_for_good() {
     let stream = Stream::new(SeqNum(u32::MAX - 500), &[vec![7; 2000], vec![8; 500]]);
-    let mut context = stream.context(Order::Any);
+    let mut context = stream.context(ArrivalOrder::Any);
     let at = |n: usize| (100 * n, 100 * n + 100);
     let mut receive = |(from, to)| stream.receive(&mut context, from, to);
     // Every other packet is lost.
@@ -200,7 +200,7 @@ fn a_message_completed_late_with_a_wrong_byte_is_passed_up_raw() {
     let mut stream = stream(30);
     stream.wire[150] ^= 1;
     stream.opened[150] ^= 1;
-    let mut context = stream.context(Order::Any);
+    let mut context = stream.context(ArrivalOrder::Any);
     for n in [0, 2, 3] {
         assert_eq!(packet(&stream, &mut context, n), OFFLOADED, "packet {n}");
     }
@@ -210,7 +210,7 @@ fn a_message_completed_late_with_a_wrong_byte_is_passed_up_raw() {
 
 #[test]
 fn a_message_with_a_wrong_byte_fails_at_its_end_and_the_nic_searches_again() {
-    for order in [Order::Sequence, Order::Any] {
+    for order in [ArrivalOrder::Sequence, ArrivalOrder::Any] {
         let mut stream = stream(30);
         stream.wire[150] ^= 1;
         stream.opened[150] ^= 1;
@@ -231,7 +231,7 @@ fn a_message_with_a_wrong_byte_fails_at_its_end_and_the_nic_searches_again() {
 fn a_header_split_over_two_packets_in_sequence_is_found() {
     // Headers at 398 and 698: two bytes in packet 3, two in packet 4.
     let stream = stream(98);
-    let mut context = stream.context(Order::Sequence);
+    let mut context = stream.context(ArrivalOrder::Sequence);
     packet(&stream, &mut context, 0);
     for n in [4, 5] {
         assert_eq!(
@@ -264,7 +264,7 @@ fn a_header_split_over_two_packets_in_sequence_is_found() {
 #[test]
 fn half_a_pattern_before_a_gap_is_not_joined_with_what_comes_after() {
     let stream = stream(98);
-    let mut context = stream.context(Order::Sequence);
+    let mut context = stream.context(ArrivalOrder::Sequence);
     for n in [0, 4, 5, 6] {
         packet(&stream, &mut context, n);
     }
@@ -276,7 +276,7 @@ fn half_a_pattern_before_a_gap_is_not_joined_with_what_comes_after() {
 #[test]
 fn a_refusal_makes_it_search_again() {
     let stream = stream(30);
-    let mut context = stream.context(Order::Sequence);
+    let mut context = stream.context(ArrivalOrder::Sequence);
     for n in [0, 4, 5, 6] {
         packet(&stream, &mut context, n);
     }
@@ -293,7 +293,7 @@ fn a_refusal_makes_it_search_again() {
 #[test]
 fn a_gap_over_the_tracked_header_makes_it_search_again() {
     let stream = stream(30);
-    let mut context = stream.context(Order::Sequence);
+    let mut context = stream.context(ArrivalOrder::Sequence);
     for n in [0, 4, 5, 6, 7, 8, 10, 11, 12] {
         packet(&stream, &mut context, n);
     }
@@ -304,7 +304,7 @@ fn a_gap_over_the_tracked_header_makes_it_search_again() {
 #[test]
 fn an_answer_that_does_not_come_is_asked_for_again() {
     let stream = stream(30);
-    let mut context = stream.context(Order::Sequence);
+    let mut context = stream.context(ArrivalOrder::Sequence);
     for n in [0, 4, 5, 6] {
         packet(&stream, &mut context, n);
     }
@@ -321,7 +321,7 @@ fn an_answer_that_does_not_come_is_asked_for_again() {
 fn a_lying_confirmation_delivers_nothing_wrong_and_ends_in_a_new_search() {
     for (lie, offset) in [(3, 0), (2, 0)] {
         let stream = stream(30);
-        let mut context = stream.context(Order::Any);
+        let mut context = stream.context(ArrivalOrder::Any);
         // The header at 330 never comes.
         for n in [0, 1, 2, 4, 5, 6] {
             packet(&stream, &mut context, n);
@@ -344,7 +344,7 @@ fn a_lying_confirmation_delivers_nothing_wrong_and_ends_in_a_new_search() {
 
 #[test]
 fn a_forged_packet_far_ahead_does_not_stop_the_offload_for_good() {
-    for order in [Order::Sequence, Order::Any] {
+    for order in [ArrivalOrder::Sequence, ArrivalOrder::Any] {
         let stream = Stream::new(SeqNum(5), &vec![vec![1; 288]; 80]);
         let mut context = stream.context(order);
         packet(&stream, &mut context, 0);
@@ -360,7 +360,7 @@ fn a_forged_packet_far_ahead_does_not_stop_the_offload_for_good() {
 #[test]
 fn a_peer_that_plants_headers_gets_few_requests_asked() {
     let planted: Vec<u8> = (0..70).flat_map(|_| [0xc5, 0x3a, 0x10, 0x00]).collect();
-    let mut context = Context::new(Toy::new(KEY, true), SeqNum(0), Order::Any);
+    let mut context = Context::new(Toy::new(KEY, true), SeqNum(0), ArrivalOrder::Any);
     let mut asked = 0;
     for n in 1..2_000u32 {
         context.receive(SeqNum(n * 280), &planted, &mut [0; 280]);

@@ -19,7 +19,7 @@ fn whole(stream: &Stream, context: &mut Context, n: usize) -> Verdict {
 #[test]
 fn the_rest_of_a_message_whose_check_is_given_up_is_not_offloaded() {
     let stream = messages(2, 1000);
-    let mut context = stream.context(Order::Any);
+    let mut context = stream.context(ArrivalOrder::Any);
     assert_eq!(stream.receive(&mut context, 0, 300), OFFLOADED);
     assert_eq!(stream.receive(&mut context, 600, 800), OFFLOADED);
     assert_eq!(stream.receive(&mut context, 300, 600), OFFLOADED);
@@ -35,7 +35,7 @@ fn the_rest_of_a_message_whose_check_is_given_up_is_not_offloaded() {
 #[test]
 fn no_byte_is_offloaded_again_after_a_search_began_anew() {
     let stream = messages(8, 1000);
-    let mut context = stream.context(Order::Any);
+    let mut context = stream.context(ArrivalOrder::Any);
     for n in 0..5 {
         assert_eq!(whole(&stream, &mut context, n), OFFLOADED);
     }
@@ -58,7 +58,7 @@ fn no_byte_is_offloaded_again_after_a_search_began_anew() {
 #[test]
 fn a_late_packet_that_ends_inside_a_header_puts_the_context_in_step() {
     let stream = messages(6, 1000);
-    let mut context = stream.context(Order::Any);
+    let mut context = stream.context(ArrivalOrder::Any);
     whole(&stream, &mut context, 0);
     let (second, third) = (stream.starts[2], stream.starts[3]);
     stream.receive(&mut context, second - 100, second + 100);
@@ -77,7 +77,7 @@ fn a_late_packet_that_ends_inside_a_header_puts_the_context_in_step() {
 #[test]
 fn what_never_came_is_forgotten_before_its_sequence_numbers_come_again() {
     let stream = messages(3, 1000);
-    let mut context = stream.context(Order::Any);
+    let mut context = stream.context(ArrivalOrder::Any);
     assert_eq!(stream.receive(&mut context, 0, 300), OFFLOADED);
     assert_eq!(stream.receive(&mut context, 600, 1012), OFFLOADED);
     // As if a gigabyte had passed in step.
@@ -96,7 +96,7 @@ fn what_never_came_is_forgotten_before_its_sequence_numbers_come_again() {
 fn after_many_unchecked_messages_the_host_is_asked() {
     let unchecked = usize::from(MAX_UNCHECKED);
     let stream = messages(unchecked + 40, 100);
-    let mut context = stream.context(Order::Any);
+    let mut context = stream.context(ArrivalOrder::Any);
     for n in 0..unchecked + 10 {
         stream.receive(&mut context, stream.starts[n], stream.starts[n + 1] - 2);
     }
@@ -112,7 +112,7 @@ fn after_many_unchecked_messages_the_host_is_asked() {
 fn the_highest_index_does_not_stop_the_device() {
     let plaintext = [1; 100];
     let first = toy::seal(KEY, u64::MAX, &plaintext);
-    let mut context = Context::new(Toy::new(KEY, true), SeqNum(0), Order::Any);
+    let mut context = Context::new(Toy::new(KEY, true), SeqNum(0), ArrivalOrder::Any);
     context.recovery.walker = Walker::new(u64::MAX);
     let mut output = vec![0; first.len()];
     assert_eq!(context.receive(SeqNum(0), &first, &mut output), OFFLOADED);
@@ -168,7 +168,7 @@ proptest! {
         order in prop::bool::weighted(0.8),
     ) {
         let stream = messages(MESSAGES, 60);
-        let order = if order { Order::Any } else { Order::Sequence };
+        let order = if order { ArrivalOrder::Any } else { ArrivalOrder::Sequence };
         let mut context = stream.context(order);
         let mut offloaded: Vec<Option<u8>> = vec![None; stream.wire.len()];
         let mut next = 0;

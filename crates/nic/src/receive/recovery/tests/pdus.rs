@@ -47,7 +47,7 @@ fn buffer(tag: u16) -> Vec<Slice> {
 }
 
 impl<'s> Host<'s> {
-    fn new(stream: &'s PduStream, parameters: &Parameters, order: Order) -> Self {
+    fn new(stream: &'s PduStream, parameters: &Parameters, order: ArrivalOrder) -> Self {
         let engine = Engine::new(parameters, Direction::Receive);
         let memory = usize::from(parameters.commands) * STRIDE as usize;
         Self {
@@ -177,7 +177,7 @@ fn thousands(count: u16) -> (Parameters, PduStream) {
 
 #[test]
 fn packets_in_sequence_are_placed_and_their_digests_hold() {
-    for order in [Order::Sequence, Order::Any] {
+    for order in [ArrivalOrder::Sequence, ArrivalOrder::Any] {
         let (parameters, stream) = thousands(10);
         let mut host = Host::new(&stream, &parameters, order);
         host.map_all();
@@ -207,7 +207,7 @@ fn one_packet_may_hold_pdus_of_several_commands_and_answers_between_them() {
             data(2, 50, 70),
         ],
     );
-    let mut host = Host::new(&stream, &parameters, Order::Any);
+    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
     host.map_all();
     let end = stream.wire.len();
     assert_eq!(host.receive(0, end), (OFFLOADED, 250));
@@ -229,7 +229,7 @@ fn what_a_host_sends_is_placed_by_its_transfer_tag() {
             Kind::Capsule(0),
         ],
     );
-    let mut host = Host::new(&stream, &parameters, Order::Any);
+    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
     host.map_all();
     let end = stream.wire.len();
     let mut placed = 0;
@@ -245,7 +245,7 @@ fn what_a_host_sends_is_placed_by_its_transfer_tag() {
 fn past_data_are_not_placed() {
     // Figure 8a
     let (parameters, stream) = thousands(3);
-    let mut host = Host::new(&stream, &parameters, Order::Any);
+    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
     host.map_all();
     host.receive(0, 400);
     assert_eq!(host.receive(100, 400), (bypassed(Bypass::Past), 0));
@@ -259,7 +259,7 @@ fn past_data_are_not_placed() {
 fn behind_a_loss_inside_a_pdu_data_are_placed_on() {
     // Figure 8b; NVMeTCP offload: "the HW will continue the direct data placement of the following packets".
     let (parameters, stream) = thousands(4);
-    let mut host = Host::new(&stream, &parameters, Order::Sequence);
+    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Sequence);
     host.map_all();
     assert_eq!(host.receive(0, 300), (OFFLOADED, 276));
     assert_eq!(host.receive(600, 900), (bypassed(Bypass::Gap), 300));
@@ -275,7 +275,7 @@ fn behind_a_loss_inside_a_pdu_data_are_placed_on() {
 #[test]
 fn a_late_packet_of_a_pdu_is_placed_and_completes_its_digest() {
     let (parameters, stream) = thousands(4);
-    let mut host = Host::new(&stream, &parameters, Order::Any);
+    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
     host.map_all();
     assert_eq!(host.receive(0, 300), (OFFLOADED, 276));
     assert_eq!(host.receive(600, 900), (OFFLOADED, 300));
@@ -288,7 +288,7 @@ fn a_late_packet_of_a_pdu_is_placed_and_completes_its_digest() {
 #[test]
 fn a_late_packet_with_wrong_data_fails_the_digest_and_is_not_placed() {
     let (parameters, stream) = thousands(4);
-    let mut host = Host::new(&stream, &parameters, Order::Any);
+    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
     host.map_all();
     host.receive(0, 300);
     host.receive(600, 1300);
@@ -302,7 +302,7 @@ fn a_late_packet_with_wrong_data_fails_the_digest_and_is_not_placed() {
 #[test]
 fn a_lost_header_is_asked_about_and_placement_goes_on_after_the_answer() {
     // Figure 8c
-    for order in [Order::Sequence, Order::Any] {
+    for order in [ArrivalOrder::Sequence, ArrivalOrder::Any] {
         let (parameters, stream) = thousands(8);
         let mut host = Host::new(&stream, &parameters, order);
         host.map_all();
@@ -322,7 +322,7 @@ fn a_lost_header_is_asked_about_and_placement_goes_on_after_the_answer() {
 #[test]
 fn what_was_passed_up_while_a_header_was_missing_is_not_placed_when_it_comes_again() {
     let (parameters, stream) = thousands(6);
-    let mut host = Host::new(&stream, &parameters, Order::Any);
+    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
     host.map_all();
     host.receive(0, 900);
     assert_eq!(host.receive(1300, 1500), (bypassed(Bypass::OutOfStep), 0));
@@ -336,7 +336,7 @@ fn what_was_passed_up_while_a_header_was_missing_is_not_placed_when_it_comes_aga
 #[test]
 fn a_tag_that_is_not_mapped_keeps_its_data_in_the_stream() {
     let (parameters, stream) = thousands(3);
-    let mut host = Host::new(&stream, &parameters, Order::Any);
+    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
     host.map(1);
     assert_eq!(host.receive(0, 1000), (OFFLOADED, 0));
     assert_eq!(host.shared.noted.refused, 1);
@@ -350,7 +350,7 @@ fn a_tag_that_is_not_mapped_keeps_its_data_in_the_stream() {
 #[test]
 fn nothing_is_placed_after_unmapping_also_when_the_tag_is_mapped_again() {
     let (parameters, stream) = thousands(3);
-    let mut host = Host::new(&stream, &parameters, Order::Any);
+    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
     host.map_all();
     assert_eq!(host.receive(0, 300), (OFFLOADED, 276));
     assert_eq!(host.receive(400, 600), (OFFLOADED, 200));
@@ -385,7 +385,7 @@ fn data_beyond_their_buffer_stay_in_the_stream() {
             },
         ],
     );
-    let mut host = Host::new(&stream, &parameters, Order::Any);
+    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
     host.map_all();
     let end = stream.wire.len();
     assert_eq!(host.receive(0, end), (OFFLOADED, 10));
@@ -403,7 +403,7 @@ fn more_pdus_than_a_packet_can_have_places_stay_in_the_stream() {
         })
         .collect();
     let stream = PduStream::new(&parameters, &kinds);
-    let mut host = Host::new(&stream, &parameters, Order::Any);
+    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
     host.map_all();
     let end = stream.wire.len();
     let most = crate::receive::MAX_PLACED;
@@ -491,7 +491,7 @@ proptest! {
         let mut stream = PduStream::new(&parameters, &kinds);
         // The digests of these no longer hold, the framing does.
         plant(&mut stream, &places);
-        let order = if any_order { Order::Any } else { Order::Sequence };
+        let order = if any_order { ArrivalOrder::Any } else { ArrivalOrder::Sequence };
         let mut host = Host::new(&stream, &parameters, order);
         host.map_all();
         let mut queue: Vec<(usize, usize, usize, bool)> = Vec::new();
@@ -647,7 +647,7 @@ proptest! {
         let sender = if host_sends { Role::Host } else { Role::Controller };
         let parameters = parameters(sender, header_digest, data_digest);
         let stream = PduStream::new(&parameters, &kinds);
-        let order = if any_order { Order::Any } else { Order::Sequence };
+        let order = if any_order { ArrivalOrder::Any } else { ArrivalOrder::Sequence };
         let mut host = Host::new(&stream, &parameters, order);
         host.forged = true;
         host.map_all();

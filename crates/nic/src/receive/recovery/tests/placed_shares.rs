@@ -29,7 +29,7 @@ struct Shares {
     asked: f64,
 }
 
-fn run(order: Order, path: Path, pdu: u32, total: u32) -> Shares {
+fn run(order: ArrivalOrder, path: Path, pdu: u32, total: u32) -> Shares {
     let parameters = parameters(Role::Controller, true, true);
     let kinds: Vec<Kind> = (0..total / pdu)
         .map(|n| Kind::Data {
@@ -122,7 +122,7 @@ fn with_little_loss_most_data_are_placed_and_few_headers_asked_about() {
             reorder: 0.0,
             flight,
         };
-        for order in [Order::Sequence, Order::Any] {
+        for order in [ArrivalOrder::Sequence, ArrivalOrder::Any] {
             let shares = run(order, path, pdu, 12 << 20);
             assert!(
                 shares.placed >= 90.0,
@@ -130,7 +130,7 @@ fn with_little_loss_most_data_are_placed_and_few_headers_asked_about() {
             );
             assert!(shares.asked <= 5.0, "{order:?} {pdu} {flight}: {shares:?}");
         }
-        let shares = run(Order::Any, path, pdu, 12 << 20);
+        let shares = run(ArrivalOrder::Any, path, pdu, 12 << 20);
         assert!(shares.covered >= 95.0, "{pdu} {flight}: {shares:?}");
     }
 }
@@ -140,7 +140,7 @@ fn with_little_loss_most_data_are_placed_and_few_headers_asked_about() {
 #[ignore = "prints a table"]
 fn table() {
     for pdu in [4 << 10, 64 << 10, 256 << 10] {
-        for order in [Order::Sequence, Order::Any] {
+        for order in [ArrivalOrder::Sequence, ArrivalOrder::Any] {
             for flight in [10, 40, 200] {
                 for (loss, reorder) in [(0.3, 0.0), (1.0, 0.0), (5.0, 0.0), (0.0, 2.0)] {
                     let path = Path {

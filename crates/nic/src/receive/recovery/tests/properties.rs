@@ -139,7 +139,7 @@ proptest! {
     ) {
         let mut stream = Stream::new(SeqNum(first), &plaintexts);
         plant(&mut stream, &places);
-        let order = if any_order { Order::Any } else { Order::Sequence };
+        let order = if any_order { ArrivalOrder::Any } else { ArrivalOrder::Sequence };
         let mut context = Context::new(Toy::new(KEY, engine_can), stream.first, order);
 
         // Per byte: was it shown transformed?

@@ -37,7 +37,7 @@ struct Shares {
     none: f64,
 }
 
-fn run(order: Order, path: Path, records: usize) -> Shares {
+fn run(order: ArrivalOrder, path: Path, records: usize) -> Shares {
     let plaintexts = vec![vec![0x55; RECORD]; records];
     let stream = Stream::new(SeqNum(0xffff_0000), &plaintexts);
     let mut context = stream.context(order);
@@ -102,7 +102,7 @@ fn run(order: Order, path: Path, records: usize) -> Shares {
 fn five_percent_loss_leaves_more_than_half_of_the_records_fully_offloaded() {
     for flight in [10, 40] {
         let shares = run(
-            Order::Any,
+            ArrivalOrder::Any,
             Path {
                 loss: 5.0,
                 reorder: 0.0,
@@ -118,7 +118,7 @@ fn five_percent_loss_leaves_more_than_half_of_the_records_fully_offloaded() {
 fn two_percent_reordering_leaves_a_quarter_of_the_records_fully_offloaded() {
     for flight in [10, 40] {
         let shares = run(
-            Order::Any,
+            ArrivalOrder::Any,
             Path {
                 loss: 0.0,
                 reorder: 2.0,
@@ -134,7 +134,7 @@ fn two_percent_reordering_leaves_a_quarter_of_the_records_fully_offloaded() {
 #[test]
 #[ignore = "prints a table"]
 fn table() {
-    for order in [Order::Sequence, Order::Any] {
+    for order in [ArrivalOrder::Sequence, ArrivalOrder::Any] {
         for flight in [10, 40, 200] {
             for percent in [1.0, 2.0, 3.0, 4.0, 5.0] {
                 for (what, loss, reorder) in [("loss", percent, 0.0), ("reorder", 0.0, percent)] {
