@@ -35,6 +35,9 @@ pub struct Packet {
 
 impl Packet {
     /// Parses the packet at the front of `bytes`; padding may follow.
+    ///
+    /// # Errors
+    /// When it is cut short, or is not about IPv4 over Ethernet.
     pub fn parse(bytes: &[u8]) -> Result<Packet, ParseError> {
         ParseError::require(bytes, PACKET_LEN)?;
         for (at, expected) in FIXED_FIELDS {

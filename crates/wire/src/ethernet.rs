@@ -146,6 +146,9 @@ pub struct Header {
 
 impl Header {
     /// Parses the header, passing over up to two tags. Gives it with its length.
+    ///
+    /// # Errors
+    /// When it is cut short.
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<(Header, usize), ParseError> {
         let (ether_type, len) = parse_ether_type(frame)?;

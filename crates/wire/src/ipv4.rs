@@ -60,6 +60,9 @@ pub struct Fragment {
 impl Header {
     /// Parses the header at the front of `packet`, which may be followed by padding. Gives it with its
     /// length. The checksum is not looked at: [`verify_checksum`] does that.
+    ///
+    /// # Errors
+    /// When it is cut short, or a field has an impossible value.
     #[inline(always)]
     pub fn parse(packet: &[u8]) -> Result<(Header, usize), ParseError> {
         let (header, header_len) = Header::parse_cut(packet)?;

@@ -33,6 +33,9 @@ pub struct Header {
 impl Header {
     /// Parses the fixed header at the front of `packet`, which may be followed by padding. Gives it with
     /// its length.
+    ///
+    /// # Errors
+    /// When it is cut short, or a field has an impossible value.
     #[inline(always)]
     pub fn parse(packet: &[u8]) -> Result<(Header, usize), ParseError> {
         let (header, header_len) = Header::parse_cut(packet)?;
@@ -133,6 +136,9 @@ pub struct UpperLayer {
 ///
 /// An atomic fragment (RFC 6946) is no fragment. A header that we do not know ends the walk: it is taken
 /// for the upper layer's protocol.
+///
+/// # Errors
+/// When a header is cut short.
 #[inline]
 pub fn skip_extension_headers(next_header: u8, payload: &[u8]) -> Result<UpperLayer, ParseError> {
     let mut upper = UpperLayer {

@@ -172,6 +172,9 @@ pub fn classify(frame: &[u8]) -> Class {
 }
 
 /// Parses `frame` if it is a TCP segment.
+///
+/// # Errors
+/// Why it is none.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Parsed, Reason> {
     match locate(frame)? {
@@ -185,6 +188,9 @@ pub fn parse(frame: &[u8]) -> Result<Parsed, Reason> {
 ///
 /// The lengths in the headers are those of the whole segment. They must be right: a segment that is cut short is told from
 /// this one by who has cut it.
+///
+/// # Errors
+/// Why it is none.
 #[inline]
 pub fn parse_headers(frame: &[u8]) -> Result<Parsed, Reason> {
     let (ether_type, l3_offset) = ethernet::parse_ether_type(frame)?;

@@ -45,6 +45,9 @@ pub struct Header {
 
 impl Header {
     /// Parses the header at the front of `segment`. Gives it with its length.
+    ///
+    /// # Errors
+    /// When it is cut short, or its length is impossible (RFC 9293 §3.1).
     #[inline(always)]
     pub fn parse(segment: &[u8]) -> Result<(Header, usize), ParseError> {
         ParseError::require(segment, HEADER_LEN)?;

@@ -51,6 +51,9 @@ pub struct RecordHeader {
 
 impl RecordHeader {
     /// Parses the first five bytes. It judges nothing: whether the values make sense is the caller's affair.
+    ///
+    /// # Errors
+    /// When there are fewer bytes.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<RecordHeader, ParseError> {
         ParseError::require(bytes, HEADER_LEN)?;

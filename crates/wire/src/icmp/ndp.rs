@@ -67,6 +67,9 @@ pub struct RouterAdvertisement {
 impl Message {
     /// Parses a message, which is all of `bytes`, ICMP header included. The caller has checked the checksum
     /// and the hop limit.
+    ///
+    /// # Errors
+    /// When it is cut short, of another type, or breaks RFC 4861.
     pub fn parse(bytes: &[u8]) -> Result<Message, ParseError> {
         let kind = *bytes
             .first()

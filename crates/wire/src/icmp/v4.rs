@@ -69,6 +69,9 @@ pub enum Unreachable {
 
 impl<'a> Message<'a> {
     /// Parses a message, which is all of `bytes`.
+    ///
+    /// # Errors
+    /// When it is cut short, or the checksum is wrong.
     pub fn parse(bytes: &'a [u8]) -> Result<Message<'a>, ParseError> {
         ParseError::require(bytes, HEADER_LEN)?;
         if !Sum::of(bytes).is_valid() {

@@ -53,6 +53,9 @@ pub enum Message<'a> {
 impl<'a> Message<'a> {
     /// Parses a message, which is all of `bytes`, and came from `src` to `dst` with `hop_limit` hops left.
     /// Messages of neighbour discovery that a router has forwarded are refused (RFC 4861 §7.1).
+    ///
+    /// # Errors
+    /// When it is cut short, or the checksum is wrong.
     pub fn parse(
         src: Ipv6Addr,
         dst: Ipv6Addr,

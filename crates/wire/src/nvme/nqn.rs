@@ -22,8 +22,11 @@ impl Nqn {
     /// The name that every discovery subsystem answers to (§3.1.2.3).
     pub const DISCOVERY: Nqn = Nqn::from_literal("nqn.2014-08.org.nvmexpress.discovery");
 
-    /// A name from text. Errors with [`ParseError::BadLength`] if it is empty or longer than
-    /// [`Nqn::MAX_LEN`] bytes, with [`ParseError::BadValue`] at a control character.
+    /// A name from text.
+    ///
+    /// # Errors
+    /// With [`ParseError::BadLength`] if it is empty or longer than [`Nqn::MAX_LEN`] bytes, with
+    /// [`ParseError::BadValue`] at a control character.
     pub fn new(name: &str) -> Result<Nqn, ParseError> {
         if name.is_empty() || name.len() > Nqn::MAX_LEN {
             return Err(ParseError::BadLength(name.len()));
@@ -52,8 +55,10 @@ impl Nqn {
         }
     }
 
-    /// A name from a field of [`Nqn::FIELD_LEN`] bytes: what stands before the first NUL. Errors as
-    /// [`Nqn::new`], and with [`ParseError::BadValue`] if it is not UTF-8.
+    /// A name from a field of [`Nqn::FIELD_LEN`] bytes: what stands before the first NUL.
+    ///
+    /// # Errors
+    /// As [`Nqn::new`], and with [`ParseError::BadValue`] if it is not UTF-8.
     pub fn parse(field: &[u8]) -> Result<Nqn, ParseError> {
         ParseError::require(field, Nqn::FIELD_LEN)?;
         let field = &field[..Nqn::FIELD_LEN];

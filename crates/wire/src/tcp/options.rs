@@ -55,6 +55,9 @@ pub struct SackBlocks {
 
 impl Options {
     /// Parses the option bytes of one header.
+    ///
+    /// # Errors
+    /// When an option is cut short, or its length is impossible.
     #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Result<Options, ParseError> {
         match Options::parse_timestamps(bytes) {

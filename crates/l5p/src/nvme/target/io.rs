@@ -175,8 +175,11 @@ pub(super) fn to_host(entry: &SubmissionEntry, len: u32) -> Result<(), Status> {
     }
 }
 
-/// The ranges of a Dataset Management, as offset and length in bytes of the store; empty ones are left out. `data` holds
-/// them one after the other. Errors with the status for the command if one is outside a namespace of `blocks` blocks.
+/// The ranges of a Dataset Management, as offset and length in bytes of the store; empty ones are left out.
+/// `data` holds them one after the other.
+///
+/// # Errors
+/// With the status for the command if one is outside a namespace of `blocks` blocks.
 pub fn ranges(
     data: &[u8],
     blocks: u64,

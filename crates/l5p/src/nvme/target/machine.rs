@@ -34,6 +34,9 @@ pub struct Target {
 
 impl Target {
     /// A target that offers what `config` says.
+    ///
+    /// # Errors
+    /// When the configuration contradicts itself.
     pub fn new(now: Instant, config: Config) -> Result<Target, ConfigError> {
         config.check()?;
         let subsystems = config.subsystems.iter().cloned().map(Live::new).collect();
@@ -73,8 +76,10 @@ impl Target {
         self.drop_connection(id);
     }
 
-    /// Takes in a header that was checked against the connection's framing; answers where its data belongs. An error ends the
-    /// connection: tell the host by a C2HTermReq, and close it.
+    /// Takes in a header that was checked against the connection's framing; answers where its data belongs.
+    ///
+    /// # Errors
+    /// An error ends the connection: tell the host by a C2HTermReq, and close it.
     pub fn handle_pdu(
         &mut self,
         now: Instant,
@@ -154,6 +159,9 @@ impl Target {
     }
 
     /// Puts a namespace into the subsystem of this index, or changes the one of its NSID; hosts that want to hear of it do.
+    ///
+    /// # Errors
+    /// When the namespace can't be one, or there is no such subsystem.
     pub fn set_namespace(&mut self, subsystem: usize, new: Namespace) -> Result<(), ConfigError> {
         new.check()?;
         if let Some(live) = self.subsystems.get_mut(subsystem) {

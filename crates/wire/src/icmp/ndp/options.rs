@@ -40,6 +40,9 @@ impl Options {
     /// Parses the options that are all of `bytes`.
     ///
     /// RFC 4861 §7.1: a message with an option of length 0 must be discarded.
+    ///
+    /// # Errors
+    /// When an option is cut short, or has a length of 0.
     pub fn parse(mut bytes: &[u8]) -> Result<Options, ParseError> {
         let mut options = Options::default();
         while !bytes.is_empty() {

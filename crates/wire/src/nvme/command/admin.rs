@@ -82,6 +82,9 @@ pub struct GetLogPage {
 
 impl Admin {
     /// What `entry` asks for, or the status that answers it. The caller has looked for [`opcode::FABRICS`] before.
+    ///
+    /// # Errors
+    /// The status for the command.
     pub fn parse(entry: &SubmissionEntry) -> Result<Admin, Status> {
         let dword = entry.cdw10;
         Ok(match entry.opcode {

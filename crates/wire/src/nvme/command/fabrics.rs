@@ -70,6 +70,9 @@ impl Property {
 
 impl Fabrics {
     /// What `entry`, whose opcode is [`opcode::FABRICS`], asks for, or the status that answers it.
+    ///
+    /// # Errors
+    /// The status for the command.
     pub fn parse(entry: &SubmissionEntry) -> Result<Fabrics, Status> {
         if entry.opcode != opcode::FABRICS {
             return Err(Status::INVALID_OPCODE.do_not_retry());

@@ -88,6 +88,9 @@ pub enum Io {
 impl Io {
     /// What `entry` asks for, or the status that answers it. The caller has looked for [`opcode::FABRICS`] before.
     /// Protection information is refused: no namespace here is formatted with it.
+    ///
+    /// # Errors
+    /// The status for the command.
     pub fn parse(entry: &SubmissionEntry) -> Result<Io, Status> {
         let dword12 = entry.cdw10[2];
         let blocks = Blocks {

@@ -186,6 +186,9 @@ impl Status {
     }
 
     /// `Ok` for a success, otherwise itself as an error.
+    ///
+    /// # Errors
+    /// Itself, unless it is a success.
     pub const fn ok(self) -> Result<(), Status> {
         if self.is_success() { Ok(()) } else { Err(self) }
     }

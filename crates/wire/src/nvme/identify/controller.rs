@@ -116,7 +116,10 @@ pub struct ControllerData {
 }
 
 impl ControllerData {
-    /// Parses an answer. Errors if it is shorter than [`LEN`] or the subsystem's name is no name.
+    /// Parses an answer.
+    ///
+    /// # Errors
+    /// If it is shorter than [`LEN`] or the subsystem's name is no name.
     pub fn parse(b: &[u8]) -> Result<ControllerData, ParseError> {
         ParseError::require(b, LEN)?;
         let subnqn = &b[768..768 + Nqn::FIELD_LEN];
@@ -245,7 +248,10 @@ pub struct NvmControllerData {
 }
 
 impl NvmControllerData {
-    /// Parses an answer. Errors if it is shorter than [`LEN`].
+    /// Parses an answer.
+    ///
+    /// # Errors
+    /// If it is shorter than [`LEN`].
     pub fn parse(b: &[u8]) -> Result<NvmControllerData, ParseError> {
         ParseError::require(b, LEN)?;
         Ok(NvmControllerData {

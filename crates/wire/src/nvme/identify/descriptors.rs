@@ -23,8 +23,11 @@ pub struct NamespaceIds {
 }
 
 impl NamespaceIds {
-    /// Parses an answer; descriptors of other types are passed over. Errors if the answer is shorter
-    /// than [`LEN`], a known descriptor has another length than its type, or one goes beyond the end.
+    /// Parses an answer; descriptors of other types are passed over.
+    ///
+    /// # Errors
+    /// If the answer is shorter than [`LEN`], a known descriptor has another length than its type, or one goes beyond
+    /// the end.
     pub fn parse(bytes: &[u8]) -> Result<NamespaceIds, ParseError> {
         ParseError::require(bytes, LEN)?;
         let mut rest = &bytes[..LEN];

@@ -14,7 +14,10 @@ impl<'a> NamespaceList<'a> {
     /// The most identifiers of one list.
     pub const CAPACITY: usize = LEN / 4;
 
-    /// A list from an answer. Errors if it is shorter than [`LEN`].
+    /// A list from an answer.
+    ///
+    /// # Errors
+    /// If it is shorter than [`LEN`].
     pub fn parse(bytes: &'a [u8]) -> Result<NamespaceList<'a>, ParseError> {
         ParseError::require(bytes, LEN)?;
         Ok(NamespaceList {

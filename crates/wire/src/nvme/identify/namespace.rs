@@ -53,8 +53,11 @@ pub struct NamespaceData {
 }
 
 impl NamespaceData {
-    /// Parses an answer. Errors if it is shorter than [`LEN`], and, for an active namespace, if its
-    /// block size is below 512 bytes or above 2^31 (NVM 1.0c, Figure 98).
+    /// Parses an answer.
+    ///
+    /// # Errors
+    /// If it is shorter than [`LEN`], and, for an active namespace, if its block size is below 512 bytes or above
+    /// 2^31 (NVM 1.0c, Figure 98).
     pub fn parse(b: &[u8]) -> Result<NamespaceData, ParseError> {
         ParseError::require(b, LEN)?;
         let flbas = b[26];
@@ -129,7 +132,10 @@ pub struct IndependentNamespaceData {
 }
 
 impl IndependentNamespaceData {
-    /// Parses an answer. Errors if it is shorter than [`LEN`].
+    /// Parses an answer.
+    ///
+    /// # Errors
+    /// If it is shorter than [`LEN`].
     pub fn parse(b: &[u8]) -> Result<IndependentNamespaceData, ParseError> {
         ParseError::require(b, LEN)?;
         Ok(IndependentNamespaceData {

@@ -31,7 +31,10 @@ impl SupportedPages {
         self.bits[usize::from(page.0 >> 7)] >> (page.0 & 127) & 1 == 1
     }
 
-    /// Parses a page. Errors if it is shorter than [`SupportedPages::LEN`].
+    /// Parses a page.
+    ///
+    /// # Errors
+    /// If it is shorter than [`SupportedPages::LEN`].
     pub fn parse(bytes: &[u8]) -> Result<SupportedPages, ParseError> {
         ParseError::require(bytes, SupportedPages::LEN)?;
         let mut set = SupportedPages::default();
@@ -74,7 +77,10 @@ impl CommandEffects {
         io: [0; 256],
     };
 
-    /// Parses a page. Errors if it is shorter than [`CommandEffects::LEN`].
+    /// Parses a page.
+    ///
+    /// # Errors
+    /// If it is shorter than [`CommandEffects::LEN`].
     pub fn parse(bytes: &[u8]) -> Result<CommandEffects, ParseError> {
         ParseError::require(bytes, CommandEffects::LEN)?;
         let mut page = CommandEffects::NONE;
@@ -109,7 +115,10 @@ impl FirmwareSlots {
     /// Bytes of the page.
     pub const LEN: usize = 512;
 
-    /// Parses a page. Errors if it is shorter than [`FirmwareSlots::LEN`].
+    /// Parses a page.
+    ///
+    /// # Errors
+    /// If it is shorter than [`FirmwareSlots::LEN`].
     pub fn parse(bytes: &[u8]) -> Result<FirmwareSlots, ParseError> {
         ParseError::require(bytes, FirmwareSlots::LEN)?;
         Ok(FirmwareSlots {

@@ -22,8 +22,11 @@ impl DiscoveryHeader {
     /// Bytes of the header.
     pub const LEN: usize = 1024;
 
-    /// Parses a header. Errors if it is shorter than 16 bytes, or with [`ParseError::BadValue`] if the
-    /// entries have another format than ours (0).
+    /// Parses a header.
+    ///
+    /// # Errors
+    /// If it is shorter than 16 bytes, or with [`ParseError::BadValue`] if the entries have another format than ours
+    /// (0).
     pub fn parse(b: &[u8]) -> Result<DiscoveryHeader, ParseError> {
         ParseError::require(b, 18)?;
         match u16_le_at(b, 16) {
@@ -127,8 +130,11 @@ impl DiscoveryEntry {
     /// The transport type of TCP.
     pub const TRTYPE_TCP: u8 = 3;
 
-    /// Parses an entry. Errors if it is shorter than [`DiscoveryEntry::LEN`], and with
-    /// [`ParseError::BadValue`] if it is of another transport than TCP, or its address or port cannot be read.
+    /// Parses an entry.
+    ///
+    /// # Errors
+    /// If it is shorter than [`DiscoveryEntry::LEN`], and with [`ParseError::BadValue`] if it is of another transport
+    /// than TCP, or its address or port cannot be read.
     pub fn parse(b: &[u8]) -> Result<DiscoveryEntry, ParseError> {
         ParseError::require(b, DiscoveryEntry::LEN)?;
         if b[0] != DiscoveryEntry::TRTYPE_TCP {

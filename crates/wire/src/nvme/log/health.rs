@@ -26,7 +26,10 @@ impl ErrorEntry {
     /// Bytes of an entry.
     pub const LEN: usize = 64;
 
-    /// Parses an entry. Errors if it is shorter than [`ErrorEntry::LEN`].
+    /// Parses an entry.
+    ///
+    /// # Errors
+    /// If it is shorter than [`ErrorEntry::LEN`].
     pub fn parse(b: &[u8]) -> Result<ErrorEntry, ParseError> {
         ParseError::require(b, ErrorEntry::LEN)?;
         Ok(ErrorEntry {
@@ -95,7 +98,10 @@ impl HealthLog {
         bytes.div_ceil(512_000)
     }
 
-    /// Parses a page. Errors if it is shorter than [`HealthLog::LEN`].
+    /// Parses a page.
+    ///
+    /// # Errors
+    /// If it is shorter than [`HealthLog::LEN`].
     pub fn parse(b: &[u8]) -> Result<HealthLog, ParseError> {
         ParseError::require(b, HealthLog::LEN)?;
         let count = |at| u128::from_le_bytes(array_at(b, at));

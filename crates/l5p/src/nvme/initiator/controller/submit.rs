@@ -42,6 +42,9 @@ pub enum SubmitError {
 impl Controller {
     /// Takes a command. It goes onto the I/O queue with the fewest commands, or waits for one with room, or for a new
     /// connection if commands are retried.
+    ///
+    /// # Errors
+    /// Why it was not taken.
     pub fn submit(&mut self, access: Access) -> Result<CommandId, SubmitError> {
         let waits = matches!(self.phase, Phase::Lost { .. } | Phase::Setup(_))
             && self.config.retries > 0

@@ -39,6 +39,9 @@ pub struct ConnectError {
 
 impl ConnectData {
     /// Reads the data.
+    ///
+    /// # Errors
+    /// The first field that is wrong.
     pub fn parse(bytes: &[u8; CONNECT_DATA_LEN]) -> Result<ConnectData, ConnectError> {
         let nqn = |at: usize| {
             Nqn::parse(&bytes[at..]).map_err(|error| ConnectError {
