@@ -256,3 +256,27 @@ suites=(
 
 # The option of `serve` and `get` that impairs the wire, both ways.
 impaired=(--loss 0.01 --reorder 0.01 --seed 7)
+
+# moves_a_disk PROTOCOL URI FILE NAME OPTION…: `longshore PROTOCOL` reads all of a disk, which is a file of the server's, and writes 5 MiB
+# to it. Two cases.
+moves_a_disk() {
+    local protocol=$1 uri=$2 disk=$3 name=$4
+    shift 4
+    if ! timeout 120 "$LONGSHORE" "$protocol" read "$uri" "${our_addresses[@]}" --quiet --output "$scratch/copy" "$@" \
+        >"$scratch/moves.log" 2>&1; then
+        not_ok "read, $name" "$(last_words moves.log)"
+    elif cmp -s "$disk" "$scratch/copy"; then
+        ok "read, $name"
+    else
+        not_ok "read, $name" 'the bytes differ'
+    fi
+    dd if=/dev/urandom of="$scratch/fresh" bs=1M count=5 status=none
+    if ! timeout 120 "$LONGSHORE" "$protocol" write "$uri" "${our_addresses[@]}" --quiet --input "$scratch/fresh" --offset 20M \
+        --verify "$@" >"$scratch/moves.log" 2>&1; then
+        not_ok "write, $name" "$(last_words moves.log)"
+    elif cmp -s -n 5242880 "$disk" "$scratch/fresh" 20971520 0; then
+        ok "write, $name"
+    else
+        not_ok "write, $name" 'the bytes differ'
+    fi
+}

@@ -74,28 +74,11 @@ for digest in none header data both; do
         fi
     fi
     for label in offload impaired software; do
-        options=(--quiet --digest "$digest" --offload both)
-        [[ $label == software ]] && options=(--quiet --digest "$digest" --offload none)
+        options=(--digest "$digest" --offload both)
+        [[ $label == software ]] && options=(--digest "$digest" --offload none)
         [[ $label == impaired ]] && options+=("${impaired[@]}")
 
-        name="read, digest $digest, $label"
-        if ! iscsi read "$unit" --output "$scratch/copy" "${options[@]}"; then
-            not_ok "$name" "$(last_words iscsi.log)"
-        elif cmp -s "$disk" "$scratch/copy"; then
-            ok "$name"
-        else
-            not_ok "$name" 'the bytes differ'
-        fi
-
-        name="write, digest $digest, $label"
-        dd if=/dev/urandom of="$scratch/fresh" bs=1M count=5 status=none
-        if ! iscsi write "$unit" --input "$scratch/fresh" --offset 20M --verify "${options[@]}"; then
-            not_ok "$name" "$(last_words iscsi.log)"
-        elif cmp -s -n 5242880 "$disk" "$scratch/fresh" 20971520 0; then
-            ok "$name"
-        else
-            not_ok "$name" 'the bytes differ'
-        fi
+        moves_a_disk iscsi "$unit" "$disk" "digest $digest, $label" "${options[@]}"
     done
     for io in read write; do
         name="the NIC's share, digest $digest, $io"

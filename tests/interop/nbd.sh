@@ -58,24 +58,7 @@ for server in nbdkit 'nbdkit without structured replies' 'nbdkit with TLS' qemu-
         [[ $label == software ]] && options=(--offload none ${more[@]+"${more[@]}"})
         [[ $label == impaired ]] && options+=("${impaired[@]}")
 
-        name="read from $server, $label"
-        if ! nbd read "$uri" --output "$scratch/copy" "${options[@]}"; then
-            not_ok "$name" "$(last_words nbd.log)"
-        elif cmp -s "$disk" "$scratch/copy"; then
-            ok "$name"
-        else
-            not_ok "$name" 'the bytes differ'
-        fi
-
-        name="write to $server, $label"
-        dd if=/dev/urandom of="$scratch/fresh" bs=1M count=5 status=none
-        if ! nbd write "$uri" --input "$scratch/fresh" --offset 20M --verify "${options[@]}"; then
-            not_ok "$name" "$(last_words nbd.log)"
-        elif cmp -s -n 5242880 "$disk" "$scratch/fresh" 20971520 0; then
-            ok "$name"
-        else
-            not_ok "$name" 'the bytes differ'
-        fi
+        moves_a_disk nbd "$uri" "$disk" "$server, $label" "${options[@]}"
     done
 
     name="the NIC places what $server sends"

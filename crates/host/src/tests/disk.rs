@@ -6,6 +6,7 @@ use std::time::Duration;
 use nic::ring::{Region, RegionId, Slice};
 
 use super::pair::{CLIENT, Pair, SERVER, lossy, pattern};
+use crate::SocketId;
 use crate::disk::{Access, Client, Event, Operation, RequestFailure};
 
 /// Bytes of the disk.
@@ -126,6 +127,26 @@ impl<C: Client, S: Server> World<C, S> {
         let mut bytes = vec![0; range.len()];
         assert!(self.memory.read(range.start as u64, &mut bytes));
         bytes
+    }
+
+    /// The server aborts the connection while requests are in flight: each of them ends.
+    pub fn lose_everything(&mut self, socket: impl FnOnce(&S) -> SocketId) {
+        for at in 0..5 {
+            self.submit(Operation::Read, at * (64 << 10), 64 << 10);
+            self.submit(Operation::Write, at * (64 << 10), 64 << 10);
+        }
+        for _ in 0..20 {
+            self.step();
+        }
+        let now = self.pair.now;
+        let socket = socket(&self.server);
+        self.pair.stack(SERVER).abort(now, socket).unwrap();
+        self.run_until(|world| {
+            world.results.len() == 10 && matches!(world.events.last(), Some(Event::Ended(Some(_))))
+        });
+        let lost = |(_, result): &(usize, Done<C>)| matches!(result, Err(RequestFailure::Lost));
+        assert!(self.results.iter().any(lost));
+        self.pair.assert_no_sockets(CLIENT);
     }
 
     /// Reads and writes all ranges with these lengths, in blocks, `depth` of them at a time, on a wire that loses as much as `loss`.

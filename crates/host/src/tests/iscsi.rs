@@ -14,7 +14,7 @@ use wire::iscsi::{
 
 use super::disk::{self, BLOCK, DISK, disk_bytes};
 use super::pair::{CLIENT, PORT, Pair, SERVER, v4};
-use crate::disk::{Access, Client as _, Event, Operation, RequestFailure, SubmitError};
+use crate::disk::{Access, Client as _, Event, Operation, SubmitError};
 use crate::iscsi::{Chap, Client, Config, Failure, Options};
 use crate::pdus::{Agreed, DataDigest, Destination, Framings, PduData, PduOffload, PduSink};
 use crate::{ListenOptions, ListenerId, SocketId};
@@ -728,22 +728,7 @@ fn what_can_be_no_request_is_refused_before_it_is_sent() {
 fn requests_end_with_the_connection() {
     let mut world = world(PLAIN, |_| {});
     world.ready();
-    for at in 0..5 {
-        world.submit(Operation::Read, at * (64 << 10), 64 << 10);
-        world.submit(Operation::Write, at * (64 << 10), 64 << 10);
-    }
-    for _ in 0..20 {
-        world.step();
-    }
-    let now = world.pair.now;
-    let socket = world.server.socket.unwrap();
-    world.pair.stack(SERVER).abort(now, socket).unwrap();
-    world.run_until(|world| {
-        world.results.len() == 10 && matches!(world.events.last(), Some(Event::Ended(Some(_))))
-    });
-    let lost = Err(RequestFailure::Lost);
-    assert!(world.results.iter().any(|(_, result)| *result == lost));
-    world.pair.assert_no_sockets(CLIENT);
+    world.lose_everything(|target| target.socket.unwrap());
 }
 
 /// What a target may say that ends the session, and with which words.

@@ -13,7 +13,7 @@ use wire::nbd::{
 
 use super::disk::{self, BLOCK, DISK, disk_bytes};
 use super::pair::{CLIENT, PORT, Pair, SERVER, v4};
-use crate::disk::{Access, Client as _, Event, Operation, RequestFailure, SubmitError};
+use crate::disk::{Access, Client as _, Event, Operation, SubmitError};
 use crate::nbd::{Client, Failure, Options};
 use crate::{ListenOptions, ListenerId, Offload, SocketId, TlsRole};
 
@@ -407,22 +407,7 @@ fn what_the_server_does_not_have_is_told() {
 fn requests_end_with_the_connection() {
     let mut world = world(PLAIN, |_| {});
     world.ready();
-    for at in 0..5 {
-        world.submit(Operation::Read, at * (64 << 10), 64 << 10);
-        world.submit(Operation::Write, at * (64 << 10), 64 << 10);
-    }
-    for _ in 0..20 {
-        world.step();
-    }
-    let now = world.pair.now;
-    let socket = world.server.socket.unwrap();
-    world.pair.stack(SERVER).abort(now, socket).unwrap();
-    world.run_until(|world| {
-        world.results.len() == 10 && matches!(world.events.last(), Some(Event::Ended(Some(_))))
-    });
-    let lost = Err(RequestFailure::Lost);
-    assert!(world.results.iter().any(|(_, result)| *result == lost));
-    world.pair.assert_no_sockets(CLIENT);
+    world.lose_everything(|server| server.socket.unwrap());
 }
 
 #[test]
