@@ -166,15 +166,15 @@ impl<E> Commands<E> {
         self.sent.push_back((mark, id));
     }
 
-    /// Memory of the request with this tag waits to be sent; gives whose it is.
-    pub(crate) fn hold(&mut self, tag: u16) -> RequestId {
+    /// The request with this tag, or a part of its data, waits to be sent: it can't be complete before.
+    pub(crate) fn hold(&mut self, tag: u16) {
         let id = self.by_tag[usize::from(tag)];
         self.memories.get_mut(id).unacknowledged += 1;
-        id
     }
 
     /// It does not wait any more.
-    pub(crate) fn let_go(&mut self, id: RequestId) {
+    pub(crate) fn let_go(&mut self, tag: u16) {
+        let id = self.by_tag[usize::from(tag)];
         self.memories.get_mut(id).unacknowledged -= 1;
     }
 
@@ -230,17 +230,16 @@ impl<E> Commands<E> {
             let is_connected = entry.tag.take().is_some_and(&mut released);
             let tries_again = match &entry.result {
                 // The NIC wrote what the stream did not bring. Software copies the next time.
-                Ok(()) => !intact,
-                Err(RequestFailure::Peer(error)) => {
-                    let may_pass = retry(error) == Retry::Later && entry.tries < MAX_TRIES;
-                    if may_pass {
-                        self.pause = Some(self.last_poll + PAUSE);
-                    }
-                    may_pass
+                Ok(()) if !intact => Some(self.last_poll),
+                Err(RequestFailure::Peer(error))
+                    if retry(error) == Retry::Later && entry.tries < MAX_TRIES =>
+                {
+                    Some(self.last_poll + PAUSE)
                 }
-                Err(RequestFailure::Lost) => false,
+                _ => None,
             };
-            if is_connected && tries_again {
+            if is_connected && let Some(when) = tries_again {
+                self.pause = self.pause.max(Some(when));
                 entry.has_ended = false;
                 entry.result = Ok(());
                 self.waiting.push_back(id);
@@ -257,16 +256,16 @@ impl<E> Commands<E> {
         }
     }
 
-    /// Whether requests wait to be sent.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+    /// Whether every request is complete.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.entries.len()
     }
 
     /// When to look again.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let settling = self.memories.is_settling();
         let settles = settling.then(|| self.last_poll + SETTLE);
-        let paused = self.pause.filter(|_| self.is_waiting());
+        let paused = self.pause.filter(|_| !self.waiting.is_empty());
         settles.into_iter().chain(paused).min()
     }
 

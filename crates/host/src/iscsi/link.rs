@@ -8,7 +8,7 @@ use l5p::iscsi::{Framing, Parameters, Role};
 use wire::scsi::command;
 
 use super::sink::Sink;
-use super::{Blocked, Client, Failure, State};
+use super::{Client, Failure, State};
 use crate::disk::{Access, Event, Operation};
 use crate::pdus::{Agreed, Framings, PduData, PduOffload};
 use crate::stack::Stack;
@@ -80,8 +80,17 @@ impl Client {
             match event {
                 machine::Event::Negotiated(terms) => {
                     let agreed = self.agree(&terms);
-                    if let Err(error) = stack.pdus_negotiated(now, socket, agreed) {
-                        self.lose(now, stack, Failure::Transport(error.to_string()));
+                    let negotiated = match &self.blocked {
+                        // It would go out by rules that are not those it was made by.
+                        Some(_) => {
+                            Err("the target answers a login request that was not sent".to_owned())
+                        }
+                        None => stack
+                            .pdus_negotiated(now, socket, agreed)
+                            .map_err(|error| error.to_string()),
+                    };
+                    if let Err(reason) = negotiated {
+                        self.lose(now, stack, Failure::Transport(reason));
                     }
                     // More may have come than was looked at.
                     self.readable = true;
@@ -137,13 +146,9 @@ impl Client {
         self.start_commands(now, stack, socket);
         let mut progress = false;
         while self.writable
-            && let Some(blocked) = self.blocked.take().or_else(|| self.next())
+            && let Some(outgoing) = self.take_blocked().or_else(|| self.next())
         {
             progress = true;
-            let Blocked { outgoing, held } = blocked;
-            if let Some(id) = held {
-                self.commands.let_go(id);
-            }
             let (data, tag) = match &outgoing.payload {
                 Payload::None => (PduData::None, None),
                 Payload::Bytes(bytes) => (PduData::Bytes(bytes), None),
@@ -156,8 +161,11 @@ impl Client {
                 Ok(()) => {}
                 // The reason for a closed connection comes as an event.
                 Err(SocketError::WouldBlock | SocketError::Closed(_)) => {
-                    let held = tag.map(|tag| self.commands.hold(tag));
-                    self.blocked = Some(Blocked { outgoing, held });
+                    // A target may answer what it has not been sent.
+                    if let Some(tag) = tag {
+                        self.commands.hold(tag);
+                    }
+                    self.blocked = Some(outgoing);
                     self.writable = false;
                     return progress;
                 }
@@ -175,6 +183,15 @@ impl Client {
         progress
     }
 
+    /// The PDU that there was no room for; the memory that it sends is not held for that any more.
+    fn take_blocked(&mut self) -> Option<Outgoing> {
+        let outgoing = self.blocked.take()?;
+        if let Payload::Data { tag, .. } = &outgoing.payload {
+            self.commands.let_go(*tag);
+        }
+        Some(outgoing)
+    }
+
     /// Gives the session as many commands as it takes.
     fn start_commands(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) {
         let (State::Open(initiator), Some(unit)) = (&mut self.state, &self.unit) else {
@@ -189,32 +206,27 @@ impl Client {
     }
 
     /// The next PDU of the session.
-    fn next(&mut self) -> Option<Blocked> {
-        let State::Open(initiator) = &mut self.state else {
-            return None;
-        };
-        let outgoing: Outgoing = initiator.poll_outgoing()?;
-        Some(Blocked {
-            outgoing,
-            held: None,
-        })
+    fn next(&mut self) -> Option<Outgoing> {
+        match &mut self.state {
+            State::Open(initiator) => initiator.poll_outgoing(),
+            _ => None,
+        }
     }
 
     /// Logs out when all is answered.
-    pub(super) fn leave(&mut self, now: Instant, stack: &mut Stack) -> bool {
+    pub(super) fn leave(&mut self, now: Instant, stack: &mut Stack) {
         match &mut self.state {
             _ if !self.is_leaving => {}
-            State::New | State::Connecting => {
-                self.close(now, stack);
-                return true;
-            }
-            State::Open(initiator) if !self.commands.is_waiting() => initiator.shutdown(),
+            State::New | State::Connecting => self.close(now, stack),
+            State::Open(initiator) if self.commands.is_empty() => initiator.shutdown(),
             State::Open(_) | State::Ended => {}
         }
-        false
     }
 
     fn close(&mut self, now: Instant, stack: &mut Stack) {
+        self.take_ended(stack);
+        self.commands.lose(stack);
+        self.take_blocked();
         if let Some(socket) = self.socket.take() {
             // A socket that has gone away by itself needs no closing.
             let _ = stack.close(now, socket);
@@ -228,10 +240,9 @@ impl Client {
         if let State::Ended = self.state {
             return;
         }
+        self.take_ended(stack);
         self.commands.lose(stack);
-        if let Some(id) = self.blocked.take().and_then(|blocked| blocked.held) {
-            self.commands.let_go(id);
-        }
+        self.take_blocked();
         if let Some(socket) = self.socket.take() {
             // Memory that is still being sent is about to be its owner's again.
             let _ = stack.abort(now, socket);

@@ -10,7 +10,7 @@ mod sink;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use l5p::iscsi::initiator::{self, Initiator, Outgoing};
 use nic::ring::Slice;
@@ -48,6 +48,9 @@ pub enum Failure {
     Session(#[from] initiator::Failure),
 }
 
+/// When to look again whether the session can be ended.
+const LOOK: Duration = Duration::from_micros(20);
+
 /// One connection.
 pub struct Client {
     options: Options,
@@ -56,12 +59,14 @@ pub struct Client {
     unit: Option<Unit>,
     targets: Vec<Target>,
     commands: Commands<CommandError>,
-    blocked: Option<Blocked>,
+    /// A PDU that there was no room for.
+    blocked: Option<Outgoing>,
     slices: Vec<Slice>,
     readable: bool,
     writable: bool,
     is_leaving: bool,
     events: VecDeque<Event<Failure>>,
+    last_poll: Instant,
 }
 
 /// How far the connection is.
@@ -71,14 +76,6 @@ enum State {
     Connecting,
     Open(Box<Initiator>),
     Ended,
-}
-
-/// A PDU that there was no room for.
-#[derive(Debug)]
-struct Blocked {
-    outgoing: Outgoing,
-    /// Whose memory it sends.
-    held: Option<RequestId>,
 }
 
 impl Client {
@@ -97,6 +94,7 @@ impl Client {
             writable: true,
             is_leaving: false,
             events: VecDeque::new(),
+            last_poll: now,
             options,
         }
     }
@@ -123,21 +121,22 @@ impl Client {
     }
 
     /// Takes in what the target has answered.
-    fn settle(&mut self, now: Instant, stack: &mut Stack) -> bool {
+    fn take_ended(&mut self, stack: &mut Stack) -> bool {
         let mut progress = false;
         if let State::Open(initiator) = &mut self.state {
+            // A unit that tells of no cache need not know the command that empties it.
+            let has_cache = self.unit.and_then(|unit| unit.has_cache) == Some(true);
             while let Some(ended) = initiator.poll_ended() {
                 progress = true;
                 let flushes = self.commands.operation(ended.tag) == Some(Operation::Flush);
                 let result = match ended.result {
-                    // A unit without a cache need not know the command.
-                    Err(error) if flushes && error.is_unsupported() => Ok(()),
+                    Err(error) if flushes && !has_cache && error.is_unknown_command() => Ok(()),
                     result => result.map(drop),
                 };
                 self.commands.ended(ended.tag, result, stack);
             }
         }
-        progress | self.commands.settle(now, stack)
+        progress
     }
 }
 
@@ -152,7 +151,7 @@ impl disk::Client for Client {
             block_len: unit.block_len,
             max_request: unit.max_transfer,
             is_read_only: unit.is_read_only,
-            has_cache: unit.has_cache,
+            has_cache: unit.has_cache.unwrap_or(true),
         })
     }
 
@@ -197,7 +196,9 @@ impl disk::Client for Client {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.commands.poll_timeout()
+        let leaves = self.is_leaving && !self.is_ended();
+        let leaves = leaves.then(|| self.last_poll + LOOK);
+        leaves.into_iter().chain(self.commands.poll_timeout()).min()
     }
 
     fn handle_event(&mut self, now: Instant, stack: &mut Stack, event: &crate::Event) -> bool {
@@ -227,14 +228,15 @@ impl disk::Client for Client {
     }
 
     fn poll(&mut self, now: Instant, stack: &mut Stack) -> bool {
+        self.last_poll = now;
         let mut progress = match &self.state {
             State::New => self.connect(now, stack),
             State::Open(_) => self.receive(now, stack),
             State::Connecting | State::Ended => false,
         };
-        progress |= self.settle(now, stack);
-        progress |= self.send(now, stack);
-        progress |= self.leave(now, stack);
-        progress
+        progress |= self.take_ended(stack);
+        progress |= self.commands.settle(now, stack);
+        self.leave(now, stack);
+        progress | self.send(now, stack)
     }
 }

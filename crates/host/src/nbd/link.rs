@@ -188,8 +188,7 @@ impl Client {
         let mut progress = false;
         while self.writable
             && let Some((tag, request)) = self
-                .blocked
-                .take()
+                .take_blocked()
                 .or_else(|| self.next(now, stack, socket))
         {
             progress = true;
@@ -204,6 +203,8 @@ impl Client {
                 Ok(()) => {}
                 // The reason for a closed connection comes as an event.
                 Err(SocketError::WouldBlock | SocketError::Closed(_)) => {
+                    // A server may answer what it has not been sent.
+                    self.commands.hold(tag);
                     self.blocked = Some((tag, request));
                     self.writable = false;
                     return progress;
@@ -220,6 +221,13 @@ impl Client {
             }
         }
         progress
+    }
+
+    /// The request that there was no room for; its memory is not held for that any more.
+    fn take_blocked(&mut self) -> Option<(u16, Request)> {
+        let (tag, request) = self.blocked.take()?;
+        self.commands.let_go(tag);
+        Some((tag, request))
     }
 
     /// The next request to be sent, with its tag and its cookie.
@@ -246,9 +254,7 @@ impl Client {
         }
         match &self.state {
             State::Ended => return false,
-            State::Open(requests) if requests.in_use() > 0 || self.commands.is_waiting() => {
-                return false;
-            }
+            State::Open(_) if !self.commands.is_empty() => return false,
             _ => {}
         }
         if let (State::Open(_), Some(socket)) = (&self.state, self.socket) {
@@ -273,8 +279,9 @@ impl Client {
 
     /// The connection is of no more use.
     pub(super) fn lose(&mut self, now: Instant, stack: &mut Stack, failure: Failure) {
+        self.take_ended(stack);
         self.commands.lose(stack);
-        self.blocked = None;
+        self.take_blocked();
         if let Some(socket) = self.socket.take() {
             // Memory that is still being sent is about to be its owner's again.
             let _ = stack.abort(now, socket);

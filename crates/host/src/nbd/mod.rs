@@ -139,7 +139,7 @@ impl Client {
     }
 
     /// Takes in what the server has answered.
-    fn settle(&mut self, now: Instant, stack: &mut Stack) -> bool {
+    fn take_ended(&mut self, stack: &mut Stack) -> bool {
         let mut progress = false;
         if let State::Open(requests) = &mut self.state {
             while let Some(ended) = requests.poll_ended() {
@@ -147,7 +147,7 @@ impl Client {
                 self.commands.ended(ended.tag, ended.result, stack);
             }
         }
-        progress | self.commands.settle(now, stack)
+        progress
     }
 }
 
@@ -243,7 +243,8 @@ impl disk::Client for Client {
             State::Handshake(_) => self.greet(now, stack),
             State::Open(_) => self.receive(now, stack),
         };
-        progress |= self.settle(now, stack);
+        progress |= self.take_ended(stack);
+        progress |= self.commands.settle(now, stack);
         progress |= self.send(now, stack);
         progress |= self.leave(now, stack);
         progress

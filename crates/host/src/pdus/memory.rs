@@ -54,6 +54,7 @@ impl<K: CommandKey> Memories<K> {
             self.table.resize_with(id.index() + 1, Memory::default);
         }
         let memory = &mut self.table[id.index()];
+        debug_assert_eq!(memory.unacknowledged, 0, "TCP still has the memory");
         memory.slices.clear();
         memory
             .slices

@@ -38,7 +38,7 @@ struct Style {
     batch: usize,
     /// Commands that it has room for.
     window: u32,
-    /// Every so many commands the unit has something else to say.
+    /// One of so many commands is answered by something else.
     grumbles: Option<usize>,
     chap: bool,
 }
@@ -350,7 +350,9 @@ impl Target {
     fn execute(&mut self, command: &ScsiCommand, data: &[u8]) {
         self.commands += 1;
         let grumbles = self.style.grumbles;
-        if grumbles.is_some_and(|every| self.commands.is_multiple_of(every)) {
+        // At random: none must be unlucky each time.
+        let number = (self.commands as u32).wrapping_mul(0x9e37_79b1) >> 16;
+        if grumbles.is_some_and(|every| (number as usize).is_multiple_of(every)) {
             let mut sense = vec![0, 18, 0x70, 0, 6];
             sense.resize(20, 0);
             sense[14] = 0x29;
@@ -731,6 +733,19 @@ fn requests_end_with_the_connection() {
     world.lose_everything(|target| target.socket.unwrap());
 }
 
+/// A read, and a write whose first bytes came with the command: the target has both, and answers neither. Gives their task tags.
+fn in_flight(world: &mut World) -> (u32, u32) {
+    world.server.is_mute = true;
+    world.submit(Operation::Read, 0, 16 << 10);
+    world.submit(Operation::Write, 0, 16 << 10);
+    world.run_until(|world| !world.server.held.is_empty() && !world.server.writes.is_empty());
+    let write = *world.server.writes.keys().next().unwrap();
+    let read = world.server.held[0].task_tag;
+    world.server.outgoing.clear();
+    world.server.is_mute = false;
+    (read, write)
+}
+
 /// What a target may say that ends the session, and with which words.
 #[test]
 fn what_breaks_the_protocol_ends_the_connection() {
@@ -746,62 +761,39 @@ fn what_breaks_the_protocol_ends_the_connection() {
             data_len,
         })
     }
-    fn ready(task_tag: u32, r2t_sn: u32, len: u32) -> Pdu {
+    fn ready(task_tag: u32, r2t_sn: u32, offset: u32) -> Pdu {
         Pdu::ReadyToTransfer(ReadyToTransfer {
             lun: Lun::default(),
             task_tag,
             transfer_tag: 5,
             numbers: ResponseNumbers::default(),
             r2t_sn,
-            offset: 0,
-            len,
-        })
-    }
-    fn logout() -> Pdu {
-        Pdu::AsyncMessage(AsyncMessage {
-            lun: Lun::default(),
-            numbers: ResponseNumbers::default(),
-            event: 1,
-            parameters: [0; 3],
-            data_len: 0,
+            offset,
+            len: 512,
         })
     }
     // By the tags of a read and of a write.
-    type Case = (fn(u32, u32) -> Pdu, &'static str);
+    type Case = (fn(u32, u32) -> Vec<Pdu>, &'static str);
     let cases: [Case; 6] = [
-        (|_, _| data_in(0xabcd_0000, 0, 8), "names no task"),
+        (|_, _| vec![data_in(0xabcd_0000, 0, 8)], "names no task"),
+        (|read, _| vec![data_in(read, 0, 1 << 15)], "outside of"),
+        (|read, _| vec![ready(read, 0, 0)], "names no task"),
+        (|_, write| vec![ready(write, 3, 4096)], "R2TSN is 3"),
+        (|_, write| vec![ready(write, 0, 0)], "outside of"),
         (
-            |read, _| data_in(read, 0, 1 << 15),
-            "outside of the task's data",
+            |_, write| vec![ready(write, 0, 4096), ready(write, 1, 4608)],
+            "may not come now",
         ),
-        (|read, _| ready(read, 0, 512), "names no task"),
-        (|_, write| ready(write, 3, 512), "R2TSN is 3"),
-        (
-            |_, write| ready(write, 0, 512),
-            "outside of the task's data",
-        ),
-        (|_, _| logout(), "the target ends the session"),
     ];
-    for (pdu, words) in cases {
-        let mut world = world(Style { batch: 9, ..PLAIN }, |options| {
-            options.session.depth = 2
-        });
+    for (pdus, words) in cases {
+        let mut world = world(PLAIN, |options| options.session.depth = 2);
         world.ready();
-        // The target answers neither; the first bytes of the write came with the command.
-        world.server.is_mute = true;
-        world.submit(Operation::Read, 0, 16 << 10);
-        world.submit(Operation::Write, 0, 16 << 10);
-        world.run_until(|world| !world.server.held.is_empty() && !world.server.writes.is_empty());
-        let write = *world.server.writes.keys().next().unwrap();
-        let mut pdu = pdu(world.server.held[0].task_tag, write);
-        if let Pdu::AsyncMessage(message) = &mut pdu {
-            message.numbers = world.server.status_numbers();
-        }
-        let data = vec![0; pdu.lengths().data_len as usize];
-        world.server.outgoing.clear();
-        world.server.outgoing.push_back((pdu, data));
+        let (read, write) = in_flight(&mut world);
         world.server.held.clear();
-        world.server.is_mute = false;
+        for pdu in pdus(read, write) {
+            let data = vec![0; pdu.lengths().data_len as usize];
+            world.server.outgoing.push_back((pdu, data));
+        }
         world.run_until(|world| world.events.len() > 1);
         let Some(Event::Ended(Some(failure))) = world.events.last() else {
             panic!("{words}");
@@ -810,4 +802,87 @@ fn what_breaks_the_protocol_ends_the_connection() {
         assert!(failure.contains(words), "{failure}: {words}");
         world.run_until(|world| world.results.len() == 2);
     }
+}
+
+#[test]
+fn a_write_is_not_done_before_all_of_it_was_asked_for() {
+    let mut world = world(PLAIN, |_| {});
+    world.ready();
+    let (_, write) = in_flight(&mut world);
+    let command = world.server.writes.remove(&write).unwrap().command;
+    world.server.respond(&command, 0, Vec::new());
+    world.run_until(|world| world.results.len() == 2);
+    let failures: Vec<_> = world
+        .results
+        .iter()
+        .filter_map(|(_, result)| Some(result.as_ref().err()?.to_string()))
+        .collect();
+    assert_eq!(failures, ["4096 of 16384 bytes were moved"]);
+}
+
+#[test]
+fn a_target_that_asks_for_a_logout_gets_one_when_all_is_answered() {
+    let mut world = world(PLAIN, |_| {});
+    world.ready();
+    in_flight(&mut world);
+    let message = AsyncMessage {
+        lun: Lun::default(),
+        numbers: world.server.status_numbers(),
+        event: 1,
+        parameters: [0; 3],
+        data_len: 0,
+    };
+    world
+        .server
+        .outgoing
+        .push_back((Pdu::AsyncMessage(message), Vec::new()));
+    let write = *world.server.writes.keys().next().unwrap();
+    world.server.writes.get_mut(&write).unwrap().r2ts = 0;
+    world.server.go_on_writing(write);
+    world.run_until(|world| world.events.len() > 1);
+    let failure = Failure::Session(initiator::Failure::TargetEnded(1));
+    assert_eq!(world.events.last(), Some(&Event::Ended(Some(failure))));
+    assert!(world.results.iter().all(|(_, result)| result.is_ok()));
+    assert_eq!(world.results.len(), 2);
+}
+
+#[test]
+fn what_is_answered_before_the_end_is_not_lost() {
+    let mut world = world(PLAIN, |_| {});
+    world.ready();
+    world.server.is_mute = true;
+    world.submit(Operation::Write, 0, 4096);
+    world.run_until(|world| !world.server.outgoing.is_empty());
+    world.server.is_mute = false;
+    let message = AsyncMessage {
+        lun: Lun::default(),
+        numbers: world.server.status_numbers(),
+        event: 2,
+        parameters: [0; 3],
+        data_len: 0,
+    };
+    world
+        .server
+        .outgoing
+        .push_back((Pdu::AsyncMessage(message), Vec::new()));
+    world.run_until(|world| world.events.len() > 1 && !world.results.is_empty());
+    assert!(world.results[0].1.is_ok());
+}
+
+#[test]
+fn requests_that_are_sent_again_are_answered_before_the_logout() {
+    let style = Style {
+        grumbles: Some(2),
+        ..PLAIN
+    };
+    let mut world = world(style, |_| {});
+    world.ready();
+    for at in 0..6 {
+        world.submit(Operation::Read, at * 8192, 8192);
+    }
+    world.client.shutdown();
+    world.run_until(|world| world.events.len() > 1);
+    assert_eq!(world.events.last(), Some(&Event::Ended(None)));
+    assert!(world.results.iter().all(|(_, result)| result.is_ok()));
+    assert_eq!(world.results.len(), 6);
 }

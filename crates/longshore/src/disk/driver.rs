@@ -163,7 +163,13 @@ impl<C: Remote> Driver<C> {
             connection.client.shutdown();
         }
         loop {
-            let progress = self.turn_regardless(Instant::now())?;
+            let mut progress = self.turn_regardless(Instant::now())?;
+            for connection in &mut self.connections {
+                // What is complete waits for nothing but to be looked at.
+                while connection.client.poll_completion().is_some() {
+                    progress = true;
+                }
+            }
             let mut connections = self.connections.iter();
             if connections.all(|connection| connection.client.is_ended()) || Instant::now() >= until
             {

@@ -38,7 +38,7 @@ impl<'a, C: Remote> Pipeline<'a, C> {
             bail!("the connection has ended");
         };
         let len = disk.max_request.min(MOST) / disk.block_len * disk.block_len;
-        let count = (IN_FLIGHT / len).clamp(2, u32::from(depth).max(2));
+        let count = (IN_FLIGHT / len).clamp(1, u32::from(depth).max(1));
         Self::of(driver, at, disk, (len, count))
     }
 

@@ -145,7 +145,7 @@ fn info(options: &Info) -> Result<()> {
     println!(
         "  read-only: {}, write cache: {}",
         yes(unit.is_read_only),
-        yes(unit.has_cache)
+        unit.has_cache.map_or("not told", yes)
     );
     println!(
         "  header digest: {}, data digest: {}, immediate data: {}",

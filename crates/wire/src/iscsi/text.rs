@@ -24,7 +24,7 @@ impl Pair<'_> {
 /// The pairs of a text, each of which ends with a NUL; the last one may end with the text.
 ///
 /// # Errors
-/// Each that is not UTF-8, has no `=`, or an empty or too long key.
+/// Each that is not UTF-8, has no `=`, a control character, or an empty or too long key.
 pub fn pairs(text: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, ProtocolError>> {
     text.split(|byte| *byte == 0)
         .filter(|pair| !pair.is_empty())
@@ -32,7 +32,7 @@ pub fn pairs(text: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, ProtocolError
             let pair = core::str::from_utf8(pair).map_err(|_| ProtocolError::Text)?;
             let (key, value) = pair.split_once('=').ok_or(ProtocolError::Text)?;
             match key.len() {
-                1..=63 => Ok(Pair { key, value }),
+                1..=63 if !pair.contains(char::is_control) => Ok(Pair { key, value }),
                 _ => Err(ProtocolError::Text),
             }
         })

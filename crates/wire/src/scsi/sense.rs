@@ -11,6 +11,8 @@ pub struct Sense {
     pub key: SenseKey,
     /// In particular: additional sense code, and its qualifier.
     pub code: u16,
+    /// It is about an earlier command, whose answer did not tell. This one was not done.
+    pub is_deferred: bool,
 }
 
 /// Kinds of reasons.
@@ -18,6 +20,8 @@ pub struct Sense {
 pub struct SenseKey(pub u8);
 
 impl SenseKey {
+    /// The command is done, though not at once.
+    pub const RECOVERED: SenseKey = SenseKey(1);
     /// The unit can't be accessed now.
     pub const NOT_READY: SenseKey = SenseKey(2);
     /// The command, or one of its fields, is not supported.
@@ -30,7 +34,8 @@ impl Sense {
     /// From sense data of fixed or descriptor format. `None` when it is neither.
     #[must_use]
     pub fn parse(data: &[u8]) -> Option<Sense> {
-        let (key, code) = match data.first()? & 0x7f {
+        let format = data.first()? & 0x7f;
+        let (key, code) = match format {
             0x70 | 0x71 => (*data.get(2)?, data.get(12..14)),
             0x72 | 0x73 => (*data.get(1)?, data.get(2..4)),
             _ => return None,
@@ -38,7 +43,20 @@ impl Sense {
         Some(Sense {
             key: SenseKey(key & 0x0f),
             code: code.map_or(0, |code| u16_at(code, 0)),
+            is_deferred: matches!(format, 0x71 | 0x73),
         })
+    }
+
+    /// Whether the command is done all the same: the unit only has something to say about it.
+    #[must_use]
+    pub const fn is_success(self) -> bool {
+        self.key.0 <= SenseKey::RECOVERED.0 && !self.is_deferred
+    }
+
+    /// Whether the unit does not know the command.
+    #[must_use]
+    pub const fn is_unknown_command(self) -> bool {
+        self.key.0 == SenseKey::ILLEGAL_REQUEST.0 && self.code == 0x2000 && !self.is_deferred
     }
 }
 
@@ -82,6 +100,9 @@ impl fmt::Display for Sense {
             0x3f00..=0x3fff => "the unit has changed",
             _ => "",
         };
+        if self.is_deferred {
+            f.write_str("an earlier command failed: ")?;
+        }
         write!(f, "{}", self.key)?;
         if !text.is_empty() {
             write!(f, ": {text}")?;

@@ -17,6 +17,7 @@ fn sense_of_both_formats_is_understood() {
     let reset = Sense {
         key: SenseKey::UNIT_ATTENTION,
         code: 0x2901,
+        is_deferred: false,
     };
     assert_eq!(Sense::parse(&fixed), Some(reset));
     assert_eq!(Sense::parse(&[0x72, 0x06, 0x29, 0x01]), Some(reset));
@@ -27,8 +28,20 @@ fn sense_of_both_formats_is_understood() {
     let short = Sense {
         key: SenseKey::ILLEGAL_REQUEST,
         code: 0,
+        is_deferred: false,
     };
     assert_eq!(Sense::parse(&[0x70, 0, 5]), Some(short));
+    assert!(!short.is_success() && !short.is_unknown_command());
+    let recovered = Sense::parse(&[0x72, 1, 0x17, 0]).unwrap();
+    assert!(recovered.is_success());
+    let earlier = Sense::parse(&[0x73, 1, 0x17, 0]).unwrap();
+    assert!(earlier.is_deferred && !earlier.is_success());
+    assert!(earlier.to_string().starts_with("an earlier command failed"));
+    assert!(
+        Sense::parse(&[0x72, 5, 0x20, 0])
+            .unwrap()
+            .is_unknown_command()
+    );
     assert_eq!(Sense::parse(&[0x70, 0]), None);
     assert_eq!(Sense::parse(&[1, 2, 3]), None);
     assert_eq!(Sense::parse(&[]), None);

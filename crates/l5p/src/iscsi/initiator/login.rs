@@ -1,7 +1,7 @@
 //! The login: who is there, and what both can do (RFC 7143 §6).
 
 use wire::iscsi::{
-    DEFAULT_MAX_DATA, LoginRequest, LoginResponse, MOST_DATA, Pair, Phase, ProtocolError,
+    DEFAULT_MAX_DATA, LoginRequest, LoginResponse, MOST_DATA, Opcode, Pair, Phase, ProtocolError,
     RequestNumbers, Stage, pairs,
 };
 
@@ -19,6 +19,8 @@ const TAG: u32 = 0;
 #[derive(Debug)]
 pub(super) struct Login {
     stage: Stage,
+    /// The stage that the latest request was ready to go on to.
+    next: Option<Stage>,
     rounds: u8,
     /// What came of an answer in several parts.
     text: Vec<u8>,
@@ -39,6 +41,7 @@ impl Login {
     pub fn new(config: &Config) -> (Login, LoginRequest, Vec<u8>) {
         let mut login = Login {
             stage: Stage::Security,
+            next: None,
             rounds: 0,
             text: Vec::new(),
             agreed: Agreed::DEFAULT,
@@ -68,6 +71,13 @@ impl Login {
         response: &LoginResponse,
         text: &[u8],
     ) -> Result<Step, Failed> {
+        let is_answer = response.task_tag == TAG
+            && (!response.status.is_success()
+                || response.stage == self.stage
+                    && response.next.is_none_or(|next| self.next == Some(next)));
+        if !is_answer {
+            return Err(ProtocolError::OutOfTurn(Opcode::LoginResponse).into());
+        }
         self.text.extend(text);
         if self.text.len() > MAX_TEXT {
             return Err(Failure::TextTooLong.into());
@@ -80,7 +90,7 @@ impl Login {
         if response.status.is_redirection() {
             let address = pairs.iter().find(|pair| pair.key == "TargetAddress");
             let address = address.map_or("another address", |pair| pair.value);
-            return Err(Failure::Redirected(address.to_owned()).into());
+            return Err(Failure::Redirected(shortened(address)).into());
         }
         if !response.status.is_success() {
             return Err(Failure::Refused(response.status).into());
@@ -111,7 +121,7 @@ impl Login {
                 return Err(wrong(algorithm).into());
             }
             let number = find("CHAP_I").ok_or_else(|| missing("CHAP_I"))?;
-            let identifier = number.value.parse().map_err(|_| wrong(number))?;
+            let identifier = self::number(number, 0..=255)? as u8;
             let pair = find("CHAP_C").ok_or_else(|| missing("CHAP_C"))?;
             let challenge = binary(pair.value).filter(|bytes| (1..=1024).contains(&bytes.len()));
             let challenge = challenge.ok_or_else(|| wrong(pair))?;
@@ -125,7 +135,7 @@ impl Login {
                 self.go_on(config, None, text)
             }
             Some("None") | None => self.go_on(config, Some(Stage::Operational), text),
-            Some(method) => Err(Failure::Authentication(method.to_owned()).into()),
+            Some(method) => Err(Failure::Authentication(shortened(method)).into()),
         }
     }
 
@@ -212,6 +222,7 @@ impl Login {
 
     fn request(&mut self, config: &Config, next: Option<Stage>, len: usize) -> LoginRequest {
         self.rounds += 1;
+        self.next = next;
         LoginRequest {
             stage: self.stage,
             next,
@@ -262,8 +273,13 @@ fn put(text: &mut Vec<u8>, key: &str, value: &str) {
 fn wrong(pair: &Pair<'_>) -> Failure {
     Failure::Key {
         key: pair.key.to_owned(),
-        value: pair.value.chars().take(64).collect(),
+        value: shortened(pair.value),
     }
+}
+
+/// A text of the target's for a message.
+fn shortened(text: &str) -> String {
+    text.chars().take(100).collect()
 }
 
 fn missing(key: &str) -> Failure {
@@ -274,7 +290,8 @@ fn missing(key: &str) -> Failure {
 }
 
 fn number(pair: &Pair<'_>, range: std::ops::RangeInclusive<u32>) -> Result<u32, Failure> {
-    let number = match pair.value.strip_prefix("0x") {
+    let digits = pair.value.strip_prefix("0x");
+    let number = match digits.or_else(|| pair.value.strip_prefix("0X")) {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => pair.value.parse(),
     };

@@ -93,8 +93,8 @@ pub struct Unit {
     pub max_transfer: u32,
     /// Nothing may be written.
     pub is_read_only: bool,
-    /// What is written may be in a cache before a flush.
-    pub has_cache: bool,
+    /// What is written may be in a cache before a flush. `None`: it does not tell.
+    pub has_cache: Option<bool>,
     /// Who made it.
     pub inquiry: Inquiry,
 }
@@ -214,7 +214,8 @@ impl CommandError {
         const ABORTED: SenseKey = SenseKey(0x0b);
         match self {
             CommandError::Sense(sense) => {
-                sense.key == SenseKey::UNIT_ATTENTION || sense.key == ABORTED
+                let passes = sense.key == SenseKey::UNIT_ATTENTION || sense.key == ABORTED;
+                passes && !sense.is_deferred
             }
             CommandError::Status(status) => {
                 [Status::BUSY, Status::TASK_SET_FULL, Status::TASK_ABORTED].contains(status)
@@ -226,8 +227,14 @@ impl CommandError {
 
     /// Whether the unit does not know the command.
     #[must_use]
-    pub fn is_unsupported(&self) -> bool {
-        matches!(self, CommandError::Sense(sense) if sense.key == SenseKey::ILLEGAL_REQUEST)
+    pub fn is_unknown_command(&self) -> bool {
+        matches!(self, CommandError::Sense(sense) if sense.is_unknown_command())
+    }
+
+    /// Whether the unit does not know the command, or not with such fields.
+    fn is_unsupported(&self) -> bool {
+        matches!(self, CommandError::Sense(sense)
+            if sense.key == SenseKey::ILLEGAL_REQUEST && !sense.is_deferred)
     }
 }
 

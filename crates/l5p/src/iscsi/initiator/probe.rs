@@ -180,7 +180,7 @@ impl Probe {
             blocks: capacity.blocks,
             max_transfer: blocks * block_len,
             is_read_only: self.modes.is_read_only,
-            has_cache: self.modes.has_cache.unwrap_or(true),
+            has_cache: self.modes.has_cache,
             inquiry,
         })
     }

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use wire::iscsi::{
-    AsyncMessage, LoginResponse, LogoutRequest, Lun, NO_TAG, NopIn, NopOut, Pdu, ProtocolError,
-    RequestNumbers, TextRequest, TextResponse,
+    AsyncMessage, LoginResponse, LogoutRequest, Lun, NO_TAG, NopIn, NopOut, Opcode, Pdu,
+    ProtocolError, RequestNumbers, TextRequest, TextResponse,
 };
 
 use super::discovery::{SEND_TARGETS, targets};
@@ -34,6 +34,8 @@ pub struct Initiator {
     /// The PDU whose data is coming.
     coming: Option<Pdu>,
     is_leaving: bool,
+    /// Why it is ended, if that was not asked for.
+    reason: Option<Failure>,
     events: VecDeque<Event>,
 }
 
@@ -74,6 +76,7 @@ impl Initiator {
             control: VecDeque::from([first]),
             coming: None,
             is_leaving: false,
+            reason: None,
             events: VecDeque::new(),
         }
     }
@@ -193,7 +196,8 @@ impl Initiator {
             Pdu::ReadyToTransfer(ready) => self.tasks.ready(ready, &self.agreed),
             Pdu::NopIn(nop) => self.answer_ping(nop),
             Pdu::LogoutResponse(_) if matches!(self.state, State::LoggingOut) => {
-                self.end(None);
+                let reason = self.reason.take();
+                self.end(reason);
                 Ok(())
             }
             Pdu::AsyncMessage(message) => {
@@ -210,10 +214,12 @@ impl Initiator {
 
     fn answer_login(&mut self, response: &LoginResponse, text: &[u8]) -> Result<(), ProtocolError> {
         let State::Login(login) = &mut self.state else {
-            return Err(ProtocolError::OutOfTurn(
-                Pdu::LoginResponse(*response).opcode(),
-            ));
+            return Err(ProtocolError::OutOfTurn(Opcode::LoginResponse));
         };
+        // One that comes before the request has been sent answers nothing.
+        if !self.control.is_empty() {
+            return Err(ProtocolError::OutOfTurn(Opcode::LoginResponse));
+        }
         match login.answer(&self.config, response, text) {
             Ok(Step::Send(request, text)) => self.push_control(Pdu::LoginRequest(request), text),
             Ok(Step::Done(agreed)) => {
@@ -238,13 +244,11 @@ impl Initiator {
 
     fn answer_text(&mut self, response: &TextResponse, part: &[u8]) -> Result<(), ProtocolError> {
         let State::Discovery(text) = &mut self.state else {
-            return Err(ProtocolError::OutOfTurn(
-                Pdu::TextResponse(*response).opcode(),
-            ));
+            return Err(ProtocolError::OutOfTurn(Opcode::TextResponse));
         };
         if response.task_tag != OTHER_TAG {
             return Err(ProtocolError::UnknownTask {
-                opcode: Pdu::TextResponse(*response).opcode(),
+                opcode: Opcode::TextResponse,
                 tag: response.task_tag,
             });
         }
@@ -293,7 +297,7 @@ impl Initiator {
             return Ok(());
         }
         if self.control.len() >= MAX_CONTROL {
-            return Err(ProtocolError::OutOfTurn(Pdu::NopIn(*nop).opcode()));
+            return Err(ProtocolError::OutOfTurn(Opcode::NopIn));
         }
         let answer = NopOut {
             immediate: true,
@@ -309,8 +313,16 @@ impl Initiator {
 
     /// What the target tells by itself (RFC 7143 §11.9.1): of a unit, or of the end.
     fn handle_async_message(&mut self, message: &AsyncMessage) {
-        if (1..=3).contains(&message.event) {
-            self.end(Some(Failure::TargetEnded(message.event)));
+        let failure = Failure::TargetEnded(message.event);
+        match message.event {
+            // It asks for a logout: what is in flight comes first.
+            1 => {
+                self.is_leaving = true;
+                self.reason = Some(failure);
+                self.log_out_if_idle();
+            }
+            2 | 3 => self.end(Some(failure)),
+            _ => {}
         }
     }
 

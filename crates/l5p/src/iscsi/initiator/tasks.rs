@@ -199,6 +199,11 @@ impl Tasks {
                 expected: task.r2ts,
             });
         }
+        if self.solicited.iter().any(|other| other.tag == tag) {
+            // MaxOutstandingR2T is 1.
+            return Err(ProtocolError::OutOfTurn(opcode));
+        }
+        let task = &mut self.tasks[usize::from(tag)];
         task.r2ts += 1;
         let left = pdu.offset..pdu.offset + pdu.len;
         let outside = outside(&left, command.len);
@@ -239,7 +244,9 @@ impl Tasks {
         let Some(command) = task.command.take() else {
             return;
         };
+        let held = self.solicited.len();
         self.solicited.retain(|solicited| solicited.tag != tag);
+        let has_unsent = self.solicited.len() < held;
         let said = match residual {
             Residual::Underflow(fewer) => command.len.saturating_sub(fewer),
             _ => command.len,
@@ -254,7 +261,17 @@ impl Tasks {
                     came >= said && (came == command.len || !command.is_exact),
                 )
             }
-            Transfer::Write => (said, said == command.len || !command.is_exact),
+            // And all must have been asked for and sent.
+            Transfer::Write => {
+                let asked_for = task.covered.bytes();
+                let sent = asked_for == command.len && !has_unsent;
+                let is_whole = sent && said == command.len || !command.is_exact;
+                (said.min(asked_for), is_whole)
+            }
+        };
+        let status = match sense {
+            Some(sense) if status == Status::CHECK_CONDITION && sense.is_success() => Status::GOOD,
+            _ => status,
         };
         let result = match (response, status) {
             (0, Status::GOOD) if task.is_spoilt => Err(CommandError::DataDigest),
