@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use handshake::{Certificate, Options as TlsOptions, Trust, client_config, server_config};
+use l5p::nbd::Cookie;
 use nic::ring::Slice;
 use proptest::prelude::*;
 use rustls::pki_types::ServerName;
@@ -28,6 +29,8 @@ struct Server {
     output: Vec<u8>,
     /// Requests, answered in another order than they came.
     held: Vec<(Request, Vec<u8>)>,
+    /// It takes nothing in.
+    is_stalled: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +67,7 @@ impl Server {
             input: Vec::new(),
             output: Vec::new(),
             held: Vec::new(),
+            is_stalled: false,
         }
     }
 
@@ -83,7 +87,9 @@ impl Server {
         };
         let mut progress = false;
         let mut buffer = [0; 8000];
-        while let Ok(len @ 1..) = stack.read(now, socket, &mut buffer) {
+        while !self.is_stalled
+            && let Ok(len @ 1..) = stack.read(now, socket, &mut buffer)
+        {
             self.input.extend(&buffer[..len]);
             progress = true;
         }
@@ -423,4 +429,38 @@ fn a_reply_to_nothing_ends_the_connection() {
         reason,
         "the peer sent a PDU that breaks NBD: a reply with cookie 0x0000000000000007, which no request has"
     );
+}
+
+#[test]
+fn a_write_that_waits_for_room_is_not_complete_whatever_the_server_says() {
+    let mut world = world(PLAIN, |options| options.depth = 16);
+    world.ready();
+    world.server.is_stalled = true;
+    for n in 0..16 {
+        world.submit(Operation::Write, 0, (1 << 19) - n * BLOCK);
+    }
+    for _ in 0..2000 {
+        world.step();
+        world.pair.advance();
+    }
+    let waiting = world.client.waiting().expect("there is no more room");
+    // Cookies can be guessed.
+    for tag in 0..=waiting {
+        let cookie = Cookie {
+            tag,
+            generation: 1,
+            low: 0,
+        };
+        world.server.put(&Reply::simple(cookie.to_bits(), Ok(())));
+    }
+    for _ in 0..2000 {
+        world.step();
+        world.pair.advance();
+    }
+    assert_eq!(world.client.waiting(), Some(waiting));
+    let places: Vec<_> = world.results.iter().map(|(place, _)| *place).collect();
+    assert!(!places.contains(&usize::from(waiting)), "{places:?}");
+    world.server.is_stalled = false;
+    world.run_until(|world| world.results.len() == 16);
+    world.pair.assert_no_sockets(CLIENT);
 }
