@@ -44,6 +44,25 @@ fn the_nic_makes_digests() {
 }
 
 #[test]
+fn the_nic_checks_digests_where_it_is_to_place_nothing() {
+    for tls in [None, Some(Offload::Both)] {
+        let mut rig = Rig::new(Mode {
+            offload: PduOffload {
+                receive_digest: true,
+                ..PduOffload::NONE
+            },
+            tls,
+            ..OFFLOADED
+        });
+        send(&mut rig, &pattern(1_000_000), 100_000);
+        let count = |name| rig.pair.counter(CLIENT, name);
+        assert_eq!(count("NvmeTcpRxBytesPlaced"), 0);
+        let digests = ["NvmeTcpRxDigestsDevice", "NvmeTcpRxDigestsSw"].map(count);
+        assert_eq!(digests, [10, 0], "{tls:?}");
+    }
+}
+
+#[test]
 fn the_nic_makes_digests_inside_of_records() {
     let mut rig = Rig::new(STACKED);
     send(&mut rig, &pattern(1_000_000), 100_000);
