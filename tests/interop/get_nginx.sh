@@ -1,6 +1,6 @@
 # `longshore get` from nginx: every version and cipher, IPv4 and IPv6, with and without impairment.
 . "$(dirname "$0")/harness.sh"
-needs nginx openssl ip
+needs nginx openssl ip zstd
 
 make_tap && make_certificates
 make_file large 8388608
@@ -22,6 +22,9 @@ chmod -R a+rX "$scratch"
         echo '}'
         port=$((port + 1))
     done
+    # What compresses: gzip as it goes, and zstd beforehand.
+    echo "server { listen $linux4:4480; root $scratch/root; gzip on; gzip_types application/octet-stream;"
+    echo 'location /zstd { gzip off; add_header Content-Encoding zstd; } }'
     echo '}'
 } >"$scratch/nginx.conf"
 
@@ -85,4 +88,30 @@ elif grep -qi 'refused' "$scratch/get.log"; then
     ok "$name"
 else
     not_ok "$name" "the error does not say refused: $(last_words get.log)"
+fi
+
+seq 1 2000000 >"$scratch/root/text"
+truncate -s 64M "$scratch/root/zeroes"
+zstd --quiet "$scratch/root/text" -o "$scratch/root/zstd"
+chmod -R a+rX "$scratch/root"
+compressed() { timeout 90 "$LONGSHORE" get "http://$linux4:4480/$1" "${our_addresses[@]}" --compressed "${@:2}" >"$scratch/get.log" 2>&1; }
+for pair in text:gzip zstd:zstd; do
+    name="get decompresses ${pair#*:}"
+    if ! compressed "${pair%:*}" -o "$scratch/got"; then
+        not_ok "$name" "$(last_words get.log)"
+    elif ! cmp -s "$scratch/root/text" "$scratch/got"; then
+        not_ok "$name" 'the bytes differ'
+    elif grep -q 'bytes decompressed' "$scratch/get.log"; then
+        ok "$name"
+    else
+        not_ok "$name" "$(last_words get.log)"
+    fi
+done
+name='get refuses a decompression bomb by name'
+if compressed zeroes -o "$scratch/bomb" --max-size 8M; then
+    not_ok "$name" 'it succeeded'
+elif grep -q 'a decompression bomb' "$scratch/get.log" && [[ ! -e $scratch/bomb ]]; then
+    ok "$name"
+else
+    not_ok "$name" "$(last_words get.log)"
 fi

@@ -11,6 +11,7 @@ use host::{CloseReason, Event, Offload, SocketError, SocketId, TlsInfo, TlsRole}
 use indicatif::ProgressBar;
 use rustls::ClientConfig;
 
+use super::decode::{ACCEPTED, Decoder};
 use super::output::Output;
 use super::place::Place;
 use crate::attach::Attached;
@@ -24,7 +25,12 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// The content is written.
-    Whole { bytes: u64, tls: Option<TlsInfo> },
+    Whole {
+        bytes: u64,
+        /// What became of them, if they were to be decompressed.
+        decoded: Option<u64>,
+        tls: Option<TlsInfo>,
+    },
     /// It is elsewhere.
     Redirect(String),
     /// There is none.
@@ -45,6 +51,8 @@ pub(super) struct Fetch<'a> {
     pub(super) offload: Offload,
     /// Without a byte from the server.
     pub(super) patience: Duration,
+    /// Asks for compressed content, which may become so many bytes.
+    pub(super) compressed: Option<u64>,
     pub(super) signals: &'a Signals,
     pub(super) bar: &'a ProgressBar,
 }
@@ -93,11 +101,16 @@ impl Fetch<'_> {
     }
 
     fn download(&mut self, id: SocketId, output: &mut Output) -> Result<Outcome> {
-        let request = self.place.request();
+        let codings = match self.compressed {
+            Some(_) => ACCEPTED,
+            None => "identity",
+        };
+        let request = self.place.request(codings);
         self.send(id, request.as_bytes())?;
         self.bar.set_message("");
         let mut response = Download::new();
-        let mut head: Option<ResponseHead> = None;
+        let mut output = Some(output);
+        let mut content: Option<Decoder<'_>> = None;
         let mut bytes = 0;
         let tls = loop {
             let chunk = match self.attached.runtime.stack().read_chunk(Instant::now(), id) {
@@ -117,7 +130,9 @@ impl Fetch<'_> {
                 let (used, progress) = response.advance(rest)?;
                 match progress {
                     Progress::Content => {
-                        output.write(&rest[..used])?;
+                        if let Some(content) = &mut content {
+                            content.write(&rest[..used])?;
+                        }
                         bytes += used as u64;
                     }
                     Progress::Head(new) => {
@@ -127,7 +142,10 @@ impl Fetch<'_> {
                         if let Some(length) = new.content_length {
                             self.bar.set_length(length);
                         }
-                        head = Some(new);
+                        if let Some(output) = output.take() {
+                            let coding = new.content_encoding.as_deref();
+                            content = Some(Decoder::new(coding, self.compressed, output)?);
+                        }
                     }
                     Progress::Framing | Progress::Done => {}
                 }
@@ -138,8 +156,15 @@ impl Fetch<'_> {
                 break self.tls_info(id);
             }
         };
-        match head {
-            Some(_) => Ok(Outcome::Whole { bytes, tls }),
+        match content {
+            Some(content) => {
+                let (bytes, decoded) = content.finish()?;
+                Ok(Outcome::Whole {
+                    bytes,
+                    decoded: self.compressed.map(|_| decoded),
+                    tls,
+                })
+            }
             None => bail!(
                 "{} closed the connection without an answer",
                 self.place.url()

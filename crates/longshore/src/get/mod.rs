@@ -1,5 +1,6 @@
 //! `longshore get`: one download.
 
+mod decode;
 mod fetch;
 mod options;
 mod output;
@@ -57,15 +58,21 @@ pub fn run(options: &Options) -> Result<Ending> {
             tls: tls.clone(),
             offload: options.wire.offload.into(),
             patience: Duration::from_secs(options.timeout.max(1)),
+            compressed: options.compressed.then_some(options.max_size),
             signals: &signals,
             bar: &bar,
         };
         match fetch.run(&mut output)? {
-            Outcome::Whole { bytes, tls } => {
+            Outcome::Whole {
+                bytes,
+                decoded,
+                tls,
+            } => {
                 bar.finish_and_clear();
                 output.keep()?;
                 if !options.quiet {
-                    summarise(&output, bytes, started.elapsed(), tls.as_ref());
+                    let figures = (bytes, decoded);
+                    summarise(&output, figures, started.elapsed(), tls.as_ref());
                 }
                 break Ending::Whole;
             }
@@ -174,13 +181,21 @@ fn progress_bar(quiet: bool) -> ProgressBar {
     bar
 }
 
-fn summarise(output: &Output, bytes: u64, took: Duration, tls: Option<&host::TlsInfo>) {
+fn summarise(
+    output: &Output,
+    (bytes, decoded): (u64, Option<u64>),
+    took: Duration,
+    tls: Option<&host::TlsInfo>,
+) {
     let rate = bytes as f64 * 8.0 / took.as_secs_f64().max(1e-9) / 1e6;
     let mut line = format!(
         "{}: {bytes} bytes in {:.3} s, {rate:.0} Mbit/s",
         output.name(),
         took.as_secs_f64()
     );
+    if let Some(decoded) = decoded {
+        line.push_str(&format!("; {decoded} bytes decompressed"));
+    }
     if let Some(tls) = tls {
         line.push_str(&format!(
             "; {} {}; records decrypted by the NIC: {} whole, {} in part; by software: {}",

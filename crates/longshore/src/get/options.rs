@@ -6,6 +6,7 @@ use clap::Args;
 use url::Url;
 
 use crate::attach::Wire;
+use crate::size;
 
 /// What `--help` ends with.
 pub const EXAMPLES: &str = "\
@@ -13,6 +14,9 @@ Examples:
   sudo longshore get https://10.9.0.1/file --tap ls0 --ip 10.9.0.2/24 --peer-ip 10.9.0.1/24 \\
        --ca cert.pem -o file
   sudo longshore get https://example.org/ --tap ls0 --ip 10.9.0.2/24 --gateway 10.9.0.1
+  # compressed on the way, and at most 100 MiB when it is not any more
+  sudo longshore get https://10.9.0.1/log --tap ls0 --ip 10.9.0.2/24 --ca cert.pem \\
+       --compressed --max-size 100M
   # on a NIC that runs with --host rings:/run/get.sock
   sudo longshore get https://10.9.0.1/file --nic /run/get.sock --ip 10.9.0.2/24 --insecure
 
@@ -36,6 +40,12 @@ pub struct Options {
     /// File to write, or `-` for the standard output [default: the name in the URL]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Ask for content compressed by zstd or gzip, and decompress it
+    #[arg(long)]
+    pub compressed: bool,
+    /// Most bytes that compressed content may become
+    #[arg(long, value_name = "SIZE", default_value = "1G", requires = "compressed", value_parser = size::parse)]
+    pub max_size: u64,
     /// Most redirections to follow
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub max_redirects: u32,

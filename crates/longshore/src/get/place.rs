@@ -93,8 +93,8 @@ impl Place {
         Ok(reachable)
     }
 
-    /// The request for it.
-    pub(super) fn request(&self) -> String {
+    /// The request for it, which accepts these content codings.
+    pub(super) fn request(&self, codings: &str) -> String {
         let mut host = self.host.to_string();
         if let Some(port) = self.url.port() {
             host.push_str(&format!(":{port}"));
@@ -106,7 +106,7 @@ impl Place {
             .unwrap_or_default();
         format!(
             "GET {}{query} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: longshore/{}\r\nAccept: */*\r\n\
-             Accept-Encoding: identity\r\nConnection: close\r\n\r\n",
+             Accept-Encoding: {codings}\r\nConnection: close\r\n\r\n",
             self.url.path(),
             env!("CARGO_PKG_VERSION"),
         )
@@ -123,11 +123,11 @@ mod tests {
 
     #[test]
     fn a_request_names_host_port_and_query() {
-        let request = place("https://h.example:8443/a%20b?q=1#f").request();
+        let request = place("https://h.example:8443/a%20b?q=1#f").request("identity");
         assert!(request.starts_with("GET /a%20b?q=1 HTTP/1.1\r\nHost: h.example:8443\r\n"));
         assert!(
             place("http://[fd00::1]/")
-                .request()
+                .request("identity")
                 .contains("Host: [fd00::1]\r\n")
         );
     }

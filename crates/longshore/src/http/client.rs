@@ -15,6 +15,8 @@ pub struct ResponseHead {
     pub location: Option<String>,
     /// `Content-Type`.
     pub content_type: Option<String>,
+    /// `Content-Encoding`.
+    pub content_encoding: Option<String>,
 }
 
 impl ResponseHead {
@@ -174,13 +176,12 @@ impl Download {
 
 fn read_head(parsed: &httparse::Response<'_, '_>) -> Result<(ResponseHead, State), ResponseError> {
     let status = parsed.code.unwrap_or(0);
-    let field = |name: &str| {
-        parsed
-            .headers
-            .iter()
-            .find(|header| header.name.eq_ignore_ascii_case(name))
-            .map(|header| String::from_utf8_lossy(header.value).trim().to_owned())
+    let fields = |name: &'static str| {
+        let named = parsed.headers.iter();
+        let named = named.filter(move |header| header.name.eq_ignore_ascii_case(name));
+        named.map(|header| String::from_utf8_lossy(header.value).trim().to_owned())
     };
+    let field = |name: &'static str| fields(name).next();
     let content_length = match field("content-length") {
         Some(text) => Some(text.parse().map_err(|_| ResponseError::Length(text))?),
         None => None,
@@ -200,6 +201,8 @@ fn read_head(parsed: &httparse::Response<'_, '_>) -> Result<(ResponseHead, State
         content_length: content_length.filter(|_| state != State::ChunkSize),
         location: field("location"),
         content_type: field("content-type"),
+        // Lines of one name are a list (RFC 9110 §5.3).
+        content_encoding: fields("content-encoding").reduce(|all, next| format!("{all}, {next}")),
     };
     Ok((head, state))
 }
