@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use l5p::pattern::{Engine, Match, Patterns, Scanner, WINDOW};
 use l5p::{Direction, Layer5, Note, Walker};
+use wire::SeqNum;
 
 /// Bytes that the tables may have: a set that needs more takes too long here.
 const TABLES: usize = 1 << 16;
@@ -47,9 +48,13 @@ fn scan(
 ) -> Vec<Match> {
     let mut scanner = Scanner::new(patterns.clone());
     let mut matches = Vec::new();
+    let mut at = SeqNum(u32::MAX - 5000);
     for bytes in stream.chunks(packet.max(1)) {
         let notes = notes(bytes).unwrap_or_default();
-        scanner.take(bytes, &notes, &mut matches);
+        let len = bytes.len() as u32;
+        scanner.note(at, len, &notes);
+        scanner.take(at, bytes, len, &mut matches);
+        at += len;
     }
     matches
 }

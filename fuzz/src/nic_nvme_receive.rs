@@ -392,6 +392,8 @@ impl World {
                 RecvDescriptor::Placed { .. } => panic!("placed without a packet"),
                 RecvDescriptor::AccelRoom(_) => {}
                 RecvDescriptor::Established(_)
+                | RecvDescriptor::Notes { .. }
+                | RecvDescriptor::Resource { .. }
                 | RecvDescriptor::SpliceEnded(_)
                 | RecvDescriptor::SpliceState(_)
                 | RecvDescriptor::Toe(_)

@@ -235,6 +235,8 @@ impl World {
                 | RecvDescriptor::Completion { .. }
                 | RecvDescriptor::AccelRoom(_) => {}
                 RecvDescriptor::Established(_)
+                | RecvDescriptor::Notes { .. }
+                | RecvDescriptor::Resource { .. }
                 | RecvDescriptor::SpliceEnded(_)
                 | RecvDescriptor::SpliceState(_)
                 | RecvDescriptor::Toe(_)

@@ -51,6 +51,9 @@ impl Stack {
             Received::Toe(event) => self.take_toe_event(now, event),
             Received::Reset => self.take_nic_reset(now),
             Received::Room(room) => self.core.take_room(room),
+            Received::Resource { resource, error } => {
+                self.core.pattern_sets.told(resource, error);
+            }
             Received::ResyncRequest { context, place } => {
                 self.handle_resync_request(context, place)
             }
@@ -341,6 +344,11 @@ impl Core {
         let context = info.context;
         let shadow = context.and_then(|context| self.driver.contexts.get_received(context));
         let shadow = shadow.filter(|shadow| shadow.socket == id);
+        if let Some(scan) = &mut socket.scan {
+            let has_notes = info.has_notes && shadow.is_some();
+            let notes = has_notes.then(|| self.driver.notes());
+            scan.arrived(data, info.payload_len, notes.unwrap_or_default());
+        }
         let marks = Marks {
             replaced: shadow
                 .filter(|_| info.processed.is_replaced())

@@ -165,6 +165,7 @@ pub mod memory;
 pub mod meter;
 pub mod nbd;
 pub mod nvme;
+pub mod pattern;
 pub mod pdus;
 pub mod runtime;
 #[cfg(feature = "tokio")]

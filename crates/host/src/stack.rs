@@ -18,6 +18,7 @@ use crate::interface::Interface;
 use crate::listen::Listeners;
 use crate::meter::{Component, Meter};
 use crate::neighbour::Neighbours;
+use crate::pattern::PatternSets;
 use crate::socket::Sockets;
 use crate::timers::Timers;
 use crate::{Event, SocketError, SocketId, StackConfig};
@@ -53,6 +54,8 @@ pub(crate) struct Core {
     pub unsent: Option<(SocketId, Unsent)>,
     /// Sockets whose writes found no memory.
     pub starved: VecDeque<SocketId>,
+    /// Sets of patterns that sockets are searched for.
+    pub pattern_sets: PatternSets,
     pub counters: Counters,
     pub meter: Meter,
     /// Memory to keep what is received.
@@ -111,6 +114,7 @@ impl Stack {
             ready: VecDeque::new(),
             unsent: None,
             starved: VecDeque::new(),
+            pattern_sets: PatternSets::default(),
             counters: Counters::default(),
             meter: Meter::new(config.meter),
             supply: Supply::Plenty,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use l5p::pattern::{Engine, Patterns, Scanner, TABLES, WINDOW};
 use l5p::{Direction, Layer5, Note, Walker};
 use rustix::time::{ClockId, clock_gettime};
+use wire::SeqNum;
 
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(200);
@@ -122,10 +123,14 @@ fn host_cost(patterns: &Arc<Patterns>, stream: &[u8]) -> (f64, f64) {
     let mut scanner = Scanner::new(patterns.clone());
     let mut matches = Vec::new();
     let (mut software, mut calls) = (0, 0);
+    let mut at = SeqNum(0);
     let nanoseconds = time(|| {
         for (packet, notes) in &packets {
             matches.clear();
-            software += scanner.take(packet, notes, &mut matches);
+            let len = packet.len() as u32;
+            scanner.note(at, len, notes);
+            software += scanner.take(at, packet, len, &mut matches);
+            at += len;
         }
         calls += 1;
     });

@@ -57,10 +57,13 @@ pub struct MsgState {
     pub epoch: u16,
 }
 
+/// Most notes on one packet. Where there would be more, there are none.
+pub const MAX_NOTES: usize = 16;
+
 /// What an engine has to say of bytes that it has transformed, beside whether their check held: a pattern's match, for example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
-    /// Where: an offset in the message, header included.
+    /// Where: bytes before it of those that the engine was given since there was no note to take.
     pub at: u32,
     /// What kind of note, in the protocol's own numbering.
     pub code: u32,
@@ -90,7 +93,8 @@ pub trait Layer5 {
     const HEADER_LEN: usize = size_of::<Self::Header>();
 
     /// The length of every message, where all have the same and it is known without the header. Then the next header's place is
-    /// known even when headers are missing, and nothing needs to be searched for.
+    /// known even when headers are missing, and nothing needs to be searched for. The first [`MIN_HEADER_LEN`](Self::MIN_HEADER_LEN) bytes
+    /// of any message are a header, and it is one byte.
     const FIXED_LEN: Option<u32> = None;
 
     /// Length of the shortest header, from which the length of any can be told.
@@ -174,9 +178,15 @@ pub trait Layer5 {
     }
 
     /// The next note on the bytes given since this has returned `None` last. To be called after each packet until it does. Notes on one
-    /// packet are in the order of its bytes.
+    /// packet are in the order of its bytes, and no more than [`MAX_NOTES`].
     fn take_note(&mut self) -> Option<Note> {
         None
+    }
+
+    /// Whether two notes can be left out together, of which `next` is the first on bytes that come right behind those that `last` is the
+    /// last on.
+    fn may_join(_last: &Note, _next: &Note) -> bool {
+        false
     }
 
     /// Ends the message, all of whose bytes have been given.

@@ -30,10 +30,11 @@ mod walker;
 
 pub use any_order::{AnyOrder, Part};
 pub use direction::Direction;
-pub use layer5::{Digest, Integrity, Judgement, Layer5, MsgState, Note, Placement};
+pub use layer5::{Digest, Integrity, Judgement, Layer5, MAX_NOTES, MsgState, Note, Placement};
 pub use protocols::{
-    CounterName, Event, HostEvent, Layers, Listed, MAX_LAYERS, MAX_PARAMETERS, PROTOCOLS,
-    Parameters, Protocol, ProtocolId, ProtocolInfo, UnknownLayers, Visitor, visit,
+    CounterName, Event, HostEvent, Layers, Listed, MAX_LAYERS, MAX_PARAMETERS, MAX_RESOURCE,
+    PROTOCOLS, Parameters, Protocol, ProtocolId, ProtocolInfo, Resource, ResourceId, UnknownLayers,
+    Visitor, visit,
 };
 pub use tls::ContextTag;
 pub use walker::{NotAHeader, Walked, Walker};

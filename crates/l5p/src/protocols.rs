@@ -5,6 +5,7 @@
 
 mod event;
 mod layers;
+mod resource;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use crate::{AnyOrder, Direction};
 
 pub use event::{CounterName, Event, HostEvent};
 pub use layers::{Layers, MAX_LAYERS, MAX_PARAMETERS, UnknownLayers};
+pub use resource::{MAX_RESOURCE, Resource, ResourceId};
 
 /// Names a protocol on the rings. 0 names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,8 +42,19 @@ pub trait Protocol: AnyOrder<Message: Debug + Send> + Debug + Send + Sized + 'st
     /// Names of what a host counts of its messages, likewise.
     const HOST_COUNTERS: &'static [CounterName<HostEvent>] = &[];
 
-    /// An engine for one direction.
-    fn create(parameters: &Self::Parameters, direction: Direction) -> Self;
+    /// Makes what contexts of this protocol share, of bytes of the host's, in at most `limit` bytes of memory. May take long. `None` when
+    /// these are not the bytes of such a thing, or it would be larger.
+    fn make_resource(_bytes: &[u8], _limit: usize) -> Option<Resource> {
+        None
+    }
+
+    /// An engine for one direction. `resource` is the one that the parameters [name](Parameters::resource), and no other: `None` for
+    /// parameters that need another one.
+    fn create(
+        parameters: &Self::Parameters,
+        direction: Direction,
+        resource: Option<&Resource>,
+    ) -> Option<Self>;
 }
 
 /// What an engine is told, as bytes of a descriptor.
@@ -63,6 +76,11 @@ pub trait Parameters: Sized {
     /// Buffers are mapped to tags below this; 0 when nothing is placed.
     fn tags(&self) -> u16 {
         0
+    }
+
+    /// What it shares with other contexts, if it needs that.
+    fn resource(&self) -> Option<ResourceId> {
+        None
     }
 
     /// Whether bytes from the middle of a message can be made again without those before them
@@ -139,9 +157,10 @@ protocols! {
     2 => crate::nvme::Engine,
     3 => crate::nbd::Engine,
     4 => crate::iscsi::Engine,
+    5 => crate::pattern::Engine,
     // An example of the documentation: the last one, with an id that another protocol may get.
     #[cfg(feature = "toy")]
-    5 => crate::toy::Engine,
+    6 => crate::toy::Engine,
 }
 
 impl ProtocolId {

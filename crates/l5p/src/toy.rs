@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::pdus::counters::counters;
 use crate::pdus::{self, Judged, Layout, MAX_FRONT, PduProtocol};
-use crate::{Direction, Listed, Placement, Protocol, ProtocolId};
+use crate::{Direction, Listed, Placement, Protocol, ProtocolId, Resource};
 
 // The header on the wire. -------------------------------------------------------------------------------------------
 
@@ -163,8 +163,12 @@ impl Protocol for Engine {
     const CHECK_LEN: u32 = 4;
     counters!("toy", "Toy", "Toy", digests);
 
-    fn create(parameters: &Parameters, direction: Direction) -> Engine {
-        Engine::of(Rules(*parameters), direction)
+    fn create(
+        parameters: &Parameters,
+        direction: Direction,
+        _: Option<&Resource>,
+    ) -> Option<Engine> {
+        Some(Engine::of(Rules(*parameters), direction))
     }
 }
 

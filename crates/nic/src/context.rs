@@ -4,6 +4,7 @@ use crate::cache::{ContextCache, Traffic};
 use crate::counters::Counters;
 use crate::function::FunctionId;
 use crate::receive::{ReceiveTable, table};
+use crate::resources::Resources;
 use crate::ring::{ContextId, ErrorCode};
 use crate::transmit::TransmitContext;
 use l5p::{Layers, ProtocolId};
@@ -140,14 +141,14 @@ impl Contexts {
         &mut self,
         function: FunctionId,
         flow: (ContextId, u64),
-        tcpsn: SeqNum,
-        layers: &Layers,
+        (tcpsn, layers): (SeqNum, &Layers),
+        resources: &Resources,
     ) -> Result<ReceiveContext, ErrorCode> {
         let contexts = &mut self.functions[usize::from(function.0)];
         let number = contexts.table(layers)?;
         let table = &mut contexts.tables[number];
         let at = table.free.pop().unwrap_or(table.places);
-        if let Err(error) = table.contexts.create(at, tcpsn, layers, 0) {
+        if let Err(error) = table.contexts.create(at, tcpsn, layers, 0, resources) {
             if at < table.places {
                 table.free.push(at);
             }

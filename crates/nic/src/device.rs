@@ -14,6 +14,7 @@ use crate::flow_table::FlowTable;
 use crate::frame::FrameMeta;
 use crate::function::{Function, FunctionId};
 use crate::receive;
+use crate::resources::{self, Maker};
 use crate::ring::{DeviceFunction, Gather};
 use crate::rss::FlowHasher;
 use crate::switch::{Destination, Switch};
@@ -47,6 +48,8 @@ pub struct NicConfig {
     pub accel: AccelConfig,
     /// Connections that the NIC runs by itself.
     pub toe: ToeConfig,
+    /// Bytes that what contexts of a function share may take ([`l5p::Resource`]), for each function.
+    pub resource_bytes: usize,
 }
 
 impl NicConfig {
@@ -60,6 +63,7 @@ impl NicConfig {
             secret,
             accel: AccelConfig::default(),
             toe: ToeConfig::default(),
+            resource_bytes: 8 << 20,
         }
     }
 }
@@ -94,6 +98,8 @@ pub(crate) struct Offloads {
     pub(crate) gather: Box<Gather>,
     /// Payload may stay where the hosts have it.
     pub(crate) lends: bool,
+    /// Makes what contexts share.
+    pub(crate) maker: Maker,
     recoveries: u64,
 }
 
@@ -177,6 +183,7 @@ impl Nic {
                 }),
                 gather: Box::new(Gather::EMPTY),
                 lends: false,
+                maker: Maker::default(),
                 recoveries: 0,
             },
             functions: Vec::new(),
@@ -208,7 +215,7 @@ impl Nic {
         }
         let contexts = &mut self.offloads.contexts;
         contexts.add_function(id, device.config.contexts);
-        let function = Function::new(id, device);
+        let function = Function::new(id, device, self.offloads.config.resource_bytes);
         match vacant {
             Some(at) => self.functions[at] = function,
             None => {
@@ -401,12 +408,12 @@ impl Nic {
         for function in &mut self.functions {
             function.counters.toe_rx_queue_len = function.nic_packets.len().into();
             all &= function.tell_of_reset();
+            all &= resources::tell(function);
             all &= self.offloads.toe.room.tell(function);
-            if self.offloads.toe.is_idle() {
-                continue;
+            if !self.offloads.toe.is_idle() {
+                let (toe, mut around) = self.offloads.toe(now, function);
+                all &= toe.tell(&mut around);
             }
-            let (toe, mut around) = self.offloads.toe(now, function);
-            all &= toe.tell(&mut around);
             for queue in &mut function.queues {
                 queue.rings.recv.publish();
             }

@@ -6,6 +6,7 @@ use wire::SeqNum;
 
 use crate::counters::{Counters, QueueCounters};
 use crate::receive;
+use crate::resources::Resources;
 use crate::ring::{
     ContextId, DeviceFunction, DeviceQueue, DeviceRegions, ErrorCode, FunctionConfig,
     RecvDescriptor,
@@ -26,6 +27,7 @@ pub(crate) struct Function {
     pub(crate) regions: DeviceRegions,
     /// Tags that contexts may still have.
     pub(crate) tags_left: u32,
+    pub(crate) resources: Resources,
     pub(crate) rss: Rss,
     pub(crate) queues: Vec<Queue>,
     /// What was received for connections that the device runs.
@@ -53,7 +55,8 @@ pub(crate) struct Queue {
 }
 
 impl Function {
-    pub(crate) fn new(id: FunctionId, device: DeviceFunction) -> Function {
+    /// Its resources may take so many bytes.
+    pub(crate) fn new(id: FunctionId, device: DeviceFunction, resource_bytes: usize) -> Function {
         let queues = device.queues.into_iter().map(|rings| Queue {
             rings,
             completions: Completions::default(),
@@ -69,6 +72,7 @@ impl Function {
             config: device.config,
             regions: device.regions,
             tags_left: device.config.tags,
+            resources: Resources::new(resource_bytes),
             rss: Rss::new(device.config.queues),
             queues: queues.collect(),
             nic_packets: RxQueue::new(0),
@@ -80,7 +84,7 @@ impl Function {
 
     /// In the place of a function that has gone.
     pub(crate) fn vacant(id: FunctionId) -> Function {
-        Function::new(id, DeviceFunction::none())
+        Function::new(id, DeviceFunction::none(), 0)
     }
 
     /// Whether it is nobody's.
@@ -98,6 +102,7 @@ impl Function {
     /// be told.
     pub(crate) fn reset(&mut self) {
         receive::reset(self);
+        self.resources.clear();
         self.own.reset();
         self.epoch = self.epoch.wrapping_add(1);
         for queue in &mut self.queues {

@@ -44,6 +44,7 @@ mod lro;
 #[allow(unsafe_code)]
 mod prefetch;
 mod receive;
+mod resources;
 mod rss;
 mod switch;
 pub mod toe;

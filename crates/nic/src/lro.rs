@@ -8,11 +8,12 @@
 //! A session ends with a PSH, with a segment that does not fit, when its place is needed, and with the batch
 //! ([`Nic::flush`](crate::Nic::flush)). Cost target: ≤ 40 cycles per segment beside the copy.
 
+use l5p::Note;
 use wire::packet::{IpVersion, Parsed};
 use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum, checksum};
 
-use crate::receive::{MAX_PLACED, Placed, PlacedList};
+use crate::receive::{Attached, MAX_PLACED, NoteList, Placed, PlacedList};
 use crate::ring::{ContextId, Packet, Processed, Slice};
 
 /// Flows that can be merged at a time, per queue.
@@ -33,6 +34,8 @@ pub(crate) struct Sessions {
     sessions: [Option<Session>; SESSIONS],
     /// By session, what of it was placed. Empty until something is.
     placed: Vec<PlacedList>,
+    /// By session, the notes on it. Empty until there are some.
+    notes: Vec<NoteList>,
     /// Descriptors that those for the host will give.
     descriptors: u32,
     /// Parts of all lists.
@@ -111,13 +114,36 @@ impl Sessions {
         self.placed.get(at).map_or(&[], PlacedList::as_slice)
     }
 
-    /// Whether a session has room for these parts behind its own.
-    pub(crate) fn takes(&self, at: usize, parts: &[Placed]) -> bool {
-        self.placed(at).len() + parts.len() <= MAX_PLACED
+    /// The notes on a session; to be read until another one takes its place.
+    pub(crate) fn notes(&self, at: usize) -> &[Note] {
+        self.notes.get(at).map_or(&[], NoteList::as_slice)
     }
 
-    /// Adds parts of a segment whose payload begins `behind` bytes into the session's. Gives how many more it has now.
-    pub(crate) fn add_placed(&mut self, at: usize, parts: &[Placed], behind: u32) -> u32 {
+    /// Whether a session has room for what a segment brings behind its own.
+    pub(crate) fn takes(&self, at: usize, attached: &Attached<'_>) -> bool {
+        self.placed(at).len() + attached.placed.len() <= MAX_PLACED
+            && self
+                .notes
+                .get(at)
+                .is_none_or(|notes| notes.takes(attached.notes))
+    }
+
+    /// Adds what a segment brings whose payload begins `behind` bytes into the session's. Gives how many more parts were placed.
+    pub(crate) fn attach(&mut self, at: usize, attached: &Attached<'_>, behind: u32) -> u32 {
+        if !attached.notes.is_empty() {
+            if self.notes.is_empty() {
+                self.notes.resize_with(SESSIONS, NoteList::default);
+            }
+            let list = &mut self.notes[at];
+            let before = list.descriptors();
+            list.append(attached.notes, attached.may_join, behind);
+            self.descriptors += list.descriptors();
+            self.descriptors -= before;
+        }
+        self.add_placed(at, attached.placed, behind)
+    }
+
+    fn add_placed(&mut self, at: usize, parts: &[Placed], behind: u32) -> u32 {
         if parts.is_empty() {
             return 0;
         }
@@ -170,7 +196,10 @@ impl Sessions {
         self.open -= 1;
         self.parts -= parts;
         match session.connection {
-            None => self.descriptors -= 1 + parts,
+            None => {
+                let notes = self.notes.get(at).map_or(0, NoteList::descriptors);
+                self.descriptors -= 1 + parts + notes;
+            }
             Some(_) => self.own -= 1,
         }
         Some(session)
@@ -198,6 +227,9 @@ impl Sessions {
         self.open += 1;
         if let Some(placed) = self.placed.get_mut(at) {
             placed.clear();
+        }
+        if let Some(notes) = self.notes.get_mut(at) {
+            notes.clear();
         }
     }
 
@@ -355,8 +387,8 @@ impl Session {
         &self.headers[..header_len]
     }
 
-    /// What the host gets to know; `placed` parts follow.
-    pub(crate) fn packet(&self, placed: u16) -> Packet {
+    /// What the host gets to know; so many placed parts and notes follow.
+    pub(crate) fn packet(&self, placed: u16, notes: u8) -> Packet {
         Packet {
             buffer: Slice {
                 len: self.used(),
@@ -368,6 +400,7 @@ impl Session {
             context: self.context,
             processed: self.processed,
             placed,
+            notes,
             checksum_ok: true,
             hash: self.hash as u32,
         }

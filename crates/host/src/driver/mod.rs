@@ -17,7 +17,7 @@ mod toe;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use l5p::{ContextTag, Layers};
+use l5p::{ContextTag, Layers, Note, ProtocolId, ResourceId};
 use nic::ring::accel::{Established, Splice, SpliceId};
 use nic::ring::{ContextId, Direction, HostFunction, HostQueue, SendDescriptor, Slice};
 use wire::ethernet::MacAddr;
@@ -64,6 +64,8 @@ pub(crate) struct Driver {
     tail: Option<Buffer>,
     /// Parts of the frame received last.
     placed: Vec<PlacedPart>,
+    /// Notes on the frame received last.
+    notes: Vec<Note>,
     /// What the NIC has said of the packet that comes next, with the queue that it comes on.
     opening: Option<(usize, Established)>,
     /// What TCP on the NIC has taken of the packet that comes next, with the queue that it comes on.
@@ -109,6 +111,13 @@ enum Command {
         context: ContextId,
         tag: u16,
     },
+    /// To make what contexts of a protocol share of these bytes.
+    Load {
+        resource: ResourceId,
+        protocol: ProtocolId,
+        bytes: Buffer,
+    },
+    Unload(ResourceId),
     Splice(Box<Splice>),
     Unsplice(SpliceId),
     /// A frame that came after its flow had been given away.
@@ -142,6 +151,7 @@ impl Driver {
             held: VecDeque::new(),
             tail: None,
             placed: Vec::with_capacity(64),
+            notes: Vec::with_capacity(64),
             opening: None,
             delivered: None,
             resets: vec![0; usize::from(function.config.queues)],
@@ -199,6 +209,20 @@ impl Driver {
             layers,
         });
         Some(context)
+    }
+
+    /// Asks the NIC to make what contexts of a protocol share ([`Received::Resource`] tells what becomes of it).
+    pub fn load(&mut self, resource: ResourceId, protocol: ProtocolId, bytes: Buffer) {
+        self.command(Command::Load {
+            resource,
+            protocol,
+            bytes,
+        });
+    }
+
+    /// Gives up what contexts shared.
+    pub fn unload(&mut self, resource: ResourceId) {
+        self.command(Command::Unload(resource));
     }
 
     /// Ends a context (Listing 1).
@@ -260,6 +284,18 @@ impl Driver {
                     context: *context,
                     tag: *tag,
                 },
+                Command::Load {
+                    resource,
+                    protocol,
+                    bytes,
+                } => SendDescriptor::LoadResource {
+                    resource: *resource,
+                    protocol: *protocol,
+                    bytes: bytes.slice(),
+                },
+                Command::Unload(resource) => SendDescriptor::UnloadResource {
+                    resource: *resource,
+                },
                 Command::Splice(splice) => SendDescriptor::Splice(splice),
                 Command::Unsplice(splice) => SendDescriptor::Unsplice { splice: *splice },
                 Command::Reinject { frame, gso_size } => SendDescriptor::Reinject {
@@ -285,8 +321,10 @@ impl Driver {
                 let posted = self.want_settled();
                 self.contexts.release(context, posted);
             }
-            if let Some(Command::Reinject { frame, .. }) = self.commands.pop_front() {
-                self.retire(Payload::plain(frame));
+            if let Some(Command::Reinject { frame: read, .. } | Command::Load { bytes: read, .. }) =
+                self.commands.pop_front()
+            {
+                self.retire(Payload::plain(read));
             }
         }
         self.flush_frames(counters)

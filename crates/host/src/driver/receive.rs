@@ -1,5 +1,6 @@
 //! Taking packets off the receive rings, and keeping the NIC in buffers.
 
+use l5p::{Note, ResourceId};
 use nic::ring::accel::{AccelRoom, Established, SpliceEnded, SpliceState};
 use nic::ring::toe::{ToeEvent, ToeId};
 use nic::ring::{ContextId, ErrorCode, FillProducer, Packet, Processed, RecvDescriptor};
@@ -33,6 +34,11 @@ pub(crate) enum Received {
     Reset,
     /// How much room the NIC has for connections.
     Room(AccelRoom),
+    /// What became of something to be loaded.
+    Resource {
+        resource: ResourceId,
+        error: Option<ErrorCode>,
+    },
     /// `l5o_resync_rx_req` (Autonomous NIC offloads, Listing 2).
     ResyncRequest { context: ContextId, place: Place },
     /// A descriptor was refused, whose first slot had this index.
@@ -73,6 +79,8 @@ pub(crate) struct FrameInfo {
     pub processed: Processed,
     /// Parts of the payload are not in the frame, but where [`Driver::placed`] says.
     pub is_placed: bool,
+    /// There are [`Driver::notes`] on it.
+    pub has_notes: bool,
     /// Bytes of payload, with those parts.
     pub payload_len: u32,
 }
@@ -86,6 +94,7 @@ impl FrameInfo {
             context: None,
             processed: Processed::NONE,
             is_placed: false,
+            has_notes: false,
             payload_len,
         }
     }
@@ -115,6 +124,11 @@ impl Driver {
     /// inside of it.
     pub fn placed(&self) -> &[PlacedPart] {
         &self.placed
+    }
+
+    /// What the innermost protocol on the NIC has to say of the payload of the frame received last.
+    pub fn notes(&self) -> &[Note] {
+        &self.notes
     }
 
     /// The next descriptor of any receive ring, the rings taking turns.
@@ -156,6 +170,10 @@ impl Driver {
                     counters.driver_errors += 1;
                     return None;
                 }
+                if packet.notes > 0 && !self.take_notes(at, packet.notes) {
+                    counters.driver_errors += 1;
+                    return None;
+                }
                 let opening = self.opening.take().filter(|(queue, _)| *queue == at);
                 let info = FrameInfo {
                     segments: packet.segments.max(1),
@@ -163,6 +181,7 @@ impl Driver {
                     context: packet.context,
                     processed: packet.processed,
                     is_placed: packet.placed > 0,
+                    has_notes: packet.notes > 0,
                     payload_len: packet.payload_len,
                 };
                 if let Some((queue, taken)) = self.delivered.take()
@@ -203,11 +222,12 @@ impl Driver {
                 }
                 Received::Reset
             }
-            // It belongs to no packet.
-            RecvDescriptor::Placed { .. } => {
+            // They belong to no packet.
+            RecvDescriptor::Placed { .. } | RecvDescriptor::Notes { .. } => {
                 counters.driver_errors += 1;
                 return None;
             }
+            RecvDescriptor::Resource { resource, error } => Received::Resource { resource, error },
             RecvDescriptor::AccelRoom(room) => Received::Room(room),
             RecvDescriptor::SpliceEnded(ended) => Received::SpliceEnded(ended),
             RecvDescriptor::SpliceState(state) => Received::SpliceState(state),
@@ -259,6 +279,22 @@ impl Driver {
         }
         let stored = (u32::from(packet.header_len) + packet.payload_len).checked_sub(total);
         right && stored == Some(packet.buffer.len)
+    }
+
+    /// Takes the notes on a packet, which follow it on the ring. False when they are not what they must be: a fault of the device's.
+    fn take_notes(&mut self, at: usize, count: u8) -> bool {
+        self.notes.clear();
+        while self.notes.len() < usize::from(count) {
+            let descriptor = self.queues[at].recv.pop();
+            let Some(RecvDescriptor::Notes { notes, count }) = descriptor else {
+                return false;
+            };
+            if count == 0 {
+                return false;
+            }
+            self.notes.extend(&notes[..usize::from(count)]);
+        }
+        true
     }
 
     /// Fills the fill rings up. Answers how much the arena has left for that.

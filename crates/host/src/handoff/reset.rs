@@ -32,6 +32,7 @@ impl Stack {
         self.core.handoff.table.release_all();
         self.take_back_teardowns(now);
         self.core.accel.rules.forgotten();
+        self.core.reload_pattern_sets();
     }
 
     /// Software does from here on what the socket's contexts have done.

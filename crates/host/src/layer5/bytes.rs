@@ -8,9 +8,10 @@ use super::Refused;
 use crate::CloseReason;
 use crate::memory::Buffer;
 use crate::meter::Component;
+use crate::pattern::Target;
 use crate::socket::{Socket, queue_bytes, queue_slices};
 use crate::stack::Core;
-use crate::tls::{Tls, parts};
+use crate::tls::{Taken, Tls, parts};
 
 /// What a read has given.
 pub(crate) struct Read<T> {
@@ -37,6 +38,16 @@ impl Socket {
         core: &mut Core,
         buffer: &mut [u8],
     ) -> Read<usize> {
+        if self.scan.is_some() {
+            let mut to = Target::Bytes { buffer, done: 0 };
+            let (consumed, failed) = self.read_scanned(now, core, &mut to);
+            let content = to.done();
+            return Read {
+                content,
+                consumed,
+                failed,
+            };
+        }
         let mut consumed = 0;
         let (content, failed) = match &self.tls {
             Tls::None => {
@@ -64,6 +75,16 @@ impl Socket {
 
     /// The next content as it lies in memory.
     pub fn read_content_in_place(&mut self, now: Instant, core: &mut Core) -> Read<Option<Buffer>> {
+        if self.scan.is_some() {
+            let mut to = Target::Chunk(None);
+            let (consumed, failed) = self.read_scanned(now, core, &mut to);
+            let content = to.into_chunk();
+            return Read {
+                content,
+                consumed,
+                failed,
+            };
+        }
         let mut consumed = 0;
         let chunk = match &self.tls {
             Tls::None => {
@@ -91,6 +112,42 @@ impl Socket {
             consumed,
             failed,
         }
+    }
+
+    /// Gives content to `to`, and searches it.
+    fn read_scanned(
+        &mut self,
+        now: Instant,
+        core: &mut Core,
+        to: &mut Target<'_>,
+    ) -> (u32, Option<CloseReason>) {
+        let Some(mut scan) = self.scan.take() else {
+            return (0, None);
+        };
+        core.meter.switch(Component::L5);
+        let (mut consumed, mut failed) = (0, None);
+        match &self.tls {
+            Tls::None => {
+                let len = self.stream.len();
+                consumed = scan.take(&mut self.stream, (len, true), to);
+            }
+            Tls::Handshake(_) => {}
+            Tls::Open(_) => {
+                if let (Some(session), stream, mut out) = parts(now, self, core) {
+                    failed =
+                        session.read_with(stream, &mut consumed, &mut out, |stream, front, _| {
+                            Taken {
+                                len: scan.take(stream, (front.content, front.is_agreed), to),
+                                inside_message: false,
+                            }
+                        });
+                }
+            }
+        }
+        scan.count(&mut core.counters);
+        core.meter.switch(Component::Tcp);
+        self.scan = Some(scan);
+        (consumed, failed)
     }
 
     /// Queues bytes, as many as `room` and memory allow; answers how many.

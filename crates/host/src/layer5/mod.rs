@@ -60,7 +60,7 @@ impl MessageSource for Messages<'_> {
 impl Socket {
     /// Whether what is written and read is what TCP carries: no protocol is between.
     pub fn is_plain(&self) -> bool {
-        matches!(self.tls, Tls::None) && self.pdus.is_none()
+        matches!(self.tls, Tls::None) && self.pdus.is_none() && self.scan.is_none()
     }
 
     /// Whether bytes on the wire are not those that are written and read.
@@ -109,7 +109,11 @@ impl Socket {
             .pdus
             .as_deref_mut()
             .map(|pdus| pdus as &mut dyn Session);
-        outer.into_iter().chain(inner)
+        let scan = self
+            .scan
+            .as_deref_mut()
+            .map(|scan| scan as &mut dyn Session);
+        outer.into_iter().chain(inner).chain(scan)
     }
 
     /// The peer has acknowledged everything before `una`: gives up to where payload is no longer needed.

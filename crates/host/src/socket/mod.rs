@@ -17,6 +17,7 @@ use crate::driver::Payload;
 use crate::events::Pending;
 use crate::handoff::{OffloadedConnection, policy};
 use crate::neighbour::Hop;
+use crate::pattern::Scan;
 use crate::pdus::PduStream;
 use crate::tls::Tls;
 use crate::{CloseReason, ListenerId};
@@ -38,6 +39,8 @@ pub(crate) struct Socket {
     pub tls: Tls,
     /// The PDUs that it carries, if it does.
     pub pdus: Option<Box<PduStream>>,
+    /// The search for patterns in what is received.
+    pub scan: Option<Box<Scan>>,
     /// Where packets go on the link.
     pub next_hop: IpAddr,
     pub hop: Option<Hop>,
@@ -104,6 +107,7 @@ impl Socket {
             send: SendQueue::new(start),
             tls: Tls::None,
             pdus: None,
+            scan: None,
             next_hop,
             hop: None,
             armed: None,

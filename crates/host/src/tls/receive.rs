@@ -24,6 +24,8 @@ pub(crate) struct Open {
     content: u32,
     /// Bytes after the content.
     tail: u32,
+    /// As [`Front::is_agreed`].
+    is_agreed: bool,
 }
 
 /// Content at the front of a stream.
@@ -33,6 +35,9 @@ pub(crate) struct Front {
     pub record: Option<SeqNum>,
     /// Bytes of content.
     pub content: u32,
+    /// A context that numbers records as we do has decrypted all of the record, and has found its content where it is: what the NIC says of it
+    /// holds.
+    pub is_agreed: bool,
 }
 
 /// What was done with content.
@@ -161,6 +166,7 @@ impl Session {
                 let front = Front {
                     record: (open.skip > 0).then_some(stream.start()),
                     content: open.content,
+                    is_agreed: open.is_agreed,
                 };
                 stream.skip(open.skip);
                 let taken = take(stream, front, out);
@@ -197,6 +203,7 @@ impl Session {
             skip: content.start as u32,
             content: content.len() as u32,
             tail: (len - content.end) as u32,
+            is_agreed: true,
         });
         self.opened_len += len as u32;
         true
@@ -411,12 +418,14 @@ impl Session {
                             skip: range.start as u32,
                             content: range.len() as u32,
                             tail: len - range.end as u32,
+                            is_agreed: false,
                         }
                     } else {
                         Open {
                             skip: len,
                             content: 0,
                             tail: 0,
+                            is_agreed: false,
                         }
                     };
                     self.opened.push_back(open);

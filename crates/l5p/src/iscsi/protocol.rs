@@ -4,7 +4,7 @@ use wire::iscsi::DIGEST_LEN;
 
 use super::{Engine, Parameters};
 use crate::pdus::counters::counters;
-use crate::{Direction, Protocol};
+use crate::{Direction, Protocol, Resource};
 
 impl Protocol for Engine {
     type Parameters = Parameters;
@@ -13,7 +13,11 @@ impl Protocol for Engine {
     const CHECK_LEN: u32 = DIGEST_LEN;
     counters!("iscsi", "Iscsi", "iSCSI", digests);
 
-    fn create(parameters: &Parameters, direction: Direction) -> Engine {
-        Engine::new(parameters, direction)
+    fn create(
+        parameters: &Parameters,
+        direction: Direction,
+        _: Option<&Resource>,
+    ) -> Option<Engine> {
+        Some(Engine::new(parameters, direction))
     }
 }

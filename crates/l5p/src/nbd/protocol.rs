@@ -2,7 +2,7 @@
 
 use super::{Engine, Parameters};
 use crate::pdus::counters::counters;
-use crate::{Direction, Protocol};
+use crate::{Direction, Protocol, Resource};
 
 impl Protocol for Engine {
     type Parameters = Parameters;
@@ -11,7 +11,11 @@ impl Protocol for Engine {
     const CHECK_LEN: u32 = 0;
     counters!("nbd", "Nbd", "NBD");
 
-    fn create(parameters: &Parameters, direction: Direction) -> Engine {
-        Engine::new(parameters, direction)
+    fn create(
+        parameters: &Parameters,
+        direction: Direction,
+        _: Option<&Resource>,
+    ) -> Option<Engine> {
+        Some(Engine::new(parameters, direction))
     }
 }

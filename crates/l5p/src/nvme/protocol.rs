@@ -4,7 +4,7 @@ use wire::nvme::DIGEST_LEN;
 
 use super::{Engine, Parameters};
 use crate::pdus::counters::counters;
-use crate::{Direction, Protocol};
+use crate::{Direction, Protocol, Resource};
 
 impl Protocol for Engine {
     type Parameters = Parameters;
@@ -13,8 +13,12 @@ impl Protocol for Engine {
     const CHECK_LEN: u32 = DIGEST_LEN;
     counters!("nvmeotcp", "NvmeTcp", "NVMe/TCP", digests);
 
-    fn create(parameters: &Parameters, direction: Direction) -> Engine {
-        Engine::new(parameters, direction)
+    fn create(
+        parameters: &Parameters,
+        direction: Direction,
+        _: Option<&Resource>,
+    ) -> Option<Engine> {
+        Some(Engine::new(parameters, direction))
     }
 }
 

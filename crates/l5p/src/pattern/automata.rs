@@ -109,15 +109,28 @@ impl Automata {
     }
 
     /// Goes on from `own` and from `other` side by side until both are the same, and returns behind how many bytes that is. `None` if they
-    /// never are; then `own` is the state behind all bytes. Calls `found` with what ends in the bytes passed, for `own`.
+    /// never are; then both are the states behind all bytes. Calls `found` with what ends in the bytes passed, for `own`.
     pub fn meet(
         &self,
         own: &mut State,
-        other: State,
+        other: &mut State,
         bytes: &[u8],
         found: impl FnMut(usize, u32),
     ) -> Option<usize> {
         of_pair!(self, pair => pair.meet(own, other, bytes, found))
+    }
+
+    /// Of both tables ([`States::fingerprint`]).
+    pub fn fingerprint(&self) -> u64 {
+        let of_both = |strings: u64, expressions: u64| strings.rotate_left(1) ^ expressions;
+        match self {
+            Automata::Strings(strings) => of_both(strings.states().fingerprint, 0),
+            Automata::Expressions(expressions) => of_both(0, expressions.states().fingerprint),
+            Automata::Both(strings, expressions) => of_both(
+                strings.states().fingerprint,
+                expressions.states().fingerprint,
+            ),
+        }
     }
 
     /// Bytes of the tables.
@@ -130,19 +143,50 @@ impl Automata {
     }
 }
 
-/// All states that an automaton can come to, in order.
-pub(super) fn reachable(table: &impl Table) -> Vec<u32> {
-    let mut seen = HashSet::from([table.start()]);
-    let mut todo = vec![table.start()];
-    while let Some(state) = todo.pop() {
-        for byte in 0..=u8::MAX {
-            let next = table.next(state, byte);
-            if seen.insert(next) {
-                todo.push(next);
+/// All states that an automaton can come to.
+#[derive(Default)]
+pub(super) struct States {
+    /// In order.
+    sorted: Vec<u32>,
+    /// Of all that the automaton does: tables with the same number are the same.
+    pub fingerprint: u64,
+}
+
+impl States {
+    pub fn of(table: &impl Table) -> States {
+        let mut fingerprint = Fingerprint(0);
+        let mut seen = HashSet::from([table.start()]);
+        let mut todo = vec![table.start()];
+        while let Some(state) = todo.pop() {
+            fingerprint.add(state);
+            table.ends(state, |number| fingerprint.add(!number));
+            for byte in 0..=u8::MAX {
+                let next = table.next(state, byte);
+                fingerprint.add(next);
+                if seen.insert(next) {
+                    todo.push(next);
+                }
             }
         }
+        let mut sorted: Vec<u32> = seen.into_iter().collect();
+        sorted.sort_unstable();
+        States {
+            sorted,
+            fingerprint: fingerprint.0,
+        }
     }
-    let mut states: Vec<u32> = seen.into_iter().collect();
-    states.sort_unstable();
-    states
+
+    pub fn contains(&self, state: u32) -> bool {
+        self.sorted.binary_search(&state).is_ok()
+    }
+}
+
+/// A sum over numbers in order (FNV-1a, a word at a time). It finds two versions apart, not a forger.
+struct Fingerprint(u64);
+
+impl Fingerprint {
+    fn add(&mut self, word: u32) {
+        self.0 = (self.0 ^ u64::from(word)).wrapping_mul(0x0100_0000_01b3);
+        self.0 ^= self.0 >> 32;
+    }
 }

@@ -9,13 +9,10 @@ use shared::{Input, Output};
 use super::automata::State;
 use super::patterns::Patterns;
 use super::{WINDOW, code};
-use crate::{AnyOrder, Digest, Direction, Integrity, Judgement, Layer5, Note, Part};
+use crate::{AnyOrder, Digest, Direction, Integrity, Judgement, Layer5, MAX_NOTES, Note, Part};
 
 #[cfg(test)]
 mod tests;
-
-/// Most notes on one packet. If there were more, software scans it.
-const NOTES: usize = 16;
 
 /// Bytes of shared memory that are copied at a time.
 const COPIED: usize = 2048;
@@ -27,13 +24,13 @@ const COPIED: usize = 2048;
 /// it. The rest of such a window is software's.
 ///
 /// [Notes](Layer5::take_note) on a packet are the state before it, the matches that end in it, and the state behind it; and in between
-/// the same two states where a window ends and another one begins.
+/// the same two states where a window ends and another one begins. If there were more than [`MAX_NOTES`], there are none.
 pub struct Engine {
     patterns: Arc<Patterns>,
     direction: Direction,
     /// Behind the bytes scanned so far; `None` in the rest of a window of which bytes were missing.
     state: Option<State>,
-    /// Where in the window that is.
+    /// Bytes given since there was no note to take.
     at: u32,
     /// The notes tell in which state the bytes last scanned were begun, but not the one behind them.
     is_in_run: bool,
@@ -42,7 +39,7 @@ pub struct Engine {
 
 /// The notes on one packet.
 struct Notes {
-    list: [Note; NOTES],
+    list: [Note; MAX_NOTES],
     len: u8,
     taken: u8,
     /// One found no room.
@@ -59,7 +56,7 @@ impl Engine {
             at: 0,
             is_in_run: false,
             notes: Box::new(Notes {
-                list: [Note::default(); NOTES],
+                list: [Note::default(); MAX_NOTES],
                 len: 0,
                 taken: 0,
                 overflowed: false,
@@ -67,20 +64,21 @@ impl Engine {
         }
     }
 
-    fn scan(&mut self, offset: u32, bytes: &[u8]) {
+    fn scan(&mut self, bytes: &[u8]) {
         let Some(state) = self.state else { return };
+        let at = self.at;
         if !self.is_in_run {
-            self.notes.push(offset, code::BEGIN, state.value());
+            self.notes.push(at, code::BEGIN, state.value());
             self.is_in_run = true;
         }
         let first = usize::from(self.notes.len);
         let notes = &mut self.notes;
         let state = self.patterns.automata.scan(state, bytes, |end, number| {
-            notes.push(offset + end as u32, code::MATCH, u64::from(number));
+            notes.push(at + end as u32, code::MATCH, u64::from(number));
         });
         self.notes.sort_from(first);
         self.state = Some(state);
-        self.at = offset + bytes.len() as u32;
+        self.at += bytes.len() as u32;
     }
 
     /// Notes the state behind the bytes scanned last.
@@ -114,45 +112,57 @@ impl Layer5 for Engine {
     fn start(&mut self, _index: u64, header: &[u8]) -> Option<u32> {
         self.end_run();
         self.state = Some(self.patterns.automata.start());
-        self.at = 0;
-        if self.scans() {
-            self.scan(0, header);
+        match self.scans() {
+            true => self.scan(header),
+            false => self.at += header.len() as u32,
         }
         Some(WINDOW)
     }
 
-    fn transform(&mut self, offset: u32, mut input: Input<'_>, mut output: Output<'_>) {
+    fn transform(&mut self, _offset: u32, mut input: Input<'_>, mut output: Output<'_>) {
         assert_eq!(input.len(), output.len());
         if !self.scans() {
+            self.at += input.len() as u32;
             output.copy_from(input);
             return;
         }
-        let mut at = offset;
         while !input.is_empty() {
             let (now, later) = input.split_at(input.len().min(COPIED));
             let (made, rest) = output.split_at(now.len());
             now.read::<COPIED, _>(|bytes| {
-                self.scan(at, bytes);
+                self.scan(bytes);
                 made.copy_from(bytes);
             });
-            at += now.len() as u32;
             (input, output) = (later, rest);
         }
     }
 
-    fn absorb(&mut self, offset: u32, mut input: Input<'_>) {
-        let mut at = offset;
-        while self.scans() && !input.is_empty() {
+    fn absorb(&mut self, _offset: u32, mut input: Input<'_>) {
+        if !self.scans() {
+            self.at += input.len() as u32;
+            return;
+        }
+        while !input.is_empty() {
             let (now, later) = input.split_at(input.len().min(COPIED));
-            now.read::<COPIED, _>(|bytes| self.scan(at, bytes));
-            at += now.len() as u32;
+            now.read::<COPIED, _>(|bytes| self.scan(bytes));
             input = later;
         }
     }
 
+    #[inline]
     fn take_note(&mut self) -> Option<Note> {
         self.end_run();
-        self.notes.take()
+        let note = self.notes.take();
+        if note.is_none() {
+            self.at = 0;
+        }
+        note
+    }
+
+    /// Where a run ends in the state in which the next one begins, at the same place, they are one.
+    fn may_join(last: &Note, next: &Note) -> bool {
+        (last.code, next.code) == (code::END, code::BEGIN)
+            && (last.at, last.value) == (next.at, next.value)
     }
 
     fn finish(&mut self) -> Integrity {
@@ -218,17 +228,8 @@ impl Notes {
     }
 
     fn take(&mut self) -> Option<Note> {
-        if self.overflowed {
-            self.overflowed = false;
-            self.taken = self.len;
-            return Some(Note {
-                at: 0,
-                code: code::MORE,
-                value: 0,
-            });
-        }
-        if self.taken == self.len {
-            (self.len, self.taken) = (0, 0);
+        if self.taken == self.len || self.overflowed {
+            (self.len, self.taken, self.overflowed) = (0, 0, false);
             return None;
         }
         self.taken += 1;

@@ -7,7 +7,7 @@ use regex_automata::util::primitives::StateID;
 use regex_automata::util::start;
 use regex_syntax::hir::Hir;
 
-use super::automata::{Table, reachable};
+use super::automata::{States, Table};
 use super::patterns::Numbered;
 
 type Dfa = dense::DFA<Vec<u32>>;
@@ -18,13 +18,15 @@ pub(super) struct Expressions {
     start: u32,
     /// Which pattern each of the table's is.
     numbers: Vec<u32>,
-    /// All states, in order.
-    states: Vec<u32>,
+    states: States,
 }
+
+/// Expressions that are tried alone to find one that is too large: each takes its time.
+const TRIED: usize = 32;
 
 /// The table would be too large.
 pub(super) struct TooLarge {
-    /// It would be with this pattern alone.
+    /// It would be with this pattern alone, if that is known.
     pub alone: Option<u32>,
 }
 
@@ -35,7 +37,7 @@ impl Expressions {
             let is_too_large =
                 |one: &&Numbered<Hir>| build(std::slice::from_ref(*one), limit).is_none();
             return Err(TooLarge {
-                alone: expressions.iter().find(is_too_large).map(|one| one.number),
+                alone: (expressions.iter().take(TRIED).find(is_too_large)).map(|one| one.number),
             });
         };
         let start = table.start_state(&start::Config::new());
@@ -43,10 +45,15 @@ impl Expressions {
             table,
             start: start.expect("a table that is not anchored").as_u32(),
             numbers: expressions.iter().map(|one| one.number).collect(),
-            states: Vec::new(),
+            states: States::default(),
         };
-        expressions.states = reachable(&expressions);
+        expressions.states = States::of(&expressions);
         Ok(expressions)
+    }
+
+    /// All states.
+    pub fn states(&self) -> &States {
+        &self.states
     }
 
     /// Bytes of the table.
@@ -89,7 +96,7 @@ impl Table for Expressions {
     }
 
     fn is_state(&self, state: u32) -> bool {
-        self.states.binary_search(&state).is_ok()
+        self.states.contains(state)
     }
 }
 

@@ -42,12 +42,14 @@ mod expressions;
 mod fixture;
 mod pair;
 mod patterns;
+mod protocol;
 mod scanner;
 mod strings;
 mod text;
 
 pub use engine::Engine;
 pub use patterns::{Patterns, PatternsError, TABLES};
+pub use protocol::Parameters;
 pub use scanner::{Match, Scanner};
 pub use text::LineError;
 
@@ -62,6 +64,4 @@ mod code {
     pub const MATCH: u32 = 1;
     /// The engine has scanned up to here, and is in this state.
     pub const END: u32 = 2;
-    /// There were too many notes; there are no others.
-    pub const MORE: u32 = 3;
 }

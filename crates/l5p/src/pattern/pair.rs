@@ -64,7 +64,7 @@ impl<S: Table, E: Table> Pair<'_, S, E> {
             let mut found = |end, number| found(lane * len + end, number);
             if kept.overflowed {
                 state = self.scan_in_order(state, bytes, found);
-            } else if let Some(met) = self.meet(&mut state, self.start(), bytes, &mut found) {
+            } else if let Some(met) = self.meet(&mut state, &mut self.start(), bytes, &mut found) {
                 let right = |found: &&Found| found.lane == lane && found.end > met;
                 for kept in kept.list[..kept.len].iter().filter(right) {
                     found(kept.end, kept.number);
@@ -80,17 +80,16 @@ impl<S: Table, E: Table> Pair<'_, S, E> {
     pub fn meet(
         &self,
         own: &mut State,
-        other: State,
+        other: &mut State,
         bytes: &[u8],
         mut found: impl FnMut(usize, u32),
     ) -> Option<usize> {
-        let mut other = other;
         let mut passed = 0;
-        while *own != other {
+        while own != other {
             let byte = *bytes.get(passed)?;
             passed += 1;
             *own = self.step(*own, byte);
-            other = self.step(other, byte);
+            *other = self.step(*other, byte);
             self.strings
                 .ends(own.strings, |number| found(passed, number));
             self.expressions

@@ -29,6 +29,7 @@ pub const TABLES: usize = 16 << 20;
 /// `\b`), and must not match the empty string. A pattern is found at each place where it ends: `/a+/` behind every `a`.
 pub struct Patterns {
     sources: Vec<Source>,
+    whole: String,
     pub(super) automata: Automata,
 }
 
@@ -94,24 +95,28 @@ impl Patterns {
     pub fn parse(text: &str, limit: usize) -> Result<Patterns, PatternsError> {
         let mut sources = Vec::new();
         let (mut strings, mut expressions) = (Vec::new(), Vec::new());
-        for (at, text) in text.lines().enumerate() {
+        for (at, content) in text.lines().enumerate() {
             let line = at + 1;
             let number = sources.len() as u32;
-            match parse_line(text).map_err(|error| PatternsError::Line { line, error })? {
+            match parse_line(content).map_err(|error| PatternsError::Line { line, error })? {
                 None => continue,
                 Some(Pattern::String(pattern)) => strings.push(Numbered { number, pattern }),
                 Some(Pattern::Expression(pattern)) => {
                     expressions.push(Numbered { number, pattern });
                 }
             }
-            let text = text.trim().to_owned();
+            let text = content.trim().to_owned();
             sources.push(Source { line, text });
         }
         if sources.is_empty() {
             return Err(PatternsError::Empty);
         }
         let automata = build(&strings, &expressions, limit, &sources)?;
-        Ok(Patterns { sources, automata })
+        Ok(Patterns {
+            sources,
+            whole: text.to_owned(),
+            automata,
+        })
     }
 
     /// Number of patterns.
@@ -127,6 +132,17 @@ impl Patterns {
     /// The line of pattern `number`, counted from 1.
     pub fn line(&self, number: u32) -> Option<usize> {
         Some(self.sources.get(number as usize)?.line)
+    }
+
+    /// The text that it was read from.
+    pub fn source(&self) -> &str {
+        &self.whole
+    }
+
+    /// A number that two sets share only if they find the same and number their states alike: made by one version of this crate and of
+    /// those that it uses, of one text.
+    pub fn fingerprint(&self) -> u64 {
+        self.automata.fingerprint()
     }
 
     /// Bytes of the tables.

@@ -1,6 +1,9 @@
 //! The host's part: what the NIC has not scanned, and matches across windows.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+use wire::SeqNum;
 
 use super::automata::State;
 use super::code;
@@ -9,6 +12,9 @@ use crate::Note;
 
 #[cfg(test)]
 mod tests;
+
+/// Most runs that are kept of bytes that have not been taken: more than a window of TCP's has packets. What would be more, software scans.
+const MAX_RUNS: usize = 4096;
 
 /// A pattern that ends at a place in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +27,9 @@ pub struct Match {
 
 /// Takes a stream in order, and finds every pattern at every place where it ends: what a search of the whole stream by software
 /// finds, whatever the NIC has done.
+///
+/// Bytes are named by the sequence number under which TCP brings them. Those of a protocol inside of another one have gaps between them,
+/// where the outer one's headers are.
 #[derive(Debug)]
 pub struct Scanner {
     patterns: Arc<Patterns>,
@@ -28,18 +37,27 @@ pub struct Scanner {
     state: State,
     /// Bytes so far.
     position: u64,
+    /// Runs of bytes that the NIC has scanned, ascending. Those that are past go when the next bytes come.
+    runs: VecDeque<Run>,
+    /// What was found in these runs, in the same order, by its end.
+    found: VecDeque<(SeqNum, u32)>,
 }
 
-/// What the NIC says of bytes of one window.
-struct Run<'n> {
-    /// The engine's state before them.
-    begin: State,
-    /// Where they are in the window.
-    from: u32,
-    matches: &'n [Note],
-    /// The engine's state behind them.
+/// What the NIC says of bytes that it has scanned, one after the other.
+#[derive(Debug)]
+struct Run {
+    from: SeqNum,
+    to: SeqNum,
+    /// The scanner's place in it.
+    at: SeqNum,
+    /// The engine's state at that place, as long as it was not the scanner's.
+    engine: State,
+    /// From where on the engine's state has been the scanner's: its matches behind that count.
+    met: Option<SeqNum>,
+    /// Matches of it in the scanner's list.
+    matches: usize,
+    /// The engine's state behind the last byte.
     end: State,
-    to: u32,
 }
 
 impl Scanner {
@@ -49,6 +67,8 @@ impl Scanner {
             state: patterns.automata.start(),
             patterns,
             position: 0,
+            runs: VecDeque::new(),
+            found: VecDeque::new(),
         }
     }
 
@@ -57,34 +77,41 @@ impl Scanner {
         self.position
     }
 
-    /// Takes the next bytes, a whole packet with the engine's notes on it, or any with none. Adds the matches that end in them to
-    /// `matches`, in order of their ends and then of their numbers. Returns how many bytes software has scanned.
+    /// What it searches for.
+    pub fn patterns(&self) -> &Arc<Patterns> {
+        &self.patterns
+    }
+
+    /// The engine's notes on a packet whose payload, of `len` bytes, begins at `at`, and which TCP has taken as a whole. To be called before
+    /// the packet's bytes are [taken](Self::take), for packets in any order.
     ///
-    /// Notes that do not fit the bytes count as none.
-    pub fn take(&mut self, bytes: &[u8], notes: &[Note], matches: &mut Vec<Match>) -> usize {
-        let before = matches.len();
-        let scanned = if self.fit(bytes, notes) {
-            self.take_runs(bytes, notes, matches)
-        } else {
-            self.scan(bytes, matches);
-            bytes.len()
-        };
-        matches[before..].sort_unstable();
-        scanned
-    }
-
-    /// Whether the notes are of exactly so many bytes.
-    fn fit(&self, bytes: &[u8], notes: &[Note]) -> bool {
+    /// Notes that can't be true count as none, as those do that come behind others on later bytes.
+    pub fn note(&mut self, at: SeqNum, len: u32, notes: &[Note]) {
+        let before = (self.runs.len(), self.found.len());
         let mut rest = notes;
-        let mut len = 0;
-        while let Some(run) = self.next_run(&mut rest) {
-            len += (run.to - run.from) as usize;
+        while !rest.is_empty() {
+            let last = self.runs.back();
+            let run = self.next_run((at, len), &mut rest).filter(|(run, _)| {
+                let follows = last.is_none_or(|last| last.to.at_or_before(run.from));
+                follows && self.runs.len() < MAX_RUNS
+            });
+            let Some((run, matches)) = run else {
+                self.runs.truncate(before.0);
+                self.found.truncate(before.1);
+                return;
+            };
+            let found = |note: &Note| (at + note.at, note.value as u32);
+            self.found.extend(matches.iter().map(found));
+            self.runs.push_back(run);
         }
-        rest.is_empty() && len == bytes.len()
     }
 
-    /// The run that `notes` begin with, which it is taken off. `None` when there is none, or it is no good.
-    fn next_run<'n>(&self, notes: &mut &'n [Note]) -> Option<Run<'n>> {
+    /// The run that `notes` begin with, which it is taken off, and its matches. `None` when there is none, or it is no good.
+    fn next_run<'n>(
+        &self,
+        (at, len): (SeqNum, u32),
+        notes: &mut &'n [Note],
+    ) -> Option<(Run, &'n [Note])> {
         let (begin, rest) = notes.split_first()?;
         let is_match = |note: &Note| note.code == code::MATCH;
         let count = rest.iter().take_while(|note| is_match(note)).count();
@@ -95,66 +122,132 @@ impl Scanner {
         };
         if (begin.code, end.code) != (code::BEGIN, code::END)
             || end.at <= begin.at
+            || end.at > len
             || !matches.iter().all(is_good)
             || !matches.is_sorted_by(|a, b| (a.at, a.value) < (b.at, b.value))
         {
             return None;
         }
         let run = Run {
-            begin: self.patterns.automata.state(begin.value)?,
-            from: begin.at,
-            matches,
+            from: at + begin.at,
+            to: at + end.at,
+            at: at + begin.at,
+            engine: self.patterns.automata.state(begin.value)?,
+            met: None,
+            matches: matches.len(),
             end: self.patterns.automata.state(end.value)?,
-            to: end.at,
         };
         *notes = rest;
-        Some(run)
+        Some((run, matches))
     }
 
-    fn take_runs(&mut self, bytes: &[u8], notes: &[Note], matches: &mut Vec<Match>) -> usize {
-        let (mut bytes, mut notes) = (bytes, notes);
+    /// Takes the next bytes, the first of which is at `at`. They and those behind them, `known` bytes in all, are certain to follow one another
+    /// in the stream. Adds the matches that end in them to `matches`, in order of their ends and then of their numbers. Returns how many
+    /// bytes software has scanned.
+    pub fn take(
+        &mut self,
+        at: SeqNum,
+        bytes: &[u8],
+        known: u32,
+        matches: &mut Vec<Match>,
+    ) -> usize {
+        let before = matches.len();
+        let (mut at, mut bytes, mut known) = (at, bytes, known);
         let mut scanned = 0;
-        while let Some(run) = self.next_run(&mut notes) {
-            let (now, later) = bytes.split_at((run.to - run.from) as usize);
-            scanned += self.take_run(now, &run, matches);
+        while !bytes.is_empty() {
+            let next = self.next_at(at, known);
+            let most = next.map_or(bytes.len(), |place| place.bytes as usize);
+            let (now, later) = bytes.split_at(bytes.len().min(most));
+            scanned += match next {
+                Some(Place { in_run: true, .. }) => self.take_run(at, now, matches),
+                _ => self.scan(now, matches),
+            };
+            self.position += now.len() as u64;
+            at += now.len() as u32;
+            known = known.saturating_sub(now.len() as u32);
             bytes = later;
         }
+        matches[before..].sort_unstable();
         scanned
     }
 
-    /// Goes on from its own state until that is the engine's; from there on the engine's matches count.
-    fn take_run(&mut self, bytes: &[u8], run: &Run<'_>, matches: &mut Vec<Match>) -> usize {
-        let begin = self.position;
-        self.position += bytes.len() as u64;
-        let software = |end, pattern| {
-            let end = begin + end as u64;
-            matches.push(Match { end, pattern });
-        };
-        let automata = &self.patterns.automata;
-        let Some(scanned) = automata.meet(&mut self.state, run.begin, bytes, software) else {
-            return bytes.len();
-        };
-        let known = run.from + scanned as u32;
-        for note in run.matches.iter().filter(|note| note.at > known) {
-            matches.push(Match {
-                end: begin + u64::from(note.at - run.from),
-                pattern: note.value as u32,
-            });
+    /// What is known of the bytes from `at` on. `None` when the NIC has scanned none of them.
+    fn next_at(&mut self, at: SeqNum, known: u32) -> Option<Place> {
+        loop {
+            let run = self.runs.front()?;
+            if at.before(run.from) {
+                return Some(Place {
+                    bytes: at.distance_to(run.from),
+                    in_run: false,
+                });
+            }
+            let rest = at.distance_to(run.to);
+            if at == run.at && at.before(run.to) && rest <= known {
+                return Some(Place {
+                    bytes: rest,
+                    in_run: true,
+                });
+            }
+            self.forget_run();
         }
-        self.state = run.end;
+    }
+
+    /// Gives up the first run.
+    fn forget_run(&mut self) {
+        if let Some(run) = self.runs.pop_front() {
+            self.found.drain(..run.matches);
+        }
+    }
+
+    /// Goes on through the first run from its own state until that is the engine's; from there on the engine's matches count.
+    fn take_run(&mut self, at: SeqNum, bytes: &[u8], matches: &mut Vec<Match>) -> usize {
+        let Some(run) = self.runs.front_mut() else {
+            return 0;
+        };
+        let begin = self.position;
+        let mut scanned = 0;
+        if run.met.is_none() {
+            let software = |end, pattern| {
+                let end = begin + end as u64;
+                matches.push(Match { end, pattern });
+            };
+            let automata = &self.patterns.automata;
+            let met = automata.meet(&mut self.state, &mut run.engine, bytes, software);
+            scanned = met.unwrap_or(bytes.len());
+            run.met = met.map(|met| at + met as u32);
+        }
+        run.at += bytes.len() as u32;
+        if let Some(met) = run.met {
+            let counts = |end: SeqNum| end.after(met.max(at)) && end.at_or_before(run.at);
+            let found = self.found.iter().take(run.matches);
+            for (end, pattern) in found.filter(|(end, _)| counts(*end)) {
+                let end = begin + u64::from(at.distance_to(*end));
+                let pattern = *pattern;
+                matches.push(Match { end, pattern });
+            }
+            self.state = run.end;
+        }
+        if run.at == run.to {
+            self.forget_run();
+        }
         scanned
     }
 
     /// Scans in software.
-    fn scan(&mut self, bytes: &[u8], matches: &mut Vec<Match>) {
+    fn scan(&mut self, bytes: &[u8], matches: &mut Vec<Match>) -> usize {
         let begin = self.position;
-        self.state = self
-            .patterns
-            .automata
-            .scan(self.state, bytes, |end, pattern| {
-                let end = begin + end as u64;
-                matches.push(Match { end, pattern });
-            });
-        self.position = begin + bytes.len() as u64;
+        let found = |end, pattern| {
+            let end = begin + end as u64;
+            matches.push(Match { end, pattern });
+        };
+        self.state = self.patterns.automata.scan(self.state, bytes, found);
+        bytes.len()
     }
+}
+
+/// The bytes up to the next run, or to the end of this one.
+#[derive(Clone, Copy)]
+struct Place {
+    bytes: u32,
+    in_run: bool,
 }

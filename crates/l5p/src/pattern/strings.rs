@@ -4,7 +4,7 @@ use aho_corasick::automaton::{Automaton as _, StateID};
 use aho_corasick::dfa::DFA;
 use aho_corasick::{Anchored, MatchKind};
 
-use super::automata::{Table, reachable};
+use super::automata::{States, Table};
 use super::patterns::Numbered;
 
 /// Finds strings.
@@ -13,8 +13,7 @@ pub(super) struct Strings {
     start: u32,
     /// Which pattern each of the table's is.
     numbers: Vec<u32>,
-    /// All states, in order.
-    states: Vec<u32>,
+    states: States,
 }
 
 impl Strings {
@@ -37,10 +36,15 @@ impl Strings {
             table,
             start: start.expect("a table that is not anchored").as_u32(),
             numbers: strings.iter().map(|string| string.number).collect(),
-            states: Vec::new(),
+            states: States::default(),
         };
-        strings.states = reachable(&strings);
+        strings.states = States::of(&strings);
         Ok(strings)
+    }
+
+    /// All states.
+    pub fn states(&self) -> &States {
+        &self.states
     }
 
     /// Bytes of the table.
@@ -83,7 +87,7 @@ impl Table for Strings {
     }
 
     fn is_state(&self, state: u32) -> bool {
-        self.states.binary_search(&state).is_ok()
+        self.states.contains(state)
     }
 }
 

@@ -87,6 +87,12 @@ events! {
         RxLeaps,
         /// Searches that the missing header ended by coming late.
         RxLateHeaders,
+        /// Notes of an engine's that were given to the host with packets.
+        RxNotes,
+        /// Resources made of bytes of the host's.
+        ResourcesLoaded,
+        /// Resources that could not be made.
+        ResourcesRefused,
     }
 }
 
@@ -115,6 +121,12 @@ events! {
         RxChecksBySoftware,
         /// Questions of the NIC's whether a message begins at a place.
         RxRequests,
+        /// Bytes of which the NIC has found all that there is to find.
+        RxBytesByNic,
+        /// Bytes that software has searched.
+        RxBytesBySoftware,
+        /// What was found.
+        RxFound,
         /// Messages whose check value was wrong.
         RxFailed,
         /// Connections that were ended because of a message that breaks the protocol.

@@ -2,7 +2,7 @@
 //! where they have one.
 
 use super::{CryptoInfo, Engine, ICV_LEN};
-use crate::{CounterName, Direction, Event, Parameters, Protocol};
+use crate::{CounterName, Direction, Event, Parameters, Protocol, Resource};
 
 impl Protocol for Engine {
     type Parameters = CryptoInfo;
@@ -11,8 +11,12 @@ impl Protocol for Engine {
     const CHECK_LEN: u32 = ICV_LEN as u32;
     const COUNTERS: &'static [CounterName] = COUNTERS;
 
-    fn create(parameters: &CryptoInfo, direction: Direction) -> Engine {
-        Engine::new(parameters, direction)
+    fn create(
+        parameters: &CryptoInfo,
+        direction: Direction,
+        _: Option<&Resource>,
+    ) -> Option<Engine> {
+        Some(Engine::new(parameters, direction))
     }
 }
 

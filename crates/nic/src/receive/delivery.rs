@@ -12,7 +12,8 @@ use std::time::Instant;
 use shared::SharedSliceMut;
 
 use super::buffers;
-use super::placing::PlacedList;
+use super::notes::MAX_NOTE_DESCRIPTORS;
+use super::placing::{Attached, PlacedList};
 use super::queue::{Arrival, Host};
 use super::table::{Counted, Part};
 use crate::context::Flow;
@@ -45,20 +46,29 @@ impl Host<'_> {
         };
         let received = table.receive(at, whole, None);
         let processed = Processed::by_layers(received.layers, table.replaces());
-        let (made, noted) = table.made(payload);
-        self.place(made, noted);
-        let placed = noted.bytes();
+        let made = table.made(payload);
+        self.place(made.payload, made.placed);
+        // Notes on what the device takes for itself are not for the host, and may not keep packets from it.
+        if arrival.connection.is_some() || room < MAX_NOTE_DESCRIPTORS {
+            made.notes.clear();
+        }
+        let placed = made.placed.bytes();
         let delivered = Delivered {
             context: flow.id,
-            payload: made,
-            stored: made.len() as u32 - placed,
-            placed: noted,
+            payload: made.payload,
+            stored: made.payload.len() as u32 - placed,
+            attached: Attached {
+                placed: made.placed.as_slice(),
+                notes: made.notes.as_slice(),
+                may_join: made.notes.may_join(),
+            },
             processed,
         };
         self.pass_up(arrival, own, &delivered);
         let counted = Counted {
             segments: arrival.segments,
             placed,
+            notes: delivered.attached.notes.len() as u32,
         };
         table.count(&mut self.counters.l5, counted);
         self.count_processed(arrival, processed, table.ids());
@@ -106,8 +116,8 @@ impl Host<'_> {
         });
         if written.is_some() {
             let (context, processed) = (Some(delivered.context), delivered.processed);
-            let placed = delivered.placed.as_slice();
-            self.begin_or_emit(arrival, (own, stored), context, processed, placed);
+            let attached = &delivered.attached;
+            self.begin_or_emit(arrival, (own, stored), context, processed, attached);
         }
     }
 
@@ -120,7 +130,7 @@ impl Host<'_> {
         let fits = open.context == Some(delivered.context)
             && open.connection == arrival.connection
             && open.processed == delivered.processed
-            && sessions.takes(at, delivered.placed.as_slice())
+            && sessions.takes(at, &delivered.attached)
             && open.accepts(arrival.parsed, arrival.frame);
         let needed = open.used() + delivered.stored;
         fits && (open.buffer.len >= needed || self.move_to_large(at, needed))
@@ -144,7 +154,7 @@ impl Host<'_> {
             return false;
         }
         let sessions = &mut self.queue.receive.sessions;
-        let more = sessions.add_placed(at, delivered.placed.as_slice(), behind);
+        let more = sessions.attach(at, &delivered.attached, behind);
         if arrival.connection.is_some() {
             self.nic_packets.promise_placed(more);
         }
@@ -165,7 +175,7 @@ struct Delivered<'a> {
     payload: &'a [u8],
     /// Bytes that go into a receive buffer: all that are not placed.
     stored: u32,
-    placed: &'a PlacedList,
+    attached: Attached<'a>,
     processed: Processed,
 }
 
@@ -174,7 +184,7 @@ impl Delivered<'_> {
     fn store(&self, mut to: SharedSliceMut<'_>) {
         let mut from = 0;
         let end = self.payload.len();
-        let parts = self.placed.as_slice().iter();
+        let parts = self.attached.placed.iter();
         let parts = parts.map(|part| (part.at as usize, part.end() as usize));
         for (begin, after) in parts.chain([(end, end)]) {
             let bytes = &self.payload[from..begin];

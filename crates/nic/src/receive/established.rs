@@ -44,6 +44,7 @@ impl Host<'_> {
             context: None,
             processed: Processed::NONE,
             placed: 0,
+            notes: 0,
             checksum_ok: true,
             hash: arrival.hash as u32,
         }));

@@ -21,6 +21,7 @@ mod delivery;
 mod established;
 mod nested;
 mod nic_packets;
+mod notes;
 mod observer;
 mod open;
 #[cfg(test)]
@@ -45,7 +46,8 @@ use wire::tcp::{self, Flags};
 pub(crate) use command::{add_rr_state, create_context, del_rr_state, destroyed, resync_response};
 pub(crate) use nic_packets::{Sender, end_session, pass_to_host};
 pub(crate) use nic_packets::{end_own_sessions, reset, settle};
-pub(crate) use placing::{MAX_PLACED, Placed, PlacedList};
+pub(crate) use notes::NoteList;
+pub(crate) use placing::{Attached, MAX_PLACED, Placed, PlacedList};
 pub(crate) use queue::QueueState;
 pub(crate) use table::{ReceiveTable, table};
 

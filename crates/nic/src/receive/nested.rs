@@ -23,11 +23,13 @@ use shared::Output;
 use wire::SeqNum;
 
 use super::contents::{Contents, Record, Run};
+use super::notes::NoteList;
 use super::placing::PlacedList;
 use super::recovery::{Answer, ArrivalOrder, Bypass, Recovery, Shared, Verdict};
 use super::rr_table::RrTable;
-use super::table::{self, Counted, Part, ReceiveTable, Received, Request, Slab};
+use super::table::{self, Counted, Made, Part, ReceiveTable, Received, Request, Slab};
 use crate::counters::L5Counters;
+use crate::resources::Resources;
 use crate::ring::ErrorCode;
 
 /// Outer messages before the one at hand that a header of the inner protocol may begin in.
@@ -192,15 +194,14 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
         position: SeqNum,
         layers: &Layers,
         depth: usize,
+        resources: &Resources,
     ) -> Result<(), ErrorCode> {
-        let parameters = P::Parameters::decode(layers.parameters(depth));
-        let parameters = parameters.ok_or(ErrorCode::BadParameters)?;
-        let engine = P::create(&parameters, Direction::Receive);
+        let (parameters, engine) = resources.engine::<P>(layers, depth, Direction::Receive)?;
         let content = engine.content(PROBE).ok_or(ErrorCode::Unsupported)?;
         let contents = Contents::new(PROBE - (content.end - content.start));
         let index = parameters.first_index();
         let first = contents.position(position, index);
-        self.inside.create(at, first, layers, depth + 1)?;
+        (self.inside).create(at, first, layers, depth + 1, resources)?;
         self.content_start = content.start;
         self.contexts.put(
             at,
@@ -273,12 +274,17 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
         }
     }
 
-    fn made<'a>(&'a mut self, payload: &'a [u8]) -> (&'a [u8], &'a mut PlacedList) {
-        let made = match self.replaced {
+    fn made<'a>(&'a mut self, payload: &'a [u8]) -> Made<'a> {
+        let payload = match self.replaced {
             true => &self.plaintext[..payload.len()],
             false => payload,
         };
-        (made, self.inside.noted())
+        let (placed, notes) = self.inside.attached();
+        Made {
+            payload,
+            placed,
+            notes,
+        }
     }
 
     fn expects(&self, at: u32, seq: SeqNum) -> bool {
@@ -349,6 +355,10 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
 
     fn noted(&mut self) -> &mut PlacedList {
         self.inside.noted()
+    }
+
+    fn attached(&mut self) -> (&mut PlacedList, &mut NoteList) {
+        self.inside.attached()
     }
 
     fn count(&mut self, counters: &mut L5Counters, packet: Counted) {

@@ -202,7 +202,7 @@ impl Host<'_> {
         let placed = &mut placed[..parts.len()];
         placed.copy_from_slice(parts);
         self.nic_packets.redeem(placed.len() as u32);
-        let packet = session.packet(placed.len() as u16);
+        let packet = session.packet(placed.len() as u16, 0);
         let packet = (packet, session.buffer.len);
         self.queue_packet(connection, session.header(), packet, placed);
     }
@@ -298,6 +298,7 @@ impl Host<'_> {
             context: None,
             processed: Processed::NONE,
             placed: 0,
+            notes: 0,
             checksum_ok: true,
             hash,
         };

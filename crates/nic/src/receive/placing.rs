@@ -1,8 +1,9 @@
 //! Placement: data that belong into the host's buffers.
 
-use l5p::{MsgState, Placement};
+use l5p::{MsgState, Note, Placement};
 use wire::SeqNum;
 
+use super::notes::MayJoin;
 use super::observer::Observer;
 use super::rr_table::{Claim, RrTable};
 use crate::ring::{RecvDescriptor, Slice};
@@ -71,6 +72,26 @@ impl Placed {
         }
         continues
     }
+}
+
+/// What goes up behind a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attached<'a> {
+    /// What of its payload was placed.
+    pub(crate) placed: &'a [Placed],
+    /// What there is to say of its payload.
+    pub(crate) notes: &'a [Note],
+    /// Of these notes.
+    pub(crate) may_join: MayJoin,
+}
+
+impl Attached<'_> {
+    /// Nothing.
+    pub(crate) const NOTHING: Attached<'static> = Attached {
+        placed: &[],
+        notes: &[],
+        may_join: |_, _| false,
+    };
 }
 
 /// What of a packet is placed, ascending in its payload.

@@ -9,14 +9,18 @@ use wire::packet::Parsed;
 use wire::tcp::Flags;
 
 use super::buffers::{self, Buffers};
-use super::placing::Placed;
+use super::notes;
+use super::placing::Attached;
 use super::table::{Counted, Part, Received};
 use crate::context::{Contexts, Flow};
 use crate::counters::Counters;
 use crate::frame::FrameMeta;
 use crate::function::{Function, FunctionId, Queue};
 use crate::lro::{self, Arrived, SESSIONS, Session, Sessions};
-use crate::ring::{ContextId, DeviceRegions, InnerPlace, Packet, Processed, RecvDescriptor, Slice};
+use crate::ring::{
+    ContextId, DeviceRegions, InnerPlace, NOTES_PER_DESCRIPTOR, Packet, Processed, RecvDescriptor,
+    Slice,
+};
 use crate::toe::rx_queue::RxQueue;
 
 /// Bytes of a receive descriptor.
@@ -127,6 +131,7 @@ impl<'a> Host<'a> {
             context: None,
             processed: Processed::NONE,
             placed: 0,
+            notes: 0,
             checksum_ok: meta.checksum_valid,
             hash: 0,
         }));
@@ -303,7 +308,8 @@ impl<'a> Host<'a> {
             });
         if moved.is_some() {
             let context = flow.as_ref().map(|flow| flow.id);
-            self.begin_or_emit(arrival, (own, payload_len), context, processed, &[]);
+            let attached = &Attached::NOTHING;
+            self.begin_or_emit(arrival, (own, payload_len), context, processed, attached);
         }
     }
 
@@ -323,7 +329,8 @@ impl<'a> Host<'a> {
         let context = flow.as_ref().map(|flow| flow.id);
         if let Some(processed) = self.process(arrival, flow, buffer, headers.len() as u32) {
             let stored = arrival.parsed.payload_len;
-            self.begin_or_emit(arrival, (buffer, stored), context, processed, &[]);
+            let attached = &Attached::NOTHING;
+            self.begin_or_emit(arrival, (buffer, stored), context, processed, attached);
         }
     }
 
@@ -359,6 +366,7 @@ impl<'a> Host<'a> {
                 let counted = Counted {
                     segments: arrival.segments,
                     placed: 0,
+                    notes: 0,
                 };
                 flow.table.count(&mut self.counters.l5, counted);
             }
@@ -390,7 +398,7 @@ impl<'a> Host<'a> {
         (buffer, stored): (Slice, u32),
         context: Option<ContextId>,
         processed: Processed,
-        placed: &[Placed],
+        attached: &Attached<'_>,
     ) {
         self.count_delivered(arrival.len());
         let arrived = Arrived {
@@ -404,12 +412,12 @@ impl<'a> Host<'a> {
             let at = self.queue.receive.sessions.next_place();
             self.end_session(at);
             if arrival.connection.is_some() {
-                self.nic_packets.promise(placed.len() as u32);
+                self.nic_packets.promise(attached.placed.len() as u32);
             }
             let buffer = (buffer, stored);
             let session = Session::begin(arrival.parsed, arrival.frame, buffer, arrived);
             self.queue.receive.sessions.put(at, session);
-            self.queue.receive.sessions.add_placed(at, placed, 0);
+            self.queue.receive.sessions.attach(at, attached, 0);
             return;
         }
         let header_len = arrival.parsed.payload_offset as u16;
@@ -421,17 +429,22 @@ impl<'a> Host<'a> {
             segments: arrival.segments.min(u32::from(u16::MAX)) as u16,
             context,
             processed,
-            placed: placed.len() as u16,
+            placed: attached.placed.len() as u16,
+            notes: attached.notes.len() as u8,
             checksum_ok: true,
             hash: arrival.hash as u32,
         };
         if let Some(connection) = arrival.connection {
-            self.queue_packet(connection, arrival.parsed.tcp, (packet, buffer.len), placed);
+            let packet = (packet, buffer.len);
+            self.queue_packet(connection, arrival.parsed.tcp, packet, attached.placed);
             return;
         }
         self.emit(RecvDescriptor::Packet(packet));
-        for part in placed {
+        for part in attached.placed {
             self.emit(part.descriptor());
+        }
+        for some in notes::descriptors(attached.notes) {
+            self.emit(some);
         }
     }
 
@@ -454,10 +467,22 @@ impl<'a> Host<'a> {
             self.queue_session(at, &session);
             return;
         }
-        self.emit(RecvDescriptor::Packet(session.packet(placed as u16)));
+        let noted = self.queue.receive.sessions.notes(at).len();
+        self.emit(RecvDescriptor::Packet(
+            session.packet(placed as u16, noted as u8),
+        ));
         for n in 0..placed {
             let part = self.queue.receive.sessions.placed(at)[n];
             self.emit(part.descriptor());
+        }
+        for n in (0..noted).step_by(NOTES_PER_DESCRIPTOR) {
+            let some = &self.queue.receive.sessions.notes(at)[n..];
+            let some = &some[..some.len().min(NOTES_PER_DESCRIPTOR)];
+            let mut descriptors = notes::descriptors(some);
+            if let Some(descriptor) = descriptors.next() {
+                drop(descriptors);
+                self.emit(descriptor);
+            }
         }
     }
 

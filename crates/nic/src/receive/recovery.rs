@@ -36,7 +36,7 @@ mod in_step;
 mod observe;
 mod out_of_step;
 
-use l5p::{AnyOrder, Walker};
+use l5p::{AnyOrder, Note, Walker};
 use shared::Output;
 use wire::SeqNum;
 
@@ -368,6 +368,12 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
     /// The engine.
     pub(crate) fn engine(&self) -> &L {
         &self.engine
+    }
+
+    /// The next note of the engine's on the bytes that came last.
+    #[inline]
+    pub(crate) fn take_note(&mut self) -> Option<Note> {
+        self.engine.take_note()
     }
 
     /// Whether the context knows where the next message begins.

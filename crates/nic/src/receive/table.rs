@@ -5,16 +5,20 @@
 
 use std::fmt::Debug;
 
-use l5p::{Direction, Event, Layers, MAX_LAYERS, Parameters, Protocol, ProtocolId, Visitor, visit};
+use l5p::{
+    Direction, Event, Layers, MAX_LAYERS, Note, Parameters, Protocol, ProtocolId, Visitor, visit,
+};
 use shared::Output;
 use wire::SeqNum;
 
 use super::nested::Nested;
+use super::notes::NoteList;
 use super::observer::Observer;
 use super::placing::{PlacedList, Placer};
 use super::recovery::{Answer, ArrivalOrder, Counts, Recovery, Shared, Verdict};
 use super::rr_table::RrTable;
 use crate::counters::L5Counters;
+use crate::resources::Resources;
 use crate::ring::ErrorCode;
 
 /// The contexts of one layer, and of those inside it.
@@ -34,6 +38,7 @@ pub(crate) trait ReceiveTable: Debug + Send {
         position: SeqNum,
         layers: &Layers,
         depth: usize,
+        resources: &Resources,
     ) -> Result<(), ErrorCode>;
 
     /// Ends the context at `at`. Nothing is written into its buffers any more.
@@ -52,9 +57,8 @@ pub(crate) trait ReceiveTable: Debug + Send {
     /// Takes a part of a packet; the one at 0 begins it. The output, as long as the part, is for a table that [transforms](Self::transforms).
     fn receive(&mut self, at: u32, part: Part<'_>, output: Option<Output<'_>>) -> Received;
 
-    /// The payload of the packet that came last as this layer has made it, or `payload` when it has changed nothing of it; and what of it
-    /// is to be placed.
-    fn made<'a>(&'a mut self, payload: &'a [u8]) -> (&'a [u8], &'a mut PlacedList);
+    /// What has become of the packet that came last, whose payload was `payload`.
+    fn made<'a>(&'a mut self, payload: &'a [u8]) -> Made<'a>;
 
     /// Whether a packet that begins at `seq` will be processed, unless a check fails. May be false for one that comes late.
     fn expects(&self, at: u32, seq: SeqNum) -> bool;
@@ -84,6 +88,9 @@ pub(crate) trait ReceiveTable: Debug + Send {
     /// What is to be placed of the packet that came last.
     fn noted(&mut self) -> &mut PlacedList;
 
+    /// What is to be placed of the packet that came last, and what there is to say of it.
+    fn attached(&mut self) -> (&mut PlacedList, &mut NoteList);
+
     /// Counts what happened with the packet that came last.
     fn count(&mut self, counters: &mut L5Counters, packet: Counted);
 }
@@ -100,6 +107,16 @@ pub(crate) struct Part<'a> {
     pub(crate) certain: bool,
 }
 
+/// What has become of a packet.
+pub(crate) struct Made<'a> {
+    /// Its payload as the outermost layer has made it, or as it was if that has changed nothing of it.
+    pub(crate) payload: &'a [u8],
+    /// What is to be placed of that.
+    pub(crate) placed: &'a mut PlacedList,
+    /// What there is to say of it.
+    pub(crate) notes: &'a mut NoteList,
+}
+
 /// A packet, as it is counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
@@ -107,6 +124,8 @@ pub(crate) struct Counted {
     pub(crate) segments: u32,
     /// Bytes of it that were placed.
     pub(crate) placed: u32,
+    /// Notes on it.
+    pub(crate) notes: u32,
 }
 
 /// What became of a part of a packet.
@@ -266,6 +285,8 @@ struct Single<P: Protocol, O: Observer> {
     shared: Shared<P::Message, O>,
     /// Of a layer without an observer's list.
     nothing: PlacedList,
+    /// What the engine has to say of the packet that came last.
+    notes: NoteList,
 }
 
 impl<P: Protocol, O: Observer> Single<P, O> {
@@ -275,6 +296,7 @@ impl<P: Protocol, O: Observer> Single<P, O> {
             contexts: Slab::new(),
             shared: Shared::new(ArrivalOrder::Any, open),
             nothing: PlacedList::default(),
+            notes: NoteList::new(P::may_join),
         }
     }
 }
@@ -290,10 +312,9 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
         position: SeqNum,
         layers: &Layers,
         depth: usize,
+        resources: &Resources,
     ) -> Result<(), ErrorCode> {
-        let parameters = P::Parameters::decode(layers.parameters(depth));
-        let parameters = parameters.ok_or(ErrorCode::BadParameters)?;
-        let engine = P::create(&parameters, Direction::Receive);
+        let (parameters, engine) = resources.engine::<P>(layers, depth, Direction::Receive)?;
         let (observer, index) = (O::new(parameters.tags()), parameters.first_index());
         let recovery = Recovery::new(engine, observer, position, index);
         self.contexts.put(at, recovery);
@@ -317,6 +338,7 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
     fn begin_packet(&mut self) {
         if O::OBSERVES {
             self.shared.begin_packet();
+            self.notes.clear();
         }
     }
 
@@ -329,6 +351,7 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
         if O::OBSERVES {
             if part.at == 0 {
                 shared.begin_packet();
+                self.notes.clear();
             }
             shared.begin_part(part.at, part.position);
             if let Some(noted) = O::noted(&mut shared.noted) {
@@ -336,6 +359,12 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
             }
         }
         let verdict = recovery.receive_part(shared, part.position, part.bytes, output);
+        while let Some(note) = recovery.take_note() {
+            if verdict == Verdict::Offloaded {
+                let at = part.at + note.at;
+                self.notes.push(Note { at, ..note });
+            }
+        }
         let is_checked = verdict == Verdict::Offloaded && recovery.engine().has_checks();
         Received {
             layers: is_checked.into(),
@@ -344,8 +373,13 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
         }
     }
 
-    fn made<'a>(&'a mut self, payload: &'a [u8]) -> (&'a [u8], &'a mut PlacedList) {
-        (payload, self.noted())
+    fn made<'a>(&'a mut self, payload: &'a [u8]) -> Made<'a> {
+        let (placed, notes) = self.attached();
+        Made {
+            payload,
+            placed,
+            notes,
+        }
     }
 
     #[inline]
@@ -389,13 +423,21 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
     }
 
     fn noted(&mut self) -> &mut PlacedList {
-        O::noted(&mut self.shared.noted).unwrap_or(&mut self.nothing)
+        self.attached().0
+    }
+
+    fn attached(&mut self) -> (&mut PlacedList, &mut NoteList) {
+        let placed = O::noted(&mut self.shared.noted).unwrap_or(&mut self.nothing);
+        (placed, &mut self.notes)
     }
 
     #[inline]
     fn count(&mut self, counters: &mut L5Counters, packet: Counted) {
         if let Some(noted) = O::noted(&mut self.shared.noted) {
             count_placed(counters, self.id, packet, noted);
+        }
+        if packet.notes > 0 {
+            counters.count(self.id, Event::RxNotes, packet.notes.into());
         }
         count(counters, self.id, &mut self.shared.counts);
     }

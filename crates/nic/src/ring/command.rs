@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use l5p::{Direction, Layers};
+use l5p::{Direction, Layers, MAX_RESOURCE, ProtocolId, ResourceId};
 use wire::{FlowKey, SeqNum};
 use zeroize::Zeroize;
 
@@ -87,6 +87,8 @@ pub(crate) enum Command {
     Resync(ResyncResponse),
     AddRr(RrState),
     DelRr(RrState),
+    Load(ResourceId, ProtocolId),
+    Unload(ResourceId),
     Accel(AccelCommand),
     Toe(ToeRequest),
 }
@@ -268,6 +270,14 @@ impl SendConsumer {
                 index: words[2],
             }),
             Some(Opcode::DestroyContext) => Command::Destroy(context),
+            Some(opcode @ (Opcode::LoadResource | Opcode::UnloadResource)) => {
+                let number = u16::try_from(context.0).map_err(|_| ErrorCode::BadParameters)?;
+                let protocol = u8::try_from(high).map_err(|_| ErrorCode::BadParameters)?;
+                match opcode {
+                    Opcode::LoadResource => Command::Load(ResourceId(number), ProtocolId(protocol)),
+                    _ => Command::Unload(ResourceId(number)),
+                }
+            }
             Some(opcode @ (Opcode::AddRrState | Opcode::DelRrState)) => {
                 let tag = u16::try_from(high).map_err(|_| ErrorCode::BadParameters)?;
                 let state = RrState { context, tag };
@@ -382,7 +392,7 @@ fn inline_slices(head: Head, words: &[u64; SLOT_WORDS]) -> Result<&[u64], ErrorC
         Some(Opcode::RecoverContext) => (4, RECOVER_SLICES),
         Some(Opcode::AddRrState) => (2, RR_SLICES),
         Some(Opcode::Teardown) => (TEARDOWN_SLICES_AT, TEARDOWN_SLICES),
-        Some(Opcode::Reinject) => (2, 1),
+        Some(Opcode::Reinject | Opcode::LoadResource) => (2, 1),
         Some(Opcode::ToeOffer) => (8, 1),
         Some(Opcode::ToeSend) => (TOE_SEND_SLICES_AT, TOE_SEND_SLICES),
         _ => (0, 0),
@@ -420,6 +430,7 @@ fn check_lengths(
             let slices = gather.slices().len();
             (1..=MAX_RR_SLICES).contains(&slices) && gather.len() <= u64::from(u32::MAX)
         }
+        Command::Load(..) => (1..=u64::from(MAX_RESOURCE)).contains(&gather.len()),
         Command::Accel(command) => accel::slices_fit(command, words, gather),
         Command::Toe(request) => toe::slices_fit(request, gather),
         _ => gather.slices().is_empty(),

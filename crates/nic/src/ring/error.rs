@@ -94,6 +94,12 @@ pub enum ErrorCode {
     /// One leg is IPv4, the other IPv6.
     #[error("one connection is IPv4, the other IPv6")]
     SpliceFamilies = 30,
+    /// The resource's number is in use.
+    #[error("a resource of this number exists already")]
+    ResourceExists = 31,
+    /// The resource's number is not in use, or it is another protocol's.
+    #[error("there is no resource of this number for this protocol")]
+    NoResource = 32,
 }
 
 impl ErrorCode {
@@ -131,6 +137,8 @@ impl ErrorCode {
             SpliceMss,
             SpliceOptions,
             SpliceFamilies,
+            ResourceExists,
+            NoResource,
         ]
         .get(usize::from(byte).checked_sub(1)?)
         .copied()

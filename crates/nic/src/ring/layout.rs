@@ -50,6 +50,8 @@ pub(super) enum Opcode {
     ToeDetach = 24,
     ToeOption = 25,
     ToeResume = 26,
+    LoadResource = 27,
+    UnloadResource = 28,
 }
 
 impl Opcode {
@@ -81,6 +83,8 @@ impl Opcode {
             24 => Opcode::ToeDetach,
             25 => Opcode::ToeOption,
             26 => Opcode::ToeResume,
+            27 => Opcode::LoadResource,
+            28 => Opcode::UnloadResource,
             _ => return None,
         })
     }

@@ -50,7 +50,9 @@ pub use gather::{
 };
 pub use l5p::Direction;
 pub use layout::{ContextId, SLOT_WORDS};
-pub use receive::{FillProducer, Packet, Processed, RecvConsumer, RecvDescriptor};
+pub use receive::{
+    FillProducer, NOTES_PER_DESCRIPTOR, Packet, Processed, RecvConsumer, RecvDescriptor,
+};
 pub use region::{Backing, Region, RegionId, Slice};
 pub use regions::{DeviceRegions, Regions, RegisterError, Sharing};
 pub use send::{

@@ -6,7 +6,12 @@
 //! 0     opcode|flags|header_len|segments|placed  opcode|flags     opcode|error      opcode
 //! 1     context | payload bytes                  context | tcpsn  context | tcpsn   tag | at
 //! 2–3   buffer                                   inner offset     send ring index   slice
-//! 4     hash
+//! 4     hash | notes
+//!
+//! word  Notes                                    Resource
+//! 0     opcode|count                             opcode|error
+//! 1, 2  at | code, value                         resource
+//! 3–6   the same of the second and the third
 //! ```
 //!
 //! What is told of connections that the device sets up, finishes or joins is laid out in [`accel`](super::accel), of those that it runs in
@@ -14,7 +19,7 @@
 
 use std::sync::Arc;
 
-use l5p::MAX_LAYERS;
+use l5p::{MAX_LAYERS, Note, ResourceId};
 use wire::SeqNum;
 
 use super::accel::{AccelRoom, Established, SpliceEnded, SpliceState};
@@ -41,6 +46,11 @@ const SPLICE_ENDED: u8 = 7;
 const SPLICE_STATE: u8 = 8;
 const TOE: u8 = 9;
 const RESET: u8 = 10;
+const NOTES: u8 = 11;
+const RESOURCE: u8 = 12;
+
+/// Notes that one descriptor has room for.
+pub const NOTES_PER_DESCRIPTOR: usize = 3;
 
 /// What the device tells the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +65,20 @@ pub enum RecvDescriptor {
         slice: Slice,
         /// The tag that the buffer is mapped to.
         tag: u16,
+    },
+    /// What the innermost protocol of the context has to say of the payload of the [`Packet`] before it.
+    Notes {
+        /// In order; [`Note::at`] is a byte of the packet's payload. What lies behind the count has no meaning.
+        notes: [Note; NOTES_PER_DESCRIPTOR],
+        /// How many they are.
+        count: u8,
+    },
+    /// What became of a resource that was to be loaded.
+    Resource {
+        /// The host's number.
+        resource: ResourceId,
+        /// Why there is none; its number is free then.
+        error: Option<ErrorCode>,
     },
     /// `l5o_resync_rx_req`: does a message begin at `tcpsn`?
     ResyncRequest {
@@ -112,6 +136,8 @@ pub struct Packet {
     pub processed: Processed,
     /// So many [`RecvDescriptor::Placed`] follow it at once, by ascending `at`.
     pub placed: u16,
+    /// So many notes, in [`RecvDescriptor::Notes`] behind those, by ascending `at`.
+    pub notes: u8,
     /// IP and TCP checksums were found right.
     pub checksum_ok: bool,
     /// Hash of its flow, as used to choose the queue.
@@ -169,12 +195,23 @@ impl RecvDescriptor {
                     | u64::from(packet.placed) << 48;
                 words[1] = context_word(packet.context) | u64::from(packet.payload_len) << 32;
                 words[2..4].copy_from_slice(&packet.buffer.to_words());
-                words[4] = u64::from(packet.hash);
+                words[4] = u64::from(packet.hash) | u64::from(packet.notes) << 32;
             }
             RecvDescriptor::Placed { at, slice, tag } => {
                 words[0] = u64::from(PLACED);
                 words[1] = u64::from(tag) | u64::from(at) << 32;
                 words[2..4].copy_from_slice(&slice.to_words());
+            }
+            RecvDescriptor::Notes { notes, count } => {
+                words[0] = u64::from(NOTES) | u64::from(count) << 8;
+                for (pair, note) in words[1..].chunks_exact_mut(2).zip(notes) {
+                    pair[0] = u64::from(note.at) | u64::from(note.code) << 32;
+                    pair[1] = note.value;
+                }
+            }
+            RecvDescriptor::Resource { resource, error } => {
+                words[0] = u64::from(RESOURCE) | error.map_or(0, |error| error as u64) << 8;
+                words[1] = u64::from(resource.0);
             }
             RecvDescriptor::ResyncRequest {
                 context,
@@ -244,12 +281,35 @@ impl RecvDescriptor {
                 processed: Processed(((words[0] >> 8) as u8) >> PROCESSED_BITS),
                 placed: (words[0] >> 48) as u16,
                 checksum_ok: words[0] >> 8 & 1 != 0,
+                notes: (words[4] >> 32) as u8,
                 hash: words[4] as u32,
             }),
             PLACED => RecvDescriptor::Placed {
                 at: high,
                 slice: Slice::from_words([words[2], words[3]]),
                 tag: words[1] as u16,
+            },
+            NOTES => {
+                let mut notes = [Note::default(); NOTES_PER_DESCRIPTOR];
+                for (note, pair) in notes.iter_mut().zip(words[1..].chunks_exact(2)) {
+                    *note = Note {
+                        at: pair[0] as u32,
+                        code: (pair[0] >> 32) as u32,
+                        value: pair[1],
+                    };
+                }
+                let count = (words[0] >> 8) as u8;
+                if usize::from(count) > NOTES_PER_DESCRIPTOR {
+                    return None;
+                }
+                RecvDescriptor::Notes { notes, count }
+            }
+            RESOURCE => RecvDescriptor::Resource {
+                resource: ResourceId(words[1] as u16),
+                error: match (words[0] >> 8) as u8 {
+                    0 => None,
+                    error => Some(ErrorCode::from_byte(error)?),
+                },
             },
             RESYNC_REQUEST => RecvDescriptor::ResyncRequest {
                 context: context?,

@@ -4,6 +4,7 @@ use l5p::{Digest, Event};
 use wire::SeqNum;
 
 use crate::counters::Counters;
+use crate::resources::Resources;
 use crate::ring::{CreateContext, ErrorCode};
 
 use super::layers::{self, TransmitLayers};
@@ -72,12 +73,13 @@ impl TransmitContext {
     pub(crate) fn new(
         command: &CreateContext,
         flow_hash: u64,
+        resources: &Resources,
     ) -> Result<TransmitContext, ErrorCode> {
         Ok(TransmitContext {
             flow_hash: flow_hash as u32,
             tcpsn: command.tcpsn,
             sent: command.tcpsn,
-            layers: layers::create(&command.layers)?,
+            layers: layers::create(&command.layers, resources)?,
             state: State::InSequence,
             mutable: false,
             frontier: None,

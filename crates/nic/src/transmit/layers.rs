@@ -8,6 +8,7 @@ use l5p::{
 };
 use shared::Input;
 
+use crate::resources::Resources;
 use crate::ring::{ErrorCode, InnerRecover, Recover};
 
 use super::nested::Nested;
@@ -83,19 +84,31 @@ pub(super) struct Position {
 ///
 /// # Errors
 /// When parameters mean nothing, or a protocol carries no other.
-pub(super) fn create(layers: &Layers) -> Result<Box<dyn TransmitLayers>, ErrorCode> {
-    create_from(layers, 0)
+pub(super) fn create(
+    layers: &Layers,
+    resources: &Resources,
+) -> Result<Box<dyn TransmitLayers>, ErrorCode> {
+    create_from(layers, resources, 0)
 }
 
-fn create_from(layers: &Layers, depth: usize) -> Result<Box<dyn TransmitLayers>, ErrorCode> {
+fn create_from(
+    layers: &Layers,
+    resources: &Resources,
+    depth: usize,
+) -> Result<Box<dyn TransmitLayers>, ErrorCode> {
     let id = layers.ids()[depth];
-    let create = Create { layers, depth };
+    let create = Create {
+        layers,
+        resources,
+        depth,
+    };
     visit(id, create).unwrap_or(Err(ErrorCode::BadParameters))
 }
 
 /// Makes the layer at `depth`, and those inside it.
 struct Create<'a> {
     layers: &'a Layers,
+    resources: &'a Resources,
     depth: usize,
 }
 
@@ -103,19 +116,23 @@ impl Visitor for Create<'_> {
     type Output = Result<Box<dyn TransmitLayers>, ErrorCode>;
 
     fn visit<P: Protocol>(self, id: ProtocolId) -> Self::Output {
-        let Create { layers, depth } = self;
-        let parameters = P::Parameters::decode(layers.parameters(depth));
-        let parameters = parameters.ok_or(ErrorCode::BadParameters)?;
+        let Create {
+            layers,
+            resources,
+            depth,
+        } = self;
+        let direction = Direction::Transmit;
+        let (parameters, engine) = resources.engine::<P>(layers, depth, direction)?;
         let layer = Layer::<P> {
             id,
             walker: Walker::new(parameters.first_index()),
-            engine: P::create(&parameters, Direction::Transmit),
+            engine,
         };
         match depth + 1 < layers.ids().len() {
             false => Ok(Box::new(layer)),
             true => Ok(Box::new(Nested::new(
                 layer,
-                create_from(layers, depth + 1)?,
+                create_from(layers, resources, depth + 1)?,
             )?)),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use l5p::Event;
+use l5p::{Event, ProtocolId, ResourceId};
 use wire::SeqNum;
 
 use crate::accel;
@@ -202,6 +202,13 @@ fn descriptor(
                 .map(|()| COMMAND_COST)
                 .map_err(|error| refuse(Some(state.context), SeqNum(state.tag.into()), error))
         }
+        Ok(Command::Load(resource, protocol)) => {
+            load(offloads, function, queue, *resource, *protocol)
+                .map_err(|error| refuse(None, SeqNum(resource.0.into()), error))
+        }
+        Ok(Command::Unload(resource)) => (function.resources.unload(*resource))
+            .map(|()| COMMAND_COST)
+            .map_err(|error| refuse(None, SeqNum(resource.0.into()), error)),
         // That ring is for packets.
         Ok(Command::Toe(_)) => Err(refuse(None, SeqNum(0), ErrorCode::Unsupported)),
         Ok(Command::Accel(command)) => accelerate(offloads, function, queue, command, now)
@@ -300,6 +307,29 @@ fn send_env(
     (env, counters)
 }
 
+/// Begins to make a resource of the bytes that the command at hand names, which are copied here.
+fn load(
+    offloads: &mut Offloads,
+    function: &mut Function,
+    queue: usize,
+    resource: ResourceId,
+    protocol: ProtocolId,
+) -> Result<u64, ErrorCode> {
+    let named = function.queues[queue].transmit.gather.slices().first();
+    let named = *named.ok_or(ErrorCode::BadLength)?;
+    let region = function.regions.get(named.region);
+    let bytes = region.ok_or(ErrorCode::BadMemory).and_then(|region| {
+        let mut bytes = vec![0; named.len as usize];
+        match region.read(named.offset, &mut bytes) {
+            true => Ok(bytes),
+            false => Err(ErrorCode::BadMemory),
+        }
+    });
+    let resources = &mut function.resources;
+    resources.load(&mut offloads.maker, resource, protocol, bytes)?;
+    Ok(COMMAND_COST + u64::from(named.len))
+}
+
 fn create(
     offloads: &mut Offloads,
     function: &mut Function,
@@ -308,7 +338,7 @@ fn create(
     match command.direction {
         Direction::Transmit => {
             let flow_hash = offloads.hasher.hash(&command.flow);
-            let context = TransmitContext::new(command, flow_hash)?;
+            let context = TransmitContext::new(command, flow_hash, &function.resources)?;
             offloads.contexts.insert(
                 function.id,
                 command.context,

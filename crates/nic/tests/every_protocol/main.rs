@@ -14,7 +14,7 @@ use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
 use receiver::Receiver;
-use samples::sample;
+use samples::{engine, sample};
 use sender::Sender;
 use stream::Stream;
 
@@ -58,9 +58,9 @@ impl Traits {
         struct Ask<'a>(&'a [u8]);
         impl Visitor for Ask<'_> {
             type Output = Traits;
-            fn visit<P: Protocol>(self, _: ProtocolId) -> Traits {
+            fn visit<P: Protocol>(self, id: ProtocolId) -> Traits {
                 let parameters = P::Parameters::decode(self.0).expect("parameters");
-                let engine = P::create(&parameters, Direction::Receive);
+                let engine: P = engine(id, &parameters, Direction::Receive);
                 Traits {
                     carries: engine.content(1 << 12).is_some(),
                     checks: engine.has_checks(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use l5p::Layers;
 use nic::ring::{
     ContextId, Direction, FunctionConfig, HostFunction, Packet, RecvDescriptor, Region, RegionId,
     SendDescriptor, Slice, function,
@@ -11,6 +12,7 @@ use nic::{FrameMeta, Nic, NicConfig};
 use wire::packet::{MAX_TCP_HEADERS_LEN, emit_tcp_headers};
 use wire::{SeqNum, tcp};
 
+use crate::samples::sample;
 use crate::stream::Stream;
 use crate::{HOST, PEER, Traits, flow};
 
@@ -78,6 +80,7 @@ impl<'a> Receiver<'a> {
             shown: 0,
             placed: 0,
         };
+        load(&stream.layers, &mut receiver.nic, &mut receiver.host);
         receiver.create();
         for n in 0..BUFFERS {
             receiver.give(u64::from(n * SMALL));
@@ -234,12 +237,30 @@ impl<'a> Receiver<'a> {
             (at, rest) = (begin + slice.len as usize, later);
         }
         assert_eq!(rest, &right[at - from..], "{from}..{to}");
+        self.check_notes(packet);
         let mut checks = self.checks.iter().enumerate();
         let is_checked = checks.all(|(layer, checks)| !checks || packet.processed.by(layer));
         let belong = (from..to).filter(|at| self.stream.belongs(*at).is_some());
         self.processed = is_checked && belong.count() == self.placed - placed_before;
         self.all_processed += usize::from(self.processed);
         self.shown += 1;
+    }
+
+    /// Takes the notes on a packet, which are in the order of its bytes.
+    fn check_notes(&mut self, packet: &Packet) {
+        let (mut left, mut last) = (usize::from(packet.notes), 0);
+        while left > 0 {
+            let Some(RecvDescriptor::Notes { notes, count }) = self.host.queues[0].recv.pop()
+            else {
+                panic!("notes are missing");
+            };
+            assert_eq!(usize::from(count), left.min(notes.len()));
+            for note in &notes[..usize::from(count)] {
+                assert!(last <= note.at && note.at <= packet.payload_len);
+                last = note.at;
+            }
+            left -= usize::from(count);
+        }
     }
 
     /// Bytes of the stream from `at` on were placed.
@@ -259,5 +280,41 @@ impl<'a> Receiver<'a> {
             );
         }
         self.placed += bytes.len();
+    }
+}
+
+/// Loads what the contexts of these protocols share, which is written to a region of its own.
+pub fn load(layers: &Layers, nic: &mut Nic, host: &mut HostFunction) {
+    for id in layers.ids() {
+        let Some((resource, bytes)) = sample(*id).resource() else {
+            continue;
+        };
+        let region = Region::anonymous(bytes.len());
+        assert!(region.write(0, bytes));
+        let region = host.register(Arc::new(region)).unwrap();
+        let load = SendDescriptor::LoadResource {
+            resource,
+            protocol: *id,
+            bytes: Slice {
+                region,
+                offset: 0,
+                len: bytes.len() as u32,
+            },
+        };
+        host.queues[0].send.post(&load).unwrap();
+        let _ = host.queues[0].publish();
+        let now = Instant::now();
+        assert!(nic.poll_transmit(now, &mut [0; 64]).is_none());
+        loop {
+            nic.flush(now);
+            match host.queues[0].recv.pop() {
+                Some(told) => {
+                    let error = None;
+                    assert_eq!(told, RecvDescriptor::Resource { resource, error });
+                    break;
+                }
+                None => std::thread::yield_now(),
+            }
+        }
     }
 }

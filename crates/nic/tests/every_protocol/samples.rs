@@ -8,9 +8,10 @@ use l5p::crc32c::Crc32c;
 use l5p::iscsi::{self, TaskTag};
 use l5p::nbd::{self, Cookie};
 use l5p::nvme::{self, Role};
+use l5p::pattern::{self, Patterns, TABLES, WINDOW};
 use l5p::pdus::{MAX_FRONT, PduProtocol};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
-use l5p::{Layers, ProtocolId};
+use l5p::{Direction, Layers, Protocol, ProtocolId, Resource, ResourceId};
 use wire::iscsi::{DataIn, Residual, ResponseNumbers, ScsiResponse};
 use wire::nbd::{Chunk, ChunkType, Reply};
 use wire::nvme::{C2HData, CapsuleResp, MAX_HEADER_LEN, Pdu};
@@ -37,6 +38,17 @@ pub trait Sample {
     /// Where the payload lies in a message.
     fn payload(&self, message: &[u8]) -> Range<usize>;
 
+    /// What its contexts share, as the host loads it.
+    fn resource(&self) -> Option<(ResourceId, &'static [u8])> {
+        None
+    }
+
+    /// Length of every message, where all have the same and one may begin anywhere: then [`message`](Self::message) gives any part of the
+    /// stream.
+    fn window(&self) -> Option<usize> {
+        None
+    }
+
     /// Where data of the message made last belong.
     fn data(&self) -> Option<Data> {
         None
@@ -59,9 +71,60 @@ pub fn sample(id: ProtocolId) -> Box<dyn Sample> {
         "nvme-tcp" => Box::new(Nvme::default()),
         "nbd" => Box::new(Nbd::default()),
         "iscsi" => Box::new(Iscsi::default()),
+        "pattern" => Box::new(Pattern),
         #[cfg(feature = "toy")]
         "toy" => Box::new(Toy::default()),
         _ => panic!("{name} is in the list of protocols and has no sample here: add one"),
+    }
+}
+
+/// An engine of a protocol in the list, as a NIC makes one.
+pub fn engine<P: Protocol>(id: ProtocolId, parameters: &P::Parameters, direction: Direction) -> P {
+    let resource = sample(id).resource();
+    let resource: Option<Resource> =
+        resource.map(|(_, bytes)| P::make_resource(bytes, TABLES).expect("a resource"));
+    P::create(parameters, direction, resource.as_ref()).expect("good parameters")
+}
+
+/// A search for patterns.
+struct Pattern;
+
+impl Pattern {
+    const SET: ResourceId = ResourceId(3);
+    const TEXT: &str = "ZZZ\nabc\n/a+[b-d]/";
+
+    fn parameters() -> pattern::Parameters {
+        let patterns = Patterns::parse(Self::TEXT, TABLES).expect("patterns");
+        pattern::Parameters {
+            set: Self::SET,
+            fingerprint: patterns.fingerprint(),
+        }
+    }
+}
+
+impl Sample for Pattern {
+    fn layers(&self) -> Layers {
+        Layers::of(&Self::parameters())
+    }
+
+    fn around(&self, _: &Layers) -> Layers {
+        unreachable!("it carries nothing")
+    }
+
+    fn message(&mut self, payload: &[u8]) -> Vec<u8> {
+        payload.to_vec()
+    }
+
+    fn payload(&self, message: &[u8]) -> Range<usize> {
+        0..message.len()
+    }
+
+    fn resource(&self) -> Option<(ResourceId, &'static [u8])> {
+        Some((Self::SET, Self::TEXT.as_bytes()))
+    }
+
+    fn window(&self) -> Option<usize> {
+        Some(WINDOW as usize)
     }
 }
 

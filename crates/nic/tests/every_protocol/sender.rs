@@ -12,6 +12,7 @@ use nic::{Nic, NicConfig};
 use wire::packet::{MAX_TCP_HEADERS_LEN, emit_tcp_headers};
 use wire::{SeqNum, tcp};
 
+use crate::receiver::load;
 use crate::stream::{Stream, first_index};
 use crate::{HOST, PEER, flow};
 
@@ -46,6 +47,7 @@ impl<'a> Sender<'a> {
         let region = Region::anonymous(memory.len().max(1));
         assert!(region.write(0, &memory));
         let region = host.register(Arc::new(region)).unwrap();
+        load(&stream.layers, &mut nic, &mut host);
         let create = SendDescriptor::CreateContext {
             context: CONTEXT,
             direction: Direction::Transmit,

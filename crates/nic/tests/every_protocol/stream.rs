@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use l5p::{Direction, Layers, Parameters, Protocol, ProtocolId, Visitor, Walker, visit};
 
-use crate::samples::{Data, sample};
+use crate::samples::{Data, engine, sample};
 
 /// The stream of one layer.
 #[derive(Debug, Default)]
@@ -18,6 +18,8 @@ pub struct Layer {
     pub wire: Vec<u8>,
     /// Data of its messages, as ranges of the stream.
     pub data: Vec<Data>,
+    /// A message may begin anywhere in it.
+    pub anywhere: bool,
 }
 
 /// Layers of a stream, the outermost first.
@@ -42,6 +44,11 @@ impl Stream {
         let mut layer = Layer::default();
         for payload in payloads {
             layer.push(inner.message(payload), inner.data());
+        }
+        if let Some(window) = inner.window() {
+            let windows = (0..layer.framed.len()).step_by(window);
+            layer.messages = windows.map(|from| from..from + window).collect();
+            layer.anywhere = true;
         }
         let mut layers = inner.layers();
         layer.wire = transform(innermost, &layers, Direction::Transmit, &layer.framed);
@@ -88,6 +95,9 @@ impl Stream {
     /// index.
     pub fn message_at(&self, at: usize, offset: Option<usize>) -> Option<u64> {
         let find = |layer: &Layer, at: usize| {
+            if layer.anywhere {
+                return Some(0);
+            }
             let found = layer
                 .messages
                 .binary_search_by_key(&at, |range| range.start);
@@ -155,10 +165,10 @@ fn transform(id: ProtocolId, layers: &Layers, direction: Direction, stream: &[u8
     struct Whole<'a>(&'a [u8], Direction, &'a [u8]);
     impl Visitor for Whole<'_> {
         type Output = Vec<u8>;
-        fn visit<P: Protocol>(self, _: ProtocolId) -> Vec<u8> {
+        fn visit<P: Protocol>(self, id: ProtocolId) -> Vec<u8> {
             let Whole(parameters, direction, stream) = self;
             let parameters = P::Parameters::decode(parameters).expect("parameters");
-            let mut engine = P::create(&parameters, direction);
+            let mut engine: P = engine(id, &parameters, direction);
             let mut walker = Walker::new(parameters.first_index());
             let mut made = vec![0; stream.len()];
             let walked = walker.advance(&mut engine, stream, &mut made[..]);

@@ -33,10 +33,10 @@ fn matches_are_noted_with_the_packet_in_which_they_end() {
     assert_eq!(places(&mut engine), [(code::BEGIN, 0), (code::END, 3)]);
     pass(&mut walker, &mut engine, b"ccd");
     let expected = [
-        (code::BEGIN, 3, None),
-        (code::MATCH, 4, Some(0)),
-        (code::MATCH, 6, Some(1)),
-        (code::END, 6, None),
+        (code::BEGIN, 0, None),
+        (code::MATCH, 1, Some(0)),
+        (code::MATCH, 3, Some(1)),
+        (code::END, 3, None),
     ];
     let noted = notes(&mut engine);
     assert_eq!(noted.len(), expected.len());
@@ -69,9 +69,9 @@ fn a_window_begins_anew() {
         [
             (code::BEGIN, 0),
             (code::END, WINDOW),
-            (code::BEGIN, 0),
-            (code::MATCH, 4),
-            (code::END, 4)
+            (code::BEGIN, WINDOW),
+            (code::MATCH, WINDOW + 4),
+            (code::END, WINDOW + 4)
         ]
     );
     assert_eq!((walker.index(), walker.offset()), (1, 4));
@@ -81,11 +81,11 @@ fn a_window_begins_anew() {
 fn too_many_matches_leave_the_packet_to_software() {
     let mut engine = engine("a", Direction::Receive);
     let mut walker = Walker::new(0);
-    pass(&mut walker, &mut engine, &[b'a'; NOTES - 2]);
-    assert_eq!(notes(&mut engine).len(), NOTES);
+    pass(&mut walker, &mut engine, &[b'a'; MAX_NOTES - 2]);
+    assert_eq!(notes(&mut engine).len(), MAX_NOTES);
     for _ in 0..2 {
-        pass(&mut walker, &mut engine, &[b'a'; NOTES - 1]);
-        assert_eq!(places(&mut engine), [(code::MORE, 0)]);
+        pass(&mut walker, &mut engine, &[b'a'; MAX_NOTES - 1]);
+        assert_eq!(notes(&mut engine), []);
     }
     pass(&mut walker, &mut engine, b"a");
     assert_eq!(notes(&mut engine).len(), 3);

@@ -29,7 +29,7 @@ enum Fate {
     Skipped,
     /// The NIC has seen other bytes in its place.
     Forged,
-    /// TCP has its first byte already.
+    /// TCP has its first byte already, so that its notes are not used.
     Trimmed,
 }
 
@@ -100,10 +100,14 @@ impl Nic {
     }
 }
 
+/// Sequence numbers wrap soon.
+const START: u32 = u32::MAX - 20_000;
+
 fn in_software(patterns: &Arc<Patterns>, stream: &[u8]) -> Vec<Match> {
     let mut matches = Vec::new();
     let mut scanner = Scanner::new(patterns.clone());
-    assert_eq!(scanner.take(stream, &[], &mut matches), stream.len());
+    let (at, len) = (SeqNum(0), stream.len());
+    assert_eq!(scanner.take(at, stream, len as u32, &mut matches), len);
     matches
 }
 
@@ -126,13 +130,17 @@ fn with_nic(
         let packet = at..stream.len().min(at + len);
         at = packet.end;
         let notes = nic.receive(stream, packet.clone(), *fate);
-        let mut bytes = &stream[packet];
-        if *fate == Fate::Trimmed {
-            let (known, rest) = bytes.split_at(1);
-            scanned += scanner.take(known, &[], &mut matches);
-            bytes = rest;
+        let bytes = &stream[packet.clone()];
+        let seq = |at: usize| SeqNum(START) + at as u32;
+        if *fate != Fate::Trimmed {
+            scanner.note(seq(packet.start), bytes.len() as u32, &notes);
         }
-        scanned += scanner.take(bytes, &notes, &mut matches);
+        // The application reads as much as it likes.
+        let (first, rest) = bytes.split_at(bytes.len() * (len % 4) / 3 % (bytes.len() + 1));
+        let known = bytes.len() as u32;
+        scanned += scanner.take(seq(packet.start), first, known, &mut matches);
+        let (from, known) = (seq(packet.start + first.len()), rest.len() as u32);
+        scanned += scanner.take(from, rest, known, &mut matches);
         assert_eq!(scanner.position(), at as u64);
     }
     (matches, scanned)
@@ -211,8 +219,10 @@ proptest! {
         let patterns = patterns(SETS[2]);
         let notes: Vec<Note> = notes.into_iter().map(|(at, code, value)| Note { at, code, value }).collect();
         let mut scanner = Scanner::new(patterns.clone());
-        scanner.take(&bytes, &notes, &mut Vec::new());
-        scanner.take(b"abc", &[], &mut Vec::new());
+        let (start, len) = (SeqNum(START), bytes.len() as u32);
+        scanner.note(start, len, &notes);
+        scanner.take(start, &bytes, len, &mut Vec::new());
+        scanner.take(start + len, b"abc", 3, &mut Vec::new());
         prop_assert_eq!(scanner.position(), bytes.len() as u64 + 3);
     }
 }
@@ -256,4 +266,22 @@ fn a_forged_packet_hides_nothing() {
     let packets = [(4, Fate::Forged), (4, Fate::Scanned), (8, Fate::Scanned)];
     let (matches, _) = with_nic(&patterns, &stream, 0, &packets);
     assert_eq!(matches.len(), 100);
+}
+
+#[test]
+fn a_run_that_goes_beyond_what_is_certain_to_come_is_not_used() {
+    // As where a record was padded, which the NIC has taken for content.
+    let patterns = patterns("abc");
+    let mut engine = Engine::new(patterns.clone(), Direction::Receive);
+    let mut walker = Walker::new(0);
+    walker
+        .absorb(&mut engine, &b"xab\0\0"[..])
+        .expect("no header");
+    let notes: Vec<Note> = std::iter::from_fn(|| engine.take_note()).collect();
+    let (start, mut matches) = (SeqNum(START), Vec::new());
+    let mut scanner = Scanner::new(patterns);
+    scanner.note(start, 5, &notes);
+    assert_eq!(scanner.take(start, b"xab", 3, &mut matches), 3);
+    scanner.take(start + 30, b"c", 1, &mut matches);
+    assert_eq!(matches, [Match { end: 4, pattern: 0 }]);
 }

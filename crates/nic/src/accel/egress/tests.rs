@@ -9,7 +9,7 @@ use crate::ring::{FunctionConfig, function};
 fn rig() -> Function {
     let mac = MacAddr([2, 0, 0, 0, 0, 1]);
     let (_, device) = function(FunctionConfig::new(mac));
-    Function::new(FunctionId(3), device)
+    Function::new(FunctionId(3), device, 0)
 }
 
 fn push(egress: &mut Egress, function: &mut Function, len: usize, byte: u8) -> bool {

@@ -20,7 +20,7 @@
 
 mod producer;
 
-use l5p::{Direction, Layers};
+use l5p::{Direction, Layers, ProtocolId, ResourceId};
 use wire::{FlowKey, SeqNum};
 
 use super::accel::{InstallListener, ListenRuleId, Splice, SpliceId, Teardown};
@@ -178,6 +178,22 @@ pub enum SendDescriptor<'a> {
         context: ContextId,
         /// The tag.
         tag: u16,
+    },
+    /// Makes something that contexts of a protocol are to share ([`l5p::Resource`]) of bytes that the device reads at once. What became of
+    /// it is told by [`RecvDescriptor::Resource`](super::RecvDescriptor::Resource), on the first queue's ring; a refusal without
+    /// that has the resource's number as its `tcpsn`.
+    LoadResource {
+        /// The host's number for it, which is not in use.
+        resource: ResourceId,
+        /// The protocol.
+        protocol: ProtocolId,
+        /// At most [`MAX_RESOURCE`](l5p::MAX_RESOURCE) bytes.
+        bytes: Slice,
+    },
+    /// Gives a resource up. Contexts that have it keep it.
+    UnloadResource {
+        /// Its number, which is free then.
+        resource: ResourceId,
     },
     /// `l5o_resync_rx_resp`: the answer to a `ResyncRequest`.
     ResyncResponse {

@@ -184,6 +184,20 @@ impl SendProducer {
                 words[1] = pair(context.0, tag.into());
                 Ok(self.write(Opcode::DelRrState, 0, words, 0, 0, &[]))
             }
+            SendDescriptor::LoadResource {
+                resource,
+                protocol,
+                bytes,
+            } => {
+                self.check(1, 1)?;
+                words[1] = pair(resource.0.into(), protocol.0.into());
+                Ok(self.write(Opcode::LoadResource, 0, words, 2, 1, &[bytes]))
+            }
+            SendDescriptor::UnloadResource { resource } => {
+                self.check(0, 0)?;
+                words[1] = pair(resource.0.into(), 0);
+                Ok(self.write(Opcode::UnloadResource, 0, words, 0, 0, &[]))
+            }
             SendDescriptor::DestroyContext { context } => {
                 self.check(0, 0)?;
                 words[1] = u64::from(context.0);

@@ -397,6 +397,7 @@ fn a_received_packet_arrives_as_it_was_pushed() {
         context: Some(ContextId(0)),
         processed: Processed::by_layers(1, true),
         placed: 2,
+        notes: 0,
         checksum_ok: false,
         hash: 0xdead_beef,
     });
@@ -457,7 +458,7 @@ fn every_error_code_survives_its_number() {
         ErrorCode::from_byte(ErrorCode::TagNotMapped as u8),
         Some(ErrorCode::TagNotMapped)
     );
-    let last = ErrorCode::SpliceFamilies;
+    let last = ErrorCode::NoResource;
     assert_eq!(ErrorCode::from_byte(last as u8), Some(last));
     assert_eq!(ErrorCode::from_byte(last as u8 + 1), None);
 }

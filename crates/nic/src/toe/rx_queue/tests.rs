@@ -30,6 +30,7 @@ fn packet(number: u32, placed: u16) -> (NicPacket, Vec<Placed>) {
                     context: None,
                     processed: crate::ring::Processed::NONE,
                     placed,
+                    notes: 0,
                     checksum_ok: true,
                     hash: number,
                 },

@@ -142,7 +142,7 @@ impl Rig {
             let region = host
                 .register(Arc::new(Region::anonymous(MEMORY)))
                 .expect("an id");
-            let mut function = Function::new(FunctionId(id), device);
+            let mut function = Function::new(FunctionId(id), device, 0);
             function.regions.refresh();
             functions.push(function);
             hosts.push((host, region));

@@ -1,0 +1,108 @@
+//! Sets of patterns, and which of them the NIC has.
+
+use std::sync::Arc;
+
+use l5p::ResourceId;
+use l5p::pattern::Patterns;
+use nic::ring::ErrorCode;
+
+/// A set of patterns that a stack knows.
+#[derive(Clone, Debug)]
+pub struct PatternSet {
+    pub(super) patterns: Arc<Patterns>,
+    pub(super) resource: ResourceId,
+}
+
+impl PatternSet {
+    /// The patterns.
+    #[must_use]
+    pub fn patterns(&self) -> &Arc<Patterns> {
+        &self.patterns
+    }
+}
+
+/// The sets of a stack, by their numbers on the NIC.
+#[derive(Debug, Default)]
+pub(crate) struct PatternSets(Vec<Option<Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    set: PatternSet,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The NIC has not answered.
+    Asked,
+    /// The NIC has it.
+    Loaded,
+    /// The NIC does not take it.
+    Refused,
+}
+
+impl PatternSets {
+    pub fn add(&mut self, patterns: Arc<Patterns>) -> PatternSet {
+        let free = self.0.iter().position(Option::is_none);
+        let at = free.unwrap_or(self.0.len());
+        if at == self.0.len() {
+            self.0.push(None);
+        }
+        let set = PatternSet {
+            patterns,
+            resource: ResourceId(at as u16),
+        };
+        self.0[at] = Some(Entry {
+            set: set.clone(),
+            state: State::Asked,
+        });
+        set
+    }
+
+    /// Answers whether the NIC has it, or was asked to take it.
+    pub fn remove(&mut self, set: &PatternSet) -> bool {
+        let place = self.0.get_mut(usize::from(set.resource.0));
+        let entry = place.and_then(|place| place.take_if(|entry| entry.is(set)));
+        entry.is_some_and(|entry| entry.state != State::Refused)
+    }
+
+    pub fn is_loaded(&self, set: &PatternSet) -> Option<bool> {
+        let entry = self.0.get(usize::from(set.resource.0))?.as_ref();
+        match entry.filter(|entry| entry.is(set)).map(|entry| entry.state) {
+            Some(State::Asked) => None,
+            state => Some(state == Some(State::Loaded)),
+        }
+    }
+
+    /// The NIC's answer.
+    pub fn told(&mut self, resource: ResourceId, error: Option<ErrorCode>) {
+        if let Some(Some(entry)) = self.0.get_mut(usize::from(resource.0)) {
+            entry.state = match error {
+                None => State::Loaded,
+                Some(_) => State::Refused,
+            };
+        }
+    }
+
+    /// The NIC could not be asked.
+    pub fn not_asked(&mut self, set: &PatternSet) {
+        self.told(set.resource, Some(ErrorCode::TooLarge));
+    }
+
+    /// The NIC has forgotten all of them, and is to be asked again.
+    pub fn forgotten(&mut self) -> Vec<PatternSet> {
+        let entries = self.0.iter_mut().flatten();
+        entries
+            .map(|entry| {
+                entry.state = State::Asked;
+                entry.set.clone()
+            })
+            .collect()
+    }
+}
+
+impl Entry {
+    fn is(&self, set: &PatternSet) -> bool {
+        Arc::ptr_eq(&self.set.patterns, &set.patterns)
+    }
+}

@@ -1,0 +1,269 @@
+//! What contexts of a function share ([`l5p::Resource`]), made of bytes that its host has named.
+//!
+//! Making it may take a while: tables of patterns, for example. A thread of its own does that, one after the other for all functions, so
+//! that no packet waits for it, and tells the host when it is done.
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use l5p::{
+    Direction, Event, Layers, Parameters, Protocol, ProtocolId, Resource, ResourceId, Visitor,
+    visit,
+};
+
+use crate::function::Function;
+use crate::ring::{ErrorCode, RecvDescriptor};
+
+/// Resources of a function at a time.
+const MAX_RESOURCES: usize = 8;
+
+/// Those of one function.
+#[derive(Debug)]
+pub(crate) struct Resources {
+    slots: [Slot; MAX_RESOURCES],
+    /// Bytes that all of them may take, and may still take.
+    total: usize,
+    left: usize,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    state: State,
+    protocol: Option<ProtocolId>,
+    /// Of [`Resources::left`].
+    taken: usize,
+    /// What the host is still to be told.
+    untold: Option<Result<(), ErrorCode>>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Free,
+    Making(Arc<OnceLock<Option<Resource>>>),
+    Made(Resource),
+}
+
+impl Resources {
+    /// Resources of at most so many bytes together.
+    pub(crate) fn new(bytes: usize) -> Resources {
+        Resources {
+            slots: Default::default(),
+            total: bytes,
+            left: bytes,
+        }
+    }
+
+    /// Gives all of them up, and those that are being made.
+    pub(crate) fn clear(&mut self) {
+        *self = Resources::new(self.total);
+    }
+
+    /// One that is there, if it is of this protocol.
+    fn get(&self, id: ResourceId, protocol: ProtocolId) -> Option<&Resource> {
+        let slot = self.slots.get(usize::from(id.0))?;
+        match &slot.state {
+            State::Made(resource) if slot.protocol == Some(protocol) => Some(resource),
+            _ => None,
+        }
+    }
+
+    /// The engine of the layer at `depth`, with its parameters.
+    ///
+    /// # Errors
+    /// When these mean nothing, or name a resource that is not there or not the right one.
+    pub(crate) fn engine<P: Protocol>(
+        &self,
+        layers: &Layers,
+        depth: usize,
+        direction: Direction,
+    ) -> Result<(P::Parameters, P), ErrorCode> {
+        let parameters = P::Parameters::decode(layers.parameters(depth));
+        let parameters = parameters.ok_or(ErrorCode::BadParameters)?;
+        let resource = match parameters.resource() {
+            None => None,
+            Some(id) => {
+                let resource = self.get(id, layers.ids()[depth]);
+                Some(resource.ok_or(ErrorCode::NoResource)?)
+            }
+        };
+        let engine = P::create(&parameters, direction, resource);
+        Ok((parameters, engine.ok_or(ErrorCode::BadParameters)?))
+    }
+
+    /// Begins to make one. The host is told when it is there, or why not.
+    ///
+    /// # Errors
+    /// When the number is too large or in use.
+    pub(crate) fn load(
+        &mut self,
+        maker: &mut Maker,
+        id: ResourceId,
+        protocol: ProtocolId,
+        bytes: Result<Vec<u8>, ErrorCode>,
+    ) -> Result<(), ErrorCode> {
+        let slot = self.slots.get_mut(usize::from(id.0));
+        let slot = slot.ok_or(ErrorCode::OverQuota)?;
+        if !matches!(slot.state, State::Free) || slot.untold.is_some() {
+            return Err(ErrorCode::ResourceExists);
+        }
+        let begun = bytes.and_then(|bytes| maker.make(protocol, bytes, self.left));
+        let made = match begun {
+            Ok(made) => made,
+            Err(error) => {
+                slot.untold = Some(Err(error));
+                return Ok(());
+            }
+        };
+        slot.state = State::Making(made);
+        slot.protocol = Some(protocol);
+        slot.taken = std::mem::take(&mut self.left);
+        Ok(())
+    }
+
+    /// Takes one away. Contexts that have it keep it.
+    pub(crate) fn unload(&mut self, id: ResourceId) -> Result<(), ErrorCode> {
+        let slot = self.slots.get_mut(usize::from(id.0));
+        let slot = slot.ok_or(ErrorCode::NoResource)?;
+        if matches!(slot.state, State::Free) {
+            return Err(ErrorCode::NoResource);
+        }
+        self.left += slot.taken;
+        *slot = Slot::default();
+        Ok(())
+    }
+
+    /// Takes what has been made.
+    fn settle(&mut self, mut count: impl FnMut(ProtocolId, Event)) {
+        for slot in &mut self.slots {
+            let State::Making(made) = &slot.state else {
+                continue;
+            };
+            let Some(made) = made.get() else { continue };
+            let (state, event) = match made {
+                Some(resource) => (State::Made(resource.clone()), Event::ResourcesLoaded),
+                None => (State::Free, Event::ResourcesRefused),
+            };
+            let taken = made.as_ref().map_or(0, Resource::bytes).min(slot.taken);
+            self.left += slot.taken - taken;
+            slot.taken = taken;
+            slot.untold = Some(match made {
+                Some(_) => Ok(()),
+                None => Err(ErrorCode::BadParameters),
+            });
+            slot.state = state;
+            if let Some(protocol) = slot.protocol {
+                count(protocol, event);
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        let is_idle =
+            |slot: &Slot| slot.untold.is_none() && !matches!(slot.state, State::Making(_));
+        self.slots.iter().all(is_idle)
+    }
+}
+
+/// Tells a function's host what has become of its resources. False when some are still being made, or that waits for room.
+pub(crate) fn tell(function: &mut Function) -> bool {
+    if function.resources.is_idle() {
+        return true;
+    }
+    let counters = &mut function.counters;
+    let count = |protocol, event| counters.l5.count(protocol, event, 1);
+    function.resources.settle(count);
+    for at in 0..MAX_RESOURCES {
+        let Some(result) = function.resources.slots[at].untold else {
+            continue;
+        };
+        let told = function.tell(
+            0,
+            RecvDescriptor::Resource {
+                resource: ResourceId(at as u16),
+                error: result.err(),
+            },
+        );
+        if told {
+            function.resources.slots[at].untold = None;
+        }
+    }
+    function.resources.is_idle()
+}
+
+/// The thread that makes them.
+#[derive(Debug, Default)]
+pub(crate) struct Maker(Option<Sender<Job>>);
+
+/// Something to be made.
+#[derive(Debug)]
+struct Job {
+    protocol: ProtocolId,
+    bytes: Vec<u8>,
+    limit: usize,
+    made: Arc<OnceLock<Option<Resource>>>,
+}
+
+impl Maker {
+    /// Makes something of the first protocol's, in at most `limit` bytes.
+    fn make(
+        &mut self,
+        protocol: ProtocolId,
+        bytes: Vec<u8>,
+        limit: usize,
+    ) -> Result<Arc<OnceLock<Option<Resource>>>, ErrorCode> {
+        protocol.info().ok_or(ErrorCode::BadParameters)?;
+        if self.0.is_none() {
+            self.0 = start();
+        }
+        let made = Arc::new(OnceLock::new());
+        let job = Job {
+            protocol,
+            bytes,
+            limit,
+            made: Arc::clone(&made),
+        };
+        let sent = self.0.as_ref().map(|jobs| jobs.send(job));
+        match sent {
+            Some(Ok(())) => Ok(made),
+            _ => {
+                self.0 = None;
+                Err(ErrorCode::TableFull)
+            }
+        }
+    }
+}
+
+/// Starts the thread, which ends when nobody can give it anything any more. `None` when the system gives none.
+fn start() -> Option<Sender<Job>> {
+    let (jobs, waiting) = channel::<Job>();
+    let thread = thread::Builder::new().name("resources".into());
+    let run = move || {
+        for job in waiting {
+            // Nobody may want it any more: its function was reset.
+            if Arc::strong_count(&job.made) > 1 {
+                let make = Make {
+                    bytes: &job.bytes,
+                    limit: job.limit,
+                };
+                let made = visit(job.protocol, make).flatten();
+                let _ = job.made.set(made);
+            }
+        }
+    };
+    thread.spawn(run).ok().map(|_| jobs)
+}
+
+struct Make<'a> {
+    bytes: &'a [u8],
+    limit: usize,
+}
+
+impl Visitor for Make<'_> {
+    type Output = Option<Resource>;
+
+    fn visit<P: Protocol>(self, _: ProtocolId) -> Option<Resource> {
+        P::make_resource(self.bytes, self.limit)
+    }
+}

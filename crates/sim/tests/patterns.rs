@@ -1,0 +1,265 @@
+//! Patterns in what a host receives, searched for by its NIC and by software: on good links and bad ones, alone and inside TLS, over a reset of
+//! the NIC, what is found is what a search of the whole stream finds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use host::pattern::{Match, PatternSet, Patterns, TABLES};
+use host::{Offload, SocketError, SocketId};
+use l5p::pattern::Scanner;
+use port::impair::Impairment;
+use proptest::prelude::*;
+use sim::{Suite, World, WorldConfig};
+use wire::SeqNum;
+
+const TEXT: &str = "evil\nlive\n/a[bc]+d/\n/x[^\\n]*y/";
+
+fn patterns() -> Arc<Patterns> {
+    Arc::new(Patterns::parse(TEXT, TABLES).expect("good patterns"))
+}
+
+/// Bytes with something to find here and there, and now and then an expression that waits for its end for long.
+fn content(len: usize, seed: u64) -> Vec<u8> {
+    let words: [&[u8]; 6] = [b"evil", b"live", b"abcbd", b"x", b"y", b"\n"];
+    let mut random = seed | 1;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random >> 11
+    };
+    let mut bytes: Vec<u8> = (0..len)
+        .map(|_| match next() % 400 {
+            0 => b'\n',
+            letter => b'e' + (letter % 18) as u8,
+        })
+        .collect();
+    for _ in 0..len / 3000 {
+        let word = words[(next() % 6) as usize];
+        let at = (next() as usize) % len;
+        let end = (at + word.len()).min(len);
+        bytes[at..end].copy_from_slice(&word[..end - at]);
+    }
+    bytes
+}
+
+fn in_software(bytes: &[u8]) -> Vec<Match> {
+    let mut matches = Vec::new();
+    let mut scanner = Scanner::new(patterns());
+    scanner.take(SeqNum(0), bytes, bytes.len() as u32, &mut matches);
+    matches
+}
+
+/// Loads the set into host 1's NIC, which takes as long as it takes.
+fn load(world: &mut World) -> PatternSet {
+    let set = world.stack(1).load_patterns(patterns());
+    while world.stack(1).has_loaded(&set).is_none() {
+        if !world.step() && !world.advance() {
+            std::thread::sleep(Duration::from_millis(1));
+            world.pass(Duration::from_millis(1));
+        }
+    }
+    assert_eq!(world.stack(1).has_loaded(&set), Some(true));
+    set
+}
+
+/// How content goes from host 0 to host 1.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    seed: u64,
+    len: usize,
+    tls: bool,
+    impairment: Impairment,
+    /// Bytes that are read before the search begins.
+    before: usize,
+    /// Bytes of one read; 0 to read in place.
+    read: usize,
+    /// The NIC is reset when so much was read.
+    reset_at: Option<usize>,
+    by_nic: bool,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Run {
+            seed: 7,
+            len: 2_000_000,
+            tls: false,
+            impairment: Impairment::default(),
+            before: 0,
+            read: 10_000,
+            reset_at: None,
+            by_nic: true,
+        }
+    }
+}
+
+impl Run {
+    /// Sends everything; gives how many bytes the NIC has searched, and software.
+    fn run(self) -> (u64, u64) {
+        let mut world = World::new(WorldConfig {
+            seed: self.seed,
+            ..WorldConfig::default()
+        });
+        let set = load(&mut world);
+        let (sender, receiver) = world.connect(4000, false);
+        if self.tls {
+            let keys = [1, 2].map(|seed| Suite::DEFAULT.keys(seed));
+            let now = world.now();
+            for (node, socket, at) in [(0, sender, 0), (1, receiver, 1)] {
+                let (transmit, receive) = (keys[at].clone(), keys[1 - at].clone());
+                let stack = world.stack(node);
+                stack
+                    .install_tls(now, socket, transmit, receive, Offload::Both)
+                    .unwrap();
+            }
+        }
+        world.impair(0, self.impairment);
+        let bytes = content(self.len, self.seed);
+        let (mut sent, mut read, mut found) = (0, Vec::new(), Vec::new());
+        let mut scans = false;
+        let mut reset_at = self.reset_at;
+        while read.len() < bytes.len() {
+            let now = world.now();
+            if !scans && read.len() >= self.before {
+                let by_nic = self.by_nic;
+                world.stack(1).start_scan(receiver, &set, by_nic).unwrap();
+                scans = true;
+            }
+            if reset_at.is_some_and(|at| read.len() >= at) {
+                reset_at = None;
+                world.reset_nic(1);
+            }
+            while sent < bytes.len() {
+                match world.stack(0).write(now, sender, &bytes[sent..]) {
+                    Ok(len) => sent += len,
+                    Err(SocketError::WouldBlock) => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            // In front of the search no more is read than that.
+            let most = if scans {
+                usize::MAX
+            } else {
+                self.before - read.len()
+            };
+            let new = self.read(&mut world, receiver, most);
+            read.extend(new);
+            while let Some(one) = world.stack(1).take_match(receiver) {
+                found.push(one);
+            }
+            assert!(world.step() || world.advance(), "the connection is stuck");
+        }
+        assert_eq!(read, bytes);
+        assert_eq!(found, in_software(&bytes[self.before..]));
+        let counters: Vec<(&str, u64)> = world.stack(1).counters().collect();
+        let count = |wanted| {
+            let counter = counters.iter().find(|(name, _)| *name == wanted);
+            counter.expect("a counter").1
+        };
+        assert_eq!(count("PatternMatches"), found.len() as u64);
+        let searched = (count("PatternBytesByNic"), count("PatternBytesBySoftware"));
+        assert_eq!(searched.0 + searched.1, (bytes.len() - self.before) as u64);
+        searched
+    }
+
+    /// Reads what has come.
+    fn read(&self, world: &mut World, socket: SocketId, most: usize) -> Vec<u8> {
+        let (now, mut read) = (world.now(), Vec::new());
+        while read.len() < most {
+            let new = if self.read == 0 && most == usize::MAX {
+                let chunk = world.stack(1).read_chunk(now, socket);
+                chunk.map(|chunk| chunk.expect("the stream goes on").to_vec())
+            } else {
+                let mut buffer = vec![0; self.read.max(100).min(most - read.len())];
+                let len = world.stack(1).read(now, socket, &mut buffer);
+                len.map(|len| buffer[..len].to_vec())
+            };
+            match new {
+                Ok(new) => read.extend(new),
+                Err(SocketError::WouldBlock) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        read
+    }
+}
+
+#[test]
+fn on_a_good_link_the_nic_searches_nearly_everything() {
+    for tls in [false, true] {
+        for read in [0, 10_000] {
+            let run = Run {
+                tls,
+                read,
+                ..Run::default()
+            };
+            let (by_nic, by_software) = run.run();
+            assert!(by_software * 20 < by_nic, "{by_nic} {by_software} {run:?}");
+        }
+    }
+}
+
+#[test]
+fn at_one_percent_of_loss_the_nic_still_searches_most() {
+    for tls in [false, true] {
+        let impairment = Impairment {
+            loss: 0.01,
+            ..Impairment::default()
+        };
+        let run = Run {
+            tls,
+            impairment,
+            ..Run::default()
+        };
+        let (by_nic, by_software) = run.run();
+        assert!(by_software < by_nic, "{by_nic} {by_software} {run:?}");
+    }
+}
+
+#[test]
+fn software_searches_alone_where_the_nic_is_not_to() {
+    let run = Run {
+        by_nic: false,
+        ..Run::default()
+    };
+    assert_eq!(run.run().0, 0);
+}
+
+#[test]
+fn behind_a_reset_of_the_nic_software_goes_on() {
+    for tls in [false, true] {
+        let run = Run {
+            tls,
+            reset_at: Some(500_000),
+            ..Run::default()
+        };
+        let (by_nic, by_software) = run.run();
+        assert!(by_nic > 0 && by_software > 500_000, "{run:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_found_is_what_software_finds(
+        seed: u64,
+        tls: bool,
+        loss in prop_oneof![Just(0.0), 0.0..0.05],
+        reorder in prop_oneof![Just(0.0), 0.0..0.2],
+        duplicate in prop_oneof![Just(0.0), 0.0..0.05],
+        before in prop_oneof![Just(0usize), 0..60_000usize],
+        read in prop_oneof![Just(0usize), 1..40_000usize],
+        reset_at in prop::option::weighted(0.2, 0..200_000usize),
+    ) {
+        let impairment = Impairment { loss, reorder, duplicate, ..Impairment::default() };
+        let run = Run { seed, len: 300_000, tls, impairment, before, read, reset_at, by_nic: true };
+        run.run();
+    }
+}
+
+fn cases() -> u32 {
+    let cases = std::env::var("LONGSHORE_CASES").ok();
+    cases.map_or(48, |cases| cases.parse().expect("a number"))
+}
