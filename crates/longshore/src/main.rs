@@ -13,6 +13,7 @@ mod interfaces;
 mod iscsi;
 mod lb;
 mod manual;
+mod matching;
 mod meta;
 mod nbd;
 mod nic_process;

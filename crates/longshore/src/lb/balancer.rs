@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use host::{
-    CloseReason, Event, ListenOptions, ListenerId, SocketError, SocketId, SpliceHandle, Stack,
+    CloseReason, Event, ListenOptions, ListenerId, Offload, SocketError, SocketId, SpliceHandle,
+    Stack,
 };
 
 use super::checker::{Checker, Ground, News};
@@ -17,6 +19,7 @@ use super::pool::{Pool, server};
 use super::proxy_protocol::Endpoints;
 use super::session::{Fate, Session, Shared};
 use super::sessions::Sessions;
+use crate::matching::Matcher;
 
 /// How often idle connections to servers are looked through.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -55,6 +58,8 @@ pub struct Balancer {
 struct Frontend {
     config: config::Frontend,
     counters: FrontendCounters,
+    /// What clients' bytes are searched by.
+    matcher: Option<Arc<Matcher>>,
     listeners: Vec<ListenerId>,
     /// Connections wait to be accepted, because there are as many as there may be.
     is_full: bool,
@@ -62,7 +67,7 @@ struct Frontend {
 
 impl Balancer {
     /// Listens, and begins with health checks. `can_splice` says that its NIC is to be
-    /// asked to relay.
+    /// asked to relay, and `offload` what it is to search for patterns.
     ///
     /// # Errors
     /// When an address can't be listened on.
@@ -71,6 +76,7 @@ impl Balancer {
         config: Config,
         stack: &mut Stack,
         can_splice: bool,
+        offload: Offload,
     ) -> Result<Balancer, StartError> {
         let mut frontends = Vec::new();
         for frontend in config.frontends {
@@ -89,7 +95,9 @@ impl Balancer {
                 })?;
                 listeners.push(listener);
             }
+            let rule = frontend.matching.clone();
             frontends.push(Frontend {
+                matcher: rule.map(|rule| Arc::new(Matcher::new(rule, stack, offload))),
                 config: frontend,
                 counters: FrontendCounters::default(),
                 listeners,
@@ -392,6 +400,7 @@ impl Balancer {
                 stack,
                 pools: &mut self.pools,
                 frontend: &frontend.config,
+                matcher: frontend.matcher.as_ref(),
                 counters: &mut frontend.counters,
                 roles: &mut self.roles,
                 woken: &mut self.woken,
@@ -430,6 +439,7 @@ impl Balancer {
             stack,
             pools: &mut self.pools,
             frontend: &frontend.config,
+            matcher: frontend.matcher.as_ref(),
             counters: &mut frontend.counters,
             roles: &mut self.roles,
             woken: &mut self.woken,

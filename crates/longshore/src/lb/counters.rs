@@ -32,6 +32,8 @@ counters! {
         client_timeouts,
         /// Clients that left before their exchange was complete.
         client_aborts,
+        /// Connections closed for a pattern of `match` in them.
+        match_closes,
         /// Connections refused for a missing or malformed PROXY protocol header.
         proxy_headers_refused,
         /// Connections relayed as plain bytes: TCP frontends, upgrades, and HTTP without rewriting.
@@ -40,7 +42,7 @@ counters! {
         splices,
         /// Responses and connections that the host relayed instead; the sum of `splice_refused_…`.
         splices_refused,
-        /// Not spliced: the frontend has `splice = "never"`.
+        /// Not spliced: the frontend has `splice = "never"` or `match`.
         splice_refused_config,
         /// Not spliced: the client may send another request: it did not ask for `Connection: close`.
         splice_refused_keep_alive,

@@ -1,10 +1,13 @@
 //! One connection of a session: what came and was not used yet, what is to be sent and found no room.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
-use host::{SocketError, SocketId, Stack};
+use host::{CloseReason, SocketError, SocketId, Stack};
 
 use super::inbox::Inbox;
+use crate::matching::Matcher;
 
 /// One connection.
 #[derive(Debug)]
@@ -19,8 +22,19 @@ pub struct Leg {
     pub at_end: bool,
     /// We send no more.
     pub is_shut: bool,
+    /// What the peer may not send.
+    search: Option<Search>,
+    /// The peer has sent it.
+    pub is_forbidden: bool,
     outbox: Vec<u8>,
     sent: usize,
+}
+
+/// The search in what comes.
+#[derive(Debug)]
+struct Search {
+    matcher: Arc<Matcher>,
+    peer: SocketAddr,
 }
 
 /// What a read gave.
@@ -43,15 +57,24 @@ impl Leg {
             is_readable: true,
             at_end: false,
             is_shut: false,
+            search: None,
+            is_forbidden: false,
             outbox: Vec::new(),
             sent: 0,
         }
     }
 
+    /// From now on what comes is searched.
+    pub fn search(&mut self, stack: &mut Stack, matcher: &Arc<Matcher>, peer: SocketAddr) {
+        matcher.begin(stack, self.id);
+        let matcher = Arc::clone(matcher);
+        self.search = Some(Search { matcher, peer });
+    }
+
     /// Reads once.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// When the connection is broken, or must end for what has come.
     pub fn fill(&mut self, now: Instant, stack: &mut Stack) -> Result<Filled, SocketError> {
         if self.at_end {
             return Ok(Filled::End);
@@ -61,6 +84,12 @@ impl Leg {
         }
         match stack.read_chunk(now, self.id) {
             Ok(Some(chunk)) => {
+                let search = self.search.as_ref();
+                if search.is_some_and(|it| it.matcher.forbids(stack, self.id, it.peer)) {
+                    self.is_forbidden = true;
+                    self.at_end = true;
+                    return Err(SocketError::Closed(CloseReason::Aborted));
+                }
                 self.inbox.put(chunk);
                 Ok(Filled::Bytes)
             }

@@ -91,8 +91,9 @@ fn balance(run: &Run) -> Result<()> {
     let mut attached = attach(&run.wire, &run.connections)?;
     announce(&config, &attached);
     let can_splice = run.connections.accel.splice;
-    let mut balancer =
-        Balancer::start(Instant::now(), config, attached.runtime.stack(), can_splice)?;
+    let offload = run.wire.offload.into();
+    let stack = attached.runtime.stack();
+    let mut balancer = Balancer::start(Instant::now(), config, stack, can_splice, offload)?;
     run.account.enter(Files {
         read: None,
         remove: control.as_ref().map(ControlServer::directory),

@@ -33,5 +33,7 @@ counters! {
         file_cache_misses,
         /// Clients that took too long.
         client_timeouts,
+        /// Connections closed for a pattern of `--match` in them.
+        match_closes,
     }
 }

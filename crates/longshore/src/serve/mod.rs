@@ -19,6 +19,7 @@ use host::TlsRole;
 use crate::attach::{Attached, Wire, attach};
 use crate::background::announce as announce_line;
 use crate::control;
+use crate::matching::{Matcher, Rule};
 use crate::psk_file::PskFile;
 use crate::sandbox::Files;
 use crate::secret_file;
@@ -49,6 +50,10 @@ pub fn run(options: &Options) -> Result<()> {
         )
     })?;
     let secrets = Secrets::of(options)?;
+    let file = options.patterns.as_deref();
+    let rule = file
+        .map(|file| Rule::read(file, options.match_action))
+        .transpose()?;
     let mut control = options
         .control
         .as_deref()
@@ -62,7 +67,9 @@ pub fn run(options: &Options) -> Result<()> {
         true => FileSource::InPlace,
         false => FileSource::Copied,
     };
-    let mut server = Server::new(store, tls, options.wire.offload.into(), way);
+    let offload = options.wire.offload.into();
+    let matcher = rule.map(|rule| Matcher::new(rule, attached.runtime.stack(), offload));
+    let mut server = Server::new(store, tls, offload, way, matcher);
     let port = options.port.unwrap_or(if options.plain { 80 } else { 443 });
     listen(&mut server, &mut attached, &options.wire, port)?;
     announce(options, &attached, port);

@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::attach::{Connections, Wire};
 use crate::background::Background;
+use crate::matching::Action;
 use crate::sandbox::Account;
 
 /// What `--help` ends with.
@@ -29,6 +30,10 @@ Examples:
   sudo longshore nic --host tap:ls0,ip=10.9.0.1/24 --host rings:/run/files.sock --wire mem \\
        --control /run/nic.sock --background
   sudo longshore serve --nic /run/files.sock --ip 10.9.0.2/24 --root .
+
+  # no client may send what is in this file; the NIC searches, inside TLS too
+  printf '%s\n' 'evil.example' '/cmd=[a-z]+;/i' >patterns
+  sudo longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --match patterns --match-action close
 
   # a lossy link, captured together with the keys to decrypt it
   longshore serve --tap ls0 --ip 10.9.0.2/24 --root . --loss 0.01 --pcap tls.pcapng";
@@ -58,6 +63,17 @@ pub struct Options {
     /// a record are reset, since the file may have changed
     #[arg(long, requires = "nic", help_heading = "Offload")]
     pub zerocopy: bool,
+    /// Search what clients send for the patterns in this file, one per line: a string, or /an expression/
+    #[arg(long = "match", value_name = "FILE")]
+    pub patterns: Option<PathBuf>,
+    /// What is done about a connection with a pattern of --match in it
+    #[arg(
+        long,
+        value_name = "ACTION",
+        requires = "patterns",
+        default_value = "log"
+    )]
+    pub match_action: Action,
     /// Socket for `longshore stat`, `ss`, `restore` and `stop`
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,

@@ -14,6 +14,7 @@ use super::files::{FileSource, Files};
 use super::session::{Counters, Fate, Session, Shared};
 use crate::attach::Attached;
 use crate::control::{Answer, CounterGroup, Request};
+use crate::matching::Matcher;
 use crate::store::Store;
 
 /// A server of files.
@@ -22,6 +23,7 @@ pub(super) struct Server {
     tls: Option<TlsRole>,
     offload: Offload,
     files: Files,
+    matcher: Option<Matcher>,
     counters: Counters,
     scratch: Vec<u8>,
     /// By [`SocketId::index`].
@@ -32,18 +34,20 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Serves `store`, with TLS when there is a role for it.
+    /// Serves `store`, with TLS when there is a role for it. What clients send is searched by `matcher`.
     pub(super) fn new(
         store: Store,
         tls: Option<TlsRole>,
         offload: Offload,
         way: FileSource,
+        matcher: Option<Matcher>,
     ) -> Self {
         Server {
             store,
             tls,
             offload,
             files: Files::new(way),
+            matcher,
             counters: Counters::default(),
             scratch: Vec::new(),
             sessions: Vec::new(),
@@ -85,6 +89,9 @@ impl Server {
             match event {
                 Event::Accepted(listener) => self.accept(now, stack, listener),
                 Event::Secured(id) => {
+                    if let Some(matcher) = &self.matcher {
+                        matcher.begin(stack, id);
+                    }
                     self.with(id, |session| session.handle_secured(now));
                     self.drive(now, stack, id, Session::drive);
                 }
@@ -137,6 +144,7 @@ impl Server {
             file_cache_hits: files.hits,
             file_cache_misses: files.misses,
             client_timeouts: counters.timeouts,
+            match_closes: counters.match_closes,
         }
     }
 
@@ -154,7 +162,11 @@ impl Server {
             if self.sessions.len() <= index {
                 self.sessions.resize_with(index + 1, || None);
             }
-            self.sessions[index] = Some(Session::new(id, now, self.tls.is_none()));
+            let is_secured = self.tls.is_none();
+            if let Some(matcher) = self.matcher.as_ref().filter(|_| is_secured) {
+                matcher.begin(stack, id);
+            }
+            self.sessions[index] = Some(Session::new(id, now, is_secured));
             self.open += 1;
             self.drive(now, stack, id, Session::drive);
         }
@@ -192,6 +204,7 @@ impl Server {
             stack,
             store: &self.store,
             files: &mut self.files,
+            matcher: self.matcher.as_ref(),
             counters: &mut self.counters,
             scratch: &mut self.scratch,
         };

@@ -10,6 +10,7 @@ use super::files::{Files, Source};
 use crate::http::{
     self, Action, ByteRange, Connection, Limits, Method, Piece, Request, Response, Status,
 };
+use crate::matching::Matcher;
 use crate::store::{Found, OpenFile, Store};
 
 /// From the connection to the end of the TLS handshake.
@@ -30,6 +31,8 @@ pub(super) struct Shared<'a> {
     pub(super) stack: &'a mut Stack,
     pub(super) store: &'a Store,
     pub(super) files: &'a mut Files,
+    /// What clients may not send.
+    pub(super) matcher: Option<&'a Matcher>,
     pub(super) counters: &'a mut Counters,
     /// Scratch for what is read.
     pub(super) scratch: &'a mut Vec<u8>,
@@ -47,6 +50,7 @@ pub(super) struct Counters {
     pub(super) file_bytes_zero_copy: u64,
     pub(super) file_bytes_copied: u64,
     pub(super) timeouts: u64,
+    pub(super) match_closes: u64,
 }
 
 /// What becomes of a session.
@@ -186,14 +190,23 @@ impl Session {
                 None => match self.receive(now, shared) {
                     Ok(true) => {}
                     Ok(false) => return Fate::Waits,
-                    Err(_) => return Fate::Over,
+                    Err(fate) => return fate,
                 },
             }
         }
     }
 
-    /// Reads once; whether anything came.
-    fn receive(&mut self, now: Instant, shared: &mut Shared<'_>) -> Result<bool, SocketError> {
+    /// Whether what was read last may not be used.
+    fn is_forbidden(&self, shared: &mut Shared<'_>) -> bool {
+        let Some(matcher) = shared.matcher else {
+            return false;
+        };
+        let client = shared.stack.info(self.id).map(|info| info.remote);
+        client.is_some_and(|client| matcher.forbids(shared.stack, self.id, client))
+    }
+
+    /// Reads once; whether anything came, or how the session ends.
+    fn receive(&mut self, now: Instant, shared: &mut Shared<'_>) -> Result<bool, Fate> {
         if !self.readable {
             return Ok(false);
         }
@@ -209,6 +222,10 @@ impl Session {
                 self.http.handle_end();
                 Ok(true)
             }
+            Ok(_) if self.is_forbidden(shared) => {
+                shared.counters.match_closes += 1;
+                Err(Fate::Abort)
+            }
             Ok(len) => {
                 self.http.handle_input(now, &shared.scratch[..len]);
                 Ok(true)
@@ -217,7 +234,7 @@ impl Session {
                 self.readable = false;
                 Ok(false)
             }
-            Err(error) => Err(error),
+            Err(_) => Err(Fate::Over),
         }
     }
 

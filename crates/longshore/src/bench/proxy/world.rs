@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use host::memory::ArenaLayout;
-use host::{ListenOptions, Stack, StackConfig, read_cycles};
+use host::{ListenOptions, Offload, Stack, StackConfig, read_cycles};
 use sim::{NodeConfig, World, WorldConfig};
 
 use super::case::{Mode, Spliced};
@@ -74,7 +74,13 @@ impl ProxyWorld {
         let config = Config::parse("the benchmark's load balancer", &config(front, back))?;
         let now = world.now();
         let can_splice = mode.accel().splice;
-        let balancer = Balancer::start(now, config, world.stack(BALANCER), can_splice)?;
+        let balancer = Balancer::start(
+            now,
+            config,
+            world.stack(BALANCER),
+            can_splice,
+            Offload::None,
+        )?;
         Ok(Self {
             mode,
             world,

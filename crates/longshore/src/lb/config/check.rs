@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use super::file::{self, Check, File, Forwarded};
@@ -12,6 +13,7 @@ use super::{
 };
 use crate::lb::http::is_token;
 use crate::lb::route::{HostPattern, Routes};
+use crate::matching::Rule;
 
 /// Heads up to this size.
 const MAX_HEAD: u32 = 16 * 1024;
@@ -69,7 +71,7 @@ impl Place {
     }
 }
 
-pub(super) fn check(parsed: File) -> Result<Config, Wrong> {
+pub(super) fn check(parsed: File, folder: &Path) -> Result<Config, Wrong> {
     let root = Place { key: String::new() };
     if parsed.frontends.is_empty() {
         return Err(root
@@ -82,7 +84,7 @@ pub(super) fn check(parsed: File) -> Result<Config, Wrong> {
         .iter()
         .map(|(name, frontend)| {
             let place = root.at("frontends").at(name);
-            check_frontend(&place, name, frontend, &names)
+            check_frontend(&place, name, frontend, (&names, folder))
         })
         .collect::<Result<Vec<_>, _>>()?;
     listens_once(&root, &frontends)?;
@@ -103,7 +105,7 @@ fn check_frontend(
     place: &Place,
     name: &str,
     from: &file::Frontend,
-    pools: &[&str],
+    (pools, folder): (&[&str], &Path),
 ) -> Result<Frontend, Wrong> {
     let mode = from.mode.unwrap_or(Mode::Http);
     if from.listen.is_empty() {
@@ -119,7 +121,11 @@ fn check_frontend(
         .map(|(index, text)| address(&place.at("listen").nth(index), text))
         .collect::<Result<Vec<_>, _>>()?;
     let routes = check_routes(place, from, mode, pools)?;
-    let splice = from.splice.unwrap_or(Splice::Tunnels);
+    let matching = check_matching(place, from, folder)?;
+    let splice = match matching {
+        Some(_) => Splice::Never,
+        None => from.splice.unwrap_or(Splice::Tunnels),
+    };
     if mode == Mode::Tcp {
         http_only(place, from)?;
     }
@@ -140,10 +146,32 @@ fn check_frontend(
         )?,
         forwarding: check_forwarding(place, from)?,
         splice,
+        matching,
         max_head: max_head as usize,
         request_head_time: span(from.request_head_time, Duration::from_secs(10)),
         idle_time: span(from.idle_time, Duration::from_secs(60)),
         tunnel_time: span(from.tunnel_time, Duration::from_secs(3600)),
+    })
+}
+
+/// Reads the file of `match`, whose name counts from the configuration's folder.
+fn check_matching(
+    place: &Place,
+    from: &file::Frontend,
+    folder: &Path,
+) -> Result<Option<Rule>, Wrong> {
+    let Some(matching) = &from.matching else {
+        return Ok(None);
+    };
+    if from.splice.is_some_and(|splice| splice != Splice::Never) {
+        let remedy = "remove it: what is searched for patterns is never spliced";
+        return Err(place.at("splice").wrong("…", remedy));
+    }
+    let rule = Rule::read(&folder.join(&matching.file), matching.action);
+    rule.map(Some).map_err(|error| {
+        let name = matching.file.display().to_string();
+        let place = place.at("match").at("file");
+        place.wrong(quoted(&name), error.to_string())
     })
 }
 

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde::de::{self, MapAccess, Visitor};
 
 use super::span::Span;
+use crate::matching::Action;
 
 /// The whole file.
 #[derive(Debug, Deserialize)]
@@ -34,6 +36,8 @@ pub(super) struct Frontend {
     pub trust_forwarded: bool,
     pub via: Option<String>,
     pub splice: Option<Splice>,
+    #[serde(rename = "match")]
+    pub matching: Option<Matching>,
     pub max_head: Option<u32>,
     pub request_head_time: Option<Span>,
     pub idle_time: Option<Span>,
@@ -69,6 +73,15 @@ pub enum Splice {
     Tunnels,
     /// And an HTTP connection after its first response: what follows on it is forwarded as it is, to the same backend.
     AfterFirstRequest,
+}
+
+/// `match`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Matching {
+    pub file: PathBuf,
+    #[serde(default)]
+    pub action: Action,
 }
 
 /// `[[frontends.NAME.routes]]`.

@@ -14,6 +14,7 @@ use std::time::Duration;
 pub use file::{Balance, Mode, Proxy, Reuse, Splice};
 
 use super::route::Routes;
+use crate::matching::Rule;
 
 /// A load balancer's settings, all checked.
 #[derive(Clone, Debug)]
@@ -65,6 +66,8 @@ pub struct Frontend {
     pub forwarding: Forwarding,
     /// When connections are handed to the NIC.
     pub splice: Splice,
+    /// What clients' bytes are searched for.
+    pub matching: Option<Rule>,
     /// Bytes of a head, of requests and of responses.
     pub max_head: usize,
     /// From the first byte of a request to the end of its head; and for a PROXY header.
@@ -226,7 +229,8 @@ impl Config {
             name: file.to_owned(),
             text: text.to_owned(),
         };
-        match check::check(parsed) {
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        match check::check(parsed, folder) {
             Ok(config) => Ok(Config { source, ..config }),
             Err(wrong) => Err(source.wrong(wrong)),
         }

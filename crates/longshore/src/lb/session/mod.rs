@@ -17,6 +17,7 @@ mod splice_rules;
 mod tunnel;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use host::{CloseReason, SocketId, SpliceHandle, SpliceRefused, SpliceReport, Stack};
@@ -29,6 +30,7 @@ use super::leg::{Filled, Leg};
 use super::pool::Pool;
 use super::proxy_protocol::{self, Endpoints, Parsed};
 use crate::http::Status;
+use crate::matching::Matcher;
 
 use attempt::Failure;
 use exchange::Exchange;
@@ -50,6 +52,8 @@ pub struct Shared<'a> {
     pub pools: &'a mut [Pool],
     /// The session's frontend.
     pub frontend: &'a config::Frontend,
+    /// What searches its clients' bytes.
+    pub matcher: Option<&'a Arc<Matcher>>,
     /// What the frontend counts.
     pub counters: &'a mut FrontendCounters,
     /// Whose each socket is.
@@ -163,6 +167,11 @@ impl Session {
             splicing: tunnel::Splicing::default(),
             lingers_until: sh.now,
         };
+        if let Some(matcher) = sh.matcher {
+            session
+                .client
+                .search(sh.stack, matcher, session.endpoints.source);
+        }
         if !sh.frontend.accept_proxy {
             session.introduced(sh);
         }
@@ -283,12 +292,13 @@ impl Session {
         if let Stage::Spliced(handle) = self.stage {
             sh.splices[handle.index()] = None;
         }
+        sh.counters.match_closes += u64::from(self.client.is_forbidden);
         self.count_unspliced_tunnel(sh);
         self.drop_server(step == Step::Over, sh);
         let id = self.client.id;
         sh.roles.clear(id);
         let _ = match step {
-            Step::Over => sh.stack.close(sh.now, id),
+            Step::Over if !self.client.is_forbidden => sh.stack.close(sh.now, id),
             _ => sh.stack.abort(sh.now, id),
         };
         sh.counters.connections_open -= 1;

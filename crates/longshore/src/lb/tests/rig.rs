@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use host::{Accel, ListenOptions, ListenerId, SocketError, SocketId, Stack};
+use host::{Accel, ListenOptions, ListenerId, Offload, SocketError, SocketId, Stack};
 use port::impair::Impairment;
 use sim::{World, WorldConfig};
 
@@ -178,7 +178,8 @@ impl Rig {
         let mut world = World::new(settings);
         let config = Config::parse("test", config).unwrap();
         let now = world.now();
-        let balancer = Balancer::start(now, config, world.stack(0), accel.splice).unwrap();
+        let balancer =
+            Balancer::start(now, config, world.stack(0), accel.splice, Offload::None).unwrap();
         let listeners = servers.iter().map(|(port, manner)| {
             let address = SocketAddr::new(THEIRS, *port);
             let listener = world.stack(1).listen(address, ListenOptions::default());
