@@ -52,7 +52,7 @@ impl Stack {
             Received::Reset => self.take_nic_reset(now),
             Received::Room(room) => self.core.take_room(room),
             Received::Resource { resource, error } => {
-                self.core.pattern_sets.told(resource, error);
+                self.core.pattern_sets.told(resource, error.is_none());
             }
             Received::ResyncRequest { context, place } => {
                 self.handle_resync_request(context, place)

@@ -3,11 +3,13 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use host::{Cidr, ListenOptions, SocketId, Stack, StackConfig};
+use host::{Cidr, ListenOptions, Offload, SocketId, Stack, StackConfig};
 use nic::ring::FunctionConfig;
 use nic::{Nic, NicConfig};
 use port::impair::{Impair, Impairment, Impairments};
 use wire::ethernet::MacAddr;
+
+use crate::Suite;
 
 mod turns;
 mod wires;
@@ -303,6 +305,27 @@ impl World {
         };
         self.settle();
         (sender, receiver)
+    }
+
+    /// Starts TLS between both ends of a connection from host 0 to host 1, with keys that are known to both.
+    ///
+    /// # Panics
+    /// When the connection does not stand, or has TLS already.
+    pub fn secure(
+        &mut self,
+        (sender, receiver): (SocketId, SocketId),
+        suite: Suite,
+        offload: Offload,
+    ) {
+        let [out, back] = [1, 2].map(|seed| suite.keys(seed));
+        for (node, socket, transmit, receive) in [
+            (0, sender, out.clone(), back.clone()),
+            (1, receiver, back, out),
+        ] {
+            let stack = &mut self.stacks[node];
+            let installed = stack.install_tls(self.now, socket, transmit, receive, offload);
+            installed.expect("a connection without TLS");
+        }
     }
 
     fn next_wake(&self) -> Option<Instant> {

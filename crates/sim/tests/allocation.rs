@@ -19,16 +19,7 @@ fn connect(offload: Option<Offload>) -> Pair {
     let mut world = World::new(WorldConfig::default());
     let (sender, receiver) = world.connect(1000, false);
     if let Some(offload) = offload {
-        let [out, back] = [1, 2].map(|seed| Suite::DEFAULT.keys(seed));
-        let now = world.now();
-        world
-            .stack(0)
-            .install_tls(now, sender, out.clone(), back.clone(), offload)
-            .unwrap();
-        world
-            .stack(1)
-            .install_tls(now, receiver, back, out, offload)
-            .unwrap();
+        world.secure((sender, receiver), Suite::DEFAULT, offload);
     }
     Pair {
         world,

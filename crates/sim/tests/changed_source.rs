@@ -38,16 +38,7 @@ fn data() -> Vec<u8> {
 fn fixture(suite: Suite) -> Fixture {
     let mut world = World::new(WorldConfig::default());
     let (sender, receiver) = world.connect(1000, false);
-    let [out, back] = [1, 2].map(|seed| suite.keys(seed));
-    let now = world.now();
-    world
-        .stack(0)
-        .install_tls(now, sender, out.clone(), back.clone(), Offload::Both)
-        .unwrap();
-    world
-        .stack(1)
-        .install_tls(now, receiver, back, out, Offload::Both)
-        .unwrap();
+    world.secure((sender, receiver), suite, Offload::Both);
 
     let wire = Rc::new(RefCell::new(Wire::default()));
     let watch = Rc::clone(&wire);

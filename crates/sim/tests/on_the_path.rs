@@ -30,16 +30,7 @@ struct Connection {
 fn connect(suite: Suite, offload: Offload) -> Connection {
     let mut world = World::new(WorldConfig::default());
     let (sender, receiver) = world.connect(1000, true);
-    let [out, back] = [1, 2].map(|seed| suite.keys(seed));
-    let now = world.now();
-    world
-        .stack(0)
-        .install_tls(now, sender, out.clone(), back.clone(), offload)
-        .unwrap();
-    world
-        .stack(1)
-        .install_tls(now, receiver, back, out, offload)
-        .unwrap();
+    world.secure((sender, receiver), suite, offload);
     Connection {
         world,
         ends: [sender, receiver],

@@ -50,17 +50,22 @@ fn in_software(bytes: &[u8]) -> Vec<Match> {
     matches
 }
 
-/// Loads the set into host 1's NIC, which takes as long as it takes.
+/// Loads the set into host 1's NIC.
 fn load(world: &mut World) -> PatternSet {
     let set = world.stack(1).load_patterns(patterns());
-    while world.stack(1).has_loaded(&set).is_none() {
+    await_loaded(world, &set);
+    set
+}
+
+/// Waits for host 1's NIC, which takes as long as it takes.
+fn await_loaded(world: &mut World, set: &PatternSet) {
+    while world.stack(1).has_loaded(set).is_none() {
         if !world.step() && !world.advance() {
             std::thread::sleep(Duration::from_millis(1));
             world.pass(Duration::from_millis(1));
         }
     }
-    assert_eq!(world.stack(1).has_loaded(&set), Some(true));
-    set
+    assert_eq!(world.stack(1).has_loaded(set), Some(true));
 }
 
 /// How content goes from host 0 to host 1.
@@ -104,15 +109,7 @@ impl Run {
         let set = load(&mut world);
         let (sender, receiver) = world.connect(4000, false);
         if self.tls {
-            let keys = [1, 2].map(|seed| Suite::DEFAULT.keys(seed));
-            let now = world.now();
-            for (node, socket, at) in [(0, sender, 0), (1, receiver, 1)] {
-                let (transmit, receive) = (keys[at].clone(), keys[1 - at].clone());
-                let stack = world.stack(node);
-                stack
-                    .install_tls(now, socket, transmit, receive, Offload::Both)
-                    .unwrap();
-            }
+            world.secure((sender, receiver), Suite::DEFAULT, Offload::Both);
         }
         world.impair(0, self.impairment);
         let bytes = content(self.len, self.seed);

@@ -79,15 +79,7 @@ fn send_all(tls: bool, loss: f64, names: [&str; 4]) -> [u64; 4] {
     });
     let (sender, receiver) = world.connect(4000, false);
     if tls {
-        let keys = [1, 2].map(|seed| Suite::DEFAULT.keys(seed));
-        let now = world.now();
-        for (node, socket, at) in [(0, sender, 0), (1, receiver, 1)] {
-            let (transmit, receive) = (keys[at].clone(), keys[1 - at].clone());
-            let stack = world.stack(node);
-            stack
-                .install_tls(now, socket, transmit, receive, Offload::Both)
-                .unwrap();
-        }
+        world.secure((sender, receiver), Suite::DEFAULT, Offload::Both);
     }
     let now = world.now();
     open(world.stack(0), now, sender);

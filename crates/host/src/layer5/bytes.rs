@@ -39,14 +39,8 @@ impl Socket {
         buffer: &mut [u8],
     ) -> Read<usize> {
         if self.scan.is_some() {
-            let mut to = Target::Bytes { buffer, done: 0 };
-            let (consumed, failed) = self.read_scanned(now, core, &mut to);
-            let content = to.done();
-            return Read {
-                content,
-                consumed,
-                failed,
-            };
+            let to = Target::Bytes { buffer, done: 0 };
+            return self.read_scanned(now, core, to, |to| to.done());
         }
         let mut consumed = 0;
         let (content, failed) = match &self.tls {
@@ -76,14 +70,8 @@ impl Socket {
     /// The next content as it lies in memory.
     pub fn read_content_in_place(&mut self, now: Instant, core: &mut Core) -> Read<Option<Buffer>> {
         if self.scan.is_some() {
-            let mut to = Target::Chunk(None);
-            let (consumed, failed) = self.read_scanned(now, core, &mut to);
-            let content = to.into_chunk();
-            return Read {
-                content,
-                consumed,
-                failed,
-            };
+            let to = Target::Chunk(None);
+            return self.read_scanned(now, core, to, Target::into_chunk);
         }
         let mut consumed = 0;
         let chunk = match &self.tls {
@@ -115,39 +103,44 @@ impl Socket {
     }
 
     /// Gives content to `to`, and searches it.
-    fn read_scanned(
+    fn read_scanned<'a, T>(
         &mut self,
         now: Instant,
         core: &mut Core,
-        to: &mut Target<'_>,
-    ) -> (u32, Option<CloseReason>) {
-        let Some(mut scan) = self.scan.take() else {
-            return (0, None);
-        };
+        mut to: Target<'a>,
+        content: impl FnOnce(Target<'a>) -> T,
+    ) -> Read<T> {
         core.meter.switch(Component::L5);
         let (mut consumed, mut failed) = (0, None);
-        match &self.tls {
-            Tls::None => {
+        let mut taken = self.scan.take();
+        match (&self.tls, &mut taken) {
+            (Tls::None, Some(scan)) => {
                 let len = self.stream.len();
-                consumed = scan.take(&mut self.stream, (len, true), to);
+                consumed = scan.take(&mut self.stream, (len, true), &mut to);
             }
-            Tls::Handshake(_) => {}
-            Tls::Open(_) => {
+            (Tls::Open(_), Some(scan)) => {
                 if let (Some(session), stream, mut out) = parts(now, self, core) {
                     failed =
                         session.read_with(stream, &mut consumed, &mut out, |stream, front, _| {
                             Taken {
-                                len: scan.take(stream, (front.content, front.is_agreed), to),
+                                len: scan.take(stream, (front.content, front.is_agreed), &mut to),
                                 inside_message: false,
                             }
                         });
                 }
             }
+            (Tls::Handshake(_), _) | (_, None) => {}
         }
-        scan.count(&mut core.counters);
+        if let Some(scan) = &mut taken {
+            scan.count(&mut core.counters);
+        }
+        self.scan = taken;
         core.meter.switch(Component::Tcp);
-        self.scan = Some(scan);
-        (consumed, failed)
+        Read {
+            content: content(to),
+            consumed,
+            failed,
+        }
     }
 
     /// Queues bytes, as many as `room` and memory allow; answers how many.

@@ -21,14 +21,16 @@ pub(crate) use scan::{Scan, Target};
 pub(crate) use sets::PatternSets;
 
 use crate::stack::{Core, Stack};
-use crate::tls::{Tls, parts};
+use crate::tls::parts;
 use crate::{SocketError, SocketId};
 
 impl Stack {
     /// Makes a set of patterns known, to the NIC too if it takes it: one text of at most 64 KiB. Sockets that are searched before it has taken
     /// the set, and all of them if it does not, are searched by software.
     pub fn load_patterns(&mut self, patterns: Arc<Patterns>) -> PatternSet {
-        self.core.load_patterns(patterns)
+        let set = self.core.pattern_sets.add(patterns);
+        self.core.ask_to_load(&set);
+        set
     }
 
     /// Whether the NIC has taken a set of patterns; `None` until that is known.
@@ -38,7 +40,9 @@ impl Stack {
 
     /// Gives a set up. Sockets that are searched for it still are.
     pub fn unload_patterns(&mut self, set: PatternSet) {
-        self.core.unload_patterns(&set);
+        if self.core.pattern_sets.remove(&set) {
+            self.core.driver.unload(set.resource);
+        }
     }
 
     /// From now on what is read of this socket is searched for the patterns of a set, from the next byte on. With `by_nic`, the NIC searches what
@@ -95,7 +99,6 @@ impl Stack {
                 }
             }
         }
-        debug_assert!(!matches!(socket.tls, Tls::Handshake(_)));
         socket.scan = Some(scan);
         Ok(())
     }
@@ -107,18 +110,6 @@ impl Stack {
 }
 
 impl Core {
-    fn load_patterns(&mut self, patterns: Arc<Patterns>) -> PatternSet {
-        let set = self.pattern_sets.add(patterns);
-        self.ask_to_load(&set);
-        set
-    }
-
-    fn unload_patterns(&mut self, set: &PatternSet) {
-        if self.pattern_sets.remove(set) {
-            self.driver.unload(set.resource);
-        }
-    }
-
     /// The NIC has none of the sets any more.
     pub(crate) fn reload_pattern_sets(&mut self) {
         for set in self.pattern_sets.forgotten() {
@@ -138,7 +129,7 @@ impl Core {
                 buffer.copy_from_slice(text);
                 self.driver.load(set.resource, Parameters::ID, buffer);
             }
-            None => self.pattern_sets.not_asked(set),
+            None => self.pattern_sets.told(set.resource, false),
         }
     }
 }

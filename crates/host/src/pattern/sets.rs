@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use l5p::ResourceId;
 use l5p::pattern::Patterns;
-use nic::ring::ErrorCode;
 
 /// A set of patterns that a stack knows.
 #[derive(Clone, Debug)]
@@ -74,19 +73,14 @@ impl PatternSets {
         }
     }
 
-    /// The NIC's answer.
-    pub fn told(&mut self, resource: ResourceId, error: Option<ErrorCode>) {
+    /// The NIC has it, or will not have it.
+    pub fn told(&mut self, resource: ResourceId, is_loaded: bool) {
         if let Some(Some(entry)) = self.0.get_mut(usize::from(resource.0)) {
-            entry.state = match error {
-                None => State::Loaded,
-                Some(_) => State::Refused,
+            entry.state = match is_loaded {
+                true => State::Loaded,
+                false => State::Refused,
             };
         }
-    }
-
-    /// The NIC could not be asked.
-    pub fn not_asked(&mut self, set: &PatternSet) {
-        self.told(set.resource, Some(ErrorCode::TooLarge));
     }
 
     /// The NIC has forgotten all of them, and is to be asked again.

@@ -28,15 +28,10 @@ pub const TABLES: usize = 16 << 20;
 /// Expressions are those of the crate `regex`, over bytes: `.` and classes are of ASCII. They can't ask for borders (`^`, `$`,
 /// `\b`), and must not match the empty string. A pattern is found at each place where it ends: `/a+/` behind every `a`.
 pub struct Patterns {
-    sources: Vec<Source>,
-    whole: String,
-    pub(super) automata: Automata,
-}
-
-/// Where a pattern comes from.
-struct Source {
-    line: usize,
     text: String,
+    /// The line of each pattern, counted from 1.
+    lines: Vec<usize>,
+    pub(super) automata: Automata,
 }
 
 /// Why a text is no set of patterns.
@@ -93,11 +88,11 @@ impl Patterns {
     /// # Errors
     /// When a line is no pattern, there is none, or the tables would be larger.
     pub fn parse(text: &str, limit: usize) -> Result<Patterns, PatternsError> {
-        let mut sources = Vec::new();
+        let mut lines = Vec::new();
         let (mut strings, mut expressions) = (Vec::new(), Vec::new());
         for (at, content) in text.lines().enumerate() {
             let line = at + 1;
-            let number = sources.len() as u32;
+            let number = lines.len() as u32;
             match parse_line(content).map_err(|error| PatternsError::Line { line, error })? {
                 None => continue,
                 Some(Pattern::String(pattern)) => strings.push(Numbered { number, pattern }),
@@ -105,38 +100,38 @@ impl Patterns {
                     expressions.push(Numbered { number, pattern });
                 }
             }
-            let text = content.trim().to_owned();
-            sources.push(Source { line, text });
+            lines.push(line);
         }
-        if sources.is_empty() {
+        if lines.is_empty() {
             return Err(PatternsError::Empty);
         }
-        let automata = build(&strings, &expressions, limit, &sources)?;
+        let automata = build(&strings, &expressions, limit, &lines)?;
         Ok(Patterns {
-            sources,
-            whole: text.to_owned(),
+            text: text.to_owned(),
+            lines,
             automata,
         })
     }
 
     /// Number of patterns.
     pub fn count(&self) -> usize {
-        self.sources.len()
+        self.lines.len()
     }
 
     /// The text of pattern `number`, as it was read.
     pub fn text(&self, number: u32) -> Option<&str> {
-        Some(&self.sources.get(number as usize)?.text)
+        let line = self.text.lines().nth(self.line(number)? - 1)?;
+        Some(line.trim())
     }
 
     /// The line of pattern `number`, counted from 1.
     pub fn line(&self, number: u32) -> Option<usize> {
-        Some(self.sources.get(number as usize)?.line)
+        self.lines.get(number as usize).copied()
     }
 
     /// The text that it was read from.
     pub fn source(&self) -> &str {
-        &self.whole
+        &self.text
     }
 
     /// A number that two sets share only if they find the same and number their states alike: made by one version of this crate and of
@@ -156,7 +151,7 @@ fn build(
     strings: &[Numbered<Vec<u8>>],
     expressions: &[Numbered<Hir>],
     limit: usize,
-    sources: &[Source],
+    lines: &[usize],
 ) -> Result<Automata, PatternsError> {
     let make_strings = || {
         let too_large = |needed| PatternsError::StringsTooLarge { needed, limit };
@@ -166,7 +161,7 @@ fn build(
         let made =
             Expressions::new(expressions, limit).map_err(|too_large| match too_large.alone {
                 Some(number) => PatternsError::ExpressionTooLarge {
-                    line: sources[number as usize].line,
+                    line: lines[number as usize],
                     limit,
                 },
                 None => PatternsError::ExpressionsTooLarge { limit },

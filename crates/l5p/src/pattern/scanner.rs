@@ -77,11 +77,6 @@ impl Scanner {
         self.position
     }
 
-    /// What it searches for.
-    pub fn patterns(&self) -> &Arc<Patterns> {
-        &self.patterns
-    }
-
     /// The engine's notes on a packet whose payload, of `len` bytes, begins at `at`, and which TCP has taken as a whole. To be called before
     /// the packet's bytes are [taken](Self::take), for packets in any order.
     ///
@@ -106,7 +101,7 @@ impl Scanner {
         }
     }
 
-    /// The run that `notes` begin with, which it is taken off, and its matches. `None` when there is none, or it is no good.
+    /// Takes the first run off `notes`, and gives it with its matches. `None` when the notes do not begin with a valid run.
     fn next_run<'n>(
         &self,
         (at, len): (SeqNum, u32),

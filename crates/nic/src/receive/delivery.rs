@@ -37,7 +37,7 @@ impl Host<'_> {
         };
         let (at, payload) = (flow.at, arrival.payload());
         let table = &mut *flow.table;
-        table.noted().set_limit(room);
+        table.attached().0.set_limit(room);
         let whole = Part {
             at: 0,
             position: arrival.parsed.tcp.seq,

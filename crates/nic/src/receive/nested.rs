@@ -353,10 +353,6 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
         self.inside.buffers(at)
     }
 
-    fn noted(&mut self) -> &mut PlacedList {
-        self.inside.noted()
-    }
-
     fn attached(&mut self) -> (&mut PlacedList, &mut NoteList) {
         self.inside.attached()
     }

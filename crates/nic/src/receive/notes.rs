@@ -63,14 +63,13 @@ impl NoteList {
 
     /// Adds the notes on a packet whose payload begins `behind` bytes into that of this list's.
     pub(crate) fn append(&mut self, notes: &[Note], may_join: MayJoin, behind: u32) {
-        self.may_join = may_join;
         let mut notes = notes.iter().map(|note| Note {
             at: note.at + behind,
             ..*note
         });
         let Some(first) = notes.next() else { return };
         let last = self.as_slice().last();
-        match last.is_some_and(|last| (self.may_join)(last, &first)) {
+        match last.is_some_and(|last| may_join(last, &first)) {
             true => self.count -= 1,
             false => self.push(first),
         }
@@ -93,14 +92,13 @@ impl Default for NoteList {
     }
 }
 
-/// What the host gets to know.
-pub(crate) fn descriptors(notes: &[Note]) -> impl Iterator<Item = RecvDescriptor> + '_ {
-    notes.chunks(NOTES_PER_DESCRIPTOR).map(|some| {
-        let mut notes = [Note::default(); NOTES_PER_DESCRIPTOR];
-        notes[..some.len()].copy_from_slice(some);
-        RecvDescriptor::Notes {
-            notes,
-            count: some.len() as u8,
-        }
-    })
+/// The descriptor of the first of these notes, of as many as it has room for.
+pub(crate) fn descriptor(notes: &[Note]) -> RecvDescriptor {
+    let count = notes.len().min(NOTES_PER_DESCRIPTOR);
+    let mut some = [Note::default(); NOTES_PER_DESCRIPTOR];
+    some[..count].copy_from_slice(&notes[..count]);
+    RecvDescriptor::Notes {
+        notes: some,
+        count: count as u8,
+    }
 }

@@ -443,8 +443,8 @@ impl<'a> Host<'a> {
         for part in attached.placed {
             self.emit(part.descriptor());
         }
-        for some in notes::descriptors(attached.notes) {
-            self.emit(some);
+        for some in attached.notes.chunks(NOTES_PER_DESCRIPTOR) {
+            self.emit(notes::descriptor(some));
         }
     }
 
@@ -476,13 +476,8 @@ impl<'a> Host<'a> {
             self.emit(part.descriptor());
         }
         for n in (0..noted).step_by(NOTES_PER_DESCRIPTOR) {
-            let some = &self.queue.receive.sessions.notes(at)[n..];
-            let some = &some[..some.len().min(NOTES_PER_DESCRIPTOR)];
-            let mut descriptors = notes::descriptors(some);
-            if let Some(descriptor) = descriptors.next() {
-                drop(descriptors);
-                self.emit(descriptor);
-            }
+            let rest = &self.queue.receive.sessions.notes(at)[n..];
+            self.emit(notes::descriptor(rest));
         }
     }
 

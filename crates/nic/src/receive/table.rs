@@ -85,9 +85,6 @@ pub(crate) trait ReceiveTable: Debug + Send {
     /// The buffers that a context's host has mapped, if its innermost protocol places.
     fn buffers(&mut self, at: u32) -> Option<&mut RrTable>;
 
-    /// What is to be placed of the packet that came last.
-    fn noted(&mut self) -> &mut PlacedList;
-
     /// What is to be placed of the packet that came last, and what there is to say of it.
     fn attached(&mut self) -> (&mut PlacedList, &mut NoteList);
 
@@ -420,10 +417,6 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
 
     fn buffers(&mut self, at: u32) -> Option<&mut RrTable> {
         self.contexts.get_mut(at)?.observer.buffers()
-    }
-
-    fn noted(&mut self) -> &mut PlacedList {
-        self.attached().0
     }
 
     fn attached(&mut self) -> (&mut PlacedList, &mut NoteList) {

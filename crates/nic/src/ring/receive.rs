@@ -77,7 +77,7 @@ pub enum RecvDescriptor {
     Resource {
         /// The host's number.
         resource: ResourceId,
-        /// Why there is none; its number is free then.
+        /// Why it could not be made; its number is free again.
         error: Option<ErrorCode>,
     },
     /// `l5o_resync_rx_req`: does a message begin at `tcpsn`?
