@@ -408,7 +408,7 @@ impl Nic {
         for function in &mut self.functions {
             function.counters.toe_rx_queue_len = function.nic_packets.len().into();
             all &= function.tell_of_reset();
-            all &= resources::tell(function);
+            all &= resources::tell(function, &mut self.offloads.maker);
             all &= self.offloads.toe.room.tell(function);
             if !self.offloads.toe.is_idle() {
                 let (toe, mut around) = self.offloads.toe(now, function);

@@ -41,6 +41,8 @@ struct Slot {
 enum State {
     #[default]
     Free,
+    /// Waits until another one is made: of how much memory is left then.
+    Waiting(Vec<u8>),
     Making(Arc<OnceLock<Option<Resource>>>),
     Made(Resource),
 }
@@ -108,18 +110,37 @@ impl Resources {
         if !matches!(slot.state, State::Free) || slot.untold.is_some() {
             return Err(ErrorCode::ResourceExists);
         }
-        let begun = bytes.and_then(|bytes| maker.make(protocol, bytes, self.left));
-        let made = match begun {
-            Ok(made) => made,
-            Err(error) => {
-                slot.untold = Some(Err(error));
-                return Ok(());
-            }
-        };
-        slot.state = State::Making(made);
         slot.protocol = Some(protocol);
-        slot.taken = std::mem::take(&mut self.left);
+        match bytes {
+            Ok(bytes) => slot.state = State::Waiting(bytes),
+            Err(error) => slot.untold = Some(Err(error)),
+        }
+        self.make_next(maker);
         Ok(())
+    }
+
+    /// Begins to make one that waits, unless another one is being made.
+    fn make_next(&mut self, maker: &mut Maker) {
+        let is_making = |slot: &Slot| matches!(slot.state, State::Making(_));
+        if self.slots.iter().any(is_making) {
+            return;
+        }
+        for slot in &mut self.slots {
+            let (State::Waiting(bytes), Some(protocol)) = (&mut slot.state, slot.protocol) else {
+                continue;
+            };
+            match maker.make(protocol, std::mem::take(bytes), self.left) {
+                Ok(made) => {
+                    slot.state = State::Making(made);
+                    slot.taken = std::mem::take(&mut self.left);
+                    return;
+                }
+                Err(error) => {
+                    slot.state = State::Free;
+                    slot.untold = Some(Err(error));
+                }
+            }
+        }
     }
 
     /// Takes one away. Contexts that have it keep it.
@@ -160,20 +181,22 @@ impl Resources {
     }
 
     fn is_idle(&self) -> bool {
-        let is_idle =
-            |slot: &Slot| slot.untold.is_none() && !matches!(slot.state, State::Making(_));
-        self.slots.iter().all(is_idle)
+        self.slots.iter().all(|slot| {
+            let is_settled = matches!(slot.state, State::Free | State::Made(_));
+            slot.untold.is_none() && is_settled
+        })
     }
 }
 
 /// Tells a function's host what has become of its resources. False when some are still being made, or that waits for room.
-pub(crate) fn tell(function: &mut Function) -> bool {
+pub(crate) fn tell(function: &mut Function, maker: &mut Maker) -> bool {
     if function.resources.is_idle() {
         return true;
     }
     let counters = &mut function.counters;
     let count = |protocol, event| counters.l5.count(protocol, event, 1);
     function.resources.settle(count);
+    function.resources.make_next(maker);
     for at in 0..MAX_RESOURCES {
         let Some(result) = function.resources.slots[at].untold else {
             continue;
@@ -235,13 +258,13 @@ impl Maker {
     }
 }
 
-/// Starts the thread, which ends when nobody can give it anything any more. `None` when the system gives none.
+/// Starts the thread, which ends with the last sender of jobs. `None` when the system gives no thread.
 fn start() -> Option<Sender<Job>> {
     let (jobs, waiting) = channel::<Job>();
     let thread = thread::Builder::new().name("resources".into());
     let run = move || {
         for job in waiting {
-            // Nobody may want it any more: its function was reset.
+            // The function may have given it up meanwhile.
             if Arc::strong_count(&job.made) > 1 {
                 let make = Make {
                     bytes: &job.bytes,

@@ -215,6 +215,22 @@ fn at_one_percent_of_loss_the_nic_still_searches_most() {
 }
 
 #[test]
+fn a_nic_takes_sets_that_are_loaded_at_once_and_others_in_their_place() {
+    let mut world = World::new(WorldConfig::default());
+    let sets: Vec<PatternSet> = (0..8)
+        .map(|_| world.stack(1).load_patterns(patterns()))
+        .collect();
+    for set in &sets {
+        await_loaded(&mut world, set);
+    }
+    for set in sets {
+        world.stack(1).unload_patterns(set.clone());
+        assert_eq!(world.stack(1).has_loaded(&set), Some(false));
+        load(&mut world);
+    }
+}
+
+#[test]
 fn software_searches_alone_where_the_nic_is_not_to() {
     let run = Run {
         by_nic: false,
