@@ -1,6 +1,7 @@
 //! The bodies of the fuzz targets, run by `cargo +nightly fuzz run TARGET`. `cargo test` runs the same functions over
 //! `corpus/`, see [`replay`].
 
+pub mod l5p_http;
 pub mod l5p_iscsi;
 pub mod l5p_nbd;
 pub mod l5p_nvme;

@@ -23,7 +23,8 @@ chmod -R a+rX "$scratch"
         port=$((port + 1))
     done
     # What compresses: gzip as it goes, and zstd beforehand.
-    echo "server { listen $linux4:4480; root $scratch/root; gzip on; gzip_types application/octet-stream;"
+    echo "server { listen $linux4:4480; listen $linux4:4481 ssl; root $scratch/root; gzip on;"
+    echo "ssl_certificate $scratch/leaf.pem; ssl_certificate_key $scratch/leaf.key; ssl_protocols TLSv1.3; gzip_types application/octet-stream;"
     echo 'location /zstd { gzip off; add_header Content-Encoding zstd; } }'
     echo '}'
 } >"$scratch/nginx.conf"
@@ -94,21 +95,30 @@ seq 1 2000000 >"$scratch/root/text"
 truncate -s 64M "$scratch/root/zeroes"
 zstd --quiet "$scratch/root/text" -o "$scratch/root/zstd"
 chmod -R a+rX "$scratch/root"
-compressed() { timeout 90 "$LONGSHORE" get "http://$linux4:4480/$1" "${our_addresses[@]}" --compressed "${@:2}" >"$scratch/get.log" 2>&1; }
-for pair in text:gzip zstd:zstd; do
-    name="get decompresses ${pair#*:}"
-    if ! compressed "${pair%:*}" -o "$scratch/got"; then
-        not_ok "$name" "$(last_words get.log)"
-    elif ! cmp -s "$scratch/root/text" "$scratch/got"; then
-        not_ok "$name" 'the bytes differ'
-    elif grep -q 'bytes decompressed' "$scratch/get.log"; then
-        ok "$name"
-    else
-        not_ok "$name" "$(last_words get.log)"
-    fi
+compressed() { timeout 90 "$LONGSHORE" get "$1" "${our_addresses[@]}" --ca "$scratch/ca.pem" --compressed "${@:2}" >"$scratch/get.log" 2>&1; }
+# Who decompresses is told: all of it the NIC, some of it, or software.
+for label in offload impaired software; do
+    options=() share='14888896 of them by the NIC'
+    [[ $label == impaired ]] && options=("${impaired[@]}") share='[0-9]* of them by the NIC'
+    [[ $label == software ]] && options=(--offload none) share='0 of them by the NIC'
+    for place in "http://$linux4:4480" "https://$linux4:4481"; do
+        for pair in text:gzip zstd:zstd; do
+            name="get decompresses ${pair#*:}, $label, ${place%%:*}"
+            rm -f "$scratch/got"
+            if ! compressed "$place/${pair%:*}" -o "$scratch/got" "${options[@]}"; then
+                not_ok "$name" "$(last_words get.log)"
+            elif ! cmp -s "$scratch/root/text" "$scratch/got"; then
+                not_ok "$name" 'the bytes differ'
+            elif grep -q "14888896 bytes decompressed, $share" "$scratch/get.log"; then
+                ok "$name"
+            else
+                not_ok "$name" "$(last_words get.log)"
+            fi
+        done
+    done
 done
 name='get refuses a decompression bomb by name'
-if compressed zeroes -o "$scratch/bomb" --max-size 8M; then
+if compressed "http://$linux4:4480/zeroes" -o "$scratch/bomb" --max-size 8M; then
     not_ok "$name" 'it succeeded'
 elif grep -q 'a decompression bomb' "$scratch/get.log" && [[ ! -e $scratch/bomb ]]; then
     ok "$name"

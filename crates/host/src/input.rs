@@ -344,10 +344,10 @@ impl Core {
         let context = info.context;
         let shadow = context.and_then(|context| self.driver.contexts.get_received(context));
         let shadow = shadow.filter(|shadow| shadow.socket == id);
-        if let Some(scan) = &mut socket.scan {
+        if let Some(noted) = &mut socket.noted {
             let has_notes = info.has_notes && shadow.is_some();
             let notes = has_notes.then(|| self.driver.notes());
-            scan.arrived(data, info.payload_len, notes.unwrap_or_default());
+            noted.arrived(data, info.payload_len, notes.unwrap_or_default());
         }
         let marks = Marks {
             replaced: shadow

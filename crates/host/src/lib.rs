@@ -95,6 +95,7 @@
 //! | connect, listen, read, write, close | [`Stack`], [`Event`], [`ListenOptions`] |
 //! | put TLS on a connection | [`Stack::start_tls`], [`TlsRole`], [`Offload`]; configurations from [`handshake`] |
 //! | send files and memory without a copy, read in place | [`Stack::send_slices`], [`memory`], [`Stack::read_chunk`] |
+//! | get HTTP content that the NIC decompresses, have what is received searched for patterns | [`http`], [`pattern`] |
 //! | read and write blocks, or serve them | [`nvme::initiator`], [`nvme::target`], [`nvme::store`] |
 //! | have the NIC open, close, join or run connections | [`Accel`], [`Stack::splice`], [`handoff`] |
 //! | use sockets in tasks of tokio | `host::tokio`, with feature `tokio` |
@@ -160,6 +161,7 @@ mod tls;
 
 pub mod disk;
 pub mod handoff;
+pub mod http;
 pub mod iscsi;
 pub mod memory;
 pub mod meter;

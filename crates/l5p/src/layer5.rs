@@ -71,6 +71,112 @@ pub struct Note {
     pub value: u64,
 }
 
+/// Most bytes that an engine makes of one packet for [mapped buffers](Results).
+pub const MAX_RESULTS: usize = 4 << 20;
+/// Bytes by which the room for them grows.
+const RESULTS_PIECE: usize = 64 << 10;
+
+/// What an engine makes that has another length than what it is made of, for buffers that the host has mapped (Autonomous NIC offloads §3.1,
+/// §7). They follow one another and are used around and around: each has the same length, and the first one has tag 0.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// Bytes made before these.
+    before: u64,
+    bytes: Vec<u8>,
+    /// Bytes made.
+    len: usize,
+    ring: ResultRing,
+}
+
+/// The buffers for [`Results`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResultRing {
+    /// Bytes of each buffer; at least 1.
+    pub buffer_len: u32,
+    /// How many; at least 1.
+    pub buffers: u16,
+}
+
+impl ResultRing {
+    /// Bytes of all of them.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.buffer_len) * u64::from(self.buffers)
+    }
+
+    /// Where byte `at` of all that is made belongs: the buffer's tag, the offset in it, and how many bytes there are from there to its end.
+    #[must_use]
+    pub fn place(&self, at: u64) -> (u16, u32, u32) {
+        let len = u64::from(self.buffer_len);
+        let offset = (at % len) as u32;
+        let tag = (at / len % u64::from(self.buffers)) as u16;
+        (tag, offset, self.buffer_len - offset)
+    }
+}
+
+impl Results {
+    /// What follows comes behind `before` bytes that were made for these buffers: behind those that are here, if there are any.
+    pub fn begin(&mut self, before: u64, ring: ResultRing) {
+        if self.before + self.len as u64 != before {
+            self.clear();
+        }
+        if self.is_empty() {
+            self.before = before;
+        }
+        self.ring = ring;
+    }
+
+    /// Gives all of them up.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Room for more; empty when these are [`MAX_RESULTS`] already.
+    pub fn room(&mut self) -> &mut [u8] {
+        if self.len == self.bytes.len() {
+            let len = MAX_RESULTS.min(self.bytes.len() + RESULTS_PIECE);
+            self.bytes.resize(len, 0);
+        }
+        &mut self.bytes[self.len..]
+    }
+
+    /// So many bytes were put into the front of the [room](Self::room).
+    pub fn add(&mut self, bytes: usize) {
+        self.len += bytes;
+        assert!(self.len <= self.bytes.len(), "what was put there had room");
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The results, by the buffer that they belong into.
+    pub fn pieces(&self) -> impl Iterator<Item = (Placement, &[u8])> {
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let rest = &self.bytes[done..self.len];
+            if rest.is_empty() {
+                return None;
+            }
+            let (tag, at, room) = self.ring.place(self.before + done as u64);
+            let piece = &rest[..rest.len().min(room as usize)];
+            done += piece.len();
+            let to = piece.len() as u32;
+            Some((
+                Placement {
+                    from: 0,
+                    to,
+                    tag,
+                    at,
+                },
+                piece,
+            ))
+        })
+    }
+}
+
 /// Bytes transformed at a time when nobody wants the output.
 const SCRATCH: usize = 2048;
 
@@ -182,6 +288,18 @@ pub trait Layer5 {
     fn take_note(&mut self) -> Option<Note> {
         None
     }
+
+    /// Whether it makes what does not take the place of what it is made of ([`exchange_results`](Self::exchange_results)).
+    const HAS_RESULTS: bool = false;
+
+    /// Exchanges where the engine puts what it makes: to be called before the bytes of a packet are given, and behind them. False when it has
+    /// made nothing of them that counts.
+    fn exchange_results(&mut self, _results: &mut Results) -> bool {
+        false
+    }
+
+    /// What it made of the bytes given since there was no note to take can't be written into buffers, or not all of it.
+    fn lose_results(&mut self) {}
 
     /// Whether two notes can be left out together, of which `next` is the first on bytes that come right behind those that `last` is the
     /// last on.

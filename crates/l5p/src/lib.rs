@@ -4,7 +4,8 @@
 //! header, and how to transform any byte range of a message with constant-size state (Autonomous NIC offloads
 //! §3, Table 3). [`Layer5`] says that; [`Walker`] carries a position through a stream of messages
 //! for any of them. [`tls`] is the first protocol: its engine for the NIC, and the record writer and
-//! record reader for the host. [`nvme`] is NVMe/TCP, [`nbd`] is NBD, [`iscsi`] is iSCSI, and [`pattern`] searches a stream of any kind.
+//! record reader for the host. [`nvme`] is NVMe/TCP, [`nbd`] is NBD, [`iscsi`] is iSCSI, [`pattern`] searches a stream of any kind,
+//! and [`http`] decompresses the content of responses.
 //!
 //! Nothing here reads a clock, opens a socket or spawns a thread. The calls take bytes and give
 //! bytes; the caller owns all memory on the data path, and no call allocates per record or packet
@@ -15,6 +16,7 @@ mod any_order;
 pub mod crc32c;
 pub mod crypto;
 mod direction;
+pub mod http;
 pub mod iscsi;
 mod layer5;
 pub mod nbd;
@@ -30,7 +32,10 @@ mod walker;
 
 pub use any_order::{AnyOrder, Part};
 pub use direction::Direction;
-pub use layer5::{Digest, Integrity, Judgement, Layer5, MAX_NOTES, MsgState, Note, Placement};
+pub use layer5::{
+    Digest, Integrity, Judgement, Layer5, MAX_NOTES, MAX_RESULTS, MsgState, Note, Placement,
+    ResultRing, Results,
+};
 pub use protocols::{
     CounterName, Event, HostEvent, Layers, Listed, MAX_LAYERS, MAX_PARAMETERS, MAX_RESOURCE,
     PROTOCOLS, Parameters, Protocol, ProtocolId, ProtocolInfo, Resource, ResourceId, UnknownLayers,

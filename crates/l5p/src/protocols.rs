@@ -36,6 +36,9 @@ pub trait Protocol: AnyOrder<Message: Debug + Send> + Debug + Send + Sized + 'st
     /// Bytes at the end of a message that an engine makes, or may have to make: its integrity check value.
     const CHECK_LEN: u32;
 
+    /// Bytes of memory that a receiving engine may take for itself while it works. The NIC has so much for each function only.
+    const MEMORY: usize = 0;
+
     /// Names of what the NIC counts. What has no name here is not listed.
     const COUNTERS: &'static [CounterName];
 
@@ -158,9 +161,10 @@ protocols! {
     3 => crate::nbd::Engine,
     4 => crate::iscsi::Engine,
     5 => crate::pattern::Engine,
+    6 => crate::http::Engine,
     // An example of the documentation: the last one, with an id that another protocol may get.
     #[cfg(feature = "toy")]
-    6 => crate::toy::Engine,
+    7 => crate::toy::Engine,
 }
 
 impl ProtocolId {

@@ -1,5 +1,7 @@
 //! Runs the fuzz targets of this crate over their stored inputs.
 
+#[path = "../../../fuzz/src/l5p_http.rs"]
+mod l5p_http;
 #[path = "../../../fuzz/src/l5p_iscsi.rs"]
 mod l5p_iscsi;
 #[path = "../../../fuzz/src/l5p_nbd.rs"]
@@ -21,6 +23,7 @@ mod replay;
 
 #[test]
 fn stored_inputs_find_nothing() {
+    replay::replay("l5p_http", l5p_http::run);
     replay::replay("l5p_iscsi", l5p_iscsi::run);
     replay::replay("l5p_nbd", l5p_nbd::run);
     replay::replay("l5p_nvme", l5p_nvme::run);

@@ -48,7 +48,8 @@ pub struct NicConfig {
     pub accel: AccelConfig,
     /// Connections that the NIC runs by itself.
     pub toe: ToeConfig,
-    /// Bytes that what contexts of a function share may take ([`l5p::Resource`]), for each function.
+    /// Bytes that what contexts of a function share may take ([`l5p::Resource`]), for each function; and bytes that its engines may take for
+    /// themselves ([`l5p::Protocol::MEMORY`]).
     pub resource_bytes: usize,
 }
 

@@ -3,6 +3,7 @@
 //! Making it may take a while: tables of patterns, for example. A thread of its own does that, one after the other for all functions, so
 //! that no packet waits for it, and tells the host when it is done.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -25,6 +26,21 @@ pub(crate) struct Resources {
     /// Bytes that all of them may take, and may still take.
     total: usize,
     left: usize,
+    /// Bytes that engines may still take for themselves.
+    memory: Arc<AtomicUsize>,
+}
+
+/// Memory that an engine may take for itself, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    memory: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.memory.fetch_add(self.bytes, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -48,18 +64,37 @@ enum State {
 }
 
 impl Resources {
-    /// Resources of at most so many bytes together.
+    /// Resources of at most so many bytes together, and as many again for engines.
     pub(crate) fn new(bytes: usize) -> Resources {
         Resources {
             slots: Default::default(),
             total: bytes,
             left: bytes,
+            memory: Arc::new(AtomicUsize::new(bytes)),
         }
     }
 
     /// Gives all of them up, and those that are being made.
     pub(crate) fn clear(&mut self) {
-        *self = Resources::new(self.total);
+        self.slots = Default::default();
+        self.left = self.total;
+    }
+
+    /// Takes memory for an engine, if it needs any.
+    ///
+    /// # Errors
+    /// When there is not so much left.
+    pub(crate) fn charge(&self, bytes: usize) -> Result<Option<Charge>, ErrorCode> {
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let (order, memory) = (Ordering::Relaxed, &self.memory);
+        let taken = memory.fetch_update(order, order, |left| left.checked_sub(bytes));
+        taken.map_err(|_| ErrorCode::OverQuota)?;
+        Ok(Some(Charge {
+            memory: Arc::clone(memory),
+            bytes,
+        }))
     }
 
     /// One that is there, if it is of this protocol.

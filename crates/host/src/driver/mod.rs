@@ -127,6 +127,8 @@ enum Command {
     },
     /// Nothing for the NIC: when it has come here, it writes to this memory no more.
     Unhold(Box<[Slice]>),
+    /// The same, of a buffer that is given up then.
+    Retire(Buffer),
 }
 
 impl Driver {
@@ -302,6 +304,12 @@ impl Driver {
                     frame: frame.slice(),
                     gso_size: *gso_size,
                 },
+                Command::Retire(_) => {
+                    if let Some(Command::Retire(buffer)) = self.commands.pop_front() {
+                        self.retire(Payload::plain(buffer));
+                    }
+                    continue;
+                }
                 Command::Unhold(_) => {
                     if let Some(Command::Unhold(slices)) = self.commands.pop_front() {
                         let posted = self.queues[0].send.posted();

@@ -4,6 +4,7 @@ use nic::ring::{ContextId, SendDescriptor, Slice};
 
 use super::{Command, Driver};
 use crate::counters::Counters;
+use crate::memory::Buffer;
 
 /// A place in the order of what the NIC is told.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +110,11 @@ impl Driver {
     /// Lets go of memory that the NIC may write to until it has come to what it is told last.
     pub fn unhold_later(&mut self, slices: &[Slice]) {
         self.command(Command::Unhold(slices.into()));
+    }
+
+    /// Gives a buffer up that the NIC may write to until it has come to what it is told last.
+    pub fn retire_later(&mut self, buffer: Buffer) {
+        self.command(Command::Retire(buffer));
     }
 
     /// To be called after packets were taken in: finds out how far the NIC's work is settled. Answers whether that is further than

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use nic::ring::Slice;
 
-use super::Refused;
+use super::{Noted, Refused};
 use crate::CloseReason;
 use crate::memory::Buffer;
 use crate::meter::Component;
@@ -31,6 +31,11 @@ impl Socket {
         }
     }
 
+    /// Whether what is read is searched.
+    fn is_scanned(&self) -> bool {
+        matches!(self.noted, Some(Noted::Scan(_)))
+    }
+
     /// Copies content out; answers how many bytes.
     pub fn read_content(
         &mut self,
@@ -38,7 +43,7 @@ impl Socket {
         core: &mut Core,
         buffer: &mut [u8],
     ) -> Read<usize> {
-        if self.scan.is_some() {
+        if self.is_scanned() {
             let to = Target::Bytes { buffer, done: 0 };
             return self.read_scanned(now, core, to, |to| to.done());
         }
@@ -69,7 +74,7 @@ impl Socket {
 
     /// The next content as it lies in memory.
     pub fn read_content_in_place(&mut self, now: Instant, core: &mut Core) -> Read<Option<Buffer>> {
-        if self.scan.is_some() {
+        if self.is_scanned() {
             let to = Target::Chunk(None);
             return self.read_scanned(now, core, to, Target::into_chunk);
         }
@@ -112,8 +117,9 @@ impl Socket {
     ) -> Read<T> {
         core.meter.switch(Component::L5);
         let (mut consumed, mut failed) = (0, None);
-        let mut taken = self.scan.take();
-        match (&self.tls, &mut taken) {
+        let mut taken = self.noted.take();
+        let scan = taken.as_mut().and_then(Noted::scan_mut);
+        match (&self.tls, scan) {
             (Tls::None, Some(scan)) => {
                 let len = self.stream.len();
                 consumed = scan.take(&mut self.stream, (len, true), &mut to);
@@ -131,10 +137,10 @@ impl Socket {
             }
             (Tls::Handshake(_), _) | (_, None) => {}
         }
-        if let Some(scan) = &mut taken {
+        if let Some(scan) = taken.as_mut().and_then(Noted::scan_mut) {
             scan.count(&mut core.counters);
         }
-        self.scan = taken;
+        self.noted = taken;
         core.meter.switch(Component::Tcp);
         Read {
             content: content(to),

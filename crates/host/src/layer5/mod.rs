@@ -6,6 +6,7 @@
 
 mod bytes;
 mod nested;
+mod noted;
 mod session;
 
 use l5p::MsgState;
@@ -22,6 +23,7 @@ use crate::tls::Tls;
 
 pub(crate) use bytes::Read;
 pub(crate) use nested::Spans;
+pub(crate) use noted::Noted;
 pub(crate) use session::{Fallback, Outgoing, Place, Refused, Session};
 
 use nested::Nested;
@@ -60,7 +62,7 @@ impl MessageSource for Messages<'_> {
 impl Socket {
     /// Whether what is written and read is what TCP carries: no protocol is between.
     pub fn is_plain(&self) -> bool {
-        matches!(self.tls, Tls::None) && self.pdus.is_none() && self.scan.is_none()
+        matches!(self.tls, Tls::None) && self.pdus.is_none() && self.noted.is_none()
     }
 
     /// Whether bytes on the wire are not those that are written and read.
@@ -109,11 +111,8 @@ impl Socket {
             .pdus
             .as_deref_mut()
             .map(|pdus| pdus as &mut dyn Session);
-        let scan = self
-            .scan
-            .as_deref_mut()
-            .map(|scan| scan as &mut dyn Session);
-        outer.into_iter().chain(inner).chain(scan)
+        let noted = self.noted.as_mut().map(Noted::session_mut);
+        outer.into_iter().chain(inner).chain(noted)
     }
 
     /// The peer has acknowledged everything before `una`: gives up to where payload is no longer needed.

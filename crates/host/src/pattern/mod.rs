@@ -20,6 +20,7 @@ pub use sets::PatternSet;
 pub(crate) use scan::{Scan, Target};
 pub(crate) use sets::PatternSets;
 
+use crate::layer5::Noted;
 use crate::stack::{Core, Stack};
 use crate::tls::parts;
 use crate::{SocketError, SocketId};
@@ -59,7 +60,7 @@ impl Stack {
     ) -> Result<(), SocketError> {
         let now = self.core.last_poll;
         let socket = self.owned(id)?;
-        if socket.pdus.is_some() || socket.scan.is_some() {
+        if socket.pdus.is_some() || socket.noted.is_some() {
             return Err(SocketError::Unsupported(
                 "the socket carries PDUs, or is searched for patterns already",
             ));
@@ -99,13 +100,14 @@ impl Stack {
                 }
             }
         }
-        socket.scan = Some(scan);
+        socket.noted = Some(Noted::Scan(scan));
         Ok(())
     }
 
     /// The next match in what was read of a socket, in the order of their ends.
     pub fn take_match(&mut self, id: SocketId) -> Option<Match> {
-        self.sockets.get_mut(id)?.scan.as_mut()?.take_match()
+        let noted = self.sockets.get_mut(id)?.noted.as_mut();
+        noted?.scan_mut()?.take_match()
     }
 }
 

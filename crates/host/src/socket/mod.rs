@@ -16,8 +16,8 @@ use crate::accel::{Part, TeardownState};
 use crate::driver::Payload;
 use crate::events::Pending;
 use crate::handoff::{OffloadedConnection, policy};
+use crate::layer5::Noted;
 use crate::neighbour::Hop;
-use crate::pattern::Scan;
 use crate::pdus::PduStream;
 use crate::tls::Tls;
 use crate::{CloseReason, ListenerId};
@@ -39,8 +39,8 @@ pub(crate) struct Socket {
     pub tls: Tls,
     /// The PDUs that it carries, if it does.
     pub pdus: Option<Box<PduStream>>,
-    /// The search for patterns in what is received.
-    pub scan: Option<Box<Scan>>,
+    /// What reads its content, if that takes notes of the NIC's.
+    pub noted: Option<Noted>,
     /// Where packets go on the link.
     pub next_hop: IpAddr,
     pub hop: Option<Hop>,
@@ -107,7 +107,7 @@ impl Socket {
             send: SendQueue::new(start),
             tls: Tls::None,
             pdus: None,
-            scan: None,
+            noted: None,
             next_hop,
             hop: None,
             armed: None,

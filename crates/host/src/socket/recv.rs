@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::Socket;
 use super::send::owned;
-use crate::layer5::Read;
+use crate::layer5::{Noted, Read};
 use crate::memory::Buffer;
 use crate::meter::Component;
 use crate::stack::Stack;
@@ -65,9 +65,7 @@ impl Stack {
         }
         let socket = owned(&mut self.sockets, id)?;
         let core = &mut self.core;
-        if socket.pdus.is_some() {
-            return Err(ONLY_PDUS);
-        }
+        socket.check_read()?;
         if buffer.is_empty() {
             return Ok(0);
         }
@@ -119,9 +117,7 @@ impl Stack {
             return chunk;
         }
         let socket = owned(&mut self.sockets, id)?;
-        if socket.pdus.is_some() {
-            return Err(ONLY_PDUS);
-        }
+        socket.check_read()?;
         let core = &mut self.core;
         let Read {
             content,
@@ -147,7 +143,22 @@ impl Stack {
 pub(super) const ONLY_PDUS: SocketError =
     SocketError::Unsupported("the socket carries PDUs; use `receive_pdus` and `send_pdu`");
 
+const ONLY_RESPONSE: SocketError =
+    SocketError::Unsupported("the socket receives an HTTP response; use `read_response`");
+
 impl Socket {
+    /// # Errors
+    /// When what is received is not for [`Stack::read`].
+    fn check_read(&self) -> Result<(), SocketError> {
+        if self.pdus.is_some() {
+            return Err(ONLY_PDUS);
+        }
+        match self.noted.as_ref().and_then(Noted::response) {
+            Some(response) if !response.is_done() => Err(ONLY_RESPONSE),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a read would give something: bytes, the end of the stream, or an error.
     pub fn is_readable(&self) -> bool {
         self.has_content() || self.peer_fin || self.ended.is_some()

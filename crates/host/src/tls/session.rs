@@ -237,8 +237,12 @@ impl Session {
     }
 
     /// Records carry another protocol from the one at `next` on, which is the next to be opened: the context that decrypts is to do that
-    /// one's part too. If they do not begin with one of its messages it waits until one does.
+    /// one's part too. If they do not begin with one of its messages it waits until one does. Not in TLS 1.2, whose records do not tell the NIC
+    /// behind their content what they are: there it goes on with TLS alone.
     pub fn receive_inside(&mut self, inside: Layers, next: SeqNum, out: &mut Outgoing<'_>) {
+        if self.version == Version::Tls12 {
+            return;
+        }
         self.inside_receive = Some(inside);
         if self.receive.is_some() {
             self.leave_receive(out.driver, out.counters);

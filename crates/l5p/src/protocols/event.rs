@@ -89,6 +89,10 @@ events! {
         RxLateHeaders,
         /// Notes of an engine's that were given to the host with packets.
         RxNotes,
+        /// Bytes that an engine has made for buffers of the host's, and that were written there.
+        RxResultBytes,
+        /// Times that there was no buffer for such bytes.
+        RxResultsLost,
         /// Resources made of bytes of the host's.
         ResourcesLoaded,
         /// Resources that could not be made.
@@ -121,12 +125,14 @@ events! {
         RxChecksBySoftware,
         /// Questions of the NIC's whether a message begins at a place.
         RxRequests,
-        /// Bytes of which the NIC has found all that there is to find.
+        /// Bytes of which the NIC has found all that there is to find, or that it has made.
         RxBytesByNic,
-        /// Bytes that software has searched.
+        /// Bytes that software has searched, or made.
         RxBytesBySoftware,
         /// What was found.
         RxFound,
+        /// Messages that software did from their beginning, because the NIC had missed some of them.
+        RxFallbacks,
         /// Messages whose check value was wrong.
         RxFailed,
         /// Connections that were ended because of a message that breaks the protocol.

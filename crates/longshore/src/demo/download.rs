@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use aws_lc_rs::digest::{Context, Digest, SHA256};
 use host::{Event, ListenOptions, Offload, SocketError, SocketId, Stack, read_cycles};
 use indicatif::ProgressBar;
+use l5p::http::Progress;
 use nic::ring::Region;
 use port::impair::Impairment;
 use rand::{Rng as _, SeedableRng as _};
@@ -19,8 +20,7 @@ use super::server::Server;
 use crate::bench::{
     Case, CycleSum, Direction, Mode, Node, Records, Resyncs, Taken, pcie, resyncs, row,
 };
-
-use crate::http::{self, client};
+use crate::http;
 
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
@@ -184,7 +184,7 @@ struct Pair {
 
 struct Client {
     socket: SocketId,
-    http: client::Download,
+    http: l5p::http::Download,
     sha: Context,
     received: u64,
     done: bool,
@@ -210,7 +210,7 @@ impl Pair {
             identity: Identity::new(),
             client: Client {
                 socket,
-                http: client::Download::new(),
+                http: l5p::http::Download::new(),
                 sha: Context::new(&SHA256),
                 received: 0,
                 done: false,
@@ -366,19 +366,19 @@ impl Client {
             while !input.is_empty() && !self.http.is_done() {
                 let (len, progress) = self.http.advance(input)?;
                 match progress {
-                    client::Progress::Head(head) => anyhow::ensure!(
+                    Progress::Head(head) => anyhow::ensure!(
                         head.status == 200 && head.content_length == Some(content.len()),
                         "the server answered {} with {:?} bytes",
                         head.status,
                         head.content_length
                     ),
-                    client::Progress::Content => {
+                    Progress::Content => {
                         let start = read_cycles();
                         self.sha.update(&input[..len]);
                         aside += read_cycles() - start;
                         self.received += len as u64;
                     }
-                    client::Progress::Done | client::Progress::Framing => {}
+                    Progress::Done | Progress::Framing => {}
                 }
                 input = &input[len..];
             }

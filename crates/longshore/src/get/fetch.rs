@@ -1,5 +1,6 @@
 //! One request and its response.
 
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -7,17 +8,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use handshake::PskClientConfig;
+use host::http::{ContentError, ReadResponseError, ResponseHead};
 use host::{CloseReason, Event, Offload, SocketError, SocketId, TlsInfo, TlsRole};
 use indicatif::ProgressBar;
 use rustls::ClientConfig;
 
-use super::decode::{ACCEPTED, Decoder};
 use super::output::Output;
 use super::place::Place;
 use crate::attach::Attached;
-use crate::http::client::{Download, Progress, ResponseHead};
+use crate::report;
 use crate::signals::Signals;
 
+/// The content codings that are asked for, the best first.
+const ACCEPTED: &str = "zstd, gzip";
 /// How often signals are looked at when it never sleeps.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -26,15 +29,24 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(super) enum Outcome {
     /// The content is written.
     Whole {
-        bytes: u64,
-        /// What became of them, if they were to be decompressed.
-        decoded: Option<u64>,
+        figures: Figures,
         tls: Option<TlsInfo>,
     },
     /// It is elsewhere.
     Redirect(String),
     /// There is none.
     Status(ResponseHead),
+}
+
+/// Bytes of content.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figures {
+    /// As they came.
+    pub(super) bytes: u64,
+    /// What became of them, if they were to be decompressed.
+    pub(super) decoded: Option<u64>,
+    /// What the NIC has made of that.
+    pub(super) by_nic: u64,
 }
 
 /// How to secure a connection.
@@ -105,78 +117,48 @@ impl Fetch<'_> {
             Some(_) => ACCEPTED,
             None => "identity",
         };
+        let by_nic = self.offload.receive();
+        let stack = self.attached.runtime.stack();
+        stack.start_response(id, self.compressed, by_nic)?;
         let request = self.place.request(codings);
         self.send(id, request.as_bytes())?;
         self.bar.set_message("");
-        let mut response = Download::new();
-        let mut output = Some(output);
-        let mut content: Option<Decoder<'_>> = None;
-        let mut bytes = 0;
-        let tls = loop {
-            let chunk = match self.attached.runtime.stack().read_chunk(Instant::now(), id) {
-                Ok(Some(chunk)) => chunk,
-                Ok(None) => {
-                    response.handle_end()?;
-                    break self.tls_info(id);
-                }
-                Err(SocketError::WouldBlock) => {
+        let mut is_judged = false;
+        loop {
+            let mut writer = Writer::new(output);
+            let stack = self.attached.runtime.stack();
+            let read = stack.read_response(Instant::now(), id, &mut writer);
+            match (read, writer.failed) {
+                (_, Some(error)) => return Err(error),
+                (Err(ReadResponseError::Socket(SocketError::WouldBlock)), _) => {
                     self.wait_for(id, |event| *event == Event::Readable(id))?;
                     continue;
                 }
-                Err(error) => return Err(self.explain(error)),
+                (Err(ReadResponseError::Socket(error)), _) => return Err(self.explain(error)),
+                (Err(ReadResponseError::Content(error)), _) => return Err(explain_content(error)),
+                (Ok(()), None) => {}
+            }
+            let stack = self.attached.runtime.stack();
+            let info = stack.response(id).context("the response is read")?;
+            let figures = Figures {
+                bytes: info.taken,
+                decoded: self.compressed.map(|_| info.made),
+                by_nic: info.made_by_nic,
             };
-            let mut rest: &[u8] = &chunk;
-            while !rest.is_empty() && !response.is_done() {
-                let (used, progress) = response.advance(rest)?;
-                match progress {
-                    Progress::Content => {
-                        if let Some(content) = &mut content {
-                            content.write(&rest[..used])?;
-                        }
-                        bytes += used as u64;
-                    }
-                    Progress::Head(new) => {
-                        if let Some(outcome) = self.judge(&new) {
-                            return Ok(outcome);
-                        }
-                        if let Some(length) = new.content_length {
-                            self.bar.set_length(length);
-                        }
-                        if let Some(output) = output.take() {
-                            let coding = new.content_encoding.as_deref();
-                            content = Some(Decoder::new(coding, self.compressed, output)?);
-                        }
-                    }
-                    Progress::Framing | Progress::Done => {}
+            if let Some(head) = info.head.filter(|_| !is_judged) {
+                is_judged = true;
+                if let Some(outcome) = judge(head) {
+                    return Ok(outcome);
                 }
-                rest = &rest[used..];
+                if let Some(length) = head.content_length {
+                    self.bar.set_length(length);
+                }
             }
-            self.bar.set_position(bytes);
-            if response.is_done() {
-                break self.tls_info(id);
+            self.bar.set_position(figures.bytes);
+            if info.is_done {
+                let tls = self.tls_info(id);
+                return Ok(Outcome::Whole { figures, tls });
             }
-        };
-        match content {
-            Some(content) => {
-                let (bytes, decoded) = content.finish()?;
-                Ok(Outcome::Whole {
-                    bytes,
-                    decoded: self.compressed.map(|_| decoded),
-                    tls,
-                })
-            }
-            None => bail!(
-                "{} closed the connection without an answer",
-                self.place.url()
-            ),
-        }
-    }
-
-    fn judge(&self, head: &ResponseHead) -> Option<Outcome> {
-        match head.status {
-            200..=299 => None,
-            _ if head.is_redirect() => head.location.clone().map(Outcome::Redirect),
-            _ => Some(Outcome::Status(head.clone())),
         }
     }
 
@@ -267,5 +249,58 @@ impl Fetch<'_> {
             _ => return anyhow!(text),
         };
         anyhow!("{text}; {remedy}")
+    }
+}
+
+/// What comes instead of the content, if it does not come.
+fn judge(head: &ResponseHead) -> Option<Outcome> {
+    match head.status {
+        200..=299 => None,
+        _ if head.is_redirect() => head.location.clone().map(Outcome::Redirect),
+        _ => Some(Outcome::Status(head.clone())),
+    }
+}
+
+/// The error, with what can be done about it.
+fn explain_content(error: ContentError) -> anyhow::Error {
+    match error {
+        ContentError::TooLarge { taken, limit } => anyhow!(
+            "a decompression bomb, or more than is allowed: {} of content become more than {}; raise --max-size if it is meant",
+            report::bytes(taken),
+            report::bytes(limit)
+        ),
+        ContentError::Coding(_) => {
+            anyhow!("{error}: only {ACCEPTED} were; leave --compressed out")
+        }
+        error => error.into(),
+    }
+}
+
+/// An output, which keeps its error.
+struct Writer<'a> {
+    output: &'a mut Output,
+    failed: Option<anyhow::Error>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(output: &'a mut Output) -> Writer<'a> {
+        let failed = None;
+        Writer { output, failed }
+    }
+}
+
+impl Write for Writer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.output.write(bytes) {
+            Ok(()) => Ok(bytes.len()),
+            Err(error) => {
+                self.failed = Some(error);
+                Err(io::ErrorKind::Other.into())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -1,6 +1,5 @@
 //! `longshore get`: one download.
 
-mod decode;
 mod fetch;
 mod options;
 mod output;
@@ -22,7 +21,7 @@ use crate::attach::{Connections, attach};
 use crate::psk_file::PskFile;
 use crate::signals::Signals;
 
-use fetch::{Fetch, Outcome, Tls};
+use fetch::{Fetch, Figures, Outcome, Tls};
 pub use options::{EXAMPLES, Options};
 pub use output::Output;
 use place::Place;
@@ -63,15 +62,10 @@ pub fn run(options: &Options) -> Result<Ending> {
             bar: &bar,
         };
         match fetch.run(&mut output)? {
-            Outcome::Whole {
-                bytes,
-                decoded,
-                tls,
-            } => {
+            Outcome::Whole { figures, tls } => {
                 bar.finish_and_clear();
                 output.keep()?;
                 if !options.quiet {
-                    let figures = (bytes, decoded);
                     summarise(&output, figures, started.elapsed(), tls.as_ref());
                 }
                 break Ending::Whole;
@@ -181,20 +175,19 @@ fn progress_bar(quiet: bool) -> ProgressBar {
     bar
 }
 
-fn summarise(
-    output: &Output,
-    (bytes, decoded): (u64, Option<u64>),
-    took: Duration,
-    tls: Option<&host::TlsInfo>,
-) {
+fn summarise(output: &Output, figures: Figures, took: Duration, tls: Option<&host::TlsInfo>) {
+    let bytes = figures.bytes;
     let rate = bytes as f64 * 8.0 / took.as_secs_f64().max(1e-9) / 1e6;
     let mut line = format!(
         "{}: {bytes} bytes in {:.3} s, {rate:.0} Mbit/s",
         output.name(),
         took.as_secs_f64()
     );
-    if let Some(decoded) = decoded {
-        line.push_str(&format!("; {decoded} bytes decompressed"));
+    if let Some(decoded) = figures.decoded {
+        let by_nic = figures.by_nic;
+        line.push_str(&format!(
+            "; {decoded} bytes decompressed, {by_nic} of them by the NIC"
+        ));
     }
     if let Some(tls) = tls {
         line.push_str(&format!(

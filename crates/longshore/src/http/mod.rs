@@ -1,9 +1,8 @@
 //! HTTP/1.1 as pure functions and state machines: no sockets, no files, no clock.
 //!
 //! A server's [`Connection`] turns received bytes into [`Request`]s and refusals; [`plan()`] turns a request
-//! and what is known of the file into a [`Response`]; the client's side is [`client`].
+//! and what is known of the file into a [`Response`]. The client's side is [`l5p::http`].
 
-pub mod client;
 mod conditional;
 mod connection;
 mod head;
@@ -11,7 +10,6 @@ mod plan;
 mod range;
 mod request;
 mod response;
-mod response_error;
 mod target;
 
 pub use conditional::{EntityTag, Validators};

@@ -17,7 +17,7 @@ use super::placing::{Attached, PlacedList};
 use super::queue::{Arrival, Host};
 use super::table::{Counted, Part};
 use crate::context::Flow;
-use crate::ring::{ContextId, Processed, Slice};
+use crate::ring::{ContextId, DeviceRegions, Processed, Slice};
 
 impl Host<'_> {
     /// Delivers a segment with data; there is [room](Host::has_room) for its descriptor.
@@ -46,6 +46,10 @@ impl Host<'_> {
         };
         let received = table.receive(at, whole, None);
         let processed = Processed::by_layers(received.layers, table.replaces());
+        if received.has_results {
+            let regions = &*self.regions;
+            table.write_results(at, &mut |slice, bytes| write_to(regions, slice, bytes));
+        }
         let made = table.made(payload);
         self.place(made.payload, made.placed);
         // Notes on what the device takes for itself are not for the host, and may not keep packets from it.
@@ -91,8 +95,7 @@ impl Host<'_> {
         let regions = &*self.regions;
         placed.keep_while(|part| {
             let bytes = &payload[part.at as usize..part.end() as usize];
-            let region = regions.get(part.slice.region);
-            region.is_some_and(|region| region.write(part.slice.offset, bytes))
+            write_to(regions, part.slice, bytes)
         });
         placed.refused += u32::from(placed.len() < count);
     }
@@ -167,6 +170,12 @@ impl Host<'_> {
         }
         true
     }
+}
+
+/// Writes into the host's memory. False where it has taken that away.
+fn write_to(regions: &DeviceRegions, slice: Slice, bytes: &[u8]) -> bool {
+    let region = regions.get(slice.region);
+    region.is_some_and(|region| region.write(slice.offset, bytes))
 }
 
 /// A payload of which some may be placed.

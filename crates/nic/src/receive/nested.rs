@@ -30,7 +30,7 @@ use super::rr_table::RrTable;
 use super::table::{self, Counted, Made, Part, ReceiveTable, Received, Request, Slab};
 use crate::counters::L5Counters;
 use crate::resources::Resources;
-use crate::ring::ErrorCode;
+use crate::ring::{ErrorCode, Slice};
 
 /// Outer messages before the one at hand that a header of the inner protocol may begin in.
 const RECENT: usize = 3;
@@ -83,21 +83,24 @@ impl<P: Protocol> Nested<P> {
         }
     }
 
-    /// Gives the layer inside what a packet brought of the outer layer's contents; answers by which layers all of that was processed.
-    fn give_contents(&mut self, at: u32, part: &Part<'_>) -> u8 {
+    /// Gives the layer inside what a packet brought of the outer layer's contents; answers by which layers all of that was processed, and
+    /// whether there are results.
+    fn give_contents(&mut self, at: u32, part: &Part<'_>) -> (u8, bool) {
         let Some(outer) = self.contexts.get_mut(at) else {
-            return 0;
+            return (0, false);
         };
         let complete = !self.shared.noted_less && !self.shared.noted.have_overflowed();
-        let mut processed = if complete { u8::MAX } else { 0 };
+        let (mut processed, mut has_results) = (if complete { u8::MAX } else { 0 }, false);
         let bytes = match P::REPLACES {
             true => &self.plaintext[..part.bytes.len()],
             false => part.bytes,
         };
         for run in self.shared.noted.as_slice() {
-            processed &= outer.give(run, (at, part), bytes, &mut *self.inside);
+            let received = outer.give(run, (at, part), bytes, &mut *self.inside);
+            processed &= received.layers;
+            has_results |= received.has_results;
         }
-        processed
+        (processed, has_results)
     }
 }
 
@@ -106,25 +109,29 @@ impl<P: Protocol> Outer<P> {
         self.recovery.engine().content(record.len).unwrap_or(0..0)
     }
 
-    /// Gives a part of a message's content to the layer inside. `bytes` are those of the packet's part that this layer got.
+    /// Gives a part of a message's content to the layer inside, and what that has made of it. `bytes` are those of the packet's part that
+    /// this layer got.
     fn give(
         &mut self,
         run: &Run,
         (at, part): (u32, &Part<'_>),
         bytes: &[u8],
         inside: &mut dyn ReceiveTable,
-    ) -> u8 {
+    ) -> Received {
         let content = self.content(&run.record);
         let start = run.at - part.at;
         let byte = |offset: u32| bytes[(start + offset - run.from) as usize];
         let ends = (run.from..run.to).contains(&content.end);
         if ends && !self.recovery.engine().carries(byte(content.end)) {
             inside.lose_track(at);
-            return 0;
+            return Received::NOTHING;
         }
         let (from, to) = (run.from.max(content.start), run.to.min(content.end));
         if from >= to {
-            return u8::MAX;
+            return Received {
+                layers: u8::MAX,
+                ..Received::NOTHING
+            };
         }
         let skipped = from - run.from;
         let first = (start + skipped) as usize;
@@ -145,7 +152,7 @@ impl<P: Protocol> Outer<P> {
         if received.searches {
             self.name_guess(at, inside);
         }
-        received.layers
+        received
     }
 
     /// Finds out how the guess of a layer inside is known out here.
@@ -258,11 +265,13 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
         let verdict = outer
             .recovery
             .receive_part(shared, part.position, part.bytes, output);
-        let mut layers = 0;
+        let (mut layers, mut has_results) = (0, false);
         match verdict {
             Verdict::Offloaded => {
                 self.replaced = P::REPLACES;
-                layers = 1 | self.give_contents(at, &part) << 1;
+                let inside;
+                (inside, has_results) = self.give_contents(at, &part);
+                layers = 1 | inside << 1;
             }
             Verdict::Bypassed(Bypass::Failed) => self.inside.lose_track(at),
             Verdict::Bypassed(_) => {}
@@ -271,6 +280,7 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
             layers,
             searches: !self.is_in_step(at),
             is_eventful: true,
+            has_results,
         }
     }
 
@@ -351,6 +361,10 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
 
     fn buffers(&mut self, at: u32) -> Option<&mut RrTable> {
         self.inside.buffers(at)
+    }
+
+    fn write_results(&mut self, at: u32, write: &mut dyn FnMut(Slice, &[u8]) -> bool) {
+        self.inside.write_results(at, write);
     }
 
     fn attached(&mut self) -> (&mut PlacedList, &mut NoteList) {

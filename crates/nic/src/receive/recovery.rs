@@ -370,6 +370,11 @@ impl<L: AnyOrder, P: Observer> Recovery<L, P> {
         &self.engine
     }
 
+    /// The engine, for what does not concern the stream.
+    pub(crate) fn engine_mut(&mut self) -> &mut L {
+        &mut self.engine
+    }
+
     /// The next note of the engine's on the bytes that came last.
     #[inline]
     pub(crate) fn take_note(&mut self) -> Option<Note> {

@@ -132,6 +132,26 @@ impl RrTable {
         })
     }
 
+    /// Writes bytes where they belong, by `write`. False when that has refused, or the place can't be [claimed](Self::claim).
+    pub(super) fn write(
+        &mut self,
+        placement: Placement,
+        bytes: &[u8],
+        mut write: impl FnMut(Slice, &[u8]) -> bool,
+    ) -> bool {
+        let Some(claim) = self.claim(placement) else {
+            return false;
+        };
+        let (mut rest, mut is_written) = (bytes, true);
+        self.memory(&claim, (placement.from, placement.to), |slice| {
+            let (now, later) = rest.split_at(slice.len as usize);
+            rest = later;
+            is_written = write(slice, now);
+            is_written
+        });
+        is_written
+    }
+
     /// Calls `each` with the memory of bytes `from..to` of a message, all of them [covered](Claim::covered), until it
     /// answers false. False when the claim is stale.
     pub(super) fn memory(

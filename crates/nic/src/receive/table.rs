@@ -3,10 +3,12 @@
 //! Each layer of a stack of protocols is a table of its own, generic over the engine, with the contexts of all flows at the same places. So
 //! a packet costs one call by pointer per layer, and the contexts of a protocol lie together.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
 
 use l5p::{
-    Direction, Event, Layers, MAX_LAYERS, Note, Parameters, Protocol, ProtocolId, Visitor, visit,
+    Direction, Event, Layers, MAX_LAYERS, Note, Parameters, Protocol, ProtocolId, Results, Visitor,
+    visit,
 };
 use shared::Output;
 use wire::SeqNum;
@@ -18,8 +20,8 @@ use super::placing::{PlacedList, Placer};
 use super::recovery::{Answer, ArrivalOrder, Counts, Recovery, Shared, Verdict};
 use super::rr_table::RrTable;
 use crate::counters::L5Counters;
-use crate::resources::Resources;
-use crate::ring::ErrorCode;
+use crate::resources::{Charge, Resources};
+use crate::ring::{ErrorCode, Slice};
 
 /// The contexts of one layer, and of those inside it.
 ///
@@ -85,6 +87,10 @@ pub(crate) trait ReceiveTable: Debug + Send {
     /// The buffers that a context's host has mapped, if its innermost protocol places.
     fn buffers(&mut self, at: u32) -> Option<&mut RrTable>;
 
+    /// Writes what a context has made of the packet that came last for its buffers ([`l5p::Results`]); `write` answers whether it could. Where
+    /// it could not, or there is no such buffer, the notes on the packet do not count.
+    fn write_results(&mut self, at: u32, write: &mut dyn FnMut(Slice, &[u8]) -> bool);
+
     /// What is to be placed of the packet that came last, and what there is to say of it.
     fn attached(&mut self) -> (&mut PlacedList, &mut NoteList);
 
@@ -134,6 +140,8 @@ pub(crate) struct Received {
     pub(crate) searches: bool,
     /// Something happened that is to be [counted](ReceiveTable::count), beside what is placed.
     pub(crate) is_eventful: bool,
+    /// There are [results](ReceiveTable::write_results) to be written.
+    pub(crate) has_results: bool,
 }
 
 impl Received {
@@ -142,6 +150,7 @@ impl Received {
         layers: 0,
         searches: false,
         is_eventful: false,
+        has_results: false,
     };
 }
 
@@ -284,6 +293,18 @@ struct Single<P: Protocol, O: Observer> {
     nothing: PlacedList,
     /// What the engine has to say of the packet that came last.
     notes: NoteList,
+    /// What it has made of it.
+    results: Results,
+    written: Written,
+    /// Memory that contexts have been given.
+    charges: HashMap<u32, Charge>,
+}
+
+/// What was made of the packet that came last and written, as it is counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    bytes: u64,
+    lost: u64,
 }
 
 impl<P: Protocol, O: Observer> Single<P, O> {
@@ -294,6 +315,9 @@ impl<P: Protocol, O: Observer> Single<P, O> {
             shared: Shared::new(ArrivalOrder::Any, open),
             nothing: PlacedList::default(),
             notes: NoteList::new(P::may_join),
+            results: Results::default(),
+            written: Written::default(),
+            charges: HashMap::new(),
         }
     }
 }
@@ -314,6 +338,9 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
         let (parameters, engine) = resources.engine::<P>(layers, depth, Direction::Receive)?;
         let (observer, index) = (O::new(parameters.tags()), parameters.first_index());
         let recovery = Recovery::new(engine, observer, position, index);
+        if let Some(charge) = resources.charge(P::MEMORY)? {
+            self.charges.insert(at, charge);
+        }
         self.contexts.put(at, recovery);
         Ok(())
     }
@@ -321,6 +348,9 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
     fn destroy(&mut self, at: u32) {
         if let Some(mut recovery) = self.contexts.take(at) {
             recovery.release(&mut self.shared);
+        }
+        if P::MEMORY > 0 {
+            self.charges.remove(&at);
         }
     }
 
@@ -336,6 +366,7 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
         if O::OBSERVES {
             self.shared.begin_packet();
             self.notes.clear();
+            self.results.clear();
         }
     }
 
@@ -349,13 +380,25 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
             if part.at == 0 {
                 shared.begin_packet();
                 self.notes.clear();
+                self.results.clear();
             }
             shared.begin_part(part.at, part.position);
             if let Some(noted) = O::noted(&mut shared.noted) {
                 noted.close(!part.certain);
             }
         }
+        if P::HAS_RESULTS {
+            recovery.engine_mut().exchange_results(&mut self.results);
+        }
         let verdict = recovery.receive_part(shared, part.position, part.bytes, output);
+        if P::HAS_RESULTS {
+            let goes_on = recovery.engine_mut().exchange_results(&mut self.results);
+            // Where the engine could not go on, nothing is said of what it has made of the packet's other parts.
+            if verdict != Verdict::Offloaded || !goes_on {
+                self.results.clear();
+                self.notes.clear();
+            }
+        }
         while let Some(note) = recovery.take_note() {
             if verdict == Verdict::Offloaded {
                 let at = part.at + note.at;
@@ -367,6 +410,7 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
             layers: is_checked.into(),
             searches: !recovery.is_in_step(),
             is_eventful: shared.counts != Counts::default(),
+            has_results: P::HAS_RESULTS && !self.results.is_empty(),
         }
     }
 
@@ -419,6 +463,25 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
         self.contexts.get_mut(at)?.observer.buffers()
     }
 
+    fn write_results(&mut self, at: u32, write: &mut dyn FnMut(Slice, &[u8]) -> bool) {
+        let Some(recovery) = self.contexts.get_mut(at) else {
+            return;
+        };
+        let is_written = match recovery.observer.buffers() {
+            Some(buffers) => self.results.pieces().all(|(placement, bytes)| {
+                self.written.bytes += bytes.len() as u64;
+                buffers.write(placement, bytes, &mut *write)
+            }),
+            None => false,
+        };
+        if !is_written {
+            self.written.lost += 1;
+            recovery.engine_mut().lose_results();
+            self.notes.clear();
+        }
+        self.results.clear();
+    }
+
     fn attached(&mut self) -> (&mut PlacedList, &mut NoteList) {
         let placed = O::noted(&mut self.shared.noted).unwrap_or(&mut self.nothing);
         (placed, &mut self.notes)
@@ -431,6 +494,11 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
         }
         if packet.notes > 0 {
             counters.count(self.id, Event::RxNotes, packet.notes.into());
+        }
+        if P::HAS_RESULTS {
+            let written = std::mem::take(&mut self.written);
+            counters.count(self.id, Event::RxResultBytes, written.bytes);
+            counters.count(self.id, Event::RxResultsLost, written.lost);
         }
         count(counters, self.id, &mut self.shared.counts);
     }

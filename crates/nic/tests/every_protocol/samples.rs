@@ -5,13 +5,14 @@
 use std::ops::Range;
 
 use l5p::crc32c::Crc32c;
+use l5p::http;
 use l5p::iscsi::{self, TaskTag};
 use l5p::nbd::{self, Cookie};
 use l5p::nvme::{self, Role};
 use l5p::pattern::{self, Patterns, TABLES, WINDOW};
 use l5p::pdus::{MAX_FRONT, PduProtocol};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
-use l5p::{Direction, Layers, Protocol, ProtocolId, Resource, ResourceId};
+use l5p::{Direction, Layers, Protocol, ProtocolId, Resource, ResourceId, ResultRing};
 use wire::iscsi::{DataIn, Residual, ResponseNumbers, ScsiResponse};
 use wire::nbd::{Chunk, ChunkType, Reply};
 use wire::nvme::{C2HData, CapsuleResp, MAX_HEADER_LEN, Pdu};
@@ -72,6 +73,7 @@ pub fn sample(id: ProtocolId) -> Box<dyn Sample> {
         "nbd" => Box::new(Nbd::default()),
         "iscsi" => Box::new(Iscsi::default()),
         "pattern" => Box::new(Pattern),
+        "http" => Box::new(Http),
         #[cfg(feature = "toy")]
         "toy" => Box::new(Toy::default()),
         _ => panic!("{name} is in the list of protocols and has no sample here: add one"),
@@ -125,6 +127,37 @@ impl Sample for Pattern {
 
     fn window(&self) -> Option<usize> {
         Some(WINDOW as usize)
+    }
+}
+
+/// A stream that is no response: its engine gives up, and the stream passes. What it makes of responses the tests of `sim` hold.
+struct Http;
+
+impl Sample for Http {
+    fn layers(&self) -> Layers {
+        let (buffer_len, buffers) = (4096, 3);
+        Layers::of(&http::Parameters {
+            ring: ResultRing {
+                buffer_len,
+                buffers,
+            },
+        })
+    }
+
+    fn around(&self, _: &Layers) -> Layers {
+        unreachable!("it carries nothing")
+    }
+
+    fn message(&mut self, payload: &[u8]) -> Vec<u8> {
+        payload.to_vec()
+    }
+
+    fn payload(&self, message: &[u8]) -> Range<usize> {
+        0..message.len()
+    }
+
+    fn window(&self) -> Option<usize> {
+        Some(http::WINDOW as usize)
     }
 }
 

@@ -1,5 +1,6 @@
-//! The client's side: a request out, a response in.
+//! Reads a response: its head, and where its content is (RFC 9112).
 
+use super::coding::Coding;
 use super::response_error::ResponseError;
 
 /// The head of a response.
@@ -24,6 +25,23 @@ impl ResponseHead {
     pub fn is_redirect(&self) -> bool {
         matches!(self.status, 301 | 302 | 303 | 307 | 308) && self.location.is_some()
     }
+
+    /// Whether the content is what was asked for (RFC 9110 §15.3).
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// How the content is compressed, if it is what was asked for and the coding is known.
+    pub fn coding(&self) -> Option<Coding> {
+        let named = self.content_encoding.as_deref();
+        named.filter(|_| self.is_success()).and_then(Coding::named)
+    }
+
+    /// Whether the content is not coded.
+    pub fn is_identity(&self) -> bool {
+        let named = self.content_encoding.as_deref().unwrap_or_default().trim();
+        named.is_empty() || named.eq_ignore_ascii_case("identity")
+    }
 }
 
 /// What [`Download::advance`] made of its input.
@@ -44,6 +62,7 @@ pub enum Progress {
 pub struct Download {
     /// A head or a line that has come in part.
     partial: Vec<u8>,
+    most_head: usize,
     state: State,
 }
 
@@ -71,8 +90,14 @@ impl Default for Download {
 impl Download {
     /// Before the first byte.
     pub fn new() -> Self {
+        Download::with_most_head(MOST_HEAD)
+    }
+
+    /// Before the first byte of a response whose head may have so many bytes.
+    pub fn with_most_head(bytes: usize) -> Self {
         Download {
             partial: Vec::new(),
+            most_head: bytes,
             state: State::Head,
         }
     }
@@ -154,7 +179,7 @@ impl Download {
         let mut storage = [httparse::EMPTY_HEADER; 128];
         let mut parsed = httparse::Response::new(&mut storage);
         let (len, progress) = match parsed.parse(&self.partial)? {
-            httparse::Status::Partial if self.partial.len() > MOST_HEAD => {
+            httparse::Status::Partial if self.partial.len() > self.most_head => {
                 return Err(ResponseError::HeadTooLarge);
             }
             httparse::Status::Partial => return Ok((input.len(), Progress::Framing)),
@@ -217,3 +242,6 @@ fn chunk_size(line: &[u8]) -> Result<u64, ResponseError> {
         .and_then(|text| u64::from_str_radix(text, 16).ok())
         .ok_or(ResponseError::Chunk)
 }
+
+#[cfg(test)]
+mod tests;

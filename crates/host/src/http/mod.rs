@@ -1,0 +1,181 @@
+//! HTTP responses whose content is compressed (Autonomous NIC offloads §3.1, §7): the NIC decodes it into buffers that are mapped beforehand,
+//! and software does what the NIC could not.
+//!
+//! [`Stack::start_response`] comes before the request is sent, so that the NIC sees the response's first byte.
+//! [`Stack::read_response`] gives the head, and then the content, decoded.
+
+mod buffers;
+mod response;
+
+use std::io::Write;
+use std::time::Instant;
+
+use l5p::http::Parameters;
+use l5p::{HostEvent, Layers, Listed};
+use nic::ring::Direction;
+
+pub use l5p::http::{Coding, ContentError, MAX_KEPT, ResponseError, ResponseHead};
+
+pub(crate) use response::Response;
+
+use crate::layer5::Noted;
+use crate::stack::{Core, Stack};
+use crate::tls::parts;
+use crate::{SocketError, SocketId};
+
+/// Why a response can't be read on.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadResponseError {
+    /// The socket gives nothing more, or nothing now.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The response is not what it has to be. The connection is of no more use.
+    #[error(transparent)]
+    Content(#[from] ContentError),
+}
+
+/// How far a response was read.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseInfo<'a> {
+    /// Its head, once it is there.
+    pub head: Option<&'a ResponseHead>,
+    /// It is whole.
+    pub is_done: bool,
+    /// Bytes of content so far, as they were on the way.
+    pub taken: u64,
+    /// Bytes of content so far, decoded.
+    pub made: u64,
+    /// Those of them that the NIC has decoded.
+    pub made_by_nic: u64,
+}
+
+impl Stack {
+    /// What comes next on this socket is an HTTP response, whose content is decoded if it is compressed, and may have `limit` bytes then;
+    /// without a limit it is given as it comes. With `by_nic`, the NIC decodes what it can. To be called before the request is sent.
+    ///
+    /// # Errors
+    /// [`NotConnected`](SocketError::NotConnected) before the connection, or its TLS session, is there. [`Unsupported`](SocketError::Unsupported)
+    /// for a socket that carries PDUs or is searched for patterns, and while another response is not done. [`NotFound`](SocketError::NotFound),
+    /// [`Spliced`](SocketError::Spliced).
+    pub fn start_response(
+        &mut self,
+        id: SocketId,
+        limit: Option<u64>,
+        by_nic: bool,
+    ) -> Result<(), SocketError> {
+        let now = self.core.last_poll;
+        let socket = self.owned(id)?;
+        let is_free = match &socket.noted {
+            None => true,
+            Some(Noted::Response(response)) => response.is_done(),
+            Some(Noted::Scan(_)) => false,
+        };
+        if socket.pdus.is_some() || !is_free {
+            return Err(SocketError::Unsupported(
+                "the socket carries PDUs, is searched for patterns, or another response is not done",
+            ));
+        }
+        if socket.is_handshaking() || !socket.tcp.state().is_synchronized() {
+            return Err(SocketError::NotConnected);
+        }
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return Err(SocketError::NotFound);
+        };
+        let core = &mut self.core;
+        if let Some(mut last) = socket.noted.take() {
+            last.session_mut()
+                .dismantle(&mut core.driver, &mut core.counters);
+        }
+        let mut response = Box::new(Response::new(limit, by_nic, core.driver.arena()));
+        if let Some(ring) = response.ring() {
+            let layers = Layers::of(&Parameters { ring });
+            let (flow, next) = (socket.flow.reversed(), socket.tcp.rcv_nxt());
+            let context = match parts(now, socket, core) {
+                (Some(session), stream, mut out) => {
+                    let next = session.next_record(stream);
+                    session.receive_inside(layers, next, &mut out);
+                    session.context_inside()
+                }
+                (None, _, _) => {
+                    let driver = &mut core.driver;
+                    let context =
+                        driver.l5o_create(id, Direction::Receive, flow, next, layers, None);
+                    response.context = context;
+                    context
+                }
+            };
+            match context {
+                Some(context) => response.map(context, core),
+                None => {
+                    let counters = &mut core.counters.protocols;
+                    counters.add(Parameters::ID, HostEvent::ContextsRefused, 1);
+                }
+            }
+        }
+        socket.noted = Some(Noted::Response(response));
+        Ok(())
+    }
+
+    /// Reads a response on: first its head and nothing behind it, then content, which is decoded and written to `output`.
+    ///
+    /// # Errors
+    /// As [`read`](Stack::read); [`WouldBlock`](SocketError::WouldBlock) where nothing has come. [`Unsupported`](SocketError::Unsupported) where
+    /// no response was [started](Self::start_response).
+    pub fn read_response(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        output: &mut dyn Write,
+    ) -> Result<(), ReadResponseError> {
+        let socket = self.owned(id)?;
+        let Some(Noted::Response(mut response)) =
+            socket.noted.take_if(|noted| noted.response().is_some())
+        else {
+            return Err(SocketError::Unsupported("no response was started on this socket").into());
+        };
+        let Some(socket) = self.sockets.get_mut(id) else {
+            return Err(SocketError::NotFound.into());
+        };
+        let core = &mut self.core;
+        let read = socket.read_response(now, core, &mut response, output);
+        let context = match socket.tls.session() {
+            Some(session) => session.context_inside(),
+            None => response.context,
+        };
+        response.renew(context, core);
+        if read.consumed > 0 {
+            socket.tcp.consumed(now, read.consumed);
+            core.mark_ready(id, socket);
+        }
+        let mut result = read.content.map_err(ReadResponseError::Content);
+        if result.is_ok() && read.consumed == 0 && !response.is_done() && read.failed.is_none() {
+            result = match socket.nothing_to_read() {
+                Ok(_) => response
+                    .handle_end(output)
+                    .map_err(ReadResponseError::Content),
+                Err(error) => Err(error.into()),
+            };
+        }
+        response.count(&mut core.counters);
+        socket.noted = Some(Noted::Response(response));
+        if let Some(reason) = read.failed {
+            self.fail(now, id, reason.clone());
+            result = result.and(Err(SocketError::Closed(reason).into()));
+        }
+        result
+    }
+
+    /// How far the response of a socket was read.
+    pub fn response(&self, id: SocketId) -> Option<ResponseInfo<'_>> {
+        let noted = self.sockets.get(id)?.noted.as_ref();
+        noted?.response().map(Response::info)
+    }
+}
+
+impl Response {
+    /// Gives the NIC all of its buffers.
+    fn map(&mut self, context: nic::ring::ContextId, core: &mut Core) {
+        self.mapped_for(context);
+        self.renew(Some(context), core);
+    }
+}

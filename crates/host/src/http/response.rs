@@ -1,0 +1,266 @@
+//! The response that one socket receives.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use l5p::http::{Content, ContentError, MadeBy, Parameters, Sink};
+use l5p::{HostEvent, Listed, MsgState, Note, ResultRing};
+use nic::ring::ContextId;
+use tcp::{Accepted, SendQueue};
+use wire::SeqNum;
+
+use super::ResponseInfo;
+use super::buffers::ResultBuffers;
+use crate::CloseReason;
+use crate::counters::Counters;
+use crate::driver::{Driver, Payload};
+use crate::layer5::{Fallback, Place, Read, Session};
+use crate::memory::Arena;
+use crate::meter::Component;
+use crate::socket::{Segment, Socket, Stream};
+use crate::stack::Core;
+use crate::tls::{Taken, Tls, parts};
+
+/// The response that a socket receives.
+#[derive(Debug)]
+pub(crate) struct Response {
+    content: Content,
+    buffers: Option<ResultBuffers>,
+    /// The NIC's context, where the response is not inside of another protocol.
+    pub(super) context: Option<ContextId>,
+    made_by_nic: u64,
+}
+
+/// Where content goes.
+struct Output<'a> {
+    buffers: Option<&'a mut ResultBuffers>,
+    output: &'a mut dyn Write,
+}
+
+impl Sink for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.output.write_all(bytes)
+    }
+
+    fn write_placed(&mut self, len: u64) -> io::Result<()> {
+        match &mut self.buffers {
+            Some(buffers) => buffers.take(len, self.output),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+impl Response {
+    /// At its first byte.
+    pub(super) fn new(limit: Option<u64>, by_nic: bool, arena: &Arena) -> Response {
+        let decodes = by_nic && limit.is_some();
+        let buffers = decodes.then(|| ResultBuffers::new(arena)).flatten();
+        Response {
+            content: Content::new(limit, buffers.as_ref().map(ResultBuffers::ring)),
+            buffers,
+            context: None,
+            made_by_nic: 0,
+        }
+    }
+
+    /// The buffers that the NIC is to use, if it is to decode.
+    pub(super) fn ring(&self) -> Option<ResultRing> {
+        self.buffers.as_ref().map(ResultBuffers::ring)
+    }
+
+    /// The buffers are for this context.
+    pub(super) fn mapped_for(&mut self, context: ContextId) {
+        if let Some(buffers) = &mut self.buffers {
+            buffers.begin(context);
+        }
+    }
+
+    /// Gives the NIC those buffers again whose content was taken out.
+    pub(super) fn renew(&mut self, context: Option<ContextId>, core: &mut Core) {
+        if let Some(buffers) = &mut self.buffers {
+            buffers.renew(context, &mut core.driver, &mut core.counters);
+        }
+    }
+
+    /// Whether the response is whole.
+    pub fn is_done(&self) -> bool {
+        self.content.is_done()
+    }
+
+    pub(super) fn info(&self) -> ResponseInfo<'_> {
+        ResponseInfo {
+            head: self.content.head(),
+            is_done: self.content.is_done(),
+            taken: self.content.taken(),
+            made: self.content.made(),
+            made_by_nic: self.made_by_nic,
+        }
+    }
+
+    /// TCP has taken this of a packet's payload of `len` bytes, of which the NIC has said this.
+    pub fn arrived(&mut self, taken: Accepted, len: u32, notes: &[Note]) {
+        // What the NIC has seen of a packet and TCP has not taken, was not in the stream.
+        if taken.skip == 0 && taken.len == len {
+            self.content.note(taken.seq, len, notes);
+        }
+    }
+
+    /// Takes up to `most` bytes, which is all that lies together at the stream's front. What the NIC has said of them holds only if it
+    /// `is_agreed`. Answers how many bytes.
+    fn take(
+        &mut self,
+        stream: &mut Stream,
+        (most, is_agreed): (u32, bool),
+        output: &mut dyn Write,
+    ) -> (u32, Result<(), ContentError>) {
+        let had_head = self.content.head().is_some();
+        let mut sink = Output {
+            buffers: self.buffers.as_mut(),
+            output,
+        };
+        let mut taken = 0;
+        while taken < most
+            && !self.content.is_done()
+            && self.content.head().is_some() == had_head
+            && let Some(front) = stream.front().and_then(Segment::as_buffer)
+        {
+            let left = most - taken;
+            let bytes = &front[..front.len().min(left as usize)];
+            let known = if is_agreed { left } else { 0 };
+            match self.content.take(stream.start(), bytes, known, &mut sink) {
+                Ok(used) => {
+                    stream.skip(used as u32);
+                    taken += used as u32;
+                }
+                Err(error) => return (taken, Err(error)),
+            }
+        }
+        (taken, Ok(()))
+    }
+
+    /// The stream has ended in order.
+    pub(super) fn handle_end(&mut self, output: &mut dyn Write) -> Result<(), ContentError> {
+        self.content.handle_end(&mut Output {
+            buffers: self.buffers.as_mut(),
+            output,
+        })
+    }
+
+    /// Counts what was done since this was called last.
+    pub(super) fn count(&mut self, counters: &mut Counters) {
+        let MadeBy {
+            nic,
+            software,
+            fallbacks,
+        } = self.content.take_made_by();
+        self.made_by_nic += nic;
+        for (event, count) in [
+            (HostEvent::RxBytesByNic, nic),
+            (HostEvent::RxBytesBySoftware, software),
+            (HostEvent::RxFallbacks, fallbacks),
+        ] {
+            counters.protocols.add(Parameters::ID, event, count);
+        }
+    }
+}
+
+impl Socket {
+    /// Reads a response, which is not the socket's for so long.
+    pub(super) fn read_response(
+        &mut self,
+        now: Instant,
+        core: &mut Core,
+        response: &mut Response,
+        output: &mut dyn Write,
+    ) -> Read<Result<(), ContentError>> {
+        core.meter.switch(Component::L5);
+        let (mut consumed, mut failed, mut content) = (0, None, Ok(()));
+        match &self.tls {
+            Tls::None => {
+                let most = (self.stream.len(), true);
+                (consumed, content) = response.take(&mut self.stream, most, output);
+            }
+            Tls::Open(_) => {
+                if let (Some(session), stream, mut out) = parts(now, self, core) {
+                    failed =
+                        session.read_with(stream, &mut consumed, &mut out, |stream, front, _| {
+                            let most = (front.content, front.is_agreed);
+                            let len;
+                            (len, content) = response.take(stream, most, output);
+                            Taken {
+                                len,
+                                inside_message: false,
+                            }
+                        });
+                }
+            }
+            Tls::Handshake(_) => {}
+        }
+        core.meter.switch(Component::Tcp);
+        Read {
+            content,
+            consumed,
+            failed,
+        }
+    }
+}
+
+impl Session for Response {
+    fn l5o_get_tx_msgstate(&self, _: SeqNum) -> Option<MsgState> {
+        None
+    }
+
+    fn acknowledged(&mut self, una: SeqNum, _: &mut Driver) -> SeqNum {
+        una
+    }
+
+    fn contexts(&self) -> [Option<ContextId>; 2] {
+        [None, self.context]
+    }
+
+    fn transmit_contexts(&self, _: &mut dyn FnMut(ContextId)) {}
+
+    /// The NIC has missed something, and decodes no more. It may go on anywhere, so that it asks no more either.
+    fn l5o_resync_rx_req(
+        &mut self,
+        context: ContextId,
+        place: Place,
+        driver: &mut Driver,
+        _: &mut Counters,
+    ) {
+        driver.l5o_resync_rx_resp(context, place, Some(u64::MAX));
+    }
+
+    fn context_failed(
+        &mut self,
+        context: ContextId,
+        _: SeqNum,
+        driver: &mut Driver,
+        _: &mut Counters,
+    ) {
+        if self.context == Some(context) {
+            self.context = None;
+            driver.l5o_destroy(context);
+        }
+    }
+
+    fn transform_in_software(
+        &mut self,
+        _: ContextId,
+        _: SeqNum,
+        _: &mut SendQueue<Payload>,
+        _: &mut Driver,
+        _: &mut Counters,
+    ) -> Fallback {
+        Fallback::Impossible(CloseReason::Device("a response is not sent".into()))
+    }
+
+    fn dismantle(&mut self, driver: &mut Driver, _: &mut Counters) {
+        if let Some(context) = self.context.take() {
+            driver.l5o_destroy(context);
+        }
+        if let Some(buffers) = self.buffers.take() {
+            buffers.retire(driver);
+        }
+    }
+}

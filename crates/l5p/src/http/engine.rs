@@ -1,0 +1,320 @@
+//! The NIC's part: decodes one response as it comes, as long as nothing of it is missing.
+
+use std::fmt;
+use std::ops::Range;
+
+use shared::{Input, Output};
+
+use super::coding::Decoder;
+use super::response::{Download, Progress};
+use super::{NIC_WINDOW, code};
+use crate::{
+    AnyOrder, Digest, Direction, Integrity, Judgement, Layer5, Note, Part, ResultRing, Results,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of a window: the messages that a stream of no messages is cut into, for the NIC's recovery.
+pub const WINDOW: u32 = 16 << 10;
+/// Bytes of shared memory that are copied at a time.
+const COPIED: usize = 2048;
+/// Most bytes of a response's head: each packet of it is parsed from its beginning.
+const MOST_HEAD: usize = 16 << 10;
+
+/// Bytes that each byte of a response may become, and bytes that it may become beside: two blocks of zstd. So the work for a tenant's packets is
+/// bounded by their length.
+const MOST_GROWTH: u64 = 32;
+const ALLOWANCE: u64 = 256 << 10;
+
+/// Decodes the content of one response, in pieces of any size. The stream passes as it is. A transmitting engine decodes nothing.
+///
+/// What it makes is bounded by the response's length, and of one packet at most [`MAX_RESULTS`](crate::MAX_RESULTS). Where that would be more, where bytes are missing, and where
+/// anything is not as it has to be, the engine has lost the response: it does no more, and the rest is software's, as what is wrong.
+pub struct Engine {
+    direction: Direction,
+    ring: ResultRing,
+    response: Option<Box<Response>>,
+    /// Number of the window that is to begin next, if nothing is missing.
+    next: u64,
+    /// The window at hand has not ended.
+    is_in_window: bool,
+    /// Bytes given since there was no note to take.
+    at: u32,
+    /// Those of them that belong to the response, and how many bytes of it came before.
+    run: Option<Run>,
+    /// Notes taken on that.
+    taken: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    from: u32,
+    to: u32,
+    before: u64,
+}
+
+/// A response of which nothing was missing.
+struct Response {
+    download: Download,
+    decoder: Option<Decoder>,
+    /// Bytes of it.
+    bytes: u64,
+    /// Bytes of decoded content.
+    made: u64,
+    results: Results,
+}
+
+/// The engine can't go on.
+struct Lost;
+
+impl Engine {
+    /// An engine at the first byte of a response.
+    pub fn new(ring: ResultRing, direction: Direction) -> Engine {
+        let receives = direction == Direction::Receive;
+        let response = receives.then(|| {
+            Box::new(Response {
+                download: Download::with_most_head(MOST_HEAD),
+                decoder: None,
+                bytes: 0,
+                made: 0,
+                results: Results::default(),
+            })
+        });
+        Engine {
+            direction,
+            ring,
+            response,
+            next: 0,
+            is_in_window: false,
+            at: 0,
+            run: None,
+            taken: 0,
+        }
+    }
+
+    fn lose(&mut self) {
+        self.response = None;
+        self.run = None;
+    }
+
+    fn decode(&mut self, bytes: &[u8]) {
+        let from = self.at;
+        self.at += bytes.len() as u32;
+        let Some(response) = &mut self.response else {
+            return;
+        };
+        let before = response.bytes;
+        let Ok(used) = response.take(bytes) else {
+            return self.lose();
+        };
+        let run = self.run.get_or_insert(Run {
+            from,
+            to: from,
+            before,
+        });
+        if used > 0 {
+            run.to = from + used as u32;
+        }
+    }
+}
+
+impl Response {
+    /// Takes the next bytes; gives how many of them belong to the response.
+    fn take(&mut self, bytes: &[u8]) -> Result<usize, Lost> {
+        let mut rest = bytes;
+        while !rest.is_empty() && !self.download.is_done() {
+            let (used, progress) = self.download.advance(rest).map_err(|_| Lost)?;
+            let (now, later) = rest.split_at(used);
+            match progress {
+                Progress::Head(head) => {
+                    let coding = head.coding().ok_or(Lost)?;
+                    self.decoder = Some(Decoder::new(coding, NIC_WINDOW).ok_or(Lost)?);
+                }
+                Progress::Content => self.decode(now)?,
+                Progress::Framing | Progress::Done => {}
+            }
+            self.bytes += used as u64;
+            rest = later;
+        }
+        Ok(bytes.len() - rest.len())
+    }
+
+    fn decode(&mut self, mut content: &[u8]) -> Result<(), Lost> {
+        let most = ALLOWANCE + MOST_GROWTH * (self.bytes + content.len() as u64);
+        let decoder = self.decoder.as_mut().ok_or(Lost)?;
+        loop {
+            let room = self.results.room();
+            let len = (room.len() as u64).min(most.saturating_sub(self.made)) as usize;
+            if len == 0 {
+                return Err(Lost);
+            }
+            let room = &mut room[..len];
+            let (used, made) = decoder.decode(content, room).map_err(|_| Lost)?;
+            let is_done = used == content.len() && made < room.len();
+            content = &content[used..];
+            self.results.add(made);
+            self.made += made as u64;
+            if is_done {
+                return Ok(());
+            }
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.decoder.as_ref().is_some_and(Decoder::is_whole)
+    }
+}
+
+impl Layer5 for Engine {
+    /// The first byte of a window, which is data like all others.
+    type Header = [u8; 1];
+
+    const FIXED_LEN: Option<u32> = Some(WINDOW);
+    const HAS_RESULTS: bool = true;
+
+    fn judge(&self, bytes: &[u8]) -> Judgement {
+        match bytes {
+            [] => Judgement::TooShort,
+            _ => Judgement::Message { len: WINDOW },
+        }
+    }
+
+    fn start(&mut self, index: u64, header: &[u8]) -> Option<u32> {
+        if index != self.next || self.is_in_window {
+            self.lose();
+        }
+        (self.next, self.is_in_window) = (index.wrapping_add(1), true);
+        self.decode(header);
+        Some(WINDOW)
+    }
+
+    fn transform(&mut self, _offset: u32, mut input: Input<'_>, mut output: Output<'_>) {
+        assert_eq!(input.len(), output.len());
+        if self.response.is_none() {
+            self.at += input.len() as u32;
+            output.copy_from(input);
+            return;
+        }
+        while !input.is_empty() {
+            let (now, later) = input.split_at(input.len().min(COPIED));
+            let (made, rest) = output.split_at(now.len());
+            now.read::<COPIED, _>(|bytes| {
+                self.decode(bytes);
+                made.copy_from(bytes);
+            });
+            (input, output) = (later, rest);
+        }
+    }
+
+    fn absorb(&mut self, _offset: u32, mut input: Input<'_>) {
+        if self.response.is_none() {
+            self.at += input.len() as u32;
+            return;
+        }
+        while !input.is_empty() {
+            let (now, later) = input.split_at(input.len().min(COPIED));
+            now.read::<COPIED, _>(|bytes| self.decode(bytes));
+            input = later;
+        }
+    }
+
+    /// What it checks, it says in notes.
+    fn has_checks(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn take_note(&mut self) -> Option<Note> {
+        if let (Some(run), Some(response)) = (&self.run, &self.response)
+            && run.from < run.to
+        {
+            let end = match response.is_whole() {
+                true => code::WHOLE,
+                false => code::END,
+            };
+            let (at, code, value) = match self.taken {
+                0 => (run.from, code::BEGIN, run.before),
+                _ => (run.to, end, response.made),
+            };
+            self.taken += 1;
+            if self.taken <= 2 {
+                return Some(Note { at, code, value });
+            }
+        }
+        (self.at, self.run, self.taken) = (0, None, 0);
+        None
+    }
+
+    fn exchange_results(&mut self, results: &mut Results) -> bool {
+        let Some(response) = &mut self.response else {
+            return false;
+        };
+        std::mem::swap(&mut response.results, results);
+        response.results.begin(response.made, self.ring);
+        true
+    }
+
+    fn lose_results(&mut self) {
+        self.lose();
+    }
+
+    /// An engine that has something to say has missed nothing.
+    fn may_join(last: &Note, next: &Note) -> bool {
+        last.code != code::BEGIN && next.code == code::BEGIN && last.at == next.at
+    }
+
+    fn finish(&mut self) -> Integrity {
+        self.is_in_window = false;
+        Integrity::Good
+    }
+
+    fn icv(&self, len: u32) -> Range<u32> {
+        len..len
+    }
+
+    /// Always the same: a transmitting engine changes nothing, so that no harm is done where bytes to be sent again have changed.
+    fn digest(&mut self, _offset: u32) -> Digest {
+        Digest::default()
+    }
+}
+
+impl AnyOrder for Engine {
+    type Message = ();
+
+    const MAX_GAP: u32 = u32::MAX;
+
+    fn skip(&mut self, _offset: u32, _len: u32) {
+        self.lose();
+    }
+
+    fn message(&mut self, _offset: u32, _len: u32) -> Option<()> {
+        None
+    }
+
+    fn transform_aside(
+        &mut self,
+        _message: &(),
+        _len: u32,
+        _offset: u32,
+        input: &[u8],
+        output: Output<'_>,
+    ) -> Part {
+        output.copy_from(input);
+        0
+    }
+
+    fn residue(&self) -> Part {
+        0
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("direction", &self.direction)
+            .field("ring", &self.ring)
+            .field("is_lost", &self.response.is_none())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,118 @@
+use proptest::prelude::*;
+
+use super::super::fixture::{Framing, content, gzip, response, zstd};
+use super::*;
+use crate::Walker;
+
+const RING: ResultRing = ResultRing {
+    buffer_len: 5000,
+    buffers: 40,
+};
+
+/// Gives an engine packets; what it has made, and what its last note says.
+fn run(engine: &mut Engine, packets: &[&[u8]]) -> (Vec<u8>, Option<Note>) {
+    let mut walker = Walker::new(0);
+    let (mut results, mut made, mut last) = (Results::default(), Vec::new(), None);
+    for packet in packets {
+        engine.exchange_results(&mut results);
+        walker.absorb(engine, *packet).unwrap();
+        if !engine.exchange_results(&mut results) {
+            assert!(
+                engine.take_note().is_none(),
+                "a lost engine has nothing to say"
+            );
+            return (made, None);
+        }
+        for (placement, bytes) in results.pieces() {
+            let (tag, at, room) = RING.place(made.len() as u64);
+            assert_eq!((placement.tag, placement.at), (tag, at));
+            assert!(bytes.len() <= room as usize);
+            made.extend_from_slice(bytes);
+        }
+        results.clear();
+        while let Some(note) = engine.take_note() {
+            last = Some(note);
+        }
+    }
+    (made, last)
+}
+
+fn engine() -> Engine {
+    Engine::new(RING, Direction::Receive)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_packets_give_the_content(
+        len in 0usize..300_000,
+        seed in any::<u64>(),
+        packet in 1usize..9000,
+        is_zstd in any::<bool>(),
+        framing in prop_oneof![
+            Just(Framing::Sized), Just(Framing::ToEnd), (1usize..50_000).prop_map(Framing::Chunked),
+        ],
+    ) {
+        let expected = content(len, seed);
+        let (coding, compressed) = match is_zstd {
+            true => ("zstd", zstd(&expected)),
+            false => ("gzip", gzip(&expected)),
+        };
+        let stream = response(coding, framing, &compressed);
+        let packets: Vec<&[u8]> = stream.chunks(packet).collect();
+        let (made, last) = run(&mut engine(), &packets);
+        prop_assert!(made == expected);
+        let last = last.expect("a note");
+        prop_assert_eq!((last.code, last.value), (code::WHOLE, len as u64));
+    }
+}
+
+#[test]
+fn what_is_missing_or_wrong_loses_the_response() {
+    let expected = content(100_000, 3);
+    let stream = response("gzip", Framing::Sized, &gzip(&expected));
+    let is_lost = |stream: &[u8]| {
+        let packets: Vec<&[u8]> = stream.chunks(1448).collect();
+        run(&mut engine(), &packets).1.is_none()
+    };
+    assert!(!is_lost(&stream));
+    let mut damaged = stream.clone();
+    damaged[3000] ^= 1;
+    damaged[3001] ^= 4;
+    assert!(is_lost(&damaged));
+    assert!(is_lost(&response("br", Framing::Sized, b"abc")));
+    assert!(is_lost(&response("identity", Framing::Sized, b"abc")));
+    assert!(is_lost(b"SSH-2.0-OpenSSH\r\n"));
+    assert!(is_lost(
+        b"HTTP/1.1 404 No\r\nContent-Encoding: gzip\r\n\r\nabc"
+    ));
+    // Of a bomb, one packet makes more than it may.
+    assert!(is_lost(&response(
+        "zstd",
+        Framing::Sized,
+        &zstd(&vec![0; 40 << 20])
+    )));
+
+    // A window is missing.
+    let mut engine = engine();
+    let mut results = Results::default();
+    engine.exchange_results(&mut results);
+    let mut walker = Walker::new(0);
+    walker.absorb(&mut engine, &stream[..1000]).unwrap();
+    assert!(engine.exchange_results(&mut results));
+    let mut walker = Walker::new(2);
+    walker.absorb(&mut engine, &stream[1000..2000]).unwrap();
+    assert!(!engine.exchange_results(&mut results));
+}
+
+#[test]
+fn what_follows_a_response_is_not_its_own() {
+    let expected = content(3000, 3);
+    let mut stream = response("gzip", Framing::Sized, &gzip(&expected));
+    let len = stream.len() as u32;
+    stream.extend(b"HTTP/1.1 200 OK\r\n\r\n");
+    let (made, last) = run(&mut engine(), &[&stream]);
+    assert!(made == expected);
+    assert_eq!(last.unwrap().at, len);
+}
