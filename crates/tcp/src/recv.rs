@@ -14,6 +14,8 @@ use crate::{Accepted, Config, Connection, Received, Tcb};
 
 /// Segments acknowledged at once at the start of a connection and after a gap, so that the peer's window grows.
 const QUICK_ACKS: u8 = 16;
+/// The narrowest limit of the window: any scale can express it.
+const LEAST_LIMIT: u32 = 64 << 10;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
@@ -32,6 +34,8 @@ pub(crate) struct Receiver {
     /// What of the buffer is offered: it follows the buffer by twice what arrives, so that a buffer that grows does not
     /// let loose a burst.
     share: u32,
+    /// The widest window that may be offered from now on.
+    limit: u32,
     /// Payload bytes per packet that the peer is thought to send.
     pub(crate) mss: u16,
     /// The peer's FIN was taken: `nxt` counts it.
@@ -68,6 +72,7 @@ impl Receiver {
             buffer: config.rcv_buf.max(granule * 4).min(buffer_max),
             buffer_max,
             share: 0,
+            limit: u32::MAX,
             mss: config.mss,
             fin_taken: false,
             fin: None,
@@ -134,6 +139,11 @@ impl Receiver {
         self.last_ack_sent = nxt;
     }
 
+    /// From now on no wider window is offered than that. What was offered before stays good.
+    pub(crate) fn limit_window(&mut self, bytes: u32) {
+        self.limit = bytes.max(LEAST_LIMIT);
+    }
+
     /// Bytes in order that the application has not consumed.
     pub(crate) fn unread(&self) -> u32 {
         self.read.distance_to(self.nxt) - u32::from(self.fin_taken)
@@ -163,7 +173,7 @@ impl Receiver {
 
     /// The window to offer now. It grows by steps worth a packet or half the buffer (RFC 9293 §3.8.6.2.2).
     fn window(&self) -> u32 {
-        let free = self.share.saturating_sub(self.unread());
+        let free = self.share.min(self.limit).saturating_sub(self.unread());
         let offered = self.offered();
         let step = u32::from(self.mss).min(self.share / 2).max(1);
         if free >= offered.saturating_add(step) {

@@ -239,6 +239,11 @@ impl Connection {
         }
     }
 
+    /// From now on no wider receive window is offered than that, but for 64 KiB. What was offered before stays good.
+    pub fn limit_receive_window(&mut self, bytes: u32) {
+        self.rcv.limit_window(bytes);
+    }
+
     /// Sends a FIN after all queued data (half-close): the peer may go on sending.
     pub fn close(&mut self, _now: Instant) {
         match self.state {

@@ -19,6 +19,7 @@ pub use l5p::http::{Coding, ContentError, MAX_KEPT, ResponseError, ResponseHead}
 pub(crate) use response::Response;
 
 use crate::layer5::Noted;
+use crate::meter::Component;
 use crate::stack::{Core, Stack};
 use crate::tls::parts;
 use crate::{SocketError, SocketId};
@@ -112,6 +113,7 @@ impl Stack {
                 }
             }
         }
+        socket.tcp.limit_receive_window(response.window());
         socket.noted = Some(Noted::Response(response));
         Ok(())
     }
@@ -122,6 +124,18 @@ impl Stack {
     /// As [`read`](Stack::read); [`WouldBlock`](SocketError::WouldBlock) where nothing has come. [`Unsupported`](SocketError::Unsupported) where
     /// no response was [started](Self::start_response).
     pub fn read_response(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        output: &mut dyn Write,
+    ) -> Result<(), ReadResponseError> {
+        let before = self.core.meter.switch(Component::Tcp);
+        let result = self.read_response_with(now, id, output);
+        self.core.meter.switch(before);
+        result
+    }
+
+    fn read_response_with(
         &mut self,
         now: Instant,
         id: SocketId,
@@ -143,6 +157,7 @@ impl Stack {
             None => response.context,
         };
         response.renew(context, core);
+        socket.tcp.limit_receive_window(response.window());
         if read.consumed > 0 {
             socket.tcp.consumed(now, read.consumed);
             core.mark_ready(id, socket);

@@ -21,6 +21,9 @@ use crate::socket::{Segment, Socket, Stream};
 use crate::stack::Core;
 use crate::tls::{Taken, Tls, parts};
 
+/// How many bytes a compressed byte becomes, before it is known.
+const USUAL_GROWTH: u64 = 4;
+
 /// The response that a socket receives.
 #[derive(Debug)]
 pub(crate) struct Response {
@@ -80,6 +83,22 @@ impl Response {
         if let Some(buffers) = &mut self.buffers {
             buffers.renew(context, &mut core.driver, &mut core.counters);
         }
+    }
+
+    /// The widest window for the stream whose decoded content has room in the buffers, if the rest grows as what was decoded did.
+    pub(super) fn window(&self) -> u32 {
+        let Some(ring) = self
+            .ring()
+            .filter(|_| self.content.is_by_nic() && !self.is_done())
+        else {
+            return u32::MAX;
+        };
+        let (taken, made) = match (self.content.taken(), self.content.made()) {
+            (taken, made) if taken > 0 && made > 0 => (taken, made),
+            _ => (1, USUAL_GROWTH),
+        };
+        let window = u128::from(ring.bytes()) * u128::from(taken) / u128::from(made);
+        u32::try_from(window * 7 / 8).unwrap_or(u32::MAX)
     }
 
     /// Whether the response is whole.

@@ -183,6 +183,11 @@ impl Content {
         self.made
     }
 
+    /// Whether the NIC decodes, as far as is known.
+    pub fn is_by_nic(&self) -> bool {
+        matches!(self.decodes, Decodes::Nic(_))
+    }
+
     /// Who has made the content since this was asked last.
     pub fn take_made_by(&mut self) -> MadeBy {
         std::mem::take(&mut self.made_by)

@@ -2,6 +2,7 @@
 
 mod asking;
 pub(crate) mod clock;
+mod content;
 mod cycle_sum;
 mod cycles;
 mod daemon;
@@ -78,6 +79,13 @@ pub enum What {
   longshore bench iscsi --latency --report bench.html")]
     Iscsi(disk::settings::Iscsi),
 
+    /// Content that is searched for patterns or decompressed, by software or by the NIC
+    #[command(after_help = "Examples:
+  longshore bench content
+  longshore bench content --bytes 64M --patterns 500 --json
+  longshore bench content --loss 0.001 --report bench.html")]
+    Content(content::Settings),
+
     /// Short connections: setup and teardown by the host or by the NIC
     #[command(after_help = "Examples:
   longshore bench short
@@ -118,6 +126,7 @@ impl What {
             Self::Nvme(settings) => settings.workload.run.wanted(),
             Self::Nbd(settings) => settings.workload.run.wanted(),
             Self::Iscsi(settings) => settings.workload.run.wanted(),
+            Self::Content(settings) => settings.run.wanted(),
             Self::Short(settings) => settings.run.wanted(),
             Self::Proxy(settings) => settings.run.wanted(),
             Self::Handoff(settings) => settings.run.wanted(),
@@ -137,6 +146,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         What::Nvme(settings) => disk::run_nvme(settings)?,
         What::Nbd(settings) => disk::run_nbd(settings)?,
         What::Iscsi(settings) => disk::run_iscsi(settings)?,
+        What::Content(settings) => content::run(settings)?,
         What::Short(settings) => short::run(settings)?,
         What::Proxy(settings) => proxy::run(settings)?,
         What::Handoff(settings) => handoff::run(settings)?,

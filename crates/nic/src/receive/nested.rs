@@ -10,7 +10,8 @@
 //! A record of TLS 1.3 tells its content type, and where padding begins, at its end. So what comes before is a guess:
 //! content without padding. Where the type is in the same packet, it is looked at first. Where it is not,
 //! a [short](l5p::Layer5::SHORT_MESSAGE) message is followed without placing anything. A guess that was wrong costs the inner layer its track; what it
-//! placed of a long message is not what the host finds in the stream, and so counts as never placed there.
+//! placed of a long message is not what the host finds in the stream, and so counts as never placed there. A message of another type of
+//! which nothing was given to the inner layer, a ticket in a packet of its own for example, costs nothing: it is [left out](LeftOut).
 //!
 //! A message whose check fails may have been forged, and so may be what the inner layer has made of it: it loses track too.
 //!
@@ -58,7 +59,58 @@ struct Outer<P: Protocol> {
     recovery: Recovery<P, Contents>,
     /// The messages that the inner layer was given content of last.
     recent: [Option<Record>; RECENT],
+    /// Where the last message begins that the inner layer was given content of.
+    newest: SeqNum,
+    left_out: LeftOut,
     guess: Option<Guess>,
+}
+
+/// Bytes of content that are not of the inner layer's stream, of messages that were known to be of another type before any of them was given.
+/// The positions of what comes behind are less by so many.
+#[derive(Clone, Copy, Debug, Default)]
+struct LeftOut {
+    bytes: u32,
+    last: Option<Leaving>,
+}
+
+/// The message that was left out last.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    at: SeqNum,
+    /// Bytes that had been left out before it.
+    before: u32,
+    /// The message left out before it. How much had been left out before that one is not known any more.
+    previous: Option<SeqNum>,
+}
+
+/// Bytes behind which a message that was left out is past: no receive window is longer (RFC 7323 §2.3).
+const PAST: u32 = 1 << 30;
+
+impl LeftOut {
+    /// Leaves the message at `at` out, whose content has so many bytes.
+    fn add(&mut self, at: SeqNum, bytes: u32) {
+        self.last = Some(Leaving {
+            at,
+            before: self.bytes,
+            previous: self.last.map(|last| last.at),
+        });
+        self.bytes = self.bytes.wrapping_add(bytes);
+    }
+
+    /// Bytes that were left out before the message at `at`, if that is still known.
+    fn before(&mut self, at: SeqNum) -> Option<u32> {
+        let Some(last) = self.last else {
+            return Some(self.bytes);
+        };
+        if last.at.before(at) {
+            if last.at.distance_to(at) > PAST {
+                self.last = None;
+            }
+            return Some(self.bytes);
+        }
+        let is_known = last.previous.is_none_or(|previous| previous.before(at));
+        is_known.then_some(last.before)
+    }
 }
 
 /// A guess of a layer inside: its own position, and how it is known out here.
@@ -122,16 +174,33 @@ impl<P: Protocol> Outer<P> {
         let start = run.at - part.at;
         let byte = |offset: u32| bytes[(start + offset - run.from) as usize];
         let ends = (run.from..run.to).contains(&content.end);
+        let nothing_to_do = Received {
+            layers: u8::MAX,
+            ..Received::NOTHING
+        };
         if ends && !self.recovery.engine().carries(byte(content.end)) {
+            // Content of it, or of messages behind it, that the inner layer was given has positions by now.
+            if run.from <= content.start && self.newest.before(run.record.start) {
+                let len = content.end - content.start;
+                self.left_out.add(run.record.start, len);
+                return nothing_to_do;
+            }
             inside.lose_track(at);
             return Received::NOTHING;
         }
         let (from, to) = (run.from.max(content.start), run.to.min(content.end));
         if from >= to {
-            return Received {
-                layers: u8::MAX,
-                ..Received::NOTHING
-            };
+            return nothing_to_do;
+        }
+        let Some(left_out) = self.left_out.before(run.record.start) else {
+            return Received::NOTHING;
+        };
+        let record = Record {
+            content: run.record.content - left_out,
+            ..run.record
+        };
+        if self.newest.before(record.start) {
+            self.newest = record.start;
         }
         let skipped = from - run.from;
         let first = (start + skipped) as usize;
@@ -139,15 +208,15 @@ impl<P: Protocol> Outer<P> {
             at,
             Part {
                 at: run.at + skipped,
-                position: run.record.content + (from - content.start),
+                position: record.content + (from - content.start),
                 bytes: &bytes[first..first + (to - from) as usize],
                 certain: part.certain && (ends || run.record.len > P::SHORT_MESSAGE),
             },
             None,
         );
-        if self.recent[0] != Some(run.record) {
+        if self.recent[0] != Some(record) {
             self.recent.copy_within(..RECENT - 1, 1);
-            self.recent[0] = Some(run.record);
+            self.recent[0] = Some(record);
         }
         if received.searches {
             self.name_guess(at, inside);
@@ -215,6 +284,8 @@ impl<P: Protocol> ReceiveTable for Nested<P> {
             Outer {
                 recovery: Recovery::new(engine, contents, position, index),
                 recent: [None; RECENT],
+                newest: position - 1,
+                left_out: LeftOut::default(),
                 guess: None,
             },
         );

@@ -148,13 +148,18 @@ proptest! {
         fates in prop::collection::vec(fate(), 1..40),
         start in prop_oneof![Just(u32::MAX - 3000), any::<u32>()],
         batch in 1usize..9,
+        has_others: bool,
     ) {
+        let stream_of = match has_others {
+            true => Stream::with_others,
+            false => Stream::new,
+        };
         for ids in stacks() {
             let mut all = sizes.clone();
             all.extend([1500; TAIL]);
             let innermost = *ids.last().unwrap();
-            let stream = Stream::new(&ids, &payloads(innermost, &all), content);
-            let tail = Stream::new(&ids, &payloads(innermost, &sizes), content).len();
+            let stream = stream_of(&ids, &payloads(innermost, &all), content);
+            let tail = stream_of(&ids, &payloads(innermost, &sizes), content).len();
             let mut receiver = Receiver::new(&stream, SeqNum(start));
             let packets = cut(tail, &mss);
             for (n, packet) in order(packets.len(), &fates).into_iter().enumerate() {
@@ -204,7 +209,8 @@ proptest! {
 fn in_order_every_packet_is_processed_by_every_layer_and_all_data_are_placed() {
     for ids in stacks() {
         // So many that the last message around others is long, as all before it: of a short one nothing is placed before its end is there.
-        let stream = Stream::new(&ids, &payloads(*ids.last().unwrap(), &[4000; 22]), 5000);
+        let payloads = payloads(*ids.last().unwrap(), &[4000; 22]);
+        let stream = Stream::with_others(&ids, &payloads, 5000);
         let mut receiver = Receiver::new(&stream, SeqNum(77));
         for (from, to) in cut(stream.len(), &[1448]) {
             receiver.bring(from, to);

@@ -39,6 +39,11 @@ pub trait Sample {
     /// Where the payload lies in a message.
     fn payload(&self, message: &[u8]) -> Range<usize>;
 
+    /// A message that carries nothing of a protocol inside, if there are such.
+    fn other(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// What its contexts share, as the host loads it.
     fn resource(&self) -> Option<(ResourceId, &'static [u8])> {
         None
@@ -200,6 +205,12 @@ impl Sample for Tls {
 
     fn payload(&self, message: &[u8]) -> Range<usize> {
         5..message.len() - 17
+    }
+
+    /// A ticket.
+    fn other(&mut self) -> Option<Vec<u8>> {
+        let layout = self.writer.record_layout(ContentType::HANDSHAKE, 200);
+        Some([layout.header(), &[4; 200], layout.trailer()].concat())
     }
 }
 

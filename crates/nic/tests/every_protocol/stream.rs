@@ -33,12 +33,24 @@ pub struct Stream {
     /// What the host is to have of each byte: plaintext.
     pub received: Vec<u8>,
     pub buffers: Vec<usize>,
+    /// Some of the outermost messages carry nothing of what is inside. Where such a one is missing, a NIC takes its content for missing bytes
+    /// of what is inside, and places what comes behind it elsewhere: it says where, and the host brings it where it belongs.
+    pub has_others: bool,
 }
 
 impl Stream {
     /// A stream of these protocols, the innermost of which has messages with these payloads; those around it have content of at most
     /// `most` bytes.
     pub fn new(ids: &[ProtocolId], payloads: &[Vec<u8>], most: usize) -> Stream {
+        Stream::make(ids, payloads, most, false)
+    }
+
+    /// The same, with messages around that carry nothing of what is inside.
+    pub fn with_others(ids: &[ProtocolId], payloads: &[Vec<u8>], most: usize) -> Stream {
+        Stream::make(ids, payloads, most, true)
+    }
+
+    fn make(ids: &[ProtocolId], payloads: &[Vec<u8>], most: usize, has_others: bool) -> Stream {
         let (&innermost, around) = ids.split_last().expect("a protocol");
         let mut inner = sample(innermost);
         let mut layer = Layer::default();
@@ -59,7 +71,19 @@ impl Stream {
             let inside = parts.first().expect("a layer inside");
             let (mut framed, mut wire) = (Layer::default(), Vec::new());
             contents.clear();
-            for from in (0..inside.wire.len()).step_by(most) {
+            for (n, from) in (0..inside.wire.len()).step_by(most).enumerate() {
+                let others = match n {
+                    _ if !has_others => 0,
+                    // As tickets do.
+                    0 => 2,
+                    3 | 9 => 1,
+                    _ => 0,
+                };
+                for other in std::iter::from_fn(|| outer.other()).take(others) {
+                    wire.extend(&other);
+                    framed.push(other, None);
+                    contents.push(from..from);
+                }
                 let range = from..(from + most).min(inside.wire.len());
                 // Positions advance by message and not by call: what is framed twice is the same message.
                 wire.extend(outer.message(&inside.wire[range.clone()]));
@@ -83,6 +107,7 @@ impl Stream {
             contents,
             content_at,
             buffers,
+            has_others,
         }
     }
 
@@ -108,6 +133,9 @@ impl Stream {
             None => Some(first_index(&self.layers) + outermost as u64),
             Some(offset) => {
                 let content = self.contents.get(outermost)?;
+                if content.is_empty() {
+                    return None;
+                }
                 find(self.parts.get(1)?, content.start + offset).map(|index| index as u64)
             }
         }

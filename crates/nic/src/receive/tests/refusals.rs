@@ -137,7 +137,7 @@ fn a_class_of_buffers_that_is_used_up_is_replaced_by_the_larger_one() {
 #[test]
 fn buffers_outside_of_the_hosts_memory_are_refused() {
     let mut rig = Rig::new(config());
-    let good = rig.buffer(2048);
+    let good = rig.buffer(0, 2048);
     let bad = [
         Slice {
             region: RegionId(9),

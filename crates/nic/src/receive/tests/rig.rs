@@ -32,8 +32,12 @@ pub(super) struct Rig {
     pub(super) now: Instant,
     pub(super) region: Arc<Region>,
     region_id: RegionId,
-    next_buffer: u64,
+    /// By queue, the bytes given out so far of its memory for small buffers and of that for large ones.
+    given: Vec<[u64; 2]>,
 }
+
+/// Bytes of memory of each queue for small buffers and for large ones: more than its rings hold.
+const AREAS: [u64; 2] = [1 << 20, 4 << 20];
 
 /// A packet as the host finds it.
 #[derive(Debug, Clone)]
@@ -67,7 +71,9 @@ impl Rig {
         let mut nic = Nic::new(NicConfig::new([7; 16]));
         let (host, device) = function(config);
         let id = nic.attach(device).expect("a free address");
-        let region = Arc::new(Region::anonymous(4 << 20));
+        let queues = host.queues.len();
+        let bytes = queues * (AREAS[0] + AREAS[1]) as usize;
+        let region = Arc::new(Region::anonymous(bytes));
         let region_id = host.register(Arc::clone(&region)).expect("a free id");
         Rig {
             nic,
@@ -76,7 +82,7 @@ impl Rig {
             now: Instant::now(),
             region,
             region_id,
-            next_buffer: 0,
+            given: vec![[0; 2]; queues],
         }
     }
 
@@ -100,11 +106,10 @@ impl Rig {
                     } else {
                         &mut rings.large
                     };
-                    // Memory that nobody takes must not bring the round to buffers in use.
                     if ring.free(1) == 0 {
                         break;
                     }
-                    let buffer = self.buffer(len);
+                    let buffer = self.buffer(queue, len);
                     let rings = &mut self.host.queues[queue];
                     let ring = if is_small {
                         &mut rings.small
@@ -118,13 +123,16 @@ impl Rig {
         }
     }
 
-    /// The next part of the host's memory, which it goes round in.
-    pub(super) fn buffer(&mut self, len: u32) -> Slice {
-        if self.next_buffer + u64::from(len) > self.region.len() as u64 {
-            self.next_buffer = 0;
+    /// The next part of the memory for a queue's buffers of this length, which it goes round in.
+    pub(super) fn buffer(&mut self, queue: usize, len: u32) -> Slice {
+        let class = usize::from(len != self.host.config.small_bytes);
+        let begin = queue as u64 * (AREAS[0] + AREAS[1]) + AREAS[0] * class as u64;
+        let given = &mut self.given[queue][class];
+        if *given + u64::from(len) > AREAS[class] {
+            *given = 0;
         }
-        let offset = self.next_buffer;
-        self.next_buffer += u64::from(len);
+        let offset = begin + *given;
+        *given += u64::from(len);
         Slice {
             offset,
             len,

@@ -447,13 +447,17 @@ fn records_of_another_type_are_no_part_of_the_stream() {
                 .collect();
             let mut world = World::new(&nvme(), &kinds, &parts);
             world.send_all_but(&[]);
-            // Each costs the inner layer its track; what it placed nevertheless is right.
-            assert!(world.asked[1] > 0 && world.asked[0] == 0);
-            assert!(
-                world.placed > world.data_len() / 2,
-                "{} bytes",
-                world.placed
-            );
+            // One that is not in one packet costs the inner layer its track; what it placed nevertheless is right.
+            assert_eq!(world.asked[0], 0);
+            let records = &world.records;
+            let mut ends = records.starts[1..].iter().skip(1).step_by(parts.len());
+            let is_whole = |end: &usize| (end - 1) / MSS == (end - control - 22) / MSS;
+            // Nothing is placed of a short record whose end is in another packet.
+            let least = match shift > 1200 && ends.all(is_whole) {
+                true => world.data_len(),
+                false => world.data_len() / 2,
+            };
+            assert!(world.placed >= least, "{} bytes", world.placed);
         }
     }
 }
