@@ -25,6 +25,7 @@ chmod -R a+rX "$scratch"
     # What compresses: gzip as it goes, and zstd beforehand.
     echo "server { listen $linux4:4480; listen $linux4:4481 ssl; root $scratch/root; gzip on;"
     echo "ssl_certificate $scratch/leaf.pem; ssl_certificate_key $scratch/leaf.key; ssl_protocols TLSv1.3; gzip_types application/octet-stream;"
+    echo 'location /moved { return 302 /text; }'
     echo 'location /zstd { gzip off; add_header Content-Encoding zstd; } }'
     echo '}'
 } >"$scratch/nginx.conf"
@@ -118,6 +119,14 @@ for label in offload impaired software; do
         done
     done
 done
+name='get keeps nothing of the answer that sends it elsewhere'
+if ! compressed "https://$linux4:4481/moved" -o "$scratch/got"; then
+    not_ok "$name" "$(last_words get.log)"
+elif cmp -s "$scratch/root/text" "$scratch/got"; then
+    ok "$name"
+else
+    not_ok "$name" 'the bytes differ'
+fi
 name='get refuses a decompression bomb by name'
 if compressed "http://$linux4:4480/zeroes" -o "$scratch/bomb" --max-size 8M; then
     not_ok "$name" 'it succeeded'

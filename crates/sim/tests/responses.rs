@@ -138,7 +138,10 @@ impl Run {
                     }
                 }
                 loop {
-                    match world.stack(1).read_response(now, receiver, &mut read) {
+                    let had_head = world.stack(1).response(receiver).unwrap().head.is_some();
+                    let result = world.stack(1).read_response(now, receiver, &mut read);
+                    assert!(had_head || read.is_empty(), "the head comes first");
+                    match result {
                         Ok(()) if world.stack(1).response(receiver).unwrap().is_done => break,
                         Ok(()) => {}
                         Err(ReadResponseError::Socket(SocketError::WouldBlock)) => {

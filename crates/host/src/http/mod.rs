@@ -83,9 +83,9 @@ impl Stack {
             return Err(SocketError::NotFound);
         };
         let core = &mut self.core;
-        if let Some(mut last) = socket.noted.take() {
-            last.session_mut()
-                .dismantle(&mut core.driver, &mut core.counters);
+        let mut last = socket.noted.take();
+        if let Some(Noted::Response(last)) = &mut last {
+            last.leave(&mut core.driver);
         }
         let mut response = Box::new(Response::new(limit, by_nic, core.driver.arena()));
         if let Some(ring) = response.ring() {
@@ -112,6 +112,11 @@ impl Stack {
                     counters.add(Parameters::ID, HostEvent::ContextsRefused, 1);
                 }
             }
+        }
+        // By now every context that knows its buffers has been told to go.
+        if let Some(mut last) = last {
+            last.session_mut()
+                .dismantle(&mut core.driver, &mut core.counters);
         }
         socket.tcp.limit_receive_window(response.window());
         socket.noted = Some(Noted::Response(response));

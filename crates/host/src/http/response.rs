@@ -78,6 +78,13 @@ impl Response {
         }
     }
 
+    /// Gives up the NIC's context.
+    pub(super) fn leave(&mut self, driver: &mut Driver) {
+        if let Some(context) = self.context.take() {
+            driver.l5o_destroy(context);
+        }
+    }
+
     /// Gives the NIC those buffers again whose content was taken out.
     pub(super) fn renew(&mut self, context: Option<ContextId>, core: &mut Core) {
         if let Some(buffers) = &mut self.buffers {
@@ -274,10 +281,9 @@ impl Session for Response {
         Fallback::Impossible(CloseReason::Device("a response is not sent".into()))
     }
 
+    /// A protocol around it must have been dismantled before: its context knows the buffers.
     fn dismantle(&mut self, driver: &mut Driver, _: &mut Counters) {
-        if let Some(context) = self.context.take() {
-            driver.l5o_destroy(context);
-        }
+        self.leave(driver);
         if let Some(buffers) = self.buffers.take() {
             buffers.retire(driver);
         }

@@ -224,7 +224,7 @@ impl Content {
     }
 
     /// Takes the next bytes, the first of which is at `at`. They and those behind them, `known` bytes in all, are certain to follow one another
-    /// in the stream. Gives how many of them belong to the response.
+    /// in the stream. Gives how many of them were taken: all, or those up to the end of the response's head, once, or of the response.
     ///
     /// # Errors
     /// When the response is not what it has to be; it is of no more use then.
@@ -236,7 +236,8 @@ impl Content {
         sink: &mut dyn Sink,
     ) -> Result<usize, ContentError> {
         let (mut at, mut rest, mut known) = (at, bytes, known);
-        while !rest.is_empty() && !self.download.is_done() {
+        let had_head = self.head.is_some();
+        while !rest.is_empty() && !self.download.is_done() && self.head.is_some() == had_head {
             let now = match self.enter_run(at, known) {
                 Some(run) => rest.len().min(at.distance_to(run.to) as usize),
                 None => {
@@ -311,10 +312,11 @@ impl Content {
         }
     }
 
-    /// Reads bytes, all of which the NIC has decoded or none; gives how many belong to the response.
+    /// Reads bytes, all of which the NIC has decoded or none; gives how many were read, up to the end of the head or of the response.
     fn read(&mut self, bytes: &[u8], sink: &mut dyn Sink) -> Result<usize, ContentError> {
+        let had_head = self.head.is_some();
         let mut rest = bytes;
-        while !rest.is_empty() && !self.download.is_done() {
+        while !rest.is_empty() && !self.download.is_done() && self.head.is_some() == had_head {
             let (used, progress) = self.download.advance(rest)?;
             let (now, later) = rest.split_at(used);
             match progress {

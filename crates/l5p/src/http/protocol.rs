@@ -7,6 +7,9 @@ use crate::{CounterName, Direction, Event, HostEvent, Protocol, Resource, Result
 /// Bytes beside a window that a decoder takes: its tables, and what it holds of a block.
 const DECODER: usize = 512 << 10;
 
+/// Bytes of the shortest buffer: what is made of a packet is not cut into more pieces than that.
+const LEAST_BUFFER: u32 = 4096;
+
 /// Where the NIC is to put decoded content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
@@ -29,7 +32,8 @@ impl crate::Parameters for Parameters {
             buffer_len: u32::from_le_bytes(*buffer_len),
             buffers: u16::try_from(u32::from_le_bytes(*buffers)).ok()?,
         };
-        (ring.bytes() > 0).then_some(Parameters { ring })
+        let is_good = ring.buffer_len >= LEAST_BUFFER && ring.buffers > 0;
+        is_good.then_some(Parameters { ring })
     }
 
     fn tags(&self) -> u16 {

@@ -83,11 +83,20 @@ fn read(
             );
         }
         let mut at = packet.at;
-        for piece in packet.bytes.chunks(piece) {
-            let known = packet.at + packet.bytes.len() - at;
-            let used = content.take(base + at as u32, piece, known as u32, &mut output)?;
-            assert!(used == piece.len() || content.is_done());
-            at += piece.len();
+        let end = packet.at + packet.bytes.len();
+        while at < end && !content.is_done() {
+            let rest = &packet.bytes[at - packet.at..];
+            let had_head = content.head().is_some();
+            let bytes = &rest[..piece.min(rest.len())];
+            let known = rest.len() as u32;
+            let used = content.take(base + at as u32, bytes, known, &mut output)?;
+            let has_new_head = content.head().is_some() != had_head;
+            assert!(used == bytes.len() || content.is_done() || has_new_head);
+            assert!(
+                output.written.is_empty() || had_head,
+                "the head comes first"
+            );
+            at += used;
         }
         let some = content.take_made_by();
         by.nic += some.nic;
