@@ -10,7 +10,7 @@ truncate -s 64M "$disk"
 dd if="$scratch/root/data" of="$disk" bs=1M seek=3 conv=notrunc status=none
 
 # Of all instances of tgt on this machine, ours.
-control_port=$((3000 + $$ % 60000))
+control_port=$((3000 + $$ % 29000))
 target=iqn.2024-01.org.example:disk
 unit=iscsi://$linux4/$target/1
 

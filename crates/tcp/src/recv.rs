@@ -14,7 +14,7 @@ use crate::{Accepted, Config, Connection, Received, Tcb};
 
 /// Segments acknowledged at once at the start of a connection and after a gap, so that the peer's window grows.
 const QUICK_ACKS: u8 = 16;
-/// The narrowest limit of the window: any scale can express it.
+/// The smallest limit of the buffer: any scale can express such a window.
 const LEAST_LIMIT: u32 = 64 << 10;
 
 #[derive(Clone, Debug)]
@@ -34,8 +34,6 @@ pub(crate) struct Receiver {
     /// What of the buffer is offered: it follows the buffer by twice what arrives, so that a buffer that grows does not
     /// let loose a burst.
     share: u32,
-    /// The widest window that may be offered from now on.
-    limit: u32,
     /// Payload bytes per packet that the peer is thought to send.
     pub(crate) mss: u16,
     /// The peer's FIN was taken: `nxt` counts it.
@@ -72,7 +70,6 @@ impl Receiver {
             buffer: config.rcv_buf.max(granule * 4).min(buffer_max),
             buffer_max,
             share: 0,
-            limit: u32::MAX,
             mss: config.mss,
             fin_taken: false,
             fin: None,
@@ -139,9 +136,14 @@ impl Receiver {
         self.last_ack_sent = nxt;
     }
 
-    /// From now on no wider window is offered than that. What was offered before stays good.
-    pub(crate) fn limit_window(&mut self, bytes: u32) {
-        self.limit = bytes.max(LEAST_LIMIT);
+    /// The buffer is no larger than that, until it grows by what is consumed. What was offered before stays good.
+    pub(crate) fn limit_buffer(&mut self, bytes: u32) {
+        let bytes = bytes.max(LEAST_LIMIT);
+        if bytes < self.buffer {
+            self.buffer = bytes;
+            self.share = self.share.min(bytes);
+            self.tuning.forget();
+        }
     }
 
     /// Bytes in order that the application has not consumed.
@@ -173,7 +175,7 @@ impl Receiver {
 
     /// The window to offer now. It grows by steps worth a packet or half the buffer (RFC 9293 §3.8.6.2.2).
     fn window(&self) -> u32 {
-        let free = self.share.min(self.limit).saturating_sub(self.unread());
+        let free = self.share.saturating_sub(self.unread());
         let offered = self.offered();
         let step = u32::from(self.mss).min(self.share / 2).max(1);
         if free >= offered.saturating_add(step) {

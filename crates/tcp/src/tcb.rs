@@ -239,9 +239,10 @@ impl Connection {
         }
     }
 
-    /// From now on no wider receive window is offered than that, but for 64 KiB. What was offered before stays good.
-    pub fn limit_receive_window(&mut self, bytes: u32) {
-        self.rcv.limit_window(bytes);
+    /// The receive buffer, and so the window, is no larger than that, but for 64 KiB, until it grows by what is consumed. What was offered
+    /// before stays good.
+    pub fn limit_receive_buffer(&mut self, bytes: u32) {
+        self.rcv.limit_buffer(bytes);
     }
 
     /// Sends a FIN after all queued data (half-close): the peer may go on sending.

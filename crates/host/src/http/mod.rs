@@ -118,7 +118,7 @@ impl Stack {
             last.session_mut()
                 .dismantle(&mut core.driver, &mut core.counters);
         }
-        socket.tcp.limit_receive_window(response.window());
+        socket.tcp.limit_receive_buffer(response.window());
         socket.noted = Some(Noted::Response(response));
         Ok(())
     }
@@ -162,9 +162,9 @@ impl Stack {
             None => response.context,
         };
         response.renew(context, core);
-        socket.tcp.limit_receive_window(response.window());
         if read.consumed > 0 {
             socket.tcp.consumed(now, read.consumed);
+            socket.tcp.limit_receive_buffer(response.window());
             core.mark_ready(id, socket);
         }
         let mut result = read.content.map_err(ReadResponseError::Content);

@@ -21,6 +21,11 @@ impl Tuning {
         self.round_read = read;
     }
 
+    /// What was consumed until now says nothing of the buffer to have.
+    pub(crate) fn forget(&mut self) {
+        self.space = 0;
+    }
+
     /// A timestamp came back after so many milliseconds.
     pub(crate) fn note_rtt(&mut self, elapsed_ms: u32) {
         /// The peer may echo a timestamp that has long been superseded.
