@@ -49,6 +49,23 @@ pub enum Event {
     SpliceEnded(SpliceHandle, SpliceReport),
 }
 
+impl Event {
+    /// The one socket that it is of.
+    pub fn socket(&self) -> Option<SocketId> {
+        match self {
+            Event::Connected(id)
+            | Event::Secured(id)
+            | Event::Readable(id)
+            | Event::Writable(id)
+            | Event::Closed(id, _) => Some(*id),
+            Event::Accepted(_)
+            | Event::Spliced(_)
+            | Event::SpliceRefused(..)
+            | Event::SpliceEnded(..) => None,
+        }
+    }
+}
+
 /// Kinds of events that a socket may have in store, each at most once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pending(u8);

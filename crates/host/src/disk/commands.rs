@@ -55,13 +55,6 @@ struct Entry<E> {
     result: Result<(), RequestFailure<E>>,
 }
 
-/// Whether what the peer says of a request may be otherwise the next time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retry {
-    Never,
-    Later,
-}
-
 impl<E> Commands<E> {
     /// For so many requests, and as many tags.
     pub(crate) fn new(now: Instant, depth: u16) -> Self {
@@ -217,11 +210,11 @@ impl<E> Commands<E> {
         progress
     }
 
-    /// A request that is complete. `released` gets the tag that it had, and says whether there is still a connection to send it on
+    /// A request that is complete. What `is_transient` of the peer's errors may be otherwise the next time. `released` gets the tag that it had, and says whether there is still a connection to send it on
     /// again.
     pub(crate) fn poll_completion(
         &mut self,
-        retry: impl Fn(&E) -> Retry,
+        is_transient: impl Fn(&E) -> bool,
         mut released: impl FnMut(u16) -> bool,
     ) -> Option<Completion<E>> {
         loop {
@@ -232,7 +225,7 @@ impl<E> Commands<E> {
                 // The NIC wrote what the stream did not bring. Software copies the next time.
                 Ok(()) if !intact => Some(self.last_poll),
                 Err(RequestFailure::Peer(error))
-                    if retry(error) == Retry::Later && entry.tries < MAX_TRIES =>
+                    if is_transient(error) && entry.tries < MAX_TRIES =>
                 {
                     Some(self.last_poll + PAUSE)
                 }

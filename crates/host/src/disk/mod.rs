@@ -12,7 +12,7 @@ use nic::ring::Slice;
 
 use crate::stack::Stack;
 
-pub(crate) use commands::{Commands, Retry};
+pub(crate) use commands::Commands;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ pub use l5p::iscsi::initiator::{Agreed, Chap, CommandError, Config, Target, Unit
 
 use crate::SocketId;
 use crate::disk::{
-    self, Access, Commands, Completion, Event, Geometry, Operation, RequestId, Retry, SubmitError,
+    self, Access, Commands, Completion, Event, Geometry, Operation, RequestId, SubmitError,
 };
 use crate::pdus::PduOffload;
 use crate::stack::Stack;
@@ -169,10 +169,7 @@ impl disk::Client for Client {
     fn poll_completion(&mut self) -> Option<Completion<CommandError>> {
         let state = &mut self.state;
         self.commands.poll_completion(
-            |error| match error.is_transient() {
-                true => Retry::Later,
-                false => Retry::Never,
-            },
+            CommandError::is_transient,
             |tag| match state {
                 State::Open(initiator) => {
                     initiator.release(tag);
@@ -203,14 +200,7 @@ impl disk::Client for Client {
 
     fn handle_event(&mut self, now: Instant, stack: &mut Stack, event: &crate::Event) -> bool {
         use crate::Event;
-        let (Event::Connected(id)
-        | Event::Readable(id)
-        | Event::Writable(id)
-        | Event::Closed(id, _)) = event
-        else {
-            return false;
-        };
-        if self.socket != Some(*id) {
+        if self.socket.is_none() || event.socket() != self.socket {
             return false;
         }
         match event {

@@ -18,7 +18,7 @@ use wire::nbd::Request;
 pub use l5p::nbd::{Export, RequestError};
 
 use crate::disk::{
-    self, Access, Commands, Completion, Event, Geometry, RequestId, Retry, SubmitError,
+    self, Access, Commands, Completion, Event, Geometry, RequestId, SubmitError,
 };
 use crate::stack::Stack;
 use crate::{Offload, SocketId, TlsRole};
@@ -180,7 +180,7 @@ impl disk::Client for Client {
     fn poll_completion(&mut self) -> Option<Completion<RequestError>> {
         let state = &mut self.state;
         self.commands.poll_completion(
-            |_| Retry::Never,
+            |_| false,
             |tag| match state {
                 State::Open(requests) => {
                     requests.release(tag);
@@ -210,15 +210,7 @@ impl disk::Client for Client {
 
     fn handle_event(&mut self, now: Instant, stack: &mut Stack, event: &crate::Event) -> bool {
         use crate::Event;
-        let (Event::Connected(id)
-        | Event::Secured(id)
-        | Event::Readable(id)
-        | Event::Writable(id)
-        | Event::Closed(id, _)) = event
-        else {
-            return false;
-        };
-        if self.socket != Some(*id) {
+        if self.socket.is_none() || event.socket() != self.socket {
             return false;
         }
         match event {

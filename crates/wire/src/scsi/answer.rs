@@ -155,13 +155,3 @@ impl BlockLimits {
         })
     }
 }
-
-/// The logical units that REPORT LUNS names, as far as they have come.
-pub fn unit_names(data: &[u8]) -> impl Iterator<Item = [u8; 8]> {
-    let told = data
-        .first_chunk()
-        .map_or(0, |len| u32::from_be_bytes(*len) as usize);
-    let names = data.get(8..).unwrap_or(&[]);
-    let names = &names[..names.len().min(told)];
-    names.chunks_exact(8).map(|name| array_at(name, 0))
-}

@@ -52,15 +52,6 @@ pub mod command {
         cdb
     }
 
-    /// REPORT LUNS.
-    #[must_use]
-    pub fn report_luns(room: u32) -> Cdb {
-        let mut cdb = [0; 16];
-        cdb[0] = 0xa0;
-        put_u32(&mut cdb, 6, room);
-        cdb
-    }
-
     /// READ of so many blocks from `block` on: READ(10) where that can name them, else READ(16).
     #[must_use]
     pub fn read(block: u64, count: u32) -> Cdb {

@@ -6,7 +6,7 @@ mod sense;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{BlockLimits, Capacity, Inquiry, Modes, Text, unit_names};
+pub use answer::{BlockLimits, Capacity, Inquiry, Modes, Text};
 pub use cdb::{Cdb, command};
 pub use sense::{Sense, SenseKey};
 

@@ -80,18 +80,6 @@ fn modes_are_found_behind_descriptors_and_other_pages() {
 }
 
 #[test]
-fn names_of_units_end_with_what_is_told_and_with_what_came() {
-    let mut data = vec![0, 0, 0, 16, 0, 0, 0, 0];
-    data.extend([0; 8]);
-    data.extend([0, 5, 0, 0, 0, 0, 0, 0]);
-    data.extend([0xff; 8]);
-    let names: Vec<_> = unit_names(&data).collect();
-    assert_eq!(names, [[0; 8], [0, 5, 0, 0, 0, 0, 0, 0]]);
-    assert_eq!(unit_names(&data[..20]).count(), 1);
-    assert_eq!(unit_names(&[1]).count(), 0);
-}
-
-#[test]
 fn who_made_a_disk_is_told_without_blanks() {
     let mut data = [b' '; 36];
     data[0] = 0;

@@ -180,16 +180,11 @@ impl Initiator {
     /// Takes in an event of the stack. Whether it was about a connection of this initiator.
     pub fn handle_event(&mut self, now: Instant, stack: &mut Stack, event: &crate::Event) -> bool {
         use crate::Event;
-        let (Event::Connected(id)
-        | Event::Secured(id)
-        | Event::Readable(id)
-        | Event::Writable(id)
-        | Event::Closed(id, _)) = event
-        else {
+        let Some(id) = event.socket() else {
             return false;
         };
         let mut links = self.links.iter().flatten();
-        let Some(queue) = links.find(|link| link.socket == *id).map(|link| link.queue) else {
+        let Some(queue) = links.find(|link| link.socket == id).map(|link| link.queue) else {
             return false;
         };
         match event {

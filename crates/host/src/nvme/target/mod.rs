@@ -244,24 +244,19 @@ impl Target {
 
     /// Takes in an event of the stack. Whether it was about a listener or a connection of this target.
     pub fn handle_event(&mut self, now: Instant, stack: &mut Stack, event: &Event) -> bool {
-        let (Event::Connected(id)
-        | Event::Secured(id)
-        | Event::Readable(id)
-        | Event::Writable(id)
-        | Event::Closed(id, _)) = event
-        else {
-            let Event::Accepted(listener) = event else {
-                return false;
-            };
+        if let Event::Accepted(listener) = event {
             let ours = self.listeners.contains(listener);
             if ours {
                 self.accept(now, stack, *listener);
             }
             return ours;
+        }
+        let Some(id) = event.socket() else {
+            return false;
         };
         let client = self.sockets.get(id.index()).copied().flatten();
         match (client, event) {
-            (Some(Client::Securing(socket)), _) if socket == *id => match event {
+            (Some(Client::Securing(socket)), _) if socket == id => match event {
                 Event::Secured(_) => self.secured(now, stack, socket),
                 Event::Closed(_, reason) => {
                     self.counters.handshakes_failed += 1;
@@ -270,7 +265,7 @@ impl Target {
                 }
                 _ => {}
             },
-            (Some(Client::Open(socket, connection)), _) if socket == *id => match event {
+            (Some(Client::Open(socket, connection)), _) if socket == id => match event {
                 Event::Readable(_) => self.receive(now, stack, connection),
                 Event::Writable(_) => self.with_link(connection, |link| link.writable = true),
                 Event::Closed(_, reason) => {

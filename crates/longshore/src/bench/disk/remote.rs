@@ -186,7 +186,7 @@ impl<P: Protocol> Disks for Remote<P> {
             return Ok(None);
         };
         if let Err(failure) = completion.result {
-            anyhow::bail!("a command failed: {}", failure_text(&failure));
+            anyhow::bail!("a command failed: {failure}");
         }
         Ok(Some(completion.id.index()))
     }
@@ -194,12 +194,5 @@ impl<P: Protocol> Disks for Remote<P> {
     fn clear(&mut self) -> bool {
         self.server.clear();
         true
-    }
-}
-
-fn failure_text<E: std::error::Error>(failure: &host::disk::RequestFailure<E>) -> String {
-    match failure {
-        host::disk::RequestFailure::Peer(error) => error.to_string(),
-        host::disk::RequestFailure::Lost => "the connection has ended".to_owned(),
     }
 }
