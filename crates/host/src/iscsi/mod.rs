@@ -168,16 +168,14 @@ impl disk::Client for Client {
 
     fn poll_completion(&mut self) -> Option<Completion<CommandError>> {
         let state = &mut self.state;
-        self.commands.poll_completion(
-            CommandError::is_transient,
-            |tag| match state {
+        self.commands
+            .poll_completion(CommandError::is_transient, |tag| match state {
                 State::Open(initiator) => {
                     initiator.release(tag);
                     true
                 }
                 _ => false,
-            },
-        )
+            })
     }
 
     fn poll_event(&mut self) -> Option<Event<Failure>> {

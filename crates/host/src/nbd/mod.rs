@@ -17,9 +17,7 @@ use wire::nbd::Request;
 
 pub use l5p::nbd::{Export, RequestError};
 
-use crate::disk::{
-    self, Access, Commands, Completion, Event, Geometry, RequestId, SubmitError,
-};
+use crate::disk::{self, Access, Commands, Completion, Event, Geometry, RequestId, SubmitError};
 use crate::stack::Stack;
 use crate::{Offload, SocketId, TlsRole};
 
