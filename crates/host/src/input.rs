@@ -345,7 +345,9 @@ impl Core {
         let shadow = context.and_then(|context| self.driver.contexts.get_received(context));
         let shadow = shadow.filter(|shadow| shadow.socket == id);
         if let Some(noted) = &mut socket.noted {
-            let has_notes = info.has_notes && shadow.is_some();
+            // What the NIC has seen of bytes that came before, in another packet, need not be what they were there.
+            let is_first = !socket.stream.holds_any(data.seq, data.len);
+            let has_notes = info.has_notes && shadow.is_some() && is_first;
             let notes = has_notes.then(|| self.driver.notes());
             noted.arrived(data, info.payload_len, notes.unwrap_or_default());
         }

@@ -91,7 +91,7 @@ pub struct Results {
 /// The buffers for [`Results`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResultRing {
-    /// Bytes of each buffer; at least 1.
+    /// Bytes of each buffer; not 0.
     pub buffer_len: u32,
     /// How many; at least 1.
     pub buffers: u16,
@@ -270,6 +270,11 @@ pub trait Layer5 {
     /// Whether a message carries the inner stream, judged by its first transformed byte behind the [content](Self::content).
     fn carries(&self, _behind: u8) -> bool {
         true
+    }
+
+    /// Whether a message is surely of another kind, none of whose bytes are the inner stream's, judged by the same byte.
+    fn carries_nothing(&self, _behind: u8) -> bool {
+        false
     }
 
     /// Whether what [`finish`](Self::finish) checks says anything: false for messages without check values.

@@ -54,6 +54,8 @@ struct Run {
     by_nic: bool,
     /// Responses on one connection, one after the other.
     responses: u64,
+    /// Of these, every second one is left to software.
+    alternates: bool,
 }
 
 impl Default for Run {
@@ -70,6 +72,7 @@ impl Default for Run {
             limit: 1 << 30,
             by_nic: true,
             responses: 1,
+            alternates: false,
         }
     }
 }
@@ -116,9 +119,11 @@ impl Run {
         world.impair(0, self.impairment);
         let expected = content(self.len, self.seed);
         let bytes = self.response(&expected);
+        let head_len = 4 + bytes.windows(4).position(|end| end == b"\r\n\r\n").unwrap();
         let mut reset_at = self.reset_at;
-        for _ in 0..self.responses {
-            let (limit, by_nic) = (Some(self.limit), self.by_nic);
+        for number in 0..self.responses {
+            let by_nic = self.by_nic && !(self.alternates && number % 2 == 1);
+            let limit = Some(self.limit);
             let started = world.stack(1).start_response(receiver, limit, by_nic);
             started.expect("a response is started");
             // As a request goes its way.
@@ -131,7 +136,13 @@ impl Run {
                     world.reset_nic(1);
                 }
                 while sent < bytes.len() {
-                    match world.stack(0).write(now, sender, &bytes[sent..]) {
+                    // The head goes alone, in a record of its own.
+                    let end = if sent < head_len {
+                        head_len
+                    } else {
+                        bytes.len()
+                    };
+                    match world.stack(0).write(now, sender, &bytes[sent..end]) {
                         Ok(len) => sent += len,
                         Err(SocketError::WouldBlock) => break,
                         Err(error) => panic!("{error}"),
@@ -222,6 +233,20 @@ fn where_something_was_lost_software_goes_on_from_the_beginning() {
 }
 
 #[test]
+fn behind_a_response_that_the_nic_has_decoded_software_decodes_the_next_one() {
+    for tls in [false, true] {
+        let run = Run {
+            tls,
+            responses: 4,
+            alternates: true,
+            ..Run::default()
+        };
+        let half = 2 * run.len as u64;
+        assert_eq!(run.run().unwrap(), (half, half, 0), "{run:?}");
+    }
+}
+
+#[test]
 fn software_decodes_alone_where_the_nic_is_not_to() {
     let run = Run {
         by_nic: false,
@@ -291,10 +316,11 @@ proptest! {
         duplicate in prop_oneof![Just(0.0), 0.0..0.05],
         reset_at in prop::option::weighted(0.2, 0..200_000usize),
         responses in 1u64..4,
+        alternates: bool,
     ) {
         let impairment = Impairment { loss, reorder, duplicate, ..Impairment::default() };
         let run = Run {
-            seed, len, tls, zstd, chunk, impairment, reset_at, responses, ..Run::default()
+            seed, len, tls, zstd, chunk, impairment, reset_at, responses, alternates, ..Run::default()
         };
         run.run().unwrap();
     }

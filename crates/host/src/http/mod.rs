@@ -112,6 +112,9 @@ impl Stack {
                     counters.add(Parameters::ID, HostEvent::ContextsRefused, 1);
                 }
             }
+        } else if let (Some(session), stream, mut out) = parts(now, socket, core) {
+            let next = session.next_record(stream);
+            session.receive_nothing_inside(next, &mut out);
         }
         // By now every context that knows its buffers has been told to go.
         if let Some(mut last) = last {

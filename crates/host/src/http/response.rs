@@ -131,15 +131,15 @@ impl Response {
         }
     }
 
-    /// Takes up to `most` bytes, which is all that lies together at the stream's front. What the NIC has said of them holds only if it
-    /// `is_agreed`. Answers how many bytes.
+    /// Takes up to `most` bytes, which is all that lies together at the stream's front: those of the head, or behind it if it was there when
+    /// the read began. What the NIC has said of them holds only if it `is_agreed`. Answers how many bytes.
     fn take(
         &mut self,
         stream: &mut Stream,
         (most, is_agreed): (u32, bool),
+        had_head: bool,
         output: &mut dyn Write,
     ) -> (u32, Result<(), ContentError>) {
-        let had_head = self.content.head().is_some();
         let mut sink = Output {
             buffers: self.buffers.as_mut(),
             output,
@@ -200,11 +200,12 @@ impl Socket {
         output: &mut dyn Write,
     ) -> Read<Result<(), ContentError>> {
         core.meter.switch(Component::L5);
+        let had_head = response.content.head().is_some();
         let (mut consumed, mut failed, mut content) = (0, None, Ok(()));
         match &self.tls {
             Tls::None => {
                 let most = (self.stream.len(), true);
-                (consumed, content) = response.take(&mut self.stream, most, output);
+                (consumed, content) = response.take(&mut self.stream, most, had_head, output);
             }
             Tls::Open(_) => {
                 if let (Some(session), stream, mut out) = parts(now, self, core) {
@@ -212,7 +213,7 @@ impl Socket {
                         session.read_with(stream, &mut consumed, &mut out, |stream, front, _| {
                             let most = (front.content, front.is_agreed);
                             let len;
-                            (len, content) = response.take(stream, most, output);
+                            (len, content) = response.take(stream, most, had_head, output);
                             Taken {
                                 len,
                                 inside_message: false,
@@ -246,7 +247,7 @@ impl Session for Response {
 
     fn transmit_contexts(&self, _: &mut dyn FnMut(ContextId)) {}
 
-    /// The NIC has missed something, and decodes no more. It may go on anywhere, so that it asks no more either.
+    /// The NIC has missed something, and decodes no more.
     fn l5o_resync_rx_req(
         &mut self,
         context: ContextId,
@@ -254,7 +255,7 @@ impl Session for Response {
         driver: &mut Driver,
         _: &mut Counters,
     ) {
-        driver.l5o_resync_rx_resp(context, place, Some(u64::MAX));
+        driver.l5o_resync_rx_resp(context, place, None);
     }
 
     fn context_failed(

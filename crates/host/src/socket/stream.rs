@@ -111,6 +111,14 @@ impl Stream {
         self.gaps.ranges()
     }
 
+    /// Whether bytes of this range are kept out of order: of what comes for them again, nothing is kept.
+    #[inline]
+    pub fn holds_any(&self, from: SeqNum, len: u32) -> bool {
+        let overlaps =
+            |(begin, end): (SeqNum, SeqNum)| begin.before(from + len) && from.before(end);
+        !self.gaps.is_empty() && self.held().any(overlaps)
+    }
+
     /// Copies a short segment behind the last one, if it comes next, was treated alike and fits in that one's block.
     pub fn append(&mut self, accepted: Accepted, data: &[u8], marks: Marks) -> bool {
         let follows = self.gaps.is_empty() && accepted.seq == self.end();

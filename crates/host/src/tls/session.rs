@@ -250,6 +250,14 @@ impl Session {
         }
     }
 
+    /// Records carry no other protocol any more from the one at `next` on: the context that did that one's part too is given up.
+    pub fn receive_nothing_inside(&mut self, next: SeqNum, out: &mut Outgoing<'_>) {
+        if self.inside_receive.take().is_some() && self.receive.is_some() {
+            self.leave_receive(out.driver, out.counters);
+            self.begin_receive(next, out.driver, out.counters);
+        }
+    }
+
     /// The receive context that does the part of the protocol inside.
     pub fn context_inside(&self) -> Option<ContextId> {
         let is_used = self.inside_receive.is_some() && !self.awaits_message;

@@ -14,7 +14,7 @@ use crate::{Note, ResultRing};
 #[cfg(test)]
 mod tests;
 
-/// Most bytes of compressed content that are kept for software. Of a response with more, software does all from there on.
+/// Most bytes of compressed content that are kept for software. A response with more is software's, from its beginning on.
 pub const MAX_KEPT: usize = 16 << 20;
 /// Most runs that are kept of bytes that have not been taken: more than a window of TCP's has packets.
 const MAX_RUNS: usize = 4096;

@@ -206,6 +206,11 @@ impl Layer5 for Engine {
         behind == ContentType::APPLICATION_DATA.0
     }
 
+    /// Behind a zero there is padding, and then a type that is not known here.
+    fn carries_nothing(&self, behind: u8) -> bool {
+        behind != 0 && !self.carries(behind)
+    }
+
     fn digest(&mut self, offset: u32) -> Digest {
         let offset = offset as usize;
         if offset <= self.framing.body() {

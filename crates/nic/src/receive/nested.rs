@@ -65,7 +65,8 @@ struct Outer<P: Protocol> {
     guess: Option<Guess>,
 }
 
-/// Bytes of content that are not of the inner layer's stream, of messages that were known to be of another type before any of them was given.
+/// Bytes of content that are not of the inner layer's stream, of messages that were known to be of another type before any of them was given,
+/// and left out in the order in which they are in the stream.
 /// The positions of what comes behind are less by so many.
 #[derive(Clone, Copy, Debug, Default)]
 struct LeftOut {
@@ -179,10 +180,16 @@ impl<P: Protocol> Outer<P> {
             ..Received::NOTHING
         };
         if ends && !self.recovery.engine().carries(byte(content.end)) {
-            // Content of it, or of messages behind it, that the inner layer was given has positions by now.
-            if run.from <= content.start && self.newest.before(run.record.start) {
+            // Content of it, or of messages behind it, that the inner layer was given has positions by now; so has what lies before another
+            // one that was left out.
+            let start = run.record.start;
+            let last = self.left_out.last;
+            let is_newest =
+                self.newest.before(start) && last.is_none_or(|last| last.at.before(start));
+            let is_other = self.recovery.engine().carries_nothing(byte(content.end));
+            if is_other && is_newest && run.from <= content.start {
                 let len = content.end - content.start;
-                self.left_out.add(run.record.start, len);
+                self.left_out.add(start, len);
                 return nothing_to_do;
             }
             inside.lose_track(at);
