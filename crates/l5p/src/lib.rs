@@ -29,6 +29,7 @@ pub mod tls;
 #[cfg(feature = "toy")]
 pub mod toy;
 mod walker;
+mod windows;
 
 pub use any_order::{AnyOrder, Part};
 pub use direction::Direction;
@@ -43,3 +44,4 @@ pub use protocols::{
 };
 pub use tls::ContextTag;
 pub use walker::{NotAHeader, Walked, Walker};
+pub use windows::{StreamEngine, Windows};

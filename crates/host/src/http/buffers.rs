@@ -27,7 +27,7 @@ pub(super) struct ResultBuffers {
 }
 
 impl ResultBuffers {
-    /// As many as the arena can spare. `None` when that is none.
+    /// As many as the arena can spare. `None` when it can spare no buffer.
     pub fn new(arena: &Arena) -> Option<ResultBuffers> {
         let spare = arena.free_blocks(SizeClass::Large) / 8;
         let count = spare.min(MOST.into());
@@ -74,7 +74,6 @@ impl ResultBuffers {
             slice.len = self.ring.buffer_len;
             if self.mapped >= count {
                 driver.l5o_del_rr_state(context, tag, counters);
-                driver.unhold_later(&[slice]);
             }
             self.mapped += 1;
             if !driver.l5o_add_rr_state(context, tag, &[slice], counters) {

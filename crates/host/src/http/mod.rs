@@ -12,13 +12,12 @@ use std::time::Instant;
 
 use l5p::http::Parameters;
 use l5p::{HostEvent, Layers, Listed};
-use nic::ring::Direction;
 
 pub use l5p::http::{Coding, ContentError, MAX_KEPT, ResponseError, ResponseHead};
 
 pub(crate) use response::Response;
 
-use crate::layer5::Noted;
+use crate::layer5::{ContentReader, Noted};
 use crate::meter::Component;
 use crate::stack::{Core, Stack};
 use crate::tls::parts;
@@ -90,22 +89,7 @@ impl Stack {
         let mut response = Box::new(Response::new(limit, by_nic, core.driver.arena()));
         if let Some(ring) = response.ring() {
             let layers = Layers::of(&Parameters { ring });
-            let (flow, next) = (socket.flow.reversed(), socket.tcp.rcv_nxt());
-            let context = match parts(now, socket, core) {
-                (Some(session), stream, mut out) => {
-                    let next = session.next_record(stream);
-                    session.receive_inside(layers, next, &mut out);
-                    session.context_inside()
-                }
-                (None, _, _) => {
-                    let driver = &mut core.driver;
-                    let context =
-                        driver.l5o_create(id, Direction::Receive, flow, next, layers, None);
-                    response.context = context;
-                    context
-                }
-            };
-            match context {
+            match socket.begin_content(now, id, layers, core, &mut *response) {
                 Some(context) => response.map(context, core),
                 None => {
                     let counters = &mut core.counters.protocols;

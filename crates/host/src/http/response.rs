@@ -4,22 +4,19 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use l5p::http::{Content, ContentError, MadeBy, Parameters, Sink};
-use l5p::{HostEvent, Listed, MsgState, Note, ResultRing};
+use l5p::{HostEvent, Listed, Note, ResultRing};
 use nic::ring::ContextId;
-use tcp::{Accepted, SendQueue};
-use wire::SeqNum;
+use tcp::Accepted;
 
 use super::ResponseInfo;
 use super::buffers::ResultBuffers;
-use crate::CloseReason;
 use crate::counters::Counters;
-use crate::driver::{Driver, Payload};
-use crate::layer5::{Fallback, Place, Read, Session};
+use crate::driver::Driver;
+use crate::layer5::{ContentReader, Place, Read};
 use crate::memory::Arena;
 use crate::meter::Component;
 use crate::socket::{Segment, Socket, Stream};
 use crate::stack::Core;
-use crate::tls::{Taken, Tls, parts};
 
 /// How many bytes a compressed byte becomes, before it is known.
 const USUAL_GROWTH: u64 = 4;
@@ -75,13 +72,6 @@ impl Response {
     pub(super) fn mapped_for(&mut self, context: ContextId) {
         if let Some(buffers) = &mut self.buffers {
             buffers.begin(context);
-        }
-    }
-
-    /// Gives up the NIC's context.
-    pub(super) fn leave(&mut self, driver: &mut Driver) {
-        if let Some(context) = self.context.take() {
-            driver.l5o_destroy(context);
         }
     }
 
@@ -201,28 +191,12 @@ impl Socket {
     ) -> Read<Result<(), ContentError>> {
         core.meter.switch(Component::L5);
         let had_head = response.content.head().is_some();
-        let (mut consumed, mut failed, mut content) = (0, None, Ok(()));
-        match &self.tls {
-            Tls::None => {
-                let most = (self.stream.len(), true);
-                (consumed, content) = response.take(&mut self.stream, most, had_head, output);
-            }
-            Tls::Open(_) => {
-                if let (Some(session), stream, mut out) = parts(now, self, core) {
-                    failed =
-                        session.read_with(stream, &mut consumed, &mut out, |stream, front, _| {
-                            let most = (front.content, front.is_agreed);
-                            let len;
-                            (len, content) = response.take(stream, most, had_head, output);
-                            Taken {
-                                len,
-                                inside_message: false,
-                            }
-                        });
-                }
-            }
-            Tls::Handshake(_) => {}
-        }
+        let mut content = Ok(());
+        let (consumed, failed) = self.read_content_with(now, core, |stream, most| {
+            let len;
+            (len, content) = response.take(stream, most, had_head, output);
+            len
+        });
         core.meter.switch(Component::Tcp);
         Read {
             content,
@@ -232,59 +206,21 @@ impl Socket {
     }
 }
 
-impl Session for Response {
-    fn l5o_get_tx_msgstate(&self, _: SeqNum) -> Option<MsgState> {
+impl ContentReader for Response {
+    fn context(&self) -> Option<ContextId> {
+        self.context
+    }
+
+    fn context_mut(&mut self) -> &mut Option<ContextId> {
+        &mut self.context
+    }
+
+    /// The NIC has missed something, and decodes no more.
+    fn resync(&mut self, _: Place) -> Option<u64> {
         None
     }
 
-    fn acknowledged(&mut self, una: SeqNum, _: &mut Driver) -> SeqNum {
-        una
-    }
-
-    fn contexts(&self) -> [Option<ContextId>; 2] {
-        [None, self.context]
-    }
-
-    fn transmit_contexts(&self, _: &mut dyn FnMut(ContextId)) {}
-
-    /// The NIC has missed something, and decodes no more.
-    fn l5o_resync_rx_req(
-        &mut self,
-        context: ContextId,
-        place: Place,
-        driver: &mut Driver,
-        _: &mut Counters,
-    ) {
-        driver.l5o_resync_rx_resp(context, place, None);
-    }
-
-    fn context_failed(
-        &mut self,
-        context: ContextId,
-        _: SeqNum,
-        driver: &mut Driver,
-        _: &mut Counters,
-    ) {
-        if self.context == Some(context) {
-            self.context = None;
-            driver.l5o_destroy(context);
-        }
-    }
-
-    fn transform_in_software(
-        &mut self,
-        _: ContextId,
-        _: SeqNum,
-        _: &mut SendQueue<Payload>,
-        _: &mut Driver,
-        _: &mut Counters,
-    ) -> Fallback {
-        Fallback::Impossible(CloseReason::Device("a response is not sent".into()))
-    }
-
-    /// A protocol around it must have been dismantled before: its context knows the buffers.
-    fn dismantle(&mut self, driver: &mut Driver, _: &mut Counters) {
-        self.leave(driver);
+    fn release(&mut self, driver: &mut Driver) {
         if let Some(buffers) = self.buffers.take() {
             buffers.retire(driver);
         }

@@ -11,7 +11,7 @@ use crate::meter::Component;
 use crate::pattern::Target;
 use crate::socket::{Socket, queue_bytes, queue_slices};
 use crate::stack::Core;
-use crate::tls::{Taken, Tls, parts};
+use crate::tls::{Tls, parts};
 
 /// What a read has given.
 pub(crate) struct Read<T> {
@@ -118,26 +118,9 @@ impl Socket {
         core.meter.switch(Component::L5);
         let (mut consumed, mut failed) = (0, None);
         let mut taken = self.noted.take();
-        let scan = taken.as_mut().and_then(Noted::scan_mut);
-        match (&self.tls, scan) {
-            (Tls::None, Some(scan)) => {
-                let len = self.stream.len();
-                consumed = scan.take(&mut self.stream, (len, true), &mut to);
-            }
-            (Tls::Open(_), Some(scan)) => {
-                if let (Some(session), stream, mut out) = parts(now, self, core) {
-                    failed =
-                        session.read_with(stream, &mut consumed, &mut out, |stream, front, _| {
-                            Taken {
-                                len: scan.take(stream, (front.content, front.is_agreed), &mut to),
-                                inside_message: false,
-                            }
-                        });
-                }
-            }
-            (Tls::Handshake(_), _) | (_, None) => {}
-        }
         if let Some(scan) = taken.as_mut().and_then(Noted::scan_mut) {
+            (consumed, failed) =
+                self.read_content_with(now, core, |stream, most| scan.take(stream, most, &mut to));
             scan.count(&mut core.counters);
         }
         self.noted = taken;

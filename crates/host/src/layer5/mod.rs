@@ -23,7 +23,7 @@ use crate::tls::Tls;
 
 pub(crate) use bytes::Read;
 pub(crate) use nested::Spans;
-pub(crate) use noted::Noted;
+pub(crate) use noted::{ContentReader, Noted};
 pub(crate) use session::{Fallback, Outgoing, Place, Refused, Session};
 
 use nested::Nested;

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use l5p::pattern::Parameters;
 use l5p::{HostEvent, Layers, Listed};
-use nic::ring::Direction;
 
 pub use l5p::pattern::{LineError, Match, Patterns, PatternsError, TABLES};
 pub use sets::PatternSet;
@@ -22,7 +21,6 @@ pub(crate) use sets::PatternSets;
 
 use crate::layer5::Noted;
 use crate::stack::{Core, Stack};
-use crate::tls::parts;
 use crate::{SocketError, SocketId};
 
 impl Stack {
@@ -83,21 +81,10 @@ impl Stack {
             socket.stream.highest_end(),
         ));
         if let Some(layers) = layers {
-            let (flow, next) = (socket.flow.reversed(), socket.tcp.rcv_nxt());
-            match parts(now, socket, &mut self.core) {
-                (Some(session), stream, mut out) => {
-                    let next = session.next_record(stream);
-                    session.receive_inside(layers, next, &mut out);
-                }
-                (None, _, _) => {
-                    let driver = &mut self.core.driver;
-                    scan.context =
-                        driver.l5o_create(id, Direction::Receive, flow, next, layers, None);
-                    if scan.context.is_none() {
-                        let counters = &mut self.core.counters.protocols;
-                        counters.add(Parameters::ID, HostEvent::ContextsRefused, 1);
-                    }
-                }
+            socket.begin_content(now, id, layers, &mut self.core, &mut *scan);
+            if scan.context.is_none() && socket.tls.session().is_none() {
+                let counters = &mut self.core.counters.protocols;
+                counters.add(Parameters::ID, HostEvent::ContextsRefused, 1);
             }
         }
         socket.noted = Some(Noted::Scan(scan));

@@ -4,15 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use l5p::pattern::{Match, Parameters, Patterns, Scanner};
-use l5p::{HostEvent, Listed, MsgState, Note};
+use l5p::{HostEvent, Listed, Note};
 use nic::ring::ContextId;
-use tcp::{Accepted, SendQueue};
+use tcp::Accepted;
 use wire::SeqNum;
 
-use crate::CloseReason;
 use crate::counters::Counters;
-use crate::driver::{Driver, Payload};
-use crate::layer5::{Fallback, Place, Session};
+use crate::layer5::{ContentReader, Place};
 use crate::memory::Buffer;
 use crate::socket::{Segment, Stream};
 
@@ -161,63 +159,18 @@ impl Scan {
     }
 }
 
-impl Session for Scan {
-    fn l5o_get_tx_msgstate(&self, _: SeqNum) -> Option<MsgState> {
-        None
+impl ContentReader for Scan {
+    fn context(&self) -> Option<ContextId> {
+        self.context
     }
 
-    fn acknowledged(&mut self, una: SeqNum, _: &mut Driver) -> SeqNum {
-        una
+    fn context_mut(&mut self) -> &mut Option<ContextId> {
+        &mut self.context
     }
-
-    fn contexts(&self) -> [Option<ContextId>; 2] {
-        [None, self.context]
-    }
-
-    fn transmit_contexts(&self, _: &mut dyn FnMut(ContextId)) {}
 
     /// A window may begin anywhere. But the NIC must not go to where TCP has not been: there it would wait for the stream to come.
-    fn l5o_resync_rx_req(
-        &mut self,
-        context: ContextId,
-        place: Place,
-        driver: &mut Driver,
-        _: &mut Counters,
-    ) {
+    fn resync(&mut self, place: Place) -> Option<u64> {
         self.counts.requests += 1;
-        let is_true = place.tcpsn.at_or_before(self.seen);
-        driver.l5o_resync_rx_resp(context, place, is_true.then_some(0));
-    }
-
-    fn context_failed(
-        &mut self,
-        context: ContextId,
-        _: SeqNum,
-        driver: &mut Driver,
-        _: &mut Counters,
-    ) {
-        if self.context == Some(context) {
-            self.context = None;
-            driver.l5o_destroy(context);
-        }
-    }
-
-    fn transform_in_software(
-        &mut self,
-        _: ContextId,
-        _: SeqNum,
-        _: &mut SendQueue<Payload>,
-        _: &mut Driver,
-        _: &mut Counters,
-    ) -> Fallback {
-        Fallback::Impossible(CloseReason::Device(
-            "a search for patterns sends nothing".into(),
-        ))
-    }
-
-    fn dismantle(&mut self, driver: &mut Driver, _: &mut Counters) {
-        if let Some(context) = self.context.take() {
-            driver.l5o_destroy(context);
-        }
+        place.tcpsn.at_or_before(self.seen).then_some(0)
     }
 }

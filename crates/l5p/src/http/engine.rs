@@ -1,24 +1,15 @@
 //! The NIC's part: decodes one response as it comes, as long as nothing of it is missing.
 
 use std::fmt;
-use std::ops::Range;
-
-use shared::{Input, Output};
 
 use super::coding::Decoder;
 use super::response::{Download, Progress};
 use super::{NIC_WINDOW, code};
-use crate::{
-    AnyOrder, Digest, Direction, Integrity, Judgement, Layer5, Note, Part, ResultRing, Results,
-};
+use crate::{Direction, Note, ResultRing, Results, StreamEngine, Windows};
 
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a window: the messages that a stream of no messages is cut into, for the NIC's recovery.
-pub const WINDOW: u32 = 16 << 10;
-/// Bytes of shared memory that are copied at a time.
-const COPIED: usize = 2048;
 /// Most bytes of a response's head: each packet of it is parsed from its beginning.
 const MOST_HEAD: usize = 16 << 10;
 
@@ -27,21 +18,22 @@ const MOST_HEAD: usize = 16 << 10;
 const MOST_GROWTH: u64 = 32;
 const ALLOWANCE: u64 = 256 << 10;
 
+/// Decodes the content of one response, as a stream.
+pub type Engine = Windows<Decode>;
+
 /// Decodes the content of one response, in pieces of any size. The stream passes as it is. A transmitting engine decodes nothing.
 ///
-/// What it makes is bounded by the response's length, and of one packet at most [`MAX_RESULTS`](crate::MAX_RESULTS). Where that would be more, where bytes are missing, and where
-/// anything is not as it has to be, the engine has lost the response: it does no more, and the rest is software's, as what is wrong.
-pub struct Engine {
-    direction: Direction,
+/// What it makes is bounded by the response's length, and of one packet at most [`MAX_RESULTS`](crate::MAX_RESULTS). Where that would be more,
+/// where bytes are missing, and where anything is not as it has to be, the engine has lost the response: it does no more, and the rest is
+/// software's, as what is wrong.
+pub struct Decode {
     ring: ResultRing,
     response: Option<Box<Response>>,
     /// Number of the window that is to begin next, if nothing is missing.
     next: u64,
     /// The window at hand has not ended.
     is_in_window: bool,
-    /// Bytes given since there was no note to take.
-    at: u32,
-    /// Those of them that belong to the response, and how many bytes of it came before.
+    /// The bytes given since there was no note to take that belong to the response, and how many bytes of it came before.
     run: Option<Run>,
     /// Notes taken on that.
     taken: u8,
@@ -81,41 +73,21 @@ impl Engine {
                 results: Results::default(),
             })
         });
-        Engine {
-            direction,
+        Windows::around(Decode {
             ring,
             response,
             next: 0,
             is_in_window: false,
-            at: 0,
             run: None,
             taken: 0,
-        }
+        })
     }
+}
 
+impl Decode {
     fn lose(&mut self) {
         self.response = None;
         self.run = None;
-    }
-
-    fn decode(&mut self, bytes: &[u8]) {
-        let from = self.at;
-        self.at += bytes.len() as u32;
-        let Some(response) = &mut self.response else {
-            return;
-        };
-        let before = response.bytes;
-        let Ok(used) = response.take(bytes) else {
-            return self.lose();
-        };
-        let run = self.run.get_or_insert(Run {
-            from,
-            to: from,
-            before,
-        });
-        if used > 0 {
-            run.to = from + used as u32;
-        }
     }
 }
 
@@ -166,62 +138,46 @@ impl Response {
     }
 }
 
-impl Layer5 for Engine {
-    /// The first byte of a window, which is data like all others.
-    type Header = [u8; 1];
-
-    const FIXED_LEN: Option<u32> = Some(WINDOW);
+impl StreamEngine for Decode {
     const HAS_RESULTS: bool = true;
+    /// What it checks, it says in notes.
+    const HAS_CHECKS: bool = false;
 
-    fn judge(&self, bytes: &[u8]) -> Judgement {
-        match bytes {
-            [] => Judgement::TooShort,
-            _ => Judgement::Message { len: WINDOW },
-        }
-    }
-
-    fn start(&mut self, index: u64, header: &[u8]) -> Option<u32> {
+    fn begin_window(&mut self, index: u64) {
         if index != self.next || self.is_in_window {
             self.lose();
         }
         (self.next, self.is_in_window) = (index.wrapping_add(1), true);
-        self.decode(header);
-        Some(WINDOW)
     }
 
-    fn transform(&mut self, _offset: u32, mut input: Input<'_>, mut output: Output<'_>) {
-        assert_eq!(input.len(), output.len());
-        if self.response.is_none() {
-            self.at += input.len() as u32;
-            output.copy_from(input);
+    fn end_window(&mut self) {
+        self.is_in_window = false;
+    }
+
+    fn miss(&mut self) {
+        self.lose();
+    }
+
+    fn is_looking(&self) -> bool {
+        self.response.is_some()
+    }
+
+    fn take(&mut self, at: u32, bytes: &[u8]) {
+        let Some(response) = &mut self.response else {
             return;
+        };
+        let before = response.bytes;
+        let Ok(used) = response.take(bytes) else {
+            return self.lose();
+        };
+        let run = self.run.get_or_insert(Run {
+            from: at,
+            to: at,
+            before,
+        });
+        if used > 0 {
+            run.to = at + used as u32;
         }
-        while !input.is_empty() {
-            let (now, later) = input.split_at(input.len().min(COPIED));
-            let (made, rest) = output.split_at(now.len());
-            now.read::<COPIED, _>(|bytes| {
-                self.decode(bytes);
-                made.copy_from(bytes);
-            });
-            (input, output) = (later, rest);
-        }
-    }
-
-    fn absorb(&mut self, _offset: u32, mut input: Input<'_>) {
-        if self.response.is_none() {
-            self.at += input.len() as u32;
-            return;
-        }
-        while !input.is_empty() {
-            let (now, later) = input.split_at(input.len().min(COPIED));
-            now.read::<COPIED, _>(|bytes| self.decode(bytes));
-            input = later;
-        }
-    }
-
-    /// What it checks, it says in notes.
-    fn has_checks(&self) -> bool {
-        false
     }
 
     #[inline]
@@ -242,7 +198,7 @@ impl Layer5 for Engine {
                 return Some(Note { at, code, value });
             }
         }
-        (self.at, self.run, self.taken) = (0, None, 0);
+        (self.run, self.taken) = (None, 0);
         None
     }
 
@@ -263,56 +219,11 @@ impl Layer5 for Engine {
     fn may_join(last: &Note, next: &Note) -> bool {
         last.code != code::BEGIN && next.code == code::BEGIN && last.at == next.at
     }
-
-    fn finish(&mut self) -> Integrity {
-        self.is_in_window = false;
-        Integrity::Good
-    }
-
-    fn icv(&self, len: u32) -> Range<u32> {
-        len..len
-    }
-
-    /// Always the same: a transmitting engine changes nothing, so that no harm is done where bytes to be sent again have changed.
-    fn digest(&mut self, _offset: u32) -> Digest {
-        Digest::default()
-    }
 }
 
-impl AnyOrder for Engine {
-    type Message = ();
-
-    const MAX_GAP: u32 = u32::MAX;
-
-    fn skip(&mut self, _offset: u32, _len: u32) {
-        self.lose();
-    }
-
-    fn message(&mut self, _offset: u32, _len: u32) -> Option<()> {
-        None
-    }
-
-    fn transform_aside(
-        &mut self,
-        _message: &(),
-        _len: u32,
-        _offset: u32,
-        input: &[u8],
-        output: Output<'_>,
-    ) -> Part {
-        output.copy_from(input);
-        0
-    }
-
-    fn residue(&self) -> Part {
-        0
-    }
-}
-
-impl fmt::Debug for Engine {
+impl fmt::Debug for Decode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine")
-            .field("direction", &self.direction)
+        f.debug_struct("Decode")
             .field("ring", &self.ring)
             .field("is_lost", &self.response.is_none())
             .finish_non_exhaustive()

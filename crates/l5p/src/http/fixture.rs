@@ -4,6 +4,7 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use proptest::prelude::*;
 
 /// Compresses by gzip.
 pub fn gzip(content: &[u8]) -> Vec<u8> {
@@ -15,6 +16,14 @@ pub fn gzip(content: &[u8]) -> Vec<u8> {
 /// Compresses by zstd.
 pub fn zstd(content: &[u8]) -> Vec<u8> {
     ::zstd::encode_all(content, 3).unwrap()
+}
+
+/// The name of one of the codings, and content compressed so.
+pub fn compressed(is_zstd: bool, content: &[u8]) -> (&'static str, Vec<u8>) {
+    match is_zstd {
+        true => ("zstd", zstd(content)),
+        false => ("gzip", gzip(content)),
+    }
 }
 
 /// Content of `len` bytes that can be compressed to about a third.
@@ -44,6 +53,15 @@ pub enum Framing {
     Chunked(usize),
     /// By the end of the connection.
     ToEnd,
+}
+
+/// Any of them.
+pub fn framing() -> impl Strategy<Value = Framing> {
+    prop_oneof![
+        Just(Framing::Sized),
+        Just(Framing::ToEnd),
+        (1usize..50_000).prop_map(Framing::Chunked),
+    ]
 }
 
 /// A response with this content.

@@ -24,9 +24,10 @@ mod protocol;
 mod response;
 mod response_error;
 
+pub use crate::windows::WINDOW;
 pub use coding::{Coding, Damaged, Decoder};
 pub use content::{Content, ContentError, MAX_KEPT, MadeBy, Sink};
-pub use engine::{Engine, WINDOW};
+pub use engine::Engine;
 pub use protocol::Parameters;
 pub use response::{Download, Progress, ResponseHead};
 pub use response_error::ResponseError;

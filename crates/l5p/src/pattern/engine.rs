@@ -1,37 +1,33 @@
 //! The NIC's part: scans a stream, window by window.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
-use shared::{Input, Output};
-
 use super::automata::State;
+use super::code;
 use super::patterns::Patterns;
-use super::{WINDOW, code};
-use crate::{AnyOrder, Digest, Direction, Integrity, Judgement, Layer5, MAX_NOTES, Note, Part};
+use crate::{Direction, MAX_NOTES, Note, StreamEngine, Windows};
 
 #[cfg(test)]
 mod tests;
 
-/// Bytes of shared memory that are copied at a time.
-const COPIED: usize = 2048;
+/// Scans a stream for patterns, window by window.
+pub type Engine = Windows<Search>;
 
 /// Scans a stream for patterns in pieces of any size, with constant state. The stream passes as it is.
 ///
-/// A message is a window of [`WINDOW`] bytes, which begins in the automata's first state. Its index has no meaning but its order.
-/// A transmitting engine scans nothing. What comes late is not scanned: an automaton can't do a part of a window without what is before
+/// A window begins in the automata's first state. Its index has no meaning but its order. A transmitting engine scans nothing. What comes late is not scanned: an automaton can't do a part of a window without what is before
 /// it. The rest of such a window is software's.
 ///
-/// [Notes](Layer5::take_note) on a packet are the state before it, the matches that end in it, and the state behind it; and in between
+/// [Notes](crate::Layer5::take_note) on a packet are the state before it, the matches that end in it, and the state behind it; and in between
 /// the same two states where a window ends and another one begins. If there were more than [`MAX_NOTES`], there are none.
-pub struct Engine {
+pub struct Search {
     patterns: Arc<Patterns>,
     direction: Direction,
     /// Behind the bytes scanned so far; `None` in the rest of a window of which bytes were missing.
     state: Option<State>,
-    /// Bytes given since there was no note to take.
-    at: u32,
+    /// Where the bytes scanned last end, counted from where there was no note to take.
+    end: u32,
     /// The notes tell in which state the bytes last scanned were begun, but not the one behind them.
     is_in_run: bool,
     notes: Box<Notes>,
@@ -49,11 +45,11 @@ struct Notes {
 impl Engine {
     /// An engine at the beginning of a window.
     pub fn new(patterns: Arc<Patterns>, direction: Direction) -> Engine {
-        Engine {
+        Windows::around(Search {
             state: Some(patterns.automata.start()),
             patterns,
             direction,
-            at: 0,
+            end: 0,
             is_in_run: false,
             notes: Box::new(Notes {
                 list: [Note::default(); MAX_NOTES],
@@ -61,12 +57,43 @@ impl Engine {
                 taken: 0,
                 overflowed: false,
             }),
+        })
+    }
+}
+
+impl Search {
+    /// Notes the state behind the bytes scanned last.
+    fn end_run(&mut self) {
+        if let Some(state) = self.state
+            && self.is_in_run
+        {
+            self.notes.push(self.end, code::END, state.value());
         }
+        self.is_in_run = false;
+    }
+}
+
+impl StreamEngine for Search {
+    fn begin_window(&mut self, _index: u64) {
+        self.end_run();
+        self.state = Some(self.patterns.automata.start());
     }
 
-    fn scan(&mut self, bytes: &[u8]) {
+    fn end_window(&mut self) {
+        self.end_run();
+    }
+
+    fn miss(&mut self) {
+        self.end_run();
+        self.state = None;
+    }
+
+    fn is_looking(&self) -> bool {
+        self.direction == Direction::Receive && self.state.is_some()
+    }
+
+    fn take(&mut self, at: u32, bytes: &[u8]) {
         let Some(state) = self.state else { return };
-        let at = self.at;
         if !self.is_in_run {
             self.notes.push(at, code::BEGIN, state.value());
             self.is_in_run = true;
@@ -78,136 +105,19 @@ impl Engine {
         });
         self.notes.sort_from(first);
         self.state = Some(state);
-        self.at += bytes.len() as u32;
-    }
-
-    /// Notes the state behind the bytes scanned last.
-    fn end_run(&mut self) {
-        if let Some(state) = self.state
-            && self.is_in_run
-        {
-            self.notes.push(self.at, code::END, state.value());
-        }
-        self.is_in_run = false;
-    }
-
-    fn scans(&self) -> bool {
-        self.direction == Direction::Receive && self.state.is_some()
-    }
-}
-
-impl Layer5 for Engine {
-    /// The first byte of a window, which is data like all others.
-    type Header = [u8; 1];
-
-    const FIXED_LEN: Option<u32> = Some(WINDOW);
-
-    fn judge(&self, bytes: &[u8]) -> Judgement {
-        match bytes {
-            [] => Judgement::TooShort,
-            _ => Judgement::Message { len: WINDOW },
-        }
-    }
-
-    fn start(&mut self, _index: u64, header: &[u8]) -> Option<u32> {
-        self.end_run();
-        self.state = Some(self.patterns.automata.start());
-        match self.scans() {
-            true => self.scan(header),
-            false => self.at += header.len() as u32,
-        }
-        Some(WINDOW)
-    }
-
-    fn transform(&mut self, _offset: u32, mut input: Input<'_>, mut output: Output<'_>) {
-        assert_eq!(input.len(), output.len());
-        if !self.scans() {
-            self.at += input.len() as u32;
-            output.copy_from(input);
-            return;
-        }
-        while !input.is_empty() {
-            let (now, later) = input.split_at(input.len().min(COPIED));
-            let (made, rest) = output.split_at(now.len());
-            now.read::<COPIED, _>(|bytes| {
-                self.scan(bytes);
-                made.copy_from(bytes);
-            });
-            (input, output) = (later, rest);
-        }
-    }
-
-    fn absorb(&mut self, _offset: u32, mut input: Input<'_>) {
-        if !self.scans() {
-            self.at += input.len() as u32;
-            return;
-        }
-        while !input.is_empty() {
-            let (now, later) = input.split_at(input.len().min(COPIED));
-            now.read::<COPIED, _>(|bytes| self.scan(bytes));
-            input = later;
-        }
+        self.end = at + bytes.len() as u32;
     }
 
     #[inline]
     fn take_note(&mut self) -> Option<Note> {
         self.end_run();
-        let note = self.notes.take();
-        if note.is_none() {
-            self.at = 0;
-        }
-        note
+        self.notes.take()
     }
 
     /// Where a run ends in the state in which the next one begins, at the same place, they are one.
     fn may_join(last: &Note, next: &Note) -> bool {
         (last.code, next.code) == (code::END, code::BEGIN)
             && (last.at, last.value) == (next.at, next.value)
-    }
-
-    fn finish(&mut self) -> Integrity {
-        self.end_run();
-        Integrity::Good
-    }
-
-    fn icv(&self, len: u32) -> Range<u32> {
-        len..len
-    }
-
-    /// Always the same: a transmitting engine changes nothing, so that no harm is done where bytes to be sent again have changed.
-    fn digest(&mut self, _offset: u32) -> Digest {
-        Digest::default()
-    }
-}
-
-impl AnyOrder for Engine {
-    type Message = ();
-
-    const MAX_GAP: u32 = u32::MAX;
-
-    fn skip(&mut self, _offset: u32, _len: u32) {
-        self.end_run();
-        self.state = None;
-    }
-
-    fn message(&mut self, _offset: u32, _len: u32) -> Option<()> {
-        None
-    }
-
-    fn transform_aside(
-        &mut self,
-        _message: &(),
-        _len: u32,
-        _offset: u32,
-        input: &[u8],
-        output: Output<'_>,
-    ) -> Part {
-        output.copy_from(input);
-        0
-    }
-
-    fn residue(&self) -> Part {
-        0
     }
 }
 
@@ -237,12 +147,11 @@ impl Notes {
     }
 }
 
-impl fmt::Debug for Engine {
+impl fmt::Debug for Search {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine")
+        f.debug_struct("Search")
             .field("patterns", &self.patterns)
             .field("direction", &self.direction)
-            .field("at", &self.at)
             .finish_non_exhaustive()
     }
 }

@@ -47,14 +47,12 @@ mod scanner;
 mod strings;
 mod text;
 
+pub use crate::windows::WINDOW;
 pub use engine::Engine;
 pub use patterns::{Patterns, PatternsError, TABLES};
 pub use protocol::Parameters;
 pub use scanner::{Match, Scanner};
 pub use text::LineError;
-
-/// Bytes of a window.
-pub const WINDOW: u32 = 16 << 10;
 
 /// The engine's notes ([`Note::code`](crate::Note)).
 mod code {

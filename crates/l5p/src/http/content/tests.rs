@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::super::engine::Engine;
-use super::super::fixture::{Framing, content, gzip, response, zstd};
+use super::super::fixture::{Framing, compressed, content, framing, gzip, response};
 use super::*;
 use crate::{Direction, Layer5, Results, Walker};
 
@@ -121,15 +121,10 @@ proptest! {
         piece in 1usize..9000,
         lost in any::<prop::sample::Index>(),
         is_zstd in any::<bool>(),
-        framing in prop_oneof![
-            Just(Framing::Sized), Just(Framing::ToEnd), (1usize..50_000).prop_map(Framing::Chunked),
-        ],
+        framing in framing(),
     ) {
         let expected = content(len, seed);
-        let (coding, compressed) = match is_zstd {
-            true => ("zstd", zstd(&expected)),
-            false => ("gzip", gzip(&expected)),
-        };
+        let (coding, compressed) = compressed(is_zstd, &expected);
         let stream = response(coding, framing, &compressed);
         let packets = packets(&stream, packet);
         let lost = lost.index(packets.len() + 1);

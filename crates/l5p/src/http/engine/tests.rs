@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
-use super::super::fixture::{Framing, content, gzip, response, zstd};
+use super::super::fixture::{Framing, compressed, content, framing, gzip, response, zstd};
 use super::*;
-use crate::Walker;
+use crate::{Layer5, Walker};
 
 const RING: ResultRing = ResultRing {
     buffer_len: 5000,
@@ -50,15 +50,10 @@ proptest! {
         seed in any::<u64>(),
         packet in 1usize..9000,
         is_zstd in any::<bool>(),
-        framing in prop_oneof![
-            Just(Framing::Sized), Just(Framing::ToEnd), (1usize..50_000).prop_map(Framing::Chunked),
-        ],
+        framing in framing(),
     ) {
         let expected = content(len, seed);
-        let (coding, compressed) = match is_zstd {
-            true => ("zstd", zstd(&expected)),
-            false => ("gzip", gzip(&expected)),
-        };
+        let (coding, compressed) = compressed(is_zstd, &expected);
         let stream = response(coding, framing, &compressed);
         let packets: Vec<&[u8]> = stream.chunks(packet).collect();
         let (made, last) = run(&mut engine(), &packets);

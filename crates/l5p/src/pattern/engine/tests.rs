@@ -1,6 +1,6 @@
 use super::*;
-use crate::Walker;
-use crate::pattern::TABLES;
+use crate::pattern::{TABLES, WINDOW};
+use crate::{Integrity, Layer5, Walker};
 
 fn engine(text: &str, direction: Direction) -> Engine {
     let patterns = Patterns::parse(text, TABLES).expect("good patterns");
