@@ -47,11 +47,17 @@ fn read(
             let position = at + done as u32;
             let used = content.take(position, rest, known as u32, &mut output);
             done += used.ok()?;
+            while content.is_behind() {
+                content.catch_up(&mut output).ok()?;
+            }
         }
         at += bytes.len() as u32;
     }
     if !content.is_done() {
-        content.handle_end(&mut output).ok()?;
+        content.handle_end().ok()?;
+        while content.is_behind() {
+            content.catch_up(&mut output).ok()?;
+        }
     }
     assert_eq!(content.made(), output.written.len() as u64);
     assert!(content.made() <= LIMIT);

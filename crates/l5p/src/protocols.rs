@@ -39,6 +39,11 @@ pub trait Protocol: AnyOrder<Message: Debug + Send> + Debug + Send + Sized + 'st
     /// Bytes of memory that a receiving engine may take for itself while it works. The NIC has so much for each function only.
     const MEMORY: usize = 0;
 
+    /// Whether the engine may still need [that memory](Self::MEMORY). Once it does not, it never does.
+    fn needs_memory(&self) -> bool {
+        true
+    }
+
     /// Names of what the NIC counts. What has no name here is not listed.
     const COUNTERS: &'static [CounterName];
 

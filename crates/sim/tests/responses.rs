@@ -279,6 +279,56 @@ fn behind_a_reset_of_the_nic_software_goes_on() {
     }
 }
 
+/// The NIC has memory for three responses at a time.
+#[test]
+fn where_the_nic_has_no_memory_for_a_response_it_still_decrypts() {
+    let mut world = World::new(WorldConfig::default());
+    let pairs: Vec<_> = (0..5).map(|n| world.connect(4000 + n, false)).collect();
+    for pair in &pairs {
+        world.secure(*pair, Suite::DEFAULT, Offload::Both);
+    }
+    let len = 1_000_000;
+    let expected = content(len, 3);
+    let response = Run::default().response(&expected);
+    let mut by_nic = 0;
+    for (chosen, more_by_nic) in [(0..5, 3), (3..5, 2)] {
+        let chosen = &pairs[chosen];
+        for (_, receiver) in chosen {
+            let started = world
+                .stack(1)
+                .start_response(*receiver, Some(1 << 30), true);
+            started.expect("a response is started");
+        }
+        while world.step() {}
+        let mut downloads = vec![(0, Vec::new()); chosen.len()];
+        while downloads.iter().any(|(_, read)| read.len() < len) {
+            let now = world.now();
+            for (pair, (sent, read)) in chosen.iter().zip(&mut downloads) {
+                let (sender, receiver) = *pair;
+                match world.stack(0).write(now, sender, &response[*sent..]) {
+                    Ok(len) => *sent += len,
+                    Err(SocketError::WouldBlock) => {}
+                    Err(error) => panic!("{error}"),
+                }
+                match world.stack(1).read_response(now, receiver, read) {
+                    Ok(()) | Err(ReadResponseError::Socket(SocketError::WouldBlock)) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            assert!(world.step() || world.advance(), "a download is stuck");
+        }
+        assert!(downloads.iter().all(|(_, read)| *read == expected));
+        by_nic += more_by_nic * len as u64;
+        let mut counters = world.stack(1).counters();
+        let counted = counters.find(|(name, _)| *name == "HttpBytesByNic");
+        assert_eq!(counted.map(|(_, count)| count), Some(by_nic));
+    }
+    for (_, receiver) in pairs {
+        let tls = world.stack(1).info(receiver).unwrap().tls.unwrap();
+        assert!(tls.records_full > 10 * tls.records_none, "{tls:?}");
+    }
+}
+
 #[test]
 fn a_bomb_is_refused_at_its_limit() {
     for tls in [false, true] {

@@ -17,7 +17,7 @@ pub use l5p::http::{Coding, ContentError, MAX_KEPT, ResponseError, ResponseHead}
 
 pub(crate) use response::Response;
 
-use crate::layer5::{ContentReader, Noted};
+use crate::layer5::{ContentReader, Noted, Read};
 use crate::meter::Component;
 use crate::stack::{Core, Stack};
 use crate::tls::parts;
@@ -110,7 +110,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Reads a response on: first its head and nothing behind it, then content, which is decoded and written to `output`.
+    /// Reads a response on: first its head and nothing behind it, then content, which is decoded and written to `output`. To be called until
+    /// it has nothing more to give: where software has to decode again what the NIC has left to it, one call does a part of that.
     ///
     /// # Errors
     /// As [`read`](Stack::read); [`WouldBlock`](SocketError::WouldBlock) where nothing has come. [`Unsupported`](SocketError::Unsupported) where
@@ -143,7 +144,19 @@ impl Stack {
             return Err(SocketError::NotFound.into());
         };
         let core = &mut self.core;
-        let read = socket.read_response(now, core, &mut response, output);
+        let was_behind = response.is_behind();
+        let read = if was_behind {
+            core.meter.switch(Component::L5);
+            let content = response.catch_up(output);
+            core.meter.switch(Component::Tcp);
+            Read {
+                content,
+                consumed: 0,
+                failed: None,
+            }
+        } else {
+            socket.read_response(now, core, &mut response, output)
+        };
         let context = match socket.tls.session() {
             Some(session) => session.context_inside(),
             None => response.context,
@@ -155,11 +168,10 @@ impl Stack {
             core.mark_ready(id, socket);
         }
         let mut result = read.content.map_err(ReadResponseError::Content);
-        if result.is_ok() && read.consumed == 0 && !response.is_done() && read.failed.is_none() {
+        let did_nothing = read.consumed == 0 && !was_behind && !response.is_behind();
+        if result.is_ok() && did_nothing && !response.is_done() && read.failed.is_none() {
             result = match socket.nothing_to_read() {
-                Ok(_) => response
-                    .handle_end(output)
-                    .map_err(ReadResponseError::Content),
+                Ok(_) => response.handle_end().map_err(ReadResponseError::Content),
                 Err(error) => Err(error.into()),
             };
         }

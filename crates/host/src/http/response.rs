@@ -137,6 +137,7 @@ impl Response {
         let mut taken = 0;
         while taken < most
             && !self.content.is_done()
+            && !self.content.is_behind()
             && self.content.head().is_some() == had_head
             && let Some(front) = stream.front().and_then(Segment::as_buffer)
         {
@@ -154,12 +155,20 @@ impl Response {
         (taken, Ok(()))
     }
 
+    /// Whether software has to catch up before more can be read.
+    pub(super) fn is_behind(&self) -> bool {
+        self.content.is_behind()
+    }
+
+    /// Decodes some more of what the NIC has left to software.
+    pub(super) fn catch_up(&mut self, output: &mut dyn Write) -> Result<(), ContentError> {
+        let buffers = self.buffers.as_mut();
+        self.content.catch_up(&mut Output { buffers, output })
+    }
+
     /// The stream has ended in order.
-    pub(super) fn handle_end(&mut self, output: &mut dyn Write) -> Result<(), ContentError> {
-        self.content.handle_end(&mut Output {
-            buffers: self.buffers.as_mut(),
-            output,
-        })
+    pub(super) fn handle_end(&mut self) -> Result<(), ContentError> {
+        self.content.handle_end()
     }
 
     /// Counts what was done since this was called last.

@@ -162,6 +162,10 @@ impl Session {
         mut take: impl FnMut(&mut Stream, Front, &mut Outgoing<'_>) -> Taken,
     ) -> Option<CloseReason> {
         loop {
+            if self.awaits_message && !self.inside_message && self.opened.is_empty() {
+                self.leave_receive(out.driver, out.counters);
+                self.begin_receive(stream.start(), out.driver, out.counters);
+            }
             if let Some(open) = self.opened.front() {
                 let front = Front {
                     record: (open.skip > 0).then_some(stream.start()),
@@ -174,10 +178,6 @@ impl Session {
                 self.settle(taken.len, stream, consumed);
                 if taken.len < front.content {
                     return None;
-                }
-                if self.awaits_message && !self.inside_message && self.opened.is_empty() {
-                    self.leave_receive(out.driver, out.counters);
-                    self.begin_receive(stream.start(), out.driver, out.counters);
                 }
                 continue;
             }

@@ -47,7 +47,8 @@ pub(crate) struct Session {
     pub(super) receive_epoch: Option<u16>,
     /// The content that was read last ended inside of a message of the protocol that it carries.
     pub(super) inside_message: bool,
-    /// The context does not do what `inside_receive` asks for, because it began inside of a message.
+    /// The next context is to begin at a record that begins with a message: the last one began inside of a message and does not do what
+    /// `inside_receive` asks for, or the NIC has refused to do it.
     pub(super) awaits_message: bool,
     /// Records opened in place and not yet consumed, from the stream's start on.
     pub(super) opened: VecDeque<Open>,
@@ -397,7 +398,17 @@ impl layer5::Session for Session {
         if self.transmit == Some(context) {
             self.leave_transmit(end, counters);
         } else if self.receive == Some(context) {
+            let is_lost = driver
+                .contexts
+                .get(context)
+                .is_none_or(|shadow| shadow.lost);
+            let asked_for_more = self.context_inside().is_some();
             self.leave_receive(driver, counters);
+            if asked_for_more {
+                // TLS alone asks less of the NIC.
+                self.inside_receive = None;
+                self.awaits_message = !is_lost;
+            }
         }
     }
 

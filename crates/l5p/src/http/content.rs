@@ -20,6 +20,8 @@ pub const MAX_KEPT: usize = 16 << 20;
 const MAX_RUNS: usize = 4096;
 /// Bytes that software makes at a time.
 const PIECE: usize = 64 << 10;
+/// Bytes of compressed content that software decodes anew in one step.
+const STEP: usize = 64 << 10;
 
 /// Takes decoded content.
 pub trait Sink {
@@ -95,9 +97,18 @@ pub struct Content {
 enum Decodes {
     /// Nothing is to be decoded, or it is not known yet.
     Nobody,
-    Software(Box<Decoder>),
+    Software(Box<BySoftware>),
     /// The NIC, from the beginning on.
     Nic(Box<ByNic>),
+}
+
+/// A response that software decodes.
+#[derive(Debug)]
+struct BySoftware {
+    decoder: Decoder,
+    /// Content that the NIC was to decode, which comes first: from byte `at` on.
+    kept: Vec<u8>,
+    at: usize,
 }
 
 /// A response that the NIC has decoded so far.
@@ -170,7 +181,12 @@ impl Content {
 
     /// Whether the response is whole.
     pub fn is_done(&self) -> bool {
-        self.download.is_done()
+        self.download.is_done() && !self.is_behind()
+    }
+
+    /// Whether software has to [catch up](Self::catch_up) before anything else.
+    pub fn is_behind(&self) -> bool {
+        matches!(&self.decodes, Decodes::Software(software) if !software.kept.is_empty())
     }
 
     /// Bytes of content so far, before decoding.
@@ -224,7 +240,8 @@ impl Content {
     }
 
     /// Takes the next bytes, the first of which is at `at`. They and those behind them, `known` bytes in all, are certain to follow one another
-    /// in the stream. Gives how many of them were taken: all, or those up to the end of the response's head, once, or of the response.
+    /// in the stream. Gives how many of them were taken: all, or those up to the end of the response's head, once, or of the response, or to where
+    /// software has to [catch up](Self::catch_up).
     ///
     /// # Errors
     /// When the response is not what it has to be; it is of no more use then.
@@ -237,33 +254,59 @@ impl Content {
     ) -> Result<usize, ContentError> {
         let (mut at, mut rest, mut known) = (at, bytes, known);
         let had_head = self.head.is_some();
-        while !rest.is_empty() && !self.download.is_done() && self.head.is_some() == had_head {
+        while !rest.is_empty()
+            && !self.download.is_done()
+            && self.head.is_some() == had_head
+            && !self.is_behind()
+        {
             let now = match self.enter_run(at, known) {
                 Some(run) => rest.len().min(at.distance_to(run.to) as usize),
                 None => {
-                    self.leave_nic(sink)?;
+                    self.leave_nic()?;
                     rest.len()
                 }
             };
+            if self.is_behind() {
+                break;
+            }
             let used = self.read(&rest[..now], sink)?;
             at += used as u32;
             known = known.saturating_sub(used as u32);
             rest = &rest[used..];
             self.end_run(at, sink)?;
         }
-        if self.download.is_done() {
-            self.finish(sink)?;
-        }
+        self.finish()?;
         Ok(bytes.len() - rest.len())
+    }
+
+    /// Decodes some more of what the NIC has left to software.
+    ///
+    /// # Errors
+    /// As for [`take`](Self::take).
+    pub fn catch_up(&mut self, sink: &mut dyn Sink) -> Result<(), ContentError> {
+        let Decodes::Software(software) = &mut self.decodes else {
+            return Ok(());
+        };
+        let kept = std::mem::take(&mut software.kept);
+        let from = software.at;
+        let end = kept.len().min(from + STEP);
+        software.at = end;
+        self.decode(&kept[from..end], sink)?;
+        if end < kept.len()
+            && let Decodes::Software(software) = &mut self.decodes
+        {
+            software.kept = kept;
+        }
+        self.finish()
     }
 
     /// The stream has ended in order.
     ///
     /// # Errors
     /// When the response is not whole.
-    pub fn handle_end(&mut self, sink: &mut dyn Sink) -> Result<(), ContentError> {
+    pub fn handle_end(&mut self) -> Result<(), ContentError> {
         self.download.handle_end()?;
-        self.finish(sink)
+        self.finish()
     }
 
     /// The run that holds the bytes at `at`, if the NIC has decoded all before it.
@@ -342,7 +385,7 @@ impl Content {
             self.decodes = Decodes::Nobody;
         } else if let Some(coding) = head.coding() {
             if !matches!(self.decodes, Decodes::Nic(_)) {
-                self.decodes = Decodes::Software(decoder(coding)?);
+                self.decodes = Decodes::Software(by_software(coding, Vec::new())?);
             }
         } else {
             if head.is_success() && !head.is_identity() {
@@ -357,7 +400,7 @@ impl Content {
     }
 
     /// What the NIC does from here on does not count.
-    fn leave_nic(&mut self, sink: &mut dyn Sink) -> Result<(), ContentError> {
+    fn leave_nic(&mut self) -> Result<(), ContentError> {
         let Decodes::Nic(nic) = &mut self.decodes else {
             return Ok(());
         };
@@ -367,10 +410,10 @@ impl Content {
         let Some(coding) = self.head.as_ref().and_then(ResponseHead::coding) else {
             return Ok(());
         };
-        self.decodes = Decodes::Software(decoder(coding)?);
+        self.decodes = Decodes::Software(by_software(coding, kept)?);
         self.made_by.fallbacks += 1;
         self.given = std::mem::take(&mut self.made);
-        self.decode(&kept, sink)
+        Ok(())
     }
 
     /// Decodes content in software, or takes it as it is if it is not coded.
@@ -380,8 +423,8 @@ impl Content {
             return sink.write(content).map_err(ContentError::Unwritable);
         }
         self.piece.resize(PIECE, 0);
-        while let Decodes::Software(decoder) = &mut self.decodes {
-            let (used, made) = decoder.decode(content, &mut self.piece)?;
+        while let Decodes::Software(software) = &mut self.decodes {
+            let (used, made) = software.decoder.decode(content, &mut self.piece)?;
             content = &content[used..];
             self.made_by.software += made as u64;
             self.grow(made as u64)?;
@@ -398,21 +441,29 @@ impl Content {
         Ok(())
     }
 
-    /// The response is whole: so must be what was compressed.
-    fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), ContentError> {
+    /// Once the response is whole, what was compressed must be too.
+    fn finish(&mut self) -> Result<(), ContentError> {
+        if !self.download.is_done() {
+            return Ok(());
+        }
         if let Decodes::Nic(nic) = &self.decodes
             && (nic.run.is_some() || !nic.is_whole)
         {
-            self.leave_nic(sink)?;
+            self.leave_nic()?;
         }
         match &self.decodes {
-            Decodes::Software(decoder) if !decoder.is_whole() => Err(ContentError::CutShort),
+            Decodes::Software(software)
+                if software.kept.is_empty() && !software.decoder.is_whole() =>
+            {
+                Err(ContentError::CutShort)
+            }
             _ => Ok(()),
         }
     }
 }
 
-fn decoder(coding: Coding) -> Result<Box<Decoder>, ContentError> {
+fn by_software(coding: Coding, kept: Vec<u8>) -> Result<Box<BySoftware>, ContentError> {
     let decoder = Decoder::new(coding, HOST_WINDOW).ok_or(ContentError::NoMemory)?;
-    Ok(Box::new(decoder))
+    let at = 0;
+    Ok(Box::new(BySoftware { decoder, kept, at }))
 }

@@ -29,6 +29,8 @@ pub type Engine = Windows<Decode>;
 pub struct Decode {
     ring: ResultRing,
     response: Option<Box<Response>>,
+    /// The response was decoded to its end.
+    is_done: bool,
     /// Number of the window that is to begin next, if nothing is missing.
     next: u64,
     /// The window at hand has not ended.
@@ -76,6 +78,7 @@ impl Engine {
         Windows::around(Decode {
             ring,
             response,
+            is_done: false,
             next: 0,
             is_in_window: false,
             run: None,
@@ -85,8 +88,13 @@ impl Engine {
 }
 
 impl Decode {
+    /// Whether there is more to decode, as far as is known.
+    pub(super) fn is_decoding(&self) -> bool {
+        self.response.is_some()
+    }
+
     fn lose(&mut self) {
-        self.response = None;
+        (self.response, self.is_done) = (None, false);
         self.run = None;
     }
 }
@@ -159,7 +167,7 @@ impl StreamEngine for Decode {
     }
 
     fn is_looking(&self) -> bool {
-        self.response.is_some()
+        self.is_decoding()
     }
 
     fn take(&mut self, at: u32, bytes: &[u8]) {
@@ -199,12 +207,16 @@ impl StreamEngine for Decode {
             }
         }
         (self.run, self.taken) = (None, 0);
+        self.response.take_if(|response| {
+            self.is_done = response.download.is_done();
+            self.is_done
+        });
         None
     }
 
     fn exchange_results(&mut self, results: &mut Results) -> bool {
         let Some(response) = &mut self.response else {
-            return false;
+            return self.is_done;
         };
         std::mem::swap(&mut response.results, results);
         response.results.begin(response.made, self.ring);
@@ -225,7 +237,8 @@ impl fmt::Debug for Decode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Decode")
             .field("ring", &self.ring)
-            .field("is_lost", &self.response.is_none())
+            .field("is_decoding", &self.is_decoding())
+            .field("is_done", &self.is_done)
             .finish_non_exhaustive()
     }
 }

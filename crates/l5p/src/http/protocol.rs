@@ -57,6 +57,10 @@ impl Protocol for Engine {
     ) -> Option<Engine> {
         Some(Engine::new(parameters.ring, direction))
     }
+
+    fn needs_memory(&self) -> bool {
+        self.stream.is_decoding()
+    }
 }
 
 const COUNTERS: &[CounterName] = &[

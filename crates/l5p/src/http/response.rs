@@ -174,29 +174,60 @@ impl Download {
 
     /// The final head, with interim responses (1xx) passed over.
     fn advance_head(&mut self, input: &[u8]) -> Result<(usize, Progress), ResponseError> {
-        let before = self.partial.len();
-        self.partial.extend_from_slice(input);
+        let is_first = self.partial.is_empty();
+        let blank = input.iter().take_while(|b| b"\r\n".contains(b)).count();
+        if is_first && blank > 0 {
+            return Ok((blank, Progress::Framing));
+        }
+        let end = end_of_head(&self.partial, input);
+        let used = end.unwrap_or(input.len());
+        if self.partial.len() + used > self.most_head {
+            return Err(ResponseError::HeadTooLarge);
+        }
+        if !is_first || end.is_none() {
+            self.partial.extend_from_slice(&input[..used]);
+        }
+        if !is_first && end.is_none() {
+            // It is parsed again when it is whole: so the work is linear in its length.
+            return Ok((used, Progress::Framing));
+        }
+        let bytes = if is_first {
+            &input[..used]
+        } else {
+            &self.partial
+        };
         let mut storage = [httparse::EMPTY_HEADER; 128];
         let mut parsed = httparse::Response::new(&mut storage);
-        let (len, progress) = match parsed.parse(&self.partial)? {
-            httparse::Status::Partial if self.partial.len() > self.most_head => {
-                return Err(ResponseError::HeadTooLarge);
-            }
-            httparse::Status::Partial => return Ok((input.len(), Progress::Framing)),
-            httparse::Status::Complete(len) => {
-                let status = parsed.code.unwrap_or(0);
-                if (100..200).contains(&status) && status != 101 {
-                    (len, Progress::Framing)
-                } else {
-                    let (head, state) = read_head(&parsed)?;
-                    self.state = state;
-                    (len, Progress::Head(head))
-                }
-            }
+        if parsed.parse(bytes)?.is_partial() {
+            return Ok((used, Progress::Framing));
+        }
+        let is_interim = matches!(parsed.code, Some(100 | 102..200));
+        let progress = if is_interim {
+            Progress::Framing
+        } else {
+            let (head, state) = read_head(&parsed)?;
+            self.state = state;
+            Progress::Head(head)
         };
         self.partial.clear();
-        Ok((len - before, progress))
+        Ok((used, progress))
     }
+}
+
+/// How many bytes of `input`, which comes behind `before`, there are up to the end of the first empty line that ends in it.
+fn end_of_head(before: &[u8], input: &[u8]) -> Option<usize> {
+    let byte = |at: usize| match at.checked_sub(before.len()) {
+        Some(at) => input[at],
+        None => before[at],
+    };
+    let newlines = (0..input.len()).filter(|at| input[*at] == b'\n');
+    newlines.map(|at| at + before.len()).find_map(|at| {
+        let line_end = match at.checked_sub(1).map(byte) {
+            Some(b'\r') => at.checked_sub(2).map(byte),
+            last => last,
+        };
+        (line_end == Some(b'\n')).then_some(at + 1 - before.len())
+    })
 }
 
 fn read_head(parsed: &httparse::Response<'_, '_>) -> Result<(ResponseHead, State), ResponseError> {

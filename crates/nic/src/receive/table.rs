@@ -405,6 +405,9 @@ impl<P: Protocol, O: Leaf> ReceiveTable for Single<P, O> {
                 self.notes.push(Note { at, ..note });
             }
         }
+        if P::MEMORY > 0 && !recovery.engine().needs_memory() {
+            self.charges.remove(&at);
+        }
         let is_checked = verdict == Verdict::Offloaded && recovery.engine().has_checks();
         Received {
             layers: is_checked.into(),

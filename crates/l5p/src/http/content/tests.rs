@@ -91,12 +91,16 @@ fn read(
             let known = rest.len() as u32;
             let used = content.take(base + at as u32, bytes, known, &mut output)?;
             let has_new_head = content.head().is_some() != had_head;
-            assert!(used == bytes.len() || content.is_done() || has_new_head);
+            let is_behind = content.is_behind();
+            assert!(used == bytes.len() || content.is_done() || has_new_head || is_behind);
             assert!(
                 output.written.is_empty() || had_head,
                 "the head comes first"
             );
             at += used;
+            while content.is_behind() {
+                content.catch_up(&mut output)?;
+            }
         }
         let some = content.take_made_by();
         by.nic += some.nic;
@@ -104,7 +108,10 @@ fn read(
         by.fallbacks += some.fallbacks;
     }
     if !content.is_done() {
-        content.handle_end(&mut output)?;
+        content.handle_end()?;
+        while content.is_behind() {
+            content.catch_up(&mut output)?;
+        }
     }
     assert_eq!(content.made(), output.written.len() as u64);
     Ok((output.written, by))
@@ -198,4 +205,36 @@ proptest! {
             let _ = reader.take(at, bytes, bytes.len() as u32, &mut Careful(ring.bytes()));
         }
     }
+}
+
+#[test]
+fn software_catches_up_in_steps() {
+    let expected = content(3_000_000, 5);
+    let stream = response("gzip", Framing::Sized, &gzip(&expected));
+    let base = SeqNum(77);
+    let mut content = Content::new(Some(1 << 30), Some(RING));
+    let mut output = Output::default();
+    let packets = packets(&stream, 9000);
+    let lost = packets.len() - 2;
+    let mut steps = 0;
+    for (number, packet) in packets.iter().enumerate() {
+        let (at, len) = (base + packet.at as u32, packet.bytes.len() as u32);
+        if number < lost {
+            output.placed.extend_from_slice(&packet.made);
+            content.note(at, len, &packet.notes);
+        }
+        let mut used = 0;
+        while used < packet.bytes.len() {
+            let rest = &packet.bytes[used..];
+            let taken = content.take(at + used as u32, rest, rest.len() as u32, &mut output);
+            used += taken.unwrap();
+            while content.is_behind() {
+                assert!(!content.is_done());
+                content.catch_up(&mut output).unwrap();
+                steps += 1;
+            }
+        }
+    }
+    assert!(content.is_done() && output.written == expected);
+    assert_eq!(steps, (stream.len() - 2 * 9000) / STEP + 1);
 }

@@ -102,6 +102,22 @@ fn what_is_missing_or_wrong_loses_the_response() {
 }
 
 #[test]
+fn behind_a_response_the_engine_needs_no_memory_and_says_nothing_more() {
+    let stream = response("gzip", Framing::Sized, &gzip(&content(3000, 3)));
+    let (first, rest) = stream.split_at(stream.len() - 5);
+    let mut engine = engine();
+    let (mut walker, mut results) = (Walker::new(0), Results::default());
+    for (packet, decodes) in [(first, true), (rest, false), (b"HTTP/1.1", false)] {
+        engine.exchange_results(&mut results);
+        walker.absorb(&mut engine, packet).unwrap();
+        assert!(engine.exchange_results(&mut results));
+        let notes = std::iter::from_fn(|| engine.take_note()).count();
+        assert_eq!(notes == 0, packet == b"HTTP/1.1");
+        assert_eq!(engine.stream.is_decoding(), decodes);
+    }
+}
+
+#[test]
 fn what_follows_a_response_is_not_its_own() {
     let expected = content(3000, 3);
     let mut stream = response("gzip", Framing::Sized, &gzip(&expected));

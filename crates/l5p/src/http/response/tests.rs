@@ -69,3 +69,28 @@ fn broken_responses_are_told() {
         Err(ResponseError::Head(_))
     ));
 }
+
+#[test]
+fn many_interim_responses_and_blank_lines_are_passed_over_in_linear_time() {
+    let mut bytes = b"\r\n".repeat(1 << 20);
+    bytes.extend(b"HTTP/1.1 100 Continue\r\n\r\n".repeat(200_000));
+    bytes.extend(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+    let (statuses, content) = download(&bytes, bytes.len()).unwrap();
+    assert_eq!((&statuses[..], &content[..]), (&[200][..], &b"hello"[..]));
+}
+
+#[test]
+fn a_head_is_refused_when_it_is_too_large_however_it_comes() {
+    let mut head = b"HTTP/1.1 200 OK\r\nA: ".to_vec();
+    head.resize(MOST_HEAD - 4, b'a');
+    head.extend(b"\r\n\r\n");
+    for step in [1, 1000, head.len()] {
+        let (statuses, _) = download(&head, step).unwrap();
+        assert_eq!(statuses, [200]);
+    }
+    head.insert(MOST_HEAD - 10, b'a');
+    for step in [1, 1000, head.len()] {
+        let error = download(&head, step).unwrap_err();
+        assert_eq!(error, ResponseError::HeadTooLarge);
+    }
+}
