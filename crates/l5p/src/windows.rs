@@ -65,7 +65,8 @@ impl<S: StreamEngine> Windows<S> {
         if self.stream.is_looking() {
             self.stream.take(self.at, bytes);
         }
-        self.at += bytes.len() as u32;
+        // No notes are taken of a transmitting engine, which would begin this anew.
+        self.at = self.at.wrapping_add(bytes.len() as u32);
     }
 }
 

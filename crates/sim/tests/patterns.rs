@@ -1,6 +1,8 @@
 //! Patterns in what a host receives, searched for by its NIC and by software: on good links and bad ones, alone and inside TLS, over a reset of
 //! the NIC, what is found is what a search of the whole stream finds.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -275,4 +277,73 @@ proptest! {
 fn cases() -> u32 {
     let cases = std::env::var("LONGSHORE_CASES").ok();
     cases.map_or(48, |cases| cases.parse().expect("a number"))
+}
+
+/// Bytes in which there is something to find at many places, but not more than there can be notes on one packet.
+fn sprinkled(len: usize, seed: u64) -> Vec<u8> {
+    let words: [&[u8]; 8] = [b"evil", b"live", b"ev", b"il", b"x", b"y", b"\n", b"abcb"];
+    let mut random = seed | 1;
+    let mut bytes = Vec::new();
+    while bytes.len() < len {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        bytes.extend_from_slice(words[(random >> 11) as usize % words.len()]);
+        bytes.resize(bytes.len() + (random >> 32) as usize % 150, b'.');
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+/// A frame with this payload at an offset of the stream, behind the `last` frame of its sender.
+fn forged(last: &[u8], offset: usize, payload: &[u8]) -> Vec<u8> {
+    let parsed = wire::packet::parse(last).expect("a frame of TCP's");
+    let mut frame = last[..parsed.payload_offset].to_vec();
+    frame.extend_from_slice(payload);
+    let ip_len = (frame.len() - parsed.l3_offset) as u16;
+    frame[parsed.l3_offset + 2..][..2].copy_from_slice(&ip_len.to_be_bytes());
+    let seq = parsed.tcp.seq + offset as u32;
+    frame[parsed.l4_offset + 4..][..4].copy_from_slice(&seq.0.to_be_bytes());
+    wire::ipv4::fill_checksum(&mut frame[parsed.l3_offset..parsed.l4_offset]);
+    let (source, destination) = (parsed.flow.src.0, parsed.flow.dst.0);
+    wire::tcp::fill_checksum(source, destination, &mut frame[parsed.l4_offset..]);
+    frame
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    /// A peer that sends the same place of the stream with different bytes hides nothing: what is found is in what is read.
+    #[test]
+    fn pieces_that_contradict_one_another_hide_nothing(
+        pieces in prop::collection::vec((0usize..30, 1usize..14, any::<u64>()), 4..30),
+        reads in any::<u32>(),
+        start in 0usize..8,
+    ) {
+        const LEN: usize = 44;
+        let mut world = World::new(WorldConfig::default());
+        let set = load(&mut world);
+        let last = Rc::new(RefCell::new(Vec::new()));
+        let seen = Rc::clone(&last);
+        world.observe(move |node, frame| if node == 0 { *seen.borrow_mut() = frame.to_vec() });
+        let (_, receiver) = world.connect(4000, false);
+        let last = last.take();
+        let rest = (0..LEN).step_by(11).map(|at| (at, 11, at as u64));
+        let mut read = Vec::new();
+        for (number, (at, len, seed)) in pieces.into_iter().chain(rest).enumerate() {
+            if number == start {
+                world.stack(1).start_scan(receiver, &set, true).unwrap();
+                while world.step() {}
+            }
+            world.inject(0, &forged(&last, 100 * at, &sprinkled(100 * len, seed)));
+            while world.step() {}
+            if number >= start && reads >> (number % 32) & 1 == 1 {
+                read.extend(Run::default().read(&mut world, receiver, usize::MAX));
+            }
+        }
+        read.extend(Run::default().read(&mut world, receiver, usize::MAX));
+        prop_assert_eq!(read.len(), 100 * LEN);
+        let found: Vec<Match> = std::iter::from_fn(|| world.stack(1).take_match(receiver)).collect();
+        prop_assert_eq!(found, in_software(&read));
+    }
 }

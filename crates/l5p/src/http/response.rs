@@ -238,10 +238,7 @@ fn read_head(parsed: &httparse::Response<'_, '_>) -> Result<(ResponseHead, State
         named.map(|header| String::from_utf8_lossy(header.value).trim().to_owned())
     };
     let field = |name: &'static str| fields(name).next();
-    let content_length = match field("content-length") {
-        Some(text) => Some(text.parse().map_err(|_| ResponseError::Length(text))?),
-        None => None,
-    };
+    let content_length = content_length(fields("content-length"))?;
     // RFC 9112 §6.3.
     let state = match (field("transfer-encoding"), content_length) {
         _ if matches!(status, 204 | 304) => State::Done,
@@ -261,6 +258,22 @@ fn read_head(parsed: &httparse::Response<'_, '_>) -> Result<(ResponseHead, State
         content_encoding: fields("content-encoding").reduce(|all, next| format!("{all}, {next}")),
     };
     Ok((head, state))
+}
+
+/// The one length that all of these lines, each of which may be a list, say (RFC 9112 §6.3).
+fn content_length(lines: impl Iterator<Item = String>) -> Result<Option<u64>, ResponseError> {
+    let mut length = None;
+    for line in lines {
+        for item in line.split(',').map(str::trim) {
+            let is_number = item.bytes().all(|b| b.is_ascii_digit());
+            let next = item.parse().ok().filter(|_| is_number);
+            if next.is_none() || length.is_some_and(|length| Some(length) != next) {
+                return Err(ResponseError::Length(line));
+            }
+            length = next;
+        }
+    }
+    Ok(length)
 }
 
 /// The size of a chunk; extensions are ignored (RFC 9112 §7.1.1).

@@ -39,8 +39,22 @@ fn responses_are_read_in_any_pieces() {
 }
 
 #[test]
+fn lengths_that_agree_are_one() {
+    let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\nContent-Length: 2\r\n\r\nhi";
+    assert_eq!(download(response, 9).unwrap().1, b"hi");
+}
+
+#[test]
 fn broken_responses_are_told() {
     for (bytes, error) in [
+        (
+            &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello"[..],
+            ResponseError::Length("6".into()),
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello",
+            ResponseError::Length("+5".into()),
+        ),
         (
             &b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell"[..],
             ResponseError::CutShort,
