@@ -3,7 +3,7 @@
 use nic::ring::{ContextId, ErrorCode};
 use wire::SeqNum;
 
-use crate::layer5::Place;
+use crate::driver::Place;
 use crate::stack::Stack;
 use crate::{CloseReason, SocketId};
 
@@ -14,7 +14,7 @@ impl Stack {
     /// The NIC asks whether a message begins at a place.
     pub(crate) fn handle_resync_request(&mut self, context: ContextId, place: Place) {
         let core = &mut self.core;
-        let Some(shadow) = core.driver.contexts.get(context) else {
+        let Some(shadow) = core.driver.contexts().get(context) else {
             return;
         };
         let id = shadow.socket;
@@ -38,7 +38,7 @@ impl Stack {
             }
             return;
         };
-        let Some(shadow) = self.core.driver.contexts.get_mut(context) else {
+        let Some(shadow) = self.core.driver.contexts_mut().get_mut(context) else {
             return;
         };
         let id = shadow.socket;

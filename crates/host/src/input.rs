@@ -16,7 +16,7 @@ use crate::accel::is_of_splice;
 use crate::driver::{Frame, FrameInfo, Received, Supply};
 use crate::memory::Buffer;
 use crate::meter::Component;
-use crate::socket::{Marks, Segment, Socket};
+use crate::socket::{Marks, Placed, Segment, Socket};
 use crate::stack::{Core, Stack};
 
 /// Payload so short that keeping it in a packet's buffer would waste it.
@@ -342,7 +342,7 @@ impl Core {
             return;
         };
         let context = info.context;
-        let shadow = context.and_then(|context| self.driver.contexts.get_received(context));
+        let shadow = context.and_then(|context| self.driver.contexts().get_received(context));
         let shadow = shadow.filter(|shadow| shadow.socket == id);
         if let Some(noted) = &mut socket.noted {
             // What the NIC has seen of bytes that came before, in another packet, need not be what they were there.
@@ -396,7 +396,7 @@ fn anchor(socket: &mut Socket, data: Option<(SeqNum, u32)>) {
 fn may_be_placed(core: &Core, id: SocketId, socket: &Socket, info: &FrameInfo) -> bool {
     let shadow = info
         .context
-        .and_then(|context| core.driver.contexts.get_received(context));
+        .and_then(|context| core.driver.contexts().get_received(context));
     shadow.is_some_and(|shadow| shadow.socket == id) && socket.places()
 }
 
@@ -443,8 +443,11 @@ fn insert_parts(
                 Segment::new(std::mem::replace(&mut stored, rest), marks),
             );
         }
-        insert(part.at, Segment::placed(part.placed, marks));
-        at = part.at + part.placed.slice().len;
+        insert(
+            part.at,
+            Segment::placed(Placed::new(part.slice, part.tag), marks),
+        );
+        at = part.at + part.slice.len;
     }
     if !stored.is_empty() {
         insert(at, Segment::new(stored, marks));

@@ -5,7 +5,9 @@ use nic::ring::{SendDescriptor, Slice};
 use tcp::SendQueue;
 use wire::SeqNum;
 
-use super::{Command, Driver, Payload};
+use driver::Command;
+
+use super::{Driver, Payload, Retired};
 use crate::counters::Counters;
 use crate::memory::Buffer;
 
@@ -23,7 +25,7 @@ impl Driver {
         if self.is_blocked() && !self.flush(counters) {
             return None;
         }
-        let send = &mut self.queues[0].send;
+        let send = self.function.send();
         match send.post(descriptor) {
             Ok(first) => {
                 counters.driver_tx_posted += 1;
@@ -45,7 +47,7 @@ impl Driver {
     ) -> Option<(u64, u64)> {
         let posted = self.post_now(&SendDescriptor::Teardown { teardown, payload }, counters);
         if posted.is_some() {
-            self.settling.care(self.queues[0].send.posted());
+            self.function.care_settled();
         }
         posted
     }
@@ -72,23 +74,28 @@ impl Driver {
     /// Joins two connections. From here on they are the NIC's, unless it refuses; packets of theirs that were posted before go out
     /// before.
     pub fn splice(&mut self, splice: Splice) {
-        self.command(Command::Splice(Box::new(splice)));
+        self.function.command(Command::Splice(Box::new(splice)));
     }
 
     /// Takes a splice back.
     pub fn unsplice(&mut self, splice: SpliceId) {
-        self.command(Command::Unsplice(splice));
+        self.function.command(Command::Unsplice(splice));
     }
 
     /// Gives the NIC a frame that came up after its flow had been given away. `gso_size`: payload bytes of each packet on the
     /// wire, if it stands for several.
     pub fn reinject(&mut self, frame: Buffer, gso_size: u16) {
-        self.command(Command::Reinject { frame, gso_size });
+        let command = Command::Reinject {
+            frame: frame.slice(),
+            gso_size,
+        };
+        let frame = Retired::Payload(Payload::plain(frame));
+        self.function.command_with(command, frame);
     }
 
     /// Up to here the NIC has worked off what was posted, and all that it had put on the receive rings by then has been looked at.
     #[inline]
     pub fn settled(&self) -> u64 {
-        self.settling.settled()
+        self.function.settled()
     }
 }

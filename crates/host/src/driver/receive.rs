@@ -1,17 +1,16 @@
 //! Taking packets off the receive rings, and keeping the NIC in buffers.
 
+use driver::{Place, PlacedPart, take_notes, take_placed};
 use l5p::{Note, ResourceId};
 use nic::ring::accel::{AccelRoom, Established, SpliceEnded, SpliceState};
 use nic::ring::toe::{ToeEvent, ToeId};
-use nic::ring::{ContextId, ErrorCode, FillProducer, Packet, Processed, RecvDescriptor};
+use nic::ring::{ContextId, ErrorCode, FillProducer, Processed, RecvDescriptor};
 use tcp::Accepted;
 use wire::SeqNum;
 
 use super::Driver;
 use crate::counters::Counters;
-use crate::layer5::Place;
 use crate::memory::{Arena, Buffer, SizeClass};
-use crate::socket::Placed;
 
 /// What the NIC has to say.
 #[derive(Debug)]
@@ -111,14 +110,6 @@ impl FrameInfo {
     }
 }
 
-/// Part of a payload that the NIC has written where the host has mapped a buffer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PlacedPart {
-    /// Which byte of the payload is the first.
-    pub at: u32,
-    pub placed: Placed,
-}
-
 impl Driver {
     /// Parts of the payload of the frame received last that are not in it, by ascending position. They do not overlap and are
     /// inside of it.
@@ -134,14 +125,14 @@ impl Driver {
     /// The next descriptor of any receive ring, the rings taking turns.
     #[inline]
     pub fn poll_receive(&mut self, counters: &mut Counters) -> Option<Received> {
-        for _ in 0..self.queues.len() {
+        for _ in 0..self.function.queues.len() {
             let at = self.next_queue;
-            while let Some(descriptor) = self.queues[at].recv.pop() {
+            while let Some(descriptor) = self.function.queues[at].recv.pop() {
                 if let Some(received) = self.accept(at, descriptor, counters) {
                     return Some(received);
                 }
             }
-            self.next_queue = (at + 1) % self.queues.len();
+            self.next_queue = (at + 1) % self.function.queues.len();
         }
         None
     }
@@ -149,7 +140,7 @@ impl Driver {
     /// The connection on the NIC of which something will be received soon, if that is known.
     #[inline]
     pub fn delivered_ahead(&self) -> Option<ToeId> {
-        self.queues[self.next_queue].recv.delivered_ahead()
+        self.function.queues[self.next_queue].recv.delivered_ahead()
     }
 
     fn accept(
@@ -166,11 +157,10 @@ impl Driver {
                     return None;
                 };
                 counters.driver_rx_packets += 1;
-                if packet.placed > 0 && !self.take_placed(at, &packet) {
-                    counters.driver_errors += 1;
-                    return None;
-                }
-                if packet.notes > 0 && !self.take_notes(at, packet.notes) {
+                let recv = &mut self.function.queues[at].recv;
+                let fits = (packet.placed == 0 || take_placed(recv, &packet, &mut self.placed))
+                    && (packet.notes == 0 || take_notes(recv, &packet, &mut self.notes));
+                if !fits {
                     counters.driver_errors += 1;
                     return None;
                 }
@@ -260,47 +250,10 @@ impl Driver {
         })
     }
 
-    /// Takes the parts of a packet that were placed, which follow it on the ring. False when they are not what they must be: a
-    /// fault of the device's.
-    fn take_placed(&mut self, at: usize, packet: &Packet) -> bool {
-        self.placed.clear();
-        let (mut end, mut total) = (0u32, 0u32);
-        let mut right = true;
-        for _ in 0..packet.placed {
-            let Some(RecvDescriptor::Placed { at, slice, tag }) = self.queues[at].recv.pop() else {
-                return false;
-            };
-            right &= at >= end && slice.len > 0 && slice.len <= packet.payload_len;
-            end = at.saturating_add(slice.len);
-            right &= end <= packet.payload_len;
-            total = slice.len.saturating_add(total);
-            let placed = Placed::new(slice, tag);
-            self.placed.push(PlacedPart { at, placed });
-        }
-        let stored = (u32::from(packet.header_len) + packet.payload_len).checked_sub(total);
-        right && stored == Some(packet.buffer.len)
-    }
-
-    /// Takes the notes on a packet, which follow it on the ring. False when they are not what they must be: a fault of the device's.
-    fn take_notes(&mut self, at: usize, count: u8) -> bool {
-        self.notes.clear();
-        while self.notes.len() < usize::from(count) {
-            let descriptor = self.queues[at].recv.pop();
-            let Some(RecvDescriptor::Notes { notes, count }) = descriptor else {
-                return false;
-            };
-            if count == 0 {
-                return false;
-            }
-            self.notes.extend(&notes[..usize::from(count)]);
-        }
-        true
-    }
-
     /// Fills the fill rings up. Answers how much the arena has left for that.
     pub fn refill(&mut self) -> Supply {
         let (mut missing, mut capacity) = (0, 0);
-        for queue in &mut self.queues {
+        for queue in &mut self.function.queues {
             missing += fill(&mut queue.small, &self.arena, SizeClass::Packet);
             missing += fill(&mut queue.large, &self.arena, SizeClass::Large);
             capacity += queue.small.capacity() + queue.large.capacity();

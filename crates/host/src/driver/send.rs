@@ -1,15 +1,16 @@
 //! Posting packets: in sequence with a flow's context, or with a recovery before them.
 
+use driver::Recovery;
 use nic::ring::{
     ContextId, InnerRecover, MAX_RECOVER_BYTES, MAX_RECOVER_SLICES, MAX_SEND_SLICES, PostError,
-    SendDescriptor, SendFlags, SendProducer, Slice, Verify,
+    SendDescriptor, SendFlags, Slice, Verify,
 };
 use tcp::{SendQueue, Transmit};
 use wire::ethernet::MacAddr;
 use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum, packet};
 
-use super::recovery::{MessageSource, MsgState, Recovery};
+use super::recovery::{MessageSource, MsgState};
 use super::shadow::Shadow;
 use super::{Driver, HOP_LIMIT, Payload};
 use crate::counters::Counters;
@@ -164,6 +165,7 @@ impl Driver {
     ) -> Result<(), Stopped> {
         let seq = unsent.transmit.header.seq + unsent.done;
         let Some(mut shadow) = self
+            .function
             .contexts
             .get(context)
             .filter(|shadow| !shadow.failed)
@@ -242,7 +244,7 @@ impl Driver {
             }
         }
         self.post_run(link, unsent, Some(context), flags, run.len, counters)?;
-        if let Some(shadow) = self.contexts.get_mut(context) {
+        if let Some(shadow) = self.function.contexts.get_mut(context) {
             // After a verified retransmission every send needs a recovery of its own.
             shadow.expected = (!(again && run.mutable)).then_some(seq + run.len);
             shadow.frontier = shadow.frontier.max(seq + run.len);
@@ -267,7 +269,7 @@ impl Driver {
                 is_plain &= payload.context != Some(context);
             });
         }
-        if is_plain && let Some(shadow) = self.contexts.get_mut(context) {
+        if is_plain && let Some(shadow) = self.function.contexts.get_mut(context) {
             shadow.frontier = seq;
         }
         is_plain
@@ -302,7 +304,7 @@ impl Driver {
             }
         }
         self.post_run(link, unsent, with, SendFlags::CHECKSUM, run.len, counters)?;
-        if let Some(shadow) = self.contexts.get_mut(context) {
+        if let Some(shadow) = self.function.contexts.get_mut(context) {
             shadow.expected = expected;
             shadow.frontier = shadow.frontier.max(seq + run.len);
         }
@@ -318,24 +320,10 @@ impl Driver {
         counters: &mut Counters,
     ) -> Result<(), Stopped> {
         let (inner, bytes) = self.gather_prefix(resume, &recovery, queue, messages)?;
-        let prefix = &self.prefix;
-        let send = &mut self.queues[0].send;
-        let needed = SendProducer::slots_for_recover(prefix.len())
-            + SendProducer::slots_for_send(self.gather.len());
-        if send.free(needed) < needed {
-            counters.driver_tx_ring_full += 1;
-            return Err(Stopped::RingFull);
-        }
-        let descriptor = recovery.descriptor((context, resume), None, prefix, inner);
-        match send.post(&descriptor) {
-            Ok(_) => {}
-            Err(PostError::Full { .. }) => return Err(Stopped::RingFull),
-            Err(_) => return Err(Stopped::NoContext(resume)),
-        }
-        counters.driver_tx_posted += 1;
+        self.recover((context, resume), &recovery, inner, counters)?;
         counters.driver_tx_recoveries += 1;
         counters.driver_tx_recovery_bytes += u64::from(bytes);
-        if let Some(shadow) = self.contexts.get_mut(context) {
+        if let Some(shadow) = self.function.contexts.get_mut(context) {
             // Also right if the packet after it is not posted: a verified recovery must come again.
             shadow.expected = (recovery.verify == Verify::None).then_some(resume);
         }
@@ -350,32 +338,33 @@ impl Driver {
         resume: SeqNum,
         counters: &mut Counters,
     ) -> Result<(), Stopped> {
-        let send = &mut self.queues[0].send;
-        let needed =
-            SendProducer::slots_for_recover(0) + SendProducer::slots_for_send(self.gather.len());
-        if send.free(needed) < needed {
-            counters.driver_tx_ring_full += 1;
-            return Err(Stopped::RingFull);
-        }
-        let descriptor = SendDescriptor::RecoverContext {
-            context,
-            start: message.start,
-            index: message.index,
-            len: message.len,
-            resume,
-            prefix: &[],
-            verify: Verify::Seek,
-            inner: None,
-            toe: None,
-        };
-        match send.post(&descriptor) {
-            Ok(_) => {}
-            Err(PostError::Full { .. }) => return Err(Stopped::RingFull),
-            Err(_) => return Err(Stopped::NoContext(resume)),
-        }
-        counters.driver_tx_posted += 1;
+        self.prefix.clear();
+        self.recover((context, resume), &Recovery::seek(message), None, counters)?;
         counters.driver_tx_asides += 1;
         Ok(())
+    }
+
+    /// Posts a recovery whose prefix was gathered, if there is room for it and for the gathered slices behind it.
+    fn recover(
+        &mut self,
+        (context, resume): (ContextId, SeqNum),
+        recovery: &Recovery,
+        inner: Option<InnerRecover>,
+        counters: &mut Counters,
+    ) -> Result<(), Stopped> {
+        let (from, slices) = ((context, resume), self.gather.len());
+        let prefix = (self.prefix.as_slice(), inner);
+        match self.function.recover(from, recovery, prefix, slices) {
+            Ok(()) => {
+                counters.driver_tx_posted += 1;
+                Ok(())
+            }
+            Err(PostError::Full { .. }) => {
+                counters.driver_tx_ring_full += 1;
+                Err(Stopped::RingFull)
+            }
+            Err(_) => Err(Stopped::NoContext(resume)),
+        }
     }
 
     /// Collects what the NIC must read before it can go on at `resume`. Gives where the inner protocol is, and how many bytes that
@@ -455,7 +444,7 @@ impl Driver {
             flags,
             payload,
         };
-        if self.queues[0].send.post(&descriptor).is_err() {
+        if self.function.send().post(&descriptor).is_err() {
             counters.driver_tx_ring_full += 1;
             return Err(Stopped::RingFull);
         }
@@ -486,7 +475,7 @@ impl Driver {
                 },
                 payload: rest.as_slice(),
             };
-            if self.queues[0].send.post(&descriptor).is_err() {
+            if self.function.send().post(&descriptor).is_err() {
                 counters.driver_tx_ring_full += 1;
                 return false;
             }

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
+use driver::Recovery;
 use nic::ring::toe::{MAX_TOE_SEND_SLICES, TCB_IMAGE_BYTES, TcbImage, ToeCommand, ToeId};
 use nic::ring::{ContextId, MAX_SEND_SLICES, SendDescriptor, SendFlags, SendProducer, Slice};
 use tcp::SendQueue;
 use wire::SeqNum;
 
-use super::recovery::{MessageSource, Recovery};
+use super::recovery::MessageSource;
 use super::{Driver, Payload, Stopped};
 use crate::counters::Counters;
 use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
@@ -29,7 +30,7 @@ impl Driver {
     /// Whether a command of one slot has room now.
     #[inline]
     pub fn has_toe_room(&mut self) -> bool {
-        !self.is_blocked() && self.queues[0].commands.free(1) > 0
+        !self.is_blocked() && self.function.queues[0].commands.free(1) > 0
     }
 
     /// Posts a command. False when there is no room for it, or something waits for room in the send ring.
@@ -38,7 +39,7 @@ impl Driver {
         if self.is_blocked() && !self.flush(counters) {
             return false;
         }
-        let commands = &mut self.queues[0].commands;
+        let commands = &mut self.function.queues[0].commands;
         let posted = commands.post(&SendDescriptor::Toe(command)).is_ok();
         counters.handoff_commands += u64::from(posted);
         counters.driver_tx_ring_full += u64::from(!posted);
@@ -61,7 +62,12 @@ impl Driver {
         if run.len == 0 {
             return Ok(0);
         }
-        let usable = |context| self.contexts.get(context).is_some_and(|it| !it.failed);
+        let usable = |context| {
+            self.function
+                .contexts
+                .get(context)
+                .is_some_and(|it| !it.failed)
+        };
         if run.context.is_some_and(|context| !usable(context)) {
             return Err(Stopped::NoContext(seq));
         }
@@ -103,7 +109,12 @@ impl Driver {
         if self.is_blocked() && !self.flush(counters) {
             return Err(Stopped::RingFull);
         }
-        if self.contexts.get(context).is_none_or(|it| it.failed) {
+        if self
+            .function
+            .contexts
+            .get(context)
+            .is_none_or(|it| it.failed)
+        {
             return Err(Stopped::NoContext(resume));
         }
         let message = messages
@@ -127,7 +138,7 @@ impl Driver {
             false => 0,
         };
         let (inner, bytes) = self.gather_prefix(resume, &recovery, queue, messages)?;
-        let commands = &mut self.queues[0].commands;
+        let commands = &mut self.function.queues[0].commands;
         let needed = SendProducer::slots_for_recover(self.prefix.len()) + 1;
         if commands.free(needed) < needed {
             counters.driver_tx_ring_full += 1;
@@ -151,7 +162,7 @@ impl Driver {
 
     /// What the NIC has sent through a context is known no more but for its end: all before `sent`.
     pub fn context_came_back(&mut self, context: ContextId, sent: SeqNum) {
-        if let Some(shadow) = self.contexts.get_mut(context) {
+        if let Some(shadow) = self.function.contexts.get_mut(context) {
             shadow.expected = None;
             shadow.frontier = shadow.frontier.max(sent);
         }

@@ -20,7 +20,7 @@ impl Stack {
     /// software, listeners are installed anew. Of what was spliced nobody knows where it stands: the application is told.
     pub(crate) fn take_nic_reset(&mut self, now: Instant) {
         self.core.counters.nic_resets += 1;
-        self.core.driver.contexts.fail_all();
+        self.core.driver.fail_contexts();
         self.lose_splices();
         let ids: Vec<SocketId> = self.sockets.iter().map(|(id, _)| id).collect();
         for id in ids {

@@ -243,7 +243,7 @@ impl Stack {
     /// The NIC did not do what a command asked for. If it was about a context, software does its work.
     fn take_command_failure(&mut self, now: Instant, context: Option<ContextId>, error: ErrorCode) {
         self.core.counters.driver_errors += 1;
-        let shadow = context.and_then(|context| self.core.driver.contexts.get(context));
+        let shadow = context.and_then(|context| self.core.driver.contexts().get(context));
         let Some(id) = shadow.map(|shadow| shadow.socket) else {
             return;
         };

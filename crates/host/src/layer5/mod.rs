@@ -15,7 +15,7 @@ use wire::SeqNum;
 
 use crate::CloseReason;
 use crate::counters::Counters;
-use crate::driver::{Driver, MessageSource, PlacedPart};
+use crate::driver::{Driver, MessageSource, Place, PlacedPart};
 use crate::meter::Component;
 use crate::socket::Socket;
 use crate::stack::Core;
@@ -24,7 +24,7 @@ use crate::tls::Tls;
 pub(crate) use bytes::Read;
 pub(crate) use nested::Spans;
 pub(crate) use noted::{ContentReader, Noted};
-pub(crate) use session::{Fallback, Outgoing, Place, Refused, Session};
+pub(crate) use session::{Fallback, Outgoing, Refused, Session};
 
 use nested::Nested;
 

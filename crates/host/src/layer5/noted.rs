@@ -7,9 +7,9 @@ use nic::ring::{ContextId, Direction};
 use tcp::{Accepted, SendQueue};
 use wire::SeqNum;
 
-use super::{Fallback, Place, Session};
+use super::{Fallback, Session};
 use crate::counters::Counters;
-use crate::driver::{Driver, Payload};
+use crate::driver::{Driver, Payload, Place};
 use crate::http::Response;
 use crate::pattern::Scan;
 use crate::socket::{Socket, Stream};

@@ -3,20 +3,13 @@
 use std::time::Instant;
 
 use l5p::MsgState;
-use nic::ring::{ContextId, InnerPlace, Slice};
+use nic::ring::{ContextId, Slice};
 use tcp::{Connection, SendQueue};
 use wire::SeqNum;
 
 use crate::CloseReason;
 use crate::counters::Counters;
-use crate::driver::{Driver, Payload};
-
-/// A question of the NIC's: a place in the outermost stream, and with `inner` a byte of the content of the message there.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub tcpsn: SeqNum,
-    pub inner: Option<InnerPlace>,
-}
+use crate::driver::{Driver, Payload, Place};
 
 /// What became of a message that the NIC can't transform.
 #[derive(Debug)]

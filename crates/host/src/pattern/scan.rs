@@ -10,7 +10,8 @@ use tcp::Accepted;
 use wire::SeqNum;
 
 use crate::counters::Counters;
-use crate::layer5::{ContentReader, Place};
+use crate::driver::Place;
+use crate::layer5::ContentReader;
 use crate::memory::Buffer;
 use crate::socket::{Segment, Stream};
 

@@ -99,12 +99,11 @@ impl PduStream {
         (from, len): (u32, u32),
     ) {
         let to = from + len;
-        for PlacedPart { at, placed } in parts {
-            let slice = placed.slice();
+        for PlacedPart { at, slice, tag } in parts {
             let end = at + slice.len;
             let (start, stop) = (from.clamp(*at, end), to.clamp(*at, end));
             let taken = stop.saturating_sub(start);
-            self.receiving.tags.placed(context, placed.tag, taken);
+            self.receiving.tags.placed(context, *tag, taken);
             if taken == slice.len {
                 continue;
             }
@@ -114,7 +113,7 @@ impl PduStream {
                     self.receiving.strays.add(Slice {
                         offset: slice.offset + u64::from(before - at),
                         len: after - before,
-                        ..slice
+                        ..*slice
                     });
                 }
             }

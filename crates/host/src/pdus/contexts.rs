@@ -9,8 +9,8 @@ use wire::{FlowKey, SeqNum};
 use super::PduStream;
 use crate::SocketId;
 use crate::counters::Counters;
-use crate::driver::{Driver, Payload};
-use crate::layer5::{Fallback, Place, Session};
+use crate::driver::{Driver, Payload, Place};
+use crate::layer5::{Fallback, Session};
 use crate::stack::Core;
 
 impl PduStream {

@@ -35,7 +35,7 @@ impl PduStream {
         }
         let end = pdu.start + pdu.len;
         send.for_each_mut(pdu.start..end, |_, payload| payload.context = None);
-        if let Some(shadow) = driver.contexts.get_mut(context) {
+        if let Some(shadow) = driver.contexts_mut().get_mut(context) {
             // What follows is for the context again.
             shadow.frontier = shadow.frontier.max(end);
         }
@@ -51,7 +51,7 @@ impl PduStream {
         context: ContextId,
         out: &mut Outgoing<'_>,
     ) -> Result<(), CloseReason> {
-        let Some(shadow) = out.driver.contexts.get_mut(context) else {
+        let Some(shadow) = out.driver.contexts_mut().get_mut(context) else {
             return Ok(());
         };
         if !shadow.is_nested() {

@@ -393,7 +393,7 @@ fn a_flood_does_not_keep_software_from_encrypting() {
     let data = pattern(20_000);
     let now = pair.now;
     assert_eq!(pair.stack(SERVER).write(now, server, &data), Ok(data.len()));
-    let contexts = &mut pair.hosts[SERVER].stack.core.driver.contexts;
+    let contexts = pair.hosts[SERVER].stack.core.driver.contexts_mut();
     contexts.iter_mut().for_each(|shadow| shadow.failed = true);
     let echo = Message::EchoRequest(Echo {
         identifier: 7,

@@ -86,7 +86,7 @@ fn a_record_that_finds_no_memory_for_its_ciphertext_holds_nobody_up() {
     let now = pair.now;
     assert_eq!(pair.stack(SERVER).write(now, server, &data), Ok(data.len()));
     assert_eq!(pair.stack(SERVER).write(now, other, &data), Ok(data.len()));
-    let contexts = &mut pair.hosts[SERVER].stack.core.driver.contexts;
+    let contexts = pair.hosts[SERVER].stack.core.driver.contexts_mut();
     contexts.iter_mut().for_each(|shadow| shadow.failed = true);
     let held = hoard(&mut pair);
     let read = |pair: &mut Pair, id, len: usize| {

@@ -122,7 +122,7 @@ fn records_of_a_context_that_failed_are_encrypted_in_software() {
         .stack
         .core
         .driver
-        .contexts
+        .contexts_mut()
         .iter_mut()
         .find(|shadow| shadow.frontier != wire::SeqNum(0));
     shadow.expect("a context").failed = true;

@@ -64,7 +64,7 @@ impl Session {
                 None => ("registered memory", 0),
             };
             let name = name.to_owned();
-            let shadow = driver.contexts.get(context);
+            let shadow = driver.contexts().get(context);
             let frontier = shadow.map_or(record.start, |shadow| shadow.frontier);
             let lost = shadow.is_some_and(|shadow| shadow.lost);
             if let Some(gone) = in_place
@@ -89,7 +89,7 @@ impl Session {
         for slice in in_place {
             driver.regions.give_back(slice);
         }
-        if let Some(shadow) = driver.contexts.get_mut(context) {
+        if let Some(shadow) = driver.contexts_mut().get_mut(context) {
             // What follows is for the context again.
             shadow.frontier = shadow.frontier.max(end);
         }

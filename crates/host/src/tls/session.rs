@@ -14,8 +14,8 @@ use super::Offload;
 use super::receive::Open;
 use super::rekey::{MAX_REPLACED_KEYS, ReplacedKeys};
 use crate::counters::Counters;
-use crate::driver::{Driver, Payload};
-use crate::layer5::{self, Fallback, Outgoing, Place};
+use crate::driver::{Driver, Payload, Place};
+use crate::layer5::{self, Fallback, Outgoing};
 use crate::socket::Stream;
 use crate::{CloseReason, OffloadState, SocketId, TlsInfo};
 
@@ -399,7 +399,7 @@ impl layer5::Session for Session {
             self.leave_transmit(end, counters);
         } else if self.receive == Some(context) {
             let is_lost = driver
-                .contexts
+                .contexts()
                 .get(context)
                 .is_none_or(|shadow| shadow.lost);
             let asked_for_more = self.context_inside().is_some();

@@ -151,7 +151,13 @@ fn a_context_that_failed_brings_the_connection_back() {
     hand_off(&mut pair, SERVER, server);
     let data = pattern(300_000);
     assert!(pair.transfer(SERVER, server, client, &data) == data);
-    for shadow in pair.hosts[SERVER].stack.core.driver.contexts.iter_mut() {
+    for shadow in pair.hosts[SERVER]
+        .stack
+        .core
+        .driver
+        .contexts_mut()
+        .iter_mut()
+    {
         shadow.failed = true;
     }
     assert!(pair.transfer(SERVER, server, client, &data) == data);

@@ -174,7 +174,7 @@ fn software_makes_the_digests_of_a_context_that_failed() {
         // A part is out, the rest is queued for a context that then fails.
         let driver = &mut rig.pair.hosts[SERVER].stack.core.driver;
         driver
-            .contexts
+            .contexts_mut()
             .iter_mut()
             .for_each(|shadow| shadow.failed = true);
         rig.run_until(|rig| rig.sides[CLIENT].log.ends.len() == 12);
