@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use attachment::{Answer, Errno, SlotRequest};
 use nic::FrameMeta;
-use nic::ring::{HostFunction, HostQueue};
+use nic::ring::HostFunction;
 use wire::SeqNum;
 use wire::ethernet::MacAddr;
 
 use crate::config::Config;
+use crate::contexts::{Quota, Rings};
 use crate::counters::Counters;
 use crate::memory::{Buffers, Held, Staging};
 use crate::offload::{Answered, DriverEnv, Offload};
@@ -21,7 +22,7 @@ use crate::state::State;
 #[derive(Debug)]
 pub struct LinuxFunction {
     mac: MacAddr,
-    pub(crate) queue: HostQueue,
+    pub(crate) rings: Rings,
     pub(crate) staging: Staging,
     pub(crate) buffers: Buffers,
     /// The buffer of the frame given last.
@@ -34,7 +35,6 @@ pub struct LinuxFunction {
     pub(crate) answered: Option<Answered>,
     pub(crate) counters: Counters,
     pub(crate) offload: Offload,
-    wakeup_due: bool,
 }
 
 impl LinuxFunction {
@@ -55,25 +55,23 @@ impl LinuxFunction {
         sockets: Box<dyn Sockets>,
         secret: (u64, u64),
     ) -> Result<LinuxFunction, Errno> {
-        let mut queue = host.queues.pop().expect("a function has a queue");
-        assert!(host.queues.is_empty(), "a TAP has one queue");
+        assert_eq!(host.queues.len(), 1, "a TAP has one queue");
+        let queues = std::mem::take(&mut host.queues);
+        let contexts = host.config.contexts;
+        let mut rings = Rings::new(queues, contexts);
         let offload = Offload::new(now, &host, state, sockets, secret)?;
         let mut function = LinuxFunction {
             mac: host.config.mac,
             staging: Staging::new(&host, config.chunks, offload.memory()),
-            buffers: Buffers::new(&host, &mut queue),
+            buffers: Buffers::new(&host, &mut rings.queues[0]),
             offload,
-            queue,
+            rings,
             shown: None,
-            receive: Receive::new(host.config.contexts / 2..host.config.contexts - pdus::CONTEXTS),
-            pdus: Pdus::new(
-                &host.regions,
-                host.config.contexts - pdus::CONTEXTS..host.config.contexts,
-            ),
+            receive: Receive::new(Quota::new(contexts / 2 - pdus::CONTEXTS)),
+            pdus: Pdus::new(&host.regions),
             rebuilt: Rebuilt::default(),
             answered: None,
             counters: Counters::default(),
-            wakeup_due: false,
         };
         function.publish();
         Ok(function)
@@ -87,16 +85,18 @@ impl LinuxFunction {
     /// Shows the NIC all that was sent and given back, and takes back what it has read.
     pub fn publish(&mut self) {
         self.return_shown();
-        self.receive.publish(&mut self.queue.send);
-        self.pdus.publish(&mut self.queue);
-        self.offload.flush(&mut self.queue);
-        self.wakeup_due |= self.queue.publish();
+        self.receive.take_answers(&mut self.rings);
+        self.pdus.take_answers(&mut self.rings);
+        self.rings.flush();
+        self.rings.settle();
+        self.pdus.handle_settled(&mut self.rings);
+        self.rings.publish();
         self.reap();
     }
 
     /// Whether the NIC slept when something was published, since this was asked last.
     pub fn take_wakeup(&mut self) -> bool {
-        std::mem::take(&mut self.wakeup_due)
+        self.rings.take_wakeup()
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), and then [`poll_frame`](Self::poll_frame) and [`publish`](Self::publish), although
@@ -110,7 +110,8 @@ impl LinuxFunction {
     pub fn handle_timeout(&mut self, now: Instant) {
         let (offload, mut env) = self.parts(now);
         offload.handle_timeout(&mut env);
-        self.pdus.handle_timeout(now, self.offload.sockets());
+        let sockets = self.offload.sockets();
+        self.pdus.handle_timeout(now, sockets, &mut self.rings);
     }
 
     /// Does what a library asks for with one of its connections, and answers it: with `ENODEV` when the connection is not one of this
@@ -121,7 +122,7 @@ impl LinuxFunction {
         }
         let (offload, mut env) = self.parts(now);
         let answer = offload.handle_slot_request(order, &mut env);
-        offload.flush(env.queue);
+        env.rings.flush();
         answer
     }
 
@@ -139,18 +140,20 @@ impl LinuxFunction {
                 socket,
             } => {
                 let located = self.offload.locate(now, socket);
-                Some(
-                    located.and_then(|located| {
-                        self.pdus.start(now, slot, memory, *parameters, &located)
-                    }),
-                )
+                Some(located.and_then(|located| {
+                    let rings = &mut self.rings;
+                    let pdus = &mut self.pdus;
+                    pdus.start(now, slot, memory, *parameters, &located, rings)
+                }))
             }
             SlotRequest::Settle { slot } => {
-                let is_known = self.pdus.settle(now, slot, &mut self.counters);
+                let is_known = self
+                    .pdus
+                    .settle(now, slot, &mut self.counters, &mut self.rings);
                 is_known.then_some(Ok(SeqNum(0)))
             }
             SlotRequest::Release { slot } => {
-                let is_known = self.pdus.release(now, slot);
+                let is_known = self.pdus.release(now, slot, &mut self.rings);
                 is_known.then_some(Ok(SeqNum(0)))
             }
             SlotRequest::SetKeys { .. } | SlotRequest::Stop { .. } => None,
@@ -174,13 +177,13 @@ impl LinuxFunction {
 
     /// Bytes of memory that grow with the number of connections, without what is retained of their data.
     pub fn connection_bytes(&self) -> usize {
-        self.offload.own_bytes()
+        self.offload.own_bytes() + self.rings.contexts.own_bytes()
     }
 
     /// The connections, and what they need beside.
     pub(crate) fn parts(&mut self, now: Instant) -> (&mut Offload, DriverEnv<'_>) {
         let env = DriverEnv {
-            queue: &mut self.queue,
+            rings: &mut self.rings,
             staging: &self.staging,
             receive: &mut self.receive,
             counters: &mut self.counters,
@@ -191,12 +194,12 @@ impl LinuxFunction {
 
     /// Announces that the host is about to sleep. False when something has come from the NIC meanwhile: then it must not.
     pub fn prepare_sleep(&mut self) -> bool {
-        self.queue.prepare_sleep()
+        self.rings.prepare_sleep()
     }
 
     /// Takes the announcement back, after the sleep or instead of it.
     pub fn cancel_sleep(&mut self) {
-        self.queue.cancel_sleep();
+        self.rings.cancel_sleep();
     }
 
     /// What was counted.
@@ -216,14 +219,13 @@ impl LinuxFunction {
     }
 
     pub(crate) fn reap(&mut self) {
-        let completed = self.queue.send.completed();
-        self.staging.reap(completed);
-        self.offload.reap(completed);
+        self.staging.reap(self.rings.completed());
+        self.offload.reap(&mut self.rings);
     }
 
     pub(crate) fn return_shown(&mut self) {
         if let Some(held) = self.shown.take() {
-            self.buffers.give_back(held, &mut self.queue);
+            self.buffers.give_back(held, &mut self.rings.queues[0]);
         }
     }
 }

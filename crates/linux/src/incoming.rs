@@ -2,15 +2,17 @@
 
 use std::time::Instant;
 
+use driver::PlacedPart;
 use nic::FrameMeta;
-use nic::ring::{Packet, RecvDescriptor};
+use nic::ring::{ContextId, Packet, RecvDescriptor};
 use wire::packet::{self, Parsed};
 
 use crate::checksum;
+use crate::contexts::Owner;
 use crate::function::LinuxFunction;
 use crate::memory::{Buffers, Held};
 use crate::offload::DriverEnv;
-use crate::pdus::{PlacedPart, Rebuilt};
+use crate::pdus::Rebuilt;
 
 impl LinuxFunction {
     /// The next frame for Linux, with what its virtio-net header is to say. It is valid until the next call.
@@ -38,9 +40,11 @@ impl LinuxFunction {
     /// The next packet off the receive ring that is for Linux, with the segment that it is, if it is one; what else is on the ring is dealt with.
     fn next_packet(&mut self, now: Instant) -> Option<(Packet, Held, Option<Parsed>)> {
         loop {
-            match self.queue.recv.pop()? {
+            match self.rings.queues[0].recv.pop()? {
                 RecvDescriptor::Packet(packet) => {
-                    let is_whole = self.rebuilt.take_parts(&mut self.queue.recv, &packet);
+                    let is_whole = self
+                        .rebuilt
+                        .take_parts(&mut self.rings.queues[0].recv, &packet);
                     let Some(held) = self.buffers.reclaim(packet.buffer) else {
                         // A buffer that was not lent: there is nothing to look at.
                         self.counters.driver_errors += 1;
@@ -52,31 +56,48 @@ impl LinuxFunction {
                             return Some((packet, held, segment));
                         }
                     }
-                    self.buffers.give_back(held, &mut self.queue);
+                    self.buffers.give_back(held, &mut self.rings.queues[0]);
                 }
                 RecvDescriptor::ResyncRequest {
                     context,
                     tcpsn,
                     inner: None,
-                } => {
-                    if !self.pdus.resync_request(context, tcpsn) {
-                        self.receive.resync_request(context, tcpsn);
+                } => match self.rings.contexts.get(context) {
+                    Some(Owner::Pdus(flow)) => self.pdus.resync_request(context, *flow, tcpsn),
+                    Some(Owner::Receiver(flow, _)) => {
+                        self.receive.resync_request(context, *flow, tcpsn);
                     }
-                }
-                RecvDescriptor::Completion {
-                    context: Some(context),
-                    ..
-                } if self.receive.refused(context) || self.pdus.refused(context) => {
-                    self.counters.driver_errors += 1;
-                }
-                RecvDescriptor::Completion { context, .. } => {
-                    self.counters.tx_refused += 1;
-                    if let Some(context) = context {
-                        self.offload.lost_context(context);
-                    }
-                }
+                    Some(Owner::Sender(_)) | None => {}
+                },
+                RecvDescriptor::Completion { context, .. } => self.refused(context),
                 // Of contexts and connections that this driver has none of.
                 _ => self.counters.driver_errors += 1,
+            }
+        }
+    }
+
+    /// Something was refused that named this context.
+    fn refused(&mut self, context: Option<ContextId>) {
+        let rings = &mut self.rings;
+        let owner = context.and_then(|context| rings.contexts.get_received(context).copied());
+        let (Some(context), Some(owner)) = (context, owner) else {
+            self.counters.tx_refused += 1;
+            return;
+        };
+        match owner {
+            Owner::Sender(index) => {
+                self.counters.tx_refused += 1;
+                if rings.contexts.get(context).is_some() {
+                    self.offload.lost_context(index, context);
+                }
+            }
+            Owner::Receiver(flow, _) => {
+                self.counters.driver_errors += 1;
+                self.receive.refused(context, flow, rings);
+            }
+            Owner::Pdus(flow) => {
+                self.counters.driver_errors += 1;
+                self.pdus.refused(context, flow, rings);
             }
         }
     }
@@ -116,7 +137,7 @@ impl LinuxFunction {
         };
         let (frame, parts) = frame_and_parts(&mut self.buffers, &mut self.rebuilt, packet, held);
         let mut env = DriverEnv {
-            queue: &mut self.queue,
+            rings: &mut self.rings,
             staging: &self.staging,
             receive: &mut self.receive,
             counters: &mut self.counters,
@@ -131,8 +152,10 @@ impl LinuxFunction {
         }
         let context = packet.context.filter(|_| packet.processed.is_replaced());
         let counters = &mut self.counters;
-        self.pdus.admit(frame, segment, packet, parts, counters)
-            && self.receive.admit(frame, segment, context, counters)
+        let rings = &mut self.rings;
+        self.pdus
+            .admit(frame, segment, (packet, parts), counters, rings)
+            && self.receive.admit(frame, segment, context, counters, rings)
     }
 }
 

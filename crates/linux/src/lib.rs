@@ -26,6 +26,7 @@
 mod asking;
 mod checksum;
 mod config;
+mod contexts;
 mod counters;
 mod function;
 mod incoming;

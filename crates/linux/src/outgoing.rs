@@ -31,7 +31,7 @@ impl LinuxFunction {
     /// Where to read the next frame to. `None` while the NIC is behind; then
     /// frames should wait at the TAP.
     pub fn room(&mut self) -> Option<Room<'_>> {
-        if self.queue.send.free(SLOTS) < SLOTS {
+        if self.rings.send().free(SLOTS) < SLOTS {
             return None;
         }
         match self.offload.room() {
@@ -45,14 +45,17 @@ impl LinuxFunction {
     /// # Panics
     /// When there is no room, or `len` is more.
     pub fn handle_read(&mut self, now: Instant, len: usize, meta: FrameMeta) {
-        let (slice, before) = (self.arrived(len), self.queue.send.posted());
+        let (slice, before) = (self.arrived(len), self.rings.posted());
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += len as u64;
         self.counters.tx_super_frames += u64::from(meta.gso_size != 0);
         let parsed = packet::parse(self.staging.bytes(slice)).ok();
         if let Some(parsed) = &parsed {
-            self.receive.linux_sent(parsed);
-            self.pdus.linux_sent(parsed, &mut self.counters);
+            self.receive.linux_sent(parsed, &mut self.rings);
+            self.pdus
+                .linux_sent(parsed, &mut self.counters, &mut self.rings);
+            // A buffer for what a command brings is mapped before the command leaves.
+            self.rings.flush();
         }
         let frame = Outgoing {
             slice,
@@ -63,11 +66,12 @@ impl LinuxFunction {
         if verdict == Verdict::Plain {
             self.send_plain(&frame);
         }
-        let posted = self.queue.send.posted();
+        let posted = self.rings.posted();
         self.staging.posted(posted);
         let is_retained = verdict == Verdict::Done;
-        let is_named = (posted != before).then_some(posted);
-        self.offload.end_frame(len, is_retained, is_named);
+        let is_named = posted != before;
+        self.offload
+            .end_frame(len, is_retained, is_named, &mut self.rings);
     }
 
     /// Where the frame is that was read.
@@ -173,7 +177,7 @@ impl LinuxFunction {
             0 => &[][..],
             _ => &rest[..],
         };
-        let posted = self.queue.send.post(&SendDescriptor::Send {
+        let posted = self.rings.send().post(&SendDescriptor::Send {
             header,
             mss,
             context: None,

@@ -16,17 +16,18 @@ mod forms;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use attachment::SlotRef;
-use attachment::results::Mark;
+use driver::Place;
 use l5p::Layers;
 use l5p::tls::CryptoInfo;
-use nic::ring::{ContextId, Direction, SendDescriptor, SendProducer};
+use nic::ring::{ContextId, Direction};
 use wire::packet::Parsed;
 use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum};
 
+use crate::contexts::{Owner, Quota, Rings};
 use crate::counters::Counters;
 use flow::{Beginning, Flow, Following, Refused};
 
@@ -40,47 +41,17 @@ pub(crate) const FAR_BEHIND: u32 = 1 << 29;
 pub(crate) struct Receive {
     /// By the flow of the packets that come.
     flows: HashMap<FlowKey, Flow>,
-    contexts: HashMap<ContextId, Context>,
-    /// The one given back last is used last: packets that name it may be on their way.
-    free: VecDeque<ContextId>,
-    /// What the send ring had no room for, in order.
-    commands: VecDeque<Command>,
+    quota: Quota,
     /// Flows whose device asked something.
     asking: Vec<FlowKey>,
 }
 
-/// What a packet that names a context is of.
-#[derive(Clone, Copy, Debug)]
-struct Context {
-    flow: FlowKey,
-    mark: Mark,
-}
-
-/// Something for the device.
-#[derive(Debug)]
-enum Command {
-    Create {
-        context: ContextId,
-        flow: FlowKey,
-        tcpsn: SeqNum,
-        keys: Box<CryptoInfo>,
-    },
-    Destroy(ContextId),
-    Answer {
-        context: ContextId,
-        tcpsn: SeqNum,
-        index: Option<u64>,
-    },
-}
-
 impl Receive {
-    /// With these ids for contexts.
-    pub(crate) fn new(ids: std::ops::Range<u32>) -> Receive {
+    /// With so many contexts.
+    pub(crate) fn new(quota: Quota) -> Receive {
         Receive {
             flows: HashMap::new(),
-            contexts: HashMap::new(),
-            free: ids.map(ContextId).collect(),
-            commands: VecDeque::new(),
+            quota,
             asking: Vec::new(),
         }
     }
@@ -94,8 +65,9 @@ impl Receive {
         keys: CryptoInfo,
         start: Start,
         boundary: Option<SeqNum>,
+        rings: &mut Rings,
     ) {
-        self.stop_following(flow);
+        self.stop_following(flow, rings);
         let index = keys.sequence;
         match self.flows.get_mut(&flow) {
             Some(known) => known.rekey(slot, keys, start),
@@ -114,18 +86,18 @@ impl Receive {
                 },
                 false => Beginning::Anywhere,
             };
-            self.follow(flow, beginning);
+            self.follow(flow, beginning, rings);
         }
     }
 
     /// Decrypts nothing any more of a flow. What went up of it stays known.
-    pub(crate) fn stop(&mut self, flow: FlowKey) {
-        self.stop_following(flow);
+    pub(crate) fn stop(&mut self, flow: FlowKey, rings: &mut Rings) {
+        self.stop_following(flow, rings);
     }
 
     /// A flow has ended.
-    pub(crate) fn remove(&mut self, flow: FlowKey) {
-        self.stop_following(flow);
+    pub(crate) fn remove(&mut self, flow: FlowKey, rings: &mut Rings) {
+        self.stop_following(flow, rings);
         self.flows.remove(&flow);
     }
 
@@ -142,6 +114,7 @@ impl Receive {
         parsed: &Parsed,
         context: Option<ContextId>,
         counters: &mut Counters,
+        rings: &mut Rings,
     ) -> bool {
         let Some(flow) = self.flows.get_mut(&parsed.flow) else {
             // Plaintext for nobody.
@@ -155,8 +128,8 @@ impl Receive {
         }
         let mark = match context {
             None => None,
-            Some(id) => match self.contexts.get(&id) {
-                Some(context) if context.flow == parsed.flow => Some(context.mark),
+            Some(id) => match rings.contexts.get_received(id) {
+                Some(Owner::Receiver(flow, mark)) if *flow == parsed.flow => Some(*mark),
                 _ => return false,
             },
         };
@@ -165,7 +138,7 @@ impl Receive {
                 counters.rx_tls_second_copies += u64::from(is_second);
                 if flow.is_low() && matches!(flow.following, Following::By(_)) {
                     counters.rx_tls_paused += 1;
-                    self.stop_following(parsed.flow);
+                    self.stop_following(parsed.flow, rings);
                     if let Some(flow) = self.flows.get_mut(&parsed.flow) {
                         flow.following = Following::Paused;
                     }
@@ -185,7 +158,7 @@ impl Receive {
 
     /// Looks at a frame that Linux has sent.
     #[inline]
-    pub(crate) fn linux_sent(&mut self, parsed: &Parsed) {
+    pub(crate) fn linux_sent(&mut self, parsed: &Parsed, rings: &mut Rings) {
         let flags = parsed.tcp.flags;
         if self.flows.is_empty() || !flags.contains(Flags::ACK) || flags.contains(Flags::RST) {
             return;
@@ -196,15 +169,12 @@ impl Receive {
         };
         flow.acknowledge(parsed.tcp.ack);
         if flow.may_follow() {
-            self.follow(key, Beginning::Anywhere);
+            self.follow(key, Beginning::Anywhere, rings);
         }
     }
 
     /// The device asks whether a record begins at `tcpsn` (`l5o_resync_rx_req`).
-    pub(crate) fn resync_request(&mut self, context: ContextId, tcpsn: SeqNum) {
-        let Some(Context { flow: key, .. }) = self.contexts.get(&context).copied() else {
-            return;
-        };
+    pub(crate) fn resync_request(&mut self, context: ContextId, key: FlowKey, tcpsn: SeqNum) {
         let Some(flow) = self.flows.get_mut(&key) else {
             return;
         };
@@ -216,62 +186,19 @@ impl Receive {
         }
     }
 
-    /// A command was refused that named this context. False when there is none.
-    pub(crate) fn refused(&mut self, context: ContextId) -> bool {
-        let Some(Context { flow, .. }) = self.contexts.get(&context).copied() else {
-            return false;
-        };
-        if let Some(flow) = self.flows.get_mut(&flow)
-            && flow.following == Following::By(context)
-        {
-            flow.following = Following::No;
-        }
-        self.release(context);
-        true
-    }
-
-    /// Passes the library's answers on, and posts what there is room for.
-    pub(crate) fn publish(&mut self, ring: &mut SendProducer) {
-        if !self.asking.is_empty() {
-            self.take_answers();
-        }
-        while let Some(command) = self.commands.front() {
-            let posted = match command {
-                Command::Create {
-                    context,
-                    flow,
-                    tcpsn,
-                    keys,
-                } => ring.post(&SendDescriptor::CreateContext {
-                    context: *context,
-                    direction: Direction::Receive,
-                    flow: *flow,
-                    tcpsn: *tcpsn,
-                    layers: &Layers::of(&**keys),
-                }),
-                Command::Destroy(context) => {
-                    ring.post(&SendDescriptor::DestroyContext { context: *context })
-                }
-                Command::Answer {
-                    context,
-                    tcpsn,
-                    index,
-                } => ring.post(&SendDescriptor::ResyncResponse {
-                    context: *context,
-                    tcpsn: *tcpsn,
-                    inner: None,
-                    confirmed: index.is_some(),
-                    index: index.unwrap_or(0),
-                }),
-            };
-            if posted.is_err() {
-                break;
-            }
-            self.commands.pop_front();
+    /// A command was refused that named this context.
+    pub(crate) fn refused(&mut self, context: ContextId, flow: FlowKey, rings: &mut Rings) {
+        let flow_of = self.flows.get(&flow);
+        if flow_of.is_some_and(|flow| flow.following == Following::By(context)) {
+            self.stop_following(flow, rings);
         }
     }
 
-    fn take_answers(&mut self) {
+    /// Passes the library's answers on.
+    pub(crate) fn take_answers(&mut self, rings: &mut Rings) {
+        if self.asking.is_empty() {
+            return;
+        }
         let mut asking = std::mem::take(&mut self.asking);
         asking.retain(|key| {
             let Some(flow) = self.flows.get_mut(key) else {
@@ -282,11 +209,7 @@ impl Receive {
                 return false;
             };
             if let Some((tcpsn, index)) = flow.poll_answer() {
-                self.commands.push_back(Command::Answer {
-                    context,
-                    tcpsn,
-                    index,
-                });
+                rings.answer(context, Place { tcpsn, inner: None }, index);
             }
             flow.asks()
         });
@@ -294,15 +217,11 @@ impl Receive {
     }
 
     /// Makes a context, if there is one left.
-    fn follow(&mut self, key: FlowKey, beginning: Beginning) {
+    fn follow(&mut self, key: FlowKey, beginning: Beginning, rings: &mut Rings) {
         let Some(flow) = self.flows.get_mut(&key) else {
             return;
         };
-        let Some(context) = self.free.pop_front() else {
-            flow.following = Following::No;
-            return;
-        };
-        let mut keys = Box::new(flow.keys.clone());
+        let mut keys = flow.keys.clone();
         let tcpsn = match beginning {
             Beginning::At { tcpsn, index } => {
                 keys.sequence = index;
@@ -310,32 +229,24 @@ impl Receive {
             }
             Beginning::Anywhere => flow.acknowledged() - FAR_BEHIND,
         };
-        let mark = flow.next_mark();
-        flow.following = Following::By(context);
-        self.contexts.insert(context, Context { flow: key, mark });
-        self.commands.push_back(Command::Create {
-            context,
-            flow: key,
-            tcpsn,
-            keys,
-        });
+        let owner = Owner::Receiver(key, flow.next_mark());
+        let layers = Layers::of(&keys);
+        let context = self
+            .quota
+            .take(|| rings.create(owner, Direction::Receive, key, tcpsn, layers));
+        flow.following = context.map_or(Following::No, Following::By);
     }
 
-    fn stop_following(&mut self, key: FlowKey) {
+    fn stop_following(&mut self, key: FlowKey, rings: &mut Rings) {
         let Some(flow) = self.flows.get_mut(&key) else {
             return;
         };
         if let Following::By(context) = flow.following {
             flow.following = Following::No;
             flow.forget_question();
-            self.commands.push_back(Command::Destroy(context));
-            self.release(context);
+            rings.destroy(context);
+            self.quota.give();
         }
-    }
-
-    /// The id may be used again, after all others. Packets of the context that are on their way are still known as such.
-    fn release(&mut self, context: ContextId) {
-        self.free.push_back(context);
     }
 }
 

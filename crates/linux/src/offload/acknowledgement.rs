@@ -4,7 +4,7 @@ use wire::packet::Parsed;
 use wire::tcp::Flags;
 
 use super::flow::{Health, Receives};
-use super::{Command, DriverEnv, Offload};
+use super::{DriverEnv, Offload};
 
 /// Most bits that a window is shifted by (RFC 7323 §2.3).
 const MAX_SHIFT: u32 = 14;
@@ -39,15 +39,15 @@ impl Offload {
         if tcp.flags.contains(Flags::ACK) && may_be_taken {
             let table = &self.table;
             let retired = &mut self.retired;
-            let (commands, contexts) = (&mut self.commands, &mut self.contexts);
+            let contexts = &mut self.contexts;
             let flow = self.flows[index as usize].as_mut().expect("it is there");
             flow.acknowledge(tcp.ack, table, retired, |context| {
-                commands.push_back(Command::Destroy(context));
-                contexts.release(context);
+                env.rings.destroy(context);
+                contexts.give();
             });
             // Keys under which the peer has everything need not come back.
             flow.adopt();
-            self.retire(env.queue);
+            self.retire(env.rings);
         }
         if tcp.flags.intersects(Flags::RST.union(Flags::FIN)) {
             self.check_soon(index, env.now);

@@ -6,6 +6,7 @@ use nic::ring::{Region, RegionId, Slice};
 
 use super::Offload;
 use super::stream::Retired;
+use crate::contexts::Rings;
 use crate::state::{Block, MAX_PIECE};
 
 /// Fewer bytes than that are copied: the rest of a block would be of no use.
@@ -45,8 +46,14 @@ impl Offload {
         block.map(|block| self.arena.block(block))
     }
 
-    /// A frame has been dealt with that may lie in the block; `posted`: up to there the send ring may name it, if it was posted at all.
-    pub(crate) fn end_frame(&mut self, len: usize, is_fenced: bool, posted: Option<u64>) {
+    /// A frame has been dealt with that may lie in the block, and which the send ring may name.
+    pub(crate) fn end_frame(
+        &mut self,
+        len: usize,
+        is_fenced: bool,
+        is_named: bool,
+        rings: &mut Rings,
+    ) {
         let is_short = std::mem::take(&mut self.receiving.is_short);
         if is_short || len >= MIN_KEPT as usize {
             self.receiving.is_hopeful = is_fenced && !is_short;
@@ -54,10 +61,12 @@ impl Offload {
         let Some(block) = self.receiving.block.take() else {
             return;
         };
-        match posted {
-            Some(posted) => self.retiring.push_back((posted, Retired::of(block))),
-            None if self.receiving.is_hopeful => self.receiving.block = Some(block),
-            None => self.arena.give_block(block),
+        if is_named {
+            rings.retire(Retired::of(block));
+        } else if self.receiving.is_hopeful {
+            self.receiving.block = Some(block);
+        } else {
+            self.arena.give_block(block);
         }
     }
 }

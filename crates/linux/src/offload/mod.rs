@@ -33,12 +33,11 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use attachment::{Direction, Errno, FileIdentity, OffloadState, SocketFacts};
-use l5p::Layers;
-use l5p::tls::CryptoInfo;
-use nic::ring::{ContextId, HostQueue, SendDescriptor, Slice};
+use nic::ring::{ContextId, Slice};
+use wire::FlowKey;
 use wire::packet::Parsed;
-use wire::{FlowKey, SeqNum};
 
+use crate::contexts::{Quota, Rings};
 use crate::counters::Counters;
 use crate::memory::Staging;
 use crate::receive::Receive;
@@ -51,7 +50,8 @@ use blocks::Receiving;
 pub(crate) use flow::Flow;
 use flow::{Health, Kind};
 use gone::Gone;
-use stream::{Retired, Tenants};
+pub(crate) use stream::Retired;
+use stream::Tenants;
 pub(crate) use transmit::Verdict;
 
 /// When it is asked first whether a socket has gone, once there is a sign of it; each time later.
@@ -78,12 +78,8 @@ pub(crate) struct Offload {
     addresses: HashMap<(IpAddr, IpAddr), u32>,
     /// When to look at which connection.
     checks: BTreeSet<(Instant, u32)>,
-    contexts: Contexts,
-    /// Commands that the ring had no room for.
-    commands: VecDeque<Command>,
+    contexts: Quota,
     retired: Vec<Retired>,
-    /// What the NIC may still read, with the send ring's position at which it has read it.
-    retiring: VecDeque<(u64, Retired)>,
     receiving: Receiving,
     /// Frames for Linux.
     answers: VecDeque<Answered>,
@@ -94,52 +90,11 @@ pub(crate) struct Offload {
 
 /// What the driver has beside its connections.
 pub(crate) struct DriverEnv<'a> {
-    pub queue: &'a mut HostQueue,
+    pub rings: &'a mut Rings,
     pub staging: &'a Staging,
     pub receive: &'a mut Receive,
     pub counters: &'a mut Counters,
     pub now: Instant,
-}
-
-/// A command that waits for room.
-#[derive(Debug)]
-enum Command {
-    Create {
-        context: ContextId,
-        flow: FlowKey,
-        tcpsn: SeqNum,
-        info: CryptoInfo,
-    },
-    Destroy(ContextId),
-}
-
-/// The function's transmit contexts. Receive contexts have the other half of the ids.
-#[derive(Debug)]
-struct Contexts {
-    /// Whose each is.
-    owners: Vec<Option<u32>>,
-    free: Vec<u32>,
-    quota: u32,
-}
-
-impl Contexts {
-    fn allocate(&mut self, owner: u32) -> Option<ContextId> {
-        let index = match self.free.pop() {
-            Some(index) => index,
-            None if (self.owners.len() as u64) < u64::from(self.quota) => {
-                self.owners.push(None);
-                self.owners.len() as u32 - 1
-            }
-            None => return None,
-        };
-        self.owners[index as usize] = Some(owner);
-        Some(ContextId(index))
-    }
-
-    fn release(&mut self, context: ContextId) {
-        self.owners[context.0 as usize] = None;
-        self.free.push(context.0);
-    }
 }
 
 impl Offload {
@@ -178,46 +133,15 @@ impl Offload {
         self.by_key.is_empty() && self.gone.is_empty()
     }
 
-    /// Posts commands that waited. False when some still do: no packet may overtake them.
-    pub(crate) fn flush(&mut self, queue: &mut HostQueue) -> bool {
-        while let Some(command) = self.commands.front() {
-            let descriptor = match command {
-                Command::Create {
-                    context,
-                    flow,
-                    tcpsn,
-                    info,
-                } => SendDescriptor::CreateContext {
-                    context: *context,
-                    direction: Direction::Transmit,
-                    flow: *flow,
-                    tcpsn: *tcpsn,
-                    layers: &Layers::of(info),
-                },
-                Command::Destroy(context) => SendDescriptor::DestroyContext { context: *context },
-            };
-            if queue.send.post(&descriptor).is_err() {
-                return false;
-            }
-            self.commands.pop_front();
-        }
-        true
-    }
-
     /// Lets go of what was acknowledged, once the NIC has read what was posted up to now.
-    fn retire(&mut self, queue: &HostQueue) {
-        let posted = queue.send.posted();
-        let retired = self.retired.drain(..);
-        self.retiring.extend(retired.map(|piece| (posted, piece)));
+    fn retire(&mut self, rings: &mut Rings) {
+        self.retired.drain(..).for_each(|piece| rings.retire(piece));
     }
 
     /// Frees what the NIC has read.
-    pub(crate) fn reap(&mut self, completed: u64) {
-        while let Some((posted, piece)) = self.retiring.front()
-            && *posted <= completed
-        {
+    pub(crate) fn reap(&mut self, rings: &mut Rings) {
+        while let Some(piece) = rings.poll_retired() {
             self.arena.release(piece.unit, piece.order);
-            self.retiring.pop_front();
         }
     }
 
@@ -238,12 +162,11 @@ impl Offload {
     }
 
     /// A context has refused something: where it is now nobody knows.
-    pub(crate) fn lost_context(&mut self, context: ContextId) {
-        let owner = self.contexts.owners.get(context.0 as usize);
-        let Some(index) = owner.copied().flatten() else {
+    pub(crate) fn lost_context(&mut self, index: u32, context: ContextId) {
+        let Some(flow) = &mut self.flows[index as usize] else {
             return;
         };
-        for epoch in &mut self.flow(index).epochs {
+        for epoch in &mut flow.epochs {
             if let Some(records) = epoch.records_mut()
                 && records.context == Some(context)
             {
@@ -297,13 +220,13 @@ impl Offload {
             if let Some(records) = epoch.records_mut() {
                 records.stream.retire(&mut self.retired);
                 if let Some(context) = records.context {
-                    self.commands.push_back(Command::Destroy(context));
-                    self.contexts.release(context);
+                    env.rings.destroy(context);
+                    self.contexts.give();
                 }
             }
         }
-        self.retire(env.queue);
-        env.receive.remove(flow.key.reversed());
+        self.retire(env.rings);
+        env.receive.remove(flow.key.reversed(), env.rings);
         self.table.remove(flow.entry.0);
         env.counters.tls_flows_ended += 1;
         if let Some(slot) = &flow.slot {
@@ -390,7 +313,7 @@ impl Offload {
         let keyed = self.by_key.capacity() * (size_of::<(FlowKey, u32)>() + 1)
             + self.by_slot.capacity() * (size_of::<((FileIdentity, u32), u32)>() + 1);
         let checks = self.checks.len() * 2 * size_of::<(Instant, u32)>();
-        flows + keyed + checks + self.flows.capacity() * 8 + self.contexts.owners.capacity() * 12
+        flows + keyed + checks + self.flows.capacity() * 8
     }
 }
 

@@ -5,11 +5,14 @@ use std::collections::VecDeque;
 use attachment::{
     Answer, CryptoInfo, Direction, Errno, OffloadState, Resume, SlotRef, SlotRequest, SocketFacts,
 };
-use wire::SeqNum;
+use l5p::Layers;
+use nic::ring::ContextId;
+use wire::{FlowKey, SeqNum};
 
 use super::flow::{Epoch, Flow, Health, Kind, Receives, Records, fingerprint};
 use super::stream::Stream;
-use super::{Command, DriverEnv, FIRST_CHECK, Offload};
+use super::{DriverEnv, FIRST_CHECK, Offload};
+use crate::contexts::{Owner, Quota};
 use crate::receive::Start;
 use crate::state::{MAX_EPOCHS, Mark, New};
 use crate::tracking::Located;
@@ -246,9 +249,9 @@ impl Offload {
             env.counters.tls_refused_memory += 1;
             return Err(Errno::NOSPC);
         };
-        let context = self.contexts.allocate(index).ok_or(Errno::NOSPC)?;
         let mut info = info.clone();
         info.sequence = first_index;
+        let context = create(&mut self.contexts, (index, key), start, &info, env)?;
         let cipher = (info.version, info.algorithm);
         let records = Records {
             cipher,
@@ -258,12 +261,6 @@ impl Offload {
             expected: Some(start),
             stream: Stream::new(owner, cipher, start, first_index, share),
         };
-        self.commands.push_back(Command::Create {
-            context,
-            flow: key,
-            tcpsn: start,
-            info,
-        });
         self.append_epoch(index, start, Kind::Records(Box::new(records)), env);
         Ok(start)
     }
@@ -278,8 +275,8 @@ impl Offload {
         {
             records.stream.retire(&mut self.retired);
             if let Some(context) = records.context {
-                self.commands.push_back(Command::Destroy(context));
-                self.contexts.release(context);
+                env.rings.destroy(context);
+                self.contexts.give();
             }
         }
         if let Some(last) = flow.epochs.back_mut() {
@@ -291,7 +288,7 @@ impl Offload {
             kind,
         });
         flow.store_epochs(&self.table);
-        self.retire(env.queue);
+        self.retire(env.rings);
     }
 
     fn set_receive_keys(
@@ -319,7 +316,9 @@ impl Offload {
         };
         let boundary = resume.map(|resume| resume.tcpsn);
         let (flow, slot) = (facts.flow.reversed(), slot.clone());
-        env.receive.set_keys(flow, slot, info, start, boundary);
+        let rings = &mut *env.rings;
+        env.receive
+            .set_keys(flow, slot, info, start, boundary, rings);
         Ok(facts.read)
     }
 
@@ -335,7 +334,7 @@ impl Offload {
             return Err(Errno::NOENT);
         }
         flow.tell(Direction::Receive, OffloadState::None);
-        env.receive.stop(facts.flow.reversed());
+        env.receive.stop(facts.flow.reversed(), env.rings);
         Ok(facts.read)
     }
 
@@ -391,4 +390,18 @@ impl Offload {
         }
         Ok(SeqNum(0))
     }
+}
+
+/// A context that makes the records of the connection with this index and flow, from `tcpsn` on.
+pub(super) fn create(
+    contexts: &mut Quota,
+    (index, flow): (u32, FlowKey),
+    tcpsn: SeqNum,
+    info: &CryptoInfo,
+    env: &mut DriverEnv<'_>,
+) -> Result<ContextId, Errno> {
+    let (owner, layers) = (Owner::Sender(index), Layers::of(info));
+    let rings = &mut *env.rings;
+    let context = contexts.take(|| rings.create(owner, Direction::Transmit, flow, tcpsn, layers));
+    context.ok_or(Errno::NOSPC)
 }

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use driver::Recovery;
 use l5p::MsgState;
-use nic::ring::{ContextId, MAX_HEADER_LEN, SendDescriptor, Slice, Verify};
+use nic::ring::{ContextId, MAX_HEADER_LEN, SendDescriptor, Slice};
 use wire::SeqNum;
 use wire::packet::Parsed;
 use wire::tcp::Flags;
@@ -104,31 +105,24 @@ impl<'a> Segment<'a> {
             flags: FLAGS,
             payload,
         };
-        let posted = env.queue.send.post(&descriptor);
+        let posted = env.rings.send().post(&descriptor);
         posted.map(drop).map_err(|_| Withheld::NoRoom)
     }
 }
 
-/// Posts what brings a context to `resume`, inside of `message`, whose bytes before that are in `prefix`.
+/// Posts what brings a context to `resume`, inside of `message`, whose bytes before that are in `prefix`, if there is room for a packet of so many slices
+/// behind it.
 pub(super) fn recover(
-    context: ContextId,
-    message: &MsgState,
-    resume: SeqNum,
+    (context, resume): (ContextId, SeqNum),
+    message: MsgState,
     prefix: &[Slice],
+    slices: usize,
     env: &mut DriverEnv<'_>,
 ) -> Result<(), Withheld> {
     // What is retained does not change: there is nothing to verify.
-    let descriptor = SendDescriptor::RecoverContext {
-        context,
-        start: message.start,
-        index: message.index,
-        len: message.len,
-        resume,
-        prefix,
-        verify: Verify::None,
-        inner: None,
-        toe: None,
-    };
-    let posted = env.queue.send.post(&descriptor);
-    posted.map(drop).map_err(|_| Withheld::NoRoom)
+    let recovery = Recovery::plan(message, resume, resume, false);
+    let posted = env
+        .rings
+        .recover((context, resume), &recovery, (prefix, None), slices);
+    posted.map_err(|_| Withheld::NoRoom)
 }

@@ -106,7 +106,7 @@ fn emit(
 
 /// A frame for the wire. If there is no room it is lost, as on any wire.
 fn post(answer: Answered, env: &mut DriverEnv<'_>) {
-    let posted = env.queue.send.post(&SendDescriptor::Send {
+    let posted = env.rings.send().post(&SendDescriptor::Send {
         header: answer.frame(),
         mss: 0,
         context: None,

@@ -11,8 +11,10 @@ use wire::SeqNum;
 use super::blocks::Receiving;
 use super::flow::{Epoch, Flow, Health, Kind, Receives, Records, fingerprint};
 use super::gone::Gone;
+use super::orders::create;
 use super::stream::{Retired, Stream, Tenants};
-use super::{Command, Contexts, DriverEnv, ORPHANED, Offload};
+use super::{DriverEnv, ORPHANED, Offload};
+use crate::contexts::Quota;
 use crate::sockets::Sockets;
 use crate::state::{Arena, Entry, Found, New, State, Table};
 use crate::tracking::{Bases, Located, Tracker};
@@ -48,14 +50,8 @@ impl Offload {
             gone: Gone::default(),
             addresses: HashMap::new(),
             checks: BTreeSet::new(),
-            contexts: Contexts {
-                owners: Vec::new(),
-                free: Vec::new(),
-                quota: function.config.contexts / 2,
-            },
-            commands: VecDeque::new(),
+            contexts: Quota::new(function.config.contexts / 2),
             retired: Vec::new(),
-            retiring: VecDeque::new(),
             receiving: Receiving::default(),
             answers: VecDeque::new(),
             slices: Vec::new(),
@@ -236,25 +232,19 @@ impl Offload {
         if records.context.is_some() {
             return Ok(resume.tcpsn);
         }
-        let context = self.contexts.allocate(index).ok_or(Errno::NOSPC)?;
         let mark = records.stream.mark();
-        records.context = Some(context);
-        records.expected = Some(mark.tcpsn);
         let mut info = info.clone();
         info.sequence = mark.index;
-        self.commands.push_back(Command::Create {
-            context,
-            flow: key,
-            tcpsn: mark.tcpsn,
-            info,
-        });
+        let context = create(&mut self.contexts, (index, key), mark.tcpsn, &info, env)?;
+        records.context = Some(context);
+        records.expected = Some(mark.tcpsn);
         flow.sent = flow.sent.max(facts.write.min(records.stream.end()));
         Ok(resume.tcpsn)
     }
 
     /// What the peer has acknowledged to Linux while the NIC was away.
     fn catch_up(&mut self, index: u32, facts: &Located, env: &mut DriverEnv<'_>) {
-        let (commands, contexts) = (&mut self.commands, &mut self.contexts);
+        let contexts = &mut self.contexts;
         let flow = self.flows[index as usize].as_mut().expect("it is there");
         flow.expects(facts);
         // Also bytes that were none of the NIC's, of which it knows nothing.
@@ -279,11 +269,11 @@ impl Offload {
             &self.table,
             retired,
             |context| {
-                commands.push_back(Command::Destroy(context));
-                contexts.release(context);
+                env.rings.destroy(context);
+                contexts.give();
             },
         );
-        self.retire(env.queue);
+        self.retire(env.rings);
     }
 
     /// Keys for a connection of which nothing is known any more: right if there is nothing that may have to be sent again.

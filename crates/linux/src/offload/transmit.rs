@@ -89,7 +89,8 @@ impl Offload {
             flow.has_sent(occupied);
             return Verdict::Plain;
         }
-        if !self.flush(env.queue) {
+        // No packet may overtake a command.
+        if env.rings.is_blocked() {
             env.counters.tx_dropped += 1;
             return Verdict::Done;
         }
@@ -307,7 +308,7 @@ impl Offload {
                 if stream.gather(&self.arena, message.start, before, usize::MAX, prefix) != before {
                     return Err(Withheld::Gap);
                 }
-                super::post::recover(context, &message, from, prefix, env)?;
+                super::post::recover((context, from), message, prefix, slices.len(), env)?;
                 records.expected = Some(from);
             }
             segment.post(from..from + len, slices, Some(context), env)?;

@@ -2,13 +2,13 @@
 
 use attachment::pdus::{Full, Generation, Mapping, Pdus as Shared, Writer};
 use attachment::{OffloadState, PAGE, SlotRef};
+use driver::PlacedPart;
 use l5p::Direction;
 use l5p::nvme::Parameters;
 use nic::ring::{ContextId, RegionId, Slice};
 use wire::{FlowKey, SeqNum};
 
 use super::passed::Forwarded;
-use super::rebuilt::PlacedPart;
 
 /// Whether the device follows the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,6 @@
 mod flow;
 mod passed;
 mod rebuilt;
-mod settling;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -24,23 +23,22 @@ use std::time::{Duration, Instant};
 
 use attachment::pdus::{Generation, Mapping};
 use attachment::{DataMemory, Errno, FileIdentity, OffloadState, Shares, SlotRef};
+use driver::{Command, Place, PlacedPart, Ticket};
 use l5p::Layers;
 use l5p::nvme::Parameters;
-use nic::ring::{
-    ContextId, Direction, HostQueue, Packet, Region, RegionId, Regions, SendDescriptor, Slice,
-};
+use nic::ring::{ContextId, Direction, Packet, Region, RegionId, Regions};
 use wire::packet::Parsed;
 use wire::tcp::Flags;
 use wire::{FlowKey, SeqNum};
 
+use crate::contexts::{Owner, Rings};
 use crate::counters::Counters;
 use crate::memory::region_of;
 use crate::receive::{FAR_BEHIND, NO_STREAM_DATA, clear_urgent};
 use crate::sockets::Sockets;
 use crate::tracking::Located;
 use flow::{Flow, Following};
-pub(crate) use rebuilt::{PlacedPart, Rebuilt};
-use settling::Settling;
+pub(crate) use rebuilt::Rebuilt;
 
 /// Contexts for such connections.
 pub(crate) const CONTEXTS: u32 = 4096;
@@ -57,19 +55,12 @@ pub(crate) struct Pdus {
     /// By the flow of the packets that come.
     flows: HashMap<FlowKey, Flow>,
     by_slot: HashMap<(FileIdentity, u32), FlowKey>,
-    contexts: HashMap<ContextId, FlowKey>,
-    /// The one given back last is used last: packets that name it may be on their way.
-    free: VecDeque<ContextId>,
     /// Contexts that tenants have.
     shares: Shares,
-    /// What the send ring had no room for, in order.
-    commands: VecDeque<Command>,
-    /// Commands so far, and those of them that were posted.
-    commanded: u64,
-    posted: u64,
     /// Flows whose device asked something.
     asking: Vec<FlowKey>,
-    settling: Settling<Due>,
+    /// What is due when the device has come to a place in the order of what it was told.
+    settling: VecDeque<(Ticket, Due)>,
     changes: Vec<(u16, Option<Mapping>)>,
     /// When to ask whether sockets have gone, and when all were asked about last.
     check_at: Option<Instant>,
@@ -101,41 +92,17 @@ enum Due {
     },
 }
 
-/// Something for the device.
-#[derive(Debug)]
-enum Command {
-    Create {
-        context: ContextId,
-        flow: FlowKey,
-        tcpsn: SeqNum,
-        parameters: Parameters,
-    },
-    Destroy(ContextId),
-    Map(ContextId, u16, Slice),
-    Unmap(ContextId, u16),
-    Answer {
-        context: ContextId,
-        tcpsn: SeqNum,
-        index: Option<u64>,
-    },
-}
-
 impl Pdus {
-    /// With these ids for contexts.
-    pub(crate) fn new(regions: &Arc<Regions>, ids: std::ops::Range<u32>) -> Pdus {
+    /// With memory among these regions.
+    pub(crate) fn new(regions: &Arc<Regions>) -> Pdus {
         Pdus {
             regions: Arc::clone(regions),
             memories: Vec::new(),
             flows: HashMap::new(),
             by_slot: HashMap::new(),
-            contexts: HashMap::new(),
-            shares: Shares::new(ids.len() as u64),
-            free: ids.map(ContextId).collect(),
-            commands: VecDeque::new(),
-            commanded: 0,
-            posted: 0,
+            shares: Shares::new(CONTEXTS.into()),
             asking: Vec::new(),
-            settling: Settling::default(),
+            settling: VecDeque::new(),
             changes: Vec::new(),
             check_at: None,
             checked_all: None,
@@ -157,12 +124,13 @@ impl Pdus {
         memory: &Arc<DataMemory>,
         parameters: Parameters,
         facts: &Located,
+        rings: &mut Rings,
     ) -> Result<SeqNum, Errno> {
         let key = facts.flow.reversed();
         match self.flows.get(&key) {
             Some(known) if known.cookie == facts.cookie => return Err(Errno::BUSY),
             // There are no two sockets of the same addresses and ports: that one has gone.
-            Some(_) => self.remove(key, false),
+            Some(_) => self.remove(key, false, rings),
             None => {}
         }
         if self.by_slot.contains_key(&slot.place()) {
@@ -174,13 +142,11 @@ impl Pdus {
         if !self.shares.admits(facts.tenant, 1) {
             return Err(Errno::NOSPC);
         }
-        let context = self.free.pop_front().ok_or(Errno::NOSPC)?;
         let region = self.use_memory(memory)?;
         self.shares.force(facts.tenant, 1);
         let names = (facts.flow, facts.cookie, slot.clone());
         let place = (region, memory.len() as u64);
         let flow = Flow::new(names, facts.tenant, parameters, place, facts.receive_next);
-        flow.tell(OffloadState::Offloaded);
         self.flows.insert(key, flow);
         self.by_slot.insert(slot.place(), key);
         // Nothing of the stream has come that the device does not see.
@@ -189,28 +155,40 @@ impl Pdus {
             true => facts.read,
             false => facts.read - FAR_BEHIND,
         };
-        self.follow(key, context, start);
+        if !self.follow(key, start, rings) {
+            self.remove(key, false, rings);
+            return Err(Errno::NOSPC);
+        }
+        if let Some(flow) = self.flows.get(&key) {
+            flow.tell(OffloadState::Offloaded);
+        }
         self.check_at.get_or_insert(now + CHECK);
         Ok(facts.read)
     }
 
     /// Looks at what has changed in a connection's mappings although nothing is sent. False for a slot that is not known.
-    pub(crate) fn settle(&mut self, now: Instant, slot: &SlotRef, counters: &mut Counters) -> bool {
+    pub(crate) fn settle(
+        &mut self,
+        now: Instant,
+        slot: &SlotRef,
+        counters: &mut Counters,
+        rings: &mut Rings,
+    ) -> bool {
         let Some(key) = self.key_of(slot) else {
             return false;
         };
         self.touched = Some(now);
-        self.take_changes(key, counters);
+        self.take_changes(key, counters, rings);
         true
     }
 
     /// The program is about to close the socket. False for a slot that is not known.
-    pub(crate) fn release(&mut self, now: Instant, slot: &SlotRef) -> bool {
+    pub(crate) fn release(&mut self, now: Instant, slot: &SlotRef, rings: &mut Rings) -> bool {
         let Some(key) = self.key_of(slot) else {
             return false;
         };
         self.touched = Some(now);
-        self.remove(key, true);
+        self.remove(key, true, rings);
         true
     }
 
@@ -249,7 +227,12 @@ impl Pdus {
 
     /// Looks at a frame that Linux is sending, before it is posted.
     #[inline]
-    pub(crate) fn linux_sent(&mut self, parsed: &Parsed, counters: &mut Counters) {
+    pub(crate) fn linux_sent(
+        &mut self,
+        parsed: &Parsed,
+        counters: &mut Counters,
+        rings: &mut Rings,
+    ) {
         let flags = parsed.tcp.flags;
         if self.flows.is_empty() {
             return;
@@ -262,16 +245,14 @@ impl Pdus {
             flow.acknowledge(parsed.tcp.ack);
         }
         flow.is_ending |= flags.intersects(Flags::RST.union(Flags::FIN));
-        if flow.may_go_on()
-            && let Some(context) = self.free.pop_front()
-        {
+        if flow.may_go_on() {
             let start = flow.acknowledged() - FAR_BEHIND;
-            self.follow(key, context, start);
+            self.follow(key, start, rings);
         }
-        self.take_changes(key, counters);
+        self.take_changes(key, counters, rings);
     }
 
-    fn take_changes(&mut self, key: FlowKey, counters: &mut Counters) {
+    fn take_changes(&mut self, key: FlowKey, counters: &mut Counters, rings: &mut Rings) {
         let Some(flow) = self.flows.get_mut(&key) else {
             return;
         };
@@ -282,25 +263,21 @@ impl Pdus {
                 is_lying = true;
                 break;
             };
-            let commands = [
-                change.unmaps.map(|context| Command::Unmap(context, tag)),
-                change
-                    .maps
-                    .map(|(context, slice)| Command::Map(context, tag, slice)),
-            ];
-            for command in commands.into_iter().flatten() {
-                self.commands.push_back(command);
-                self.commanded += 1;
+            if let Some(context) = change.unmaps {
+                rings.command(Command::DelRr(context, tag));
+            }
+            if let Some((context, slice)) = change.maps {
+                rings.command(Command::AddRr(context, tag, slice));
             }
             if let Some(generation) = change.ends {
                 let due = Due::Mapping(flow.slot.clone(), tag, generation);
-                self.settling.push(self.commanded, due);
+                self.settling.push_back((rings.ticket(), due));
             }
         }
         self.changes.clear();
         if is_lying {
             counters.nvme_lies += 1;
-            self.stop_following(key);
+            self.stop_following(key, rings);
             if let Some(flow) = self.flows.get(&key) {
                 flow.tell(OffloadState::Software);
             }
@@ -312,9 +289,9 @@ impl Pdus {
         &mut self,
         frame: &mut [u8],
         parsed: &Parsed,
-        packet: &Packet,
-        parts: &[PlacedPart],
+        (packet, parts): (&Packet, &[PlacedPart]),
         counters: &mut Counters,
+        rings: &mut Rings,
     ) -> bool {
         let Some(flow) = self.flows.get_mut(&parsed.flow) else {
             return true;
@@ -335,7 +312,7 @@ impl Pdus {
                 counters.rx_nvme_untold += u64::from(admitted.is_untold);
                 if flow.is_low() && matches!(flow.following, Following::By(_)) {
                     counters.rx_nvme_paused += 1;
-                    self.stop_following(parsed.flow);
+                    self.stop_following(parsed.flow, rings);
                     if let Some(flow) = self.flows.get_mut(&parsed.flow) {
                         flow.following = Following::Paused;
                     }
@@ -349,11 +326,8 @@ impl Pdus {
         }
     }
 
-    /// The device asks whether a PDU begins at `tcpsn` (`l5o_resync_rx_req`). False for a context that is not known.
-    pub(crate) fn resync_request(&mut self, context: ContextId, tcpsn: SeqNum) -> bool {
-        let Some(key) = self.contexts.get(&context).copied() else {
-            return false;
-        };
+    /// The device asks whether a PDU begins at `tcpsn` (`l5o_resync_rx_req`).
+    pub(crate) fn resync_request(&mut self, context: ContextId, key: FlowKey, tcpsn: SeqNum) {
         if let Some(flow) = self.flows.get_mut(&key)
             && flow.following == Following::By(context)
         {
@@ -362,87 +336,23 @@ impl Pdus {
                 self.asking.push(key);
             }
         }
-        true
     }
 
-    /// A command was refused that named this context. False when there is none.
-    pub(crate) fn refused(&mut self, context: ContextId) -> bool {
-        let Some(key) = self.contexts.get(&context).copied() else {
-            return false;
-        };
+    /// A command was refused that named this context.
+    pub(crate) fn refused(&mut self, context: ContextId, key: FlowKey, rings: &mut Rings) {
         let flow = self.flows.get(&key);
         if flow.is_some_and(|flow| flow.following == Following::By(context)) {
-            self.stop_following(key);
+            self.stop_following(key, rings);
         }
-        true
     }
 
-    /// Passes the library's answers on, posts what there is room for, and tells what the device is done with.
-    pub(crate) fn publish(&mut self, queue: &mut HostQueue) {
-        if !self.asking.is_empty() {
-            self.take_answers();
-        }
-        self.post(queue);
-        if self.settling.is_empty() {
-            return;
-        }
-        self.settling.note_posted(self.posted, queue);
-        let mut settling = std::mem::take(&mut self.settling);
-        settling.settle(queue, |due| self.done(due));
-        self.settling = settling;
-    }
-
-    /// Posts what there is room for.
-    pub(crate) fn post(&mut self, queue: &mut HostQueue) {
-        while let Some(command) = self.commands.front() {
-            let slice;
-            let layers;
-            let posted = queue.send.post(&match command {
-                Command::Create {
-                    context,
-                    flow,
-                    tcpsn,
-                    parameters,
-                } => {
-                    layers = Layers::of(parameters);
-                    SendDescriptor::CreateContext {
-                        context: *context,
-                        direction: Direction::Receive,
-                        flow: *flow,
-                        tcpsn: *tcpsn,
-                        layers: &layers,
-                    }
-                }
-                Command::Destroy(context) => SendDescriptor::DestroyContext { context: *context },
-                Command::Map(context, tag, memory) => {
-                    slice = [*memory];
-                    SendDescriptor::AddRrState {
-                        context: *context,
-                        tag: *tag,
-                        slices: &slice,
-                    }
-                }
-                Command::Unmap(context, tag) => SendDescriptor::DelRrState {
-                    context: *context,
-                    tag: *tag,
-                },
-                Command::Answer {
-                    context,
-                    tcpsn,
-                    index,
-                } => SendDescriptor::ResyncResponse {
-                    context: *context,
-                    tcpsn: *tcpsn,
-                    inner: None,
-                    confirmed: index.is_some(),
-                    index: index.unwrap_or(0),
-                },
-            });
-            if posted.is_err() {
-                break;
-            }
-            self.commands.pop_front();
-            self.posted += 1;
+    /// Tells what the device is done with.
+    pub(crate) fn handle_settled(&mut self, rings: &mut Rings) {
+        while let Some((ticket, _)) = self.settling.front_mut()
+            && rings.is_settled(ticket)
+            && let Some((_, due)) = self.settling.pop_front()
+        {
+            self.done(due);
         }
     }
 
@@ -475,7 +385,11 @@ impl Pdus {
         }
     }
 
-    fn take_answers(&mut self) {
+    /// Passes the library's answers on.
+    pub(crate) fn take_answers(&mut self, rings: &mut Rings) {
+        if self.asking.is_empty() {
+            return;
+        }
         let mut asking = std::mem::take(&mut self.asking);
         asking.retain(|key| {
             let Some(flow) = self.flows.get_mut(key) else {
@@ -486,56 +400,40 @@ impl Pdus {
                 return false;
             };
             if let Some((tcpsn, index)) = flow.poll_answer() {
-                let answer = Command::Answer {
-                    context,
-                    tcpsn,
-                    index,
-                };
-                self.commands.push_back(answer);
-                self.commanded += 1;
+                rings.answer(context, Place { tcpsn, inner: None }, index);
             }
             flow.asks()
         });
         self.asking = asking;
     }
 
-    /// Makes a context for a connection.
-    fn follow(&mut self, key: FlowKey, context: ContextId, tcpsn: SeqNum) {
+    /// Makes a context for a connection. False when there is none left.
+    fn follow(&mut self, key: FlowKey, tcpsn: SeqNum, rings: &mut Rings) -> bool {
         let Some(flow) = self.flows.get_mut(&key) else {
-            return self.free.push_front(context);
+            return false;
+        };
+        let (owner, layers) = (Owner::Pdus(key), Layers::of(&flow.parameters));
+        let Some(context) = rings.create(owner, Direction::Receive, key, tcpsn, layers) else {
+            return false;
         };
         flow.following = Following::By(context);
-        let parameters = flow.parameters;
-        self.contexts.insert(context, key);
-        self.command(Command::Create {
-            context,
-            flow: key,
-            tcpsn,
-            parameters,
-        });
+        true
     }
 
-    fn stop_following(&mut self, key: FlowKey) {
+    fn stop_following(&mut self, key: FlowKey, rings: &mut Rings) {
         let Some(flow) = self.flows.get_mut(&key) else {
             return;
         };
         if let Following::By(context) = flow.following {
             flow.following = Following::No;
             flow.forget_question();
-            self.command(Command::Destroy(context));
-            // Packets of the context that are on their way are still known as such.
-            self.free.push_back(context);
+            rings.destroy(context);
         }
     }
 
-    fn command(&mut self, command: Command) {
-        self.commands.push_back(command);
-        self.commanded += 1;
-    }
-
     /// Ends a connection.
-    fn remove(&mut self, key: FlowKey, is_released: bool) {
-        self.stop_following(key);
+    fn remove(&mut self, key: FlowKey, is_released: bool, rings: &mut Rings) {
+        self.stop_following(key, rings);
         let Some(flow) = self.flows.remove(&key) else {
             return;
         };
@@ -546,7 +444,7 @@ impl Pdus {
             is_released,
             region: flow.region,
         };
-        self.settling.push(self.commanded, due);
+        self.settling.push_back((rings.ticket(), due));
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), and then to publish.
@@ -556,7 +454,12 @@ impl Pdus {
     }
 
     /// Asks Linux which connections have gone, if that is due.
-    pub(crate) fn handle_timeout(&mut self, now: Instant, sockets: &mut dyn Sockets) {
+    pub(crate) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        sockets: &mut dyn Sockets,
+        rings: &mut Rings,
+    ) {
         if self.check_at.is_none_or(|at| at > now) {
             return;
         }
@@ -572,7 +475,7 @@ impl Pdus {
             .collect();
         for key in gone {
             self.touched = Some(now);
-            self.remove(key, false);
+            self.remove(key, false, rings);
         }
         self.check_at = (!self.flows.is_empty()).then(|| now + CHECK);
     }

@@ -1,15 +1,7 @@
 //! Packets of which the device has placed parts, as Linux is to have them: with all of their bytes.
 
-use nic::ring::{Packet, RecvConsumer, RecvDescriptor, Region, RegionId, Slice};
-
-/// A part of a packet's payload that the device has placed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PlacedPart {
-    /// Which byte of the payload is the first.
-    pub(crate) at: u32,
-    pub(crate) slice: Slice,
-    pub(crate) tag: u16,
-}
+use driver::{PlacedPart, take_placed};
+use nic::ring::{Packet, RecvConsumer, Region, RegionId};
 
 /// The packet taken last of which parts were placed.
 #[derive(Debug, Default)]
@@ -23,22 +15,7 @@ pub(crate) struct Rebuilt {
 impl Rebuilt {
     /// Takes what the device says of a packet's parts. False when that does not fit together.
     pub(crate) fn take_parts(&mut self, recv: &mut RecvConsumer, packet: &Packet) -> bool {
-        self.parts.clear();
-        if packet.placed == 0 {
-            return true;
-        }
-        let (mut end, mut total, mut fits) = (0, 0, true);
-        for _ in 0..packet.placed {
-            let Some(RecvDescriptor::Placed { at, slice, tag }) = recv.pop() else {
-                return false;
-            };
-            let after = at.checked_add(slice.len);
-            fits &= at >= end && after.is_some_and(|after| after <= packet.payload_len);
-            (end, total) = (after.unwrap_or(u32::MAX), slice.len.saturating_add(total));
-            self.parts.push(PlacedPart { at, slice, tag });
-        }
-        let all = u32::from(packet.header_len) + packet.payload_len;
-        fits && all.checked_sub(total) == Some(packet.buffer.len)
+        take_placed(recv, packet, &mut self.parts)
     }
 
     /// The frame that was [built](Self::build) last, and which parts of it were placed.
