@@ -8,7 +8,7 @@ use tcp::Connection;
 use wire::FlowKey;
 
 use crate::demux::Keyed;
-use crate::socket::{Owner, Socket};
+use crate::socket::{Socket, User};
 use crate::stack::Stack;
 use crate::{SocketError, SocketId};
 
@@ -44,7 +44,7 @@ impl Stack {
         let connection = Connection::connect(now, &config, flow.src.1, flow.dst.1, initial);
         let id = self
             .sockets
-            .insert(Socket::new(connection, flow, next_hop, Owner::Application));
+            .insert(Socket::new(connection, flow, next_hop, User::Application));
         self.core.demux.insert(&flow, id.index);
         if let Some(socket) = self.sockets.get_mut(id) {
             self.core.mark_ready(id, socket);

@@ -5,7 +5,7 @@ use std::time::Instant;
 use tcp::State;
 
 use crate::events::Pending;
-use crate::socket::Owner;
+use crate::socket::User;
 use crate::stack::Stack;
 use crate::{CloseReason, SocketId};
 
@@ -49,7 +49,7 @@ impl Stack {
         }
         if let Some(listener) = socket.listener.take() {
             // Not accepted: nobody will ask for it any more.
-            socket.owner = Owner::Nobody;
+            socket.user = User::Released;
             if let Some(rule) = self.listeners.ended(listener, id) {
                 self.core.accel.rules.give_back(rule, Some(listener));
             }
@@ -77,7 +77,7 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        if socket.owner != Owner::Nobody || socket.tcp.is_parked() {
+        if socket.user != User::Released || socket.tcp.is_parked() {
             return;
         }
         match socket.tcp.state() {
@@ -109,8 +109,8 @@ impl Stack {
         for payload in socket.send.release(end) {
             core.driver.retire(payload);
         }
-        if let Some(lent) = socket.lent.take() {
-            core.cancel(lent.toe, lent.phase);
+        if let Some(offloaded) = socket.owner.end_handoff() {
+            core.cancel(offloaded.toe, offloaded.phase);
         }
         core.left_nic(&mut socket);
         socket.dismantle(&mut core.driver, &mut core.counters);

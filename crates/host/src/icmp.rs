@@ -167,8 +167,12 @@ impl Stack {
         };
         self.core.counters.icmp_in_too_big += 1;
         if mtu < u32::from(self.core.interface.mtu) {
-            if let Some(lent) = socket.lent.as_mut().filter(|lent| lent.is_away()) {
-                lent.path_mss = Some(mss);
+            if let Some(offloaded) = socket
+                .owner
+                .handoff_mut()
+                .filter(|offloaded| offloaded.is_away())
+            {
+                offloaded.path_mss = Some(mss);
                 self.recall(now, id);
                 return;
             }
@@ -199,8 +203,8 @@ impl Stack {
         let socket = self.sockets.get(id)?;
         let tcp = &socket.tcp;
         // Of what was posted to the NIC, only it knows what was sent.
-        let away = socket.lent.filter(|_| tcp.is_parked());
-        let end = away.map_or(tcp.snd_nxt(), |lent| lent.posted);
+        let away = socket.owner.handoff().filter(|_| tcp.is_parked());
+        let end = away.map_or(tcp.snd_nxt(), |offloaded| offloaded.posted);
         let in_flight = tcp.snd_una().at_or_before(quoted.seq) && quoted.seq.before(end);
         in_flight.then_some(id)
     }

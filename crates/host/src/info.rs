@@ -88,10 +88,9 @@ impl Stack {
         SocketInfo {
             id: Some(id),
             state: socket.tcp.state().name(),
-            holder: if socket.is_given_away() || socket.tcp.is_parked() {
-                Holder::Nic
-            } else {
-                Holder::Host
+            holder: match socket.owner.is_nic() {
+                true => Holder::Nic,
+                false => Holder::Host,
             },
             spliced: self.spliced_with(socket),
             local: socket.flow.src_addr(),

@@ -137,7 +137,7 @@ impl Stack {
             core.counters.handoff_stale += 1;
             return;
         }
-        if socket.splice.is_some() {
+        if socket.owner.splice().is_some() {
             return self.take_spliced(now, id, frame, parsed, info);
         }
         if socket.tcp.state() == State::SynReceived && core.accel.answers_other(socket, parsed) {

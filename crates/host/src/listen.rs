@@ -12,7 +12,7 @@ use wire::tcp::Header;
 
 use crate::accel::Rules;
 use crate::events::{Pending, Source};
-use crate::socket::{Owner, Socket};
+use crate::socket::{Socket, User};
 use crate::stack::{Stack, derive};
 use crate::{Holder, ListenOptions, ListenerId, SocketError, SocketId, SocketInfo};
 
@@ -283,7 +283,7 @@ impl Stack {
             return Some(accepted);
         }
         if let Some(socket) = self.sockets.get_mut(accepted) {
-            socket.owner = Owner::Application;
+            socket.user = User::Application;
             socket.listener = None;
             // What has come before it had an owner is told now.
             self.core.mark_ready(accepted, socket);
@@ -312,7 +312,7 @@ impl Stack {
             .collect();
         for orphan in orphans {
             if let Some(socket) = self.sockets.get_mut(orphan) {
-                socket.owner = Owner::Nobody;
+                socket.user = User::Released;
                 socket.listener = None;
                 socket.tcp.abort();
                 self.core.mark_ready(orphan, socket);
@@ -330,7 +330,7 @@ impl Stack {
         next_hop: IpAddr,
     ) -> SocketId {
         let flow = parsed.flow.reversed();
-        let mut socket = Socket::new(connection, flow, next_hop, Owner::Listener);
+        let mut socket = Socket::new(connection, flow, next_hop, User::Listener);
         socket.listener = Some(listener);
         socket.is_anchored = true;
         let id = self.sockets.insert(socket);

@@ -12,7 +12,7 @@ use crate::handoff::Phase;
 use crate::layer5::Fallback;
 use crate::meter::Component;
 use crate::neighbour::Resolution;
-use crate::socket::{Owner, Socket};
+use crate::socket::{Socket, User};
 use crate::stack::{Core, Stack};
 use crate::{CloseReason, SocketId};
 
@@ -26,14 +26,18 @@ impl Stack {
             return false;
         };
         socket.is_ready = false;
-        if socket.is_given_away() {
+        if socket.owner.is_given_away() {
             return false;
         }
-        if socket.lent.is_some_and(|lent| lent.phase == Phase::Ready) {
+        if socket
+            .owner
+            .handoff()
+            .is_some_and(|offloaded| offloaded.phase == Phase::Ready)
+        {
             self.offer(now, id);
         }
         if self.sockets.get(id).is_some_and(|it| it.tcp.is_parked()) {
-            return self.serve_lent(now, id);
+            return self.serve_offloaded(now, id);
         }
         self.drain_events(now, id);
         self.drive_protocols(now, id);
@@ -44,10 +48,13 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return true;
         };
-        if socket.is_given_away() {
+        if socket.owner.is_given_away() {
             return true;
         }
-        let is_offered_later = socket.lent.is_some_and(|lent| lent.phase == Phase::Ready);
+        let is_offered_later = socket
+            .owner
+            .handoff()
+            .is_some_and(|offloaded| offloaded.phase == Phase::Ready);
         let is_whole = self.core.unsent.is_none_or(|(owner, _)| owner != id);
         if is_offered_later && is_whole {
             // What was in the way of its offer is gone.
@@ -56,7 +63,7 @@ impl Stack {
         self.core.tell_readiness(id, socket);
         let deadline = socket.tcp.poll_timeout();
         self.core.timers.arm(id, &mut socket.armed, deadline);
-        if socket.lingers && socket.owner == Owner::Nobody && socket.tcp.state() == State::FinWait2
+        if socket.lingers && socket.user == User::Released && socket.tcp.state() == State::FinWait2
         {
             socket.lingers = false;
             socket.tcp.detach(now);
@@ -282,8 +289,8 @@ impl Core {
 
     /// Tells the application that it can read or write again, if it waits for that.
     pub(crate) fn tell_readiness(&mut self, id: SocketId, socket: &mut Socket) {
-        let is_held = socket.splice.is_some() || socket.is_handshaking();
-        if socket.owner != Owner::Application || is_held {
+        let is_held = socket.owner.splice().is_some() || socket.is_handshaking();
+        if socket.user != User::Application || is_held {
             return;
         }
         if socket.wants_read && socket.is_readable() {

@@ -340,7 +340,7 @@ impl Stack {
                 continue;
             }
             socket.armed = None;
-            if socket.is_given_away() {
+            if socket.owner.is_given_away() {
                 continue;
             }
             if socket
@@ -437,7 +437,7 @@ impl Core {
     /// Tells the application something about a socket.
     #[inline]
     pub fn tell(&mut self, id: SocketId, socket: &mut crate::socket::Socket, what: Pending) {
-        if socket.owner == crate::socket::Owner::Application && socket.pending.add(what) {
+        if socket.user == crate::socket::User::Application && socket.pending.add(what) {
             self.events.push(Source::Socket(id));
         }
     }

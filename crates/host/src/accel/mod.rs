@@ -48,7 +48,7 @@ use crate::stack::Stack;
 pub(crate) use doubt::EarlySegments;
 pub(crate) use listener::Rules;
 use replays::Replays;
-pub(crate) use teardown::{TeardownState, Teardowns};
+pub(crate) use teardown::Teardowns;
 
 /// What the stack keeps of connections that the NIC has a part in.
 #[derive(Debug)]

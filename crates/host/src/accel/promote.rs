@@ -9,7 +9,7 @@ use super::quasi::Flag;
 use crate::SocketId;
 use crate::driver::Payload;
 use crate::events::Pending;
-use crate::socket::{Marks, Owner, Segment, Socket, Stream};
+use crate::socket::{Marks, Segment, Socket, Stream, User};
 use crate::stack::Stack;
 
 /// What the NIC did to bytes of connections that it has set up: nothing.
@@ -32,16 +32,16 @@ impl Stack {
         let held = std::mem::take(held);
         let flow = self.sockets.quasis.flow(&quasi);
         let owner = match () {
-            () if quasi.is(Flag::Closed) => Owner::Nobody,
-            () if quasi.is(Flag::Accepted) => Owner::Application,
-            () => Owner::Listener,
+            () if quasi.is(Flag::Closed) => User::Released,
+            () if quasi.is(Flag::Accepted) => User::Application,
+            () => User::Listener,
         };
         connection.set_nagle(self.core.config.tcp.nagle && !quasi.is(Flag::NoDelay));
         // It is one that it was for the peer before: a route was there then.
         let next_hop = self.core.interface.next_hop(flow.dst.0);
         let next_hop = next_hop.unwrap_or(flow.dst.0);
         let mut socket = Box::new(Socket::new(connection, flow, next_hop, owner));
-        socket.listener = held.listener.filter(|_| owner == Owner::Listener);
+        socket.listener = held.listener.filter(|_| owner == User::Listener);
         socket.is_anchored = true;
         socket.wants_read = quasi.is(Flag::WantsRead);
         if quasi.is(Flag::Told) {

@@ -213,7 +213,7 @@ impl Stack {
         let Some(socket) = self.sockets.get(id) else {
             return false;
         };
-        if socket.is_given_away() || socket.splice.is_some() {
+        if socket.owner.is_given_away() || socket.owner.splice().is_some() {
             return false;
         }
         let tcp = &socket.tcp;

@@ -17,20 +17,8 @@ use crate::SocketId;
 use crate::driver::{FrameInfo, HOP_LIMIT};
 use crate::memory::Buffer;
 use crate::neighbour::Resolution;
-use crate::socket::{Owner, Socket};
+use crate::socket::{Socket, TeardownPhase, User};
 use crate::stack::{Core, Stack};
-
-/// How far the close of a socket with a full control block is given to the NIC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum TeardownState {
-    /// The host has it.
-    #[default]
-    None,
-    /// It is closed, and the NIC is to be asked.
-    Due,
-    /// The NIC was asked. It is the NIC's, unless that refuses.
-    Posted,
-}
 
 /// Connections on their way to the NIC.
 #[derive(Debug, Default)]
@@ -137,10 +125,10 @@ impl Stack {
         {
             return false;
         }
-        socket.owner = Owner::Nobody;
+        socket.user = User::Released;
         socket.write_closed = true;
         socket.discards_input = true;
-        socket.handover = TeardownState::Due;
+        socket.owner.ask_teardown();
         self.core.accel.teardowns.ask(id);
         true
     }
@@ -150,7 +138,7 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        socket.handover = TeardownState::None;
+        socket.owner.end_teardown();
         socket.write_closed = true;
         socket.discards_input = true;
         socket.stream.clear();
@@ -165,9 +153,10 @@ impl Stack {
     /// handed over with makes it the host's.
     #[inline]
     pub(crate) fn host_takes(&mut self, now: Instant, id: SocketId, parsed: &Parsed) -> bool {
-        match self.sockets.get(id).map(|socket| socket.handover) {
-            Some(TeardownState::Posted) => return false,
-            Some(TeardownState::Due) => {
+        let socket = self.sockets.get(id);
+        match socket.and_then(|socket| socket.owner.teardown()) {
+            Some(TeardownPhase::Posted) => return false,
+            Some(TeardownPhase::Due) => {
                 let flags = parsed.tcp.flags;
                 let is_ack = !flags.intersects(Flags::SYN | Flags::RST | Flags::FIN);
                 if parsed.payload_len > 0 || !is_ack {
@@ -268,7 +257,7 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return TeardownRequest::Not;
         };
-        if socket.handover != TeardownState::Due {
+        if socket.owner.teardown() != Some(TeardownPhase::Due) {
             return TeardownRequest::Not;
         }
         let is_free = socket.is_simple() && core.unsent.is_none_or(|(owner, _)| owner != id);
@@ -315,7 +304,7 @@ impl Stack {
         let Some((first, end)) = posted else {
             return TeardownRequest::NoRoom;
         };
-        socket.handover = TeardownState::Posted;
+        socket.owner.teardown_posted();
         if !socket.tcp.is_passive() {
             // Its port is not for another connection to this peer for a while. The NIC answers for it, and what that passes up is of
             // no connection any more.
@@ -341,7 +330,7 @@ impl Stack {
                     self.core.counters.accel_curr_quasi -= 1;
                 }
             } else if let Some(socket) = self.sockets.get(id)
-                && socket.handover == TeardownState::Posted
+                && socket.owner.teardown() == Some(TeardownPhase::Posted)
             {
                 self.remove(id);
             }
@@ -360,7 +349,7 @@ impl Stack {
             quasi.set(Flag::Handed, false);
             self.promote(now, id);
         } else if let Some(socket) = self.sockets.get_mut(id)
-            && socket.handover == TeardownState::Posted
+            && socket.owner.teardown() == Some(TeardownPhase::Posted)
         {
             let flow = socket.flow;
             self.core.time_wait.remove(&flow);
@@ -423,7 +412,7 @@ impl Socket {
             && self.ended.is_none()
             && !self.lingers
             && self.stream.len() == 0
-            && self.splice.is_none()
-            && self.lent.is_none()
+            && self.owner.splice().is_none()
+            && self.owner.handoff().is_none()
     }
 }

@@ -5,12 +5,11 @@ use std::time::Instant;
 use nic::ring::toe::{MAX_HELD, MAX_TOE_SLICES, TcbImage, ToeCommand, ToeId, ToeOffer};
 use tcp::{State, Tcb};
 
-use super::lent::{OffloadedConnection, Phase, PostedRequests};
+use super::offloaded::{Phase, PostedRequests};
 use super::refused::HandoffRefused;
 use crate::SocketId;
-use crate::accel::TeardownState;
 use crate::driver::HOP_LIMIT;
-use crate::socket::{Owner, Socket};
+use crate::socket::{Socket, User};
 use crate::stack::{Core, Stack};
 
 impl Stack {
@@ -29,7 +28,7 @@ impl Stack {
             return Err(HandoffRefused::Setup);
         }
         let socket = self.sockets.get_mut(id).ok_or(HandoffRefused::NotFound)?;
-        if socket.lent.is_some() {
+        if socket.owner.handoff().is_some() {
             return Err(HandoffRefused::HandedOff);
         }
         socket.may_hand_off()?;
@@ -42,7 +41,7 @@ impl Stack {
             return Err(HandoffRefused::Full);
         }
         core.counters.handoff_begun += 1;
-        socket.lent = Some(OffloadedConnection::new(toe));
+        socket.owner.begin_handoff(toe);
         Ok(())
     }
 
@@ -71,11 +70,14 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        let Some(lent) = socket.lent.take_if(|lent| !lent.is_away()) else {
+        let Some(offloaded) = socket
+            .owner
+            .end_handoff_if(|offloaded| !offloaded.is_away())
+        else {
             return;
         };
         let core = &mut self.core;
-        core.cancel(lent.toe, lent.phase);
+        core.cancel(offloaded.toe, offloaded.phase);
         core.stays(now, socket);
         core.mark_ready(id, socket);
     }
@@ -89,7 +91,7 @@ impl Core {
         id: SocketId,
         socket: &mut Socket,
     ) -> Result<bool, HandoffRefused> {
-        let Some(mut lent) = socket.lent else {
+        let Some(mut offloaded) = socket.owner.handoff().copied() else {
             return Ok(true);
         };
         socket.may_hand_off()?;
@@ -97,7 +99,7 @@ impl Core {
             return Err(HandoffRefused::NextHop);
         }
         let known = socket.hop.and_then(|hop| self.neighbours.mac_now(hop));
-        lent.hop = known.ok_or(HandoffRefused::NextHop)?;
+        offloaded.hop = known.ok_or(HandoffRefused::NextHop)?;
         let (snd_una, snd_nxt) = (socket.tcp.snd_una(), socket.tcp.snd_nxt());
         if socket
             .send
@@ -113,9 +115,9 @@ impl Core {
         let slice = self.driver.lend_image(&image);
         let slice = slice.ok_or(HandoffRefused::NoMemory)?;
         let offer = ToeOffer {
-            toe: lent.toe,
+            toe: offloaded.toe,
             flow: socket.flow,
-            hop: lent.hop,
+            hop: offloaded.hop,
             hop_limit: HOP_LIMIT,
             tcb: slice,
         };
@@ -128,18 +130,20 @@ impl Core {
             socket.stream.restart(socket.tcp.rcv_nxt());
             socket.is_anchored = true;
         }
-        lent.phase = Phase::Offered;
-        lent.image = Some(slice);
-        lent.posted = snd_una;
-        lent.read = socket.tcp.read_seq();
-        lent.update = (2 * u32::from(image.tcb.mss)).min(image.tcb.rcv_buffer / 4);
-        lent.told = PostedRequests {
+        offloaded.phase = Phase::Offered;
+        offloaded.image = Some(slice);
+        offloaded.posted = snd_una;
+        offloaded.read = socket.tcp.read_seq();
+        offloaded.update = (2 * u32::from(image.tcb.mss)).min(image.tcb.rcv_buffer / 4);
+        offloaded.told = PostedRequests {
             nodelay: !socket.tcp.has_nagle(),
             cork: image.cork,
             ..PostedRequests::default()
         };
         socket.tcp.park();
-        socket.lent = Some(lent);
+        if let Some(handoff) = socket.owner.handoff_mut() {
+            *handoff = offloaded;
+        }
         self.handoff.watch_at.get_or_insert(now);
         Ok(true)
     }
@@ -172,10 +176,10 @@ impl Core {
 impl Socket {
     /// Whether the connection is one that the NIC could run, but for whether it does already.
     fn may_hand_off(&self) -> Result<(), HandoffRefused> {
-        if self.owner == Owner::Nobody {
+        if self.user == User::Released {
             return Err(HandoffRefused::NotFound);
         }
-        if self.splice.is_some() {
+        if self.owner.splice().is_some() {
             return Err(HandoffRefused::Spliced);
         }
         match self.tcp.state() {
@@ -189,7 +193,7 @@ impl Socket {
             || self.discards_input
             || self.ended.is_some()
             || self.tcp.is_fin_queued();
-        if closes || self.handover != TeardownState::None {
+        if closes || self.owner.teardown().is_some() {
             return Err(HandoffRefused::Closing);
         }
         Ok(())

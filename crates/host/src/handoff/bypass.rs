@@ -5,16 +5,16 @@ use std::time::Instant;
 use nic::ring::toe::{MAX_TOE_SLICES, ToeCommand, ToeOption};
 use tcp::State;
 
-use super::lent::{OffloadedConnection, Phase};
+use super::offloaded::{OffloadedConnection, Phase};
 use crate::driver::Stopped;
 use crate::meter::Component;
-use crate::socket::{Owner, Socket};
+use crate::socket::{Socket, User};
 use crate::stack::{Core, Stack};
 use crate::{CloseReason, SocketId};
 
 impl Stack {
     /// Serves a socket whose connection the NIC runs. Answers whether anything was posted.
-    pub(crate) fn serve_lent(&mut self, now: Instant, id: SocketId) -> bool {
+    pub(crate) fn serve_offloaded(&mut self, now: Instant, id: SocketId) -> bool {
         self.drain_events(now, id);
         self.drive_protocols(now, id);
         let posted = self.pass_on(now, id);
@@ -22,7 +22,7 @@ impl Stack {
             return true;
         };
         self.core.tell_readiness(id, socket);
-        if socket.lingers && socket.owner == Owner::Nobody && socket.tcp.state() == State::FinWait2
+        if socket.lingers && socket.user == User::Released && socket.tcp.state() == State::FinWait2
         {
             socket.lingers = false;
             socket.tcp.detach(now);
@@ -36,13 +36,15 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return false;
         };
-        let Some(mut lent) = socket.lent else {
+        let Some(mut offloaded) = socket.owner.handoff().copied() else {
             return false;
         };
         let before = core.meter.switch(Component::Driver);
         let commands = core.counters.handoff_commands;
-        let passed = core.pass_on(now, socket, &mut lent);
-        socket.lent = Some(lent);
+        let passed = core.pass_on(now, socket, &mut offloaded);
+        if let Some(handoff) = socket.owner.handoff_mut() {
+            *handoff = offloaded;
+        }
         core.meter.switch(before);
         let posted = core.counters.handoff_commands != commands;
         match passed {
@@ -71,43 +73,46 @@ impl Core {
         &mut self,
         now: Instant,
         socket: &mut Socket,
-        lent: &mut OffloadedConnection,
+        offloaded: &mut OffloadedConnection,
     ) -> Result<(), Stopped> {
-        let toe = lent.toe;
-        if lent.phase == Phase::Restoring {
-            if !lent.told.restore {
+        let toe = offloaded.toe;
+        if offloaded.phase == Phase::Restoring {
+            if !offloaded.told.restore {
                 self.command(ToeCommand::Restore { toe })?;
-                lent.told.restore = true;
+                offloaded.told.restore = true;
             }
             return Ok(());
         }
         if socket.tcp.state() == State::Closed {
-            if !lent.told.aborted {
+            if !offloaded.told.aborted {
                 self.command(ToeCommand::Abort { toe })?;
-                lent.told.aborted = true;
+                offloaded.told.aborted = true;
             }
             return Ok(());
         }
-        if lent.recover.is_some() {
-            self.answer_recovery(socket, lent)?;
+        if offloaded.recover.is_some() {
+            self.answer_recovery(socket, offloaded)?;
         }
-        self.pass_on_options(socket, lent)?;
-        if lent.posted.before(socket.send.end()) {
-            self.pass_on_data(now, socket, lent)?;
+        self.pass_on_options(socket, offloaded)?;
+        if offloaded.posted.before(socket.send.end()) {
+            self.pass_on_data(now, socket, offloaded)?;
         }
-        if socket.tcp.is_fin_queued() && !lent.told.fin && lent.posted == socket.tcp.write_seq() {
+        if socket.tcp.is_fin_queued()
+            && !offloaded.told.fin
+            && offloaded.posted == socket.tcp.write_seq()
+        {
             self.command(ToeCommand::Close { toe })?;
-            lent.told.fin = true;
+            offloaded.told.fin = true;
         }
-        let detaches = socket.tcp.is_detached() && !lent.told.detached;
-        let read = lent.read.distance_to(socket.tcp.read_seq());
-        if read > 0 && (read >= lent.update || detaches) {
+        let detaches = socket.tcp.is_detached() && !offloaded.told.detached;
+        let read = offloaded.read.distance_to(socket.tcp.read_seq());
+        if read > 0 && (read >= offloaded.update || detaches) {
             self.command(ToeCommand::Consumed { toe, bytes: read })?;
-            lent.read = socket.tcp.read_seq();
+            offloaded.read = socket.tcp.read_seq();
         }
         if detaches {
             self.command(ToeCommand::Detach { toe })?;
-            lent.told.detached = true;
+            offloaded.told.detached = true;
         }
         Ok(())
     }
@@ -118,7 +123,7 @@ impl Core {
         &mut self,
         now: Instant,
         socket: &mut Socket,
-        lent: &mut OffloadedConnection,
+        offloaded: &mut OffloadedConnection,
     ) -> Result<(), Stopped> {
         let limit = socket
             .send
@@ -129,16 +134,16 @@ impl Core {
             // It is time to ask whether the next hop is still there.
             self.neighbours.resolve(now, socket.next_hop);
         }
-        while lent.posted.before(limit) {
-            let most = lent.posted.distance_to(limit);
-            let from = (lent.posted, most);
+        while offloaded.posted.before(limit) {
+            let most = offloaded.posted.distance_to(limit);
+            let from = (offloaded.posted, most);
             let posted =
                 self.driver
-                    .post_toe_send(lent.toe, from, &socket.send, &mut self.counters)?;
+                    .post_toe_send(offloaded.toe, from, &socket.send, &mut self.counters)?;
             if posted == 0 {
                 break;
             }
-            lent.posted += posted;
+            offloaded.posted += posted;
         }
         Ok(())
     }
@@ -147,19 +152,19 @@ impl Core {
     fn pass_on_options(
         &mut self,
         socket: &Socket,
-        lent: &mut OffloadedConnection,
+        offloaded: &mut OffloadedConnection,
     ) -> Result<(), Stopped> {
-        let toe = lent.toe;
+        let toe = offloaded.toe;
         let (nodelay, cork) = (!socket.tcp.has_nagle(), socket.tcp.is_corked());
-        if nodelay != lent.told.nodelay {
+        if nodelay != offloaded.told.nodelay {
             let option = ToeOption::NoDelay(nodelay);
             self.command(ToeCommand::Option { toe, option })?;
-            lent.told.nodelay = nodelay;
+            offloaded.told.nodelay = nodelay;
         }
-        if cork != lent.told.cork {
+        if cork != offloaded.told.cork {
             let option = ToeOption::Cork(cork);
             self.command(ToeCommand::Option { toe, option })?;
-            lent.told.cork = cork;
+            offloaded.told.cork = cork;
         }
         Ok(())
     }

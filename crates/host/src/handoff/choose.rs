@@ -128,7 +128,7 @@ impl Stack {
         match self.sockets.get_mut(id) {
             None => {}
             // It has not come there yet.
-            Some(socket) if socket.lent.is_none() => self.core.stays(now, socket),
+            Some(socket) if socket.owner.handoff().is_none() => self.core.stays(now, socket),
             Some(_) => {
                 self.recall(now, id);
             }

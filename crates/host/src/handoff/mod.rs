@@ -31,7 +31,7 @@
 mod begin;
 mod bypass;
 mod choose;
-mod lent;
+mod offloaded;
 pub mod policy;
 mod recover;
 mod refused;
@@ -54,7 +54,7 @@ use choose::Due;
 use policy::Selector;
 use table::Table;
 
-pub(crate) use lent::{OffloadedConnection, Phase};
+pub(crate) use offloaded::{OffloadedConnection, Phase};
 pub use refused::HandoffRefused;
 pub use settings::Handoff;
 pub use text::HandoffError;
@@ -119,6 +119,6 @@ impl Stack {
         }
         let cancelled = self.core.post_cancels();
         let begun = self.begin_chosen(now);
-        self.watch_lent_paths(now) | cancelled | begun
+        self.watch_offloaded_paths(now) | cancelled | begun
     }
 }

@@ -1,6 +1,6 @@
 //! Contexts of connections that the NIC runs: where one is to go on (Autonomous NIC offloads §4.2, `l5o_get_tx_msgstate`).
 
-use super::lent::{OffloadedConnection, Recover};
+use super::offloaded::{OffloadedConnection, Recover};
 use crate::driver::Stopped;
 use crate::socket::Socket;
 use crate::stack::Core;
@@ -10,25 +10,25 @@ impl Core {
     pub(super) fn answer_recovery(
         &mut self,
         socket: &Socket,
-        lent: &mut OffloadedConnection,
+        offloaded: &mut OffloadedConnection,
     ) -> Result<(), Stopped> {
         let Some(Recover {
             context,
             tcpsn,
             sent,
-        }) = lent.recover
+        }) = offloaded.recover
         else {
             return Ok(());
         };
         let messages = socket.messages().ok_or(Stopped::NoMessage(tcpsn))?;
         self.driver.post_toe_recovery(
-            lent.toe,
+            offloaded.toe,
             context,
             (tcpsn, sent),
             (&socket.send, &messages),
             &mut self.counters,
         )?;
-        lent.recover = None;
+        offloaded.recover = None;
         Ok(())
     }
 }

@@ -25,7 +25,7 @@ impl Stack {
         let ids: Vec<SocketId> = self.sockets.iter().map(|(id, _)| id).collect();
         for id in ids {
             self.leave_contexts(id);
-            self.take_over_lent(now, id);
+            self.take_over_offloaded(now, id);
         }
         self.core.handoff.cancels.clear();
         // Those too whose end the NIC was still to tell.
@@ -45,26 +45,26 @@ impl Stack {
     }
 
     /// A connection that the NIC had, or was to have, is the host's.
-    fn take_over_lent(&mut self, now: Instant, id: SocketId) {
+    fn take_over_offloaded(&mut self, now: Instant, id: SocketId) {
         let core = &mut self.core;
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        let Some(lent) = socket.lent.take() else {
+        let Some(offloaded) = socket.owner.end_handoff() else {
             return;
         };
-        core.handoff.table.release(lent.toe);
+        core.handoff.table.release(offloaded.toe);
         core.left_nic(socket);
-        if lent.is_away() {
-            if let Some(slice) = lent.image {
+        if offloaded.is_away() {
+            if let Some(slice) = offloaded.image {
                 core.driver.reclaim_image(slice);
             }
-            core.counters.handoff_curr -= u64::from(lent.accepted);
+            core.counters.handoff_curr -= u64::from(offloaded.accepted);
             core.counters.handoff_recovered += 1;
             let held = socket.stream.held();
-            let known = socket.known_to_nic(&lent);
-            socket.tcp.take_over(now, known, lent.told.fin, held);
-            if let Some(mss) = lent.path_mss {
+            let known = socket.known_to_nic(&offloaded);
+            socket.tcp.take_over(now, known, offloaded.told.fin, held);
+            if let Some(mss) = offloaded.path_mss {
                 socket.tcp.handle_path_mss(now, mss);
             }
         }

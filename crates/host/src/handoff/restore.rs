@@ -7,7 +7,7 @@ use nic::ring::{ContextId, ErrorCode};
 use tcp::Tcb;
 use wire::SeqNum;
 
-use super::lent::{OffloadedConnection, Phase};
+use super::offloaded::{OffloadedConnection, Phase};
 use crate::driver::bytes_of;
 use crate::socket::Socket;
 use crate::stack::{Core, Stack};
@@ -31,14 +31,14 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return false;
         };
-        let Some(lent) = &mut socket.lent else {
+        let Some(offloaded) = socket.owner.handoff_mut() else {
             return false;
         };
-        if !lent.is_away() {
+        if !offloaded.is_away() {
             self.cancel_handoff(now, id);
             return false;
         }
-        lent.phase = Phase::Restoring;
+        offloaded.phase = Phase::Restoring;
         self.core.mark_ready(id, socket);
         true
     }
@@ -54,36 +54,36 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        let Some(lent) = socket.lent.take() else {
+        let Some(offloaded) = socket.owner.end_handoff() else {
             return;
         };
-        core.counters.handoff_curr -= u64::from(lent.accepted);
+        core.counters.handoff_curr -= u64::from(offloaded.accepted);
         match reason {
             RestoreReason::Asked => core.counters.handoff_restored += 1,
             _ => core.counters.handoff_given_back += 1,
         }
         core.left_nic(socket);
-        let brought = core.bring_back(now, socket, &lent);
+        let brought = core.bring_back(now, socket, &offloaded);
         core.mark_ready(id, socket);
         match brought {
-            Ok(()) => self.settle_contexts(&lent, reason),
+            Ok(()) => self.settle_contexts(&offloaded, reason),
             Err(what) => {
                 core.counters.driver_errors += 1;
                 let held = socket.stream.held();
-                let known = socket.known_to_nic(&lent);
-                socket.tcp.take_over(now, known, lent.told.fin, held);
+                let known = socket.known_to_nic(&offloaded);
+                socket.tcp.take_over(now, known, offloaded.told.fin, held);
                 self.reset(id, CloseReason::Device(what));
             }
         }
     }
 
     /// Software does what a context of a connection could not do on the NIC.
-    fn settle_contexts(&mut self, lent: &OffloadedConnection, reason: RestoreReason) {
-        if let Some((context, error)) = lent.failed {
+    fn settle_contexts(&mut self, offloaded: &OffloadedConnection, reason: RestoreReason) {
+        if let Some((context, error)) = offloaded.failed {
             self.context_erred(context, error);
         }
         if let RestoreReason::Transmit { error, context } = reason
-            && let Some(context) = context.filter(|_| lent.failed.is_none())
+            && let Some(context) = context.filter(|_| offloaded.failed.is_none())
         {
             self.context_erred(context, error);
         }
@@ -103,16 +103,16 @@ impl Core {
         &mut self,
         now: Instant,
         socket: &mut Socket,
-        lent: &OffloadedConnection,
+        offloaded: &OffloadedConnection,
     ) -> Result<(), String> {
-        let slice = lent.image.ok_or("it gave back what it never had")?;
+        let slice = offloaded.image.ok_or("it gave back what it never had")?;
         let buffer = self.driver.reclaim_image(slice);
         let mut buffer = buffer.ok_or("it gave a connection back twice")?;
         let bytes = bytes_of(&mut buffer).ok_or("a control block was cut short")?;
         let image = TcbImage::decode(bytes)
             .map_err(|field| format!("the control block that came back is wrong: {field}"))?;
         let tcb = &image.tcb;
-        if tcb.write_seq.after(socket.known_to_nic(lent)) {
+        if tcb.write_seq.after(socket.known_to_nic(offloaded)) {
             return Err("the control block that came back is wrong: write_seq".into());
         }
         socket
@@ -121,7 +121,7 @@ impl Core {
             .map_err(|wrong| wrong.to_string())?;
         // The window is the host's again, and may be another one.
         socket.tcp.consumed(now, 0);
-        if let Some(mss) = lent.path_mss {
+        if let Some(mss) = offloaded.path_mss {
             socket.tcp.handle_path_mss(now, mss);
         }
         self.contexts_came_back(socket, tcb);
@@ -138,7 +138,7 @@ impl Core {
 
 impl Socket {
     /// What the NIC may know to be queued: what was posted, and what the host had sent before.
-    pub(super) fn known_to_nic(&self, lent: &OffloadedConnection) -> SeqNum {
-        lent.posted.max(self.tcp.snd_nxt())
+    pub(super) fn known_to_nic(&self, offloaded: &OffloadedConnection) -> SeqNum {
+        offloaded.posted.max(self.tcp.snd_nxt())
     }
 }

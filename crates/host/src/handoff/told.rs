@@ -8,7 +8,7 @@ use nic::ring::toe::{ToeEvent, ToeId};
 use tcp::TimeWaitEntry;
 use wire::SeqNum;
 
-use super::lent::{OffloadedConnection, Phase, Recover};
+use super::offloaded::{OffloadedConnection, Phase, Recover};
 use crate::driver::{Delivered, FrameInfo};
 use crate::memory::Buffer;
 use crate::meter::Component;
@@ -39,8 +39,8 @@ impl Stack {
             } => {
                 self.core.counters.handoff_recoveries += 1;
                 self.enter(toe, |socket| {
-                    if let Some(lent) = &mut socket.lent {
-                        lent.recover = Some(Recover {
+                    if let Some(offloaded) = socket.owner.handoff_mut() {
+                        offloaded.recover = Some(Recover {
                             context,
                             tcpsn,
                             sent,
@@ -119,7 +119,7 @@ impl Stack {
         core.meter.switch(Component::Driver);
         if !agrees {
             self.disagree(id);
-        } else if let Some(part) = socket.splice {
+        } else if let Some(part) = socket.owner.splice() {
             // Something has come that the NIC can't forward.
             self.refuse_splice(now, part.splice, SpliceRefused::Unread(id));
         }
@@ -152,11 +152,14 @@ impl Stack {
         self.core.counters.handoff_accepted += 1;
         let mut is_new = false;
         self.enter(toe, |socket| {
-            let lent = socket.lent.as_mut().filter(|lent| lent.toe == toe);
-            if let Some(lent) = lent {
-                is_new = !std::mem::replace(&mut lent.accepted, true);
-                if lent.phase == Phase::Offered {
-                    lent.phase = Phase::Owned;
+            let offloaded = socket
+                .owner
+                .handoff_mut()
+                .filter(|offloaded| offloaded.toe == toe);
+            if let Some(offloaded) = offloaded {
+                is_new = !std::mem::replace(&mut offloaded.accepted, true);
+                if offloaded.phase == Phase::Offered {
+                    offloaded.phase = Phase::Owned;
                 }
             }
             is_new
@@ -167,9 +170,12 @@ impl Stack {
     fn take_ready(&mut self, toe: ToeId) {
         let id = self.core.handoff.table.find(toe);
         if let Some((id, socket)) = id.and_then(|id| Some((id, self.sockets.get_mut(id)?)))
-            && let Some(lent) = socket.lent.as_mut().filter(|lent| lent.toe == toe)
+            && let Some(offloaded) = socket
+                .owner
+                .handoff_mut()
+                .filter(|offloaded| offloaded.toe == toe)
         {
-            lent.phase = Phase::Ready;
+            offloaded.phase = Phase::Ready;
             self.core.mark_ready(id, socket);
         } else {
             // Nobody waits for it any more.
@@ -186,8 +192,11 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        if let Some(lent) = socket.lent.take_if(|lent| lent.toe == toe) {
-            self.core.has_again(now, id, socket, &lent);
+        if let Some(offloaded) = socket
+            .owner
+            .end_handoff_if(|offloaded| offloaded.toe == toe)
+        {
+            self.core.has_again(now, id, socket, &offloaded);
         }
     }
 
@@ -208,12 +217,12 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        let Some(lent) = socket.lent.take() else {
+        let Some(offloaded) = socket.owner.end_handoff() else {
             return;
         };
         let core = &mut self.core;
-        core.counters.handoff_curr -= u64::from(lent.accepted);
-        if let Some(slice) = lent.image {
+        core.counters.handoff_curr -= u64::from(offloaded.accepted);
+        if let Some(slice) = offloaded.image {
             core.driver.reclaim_image(slice);
         }
         core.left_nic(socket);
@@ -226,7 +235,7 @@ impl Stack {
             core.demux.remove(&socket.flow);
         }
         core.mark_ready(id, socket);
-        let splice = socket.splice;
+        let splice = socket.owner.splice();
         let reason = match reason {
             tcp::CloseReason::Graceful => CloseReason::Graceful,
             tcp::CloseReason::Reset => CloseReason::Reset,
@@ -247,8 +256,9 @@ impl Stack {
         let Some(id) = shadow.map(|shadow| shadow.socket) else {
             return;
         };
-        if let Some(lent) = self.sockets.get_mut(id).and_then(|it| it.lent.as_mut()) {
-            lent.failed = context.map(|context| (context, error));
+        let socket = self.sockets.get_mut(id);
+        if let Some(offloaded) = socket.and_then(|socket| socket.owner.handoff_mut()) {
+            offloaded.failed = context.map(|context| (context, error));
             self.recall(now, id);
         }
     }
@@ -258,8 +268,8 @@ impl Socket {
     /// The peer has acknowledged everything before `snd_una`. False if that was never posted.
     #[inline]
     fn told_acked(&mut self, snd_una: SeqNum, flight: u32) -> bool {
-        let posted = self.lent.is_some_and(|lent| {
-            snd_una.at_or_before(self.known_to_nic(&lent) + u32::from(lent.told.fin))
+        let posted = self.owner.handoff().is_some_and(|offloaded| {
+            snd_una.at_or_before(self.known_to_nic(offloaded) + u32::from(offloaded.told.fin))
         });
         posted && self.tcp.told_acked(snd_una, flight)
     }
@@ -270,11 +280,11 @@ impl Core {
     /// holds the flow no longer: the offer came too late, and will be refused. Answers whether it is so; then the host has the
     /// connection from here on.
     pub(crate) fn take_let_go(&mut self, now: Instant, id: SocketId, socket: &mut Socket) -> bool {
-        let offered = |lent: &mut OffloadedConnection| lent.is_away() && !lent.accepted;
-        let Some(lent) = socket.lent.take_if(offered) else {
+        let offered = |offloaded: &OffloadedConnection| offloaded.is_away() && !offloaded.accepted;
+        let Some(offloaded) = socket.owner.end_handoff_if(offered) else {
             return false;
         };
-        self.has_again(now, id, socket, &lent);
+        self.has_again(now, id, socket, &offloaded);
         true
     }
 
@@ -284,13 +294,13 @@ impl Core {
         now: Instant,
         id: SocketId,
         socket: &mut Socket,
-        lent: &OffloadedConnection,
+        offloaded: &OffloadedConnection,
     ) {
-        if let Some(slice) = lent.image {
+        if let Some(slice) = offloaded.image {
             self.driver.reclaim_image(slice);
         }
         socket.tcp.unpark();
-        if let Some(mss) = lent.path_mss {
+        if let Some(mss) = offloaded.path_mss {
             socket.tcp.handle_path_mss(now, mss);
         }
         self.stays(now, socket);

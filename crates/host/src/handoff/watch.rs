@@ -11,7 +11,7 @@ const AT_ONCE: usize = 256;
 
 impl Stack {
     /// Takes connections back whose next hop has another address now. Answers whether it looked.
-    pub(super) fn watch_lent_paths(&mut self, now: Instant) -> bool {
+    pub(super) fn watch_offloaded_paths(&mut self, now: Instant) -> bool {
         let handoff = &mut self.core.handoff;
         match handoff.watch_at {
             Some(at) if at <= now => {}
@@ -44,8 +44,11 @@ impl Stack {
         let Some(socket) = self.sockets.get(id) else {
             return false;
         };
-        let lent = socket.lent.filter(super::OffloadedConnection::is_away);
+        let offloaded = socket
+            .owner
+            .handoff()
+            .filter(|offloaded| offloaded.is_away());
         let known = self.core.neighbours.peek(socket.next_hop);
-        lent.is_some_and(|lent| known.is_some_and(|mac| mac != lent.hop))
+        offloaded.is_some_and(|offloaded| known.is_some_and(|mac| mac != offloaded.hop))
     }
 }

@@ -1,5 +1,6 @@
 //! Sockets: full control blocks, and the table that they and the quasi ones live in.
 
+mod owner;
 mod recv;
 mod segment;
 mod send;
@@ -12,16 +13,16 @@ use std::time::Instant;
 use tcp::{Connection, SendQueue};
 use wire::FlowKey;
 
-use crate::accel::{Part, TeardownState};
 use crate::driver::Payload;
 use crate::events::Pending;
-use crate::handoff::{OffloadedConnection, policy};
+use crate::handoff::policy;
 use crate::layer5::Noted;
 use crate::neighbour::Hop;
 use crate::pdus::PduStream;
 use crate::tls::Tls;
 use crate::{CloseReason, ListenerId};
 
+pub(crate) use owner::{Owner, TeardownPhase};
 pub use recv::ReadChunk;
 pub(crate) use segment::{Marks, Placed, Segment};
 pub(crate) use send::{LEAST_SEND_BUFFER, queue_bytes, queue_slices};
@@ -51,6 +52,8 @@ pub(crate) struct Socket {
     pub pending: Pending,
     /// The connection's end, once it has come.
     pub ended: Option<Box<CloseReason>>,
+    pub user: User,
+    /// Who runs the connection.
     pub owner: Owner,
     /// In the queue of sockets that may have something to send.
     pub is_ready: bool,
@@ -74,31 +77,25 @@ pub(crate) struct Socket {
     pub awaits_hop: bool,
     /// Waits for memory.
     pub is_starved: bool,
-    /// The splice that it is a part of.
-    pub splice: Option<Part>,
-    /// How far its close is given to the NIC.
-    pub handover: TeardownState,
-    /// The NIC runs the connection, or is about to.
-    pub lent: Option<OffloadedConnection>,
     /// What the handoff policy knows of it.
     pub record: policy::Record,
     /// The application protocol that the TLS handshake agreed on.
     pub alpn: Option<Vec<u8>>,
 }
 
-/// Who holds a socket.
+/// Who has the use of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub(crate) enum User {
     /// A listener: not established, or not accepted yet.
     Listener,
     /// The application.
     Application,
-    /// Nobody: it goes when TCP is done.
-    Nobody,
+    /// The application has given it up: it goes when TCP is done.
+    Released,
 }
 
 impl Socket {
-    pub fn new(tcp: Connection, flow: FlowKey, next_hop: IpAddr, owner: Owner) -> Self {
+    pub fn new(tcp: Connection, flow: FlowKey, next_hop: IpAddr, user: User) -> Self {
         let start = tcp.write_seq();
         Self {
             stream: Stream::new(tcp.rcv_nxt()),
@@ -114,7 +111,8 @@ impl Socket {
             listener: None,
             pending: Pending::default(),
             ended: None,
-            owner,
+            user,
+            owner: Owner::Host,
             is_ready: false,
             wants_read: true,
             wants_write: false,
@@ -126,17 +124,8 @@ impl Socket {
             lingers: false,
             awaits_hop: false,
             is_starved: false,
-            splice: None,
-            handover: TeardownState::None,
-            lent: None,
             record: policy::Record::default(),
             alpn: None,
         }
-    }
-
-    /// The NIC has the connection, or is about to: nothing is sent for it, and no timer runs.
-    #[inline]
-    pub fn is_given_away(&self) -> bool {
-        self.handover == TeardownState::Posted || self.splice.is_some_and(|part| part.is_given_away)
     }
 }

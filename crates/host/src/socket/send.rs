@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use nic::ring::Slice;
 
-use super::{Owner, Socket};
+use super::{Socket, User};
 use crate::driver::Payload;
 use crate::layer5::Refused;
 use crate::meter::Component;
@@ -146,7 +146,7 @@ impl Stack {
         }
         self.shutdown(now, id)?;
         let socket = owned(&mut self.sockets, id)?;
-        socket.owner = Owner::Nobody;
+        socket.user = User::Released;
         let is_all_read = socket.holds_no_content(now, &mut self.core);
         socket.discards_input = true;
         let unread = socket.stream.clear();
@@ -172,7 +172,7 @@ impl Stack {
             return Ok(());
         }
         let socket = owned(&mut self.sockets, id)?;
-        socket.owner = Owner::Nobody;
+        socket.user = User::Released;
         socket.discards_input = true;
         socket.stream.clear();
         socket.tcp.abort();
@@ -208,7 +208,7 @@ impl Stack {
         let socket = self
             .sockets
             .get(id)
-            .filter(|socket| socket.owner == Owner::Application);
+            .filter(|socket| socket.user == User::Application);
         socket.map_or(0, |socket| {
             socket.room(self.core.config.send_buffer) as usize
         })
@@ -266,9 +266,9 @@ pub(super) fn owned(
 ) -> Result<&mut Socket, SocketError> {
     let socket = sockets
         .get_mut(id)
-        .filter(|socket| socket.owner == Owner::Application);
+        .filter(|socket| socket.user == User::Application);
     let socket = socket.ok_or(SocketError::NotFound)?;
-    if socket.splice.is_some() {
+    if socket.owner.splice().is_some() {
         return Err(SocketError::Spliced);
     }
     Ok(socket)

@@ -9,7 +9,7 @@ use wire::SeqNum;
 
 use super::table::Leaving;
 use super::{SpliceEnd, SpliceHandle};
-use crate::socket::Owner;
+use crate::socket::User;
 use crate::stack::Stack;
 use crate::{CloseReason, SocketId};
 
@@ -55,7 +55,7 @@ impl Stack {
                 .stream
                 .restart(tcb.rcv_nxt - u32::from(tcb.fin_taken));
             socket.write_closed |= state.fin_sent;
-            socket.splice = None;
+            socket.owner.end_splice();
             socket.wants_read = true;
             socket.wants_write = true;
             if let Some(mss) = mss {
@@ -91,7 +91,7 @@ impl Stack {
             let (Some(leaving), Some(socket)) = (leaving, self.sockets.get_mut(id)) else {
                 continue;
             };
-            socket.owner = Owner::Application;
+            socket.user = User::Application;
             let left = match leaving {
                 Leaving::Close => self.close(now, id),
                 Leaving::Abort => self.abort(now, id),

@@ -30,7 +30,9 @@ impl Stack {
         let Some(socket) = self.sockets.get_mut(id) else {
             return;
         };
-        let Some(part) = socket.splice else { return };
+        let Some(part) = socket.owner.splice() else {
+            return;
+        };
         let Some(spliced) = self.splices.get_mut(part.splice) else {
             return;
         };
@@ -75,7 +77,8 @@ impl Stack {
 
     /// A socket of a draining splice was served: perhaps nothing is due any more.
     pub(crate) fn advance_splice(&mut self, now: Instant, id: SocketId) {
-        let part = self.sockets.get(id).and_then(|socket| socket.splice);
+        let socket = self.sockets.get(id);
+        let part = socket.and_then(|socket| socket.owner.splice());
         let Some(part) = part.filter(|part| !part.is_given_away) else {
             return;
         };
@@ -93,7 +96,7 @@ impl Stack {
                 return;
             }
             let is_posted = self.core.unsent.is_none_or(|(owner, _)| owner != id);
-            if socket.lent.is_some() {
+            if socket.owner.handoff().is_some() {
                 return;
             }
             if !(socket.tcp.is_drained() && socket.send.is_empty() && is_posted) {
@@ -149,9 +152,7 @@ impl Stack {
             if let Some(socket) = self.sockets.get_mut(id) {
                 // Its timers mean nothing any more: what is in the heap is stale.
                 socket.armed = None;
-                if let Some(part) = &mut socket.splice {
-                    part.is_given_away = true;
-                }
+                socket.owner.give_to_splice();
             }
         }
         self.splices.posted.push(handle);
@@ -172,7 +173,7 @@ impl Stack {
         self.tell_of_splice(Event::SpliceRefused(handle, reason));
         for id in spliced.sockets {
             if let Some(socket) = self.sockets.get_mut(id) {
-                socket.splice = None;
+                socket.owner.end_splice();
                 socket.wants_read = true;
                 self.core.mark_ready(id, socket);
             }

@@ -92,7 +92,7 @@ impl Stack {
             let Some(socket) = self.sockets.get_mut(id) else {
                 continue;
             };
-            socket.splice = Some(Part {
+            socket.owner.begin_splice(Part {
                 splice: handle,
                 side,
                 is_given_away: false,
@@ -144,10 +144,10 @@ impl Stack {
         let Some(socket) = self.sockets.get(id) else {
             return Ok(false);
         };
-        let Some(part) = socket.splice else {
+        let Some(part) = socket.owner.splice() else {
             return Ok(false);
         };
-        if socket.owner != crate::socket::Owner::Application {
+        if socket.user != crate::socket::User::Application {
             return Err(SocketError::NotFound);
         }
         if !part.is_given_away {
@@ -164,7 +164,7 @@ impl Stack {
         };
         spliced.leaving[part.side] = Some(leaving);
         if let Some(socket) = self.sockets.get_mut(id) {
-            socket.owner = crate::socket::Owner::Nobody;
+            socket.user = crate::socket::User::Released;
         }
         self.call_back(part.splice);
         Ok(true)
@@ -173,9 +173,9 @@ impl Stack {
     /// A socket, if it may be spliced as far as can be told of it alone.
     fn splicable(&self, id: SocketId) -> Result<&Socket, SpliceRefused> {
         let socket = self.sockets.get(id);
-        let socket = socket.filter(|socket| socket.owner == crate::socket::Owner::Application);
+        let socket = socket.filter(|socket| socket.user == crate::socket::User::Application);
         let socket = socket.ok_or(SpliceRefused::NotFound(id))?;
-        if socket.splice.is_some() {
+        if socket.owner.splice().is_some() {
             return Err(SpliceRefused::Spliced(id));
         }
         if socket.is_secured() {
@@ -200,7 +200,7 @@ impl Stack {
 
     /// The other socket of a socket's splice.
     pub(crate) fn spliced_with(&self, socket: &Socket) -> Option<SocketId> {
-        let part = socket.splice?;
+        let part = socket.owner.splice()?;
         let spliced = self.splices.get(part.splice)?;
         Some(spliced.sockets[1 - part.side])
     }

@@ -7,7 +7,7 @@ use nic::ring::accel::{self, SpliceEnded, SpliceId, SpliceState};
 
 use super::table::{Phase, Splices};
 use super::{SpliceEnd, SpliceHandle, SpliceRefused, SpliceReport};
-use crate::socket::Owner;
+use crate::socket::User;
 use crate::stack::Stack;
 use crate::{CloseReason, Event, SocketId};
 
@@ -175,7 +175,7 @@ impl Stack {
             let Some(socket) = self.sockets.get_mut(id) else {
                 continue;
             };
-            socket.splice = None;
+            socket.owner.end_splice();
             socket.tcp.conclude();
             socket.ended = Some(Box::new(closed.clone()));
             socket.write_closed = true;
@@ -184,7 +184,7 @@ impl Stack {
             if closed == CloseReason::Reset {
                 self.core.counters.tcp_estab_resets += 1;
             }
-            if socket.owner == Owner::Nobody {
+            if socket.user == User::Released {
                 self.remove(id);
             }
         }

@@ -34,7 +34,7 @@ impl Stack {
             .find(&quoted.flow)
             .and_then(|index| self.sockets.id_at(index))
             .and_then(|id| self.sockets.get(id));
-        let Some(part) = socket.and_then(|socket| socket.splice) else {
+        let Some(part) = socket.and_then(|socket| socket.owner.splice()) else {
             return false;
         };
         // What is in flight only the NIC knows; but older than the splice it can't be (RFC 5927 §4.1).

@@ -1,4 +1,4 @@
-//! What a socket has of a connection that it has lent to the NIC.
+//! What a socket has of a connection that is handed off.
 
 use nic::ring::toe::ToeId;
 use nic::ring::{ContextId, ErrorCode, Slice};
