@@ -69,6 +69,12 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
     ) -> Result<Walked, NotAHeader> {
         let (input, output) = (input.into(), output.into());
         assert_eq!(input.len(), output.len());
+        if input.len() < self.rest_of_message() {
+            // As most packets of long messages are.
+            layer5.transform(self.offset, input, output);
+            self.offset += input.len() as u32;
+            return Ok(Walked::nothing());
+        }
         self.walk(layer5, input, Some(output))
     }
 
@@ -82,26 +88,27 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
         layer5: &mut L,
         input: impl Into<Input<'i>>,
     ) -> Result<Walked, NotAHeader> {
-        self.walk(layer5, input.into(), None)
+        let input = input.into();
+        if input.len() < self.rest_of_message() {
+            layer5.absorb(self.offset, input);
+            self.offset += input.len() as u32;
+            return Ok(Walked::nothing());
+        }
+        self.walk(layer5, input, None)
     }
 
+    /// Bytes of the current message that are still to come; 0 before its header is there.
     #[inline]
+    fn rest_of_message(&self) -> usize {
+        self.len.saturating_sub(self.offset) as usize
+    }
+
     fn walk<L: Layer5<Header = H>>(
         &mut self,
         layer5: &mut L,
         input: Input<'_>,
         output: Option<Output<'_>>,
     ) -> Result<Walked, NotAHeader> {
-        let rest_of_message = self.len.saturating_sub(self.offset) as usize;
-        if input.len() < rest_of_message {
-            // As most packets of long messages are.
-            match output {
-                Some(output) => layer5.transform(self.offset, input, output),
-                None => layer5.absorb(self.offset, input),
-            }
-            self.offset += input.len() as u32;
-            return Ok(Walked::nothing());
-        }
         let mut walked = Walked::nothing();
         let (mut rest, mut output) = (input, output);
         while !rest.is_empty() {

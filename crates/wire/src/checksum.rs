@@ -6,6 +6,9 @@
 use core::net::IpAddr;
 use core::ops::{Add, AddAssign};
 
+#[allow(unsafe_code)]
+mod wide;
+
 /// A ones-complement sum of 16-bit words, not complemented yet.
 ///
 /// Held in the machine's byte order and not folded (RFC 1071 §2 (B)), so that adding is one addition.
@@ -21,11 +24,13 @@ impl Sum {
     #[must_use]
     pub fn of(bytes: &[u8]) -> Sum {
         let (blocks, tail) = bytes.as_chunks();
-        let mut sum = Sum::ZERO;
-        for block in blocks {
-            sum += of_block(block);
-        }
-        sum + of_tail(tail)
+        let blocks = match wide::of_blocks(blocks) {
+            Some(sum) => sum,
+            None => blocks
+                .iter()
+                .fold(Sum::ZERO, |sum, block| sum + of_block(block)),
+        };
+        blocks + of_tail(tail)
     }
 
     /// As [`of`](Self::of), for few bytes of a known number: without a loop.

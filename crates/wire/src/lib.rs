@@ -7,7 +7,7 @@
 //!
 //! The way in for a received frame is [`packet::classify`], or [`packet::parse`] where only TCP counts.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(missing_docs)]
 
 mod bytes;

@@ -17,7 +17,7 @@ use crate::ring::{
 };
 
 use super::context::TransmitContext;
-use super::job::{Job, Made, SendEnv};
+use super::job::{Job, SendEnv};
 use super::lent::BorrowedPayload;
 use super::recover::Prefix;
 use super::scratch::{SCRATCH_BYTES, Scratch};
@@ -121,8 +121,8 @@ pub(super) fn step(
     if !has_work(function, queue) {
         return Progress::Nothing;
     }
-    let result = match function.queues[queue].transmit.job.take() {
-        Some(job) => frame(offloads, function, queue, job, out).map(Some),
+    let result = match &function.queues[queue].transmit.job {
+        Some(_) => frame(offloads, function, queue, out).map(Some),
         None => descriptor(offloads, function, queue, now, out),
     };
     match result {
@@ -251,60 +251,89 @@ fn send(
         let (accel, device) = offloads.accel(now);
         accel.open(&device, function, &flow).map_err(refuse)?;
     }
-    let (mut env, _) = send_env(function, queue);
-    job.check(&mut env, offloads).map_err(refuse)?;
+    job.check(&mut send_env(function, queue).env, offloads)
+        .map_err(refuse)?;
     if large {
-        env.counters.tx_tso_packets += 1;
-        env.counters.tx_tso_bytes += bytes;
+        function.counters.tx_tso_packets += 1;
+        function.counters.tx_tso_bytes += bytes;
     }
-    frame(offloads, function, queue, job, out)
+    function.queues[queue].transmit.job = Some(job);
+    frame(offloads, function, queue, out)
 }
 
+/// Writes the next frame of the job at hand, which stays where it is: it is large.
 fn frame(
     offloads: &mut Offloads,
     function: &mut Function,
     queue: usize,
-    mut job: Job,
     out: &mut [u8],
 ) -> Result<Progress, Refused> {
-    let (mut env, counters) = send_env(function, queue);
+    let Sending {
+        mut env,
+        job,
+        lent,
+        counters,
+    } = send_env(function, queue);
+    let Some(at_hand) = job else {
+        return Ok(Progress::Nothing);
+    };
     env.lender = offloads.lends.then_some(queue);
-    let made = job.frame(&mut env, offloads, out);
-    let Made { len, meta, lent } = made.map_err(|error| Refused {
-        index: job.index,
-        context: job.send.context,
-        tcpsn: job.tcpsn(),
-        error,
-    })?;
-    env.counters.tx_packets += 1;
-    env.counters.tx_bytes += len as u64;
-    counters.tx_packets += 1;
-    counters.tx_bytes += len as u64;
-    let transmit = &mut function.queues[queue].transmit;
-    transmit.lent = lent.map(|_| job.index);
-    if !job.finished() {
-        transmit.job = Some(job);
+    match at_hand.frame(&mut env, offloads, out) {
+        Ok(made) => {
+            env.counters.tx_packets += 1;
+            env.counters.tx_bytes += made.len as u64;
+            counters.tx_packets += 1;
+            counters.tx_bytes += made.len as u64;
+            *lent = made.lent.map(|_| at_hand.index);
+            if at_hand.finished() {
+                *job = None;
+            }
+            Ok(Progress::Frame {
+                len: made.len,
+                meta: made.meta,
+                lent: made.lent,
+            })
+        }
+        Err(error) => {
+            let refused = Refused {
+                index: at_hand.index,
+                context: at_hand.send.context,
+                tcpsn: at_hand.tcpsn(),
+                error,
+            };
+            *job = None;
+            Err(refused)
+        }
     }
-    Ok(Progress::Frame { len, meta, lent })
 }
 
-fn send_env(
-    function: &mut Function,
-    queue: usize,
-) -> (SendEnv<'_>, &mut crate::counters::QueueCounters) {
+/// What is needed to send for a queue.
+struct Sending<'a> {
+    env: SendEnv<'a>,
+    job: &'a mut Option<Job>,
+    /// Index of the descriptor whose payload is lent.
+    lent: &'a mut Option<u64>,
+    counters: &'a mut crate::counters::QueueCounters,
+}
+
+fn send_env(function: &mut Function, queue: usize) -> Sending<'_> {
     let Queue {
         transmit, counters, ..
     } = &mut function.queues[queue];
-    let env = SendEnv {
-        function: function.id,
-        config: &function.config,
-        regions: &function.regions,
-        gather: &transmit.gather,
-        scratch: &transmit.scratch,
-        counters: &mut function.counters,
-        lender: None,
-    };
-    (env, counters)
+    Sending {
+        env: SendEnv {
+            function: function.id,
+            config: &function.config,
+            regions: &function.regions,
+            gather: &transmit.gather,
+            scratch: &transmit.scratch,
+            counters: &mut function.counters,
+            lender: None,
+        },
+        job: &mut transmit.job,
+        lent: &mut transmit.lent,
+        counters,
+    }
 }
 
 /// Begins to make a resource of the bytes that the command at hand names, which are copied here.
