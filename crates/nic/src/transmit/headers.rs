@@ -26,6 +26,10 @@ pub(super) struct TcpHeaders {
     pub(super) seq: SeqNum,
     flags: Flags,
     identification: u16,
+    /// Sums of what is the same in all packets, so that no header is read back that was just written: of the IPv4 header without length,
+    /// identification and checksum; of the pseudo header without length, with the TCP header without sequence number, flags and checksum.
+    ip_sum: Sum,
+    tcp_sum: Sum,
 }
 
 /// Which part of a large segment a packet is.
@@ -85,6 +89,19 @@ impl TcpHeaders {
             seq: SeqNum(u32::from_be_bytes(*tcp.get(4..)?.first_chunk()?)),
             flags: Flags(*tcp.get(13)?),
             identification,
+            ip_sum: match src {
+                IpAddr::V4(_) => {
+                    let ip = &header[l3..l4];
+                    Sum::of(&ip[..2]) + Sum::of(&ip[6..10]) + Sum::of(&ip[12..])
+                }
+                IpAddr::V6(_) => Sum::ZERO,
+            },
+            tcp_sum: Sum::of_pseudo_header(src, dst, TCP, 0)
+                + Sum::of(&tcp[..4])
+                + Sum::of(&tcp[8..12])
+                + Sum::of_u16(u16::from(tcp[12]) << 8)
+                + Sum::of(&tcp[14..TCP_CHECKSUM])
+                + Sum::of(&tcp[TCP_CHECKSUM + 2..]),
         })
     }
 
@@ -108,14 +125,17 @@ impl TcpHeaders {
             put_u16(frame, l3 + 2, total as u16);
             let identification = self.identification.wrapping_add(part.packets as u16);
             put_u16(frame, l3 + 4, identification);
-            put_u16(frame, l3 + 10, 0);
-            let sum = Sum::of(&frame[l3..self.l4]).finish();
-            put_u16(frame, l3 + 10, sum);
+            let sum = self.ip_sum + Sum::of_u16(total as u16) + Sum::of_u16(identification);
+            put_u16(frame, l3 + 10, sum.finish());
         } else {
             put_u16(frame, l3 + 4, (total - IPV6_LEN) as u16);
         }
         let seq = self.seq + part.offset;
         frame[self.l4 + 4..self.l4 + 8].copy_from_slice(&seq.0.to_be_bytes());
+        frame[self.l4 + 13] = self.flags_of(part).0;
+    }
+
+    fn flags_of(&self, part: Part) -> Flags {
         let mut flags = self.flags;
         if !part.last {
             flags.remove(Flags::FIN.union(Flags::PSH));
@@ -123,27 +143,24 @@ impl TcpHeaders {
         if part.offset > 0 {
             flags.remove(Flags::CWR);
         }
-        frame[self.l4 + 13] = flags.0;
-        put_u16(frame, self.l4 + TCP_CHECKSUM, 0);
+        flags
     }
 
-    /// Fills in the checksum over the TCP header and payload in `frame`.
-    pub(super) fn fill_checksum(&self, frame: &mut [u8]) {
-        let sum = self
-            .pseudo_header(frame.len())
-            .then(0, Sum::of(&frame[self.l4..]));
+    /// Fills in the checksum over the TCP header and payload in `frame`, which is `part`.
+    pub(super) fn fill_checksum(&self, frame: &mut [u8], part: Part) {
+        let sum = self.tcp_sum
+            + Sum::of_u32((frame.len() - self.l4) as u32)
+            + Sum::of_u32((self.seq + part.offset).0)
+            + Sum::of_u16(self.flags_of(part).0.into())
+            + Sum::of(&frame[self.len..]);
         put_u16(frame, self.l4 + TCP_CHECKSUM, sum.finish());
     }
 
     /// Leaves the checksum to the port: puts the pseudo header's sum in its place.
     pub(super) fn leave_checksum(&self, frame: &mut [u8]) {
-        let sum = self.pseudo_header(frame.len()).fold();
-        put_u16(frame, self.l4 + TCP_CHECKSUM, sum);
-    }
-
-    fn pseudo_header(&self, frame_len: usize) -> Sum {
-        let len = (frame_len - self.l4) as u32;
-        Sum::of_pseudo_header(self.flow.src.0, self.flow.dst.0, TCP, len)
+        let len = (frame.len() - self.l4) as u32;
+        let sum = Sum::of_pseudo_header(self.flow.src.0, self.flow.dst.0, TCP, len);
+        put_u16(frame, self.l4 + TCP_CHECKSUM, sum.fold());
     }
 
     fn is_ipv4(&self) -> bool {

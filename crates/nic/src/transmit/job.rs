@@ -219,7 +219,7 @@ impl Job {
                 meta.needs_checksum = Some((tcp.l4 as u16, TCP_CHECKSUM as u16));
                 env.counters.tx_csum_partial += 1;
             } else {
-                tcp.fill_checksum(out);
+                tcp.fill_checksum(out, part);
                 env.counters.tx_csum_full += 1;
             }
         }
