@@ -1,7 +1,5 @@
 //! Nothing allocates per record once a connection is running.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
 use l5p::pattern::{self, Patterns, Scanner, TABLES};
@@ -12,28 +10,8 @@ use l5p::tls::{
 use l5p::{Layer5, Walker};
 use wire::SeqNum;
 
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;
 
 const DATA: ContentType = ContentType::APPLICATION_DATA;
 const FIRST: ContextTag = ContextTag {
@@ -75,9 +53,9 @@ fn a_running_search_does_not_allocate() {
         }
     };
     search(2);
-    let before = ALLOCATIONS.get();
+    let before = testkit::allocations();
     search(100);
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(testkit::allocations() - before, 0);
 }
 
 #[test]
@@ -92,9 +70,9 @@ fn a_running_connection_does_not_allocate() {
         };
         let mut connection = Connection::new(&info);
         connection.exchange(100);
-        let before = ALLOCATIONS.get();
+        let before = testkit::allocations();
         connection.exchange(1000);
-        assert_eq!(ALLOCATIONS.get() - before, 0, "{algorithm:?}");
+        assert_eq!(testkit::allocations() - before, 0, "{algorithm:?}");
     }
 }
 

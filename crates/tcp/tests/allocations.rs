@@ -1,8 +1,6 @@
 //! In steady state a connection allocates nothing, also while it repairs losses.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
@@ -11,26 +9,8 @@ use tcp::{Config, Connection, Transmit};
 use wire::SeqNum;
 use wire::tcp::Header;
 
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
-// SAFETY: every call goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;
 
 /// What is on the wire, and when it comes.
 type Flight = VecDeque<(Instant, Header, u32, u16)>;
@@ -133,7 +113,7 @@ fn steady_transfers_allocate_nothing() {
             transfer.step();
         }
         let (allocations, sent) = (
-            ALLOCATIONS.load(Ordering::Relaxed),
+            testkit::allocations(),
             transfer.sender.info(transfer.now).bytes_sent,
         );
         for _ in 0..50_000 {
@@ -141,7 +121,7 @@ fn steady_transfers_allocate_nothing() {
         }
         let sent = transfer.sender.info(transfer.now).bytes_sent - sent;
         assert!(sent > 1 << 20, "{sent}");
-        let new = ALLOCATIONS.load(Ordering::Relaxed) - allocations;
+        let new = testkit::allocations() - allocations;
         assert_eq!(new, 0, "at {loss} loss");
     }
 }

@@ -1,11 +1,8 @@
 //! Nothing allocates per received packet once flows are running: offload, loss, reordering, search and merging included.
 
-mod counting;
-
 use std::sync::Arc;
 use std::time::Instant;
 
-use counting::allocations;
 use l5p::Layers;
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
 use nic::ring::{
@@ -13,6 +10,7 @@ use nic::ring::{
     SendDescriptor, Slice, function,
 };
 use nic::{FrameMeta, Nic, NicConfig};
+use testkit::allocations;
 use wire::ethernet::MacAddr;
 use wire::packet::{self, MAX_TCP_HEADERS_LEN};
 use wire::{FlowKey, SeqNum, tcp};

@@ -1,9 +1,16 @@
-//! An allocator that counts, for the tests that say that nothing allocates.
+//! An allocator that counts by thread, so that tests side by side do not disturb one another.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-struct Counting;
+/// The system's allocator, which counts what each thread asks of it. A test binary makes it its own:
+///
+/// ```
+/// #[global_allocator]
+/// static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;
+/// ```
+#[derive(Debug)]
+pub struct CountingAllocator;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -16,13 +23,12 @@ pub fn allocations() -> u64 {
 }
 
 /// Bytes that this thread has allocated and not freed.
-#[allow(dead_code)] // not every test asks
-pub fn bytes() -> usize {
+pub fn allocated_bytes() -> usize {
     BYTES.get()
 }
 
 // SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         BYTES.set(BYTES.get().wrapping_add(layout.size()));
@@ -36,6 +42,3 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.dealloc(pointer, layout) }
     }
 }
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;

@@ -1,15 +1,13 @@
 //! Connections in teardown and TIME-WAIT take as much memory as was said, and nothing is allocated per connection.
 
-mod counting;
-
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use counting::{allocations, bytes};
 use nic::ring::accel::{Teardown, TimestampState};
 use nic::ring::{FunctionConfig, HostFunction, Region, RegionId, SendDescriptor, Slice, function};
 use nic::{AccelConfig, Counters, FrameMeta, Nic, NicConfig};
+use testkit::{allocated_bytes, allocations};
 use wire::ethernet::MacAddr;
 use wire::packet::{MAX_TCP_HEADERS_LEN, emit_tcp_headers};
 use wire::tcp::{Flags, Header, Options, Timestamps};
@@ -187,12 +185,12 @@ fn nothing_is_allocated_per_connection() {
 #[test]
 fn a_quarter_million_connections_in_time_wait_take_64_mebibytes() {
     let mut server = Server::new();
-    let before = bytes();
+    let before = allocated_bytes();
     for number in 0..CONNECTIONS {
         server.close(number);
         server.finish(number);
     }
-    let taken = bytes() - before - PACKET_MEMORY;
+    let taken = allocated_bytes() - before - PACKET_MEMORY;
     assert!(taken <= MEMORY, "{taken}");
     let counters = server.counters();
     assert_eq!(counters.accel_time_wait, u64::from(CONNECTIONS));
@@ -203,7 +201,7 @@ fn a_quarter_million_connections_in_time_wait_take_64_mebibytes() {
         server.finish(number);
     }
     assert_eq!(server.counters().accel_time_wait_overflow, 1000);
-    assert_eq!(bytes() - before - PACKET_MEMORY, taken);
+    assert_eq!(allocated_bytes() - before - PACKET_MEMORY, taken);
     server.pass(Duration::from_secs(62));
     assert_eq!(
         server.counters().accel_closing_ended,

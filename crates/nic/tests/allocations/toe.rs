@@ -1,17 +1,11 @@
 //! Nothing is allocated per packet of a connection that the NIC runs.
 
-mod counting;
-
-#[path = "../examples/toe_speed/connections.rs"]
+#[path = "../../examples/toe_speed/connections.rs"]
 #[allow(dead_code)]
 mod connections;
-#[path = "../examples/accel_speed/timing.rs"]
-#[allow(dead_code)]
-mod timing;
-
+use crate::timing::Timing;
 use connections::{BATCH, Connections};
-use counting::allocations;
-use timing::Timing;
+use testkit::allocations;
 
 #[test]
 fn requests_and_responses_do_not_allocate() {

@@ -1,11 +1,8 @@
 //! A short connection that the NIC sets up and finishes costs its host no allocation in steady state.
 
-mod counted;
-mod counting;
-
 use std::net::SocketAddr;
 
-use counted::{CLIENT, SERVER, World, address};
+use crate::world::{CLIENT, SERVER, World, address};
 use host::{Accel, Event, ListenOptions, SocketError, SocketId};
 
 const CONNECTIONS: usize = 64;

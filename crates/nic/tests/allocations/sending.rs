@@ -1,12 +1,10 @@
 //! Nothing allocates per packet once a flow is running, recovery included.
 
-mod counting;
-
-#[path = "../examples/sender/mod.rs"]
+#[path = "../../examples/sender/mod.rs"]
 mod sender;
 
-use counting::allocations;
 use sender::{Offload, Repeat, Sender};
+use testkit::allocations;
 
 #[test]
 fn a_running_sender_does_not_allocate() {

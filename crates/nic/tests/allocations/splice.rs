@@ -1,17 +1,11 @@
 //! Nothing is allocated per segment that a splice forwards.
 
-mod counting;
-
-#[path = "../examples/accel_speed/splices.rs"]
+#[path = "../../examples/accel_speed/splices.rs"]
 #[allow(dead_code)]
 mod splices;
-#[path = "../examples/accel_speed/timing.rs"]
-#[allow(dead_code)]
-mod timing;
-
-use counting::allocations;
+use crate::timing::Timing;
 use splices::{Kind, Splices};
-use timing::Timing;
+use testkit::allocations;
 
 #[test]
 fn forwarding_does_not_allocate() {

@@ -9,7 +9,7 @@ use nic::ring::FunctionConfig;
 use nic::{FrameMeta, Nic, NicConfig};
 use wire::ethernet::MacAddr;
 
-use crate::counting::allocations;
+use testkit::allocations;
 
 pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;

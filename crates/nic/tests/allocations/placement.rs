@@ -1,12 +1,9 @@
 //! Nothing allocates per packet or per command while data are placed: merging, loss, reordering, search, mapping and unmapping
 //! included.
 
-mod counting;
-
 use std::sync::Arc;
 use std::time::Instant;
 
-use counting::allocations;
 use l5p::Layers;
 use l5p::crc32c::Crc32c;
 use l5p::nvme::{Parameters, Role};
@@ -16,6 +13,7 @@ use nic::ring::{
     RegionId, SendDescriptor, Slice, function,
 };
 use nic::{FrameMeta, Nic, NicConfig};
+use testkit::allocations;
 use wire::ethernet::MacAddr;
 use wire::nvme::{C2HData, Pdu};
 use wire::packet::{self, MAX_TCP_HEADERS_LEN};

@@ -1,11 +1,8 @@
 //! In steady state no command of NVMe/TCP costs an allocation: neither at the initiator, nor at the controller, nor in a NIC.
 
-mod counting;
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use counting::allocations;
 use handshake::OpenSslError;
 use handshake::nvme_psk::Hash;
 use host::Offload;
@@ -16,6 +13,7 @@ use l5p::nvme::target::Limits;
 use nic::ring::{Region, RegionId, Slice};
 use sim::storage::{NSID, SharedKey, Storage, StorageConfig, poll_initiator};
 use sim::{World, WorldConfig};
+use testkit::allocations;
 use wire::nvme::Digests;
 
 const BYTES: u64 = 32 << 20;

@@ -1,12 +1,10 @@
 //! In steady state no packet costs an allocation: neither in a host, nor in a NIC, nor on the link.
 
-mod counting;
-
 use std::time::Duration;
 
-use counting::allocations;
 use host::{Event, Offload, SocketError, SocketId};
 use sim::{Suite, World, WorldConfig};
+use testkit::allocations;
 
 struct Pair {
     world: World,

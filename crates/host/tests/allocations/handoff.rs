@@ -1,12 +1,9 @@
 //! A request and its response on a connection that the NIC runs cost the host no allocation.
 
-mod counted;
-mod counting;
-
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use counted::{CLIENT, SERVER, World, address};
+use crate::world::{CLIENT, SERVER, World, address};
 use host::{Event, Holder, ListenOptions, SocketError, SocketId, Stack};
 
 const CONNECTIONS: usize = 64;

@@ -1,18 +1,16 @@
 //! Connection setup keeps nothing of half-open connections: whatever number of SYNs comes, the NIC's memory does not grow, and
 //! nothing is allocated per connection handed up.
 
-mod counting;
-
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use counting::allocations;
 use nic::ring::accel::{InstallListener, ListenRuleId, ListenerOptions};
 use nic::ring::{
     FunctionConfig, HostFunction, RecvDescriptor, Region, RegionId, SendDescriptor, Slice, function,
 };
 use nic::{FrameMeta, Nic, NicConfig};
+use testkit::allocations;
 use wire::ethernet::MacAddr;
 use wire::packet::{self, MAX_TCP_HEADERS_LEN};
 use wire::tcp::{Flags, Header, Options, Timestamps};
