@@ -133,14 +133,6 @@ impl Listening {
     }
 }
 
-/// Removes a socket that has no listener any more, of a process that could not do so.
-///
-/// # Errors
-/// See [`Unusable`].
-pub fn remove_stale(path: &Path) -> Result<(), Unusable> {
-    Place::of(path)?.make_free(path)
-}
-
 fn socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(socket_with(

@@ -375,11 +375,6 @@ impl Connection {
         self.snd.nxt
     }
 
-    /// Highest position sent so far; the same as `snd_nxt`, which never goes back here.
-    pub fn snd_max(&self) -> SeqNum {
-        self.snd.nxt
-    }
-
     /// Position of the next byte to be queued.
     pub fn write_seq(&self) -> SeqNum {
         self.snd.write_seq

@@ -147,18 +147,6 @@ pub fn set_checksum(packet: &mut [u8], checksum: u16) {
     put_u16(packet, 10, checksum);
 }
 
-/// Sets the total length of the header at the front of `packet`. The checksum is then stale.
-#[inline]
-pub fn set_total_len(packet: &mut [u8], total_len: u16) {
-    put_u16(packet, 2, total_len);
-}
-
-/// Sets the identification of the header at the front of `packet`. The checksum is then stale.
-#[inline]
-pub fn set_identification(packet: &mut [u8], identification: u16) {
-    put_u16(packet, 4, identification);
-}
-
 /// Computes and sets the checksum of the header at the front of `packet`.
 ///
 /// # Panics

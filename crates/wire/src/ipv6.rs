@@ -115,12 +115,6 @@ pub fn link_local(mac: MacAddr) -> Ipv6Addr {
     Ipv6Addr::from(octets)
 }
 
-/// Sets the payload length of the header at the front of `packet`.
-#[inline]
-pub fn set_payload_len(packet: &mut [u8], payload_len: u16) {
-    put_u16(packet, 4, payload_len);
-}
-
 /// What lies behind the extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpperLayer {

@@ -12,6 +12,7 @@
 
 mod bytes;
 mod error;
+mod fields;
 mod seq;
 
 pub mod arp;

@@ -7,8 +7,6 @@ use crate::error::ParseError;
 pub const HEADER_LEN: usize = 5;
 /// The most plaintext bytes of one record.
 pub const MAX_PLAINTEXT: usize = 1 << 14;
-/// The most bytes after the header of a TLS 1.3 record (RFC 8446 §5.2).
-pub const MAX_CIPHERTEXT_TLS13: usize = MAX_PLAINTEXT + 256;
 /// The most bytes after the header of a TLS 1.2 record (RFC 5246 §6.2.3).
 pub const MAX_CIPHERTEXT_TLS12: usize = MAX_PLAINTEXT + 2048;
 /// The `legacy_record_version` of TLS 1.2 and, on the wire, of TLS 1.3.
@@ -19,16 +17,12 @@ pub const VERSION_TLS12: u16 = 0x0303;
 pub struct ContentType(pub u8);
 
 impl ContentType {
-    /// change_cipher_spec.
-    pub const CHANGE_CIPHER_SPEC: ContentType = ContentType(20);
     /// alert.
     pub const ALERT: ContentType = ContentType(21);
     /// handshake.
     pub const HANDSHAKE: ContentType = ContentType(22);
     /// application_data.
     pub const APPLICATION_DATA: ContentType = ContentType(23);
-    /// heartbeat (RFC 6520).
-    pub const HEARTBEAT: ContentType = ContentType(24);
 
     /// Whether it is one of 20..=24.
     #[inline]

@@ -1,86 +1,98 @@
 //! Data-Out, Data-In and R2T (RFC 7143 §11.7, §11.8).
 
-use super::framing::{FINAL, flag};
+use super::framing::FINAL;
 use super::{Lun, NO_TAG, Opcode, ProtocolError, Residual, ResponseNumbers};
-use crate::bytes::{array_at, put_u32, u32_at};
+use crate::bytes::{put_u32, u32_at};
+use crate::fields::{Bits, fields};
 
 const STATUS: u8 = 0x01;
 const ACKNOWLEDGE: u8 = 0x40;
 
-/// SCSI Data-Out: a part of what a command writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DataOut {
-    /// F: the last part of what an R2T asked for, or of unsolicited data.
-    pub is_final: bool,
-    /// The logical unit, for solicited data.
-    pub lun: Lun,
-    /// Initiator Task Tag.
-    pub task_tag: u32,
-    /// Target Transfer Tag of the R2T; [`NO_TAG`] for unsolicited data.
-    pub transfer_tag: u32,
-    /// ExpStatSN.
-    pub exp_stat_sn: u32,
-    /// DataSN: counts the parts.
-    pub data_sn: u32,
-    /// Buffer Offset: where in the command's data it belongs, in bytes.
-    pub offset: u32,
-    /// Bytes of data.
-    pub data_len: u32,
+fields! {
+    Be:
+    /// SCSI Data-Out: a part of what a command writes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct DataOut {
+        /// F: the last part of what an R2T asked for, or of unsolicited data.
+        is_final: bool = Bits(1, FINAL),
+        /// The logical unit, for solicited data.
+        lun: Lun = 8,
+        /// Initiator Task Tag.
+        task_tag: u32 = 16,
+        /// Target Transfer Tag of the R2T; [`NO_TAG`] for unsolicited data.
+        transfer_tag: u32 = 20,
+        /// ExpStatSN.
+        exp_stat_sn: u32 = 28,
+        /// DataSN: counts the parts.
+        data_sn: u32 = 36,
+        /// Buffer Offset: where in the command's data it belongs, in bytes.
+        offset: u32 = 40,
+        ;
+        /// Bytes of data.
+        data_len: u32,
+    }
 }
 
-/// SCSI Data-In: a part of what a command reads, and possibly its status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DataIn {
-    /// F: the last part of a sequence.
-    pub is_final: bool,
-    /// S: the command's status. No SCSI Response follows.
-    pub status: Option<u8>,
-    /// Initiator Task Tag.
-    pub task_tag: u32,
-    /// StatSN, which counts with a status only, ExpCmdSN and MaxCmdSN.
-    pub numbers: ResponseNumbers,
-    /// DataSN: counts the parts.
-    pub data_sn: u32,
-    /// Buffer Offset: where in the command's data it belongs, in bytes.
-    pub offset: u32,
-    /// How far the bytes moved differ from those that were expected. Only with a status.
-    pub residual: Residual,
-    /// Bytes of data.
-    pub data_len: u32,
+fields! {
+    Be:
+    /// SCSI Data-In: a part of what a command reads, and possibly its status.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct DataIn {
+        /// F: the last part of a sequence.
+        is_final: bool = Bits(1, FINAL),
+        /// Initiator Task Tag.
+        task_tag: u32 = 16,
+        /// StatSN, which counts with a status only, ExpCmdSN and MaxCmdSN.
+        numbers: ResponseNumbers = 24,
+        /// DataSN: counts the parts.
+        data_sn: u32 = 36,
+        /// Buffer Offset: where in the command's data it belongs, in bytes.
+        offset: u32 = 40,
+        ;
+        /// S: the command's status. No SCSI Response follows.
+        status: Option<u8>,
+        /// How far the bytes moved differ from those that were expected. Only with a status.
+        residual: Residual,
+        /// Bytes of data.
+        data_len: u32,
+    }
 }
 
-/// Ready To Transfer: the target has room for a part of a command's data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadyToTransfer {
-    /// The logical unit.
-    pub lun: Lun,
-    /// Initiator Task Tag.
-    pub task_tag: u32,
-    /// Target Transfer Tag: names this R2T in the data that answers it.
-    pub transfer_tag: u32,
-    /// StatSN of what comes next, ExpCmdSN and MaxCmdSN.
-    pub numbers: ResponseNumbers,
-    /// R2TSN: counts those of a command.
-    pub r2t_sn: u32,
-    /// Buffer Offset: where in the command's data the part begins, in bytes.
-    pub offset: u32,
-    /// Desired Data Transfer Length: bytes asked for, at least one.
-    pub len: u32,
+fields! {
+    Be:
+    /// Ready To Transfer: the target has room for a part of a command's data.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ReadyToTransfer {
+        /// The logical unit.
+        lun: Lun = 8,
+        /// Initiator Task Tag.
+        task_tag: u32 = 16,
+        /// Target Transfer Tag: names this R2T in the data that answers it.
+        transfer_tag: u32 = 20,
+        /// StatSN of what comes next, ExpCmdSN and MaxCmdSN.
+        numbers: ResponseNumbers = 24,
+        /// R2TSN: counts those of a command.
+        r2t_sn: u32 = 36,
+        /// Buffer Offset: where in the command's data the part begins, in bytes.
+        offset: u32 = 40,
+        /// Desired Data Transfer Length: bytes asked for, at least one.
+        len: u32 = 44,
+    }
 }
 
 /// Refuses a range that no buffer has.
-fn check_range(opcode: Opcode, offset: u32, len: u32) -> Result<(), ProtocolError> {
-    match offset.checked_add(len) {
+fn check_range(opcode: Opcode, header: &[u8], len: u32) -> Result<(), ProtocolError> {
+    match u32_at(header, 40).checked_add(len) {
         Some(_) => Ok(()),
         None => Err(ProtocolError::field(opcode, 40)),
     }
 }
 
 /// Refuses a task tag that names no task.
-fn task_tag(opcode: Opcode, header: &[u8]) -> Result<u32, ProtocolError> {
+fn check_task_tag(opcode: Opcode, header: &[u8]) -> Result<(), ProtocolError> {
     match u32_at(header, 16) {
         NO_TAG => Err(ProtocolError::field(opcode, 16)),
-        tag => Ok(tag),
+        _ => Ok(()),
     }
 }
 
@@ -88,28 +100,9 @@ impl DataOut {
     #[inline]
     pub(super) fn parse(header: &[u8], data_len: u32) -> Result<DataOut, ProtocolError> {
         let opcode = Opcode::DataOut;
-        let offset = u32_at(header, 40);
-        check_range(opcode, offset, data_len)?;
-        Ok(DataOut {
-            is_final: header[1] & FINAL != 0,
-            lun: Lun(array_at(header, 8)),
-            task_tag: task_tag(opcode, header)?,
-            transfer_tag: u32_at(header, 20),
-            exp_stat_sn: u32_at(header, 28),
-            data_sn: u32_at(header, 36),
-            offset,
-            data_len,
-        })
-    }
-
-    pub(super) fn emit(&self, header: &mut [u8]) {
-        header[1] = flag(self.is_final, FINAL);
-        header[8..16].copy_from_slice(&self.lun.0);
-        put_u32(header, 16, self.task_tag);
-        put_u32(header, 20, self.transfer_tag);
-        put_u32(header, 28, self.exp_stat_sn);
-        put_u32(header, 36, self.data_sn);
-        put_u32(header, 40, self.offset);
+        check_range(opcode, header, data_len)?;
+        check_task_tag(opcode, header)?;
+        Ok(DataOut::read(header, data_len))
     }
 }
 
@@ -128,31 +121,19 @@ impl DataIn {
         {
             return Err(refused);
         }
-        let offset = u32_at(header, 40);
-        check_range(opcode, offset, data_len)?;
-        Ok(DataIn {
-            is_final: flags & FINAL != 0,
-            status: has_status.then_some(header[3]),
-            task_tag: task_tag(opcode, header)?,
-            numbers: ResponseNumbers::parse(header),
-            data_sn: u32_at(header, 36),
-            offset,
-            residual,
-            data_len,
-        })
+        check_range(opcode, header, data_len)?;
+        check_task_tag(opcode, header)?;
+        let status = has_status.then_some(header[3]);
+        Ok(DataIn::read(header, status, residual, data_len))
     }
 
     pub(super) fn emit(&self, header: &mut [u8]) {
-        header[1] = flag(self.is_final, FINAL);
+        self.write(header);
         if let Some(status) = self.status {
             header[1] |= STATUS;
             header[3] = status;
         }
-        put_u32(header, 16, self.task_tag);
         put_u32(header, 20, NO_TAG);
-        self.numbers.emit(header);
-        put_u32(header, 36, self.data_sn);
-        put_u32(header, 40, self.offset);
         self.residual.emit(header);
     }
 }
@@ -160,34 +141,15 @@ impl DataIn {
 impl ReadyToTransfer {
     pub(super) fn parse(header: &[u8]) -> Result<ReadyToTransfer, ProtocolError> {
         let opcode = Opcode::ReadyToTransfer;
-        let (offset, len) = (u32_at(header, 40), u32_at(header, 44));
-        check_range(opcode, offset, len)?;
-        if len == 0 {
+        let parsed = ReadyToTransfer::read(header);
+        check_range(opcode, header, parsed.len)?;
+        if parsed.len == 0 {
             return Err(ProtocolError::field(opcode, 44));
         }
-        let transfer_tag = u32_at(header, 20);
-        if transfer_tag == NO_TAG {
+        if parsed.transfer_tag == NO_TAG {
             return Err(ProtocolError::field(opcode, 20));
         }
-        Ok(ReadyToTransfer {
-            lun: Lun(array_at(header, 8)),
-            task_tag: task_tag(opcode, header)?,
-            transfer_tag,
-            numbers: ResponseNumbers::parse(header),
-            r2t_sn: u32_at(header, 36),
-            offset,
-            len,
-        })
-    }
-
-    pub(super) fn emit(&self, header: &mut [u8]) {
-        header[1] = FINAL;
-        header[8..16].copy_from_slice(&self.lun.0);
-        put_u32(header, 16, self.task_tag);
-        put_u32(header, 20, self.transfer_tag);
-        self.numbers.emit(header);
-        put_u32(header, 36, self.r2t_sn);
-        put_u32(header, 40, self.offset);
-        put_u32(header, 44, self.len);
+        check_task_tag(opcode, header)?;
+        Ok(parsed)
     }
 }

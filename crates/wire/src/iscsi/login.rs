@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::framing::{IMMEDIATE, flag};
 use super::{Opcode, ProtocolError, RequestNumbers, ResponseNumbers};
-use crate::bytes::{array_at, put_u16, put_u32, u16_at, u32_at};
+use crate::fields::{Field, fields, part};
 
 /// A stage of the login, as CSG and NSG name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,27 +59,31 @@ fn flags(stage: Stage, next: Option<Stage>, continues: bool) -> u8 {
     next | flag(continues, CONTINUE) | stage.code() << 2
 }
 
-/// Login Request. It is always immediate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoginRequest {
-    /// CSG.
-    pub stage: Stage,
-    /// T and NSG: the stage that the initiator is ready to go on to.
-    pub next: Option<Stage>,
-    /// C: the text goes on in the next request.
-    pub continues: bool,
-    /// ISID: names the session among those of this initiator.
-    pub isid: [u8; 6],
-    /// TSIH: 0 for a new session.
-    pub tsih: u16,
-    /// Initiator Task Tag: the same for all requests of a login.
-    pub task_tag: u32,
-    /// CID: names the connection in its session.
-    pub cid: u16,
-    /// CmdSN and ExpStatSN.
-    pub numbers: RequestNumbers,
-    /// Bytes of text.
-    pub data_len: u32,
+fields! {
+    Be:
+    /// Login Request. It is always immediate.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct LoginRequest {
+        /// ISID: names the session among those of this initiator.
+        isid: [u8; 6] = 8,
+        /// TSIH: 0 for a new session.
+        tsih: u16 = 14,
+        /// Initiator Task Tag: the same for all requests of a login.
+        task_tag: u32 = 16,
+        /// CID: names the connection in its session.
+        cid: u16 = 20,
+        /// CmdSN and ExpStatSN.
+        numbers: RequestNumbers = 24,
+        ;
+        /// CSG.
+        stage: Stage,
+        /// T and NSG: the stage that the initiator is ready to go on to.
+        next: Option<Stage>,
+        /// C: the text goes on in the next request.
+        continues: bool,
+        /// Bytes of text.
+        data_len: u32,
+    }
 }
 
 impl LoginRequest {
@@ -92,60 +96,47 @@ impl LoginRequest {
         if header[3] != 0 {
             return Err(ProtocolError::field(opcode, 3));
         }
-        Ok(LoginRequest {
-            stage,
-            next,
-            continues,
-            isid: array_at(header, 8),
-            tsih: u16_at(header, 14),
-            task_tag: u32_at(header, 16),
-            cid: u16_at(header, 20),
-            numbers: RequestNumbers::parse(header),
-            data_len,
-        })
+        Ok(LoginRequest::read(header, stage, next, continues, data_len))
     }
 
     pub(super) fn emit(&self, header: &mut [u8]) {
+        self.write(header);
         header[0] |= IMMEDIATE;
         header[1] = flags(self.stage, self.next, self.continues);
-        header[8..14].copy_from_slice(&self.isid);
-        put_u16(header, 14, self.tsih);
-        put_u32(header, 16, self.task_tag);
-        put_u16(header, 20, self.cid);
-        self.numbers.emit(header);
     }
 }
 
-/// Login Response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoginResponse {
-    /// CSG.
-    pub stage: Stage,
-    /// T and NSG: the stage that the login goes on to.
-    pub next: Option<Stage>,
-    /// C: the text goes on in the next response.
-    pub continues: bool,
-    /// ISID of the request.
-    pub isid: [u8; 6],
-    /// TSIH: the target's name for the session, once it is there.
-    pub tsih: u16,
-    /// Initiator Task Tag of the request.
-    pub task_tag: u32,
-    /// StatSN, ExpCmdSN and MaxCmdSN.
-    pub numbers: ResponseNumbers,
-    /// Whether the login goes on.
-    pub status: LoginStatus,
-    /// Bytes of text.
-    pub data_len: u32,
+fields! {
+    Be:
+    /// Login Response.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct LoginResponse {
+        /// ISID of the request.
+        isid: [u8; 6] = 8,
+        /// TSIH: the target's name for the session, once it is there.
+        tsih: u16 = 14,
+        /// Initiator Task Tag of the request.
+        task_tag: u32 = 16,
+        /// StatSN, ExpCmdSN and MaxCmdSN.
+        numbers: ResponseNumbers = 24,
+        /// Whether the login goes on.
+        status: LoginStatus = 36,
+        ;
+        /// CSG.
+        stage: Stage,
+        /// T and NSG: the stage that the login goes on to.
+        next: Option<Stage>,
+        /// C: the text goes on in the next response.
+        continues: bool,
+        /// Bytes of text.
+        data_len: u32,
+    }
 }
 
 impl LoginResponse {
     pub(super) fn parse(header: &[u8], data_len: u32) -> Result<LoginResponse, ProtocolError> {
         let opcode = Opcode::LoginResponse;
-        let status = LoginStatus {
-            class: header[36],
-            detail: header[37],
-        };
+        let status = LoginStatus::get(header, 36);
         // What else a refusal says is not looked at: targets differ in it.
         let (stage, next, continues) = match status.is_success() {
             true => stages(opcode, header[1])?,
@@ -154,37 +145,30 @@ impl LoginResponse {
         if status.is_success() && header[3] != 0 {
             return Err(ProtocolError::field(opcode, 3));
         }
-        Ok(LoginResponse {
-            stage,
-            next,
-            continues,
-            isid: array_at(header, 8),
-            tsih: u16_at(header, 14),
-            task_tag: u32_at(header, 16),
-            numbers: ResponseNumbers::parse(header),
-            status,
-            data_len,
-        })
+        Ok(LoginResponse::read(
+            header, stage, next, continues, data_len,
+        ))
     }
 
     pub(super) fn emit(&self, header: &mut [u8]) {
+        self.write(header);
         header[1] = flags(self.stage, self.next, self.continues);
-        header[8..14].copy_from_slice(&self.isid);
-        put_u16(header, 14, self.tsih);
-        put_u32(header, 16, self.task_tag);
-        self.numbers.emit(header);
-        (header[36], header[37]) = (self.status.class, self.status.detail);
     }
 }
 
-/// How a login stands (RFC 7143 §11.13.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LoginStatus {
-    /// 0: success; 1: redirection; 2: the initiator's error; 3: the target's.
-    pub class: u8,
-    /// Which one of its class.
-    pub detail: u8,
+fields! {
+    Be:
+    /// How a login stands (RFC 7143 §11.13.5).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct LoginStatus {
+        /// 0: success; 1: redirection; 2: the initiator's error; 3: the target's.
+        class: u8 = 0,
+        /// Which one of its class.
+        detail: u8 = 1,
+    }
 }
+
+part!(Be: LoginStatus);
 
 impl LoginStatus {
     /// The login goes on, or has succeeded.

@@ -2,9 +2,13 @@
 
 use core::fmt;
 
+use crate::fields::field;
+
 /// The name of a logical unit: the eight bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lun(pub [u8; 8]);
+
+field!(Lun([u8; 8]));
 
 /// Flat space addressing.
 const FLAT: u8 = 0x40;

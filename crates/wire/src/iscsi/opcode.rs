@@ -1,72 +1,48 @@
 //! What kinds of PDUs there are (RFC 7143 §11.2.1.2).
 
-/// What kind of PDU it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Opcode {
-    /// NOP-Out: a ping, or the answer to one.
-    NopOut = 0x00,
-    /// SCSI Command.
-    ScsiCommand = 0x01,
-    /// Task Management Function Request.
-    TaskManagementRequest = 0x02,
-    /// Login Request.
-    LoginRequest = 0x03,
-    /// Text Request.
-    TextRequest = 0x04,
-    /// SCSI Data-Out.
-    DataOut = 0x05,
-    /// Logout Request.
-    LogoutRequest = 0x06,
-    /// NOP-In: a ping, or the answer to one.
-    NopIn = 0x20,
-    /// SCSI Response.
-    ScsiResponse = 0x21,
-    /// Task Management Function Response.
-    TaskManagementResponse = 0x22,
-    /// Login Response.
-    LoginResponse = 0x23,
-    /// Text Response.
-    TextResponse = 0x24,
-    /// SCSI Data-In.
-    DataIn = 0x25,
-    /// Logout Response.
-    LogoutResponse = 0x26,
-    /// Ready To Transfer.
-    ReadyToTransfer = 0x31,
-    /// Asynchronous Message.
-    AsyncMessage = 0x32,
-    /// Reject.
-    Reject = 0x3f,
+use crate::fields::codes;
+
+codes! {
+    /// What kind of PDU it is, as far as error recovery level 0 has them: there is no SNACK.
+    pub enum Opcode: u8 {
+        /// NOP-Out: a ping, or the answer to one.
+        NopOut = 0x00,
+        /// SCSI Command.
+        ScsiCommand = 0x01,
+        /// Task Management Function Request.
+        TaskManagementRequest = 0x02,
+        /// Login Request.
+        LoginRequest = 0x03,
+        /// Text Request.
+        TextRequest = 0x04,
+        /// SCSI Data-Out.
+        DataOut = 0x05,
+        /// Logout Request.
+        LogoutRequest = 0x06,
+        /// NOP-In: a ping, or the answer to one.
+        NopIn = 0x20,
+        /// SCSI Response.
+        ScsiResponse = 0x21,
+        /// Task Management Function Response.
+        TaskManagementResponse = 0x22,
+        /// Login Response.
+        LoginResponse = 0x23,
+        /// Text Response.
+        TextResponse = 0x24,
+        /// SCSI Data-In.
+        DataIn = 0x25,
+        /// Logout Response.
+        LogoutResponse = 0x26,
+        /// Ready To Transfer.
+        ReadyToTransfer = 0x31,
+        /// Asynchronous Message.
+        AsyncMessage = 0x32,
+        /// Reject.
+        Reject = 0x3f,
+    }
 }
 
 impl Opcode {
-    /// The opcode of this code, if it is one that is known here: SNACK is not, since it needs an error recovery level above 0.
-    #[inline]
-    #[must_use]
-    pub const fn from_code(code: u8) -> Option<Opcode> {
-        Some(match code {
-            0x00 => Opcode::NopOut,
-            0x01 => Opcode::ScsiCommand,
-            0x02 => Opcode::TaskManagementRequest,
-            0x03 => Opcode::LoginRequest,
-            0x04 => Opcode::TextRequest,
-            0x05 => Opcode::DataOut,
-            0x06 => Opcode::LogoutRequest,
-            0x20 => Opcode::NopIn,
-            0x21 => Opcode::ScsiResponse,
-            0x22 => Opcode::TaskManagementResponse,
-            0x23 => Opcode::LoginResponse,
-            0x24 => Opcode::TextResponse,
-            0x25 => Opcode::DataIn,
-            0x26 => Opcode::LogoutResponse,
-            0x31 => Opcode::ReadyToTransfer,
-            0x32 => Opcode::AsyncMessage,
-            0x3f => Opcode::Reject,
-            _ => return None,
-        })
-    }
-
     /// Whether a PDU of this kind may have data.
     #[inline]
     #[must_use]

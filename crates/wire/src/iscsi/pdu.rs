@@ -1,12 +1,15 @@
 //! A PDU's header of any kind.
 
+use super::control::check_text;
+use super::framing::FINAL;
 use super::{
     AsyncMessage, BHS_LEN, DataIn, DataOut, Lengths, LoginRequest, LoginResponse, LogoutRequest,
-    LogoutResponse, MOST_DATA, NopIn, NopOut, Opcode, ProtocolError, ReadyToTransfer, Reject,
-    ScsiCommand, ScsiResponse, TaskManagementRequest, TaskManagementResponse, TextRequest,
+    LogoutResponse, MOST_DATA, NO_TAG, NopIn, NopOut, Opcode, ProtocolError, ReadyToTransfer,
+    Reject, ScsiCommand, ScsiResponse, TaskManagementRequest, TaskManagementResponse, TextRequest,
     TextResponse,
 };
-use crate::bytes::{put_u32, u32_at};
+use crate::bytes::put_u32;
+use crate::fields::{fields, part};
 
 /// A PDU's header, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,56 +34,35 @@ pub enum Pdu {
     Reject(Reject),
 }
 
-/// The numbers that most requests have (RFC 7143 §4.2.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RequestNumbers {
-    /// CmdSN: the number of this command, or of the next one if it is immediate.
-    pub cmd_sn: u32,
-    /// ExpStatSN: of the next status that the initiator waits for.
-    pub exp_stat_sn: u32,
-}
-
-impl RequestNumbers {
-    pub(super) fn parse(header: &[u8]) -> RequestNumbers {
-        RequestNumbers {
-            cmd_sn: u32_at(header, 24),
-            exp_stat_sn: u32_at(header, 28),
-        }
-    }
-
-    pub(super) fn emit(&self, header: &mut [u8]) {
-        put_u32(header, 24, self.cmd_sn);
-        put_u32(header, 28, self.exp_stat_sn);
+fields! {
+    Be:
+    /// The numbers that most requests have (RFC 7143 §4.2.2).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct RequestNumbers {
+        /// CmdSN: the number of this command, or of the next one if it is immediate.
+        cmd_sn: u32 = 0,
+        /// ExpStatSN: of the next status that the initiator waits for.
+        exp_stat_sn: u32 = 4,
     }
 }
 
-/// The numbers that all PDUs of a target have (RFC 7143 §4.2.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ResponseNumbers {
-    /// StatSN: of this status, or of the next one in a PDU without.
-    pub stat_sn: u32,
-    /// ExpCmdSN: of the next command that the target waits for.
-    pub exp_cmd_sn: u32,
-    /// MaxCmdSN: of the last command that the target has room for.
-    pub max_cmd_sn: u32,
-}
+part!(Be: RequestNumbers);
 
-impl ResponseNumbers {
-    #[inline]
-    pub(super) fn parse(header: &[u8]) -> ResponseNumbers {
-        ResponseNumbers {
-            stat_sn: u32_at(header, 24),
-            exp_cmd_sn: u32_at(header, 28),
-            max_cmd_sn: u32_at(header, 32),
-        }
-    }
-
-    pub(super) fn emit(&self, header: &mut [u8]) {
-        put_u32(header, 24, self.stat_sn);
-        put_u32(header, 28, self.exp_cmd_sn);
-        put_u32(header, 32, self.max_cmd_sn);
+fields! {
+    Be:
+    /// The numbers that all PDUs of a target have (RFC 7143 §4.2.2).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ResponseNumbers {
+        /// StatSN: of this status, or of the next one in a PDU without.
+        stat_sn: u32 = 0,
+        /// ExpCmdSN: of the next command that the target waits for.
+        exp_cmd_sn: u32 = 4,
+        /// MaxCmdSN: of the last command that the target has room for.
+        max_cmd_sn: u32 = 8,
     }
 }
+
+part!(Be: ResponseNumbers);
 
 impl Pdu {
     /// Parses a basic header segment whose `lengths` were [checked](super::Framing::check).
@@ -100,22 +82,28 @@ impl Pdu {
             Opcode::ReadyToTransfer => Pdu::ReadyToTransfer(ReadyToTransfer::parse(header)?),
             Opcode::DataOut => Pdu::DataOut(DataOut::parse(header, data_len)?),
             Opcode::ScsiCommand => Pdu::ScsiCommand(ScsiCommand::parse(header, data_len)),
-            Opcode::NopOut => Pdu::NopOut(NopOut::parse(header, data_len)),
-            Opcode::NopIn => Pdu::NopIn(NopIn::parse(header, data_len)),
+            Opcode::NopOut => Pdu::NopOut(NopOut::read(header, data_len)),
+            Opcode::NopIn => Pdu::NopIn(NopIn::read(header, data_len)),
             Opcode::LoginRequest => Pdu::LoginRequest(LoginRequest::parse(header, data_len)?),
             Opcode::LoginResponse => Pdu::LoginResponse(LoginResponse::parse(header, data_len)?),
-            Opcode::TextRequest => Pdu::TextRequest(TextRequest::parse(header, data_len)?),
-            Opcode::TextResponse => Pdu::TextResponse(TextResponse::parse(header, data_len)?),
-            Opcode::LogoutRequest => Pdu::LogoutRequest(LogoutRequest::parse(header)),
-            Opcode::LogoutResponse => Pdu::LogoutResponse(LogoutResponse::parse(header)),
+            Opcode::TextRequest => {
+                check_text(lengths.opcode, header)?;
+                Pdu::TextRequest(TextRequest::read(header, data_len))
+            }
+            Opcode::TextResponse => {
+                check_text(lengths.opcode, header)?;
+                Pdu::TextResponse(TextResponse::read(header, data_len))
+            }
+            Opcode::LogoutRequest => Pdu::LogoutRequest(LogoutRequest::read(header)),
+            Opcode::LogoutResponse => Pdu::LogoutResponse(LogoutResponse::read(header)),
             Opcode::TaskManagementRequest => {
-                Pdu::TaskManagementRequest(TaskManagementRequest::parse(header))
+                Pdu::TaskManagementRequest(TaskManagementRequest::read(header))
             }
             Opcode::TaskManagementResponse => {
-                Pdu::TaskManagementResponse(TaskManagementResponse::parse(header))
+                Pdu::TaskManagementResponse(TaskManagementResponse::read(header))
             }
-            Opcode::AsyncMessage => Pdu::AsyncMessage(AsyncMessage::parse(header, data_len)),
-            Opcode::Reject => Pdu::Reject(Reject::parse(header, data_len)),
+            Opcode::AsyncMessage => Pdu::AsyncMessage(AsyncMessage::read(header, data_len)),
+            Opcode::Reject => Pdu::Reject(Reject::read(header, data_len)),
         })
     }
 
@@ -130,24 +118,33 @@ impl Pdu {
         assert!(lengths.data_len <= MOST_DATA, "the length has three bytes");
         header[4..8].copy_from_slice(&lengths.data_len.to_be_bytes());
         header[0] = lengths.opcode as u8;
+        if lengths.opcode.is_always_final() {
+            header[1] = FINAL;
+        }
         match self {
-            Pdu::NopOut(pdu) => pdu.emit(header),
+            Pdu::NopOut(pdu) => pdu.write(header),
             Pdu::ScsiCommand(pdu) => pdu.emit(header),
-            Pdu::TaskManagementRequest(pdu) => pdu.emit(header),
+            Pdu::TaskManagementRequest(pdu) => pdu.write(header),
             Pdu::LoginRequest(pdu) => pdu.emit(header),
-            Pdu::TextRequest(pdu) => pdu.emit(header),
-            Pdu::DataOut(pdu) => pdu.emit(header),
-            Pdu::LogoutRequest(pdu) => pdu.emit(header),
-            Pdu::NopIn(pdu) => pdu.emit(header),
+            Pdu::TextRequest(pdu) => pdu.write(header),
+            Pdu::DataOut(pdu) => pdu.write(header),
+            Pdu::LogoutRequest(pdu) => pdu.write(header),
+            Pdu::NopIn(pdu) => pdu.write(header),
             Pdu::ScsiResponse(pdu) => pdu.emit(header),
-            Pdu::TaskManagementResponse(pdu) => pdu.emit(header),
+            Pdu::TaskManagementResponse(pdu) => pdu.write(header),
             Pdu::LoginResponse(pdu) => pdu.emit(header),
-            Pdu::TextResponse(pdu) => pdu.emit(header),
+            Pdu::TextResponse(pdu) => pdu.write(header),
             Pdu::DataIn(pdu) => pdu.emit(header),
-            Pdu::LogoutResponse(pdu) => pdu.emit(header),
-            Pdu::ReadyToTransfer(pdu) => pdu.emit(header),
-            Pdu::AsyncMessage(pdu) => pdu.emit(header),
-            Pdu::Reject(pdu) => pdu.emit(header),
+            Pdu::LogoutResponse(pdu) => pdu.write(header),
+            Pdu::ReadyToTransfer(pdu) => pdu.write(header),
+            Pdu::AsyncMessage(pdu) => {
+                pdu.write(header);
+                put_u32(header, 16, NO_TAG);
+            }
+            Pdu::Reject(pdu) => {
+                pdu.write(header);
+                put_u32(header, 16, NO_TAG);
+            }
         }
     }
 

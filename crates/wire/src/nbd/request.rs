@@ -1,16 +1,18 @@
 //! What a client asks for.
 
-use crate::bytes::{array_at, u16_at, u32_at};
+use crate::bytes::{put_u16, put_u32, u16_at, u32_at};
+use crate::fields::{Be, Bits, Field, fields};
 
 const MAGIC: u32 = 0x2560_9513;
 
 /// Bytes of a request's header.
 pub const REQUEST_LEN: usize = 28;
 
-const FUA: u16 = 1;
-const NO_HOLE: u16 = 1 << 1;
-const DO_NOT_FRAGMENT: u16 = 1 << 2;
-const FAST_ZERO: u16 = 1 << 4;
+// Flags, in the second byte of two.
+const FUA: u8 = 1;
+const NO_HOLE: u8 = 1 << 1;
+const DO_NOT_FRAGMENT: u8 = 1 << 2;
+const FAST_ZERO: u8 = 1 << 4;
 
 /// What a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,9 +33,9 @@ pub enum Kind {
     Unknown(u16),
 }
 
-impl Kind {
-    fn from_code(code: u16) -> Kind {
-        match code {
+impl Field<Be> for Kind {
+    fn get(bytes: &[u8], at: usize) -> Kind {
+        match u16_at(bytes, at) {
             0 => Kind::Read,
             1 => Kind::Write,
             2 => Kind::Disconnect,
@@ -44,8 +46,8 @@ impl Kind {
         }
     }
 
-    fn code(self) -> u16 {
-        match self {
+    fn put(&self, bytes: &mut [u8], at: usize) {
+        let code = match *self {
             Kind::Read => 0,
             Kind::Write => 1,
             Kind::Disconnect => 2,
@@ -53,29 +55,33 @@ impl Kind {
             Kind::Trim => 4,
             Kind::WriteZeroes => 6,
             Kind::Unknown(code) => code,
-        }
+        };
+        put_u16(bytes, at, code);
     }
 }
 
-/// A request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Request {
-    /// What it is about.
-    pub kind: Kind,
-    /// It is done when it is on the medium.
-    pub fua: bool,
-    /// Zeroes must take room.
-    pub no_hole: bool,
-    /// The data of a read must come in one chunk.
-    pub do_not_fragment: bool,
-    /// Zeroes are to be quick, or refused.
-    pub fast_zero: bool,
-    /// The client's name for it.
-    pub cookie: u64,
-    /// The first byte of the export that it is about.
-    pub offset: u64,
-    /// Bytes.
-    pub len: u32,
+fields! {
+    Be:
+    /// A request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Request {
+        /// What it is about.
+        kind: Kind = 6,
+        /// It is done when it is on the medium.
+        fua: bool = Bits(5, FUA),
+        /// Zeroes must take room.
+        no_hole: bool = Bits(5, NO_HOLE),
+        /// The data of a read must come in one chunk.
+        do_not_fragment: bool = Bits(5, DO_NOT_FRAGMENT),
+        /// Zeroes are to be quick, or refused.
+        fast_zero: bool = Bits(5, FAST_ZERO),
+        /// The client's name for it.
+        cookie: u64 = 8,
+        /// The first byte of the export that it is about.
+        offset: u64 = 16,
+        /// Bytes.
+        len: u32 = 24,
+    }
 }
 
 impl Request {
@@ -85,34 +91,15 @@ impl Request {
         if u32_at(bytes, 0) != MAGIC {
             return None;
         }
-        let flags = u16_at(bytes, 4);
-        Some(Request {
-            kind: Kind::from_code(u16_at(bytes, 6)),
-            fua: flags & FUA != 0,
-            no_hole: flags & NO_HOLE != 0,
-            do_not_fragment: flags & DO_NOT_FRAGMENT != 0,
-            fast_zero: flags & FAST_ZERO != 0,
-            cookie: u64::from_be_bytes(array_at(bytes, 8)),
-            offset: u64::from_be_bytes(array_at(bytes, 16)),
-            len: u32_at(bytes, 24),
-        })
+        Some(Request::read(bytes))
     }
 
     /// Its header.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; REQUEST_LEN] {
-        let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
-        let flags = flag(self.fua, FUA)
-            | flag(self.no_hole, NO_HOLE)
-            | flag(self.do_not_fragment, DO_NOT_FRAGMENT)
-            | flag(self.fast_zero, FAST_ZERO);
         let mut bytes = [0; REQUEST_LEN];
-        bytes[..4].copy_from_slice(&MAGIC.to_be_bytes());
-        bytes[4..6].copy_from_slice(&flags.to_be_bytes());
-        bytes[6..8].copy_from_slice(&self.kind.code().to_be_bytes());
-        bytes[8..16].copy_from_slice(&self.cookie.to_be_bytes());
-        bytes[16..24].copy_from_slice(&self.offset.to_be_bytes());
-        bytes[24..].copy_from_slice(&self.len.to_be_bytes());
+        put_u32(&mut bytes, 0, MAGIC);
+        self.write(&mut bytes);
         bytes
     }
 

@@ -4,50 +4,33 @@ use std::ops::{BitOr, Range};
 
 use super::{COMMON_HEADER_LEN, DIGEST_LEN};
 use crate::bytes::{put_u32_le, u32_le_at};
+use crate::fields::codes;
 
-/// What kind of PDU it is: the first byte of the common header (NVMe/TCP 1.0 §3.6.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum PduType {
-    /// Initialize Connection Request.
-    ICReq = 0,
-    /// Initialize Connection Response.
-    ICResp = 1,
-    /// Host to Controller Terminate Connection Request.
-    H2CTermReq = 2,
-    /// Controller to Host Terminate Connection Request.
-    C2HTermReq = 3,
-    /// Command Capsule.
-    CapsuleCmd = 4,
-    /// Response Capsule.
-    CapsuleResp = 5,
-    /// Host to Controller Data Transfer.
-    H2CData = 6,
-    /// Controller to Host Data Transfer.
-    C2HData = 7,
-    /// Ready to Transfer.
-    R2T = 9,
+codes! {
+    /// What kind of PDU it is: the first byte of the common header (NVMe/TCP 1.0 §3.6.1).
+    pub enum PduType: u8 {
+        /// Initialize Connection Request.
+        ICReq = 0,
+        /// Initialize Connection Response.
+        ICResp = 1,
+        /// Host to Controller Terminate Connection Request.
+        H2CTermReq = 2,
+        /// Controller to Host Terminate Connection Request.
+        C2HTermReq = 3,
+        /// Command Capsule.
+        CapsuleCmd = 4,
+        /// Response Capsule.
+        CapsuleResp = 5,
+        /// Host to Controller Data Transfer.
+        H2CData = 6,
+        /// Controller to Host Data Transfer.
+        C2HData = 7,
+        /// Ready to Transfer.
+        R2T = 9,
+    }
 }
 
 impl PduType {
-    /// The type that has this code, if one does.
-    #[inline]
-    #[must_use]
-    pub const fn from_code(code: u8) -> Option<PduType> {
-        Some(match code {
-            0 => PduType::ICReq,
-            1 => PduType::ICResp,
-            2 => PduType::H2CTermReq,
-            3 => PduType::C2HTermReq,
-            4 => PduType::CapsuleCmd,
-            5 => PduType::CapsuleResp,
-            6 => PduType::H2CData,
-            7 => PduType::C2HData,
-            9 => PduType::R2T,
-            _ => return None,
-        })
-    }
-
     /// HLEN: bytes of the header, the common header included and the digest excluded.
     #[inline]
     #[must_use]
@@ -166,9 +149,9 @@ impl CommonHeader {
         }
     }
 
-    /// The common header of a PDU, with `flags` beside those of the digests.
-    pub(super) fn of(layout: &Layout, flags: Flags) -> CommonHeader {
-        let mut flags = flags;
+    /// The common header of a PDU, whose other flags its own fields have.
+    pub(super) fn of(layout: &Layout) -> CommonHeader {
+        let mut flags = Flags::default();
         if layout.header_digest {
             flags = flags | Flags::HDGSTF;
         }

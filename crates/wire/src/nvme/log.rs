@@ -33,6 +33,3 @@ impl LogPage {
     /// [`DiscoveryHeader`] and [`DiscoveryEntry`]s.
     pub const DISCOVERY: LogPage = LogPage(0x70);
 }
-
-/// In a changed-namespaces page, the one entry that says: more than the page can hold (§5.16.1.5).
-pub const TOO_MANY_CHANGED: u32 = 0xffff_ffff;

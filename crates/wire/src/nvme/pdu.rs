@@ -1,7 +1,7 @@
 //! A PDU's header of any type.
 
 use super::{
-    C2HData, COMMON_HEADER_LEN, CapsuleCmd, CapsuleResp, CommonHeader, FatalError, Flags, Framing,
+    C2HData, COMMON_HEADER_LEN, CapsuleCmd, CapsuleResp, CommonHeader, FatalError, Framing,
 };
 use super::{H2CData, ICReq, ICResp, Layout, PduType, R2T, TermReq};
 
@@ -55,8 +55,8 @@ impl Pdu {
             PduType::ICResp => Pdu::ICResp(ICResp::parse(bytes)?),
             PduType::H2CTermReq => Pdu::H2CTermReq(TermReq::parse(bytes, layout)?),
             PduType::C2HTermReq => Pdu::C2HTermReq(TermReq::parse(bytes, layout)?),
-            PduType::CapsuleCmd => Pdu::CapsuleCmd(CapsuleCmd::parse(bytes, layout)),
-            PduType::CapsuleResp => Pdu::CapsuleResp(CapsuleResp::parse(bytes)),
+            PduType::CapsuleCmd => Pdu::CapsuleCmd(CapsuleCmd::read(bytes, layout.data_len)),
+            PduType::CapsuleResp => Pdu::CapsuleResp(CapsuleResp::read(bytes)),
             PduType::H2CData => Pdu::H2CData(H2CData::parse(bytes, layout)?),
             PduType::C2HData => Pdu::C2HData(C2HData::parse(bytes, layout)?),
             PduType::R2T => Pdu::R2T(R2T::parse(bytes)?),
@@ -72,16 +72,16 @@ impl Pdu {
         let layout = framing.layout(self.pdu_type(), self.data_len());
         let header = &mut buffer[..layout.header_len()];
         header.fill(0);
-        CommonHeader::of(&layout, self.own_flags()).emit(header);
+        CommonHeader::of(&layout).emit(header);
         match self {
-            Pdu::ICReq(pdu) => pdu.emit(header),
-            Pdu::ICResp(pdu) => pdu.emit(header),
-            Pdu::H2CTermReq(pdu) | Pdu::C2HTermReq(pdu) => pdu.emit(header),
-            Pdu::CapsuleCmd(pdu) => pdu.emit(header),
-            Pdu::CapsuleResp(pdu) => pdu.emit(header),
-            Pdu::H2CData(pdu) => pdu.emit(header),
-            Pdu::C2HData(pdu) => pdu.emit(header),
-            Pdu::R2T(pdu) => pdu.emit(header),
+            Pdu::ICReq(pdu) => pdu.write(header),
+            Pdu::ICResp(pdu) => pdu.write(header),
+            Pdu::H2CTermReq(pdu) | Pdu::C2HTermReq(pdu) => pdu.write(header),
+            Pdu::CapsuleCmd(pdu) => pdu.write(header),
+            Pdu::CapsuleResp(pdu) => pdu.write(header),
+            Pdu::H2CData(pdu) => pdu.write(header),
+            Pdu::C2HData(pdu) => pdu.write(header),
+            Pdu::R2T(pdu) => pdu.write(header),
         }
         layout.header_len()
     }
@@ -112,23 +112,5 @@ impl Pdu {
             Pdu::C2HData(pdu) => pdu.data_len,
             Pdu::ICReq(_) | Pdu::ICResp(_) | Pdu::CapsuleResp(_) | Pdu::R2T(_) => 0,
         }
-    }
-
-    /// The flags but those of the digests.
-    fn own_flags(&self) -> Flags {
-        let mut flags = Flags::default();
-        match self {
-            Pdu::H2CData(pdu) if pdu.last => flags = Flags::LAST_PDU,
-            Pdu::C2HData(pdu) => {
-                if pdu.last {
-                    flags = flags | Flags::LAST_PDU;
-                }
-                if pdu.success {
-                    flags = flags | Flags::SUCCESS;
-                }
-            }
-            _ => {}
-        }
-        flags
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::Layout;
-use crate::bytes::{put_u16_le, put_u32_le, u16_le_at, u32_le_at};
+use crate::fields::{field, fields, part};
 
 /// Most bytes of the refused PDU's header that a TermReq carries.
 pub const MAX_TERM_REQ_DATA: u32 = 128;
@@ -28,6 +28,8 @@ impl FatalErrorStatus {
     pub const UNSUPPORTED_PARAMETER: FatalErrorStatus = FatalErrorStatus(6);
 }
 
+field!(FatalErrorStatus(u16));
+
 impl fmt::Display for FatalErrorStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match *self {
@@ -42,15 +44,18 @@ impl fmt::Display for FatalErrorStatus {
     }
 }
 
-/// Why a PDU ends its connection: what a TermReq tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("{fes} (FEI {fei:#x})")]
-pub struct FatalError {
-    /// FES: what is wrong.
-    pub fes: FatalErrorStatus,
-    /// FEI: for an invalid field or an unsupported parameter, its first byte, counted from the PDU's first byte. For a wrong header digest, the
-    /// one that was received. Else 0.
-    pub fei: u32,
+fields! {
+    Le:
+    /// Why a PDU ends its connection: what a TermReq tells.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+    #[error("{fes} (FEI {fei:#x})")]
+    pub struct FatalError {
+        /// FES: what is wrong.
+        fes: FatalErrorStatus = 8,
+        /// FEI: for an invalid field or an unsupported parameter, its first byte, counted from the PDU's first byte. For a wrong header digest, the
+        /// one that was received. Else 0.
+        fei: u32 = 10,
+    }
 }
 
 impl FatalError {
@@ -90,29 +95,24 @@ impl FatalError {
     }
 }
 
-/// Terminate Connection Request, of either side. The beginning of the PDU that was refused follows as its data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TermReq {
-    /// FES and FEI.
-    pub error: FatalError,
-    /// How many bytes of the refused PDU's header follow, at most [`MAX_TERM_REQ_DATA`].
-    pub data_len: u32,
+fields! {
+    Le:
+    /// Terminate Connection Request, of either side. The beginning of the PDU that was refused follows as its data.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct TermReq {
+        /// FES and FEI.
+        error: FatalError = 0,
+        ;
+        /// How many bytes of the refused PDU's header follow, at most [`MAX_TERM_REQ_DATA`].
+        data_len: u32,
+    }
 }
+
+part!(Le: FatalError);
 
 impl TermReq {
     pub(super) fn parse(header: &[u8], layout: &Layout) -> Result<TermReq, FatalError> {
         FatalError::unless_zero(header, 14..24)?;
-        Ok(TermReq {
-            error: FatalError {
-                fes: FatalErrorStatus(u16_le_at(header, 8)),
-                fei: u32_le_at(header, 10),
-            },
-            data_len: layout.data_len,
-        })
-    }
-
-    pub(super) fn emit(&self, header: &mut [u8]) {
-        put_u16_le(header, 8, self.error.fes.0);
-        put_u32_le(header, 10, self.error.fei);
+        Ok(TermReq::read(header, layout.data_len))
     }
 }

@@ -22,8 +22,6 @@ pub struct SenseKey(pub u8);
 impl SenseKey {
     /// The command is done, though not at once.
     pub const RECOVERED: SenseKey = SenseKey(1);
-    /// The unit can't be accessed now.
-    pub const NOT_READY: SenseKey = SenseKey(2);
     /// The command, or one of its fields, is not supported.
     pub const ILLEGAL_REQUEST: SenseKey = SenseKey(5);
     /// Something has changed about the unit; the command was not looked at.

@@ -22,7 +22,7 @@ fn a_known_ipv4_header_is_read_and_its_checksum_agrees() {
     );
     assert!(header.dont_fragment && header.fragment.is_none());
     assert!(ipv4::verify_checksum(&packet));
-    ipv4::set_identification(&mut packet, 7);
+    packet[4..6].copy_from_slice(&7_u16.to_be_bytes());
     assert!(!ipv4::verify_checksum(&packet));
     ipv4::fill_checksum(&mut packet);
     assert!(ipv4::verify_checksum(&packet));

@@ -5,28 +5,14 @@
 pub struct Feature(pub u8);
 
 impl Feature {
-    /// Arbitration.
-    pub const ARBITRATION: Feature = Feature(0x01);
-    /// Power Management.
-    pub const POWER_MANAGEMENT: Feature = Feature(0x02);
-    /// Temperature Threshold.
-    pub const TEMPERATURE_THRESHOLD: Feature = Feature(0x04);
-    /// Error Recovery.
-    pub const ERROR_RECOVERY: Feature = Feature(0x05);
     /// Volatile Write Cache: bit 0 enables it.
     pub const VOLATILE_WRITE_CACHE: Feature = Feature(0x06);
     /// Number of Queues; see [`QueueCounts`].
     pub const NUMBER_OF_QUEUES: Feature = Feature(0x07);
-    /// Write Atomicity Normal.
-    pub const WRITE_ATOMICITY: Feature = Feature(0x0a);
     /// Asynchronous Event Configuration; see [`super::EventMask`].
     pub const ASYNC_EVENT_CONFIGURATION: Feature = Feature(0x0b);
-    /// Timestamp: 8 bytes of data.
-    pub const TIMESTAMP: Feature = Feature(0x0e);
     /// Keep Alive Timer: milliseconds.
     pub const KEEP_ALIVE_TIMER: Feature = Feature(0x0f);
-    /// Host Behavior Support: 512 bytes of data.
-    pub const HOST_BEHAVIOR: Feature = Feature(0x16);
     /// Host Identifier: 8 or 16 bytes of data.
     pub const HOST_IDENTIFIER: Feature = Feature(0x81);
 }

@@ -2,7 +2,7 @@
 
 use super::status::Status;
 use super::submission::{SubmissionEntry, opcode};
-use crate::bytes::{put_u32_le, put_u64_le, u32_le_at, u64_le_at};
+use crate::fields::{entry, fields};
 
 /// The most logical blocks of one command: NLB has 16 bits and counts from zero.
 pub const MAX_BLOCKS: u32 = 1 << 16;
@@ -155,38 +155,23 @@ impl Io {
     }
 }
 
-/// One range of Dataset Management (NVM Command Set 1.0 §3.2.3, Figure 37).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Range {
-    /// Hints about how it is used.
-    pub attributes: u32,
-    /// Logical blocks; may be zero.
-    pub count: u32,
-    /// The first one.
-    pub start: u64,
+fields! {
+    Le:
+    /// One range of Dataset Management (NVM Command Set 1.0 §3.2.3, Figure 37).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Range {
+        /// Hints about how it is used.
+        attributes: u32 = 0,
+        /// Logical blocks; may be zero.
+        count: u32 = 4,
+        /// The first one.
+        start: u64 = 8,
+    }
 }
 
+entry!(Range, RANGE_LEN);
+
 impl Range {
-    /// Reads a range.
-    #[must_use]
-    pub fn parse(bytes: &[u8; RANGE_LEN]) -> Range {
-        Range {
-            attributes: u32_le_at(bytes, 0),
-            count: u32_le_at(bytes, 4),
-            start: u64_le_at(bytes, 8),
-        }
-    }
-
-    /// The range's bytes.
-    #[must_use]
-    pub fn to_bytes(&self) -> [u8; RANGE_LEN] {
-        let mut bytes = [0; RANGE_LEN];
-        put_u32_le(&mut bytes, 0, self.attributes);
-        put_u32_le(&mut bytes, 4, self.count);
-        put_u64_le(&mut bytes, 8, self.start);
-        bytes
-    }
-
     /// Whether all of it is in a namespace of `blocks` blocks.
     #[must_use]
     pub const fn within(self, blocks: u64) -> bool {

@@ -31,12 +31,6 @@ impl Capabilities {
     pub const fn min_page_shift(self) -> u8 {
         (self.0 >> 48) as u8 & 0x0f
     }
-
-    /// Command sets (CSS): bit 0 the NVM command set, bit 6 those that Identify lists, bit 7 none.
-    #[must_use]
-    pub const fn command_sets(self) -> u8 {
-        (self.0 >> 37) as u8
-    }
 }
 
 /// The version that a controller follows (VS, offset 8h, 4 bytes).

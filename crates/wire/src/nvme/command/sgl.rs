@@ -1,6 +1,7 @@
 //! SGL descriptors that NVMe/TCP uses (NVMe Base 2.0 §4.1.2, NVMe/TCP 1.0 §3.3.2).
 
-use crate::bytes::{put_u32_le, put_u64_le, u32_le_at, u64_le_at};
+use crate::bytes::{array_at, put_u32_le, put_u64_le, u32_le_at, u64_le_at};
+use crate::fields::{Field, Le};
 
 /// SGL Data Block, subtype Offset: in the capsule.
 const IN_CAPSULE: u8 = 0x01;
@@ -79,5 +80,15 @@ impl DataPointer {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         matches!(self.len(), Some(0))
+    }
+}
+
+impl Field<Le> for DataPointer {
+    fn get(bytes: &[u8], at: usize) -> DataPointer {
+        DataPointer::parse(&array_at(bytes, at))
+    }
+
+    fn put(&self, bytes: &mut [u8], at: usize) {
+        bytes[at..at + DataPointer::LEN].copy_from_slice(&self.to_bytes());
     }
 }

@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+use crate::bytes::{put_u16_le, u16_le_at};
+use crate::fields::{Field, Le};
+
 /// The status field of a completion: status code (SC) in bits 7:0, status code type (SCT) in 10:8, command retry
 /// delay (CRD) in 12:11, more (M) in 13, do not retry (DNR) in 14.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -191,6 +194,17 @@ impl Status {
     /// Itself, unless it is a success.
     pub const fn ok(self) -> Result<(), Status> {
         if self.is_success() { Ok(()) } else { Err(self) }
+    }
+}
+
+/// In a completion, behind the phase bit.
+impl Field<Le> for Status {
+    fn get(bytes: &[u8], at: usize) -> Status {
+        Status::from_bits(u16_le_at(bytes, at) >> 1)
+    }
+
+    fn put(&self, bytes: &mut [u8], at: usize) {
+        put_u16_le(bytes, at, self.bits() << 1);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The submission queue entry (NVMe Base 2.0 §3.3.3.1, Figure 86; NVMe over Fabrics §4.2).
 
 use super::sgl::DataPointer;
-use crate::bytes::{array_at, put_u16_le, put_u32_le, put_u64_le, u16_le_at, u32_le_at, u64_le_at};
+use crate::fields::{entry, fields};
 
 /// Opcodes (NVMe Base 2.0 Figures 138 and 390, NVM Command Set 1.0 Figure 16).
 pub mod opcode {
@@ -40,26 +40,31 @@ pub mod opcode {
 /// PSDT 01b: SGLs describe the data, and metadata is one contiguous buffer. The only value over fabrics.
 const PSDT_SGL: u8 = 0x40;
 
-/// A submission queue entry, before anything is known of its meaning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SubmissionEntry {
-    /// The opcode; see [`opcode`].
-    pub opcode: u8,
-    /// FUSE in bits 1:0, PSDT in bits 7:6.
-    pub flags: u8,
-    /// The command identifier, unique among the commands in flight of a queue.
-    pub cid: u16,
-    /// The namespace; in a fabrics command its low byte is the command type.
-    pub nsid: u32,
-    /// Command dwords 2 and 3.
-    pub cdw2: [u32; 2],
-    /// The metadata pointer.
-    pub metadata: u64,
-    /// Where the data is.
-    pub data: DataPointer,
-    /// Command dwords 10 to 15.
-    pub cdw10: [u32; 6],
+fields! {
+    Le:
+    /// A submission queue entry, before anything is known of its meaning.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct SubmissionEntry {
+        /// The opcode; see [`opcode`].
+        opcode: u8 = 0,
+        /// FUSE in bits 1:0, PSDT in bits 7:6.
+        flags: u8 = 1,
+        /// The command identifier, unique among the commands in flight of a queue.
+        cid: u16 = 2,
+        /// The namespace; in a fabrics command its low byte is the command type.
+        nsid: u32 = 4,
+        /// Command dwords 2 and 3.
+        cdw2: [u32; 2] = 8,
+        /// The metadata pointer.
+        metadata: u64 = 16,
+        /// Where the data is.
+        data: DataPointer = 24,
+        /// Command dwords 10 to 15.
+        cdw10: [u32; 6] = 40,
+    }
 }
+
+entry!(SubmissionEntry, 64);
 
 impl SubmissionEntry {
     /// Bytes of an entry.
@@ -85,43 +90,6 @@ impl SubmissionEntry {
     pub const fn with_data(mut self, data: DataPointer) -> SubmissionEntry {
         self.data = data;
         self
-    }
-
-    /// Reads an entry. It judges nothing.
-    #[must_use]
-    pub fn parse(bytes: &[u8; Self::LEN]) -> SubmissionEntry {
-        let mut cdw10 = [0; 6];
-        for (i, dword) in cdw10.iter_mut().enumerate() {
-            *dword = u32_le_at(bytes, 40 + 4 * i);
-        }
-        SubmissionEntry {
-            opcode: bytes[0],
-            flags: bytes[1],
-            cid: u16_le_at(bytes, 2),
-            nsid: u32_le_at(bytes, 4),
-            cdw2: [u32_le_at(bytes, 8), u32_le_at(bytes, 12)],
-            metadata: u64_le_at(bytes, 16),
-            data: DataPointer::parse(&array_at(bytes, 24)),
-            cdw10,
-        }
-    }
-
-    /// The entry's bytes.
-    #[must_use]
-    pub fn to_bytes(&self) -> [u8; Self::LEN] {
-        let mut bytes = [0; Self::LEN];
-        bytes[0] = self.opcode;
-        bytes[1] = self.flags;
-        put_u16_le(&mut bytes, 2, self.cid);
-        put_u32_le(&mut bytes, 4, self.nsid);
-        put_u32_le(&mut bytes, 8, self.cdw2[0]);
-        put_u32_le(&mut bytes, 12, self.cdw2[1]);
-        put_u64_le(&mut bytes, 16, self.metadata);
-        bytes[24..40].copy_from_slice(&self.data.to_bytes());
-        for (i, dword) in self.cdw10.iter().enumerate() {
-            put_u32_le(&mut bytes, 40 + 4 * i, *dword);
-        }
-        bytes
     }
 
     /// Whether it is one half of a fused operation.

@@ -1,7 +1,8 @@
 //! Pages that say what a controller supports (Base 2.0c §5.16.1.1, §5.16.1.4, §5.16.1.6).
 
-use crate::bytes::{array_at, put_u32_le, u32_le_at};
+use crate::bytes::{put_u32_le, u32_le_at};
 use crate::error::ParseError;
+use crate::fields::{Bits, fields, page};
 use crate::nvme::log::LogPage;
 
 /// Supported Log Pages: which identifiers Get Log Page knows.
@@ -54,13 +55,16 @@ impl SupportedPages {
     }
 }
 
-/// Commands Supported and Effects: a word for each opcode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommandEffects {
-    /// Of each admin opcode.
-    pub admin: [u32; 256],
-    /// Of each I/O opcode.
-    pub io: [u32; 256],
+fields! {
+    Le:
+    /// Commands Supported and Effects: a word for each opcode.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct CommandEffects {
+        /// Of each admin opcode.
+        admin: [u32; 256] = 0,
+        /// Of each I/O opcode.
+        io: [u32; 256] = 1024,
+    }
 }
 
 impl CommandEffects {
@@ -76,62 +80,25 @@ impl CommandEffects {
         admin: [0; 256],
         io: [0; 256],
     };
-
-    /// Parses a page.
-    ///
-    /// # Errors
-    /// If it is shorter than [`CommandEffects::LEN`].
-    pub fn parse(bytes: &[u8]) -> Result<CommandEffects, ParseError> {
-        ParseError::require(bytes, CommandEffects::LEN)?;
-        let mut page = CommandEffects::NONE;
-        for opcode in 0..256 {
-            page.admin[opcode] = u32_le_at(bytes, 4 * opcode);
-            page.io[opcode] = u32_le_at(bytes, 1024 + 4 * opcode);
-        }
-        Ok(page)
-    }
-
-    /// Writes the page into the first [`CommandEffects::LEN`] bytes of `buffer`.
-    pub fn emit(&self, buffer: &mut [u8]) {
-        let buffer = &mut buffer[..CommandEffects::LEN];
-        buffer.fill(0);
-        for opcode in 0..256 {
-            put_u32_le(buffer, 4 * opcode, self.admin[opcode]);
-            put_u32_le(buffer, 1024 + 4 * opcode, self.io[opcode]);
-        }
-    }
 }
 
-/// Firmware Slot Information with its first slot, which is the active one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FirmwareSlots {
-    /// Which slot is active, 1 to 7.
-    pub active: u8,
-    /// The revision in the first slot, ASCII padded with blanks.
-    pub first: [u8; 8],
+page!(CommandEffects, CommandEffects::LEN);
+
+fields! {
+    Le:
+    /// Firmware Slot Information with its first slot, which is the active one.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct FirmwareSlots {
+        /// Which slot is active, 1 to 7.
+        active: u8 = Bits(0, 7),
+        /// The revision in the first slot, ASCII padded with blanks.
+        first: [u8; 8] = 8,
+    }
 }
 
 impl FirmwareSlots {
     /// Bytes of the page.
     pub const LEN: usize = 512;
-
-    /// Parses a page.
-    ///
-    /// # Errors
-    /// If it is shorter than [`FirmwareSlots::LEN`].
-    pub fn parse(bytes: &[u8]) -> Result<FirmwareSlots, ParseError> {
-        ParseError::require(bytes, FirmwareSlots::LEN)?;
-        Ok(FirmwareSlots {
-            active: bytes[0] & 7,
-            first: array_at(bytes, 8),
-        })
-    }
-
-    /// Writes the page into the first [`FirmwareSlots::LEN`] bytes of `buffer`.
-    pub fn emit(&self, buffer: &mut [u8]) {
-        let buffer = &mut buffer[..FirmwareSlots::LEN];
-        buffer.fill(0);
-        buffer[0] = self.active;
-        buffer[8..16].copy_from_slice(&self.first);
-    }
 }
+
+page!(FirmwareSlots, FirmwareSlots::LEN);

@@ -2,8 +2,9 @@
 
 use core::net::IpAddr;
 
-use crate::bytes::{put_u16_le, put_u64_le, u16_le_at, u64_le_at};
+use crate::bytes::{put_u64_le, u16_le_at, u64_le_at};
 use crate::error::ParseError;
+use crate::fields::{Bits, field, fields};
 use crate::nvme::Nqn;
 
 const TRSVCID: core::ops::Range<usize> = 32..64;
@@ -97,31 +98,38 @@ impl SecurityType {
     pub const TLS13: SecurityType = SecurityType(2);
 }
 
-/// A subsystem that can be reached over TCP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiscoveryEntry {
-    /// What is named.
-    pub subtype: SubsystemType,
-    /// Whether a secure channel is asked for.
-    pub secure_channel: SecureChannel,
-    /// Whether the subsystem can do without SQ flow control (TREQ bit 2).
-    pub sq_flow_control_disable: bool,
-    /// The port of the subsystem.
-    pub portid: u16,
-    /// Controller that a Connect may name; 0xffff: any (dynamic model).
-    pub cntlid: u16,
-    /// The most entries of an admin queue.
-    pub asqsz: u16,
-    /// Entry flags.
-    pub eflags: u16,
-    /// TCP port.
-    pub port: u16,
-    /// The subsystem.
-    pub subnqn: Nqn,
-    /// Its address.
-    pub address: IpAddr,
-    /// What secures the connection.
-    pub security: SecurityType,
+field!(SubsystemType(u8));
+field!(SecurityType(u8));
+
+fields! {
+    Le:
+    /// A subsystem that can be reached over TCP.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct DiscoveryEntry {
+        /// What is named.
+        subtype: SubsystemType = 2,
+        /// Whether the subsystem can do without SQ flow control (TREQ bit 2).
+        sq_flow_control_disable: bool = Bits(3, 4),
+        /// The port of the subsystem.
+        portid: u16 = 4,
+        /// Controller that a Connect may name; 0xffff: any (dynamic model).
+        cntlid: u16 = 6,
+        /// The most entries of an admin queue.
+        asqsz: u16 = 8,
+        /// Entry flags.
+        eflags: u16 = 10,
+        /// What secures the connection.
+        security: SecurityType = 768,
+        ;
+        /// Whether a secure channel is asked for.
+        secure_channel: SecureChannel,
+        /// TCP port.
+        port: u16,
+        /// The subsystem.
+        subnqn: Nqn,
+        /// Its address.
+        address: IpAddr,
+    }
 }
 
 impl DiscoveryEntry {
@@ -142,19 +150,13 @@ impl DiscoveryEntry {
         }
         let address = text(&b[TRADDR]).and_then(|t| t.parse().ok());
         let port = text(&b[TRSVCID]).and_then(|t| t.parse().ok());
-        Ok(DiscoveryEntry {
-            subtype: SubsystemType(b[2]),
-            secure_channel: SecureChannel(b[3] & 3),
-            sq_flow_control_disable: b[3] & 4 != 0,
-            portid: u16_le_at(b, 4),
-            cntlid: u16_le_at(b, 6),
-            asqsz: u16_le_at(b, 8),
-            eflags: u16_le_at(b, 10),
-            port: port.ok_or(ParseError::BadValue(b[TRSVCID.start].into()))?,
-            subnqn: Nqn::parse(&b[256..512])?,
-            address: address.ok_or(ParseError::BadValue(b[TRADDR.start].into()))?,
-            security: SecurityType(b[768]),
-        })
+        Ok(DiscoveryEntry::read(
+            b,
+            SecureChannel(b[3] & 3),
+            port.ok_or(ParseError::BadValue(b[TRSVCID.start].into()))?,
+            Nqn::parse(&b[256..512])?,
+            address.ok_or(ParseError::BadValue(b[TRADDR.start].into()))?,
+        ))
     }
 
     /// Writes the entry into the first [`DiscoveryEntry::LEN`] bytes of `buffer`.
@@ -166,12 +168,8 @@ impl DiscoveryEntry {
             IpAddr::V4(_) => AddressFamily::IPV4.0,
             IpAddr::V6(_) => AddressFamily::IPV6.0,
         };
-        b[2] = self.subtype.0;
-        b[3] = self.secure_channel.0 | u8::from(self.sq_flow_control_disable) << 2;
-        put_u16_le(b, 4, self.portid);
-        put_u16_le(b, 6, self.cntlid);
-        put_u16_le(b, 8, self.asqsz);
-        put_u16_le(b, 10, self.eflags);
+        self.write(b);
+        b[3] |= self.secure_channel.0;
         Text {
             field: &mut b[TRSVCID],
             at: 0,
@@ -183,7 +181,6 @@ impl DiscoveryEntry {
             at: 0,
         }
         .put(format_args!("{}", self.address));
-        b[768] = self.security.0;
     }
 }
 
