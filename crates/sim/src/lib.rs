@@ -34,4 +34,4 @@ mod world;
 pub use lending::Lending;
 pub use plaintext::{Leak, Plaintext};
 pub use session::{Identity, SERVER_NAME, Suite};
-pub use world::{Cycles, NodeConfig, Observer, World, WorldConfig};
+pub use world::{Cycles, Fate, Fates, NodeConfig, World, WorldConfig};

@@ -162,8 +162,8 @@ fn world(options: &Options) -> World {
     };
     World::new(WorldConfig {
         seed: options.seed,
-        links: [link, link],
-        nodes: [node.clone(), node],
+        links: vec![link; 2],
+        nodes: vec![node; 2],
         granularity: TICK,
         cycle_counter: Some(read_cycles),
         ..WorldConfig::default()

@@ -225,8 +225,8 @@ impl<'a> Run<'a> {
         let mut world = World::new(WorldConfig {
             seed: scenario.seed,
             mtu: scenario.mtu,
-            links: [scenario.link; 2],
-            nodes,
+            links: vec![scenario.link; 2],
+            nodes: nodes.into(),
             ..WorldConfig::default()
         });
         let begin = world.now() + start;

@@ -534,8 +534,8 @@ fn world(scenario: &Scenario, help: Help) -> World {
     World::new(WorldConfig {
         seed: scenario.seed,
         mtu: scenario.mtu,
-        links: [scenario.link; 2],
-        nodes: [node(0), node(1)],
+        links: vec![scenario.link; 2],
+        nodes: vec![node(0), node(1)],
         ..WorldConfig::default()
     })
 }

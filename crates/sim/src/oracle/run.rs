@@ -162,8 +162,8 @@ impl Run {
         let mut world = World::new(WorldConfig {
             seed: scenario.seed,
             mtu: scenario.mtu,
-            links: [scenario.link, scenario.link],
-            nodes,
+            links: vec![scenario.link; 2],
+            nodes: nodes.into(),
             ..WorldConfig::default()
         });
         let begin = world.now() + start;

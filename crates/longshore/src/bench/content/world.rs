@@ -140,7 +140,7 @@ impl<'a> ContentWorld<'a> {
         };
         let mut world = World::new(WorldConfig {
             seed: settings.seed,
-            nodes: [node.clone(), node],
+            nodes: vec![node; 2],
             granularity: TICK,
             nic_thread: settings.run.has_nic_thread(),
             cycle_counter: Some(read_cycles),

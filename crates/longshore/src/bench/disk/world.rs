@@ -54,7 +54,7 @@ impl Clocked {
         let world = World::new(WorldConfig {
             seed: settings.seed,
             wire_bytes: WIRE_BYTES,
-            nodes: [node.clone(), node],
+            nodes: vec![node; 2],
             granularity: tick,
             nic_thread: settings.run.has_nic_thread(),
             cycle_counter: Some(host::read_cycles),

@@ -61,7 +61,7 @@ impl HandoffWorld {
         let mut world = World::new(WorldConfig {
             seed: settings.seed,
             wire_bytes: wire_bytes(settings),
-            nodes: [clients, server],
+            nodes: vec![clients, server],
             granularity,
             nic_thread: settings.run.has_nic_thread(),
             cycle_counter: Some(read_cycles),

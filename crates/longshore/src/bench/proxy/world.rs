@@ -58,7 +58,7 @@ impl ProxyWorld {
             stack: stack_config(),
             ..NodeConfig::default()
         };
-        let mut nodes = [node.clone(), node];
+        let mut nodes = vec![node; 2];
         nodes[BALANCER].stack.accel = mode.accel();
         let mut world = World::new(WorldConfig {
             seed: settings.seed,

@@ -55,7 +55,7 @@ impl ShortWorld {
         let mut world = World::new(WorldConfig {
             seed: settings.seed,
             wire_bytes: WIRE_BYTES,
-            nodes: [client, server],
+            nodes: vec![client, server],
             granularity,
             nic_thread: settings.run.has_nic_thread(),
             cycle_counter: Some(read_cycles),

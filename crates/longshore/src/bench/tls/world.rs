@@ -66,7 +66,7 @@ impl BenchWorld {
         let mut world = World::new(WorldConfig {
             seed: settings.seed,
             wire_bytes: WIRE_BYTES,
-            nodes: [node.clone(), node],
+            nodes: vec![node; 2],
             granularity: TICK,
             nic_thread: settings.run.has_nic_thread(),
             cycle_counter: Some(read_cycles),

@@ -171,7 +171,7 @@ impl Rig {
         accel: Accel,
     ) -> Rig {
         let mut settings = WorldConfig {
-            links: [impairment, impairment],
+            links: vec![impairment; 2],
             ..WorldConfig::default()
         };
         settings.nodes[0].stack.accel = accel;

@@ -1,0 +1,610 @@
+//! A real host and a real NIC between two peers, stepped one action at a time in an order that is chosen.
+//!
+//! What usually happens is that everybody takes turns and the wire loses nothing. A deviation lets somebody wait while the others
+//! go on, loses or doubles a packet, or lets time pass while there is something to do.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+use host::memory::ArenaLayout;
+use host::{Accel, Cidr, Stack, StackConfig};
+use nic::ring::FunctionConfig;
+use nic::{FrameMeta, Nic, NicConfig};
+use sim::explore::Choices;
+use wire::SeqNum;
+use wire::arp;
+use wire::ethernet::{self, EtherType, MacAddr};
+use wire::packet::{self, Class, Parsed};
+use wire::tcp::Flags;
+
+use super::peer::{Bytes, Peer, Plan};
+
+const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+pub const HOST_IP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9));
+/// Steps of a run at most: one that needs more goes on for ever.
+const MOST_STEPS: usize = 4_000;
+
+/// Who has put a frame on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    Host,
+    Nic,
+}
+
+/// A rule of handing over that the world breaks, to see that this is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// What comes while a connection changes hands is nobody's.
+    LosesHeld,
+    /// What comes then is answered by both.
+    BothAnswer,
+    /// Who has given a connection away sends a frame more.
+    SendsOn,
+}
+
+/// What the host's application does.
+pub trait App {
+    /// Whether a connection changes hands.
+    fn is_between(&self, stack: &Stack) -> bool {
+        let _ = stack;
+        false
+    }
+
+    /// Does what is to be done now. Whether there was anything.
+    fn drive(&mut self, now: Instant, stack: &mut Stack) -> bool;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    /// The NIC takes a frame of this peer's.
+    ToNic(usize),
+    /// The NIC works off a descriptor or a frame of its own.
+    Nic,
+    /// The host polls, then its application.
+    Host,
+    /// This peer takes a frame.
+    ToPeer(usize),
+}
+
+const TURNS: [Action; 6] = [
+    Action::ToNic(0),
+    Action::ToNic(1),
+    Action::Nic,
+    Action::Host,
+    Action::ToPeer(0),
+    Action::ToPeer(1),
+];
+
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    Do(Action),
+    Lose(Action),
+    Double(Action),
+    /// The clock moves on to what is due next.
+    Wait,
+}
+
+pub struct World<A> {
+    pub now: Instant,
+    pub stack: Stack,
+    nic: Nic,
+    pub app: A,
+    pub peers: [Option<Peer>; 2],
+    plans: [Plan; 2],
+    to_nic: [VecDeque<Vec<u8>>; 2],
+    to_peer: [VecDeque<Vec<u8>>; 2],
+    host_due: bool,
+    nic_due: bool,
+    turn: usize,
+    /// Who has sent to each peer, each time that it changed.
+    pub owners: [Vec<Owner>; 2],
+    /// The end of what the NIC has sent to each peer.
+    forwarded: [Option<SeqNum>; 2],
+    /// The end of what was sent to each peer, and how often something was sent again.
+    sent_to: [Option<SeqNum>; 2],
+    pub repeated: u32,
+    /// The last frame to each peer, if it only acknowledged: what it said, and how much had been taken from the peer by then.
+    answered: [Option<(SeqNum, u16, u32)>; 2],
+    /// Frames taken from each peer.
+    taken: [u32; 2],
+    /// Acknowledgments that said again what one before them had, with nothing to answer in between.
+    pub answered_twice: u32,
+    made: u64,
+    /// Nothing of a previous owner's leaves late.
+    pub is_strict: bool,
+    /// Somebody may be reset.
+    pub may_reset: bool,
+    /// A rule that does not hold.
+    pub broken: Option<Broken>,
+    /// A frame that the rule broken keeps back.
+    kept_back: Option<Vec<u8>>,
+    out: Vec<u8>,
+    /// Packets were lost or doubled, or time has passed that need not have.
+    pub is_disturbed: bool,
+    pub log: Vec<String>,
+}
+
+pub fn peer_ip(peer: usize) -> IpAddr {
+    IpAddr::from([10, 0, 0, peer as u8 + 1])
+}
+
+fn peer_mac(peer: usize) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, peer as u8 + 1])
+}
+
+impl<A: App> World<A> {
+    pub fn new(
+        accel: Accel,
+        plans: [Plan; 2],
+        app: A,
+        adjust: impl FnOnce(&mut NicConfig),
+    ) -> Self {
+        let now = Instant::now();
+        let mut nic = NicConfig::new([3; 16]);
+        nic.accel.closing = 64;
+        nic.accel.packet_memory = 1 << 16;
+        nic.accel.egress_bytes = 1 << 16;
+        adjust(&mut nic);
+        let mut nic = Nic::new(nic);
+        let (function, device) = nic::ring::function(FunctionConfig {
+            send_entries: 64,
+            receive_entries: 64,
+            small_entries: 64,
+            large_entries: 8,
+            contexts: 16,
+            tags: 16,
+            ..FunctionConfig::new(HOST)
+        });
+        nic.attach(device).expect("a first function");
+        let config = StackConfig {
+            addresses: vec![Cidr::new(HOST_IP, 24)],
+            arena: ArenaLayout {
+                header: 64,
+                packet: 128,
+                record: 8,
+                large: 16,
+            },
+            tcp: tcp::Config {
+                delayed_ack: None,
+                time_wait: Duration::from_secs(2),
+                ..tcp::Config::default()
+            },
+            secret: [5; 16],
+            accel,
+            ..StackConfig::default()
+        };
+        Self {
+            now,
+            stack: Stack::new(now, config, function),
+            nic,
+            app,
+            peers: [None, None],
+            plans,
+            to_nic: Default::default(),
+            to_peer: Default::default(),
+            host_due: true,
+            nic_due: true,
+            turn: 0,
+            owners: Default::default(),
+            forwarded: [None; 2],
+            sent_to: [None; 2],
+            repeated: 0,
+            answered: [None; 2],
+            taken: [0; 2],
+            answered_twice: 0,
+            made: 0,
+            is_strict: false,
+            may_reset: false,
+            broken: None,
+            kept_back: None,
+            out: vec![0; 70_000],
+            is_disturbed: false,
+            log: Vec::new(),
+        }
+    }
+
+    /// Peer 0 connects to the host's port 80.
+    pub fn connect(&mut self) {
+        self.connect_with([Bytes::Counted(1), Bytes::Counted(2)]);
+    }
+
+    /// Peer 0 connects, to send and to get these bytes.
+    pub fn connect_with(&mut self, streams: [Bytes; 2]) {
+        let flow = wire::FlowKey {
+            src: (peer_ip(0), 4_000),
+            dst: (HOST_IP, 80),
+        };
+        let peer = Peer::connecting(self.now, peer_mac(0), flow, streams, self.plans[0]);
+        self.peers[0] = Some(peer);
+        self.let_send(0);
+    }
+
+    /// One step as it usually goes, without a choice. False when nothing is to be done at this time.
+    pub fn step(&mut self) -> bool {
+        let Some(action) = self.enabled().first().copied() else {
+            return false;
+        };
+        self.act(action);
+        true
+    }
+
+    /// Runs as it usually goes until `done`.
+    pub fn settle(&mut self, mut done: impl FnMut(&Self) -> bool) {
+        for _ in 0..MOST_STEPS {
+            if done(self) {
+                return;
+            }
+            if !self.step() {
+                assert!(self.wait(), "nothing is to come:\n{}", self.story());
+            }
+        }
+        panic!("too many steps:\n{}", self.story());
+    }
+
+    /// Runs as it usually goes while there is something to do.
+    pub fn settle_idle(&mut self) {
+        while self.step() {}
+    }
+
+    /// Runs in the order that is chosen, until `done`.
+    pub fn run(&mut self, choices: &mut Choices<'_>, mut done: impl FnMut(&Self) -> bool) {
+        for _ in 0..MOST_STEPS {
+            if done(self) {
+                return;
+            }
+            let moves = self.moves();
+            if moves.is_empty() {
+                assert!(self.wait(), "nothing is to come:\n{}", self.story());
+                continue;
+            }
+            let chosen = moves[choices.choose(moves.len())];
+            self.make(chosen);
+        }
+        panic!("too many steps:\n{}", self.story());
+    }
+
+    /// What may be done: first what usually is.
+    fn moves(&self) -> Vec<Move> {
+        let enabled = self.enabled();
+        let Some(first) = enabled.first().copied() else {
+            return Vec::new();
+        };
+        let mut moves: Vec<Move> = enabled.iter().copied().map(Move::Do).collect();
+        if matches!(first, Action::ToNic(_) | Action::ToPeer(_)) {
+            moves.extend([Move::Lose(first), Move::Double(first)]);
+        }
+        if self.next_due().is_some() {
+            moves.push(Move::Wait);
+        }
+        moves
+    }
+
+    fn make(&mut self, chosen: Move) {
+        match chosen {
+            Move::Do(action) => self.act(action),
+            Move::Lose(action) => {
+                self.is_disturbed = true;
+                let frame = self.queue(action).and_then(VecDeque::pop_front);
+                self.note(&format!("lost {action:?}"), frame.as_deref());
+            }
+            Move::Double(action) => {
+                self.is_disturbed = true;
+                if let Some(queue) = self.queue(action)
+                    && let Some(frame) = queue.front().cloned()
+                {
+                    queue.push_front(frame);
+                }
+                self.act(action);
+            }
+            Move::Wait => {
+                self.is_disturbed = true;
+                self.wait();
+            }
+        }
+    }
+
+    fn queue(&mut self, action: Action) -> Option<&mut VecDeque<Vec<u8>>> {
+        match action {
+            Action::ToNic(peer) => Some(&mut self.to_nic[peer]),
+            Action::ToPeer(peer) => Some(&mut self.to_peer[peer]),
+            Action::Nic | Action::Host => None,
+        }
+    }
+
+    /// What can be done, in the order of turns.
+    fn enabled(&self) -> Vec<Action> {
+        let turns = (0..TURNS.len()).map(|at| TURNS[(self.turn + at) % TURNS.len()]);
+        let is_enabled = |action: &Action| match *action {
+            Action::ToNic(peer) => !self.to_nic[peer].is_empty(),
+            Action::ToPeer(peer) => !self.to_peer[peer].is_empty(),
+            Action::Nic => self.nic_due,
+            Action::Host => self.host_due,
+        };
+        turns.filter(is_enabled).collect()
+    }
+
+    fn act(&mut self, action: Action) {
+        let place = TURNS.iter().position(|turn| *turn == action).unwrap_or(0);
+        self.turn = place + 1;
+        match action {
+            Action::ToNic(peer) => {
+                let Some(frame) = self.to_nic[peer].pop_front() else {
+                    return;
+                };
+                self.note(&format!("{peer} > NIC"), Some(&frame));
+                self.taken[peer] += 1;
+                if self.broken == Some(Broken::LosesHeld) && self.app.is_between(&self.stack) {
+                    self.broken = None;
+                    return;
+                }
+                self.nic
+                    .handle_frame(self.now, &frame, FrameMeta::default());
+                self.nic.flush(self.now);
+                self.host_due = true;
+                self.nic_due = true;
+            }
+            Action::Nic => self.run_nic(),
+            Action::Host => {
+                let moved = self.stack.poll(self.now);
+                let moved = self.app.drive(self.now, &mut self.stack) || moved;
+                if moved {
+                    self.note("host", None);
+                }
+                self.host_due = moved;
+                self.nic_due |= moved;
+            }
+            Action::ToPeer(peer) => {
+                let Some(frame) = self.to_peer[peer].pop_front() else {
+                    return;
+                };
+                self.note(&format!("{peer} takes"), Some(&frame));
+                if let Some(peer) = &mut self.peers[peer] {
+                    peer.receive(self.now, &frame);
+                }
+                self.let_send(peer);
+            }
+        }
+    }
+
+    fn run_nic(&mut self) {
+        let mut out = std::mem::take(&mut self.out);
+        let sent = self.nic.poll_transmit(self.now, &mut out);
+        self.nic.flush(self.now);
+        self.nic_due = sent.is_some();
+        self.host_due |= sent.is_some();
+        if let Some((len, _)) = sent {
+            let counters = self.nic.counters();
+            let made = counters.accel_tx_packets + counters.toe_tx_packets;
+            let owner = if made > self.made {
+                Owner::Nic
+            } else {
+                Owner::Host
+            };
+            self.made = made;
+            self.leave(&out[..len], owner);
+        } else {
+            // Descriptors that are no packets were worked off.
+            self.host_due = true;
+        }
+        self.out = out;
+    }
+
+    /// A frame leaves, if no rule is broken.
+    fn leave(&mut self, frame: &[u8], owner: Owner) {
+        let is_between = self.app.is_between(&self.stack);
+        self.sent(frame, owner);
+        match self.broken {
+            Some(Broken::BothAnswer) if is_between => {
+                self.broken = None;
+                self.sent(frame, owner);
+            }
+            Some(Broken::SendsOn) if owner == Owner::Nic => {
+                self.kept_back = Some(frame.to_vec());
+            }
+            Some(Broken::SendsOn) if self.kept_back.is_some() => {
+                self.broken = None;
+                let late = self.kept_back.take().unwrap_or_default();
+                self.sent(&late, Owner::Nic);
+            }
+            _ => {}
+        }
+    }
+
+    /// A frame is on the wire.
+    fn sent(&mut self, frame: &[u8], owner: Owner) {
+        match packet::classify(frame) {
+            Class::Arp { offset } => self.answer_arp(&frame[offset..]),
+            Class::Tcp(parsed) => {
+                assert!(parsed.verify_checksums(frame), "checksums are right");
+                let to = usize::from(parsed.flow.dst.0 == peer_ip(1));
+                self.note(&format!("{owner:?} > {to}"), Some(frame));
+                // What comes late and is of a connection that is over is answered so.
+                let is_over = self.peers[to].as_ref().is_some_and(Peer::is_over);
+                assert!(
+                    self.may_reset
+                        || is_over && self.is_disturbed
+                        || !parsed.tcp.flags.contains(Flags::RST),
+                    "a reset:\n{}",
+                    self.story()
+                );
+                self.note_owner(to, owner, &parsed);
+                self.note_repeated(to, &parsed);
+                self.note_answer(to, &parsed);
+                if to == 1 && self.peers[1].is_none() {
+                    let streams = [Bytes::Counted(2), Bytes::Counted(1)];
+                    let peer =
+                        Peer::accepting(self.now, peer_mac(1), &parsed, streams, self.plans[1]);
+                    self.peers[1] = Some(peer);
+                    self.let_send(1);
+                } else {
+                    self.to_peer[to].push_back(frame.to_vec());
+                }
+            }
+            // Duplicate address detection and the like.
+            _ => {}
+        }
+    }
+
+    /// Counts what was sent to a peer before.
+    fn note_repeated(&mut self, to: usize, parsed: &Parsed) {
+        let tcp = &parsed.tcp;
+        let len = tcp.sequence_len(parsed.payload_len);
+        let end = tcp.seq + len;
+        let before = self.sent_to[to];
+        let is_new = before.is_none_or(|before| end.after(before));
+        self.repeated += u32::from(len > 0 && !is_new);
+        self.sent_to[to] = Some(before.map_or(end, |before| before.max(end)));
+    }
+
+    /// Counts what only acknowledges, and nothing new.
+    fn note_answer(&mut self, to: usize, parsed: &Parsed) {
+        let tcp = &parsed.tcp;
+        let only_acks = tcp.sequence_len(parsed.payload_len) == 0;
+        let answer = (tcp.ack, tcp.window, self.taken[to]);
+        let again = only_acks && self.answered[to] == Some(answer);
+        self.answered_twice += u32::from(again);
+        self.answered[to] = only_acks.then_some(answer);
+    }
+
+    fn note_owner(&mut self, to: usize, owner: Owner, parsed: &Parsed) {
+        let tcp = &parsed.tcp;
+        let end = tcp.seq + tcp.sequence_len(parsed.payload_len);
+        let before = self.forwarded[to];
+        if owner == Owner::Nic {
+            self.forwarded[to] = Some(before.map_or(end, |before| before.max(end)));
+        }
+        let owners = &mut self.owners[to];
+        // What the NIC has forwarded before it gave the connection back may leave after the host's first packet. There is
+        // nothing new in it.
+        let is_late = !self.is_strict
+            && owners.ends_with(&[Owner::Nic, Owner::Host])
+            && owner == Owner::Nic
+            && before.is_some_and(|before| end.at_or_before(before));
+        if owners.last() != Some(&owner) && !is_late {
+            owners.push(owner);
+        }
+    }
+
+    fn answer_arp(&mut self, bytes: &[u8]) {
+        let Ok(question) = arp::Packet::parse(bytes) else {
+            return;
+        };
+        let target = IpAddr::V4(question.target_ip);
+        let Some(peer) = (0..2).find(|peer| peer_ip(*peer) == target) else {
+            return;
+        };
+        let mut frame = vec![0; ethernet::HEADER_LEN + arp::PACKET_LEN];
+        ethernet::Header {
+            destination: HOST,
+            source: peer_mac(peer),
+            ether_type: EtherType::ARP,
+        }
+        .emit(&mut frame);
+        arp::Packet {
+            operation: arp::Operation::Reply,
+            sender_mac: peer_mac(peer),
+            sender_ip: question.target_ip,
+            target_mac: HOST,
+            target_ip: question.sender_ip,
+        }
+        .emit(&mut frame[ethernet::HEADER_LEN..]);
+        self.to_nic[peer].push_back(frame);
+    }
+
+    fn let_send(&mut self, peer: usize) {
+        if let Some(it) = &mut self.peers[peer] {
+            it.run(self.now);
+            while let Some(frame) = it.transmit(self.now, HOST) {
+                self.to_nic[peer].push_back(frame);
+            }
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        let peers = self.peers.iter().flatten();
+        let peers = peers.filter_map(|peer| peer.connection.poll_timeout());
+        let ours = [self.stack.poll_timeout(), self.nic.poll_timeout()];
+        peers.chain(ours.into_iter().flatten()).min()
+    }
+
+    /// The clock moves on to what is due next.
+    fn wait(&mut self) -> bool {
+        let Some(due) = self.next_due() else {
+            return false;
+        };
+        self.now = due.max(self.now + Duration::from_micros(1));
+        self.note("time passes", None);
+        for peer in 0..2 {
+            if let Some(it) = &mut self.peers[peer]
+                && it
+                    .connection
+                    .poll_timeout()
+                    .is_some_and(|at| at <= self.now)
+            {
+                it.connection.handle_timeout(self.now);
+                self.let_send(peer);
+            }
+        }
+        self.host_due = true;
+        self.nic_due = true;
+        true
+    }
+
+    fn note(&mut self, what: &str, frame: Option<&[u8]>) {
+        if self.log.capacity() == 0 {
+            return;
+        }
+        let seen = frame.map(|frame| match packet::classify(frame) {
+            Class::Tcp(parsed) => {
+                let tcp = parsed.tcp;
+                format!(
+                    "{:?} seq {} ack {} len {} win {}",
+                    tcp.flags, tcp.seq, tcp.ack, parsed.payload_len, tcp.window
+                )
+            }
+            other => format!("{other:?}"),
+        });
+        self.log
+            .push(format!("{what}: {}", seen.unwrap_or_default()));
+    }
+
+    /// What the NIC has counted.
+    pub fn nic_counters(&self) -> nic::Counters {
+        self.nic.counters()
+    }
+
+    /// Keeps a log from here on.
+    pub fn keep_log(&mut self) {
+        self.log.reserve(MOST_STEPS);
+    }
+
+    /// What has happened, for a message.
+    pub fn story(&self) -> String {
+        let sockets = self.stack.sockets();
+        let sockets: Vec<String> = sockets
+            .map(|info| format!("{} {} {:?}", info.state, info.remote, info.holder))
+            .collect();
+        let peers = self.peers.iter().flatten();
+        let peers: Vec<String> = peers
+            .map(|peer| {
+                format!(
+                    "{:?} got {} fin {}",
+                    peer.state(),
+                    peer.received,
+                    peer.saw_fin
+                )
+            })
+            .collect();
+        let counters = self.nic.counters();
+        let of_toe = counters.iter().filter(|(name, _)| name.starts_with("toe_"));
+        let of_toe: Vec<_> = of_toe.filter(|(_, count)| *count > 0).collect();
+        let host = self.stack.counters();
+        let of_host = host.filter(|(name, count)| name.starts_with("Handoff") && *count > 0);
+        let of_host: Vec<_> = of_host.collect();
+        format!(
+            "{}\nhost: {sockets:?} {of_host:?}\npeers: {peers:?}\nNIC: {of_toe:?}",
+            self.log.join("\n")
+        )
+    }
+}
