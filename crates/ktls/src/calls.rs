@@ -6,27 +6,15 @@ use std::ffi::{c_int, c_long, c_ulong};
 use kernel_tls::Errno;
 use libc::{iovec, msghdr};
 
-use crate::next::next;
+use crate::next::interpose;
 use crate::{answer, descriptors, files, options, receive, send, table};
 
-/// # Safety
-/// As of the C library's: each call takes as many arguments as it has, and the others are not looked at.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn syscall(
-    number: c_long,
-    a: c_ulong,
-    b: c_ulong,
-    c: c_ulong,
-    d: c_ulong,
-    e: c_ulong,
-    f: c_ulong,
-) -> c_long {
-    let arguments = [a, b, c, d, e, f];
-    // SAFETY: the caller's arguments.
-    match unsafe { of_descriptor(number, arguments) } {
-        Some(answer) => answer,
-        None => next!(syscall(number, a, b, c, d, e, f):
-            fn(c_long, c_ulong, c_ulong, c_ulong, c_ulong, c_ulong, c_ulong) -> c_long),
+interpose! {
+    /// Each call takes as many arguments as it has, and the others are not looked at.
+    fn syscall(number: c_long, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong, e: c_ulong, f: c_ulong) -> c_long {
+        // SAFETY: the caller's arguments.
+        let answered = unsafe { of_descriptor(number, [a, b, c, d, e, f]) };
+        answered.unwrap_or_else(|| next(number, a, b, c, d, e, f))
     }
 }
 

@@ -6,208 +6,117 @@ use kernel_tls::{Errno, internal_between, is_internal};
 use libc::{sockaddr, socklen_t};
 use rustix::io::FdFlags;
 
-use crate::next::next;
+use crate::next::{interpose, next, other_names};
 use crate::{answer, streams, table};
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn close(fd: c_int) -> c_int {
-    if is_internal(fd) {
-        return answer::fail(Errno::BADF);
-    }
-    forget(fd);
-    next!(close(fd): fn(c_int) -> c_int)
-}
-
-/// # Safety
-/// As of the C library's `close`, of which this is another name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __close(fd: c_int) -> c_int {
-    // SAFETY: the same function.
-    unsafe { close(fd) }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    const KNOWN: c_uint = libc::CLOSE_RANGE_CLOEXEC | libc::CLOSE_RANGE_UNSHARE;
-    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 || flags & !(KNOWN as c_int) != 0 {
-        return close_between(first, last, flags);
-    }
-    table::taken(first, last).for_each(forget);
-    streams::closed_between(first, last);
-    let mut first = first;
-    for ours in internal_between(first, last) {
-        if first < ours && close_between(first, ours - 1, flags) != 0 {
-            return -1;
+interpose! {
+    fn close(fd: c_int) -> c_int {
+        if is_internal(fd) {
+            return answer::fail(Errno::BADF);
         }
-        first = ours + 1;
+        forget(fd);
+        next(fd)
     }
-    match first <= last {
-        true => close_between(first, last, flags),
-        false => 0,
-    }
-}
 
-fn close_between(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    next!(close_range(first, last, flags): fn(c_uint, c_uint, c_int) -> c_int)
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn closefrom(first: c_int) {
-    // SAFETY: as of the caller.
-    unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    let sender = match how {
-        libc::SHUT_WR | libc::SHUT_RDWR => table::sender(fd),
-        _ => None,
-    };
-    let Some(session) = sender else {
-        return next!(shutdown(fd, how): fn(c_int, c_int) -> c_int);
-    };
-    session.shut_sending(table::borrow(&fd));
-    match how {
-        libc::SHUT_RDWR => next!(shutdown(fd, libc::SHUT_RD): fn(c_int, c_int) -> c_int),
-        _ => 0,
-    }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
-    let new = next!(dup(fd): fn(c_int) -> c_int);
-    share(fd, new)
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
-    match make_way(fd, to) {
-        Ok(()) => share(fd, next!(dup2(fd, to): fn(c_int, c_int) -> c_int)),
-        Err(error) => answer::fail(error),
-    }
-}
-
-/// # Safety
-/// As of the C library's `dup2`, of which this is another name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __dup2(fd: c_int, to: c_int) -> c_int {
-    // SAFETY: the same function.
-    unsafe { dup2(fd, to) }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
-    let way = match flags & !libc::O_CLOEXEC {
-        0 => make_way(fd, to),
-        _ => Err(Errno::INVAL),
-    };
-    match way {
-        Ok(()) => share(
-            fd,
-            next!(dup3(fd, to, flags): fn(c_int, c_int, c_int) -> c_int),
-        ),
-        Err(error) => answer::fail(error),
-    }
-}
-
-/// # Safety
-/// As of the C library's; `argument` is whatever the command takes, which fits in a word.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
-    let argument = match command {
-        libc::F_SETFD if table::get(fd).is_some() => argument | libc::FD_CLOEXEC as usize,
-        _ => argument,
-    };
-    let answer = next!(fcntl(fd, command, argument): fn(c_int, c_int, usize) -> c_int);
-    match command {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => share(fd, answer),
-        libc::F_SETFL => {
-            flags_changed(fd);
-            answer
+    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+        const KNOWN: c_uint = libc::CLOSE_RANGE_CLOEXEC | libc::CLOSE_RANGE_UNSHARE;
+        if flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 || flags & !(KNOWN as c_int) != 0 {
+            return next(first, last, flags);
         }
-        _ => answer,
+        table::taken(first, last).for_each(forget);
+        streams::closed_between(first, last);
+        let mut first = first;
+        for ours in internal_between(first, last) {
+            if first < ours && next(first, ours - 1, flags) != 0 {
+                return -1;
+            }
+            first = ours + 1;
+        }
+        match first <= last {
+            true => next(first, last, flags),
+            false => 0,
+        }
     }
-}
 
-/// # Safety
-/// As of the C library's; `argument` is whatever the command takes, which fits in a word.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
-    // SAFETY: the same function on 64-bit systems.
-    unsafe { fcntl(fd, command, argument) }
-}
-
-/// # Safety
-/// As of the C library's `fcntl`, of which this is another name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
-    // SAFETY: the same function.
-    unsafe { fcntl(fd, command, argument) }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
-    const FAMILY: usize = size_of::<libc::sa_family_t>();
-    // SAFETY: the caller's address has this length.
-    let ends = len as usize >= FAMILY && unsafe { (*to).sa_family } == libc::AF_UNSPEC as u16;
-    // The next connection of the socket would have this one's keys, and no NIC that makes its records. Linux refuses it too.
-    if ends && table::get(fd).is_some_and(|session| session.is_of(table::borrow(&fd))) {
-        return answer::fail(Errno::OPNOTSUPP);
+    fn shutdown(fd: c_int, how: c_int) -> c_int {
+        let sender = match how {
+            libc::SHUT_WR | libc::SHUT_RDWR => table::sender(fd),
+            _ => None,
+        };
+        let Some(session) = sender else {
+            return next(fd, how);
+        };
+        session.shut_sending(table::borrow(&fd));
+        match how {
+            libc::SHUT_RDWR => next(fd, libc::SHUT_RD),
+            _ => 0,
+        }
     }
-    next!(connect(fd, to, len): fn(c_int, *const sockaddr, socklen_t) -> c_int)
-}
 
-/// # Safety
-/// As of the C library's `connect`, of which this is another name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
-    // SAFETY: the same function.
-    unsafe { connect(fd, to, len) }
-}
+    fn dup(fd: c_int) -> c_int {
+        let new = next(fd);
+        share(fd, new)
+    }
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    fresh(next!(socket(domain, kind, protocol): fn(c_int, c_int, c_int) -> c_int))
-}
+    fn dup2(fd: c_int, to: c_int) -> c_int {
+        match make_way(fd, to) {
+            Ok(()) => share(fd, next(fd, to)),
+            Err(error) => answer::fail(error),
+        }
+    }
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn accept(fd: c_int, from: *mut sockaddr, len: *mut socklen_t) -> c_int {
-    kernel_tls::send_held();
-    fresh(next!(accept(fd, from, len): fn(c_int, *mut sockaddr, *mut socklen_t) -> c_int))
-}
+    fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
+        let way = match flags & !libc::O_CLOEXEC {
+            0 => make_way(fd, to),
+            _ => Err(Errno::INVAL),
+        };
+        match way {
+            Ok(()) => share(fd, next(fd, to, flags)),
+            Err(error) => answer::fail(error),
+        }
+    }
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn accept4(
-    fd: c_int,
-    from: *mut sockaddr,
-    len: *mut socklen_t,
-    flags: c_int,
-) -> c_int {
-    kernel_tls::send_held();
-    fresh(next!(accept4(fd, from, len, flags):
-        fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int))
+    /// The argument is whatever the request takes, which fits in a word.
+    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+        let argument = match command {
+            libc::F_SETFD if table::get(fd).is_some() => argument | libc::FD_CLOEXEC as usize,
+            _ => argument,
+        };
+        let answer = next(fd, command, argument);
+        match command {
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => share(fd, answer),
+            libc::F_SETFL => {
+                flags_changed(fd);
+                answer
+            }
+            _ => answer,
+        }
+    }
+
+    fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
+        const FAMILY: usize = size_of::<libc::sa_family_t>();
+        // SAFETY: the caller's address has this length.
+        let ends = len as usize >= FAMILY && unsafe { (*to).sa_family } == libc::AF_UNSPEC as u16;
+        // The next connection of the socket would have this one's keys, and no NIC that makes its records. Linux refuses it too.
+        if ends && table::get(fd).is_some_and(|session| session.is_of(table::borrow(&fd))) {
+            return answer::fail(Errno::OPNOTSUPP);
+        }
+        next(fd, to, len)
+    }
+
+    fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+        fresh(next(domain, kind, protocol))
+    }
+
+    fn accept(fd: c_int, from: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        kernel_tls::send_held();
+        fresh(next(fd, from, len))
+    }
+
+    fn accept4(fd: c_int, from: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+        kernel_tls::send_held();
+        fresh(next(fd, from, len, flags))
+    }
 }
 
 /// Another descriptor is about to take a number, if it is one.
@@ -225,25 +134,34 @@ fn make_way(fd: c_int, to: c_int) -> Result<(), Errno> {
     Ok(())
 }
 
+interpose! {
+    fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int {
+        let made = next(domain, kind, protocol, pair);
+        if made == 0 {
+            // SAFETY: the caller's room for two, which were put there.
+            let pair = unsafe { std::slice::from_raw_parts(pair, 2) };
+            pair.iter().for_each(|fd| {
+                fresh(*fd);
+            });
+        }
+        made
+    }
+}
+
+other_names! {
+    fn __close(fd: c_int) -> c_int = close;
+    fn __dup2(fd: c_int, to: c_int) -> c_int = dup2;
+    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int = fcntl;
+    fn __fcntl(fd: c_int, command: c_int, argument: usize) -> c_int = fcntl;
+    fn __connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int = connect;
+}
+
 /// # Safety
 /// As of the C library's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn socketpair(
-    domain: c_int,
-    kind: c_int,
-    protocol: c_int,
-    pair: *mut c_int,
-) -> c_int {
-    let made = next!(socketpair(domain, kind, protocol, pair):
-        fn(c_int, c_int, c_int, *mut c_int) -> c_int);
-    if made == 0 {
-        // SAFETY: the caller's room for two, which were put there.
-        let pair = unsafe { std::slice::from_raw_parts(pair, 2) };
-        pair.iter().for_each(|fd| {
-            fresh(*fd);
-        });
-    }
-    made
+pub unsafe extern "C" fn closefrom(first: c_int) {
+    // SAFETY: as of the caller.
+    unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
 }
 
 /// What `O_NONBLOCK` says of a descriptor's file may be another thing now.

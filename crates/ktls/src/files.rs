@@ -10,37 +10,28 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
 use rustix::io::ReadWriteFlags;
 
-use crate::next::next;
+use crate::next::interpose;
 use crate::{answer, table};
 
 /// Bytes moved by one call at most.
 const MOST: usize = 64 << 10;
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn splice(
-    from: c_int,
-    from_offset: *mut loff_t,
-    to: c_int,
-    to_offset: *mut loff_t,
-    len: size_t,
-    flags: c_uint,
-) -> ssize_t {
-    kernel_tls::send_held();
-    let moved = match (table::receiver(from), table::sender(to)) {
-        (None, None) => {
-            return next!(splice(from, from_offset, to, to_offset, len, flags):
-                fn(c_int, *mut loff_t, c_int, *mut loff_t, size_t, c_uint) -> ssize_t);
-        }
-        // One end must be a pipe.
-        (Some(_), Some(_)) => Err(Errno::INVAL),
-        (Some(_), None) if !from_offset.is_null() || !to_offset.is_null() => Err(Errno::SPIPE),
-        (None, Some(_)) if !from_offset.is_null() || !to_offset.is_null() => Err(Errno::SPIPE),
-        (Some(_), None) => out_of(from, to, len, flags),
-        (None, Some(_)) => into(from, to, len, flags),
-    };
-    answer::count(moved)
+interpose! {
+    fn splice(from: c_int, from_offset: *mut loff_t, to: c_int, to_offset: *mut loff_t, len: size_t, flags: c_uint) -> ssize_t {
+        kernel_tls::send_held();
+        let moved = match (table::receiver(from), table::sender(to)) {
+            (None, None) => {
+                return next(from, from_offset, to, to_offset, len, flags);
+            }
+            // One end must be a pipe.
+            (Some(_), Some(_)) => Err(Errno::INVAL),
+            (Some(_), None) if !from_offset.is_null() || !to_offset.is_null() => Err(Errno::SPIPE),
+            (None, Some(_)) if !from_offset.is_null() || !to_offset.is_null() => Err(Errno::SPIPE),
+            (Some(_), None) => out_of(from, to, len, flags),
+            (None, Some(_)) => into(from, to, len, flags),
+        };
+        answer::count(moved)
+    }
 }
 
 /// From the socket to a pipe: what the pipe takes is taken from the socket.

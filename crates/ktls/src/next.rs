@@ -56,4 +56,34 @@ macro_rules! next {
     }};
 }
 
-pub(crate) use next;
+/// Functions that stand in the place of the C library's. `next` calls the function whose place it is, of the same type.
+macro_rules! interpose {
+    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $answer:ty $body:block)*) => {$(
+        $(#[$doc])*
+        /// # Safety
+        /// As of the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $kind),*) -> $answer {
+            #[inline(always)]
+            fn next($($argument: $kind),*) -> $answer {
+                $crate::next::next!($name($($argument),*): fn($($kind),*) -> $answer)
+            }
+            $body
+        }
+    )*};
+}
+
+/// Other names of functions of the C library, for other headers, sizes of offsets or checks.
+macro_rules! other_names {
+    ($(fn $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $answer:ty = $same:ident;)*) => {$(
+        /// # Safety
+        /// As of the C library's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $kind),*) -> $answer {
+            // SAFETY: the same function, as offsets have 64 bits here.
+            unsafe { $same($($argument),*) }
+        }
+    )*};
+}
+
+pub(crate) use {interpose, next, other_names};

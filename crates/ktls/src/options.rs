@@ -6,36 +6,28 @@ use std::sync::Arc;
 use kernel_tls::{Errno, SOL_TLS, Session, ULP_NAME};
 use libc::{SOL_TCP, TCP_ULP, socklen_t};
 
-use crate::next::next;
+use crate::next::interpose;
 use crate::{answer, descriptors, streams, table};
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn setsockopt(
-    fd: c_int,
-    level: c_int,
-    option: c_int,
-    value: *const c_void,
-    len: socklen_t,
-) -> c_int {
-    let of_tls = (level, option) == (SOL_TCP, TCP_ULP) || level == SOL_TLS;
-    if of_tls && !value.is_null() {
-        // SAFETY: the caller's value has this length.
-        let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len as usize) };
-        if level == SOL_TLS {
-            let Some(session) = table::get(fd) else {
-                return answer::fail(Errno::NOPROTOOPT);
-            };
-            return answer::status(session.set_option(table::borrow(&fd), option, value));
+interpose! {
+    fn setsockopt(fd: c_int, level: c_int, option: c_int, value: *const c_void, len: socklen_t) -> c_int {
+        let of_tls = (level, option) == (SOL_TCP, TCP_ULP) || level == SOL_TLS;
+        if of_tls && !value.is_null() {
+            // SAFETY: the caller's value has this length.
+            let value = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len as usize) };
+            if level == SOL_TLS {
+                let Some(session) = table::get(fd) else {
+                    return answer::fail(Errno::NOPROTOOPT);
+                };
+                return answer::status(session.set_option(table::borrow(&fd), option, value));
+            }
+            let name = value.strip_suffix(&[0]).unwrap_or(value);
+            if name == ULP_NAME.as_bytes() {
+                return answer::status(make_tls(fd));
+            }
         }
-        let name = value.strip_suffix(&[0]).unwrap_or(value);
-        if name == ULP_NAME.as_bytes() {
-            return answer::status(make_tls(fd));
-        }
+        next(fd, level, option, value, len)
     }
-    next!(setsockopt(fd, level, option, value, len):
-        fn(c_int, c_int, c_int, *const c_void, socklen_t) -> c_int)
 }
 
 fn make_tls(fd: c_int) -> Result<(), Errno> {
@@ -53,35 +45,27 @@ fn make_tls(fd: c_int) -> Result<(), Errno> {
     Ok(())
 }
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn getsockopt(
-    fd: c_int,
-    level: c_int,
-    option: c_int,
-    value: *mut c_void,
-    len: *mut socklen_t,
-) -> c_int {
-    let of_tls = (level, option) == (SOL_TCP, TCP_ULP) || level == SOL_TLS;
-    if of_tls
-        && !value.is_null()
-        && !len.is_null()
-        && let Some(session) = table::get(fd)
-    {
-        // SAFETY: the caller's value has room for the length that it says.
-        let (room, len) = unsafe {
-            let room = std::slice::from_raw_parts_mut(value.cast::<u8>(), *len as usize);
-            (room, &mut *len)
-        };
-        let told = match level {
-            SOL_TLS => session.option(option, room),
-            _ => tell_name(room),
-        };
-        return answer::status(told.map(|bytes| *len = bytes as socklen_t));
+interpose! {
+    fn getsockopt(fd: c_int, level: c_int, option: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
+        let of_tls = (level, option) == (SOL_TCP, TCP_ULP) || level == SOL_TLS;
+        if of_tls
+            && !value.is_null()
+            && !len.is_null()
+            && let Some(session) = table::get(fd)
+        {
+            // SAFETY: the caller's value has room for the length that it says.
+            let (room, len) = unsafe {
+                let room = std::slice::from_raw_parts_mut(value.cast::<u8>(), *len as usize);
+                (room, &mut *len)
+            };
+            let told = match level {
+                SOL_TLS => session.option(option, room),
+                _ => tell_name(room),
+            };
+            return answer::status(told.map(|bytes| *len = bytes as socklen_t));
+        }
+        next(fd, level, option, value, len)
     }
-    next!(getsockopt(fd, level, option, value, len):
-        fn(c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int)
 }
 
 fn tell_name(room: &mut [u8]) -> Result<usize, Errno> {

@@ -6,249 +6,159 @@ use std::sync::Arc;
 use kernel_tls::{Errno, RECORD_TYPE_DATA, SOL_TLS, Session, TLS_GET_RECORD_TYPE};
 use libc::{iovec, mmsghdr, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
-use crate::next::next;
+use crate::next::{interpose, other_names};
 use crate::{answer, descriptors, table};
 
 /// Most pieces of a call (`IOV_MAX`).
 const MAX_PIECES: usize = 1024;
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn read(fd: c_int, room: *mut c_void, len: size_t) -> ssize_t {
-    match reader(fd) {
-        // SAFETY: the caller's room.
-        Some(session) => answer::count(unsafe { receive_one(&session, fd, (room, len), 0) }),
-        None => next!(read(fd, room, len): fn(c_int, *mut c_void, size_t) -> ssize_t),
-    }
-}
-
-/// # Safety
-/// As of the C library's `read`, of which this is another name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __read(fd: c_int, room: *mut c_void, len: size_t) -> ssize_t {
-    // SAFETY: the same function.
-    unsafe { read(fd, room, len) }
-}
-
-/// # Safety
-/// As of the C library's `read`, which a program with checks calls by this name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __read_chk(
-    fd: c_int,
-    room: *mut c_void,
-    len: size_t,
-    there: size_t,
-) -> ssize_t {
-    match reader(fd) {
-        Some(session) if len <= there => {
-            // SAFETY: the caller's room, as far as it is there.
-            let received = unsafe { receive_one(&session, fd, (room, len), 0) };
-            answer::count(received)
+interpose! {
+    fn read(fd: c_int, room: *mut c_void, len: size_t) -> ssize_t {
+        match reader(fd) {
+            // SAFETY: the caller's room.
+            Some(session) => answer::count(unsafe { receive_one(&session, fd, (room, len), 0) }),
+            None => next(fd, room, len),
         }
-        _ => next!(__read_chk(fd, room, len, there):
-            fn(c_int, *mut c_void, size_t, size_t) -> ssize_t),
     }
-}
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn recv(fd: c_int, room: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-    match reader(fd) {
-        // SAFETY: the caller's room.
-        Some(session) => answer::count(unsafe { receive_one(&session, fd, (room, len), flags) }),
-        None => next!(recv(fd, room, len, flags):
-            fn(c_int, *mut c_void, size_t, c_int) -> ssize_t),
-    }
-}
-
-/// # Safety
-/// As of the C library's `recv`, which a program with checks calls by this name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recv_chk(
-    fd: c_int,
-    room: *mut c_void,
-    len: size_t,
-    there: size_t,
-    flags: c_int,
-) -> ssize_t {
-    match reader(fd) {
-        Some(session) if len <= there => {
-            // SAFETY: the caller's room, as far as it is there.
-            let received = unsafe { receive_one(&session, fd, (room, len), flags) };
-            answer::count(received)
+    fn __read_chk(fd: c_int, room: *mut c_void, len: size_t, there: size_t) -> ssize_t {
+        match reader(fd) {
+            Some(session) if len <= there => {
+                // SAFETY: the caller's room, as far as it is there.
+                let received = unsafe { receive_one(&session, fd, (room, len), 0) };
+                answer::count(received)
+            }
+            _ => next(fd, room, len, there),
         }
-        _ => next!(__recv_chk(fd, room, len, there, flags):
-            fn(c_int, *mut c_void, size_t, size_t, c_int) -> ssize_t),
     }
-}
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvfrom(
-    fd: c_int,
-    room: *mut c_void,
-    len: size_t,
-    flags: c_int,
-    from: *mut sockaddr,
-    from_len: *mut socklen_t,
-) -> ssize_t {
-    match reader(fd) {
-        Some(session) => {
-            // A TCP socket tells no address.
-            // SAFETY: the caller's length, or none, and room.
-            unsafe {
-                if let Some(from_len) = from_len.as_mut() {
-                    *from_len = 0;
+    fn recv(fd: c_int, room: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+        match reader(fd) {
+            // SAFETY: the caller's room.
+            Some(session) => answer::count(unsafe { receive_one(&session, fd, (room, len), flags) }),
+            None => next(fd, room, len, flags),
+        }
+    }
+
+    fn __recv_chk(fd: c_int, room: *mut c_void, len: size_t, there: size_t, flags: c_int) -> ssize_t {
+        match reader(fd) {
+            Some(session) if len <= there => {
+                // SAFETY: the caller's room, as far as it is there.
+                let received = unsafe { receive_one(&session, fd, (room, len), flags) };
+                answer::count(received)
+            }
+            _ => next(fd, room, len, there, flags),
+        }
+    }
+
+    fn recvfrom(fd: c_int, room: *mut c_void, len: size_t, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> ssize_t {
+        match reader(fd) {
+            Some(session) => {
+                // A TCP socket tells no address.
+                // SAFETY: the caller's length, or none, and room.
+                unsafe {
+                    if let Some(from_len) = from_len.as_mut() {
+                        *from_len = 0;
+                    }
+                    answer::count(receive_one(&session, fd, (room, len), flags))
                 }
-                answer::count(receive_one(&session, fd, (room, len), flags))
+            }
+            None => next(fd, room, len, flags, from, from_len),
+        }
+    }
+
+    fn __recvfrom_chk(
+        fd: c_int, room: *mut c_void, len: size_t, there: size_t, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t,
+    ) -> ssize_t {
+        match reader(fd) {
+            // SAFETY: the caller's room, as far as it is there.
+            Some(_) if len <= there => unsafe { recvfrom(fd, room, len, flags, from, from_len) },
+            _ => next(fd, room, len, there, flags, from, from_len),
+        }
+    }
+
+    /// The argument is whatever the request takes, which fits in a word.
+    fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
+        if request == libc::FIONREAD as c_ulong
+            && let Some(session) = table::receiver(fd)
+        {
+            let readable = session.readable(table::borrow(&fd)).map(|bytes| {
+                // SAFETY: the request takes the address of a number.
+                unsafe { *(argument as *mut c_int) = bytes as c_int };
+            });
+            return answer::status(readable);
+        }
+        let answer = next(fd, request, argument);
+        match request as _ {
+            libc::FIONBIO => descriptors::flags_changed(fd),
+            libc::FIONCLEX if table::get(fd).is_some() => descriptors::close_on_exec(fd),
+            _ => {}
+        }
+        answer
+    }
+
+    fn preadv2(fd: c_int, pieces: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t {
+        match reader(fd) {
+            // Sockets have no places.
+            // SAFETY: the caller's pieces.
+            Some(_) if offset == -1 => unsafe { readv(fd, pieces, count) },
+            _ => next(fd, pieces, count, offset, flags),
+        }
+    }
+
+    fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+        match reader(fd) {
+            Some(session) => {
+                let count = usize::try_from(count).unwrap_or(usize::MAX);
+                // SAFETY: the caller's pieces.
+                let received = unsafe { scatter(pieces, count) }.and_then(|mut pieces| {
+                    let received = session.receive(table::borrow(&fd), &mut pieces, false, 0)?;
+                    Ok(received.len)
+                });
+                answer::count(received)
+            }
+            None => next(fd, pieces, count),
+        }
+    }
+
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+        match reader(fd) {
+            Some(session) => {
+                // SAFETY: the caller's message.
+                let received = unsafe { receive_message(&session, fd, &mut *message, flags) };
+                answer::count(received)
+            }
+            None => next(fd, message, flags),
+        }
+    }
+
+    fn recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int {
+        let Some(session) = reader(fd) else {
+            return next(fd, messages, count, flags, timeout);
+        };
+        // SAFETY: the caller's messages.
+        let messages = unsafe { std::slice::from_raw_parts_mut(messages, count as usize) };
+        for (done, message) in messages.iter_mut().enumerate() {
+            // What comes after the first is taken if it is there.
+            let later = match done {
+                0 => flags & !libc::MSG_WAITFORONE,
+                _ => flags & !libc::MSG_WAITFORONE | libc::MSG_DONTWAIT,
+            };
+            // SAFETY: the caller's message.
+            match unsafe { receive_message(&session, fd, &mut message.msg_hdr, later) } {
+                Ok(0) if done > 0 => return done as c_int,
+                Ok(received) => message.msg_len = received as c_uint,
+                Err(error) if done == 0 => return answer::fail(error),
+                Err(_) => return done as c_int,
             }
         }
-        None => next!(recvfrom(fd, room, len, flags, from, from_len):
-            fn(c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t),
+        count as c_int
     }
 }
 
-/// # Safety
-/// As of the C library's `recvfrom`, which a program with checks calls by this name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recvfrom_chk(
-    fd: c_int,
-    room: *mut c_void,
-    len: size_t,
-    there: size_t,
-    flags: c_int,
-    from: *mut sockaddr,
-    from_len: *mut socklen_t,
-) -> ssize_t {
-    match reader(fd) {
-        // SAFETY: the caller's room, as far as it is there.
-        Some(_) if len <= there => unsafe { recvfrom(fd, room, len, flags, from, from_len) },
-        _ => next!(__recvfrom_chk(fd, room, len, there, flags, from, from_len):
-            fn(c_int, *mut c_void, size_t, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t),
-    }
-}
-
-/// # Safety
-/// As of the C library's; `argument` is whatever the request takes, which fits in a word.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
-    if request == libc::FIONREAD as c_ulong
-        && let Some(session) = table::receiver(fd)
-    {
-        let readable = session.readable(table::borrow(&fd)).map(|bytes| {
-            // SAFETY: the request takes the address of a number.
-            unsafe { *(argument as *mut c_int) = bytes as c_int };
-        });
-        return answer::status(readable);
-    }
-    let answer = next!(ioctl(fd, request, argument): fn(c_int, c_ulong, usize) -> c_int);
-    match request as _ {
-        libc::FIONBIO => descriptors::flags_changed(fd),
-        libc::FIONCLEX if table::get(fd).is_some() => descriptors::close_on_exec(fd),
-        _ => {}
-    }
-    answer
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn preadv2(
-    fd: c_int,
-    pieces: *const iovec,
-    count: c_int,
-    offset: off64_t,
-    flags: c_int,
-) -> ssize_t {
-    match reader(fd) {
-        // Sockets have no places.
-        // SAFETY: the caller's pieces.
-        Some(_) if offset == -1 => unsafe { readv(fd, pieces, count) },
-        _ => next!(preadv2(fd, pieces, count, offset, flags):
-            fn(c_int, *const iovec, c_int, off64_t, c_int) -> ssize_t),
-    }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn preadv64v2(
-    fd: c_int,
-    pieces: *const iovec,
-    count: c_int,
-    offset: off64_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the same function on 64-bit systems.
-    unsafe { preadv2(fd, pieces, count, offset, flags) }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
-    match reader(fd) {
-        Some(session) => {
-            let count = usize::try_from(count).unwrap_or(usize::MAX);
-            // SAFETY: the caller's pieces.
-            let received = unsafe { scatter(pieces, count) }.and_then(|mut pieces| {
-                let received = session.receive(table::borrow(&fd), &mut pieces, false, 0)?;
-                Ok(received.len)
-            });
-            answer::count(received)
-        }
-        None => next!(readv(fd, pieces, count): fn(c_int, *const iovec, c_int) -> ssize_t),
-    }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    match reader(fd) {
-        Some(session) => {
-            // SAFETY: the caller's message.
-            let received = unsafe { receive_message(&session, fd, &mut *message, flags) };
-            answer::count(received)
-        }
-        None => next!(recvmsg(fd, message, flags): fn(c_int, *mut msghdr, c_int) -> ssize_t),
-    }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmmsg(
-    fd: c_int,
-    messages: *mut mmsghdr,
-    count: c_uint,
-    flags: c_int,
-    patience: *mut timespec,
-) -> c_int {
-    let Some(session) = reader(fd) else {
-        return next!(recvmmsg(fd, messages, count, flags, patience):
-            fn(c_int, *mut mmsghdr, c_uint, c_int, *mut timespec) -> c_int);
-    };
-    // SAFETY: the caller's messages.
-    let messages = unsafe { std::slice::from_raw_parts_mut(messages, count as usize) };
-    for (done, message) in messages.iter_mut().enumerate() {
-        // What comes after the first is taken if it is there.
-        let later = match done {
-            0 => flags & !libc::MSG_WAITFORONE,
-            _ => flags & !libc::MSG_WAITFORONE | libc::MSG_DONTWAIT,
-        };
-        // SAFETY: the caller's message.
-        match unsafe { receive_message(&session, fd, &mut message.msg_hdr, later) } {
-            Ok(0) if done > 0 => return done as c_int,
-            Ok(received) => message.msg_len = received as c_uint,
-            Err(error) if done == 0 => return answer::fail(error),
-            Err(_) => return done as c_int,
-        }
-    }
-    count as c_int
+other_names! {
+    fn __read(fd: c_int, room: *mut c_void, len: size_t) -> ssize_t = read;
+    fn preadv64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t = preadv2;
 }
 
 /// The session of a descriptor that is about to be read, if it receives by it.

@@ -6,217 +6,121 @@ use std::sync::Arc;
 use kernel_tls::{Errno, RECORD_TYPE_DATA, SOL_TLS, Session, TLS_SET_RECORD_TYPE};
 use libc::{iovec, mmsghdr, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t};
 
-use crate::next::next;
+use crate::next::{interpose, other_names};
 use crate::{answer, table};
 
 /// Most pieces of a call (`IOV_MAX`).
 const MAX_PIECES: usize = 1024;
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn write(fd: c_int, data: *const c_void, len: size_t) -> ssize_t {
-    match table::sender(fd) {
-        Some(session) => {
-            // SAFETY: the caller's data.
-            answer::count(send_all(&session, fd, &[unsafe { bytes(data, len) }], 0))
+interpose! {
+    fn write(fd: c_int, data: *const c_void, len: size_t) -> ssize_t {
+        match table::sender(fd) {
+            Some(session) => {
+                // SAFETY: the caller's data.
+                answer::count(send_all(&session, fd, &[unsafe { bytes(data, len) }], 0))
+            }
+            None => next(fd, data, len),
         }
-        None => next!(write(fd, data, len): fn(c_int, *const c_void, size_t) -> ssize_t),
     }
-}
 
-/// # Safety
-/// As of the C library's `write`, of which this is another name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __write(fd: c_int, data: *const c_void, len: size_t) -> ssize_t {
-    // SAFETY: the same function.
-    unsafe { write(fd, data, len) }
-}
-
-/// # Safety
-/// As of the C library's `send`, of which this is another name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __send(
-    fd: c_int,
-    data: *const c_void,
-    len: size_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the same function.
-    unsafe { send(fd, data, len, flags) }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn send(
-    fd: c_int,
-    data: *const c_void,
-    len: size_t,
-    flags: c_int,
-) -> ssize_t {
-    match table::sender(fd) {
-        Some(session) => {
-            // SAFETY: the caller's data.
-            answer::count(send_all(
-                &session,
-                fd,
-                &[unsafe { bytes(data, len) }],
-                flags,
-            ))
+    fn send(fd: c_int, data: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+        match table::sender(fd) {
+            Some(session) => {
+                // SAFETY: the caller's data.
+                answer::count(send_all(
+                    &session,
+                    fd,
+                    &[unsafe { bytes(data, len) }],
+                    flags,
+                ))
+            }
+            None => next(fd, data, len, flags),
         }
-        None => next!(send(fd, data, len, flags):
-            fn(c_int, *const c_void, size_t, c_int) -> ssize_t),
     }
-}
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendto(
-    fd: c_int,
-    data: *const c_void,
-    len: size_t,
-    flags: c_int,
-    to: *const sockaddr,
-    to_len: socklen_t,
-) -> ssize_t {
-    match table::sender(fd) {
-        // A connected TCP socket takes no notice of an address.
-        // SAFETY: as for `send`.
-        Some(_) => unsafe { send(fd, data, len, flags) },
-        None => next!(sendto(fd, data, len, flags, to, to_len):
-            fn(c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t) -> ssize_t),
+    fn sendto(fd: c_int, data: *const c_void, len: size_t, flags: c_int, to: *const sockaddr, to_len: socklen_t) -> ssize_t {
+        match table::sender(fd) {
+            // A connected TCP socket takes no notice of an address.
+            // SAFETY: as for `send`.
+            Some(_) => unsafe { send(fd, data, len, flags) },
+            None => next(fd, data, len, flags, to, to_len),
+        }
     }
-}
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
-    match table::sender(fd) {
-        Some(session) => {
-            let count = usize::try_from(count).unwrap_or(usize::MAX);
+    fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+        match table::sender(fd) {
+            Some(session) => {
+                let count = usize::try_from(count).unwrap_or(usize::MAX);
+                // SAFETY: the caller's pieces.
+                let sent = unsafe { gather(pieces, count) }
+                    .and_then(|pieces| send_all(&session, fd, &pieces, 0));
+                answer::count(sent)
+            }
+            None => next(fd, pieces, count),
+        }
+    }
+
+    fn pwritev2(fd: c_int, pieces: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t {
+        match table::sender(fd) {
+            // Sockets have no places.
             // SAFETY: the caller's pieces.
-            let sent = unsafe { gather(pieces, count) }
-                .and_then(|pieces| send_all(&session, fd, &pieces, 0));
-            answer::count(sent)
-        }
-        None => next!(writev(fd, pieces, count): fn(c_int, *const iovec, c_int) -> ssize_t),
-    }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pwritev2(
-    fd: c_int,
-    pieces: *const iovec,
-    count: c_int,
-    offset: off64_t,
-    flags: c_int,
-) -> ssize_t {
-    match table::sender(fd) {
-        // Sockets have no places.
-        // SAFETY: the caller's pieces.
-        Some(_) if offset == -1 => unsafe { writev(fd, pieces, count) },
-        _ => next!(pwritev2(fd, pieces, count, offset, flags):
-            fn(c_int, *const iovec, c_int, off64_t, c_int) -> ssize_t),
-    }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pwritev64v2(
-    fd: c_int,
-    pieces: *const iovec,
-    count: c_int,
-    offset: off64_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the same function on 64-bit systems.
-    unsafe { pwritev2(fd, pieces, count, offset, flags) }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-    match table::sender(fd) {
-        // SAFETY: the caller's message.
-        Some(session) => answer::count(unsafe { send_message(&session, fd, &*message, flags) }),
-        None => next!(sendmsg(fd, message, flags): fn(c_int, *const msghdr, c_int) -> ssize_t),
-    }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmmsg(
-    fd: c_int,
-    messages: *mut mmsghdr,
-    count: c_uint,
-    flags: c_int,
-) -> c_int {
-    let Some(session) = table::sender(fd) else {
-        return next!(sendmmsg(fd, messages, count, flags):
-            fn(c_int, *mut mmsghdr, c_uint, c_int) -> c_int);
-    };
-    // SAFETY: the caller's messages.
-    let messages = unsafe { std::slice::from_raw_parts_mut(messages, count as usize) };
-    for (done, message) in messages.iter_mut().enumerate() {
-        // SAFETY: the caller's message.
-        match unsafe { send_message(&session, fd, &message.msg_hdr, flags) } {
-            Ok(sent) => message.msg_len = sent as c_uint,
-            Err(error) if done == 0 => return answer::fail(error),
-            Err(_) => return done as c_int,
+            Some(_) if offset == -1 => unsafe { writev(fd, pieces, count) },
+            _ => next(fd, pieces, count, offset, flags),
         }
     }
-    count as c_int
+
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+        match table::sender(fd) {
+            // SAFETY: the caller's message.
+            Some(session) => answer::count(unsafe { send_message(&session, fd, &*message, flags) }),
+            None => next(fd, message, flags),
+        }
+    }
+
+    fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+        let Some(session) = table::sender(fd) else {
+            return next(fd, messages, count, flags);
+        };
+        // SAFETY: the caller's messages.
+        let messages = unsafe { std::slice::from_raw_parts_mut(messages, count as usize) };
+        for (done, message) in messages.iter_mut().enumerate() {
+            // SAFETY: the caller's message.
+            match unsafe { send_message(&session, fd, &message.msg_hdr, flags) } {
+                Ok(sent) => message.msg_len = sent as c_uint,
+                Err(error) if done == 0 => return answer::fail(error),
+                Err(_) => return done as c_int,
+            }
+        }
+        count as c_int
+    }
+
+    fn sendfile64(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
+        let Some(session) = table::sender(to) else {
+            return next(to, from, offset, count);
+        };
+        if table::get(from).is_some() {
+            // What would be read there are records, not what is in them.
+            return answer::fail(Errno::INVAL) as ssize_t;
+        }
+        // SAFETY: the caller's offset, or none.
+        let offset = unsafe { offset.as_mut() };
+        let place = offset.as_deref().map(|offset| u64::try_from(*offset));
+        let sent = match place.transpose() {
+            Ok(place) => session.send_file(table::borrow(&to), table::borrow(&from), place, count),
+            Err(_) => Err(Errno::INVAL),
+        };
+        if let (Some(offset), Ok(sent)) = (offset, &sent) {
+            *offset += *sent as off64_t;
+        }
+        answer::count(sent)
+    }
 }
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendfile64(
-    to: c_int,
-    from: c_int,
-    offset: *mut off64_t,
-    count: size_t,
-) -> ssize_t {
-    let Some(session) = table::sender(to) else {
-        return next!(sendfile64(to, from, offset, count):
-            fn(c_int, c_int, *mut off64_t, size_t) -> ssize_t);
-    };
-    if table::get(from).is_some() {
-        // What would be read there are records, not what is in them.
-        return answer::fail(Errno::INVAL) as ssize_t;
-    }
-    // SAFETY: the caller's offset, or none.
-    let offset = unsafe { offset.as_mut() };
-    let place = offset.as_deref().map(|offset| u64::try_from(*offset));
-    let sent = match place.transpose() {
-        Ok(place) => session.send_file(table::borrow(&to), table::borrow(&from), place, count),
-        Err(_) => Err(Errno::INVAL),
-    };
-    if let (Some(offset), Ok(sent)) = (offset, &sent) {
-        *offset += *sent as off64_t;
-    }
-    answer::count(sent)
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendfile(
-    to: c_int,
-    from: c_int,
-    offset: *mut off64_t,
-    count: size_t,
-) -> ssize_t {
-    // SAFETY: `off_t` has 64 bits here.
-    unsafe { sendfile64(to, from, offset, count) }
+other_names! {
+    fn __write(fd: c_int, data: *const c_void, len: size_t) -> ssize_t = write;
+    fn __send(fd: c_int, data: *const c_void, len: size_t, flags: c_int) -> ssize_t = send;
+    fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t = pwritev2;
+    fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, count: size_t) -> ssize_t = sendfile64;
 }
 
 /// Sends application data.

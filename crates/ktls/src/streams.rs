@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use kernel_tls::Errno;
 use libc::FILE;
 
-use crate::next::next;
+use crate::next::{interpose, other_names};
 use crate::{answer, table};
 
 /// Descriptors up to here can be TLS sockets.
@@ -18,51 +18,40 @@ const LAST_STANDARD: c_int = 2;
 /// Descriptors that streams were made of.
 static STREAMS: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
-    if table::get(fd).is_some() {
-        answer::fail(Errno::OPNOTSUPP);
-        return std::ptr::null_mut();
-    }
-    let stream = next!(fdopen(fd, mode): fn(c_int, *const c_char) -> *mut FILE);
-    if !stream.is_null()
-        && let Some((word, bit)) = place(fd)
-    {
-        word.fetch_or(bit, AcqRel);
-    }
-    stream
-}
-
-/// # Safety
-/// As of the C library's `fdopen`, of which this is another name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
-    // SAFETY: the same function.
-    unsafe { fdopen(fd, mode) }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _IO_file_attach(stream: *mut FILE, fd: c_int) -> *mut FILE {
-    match table::get(fd) {
-        Some(_) => {
+interpose! {
+    fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+        if table::get(fd).is_some() {
             answer::fail(Errno::OPNOTSUPP);
-            std::ptr::null_mut()
+            return std::ptr::null_mut();
         }
-        None => next!(_IO_file_attach(stream, fd): fn(*mut FILE, c_int) -> *mut FILE),
+        let stream = next(fd, mode);
+        if !stream.is_null()
+            && let Some((word, bit)) = place(fd)
+        {
+            word.fetch_or(bit, AcqRel);
+        }
+        stream
+    }
+
+    fn _IO_file_attach(stream: *mut FILE, fd: c_int) -> *mut FILE {
+        match table::get(fd) {
+            Some(_) => {
+                answer::fail(Errno::OPNOTSUPP);
+                std::ptr::null_mut()
+            }
+            None => next(stream, fd),
+        }
+    }
+
+    fn fclose(stream: *mut FILE) -> c_int {
+        // SAFETY: the caller's stream.
+        closed(unsafe { libc::fileno(stream) });
+        next(stream)
     }
 }
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fclose(stream: *mut FILE) -> c_int {
-    // SAFETY: the caller's stream.
-    closed(unsafe { libc::fileno(stream) });
-    next!(fclose(stream): fn(*mut FILE) -> c_int)
+other_names! {
+    fn _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = fdopen;
 }
 
 /// A descriptor is closed, or about to be: what has its number next has no stream.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kernel_tls::{Errno, RECORD_TYPE_DATA, Session};
 use libc::size_t;
 
-use crate::next::next;
+use crate::next::{interpose, other_names};
 use crate::{answer, table};
 
 /// `va_list` as an argument: the address of the caller's.
@@ -24,36 +24,25 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn vdprintf(fd: c_int, format: *const c_char, arguments: VaList) -> c_int {
-    match table::sender(fd) {
-        // SAFETY: the caller's format and arguments.
-        Some(session) => send(&session, fd, |text| unsafe {
-            vasprintf(text, format, arguments)
-        }),
-        None => next!(vdprintf(fd, format, arguments):
-            fn(c_int, *const c_char, VaList) -> c_int),
+interpose! {
+    fn vdprintf(fd: c_int, format: *const c_char, arguments: VaList) -> c_int {
+        match table::sender(fd) {
+            // SAFETY: the caller's format and arguments.
+            Some(session) => send(&session, fd, |text| unsafe {
+                vasprintf(text, format, arguments)
+            }),
+            None => next(fd, format, arguments),
+        }
     }
-}
 
-/// # Safety
-/// As of the C library's `vdprintf`, which a program with checks calls by this name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __vdprintf_chk(
-    fd: c_int,
-    flag: c_int,
-    format: *const c_char,
-    arguments: VaList,
-) -> c_int {
-    match table::sender(fd) {
-        // SAFETY: the caller's format and arguments.
-        Some(session) => send(&session, fd, |text| unsafe {
-            __vasprintf_chk(text, flag, format, arguments)
-        }),
-        None => next!(__vdprintf_chk(fd, flag, format, arguments):
-            fn(c_int, c_int, *const c_char, VaList) -> c_int),
+    fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: VaList) -> c_int {
+        match table::sender(fd) {
+            // SAFETY: the caller's format and arguments.
+            Some(session) => send(&session, fd, |text| unsafe {
+                __vasprintf_chk(text, flag, format, arguments)
+            }),
+            None => next(fd, flag, format, arguments),
+        }
     }
 }
 
@@ -83,51 +72,31 @@ fn send(
     }
 }
 
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn backtrace_symbols_fd(
-    addresses: *const *mut c_void,
-    count: c_int,
-    fd: c_int,
-) {
-    // It may be called where nothing can be allocated: a TLS socket gets none of it.
-    if table::get(fd).is_none() {
-        next!(backtrace_symbols_fd(addresses, count, fd):
-            fn(*const *mut c_void, c_int, c_int) -> ());
+interpose! {
+    fn backtrace_symbols_fd(addresses: *const *mut c_void, count: c_int, fd: c_int) -> () {
+        // It may be called where nothing can be allocated: a TLS socket gets none of it.
+        if table::get(fd).is_none() {
+            next(addresses, count, fd);
+        }
+    }
+
+    fn eventfd_write(fd: c_int, value: u64) -> c_int {
+        match table::get(fd) {
+            Some(_) => answer::fail(Errno::INVAL),
+            None => next(fd, value),
+        }
+    }
+
+    fn eventfd_read(fd: c_int, value: *mut u64) -> c_int {
+        match table::get(fd) {
+            Some(_) => answer::fail(Errno::INVAL),
+            None => next(fd, value),
+        }
     }
 }
 
-/// # Safety
-/// As of the C library's `backtrace_symbols_fd`, of which this is another name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __backtrace_symbols_fd(
-    addresses: *const *mut c_void,
-    count: c_int,
-    fd: c_int,
-) {
-    // SAFETY: the same function.
-    unsafe { backtrace_symbols_fd(addresses, count, fd) };
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn eventfd_write(fd: c_int, value: u64) -> c_int {
-    match table::get(fd) {
-        Some(_) => answer::fail(Errno::INVAL),
-        None => next!(eventfd_write(fd, value): fn(c_int, u64) -> c_int),
-    }
-}
-
-/// # Safety
-/// As of the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn eventfd_read(fd: c_int, value: *mut u64) -> c_int {
-    match table::get(fd) {
-        Some(_) => answer::fail(Errno::INVAL),
-        None => next!(eventfd_read(fd, value): fn(c_int, *mut u64) -> c_int),
-    }
+other_names! {
+    fn __backtrace_symbols_fd(addresses: *const *mut c_void, count: c_int, fd: c_int) -> () = backtrace_symbols_fd;
 }
 
 /// Bytes of what the registers hold of a call's arguments, as `va_arg` finds them (System V ABI, AMD64, §3.5.7).

@@ -1,42 +1,17 @@
 //! "Send TLS control messages" and "Receiving TLS control messages".
 
-use crate::Case;
 use crate::sockets::*;
 
-pub const CASES: &[Case] = &[
-    (
-        "messages can be sent by providing the TLS record type via a CMSG",
-        types_are_sent,
-    ),
-    (
-        "a control message that is none of TLS's is invalid",
-        bad_control,
-    ),
-    (
-        "control messages are passed with their type via cmsg",
-        types_are_told,
-    ),
-    (
-        "if no cmsg buffer is provided, an error is returned for a control message",
-        no_buffer,
-    ),
-    (
-        "data messages may be received without a cmsg buffer set",
-        data_without_buffer,
-    ),
-    (
-        "recv will never return data from mixed types of TLS records",
-        never_mixed,
-    ),
-    (
-        "nor do reads of a part of a record, with a look before each",
-        parts_are_never_mixed,
-    ),
-    (
-        "without a cmsg buffer, data that come before a control message are received, and it stays",
-        data_before_a_message,
-    ),
-];
+cases! {
+    "messages can be sent by providing the TLS record type via a CMSG": types_are_sent,
+    "a control message that is none of TLS's is invalid": bad_control,
+    "control messages are passed with their type via cmsg": types_are_told,
+    "if no cmsg buffer is provided, an error is returned for a control message": no_buffer,
+    "data messages may be received without a cmsg buffer set": data_without_buffer,
+    "recv will never return data from mixed types of TLS records": never_mixed,
+    "nor do reads of a part of a record, with a look before each": parts_are_never_mixed,
+    "without a cmsg buffer, data that come before a control message are received, and it stays": data_before_a_message,
+}
 
 fn types_are_sent() {
     let pair = Pair::plain();

@@ -3,44 +3,19 @@
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, IntoRawFd};
 
-use crate::Case;
 use crate::sockets::*;
 
-pub const CASES: &[Case] = &[
-    (
-        "a dup2 that fails leaves the socket in its place as it is",
-        failed_dup2,
-    ),
-    ("a copy of a descriptor is the same socket", copies),
-    (
-        "a vfork's child that closes descriptors leaves its parent's alone",
-        vfork,
-    ),
-    (
-        "a program that this one becomes does not write in clear to the socket",
-        exec,
-    ),
-    (
-        "keys that a process sets after a fork are those of the other one too",
-        keys_after_fork,
-    ),
-    (
-        "a number whose socket was closed by a system call is another file's",
-        replaced,
-    ),
-    (
-        "a program that closes what it has not opened does not close the library's own",
-        close_all,
-    ),
-    (
-        "shutdown does not wait for the peer, and what was accepted comes before the end",
-        shutdown,
-    ),
-    (
-        "a signal with SA_RESTART does not interrupt a read",
-        restarted,
-    ),
-];
+cases! {
+    "a dup2 that fails leaves the socket in its place as it is": failed_dup2,
+    "a copy of a descriptor is the same socket": copies,
+    "a vfork's child that closes descriptors leaves its parent's alone": vfork,
+    "a program that this one becomes does not write in clear to the socket": exec,
+    "keys that a process sets after a fork are those of the other one too": keys_after_fork,
+    "a number whose socket was closed by a system call is another file's": replaced,
+    "a program that closes what it has not opened does not close the library's own": close_all,
+    "shutdown does not wait for the peer, and what was accepted comes before the end": shutdown,
+    "a signal with SA_RESTART does not interrupt a read": restarted,
+}
 
 fn failed_dup2() {
     let pair = Pair::keyed(TLS_1_3, 51);

@@ -3,6 +3,13 @@
 //! The program runs itself again with the library loaded before it; there each case calls the C library's functions. Cases are named by what the
 //! documentation says. One line per case.
 
+/// What a section tries, under the name that a case has.
+macro_rules! cases {
+    ($($name:literal: $case:ident,)*) => {
+        pub const CASES: &[crate::Case] = &[$(($name, $case)),*];
+    };
+}
+
 mod control;
 mod descriptors;
 #[path = "../../../kernel-tls/tests/keys/mod.rs"]

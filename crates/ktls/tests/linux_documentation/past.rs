@@ -3,30 +3,20 @@
 use std::ffi::{c_char, c_int, c_long, c_void};
 use std::os::fd::{AsRawFd, RawFd};
 
-use crate::Case;
 use crate::sockets::*;
 
-pub const CASES: &[Case] = &[
-    ("seldom taken ways to write are encrypted", writes),
-    ("seldom taken ways to read are decrypted", reads),
-    ("text that the C library formats is encrypted", text),
-    ("text for other descriptors is as it was", text_elsewhere),
-    (
-        "asynchronous writes and reads are refused, and nothing is sent",
-        asynchronous,
-    ),
-    ("a TLS socket gets no stream", no_stream),
-    ("a socket with a stream becomes no TLS socket", no_tls),
-    (
-        "a TLS socket is not copied to where a stream writes",
-        no_copy,
-    ),
-    ("a TLS socket is not connected anew", no_connection),
-    (
-        "nothing is sent out of a TLS socket without being decrypted",
-        no_records_as_content,
-    ),
-];
+cases! {
+    "seldom taken ways to write are encrypted": writes,
+    "seldom taken ways to read are decrypted": reads,
+    "text that the C library formats is encrypted": text,
+    "text for other descriptors is as it was": text_elsewhere,
+    "asynchronous writes and reads are refused, and nothing is sent": asynchronous,
+    "a TLS socket gets no stream": no_stream,
+    "a socket with a stream becomes no TLS socket": no_tls,
+    "a TLS socket is not copied to where a stream writes": no_copy,
+    "a TLS socket is not connected anew": no_connection,
+    "nothing is sent out of a TLS socket without being decrypted": no_records_as_content,
+}
 
 unsafe extern "C" {
     fn pwritev64v2(

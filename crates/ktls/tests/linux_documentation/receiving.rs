@@ -2,40 +2,18 @@
 
 use std::os::fd::AsRawFd;
 
-use crate::Case;
 use crate::sockets::*;
 
-pub const CASES: &[Case] = &[
-    (
-        "all recv family socket calls are decrypted",
-        every_call_decrypts,
-    ),
-    (
-        "a full TLS record must be received before decryption can happen",
-        whole_records_only,
-    ),
-    (
-        "if the buffer is too small, data is decrypted and copied",
-        small_buffers,
-    ),
-    (
-        "EINVAL is returned if the TLS version in the received message does not match",
-        another_version,
-    ),
-    (
-        "EMSGSIZE is returned if the received message is too big",
-        too_big,
-    ),
-    (
-        "EBADMSG is returned if decryption failed for any other reason",
-        cannot_be_opened,
-    ),
-    (
-        "what came before a record that can't be opened is received first",
-        good_before_bad,
-    ),
-    ("FIONREAD tells how much content there is", told_by_ioctl),
-];
+cases! {
+    "all recv family socket calls are decrypted": every_call_decrypts,
+    "a full TLS record must be received before decryption can happen": whole_records_only,
+    "if the buffer is too small, data is decrypted and copied": small_buffers,
+    "EINVAL is returned if the TLS version in the received message does not match": another_version,
+    "EMSGSIZE is returned if the received message is too big": too_big,
+    "EBADMSG is returned if decryption failed for any other reason": cannot_be_opened,
+    "what came before a record that can't be opened is received first": good_before_bad,
+    "FIONREAD tells how much content there is": told_by_ioctl,
+}
 
 const WORDS: &[u8] = b"eight by";
 

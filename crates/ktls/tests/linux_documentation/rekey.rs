@@ -1,31 +1,15 @@
 //! "TLS 1.3 Key Updates".
 
-use crate::Case;
 use crate::sockets::*;
 
-pub const CASES: &[Case] = &[
-    (
-        "any message sent after a KeyUpdate will be encrypted using the new key",
-        new_keys,
-    ),
-    (
-        "TLS version and cipher cannot be changed",
-        others_are_refused,
-    ),
-    (
-        "any read after the KeyUpdate and before the new key fails with EKEYEXPIRED",
-        paused,
-    ),
-    (
-        "poll does not report any read events until the new key is provided",
-        not_readable,
-    ),
-    ("there is no pausing on the transmit side", sending_goes_on),
-    (
-        "the kernel will not check for key/nonce reuse",
-        the_same_again,
-    ),
-];
+cases! {
+    "any message sent after a KeyUpdate will be encrypted using the new key": new_keys,
+    "TLS version and cipher cannot be changed": others_are_refused,
+    "any read after the KeyUpdate and before the new key fails with EKEYEXPIRED": paused,
+    "poll does not report any read events until the new key is provided": not_readable,
+    "there is no pausing on the transmit side": sending_goes_on,
+    "the kernel will not check for key/nonce reuse": the_same_again,
+}
 
 const KEY_UPDATE: &[u8] = &[24, 0, 0, 1, 0];
 

@@ -3,39 +3,17 @@
 use std::io::Write;
 use std::os::fd::AsRawFd;
 
-use crate::Case;
 use crate::sockets::*;
 
-pub const CASES: &[Case] = &[
-    (
-        "all application data sent over this socket is encrypted",
-        every_call_encrypts,
-    ),
-    (
-        "sendfile sends the file's data over TLS records of maximum length",
-        files_in_full_records,
-    ),
-    (
-        "TLS records are created and sent after each send call unless MSG_MORE is passed",
-        records_per_call,
-    ),
-    (
-        "MSG_MORE delays a record until it is not passed or the maximum is reached",
-        more_delays,
-    ),
-    (
-        "flags that kernel TLS does not know are not supported",
-        unknown_flags,
-    ),
-    (
-        "if send fails, data of a previous call with MSG_MORE is left on the socket buffer",
-        left_by_a_failure,
-    ),
-    (
-        "what is held back for a file leaves before the program waits",
-        held_for_a_file,
-    ),
-];
+cases! {
+    "all application data sent over this socket is encrypted": every_call_encrypts,
+    "sendfile sends the file's data over TLS records of maximum length": files_in_full_records,
+    "TLS records are created and sent after each send call unless MSG_MORE is passed": records_per_call,
+    "MSG_MORE delays a record until it is not passed or the maximum is reached": more_delays,
+    "flags that kernel TLS does not know are not supported": unknown_flags,
+    "if send fails, data of a previous call with MSG_MORE is left on the socket buffer": left_by_a_failure,
+    "what is held back for a file leaves before the program waits": held_for_a_file,
+}
 
 const SECRET: &[u8] = b"this must not be read";
 

@@ -2,31 +2,15 @@
 
 use std::os::fd::AsRawFd;
 
-use crate::Case;
 use crate::sockets::*;
 
-pub const CASES: &[Case] = &[
-    (
-        "once the connection is established set the TLS ULP",
-        only_established,
-    ),
-    (
-        "setting the TLS ULP allows us to set and get TLS socket options",
-        options_need_the_protocol,
-    ),
-    (
-        "transmit and receive are set separately",
-        directions_are_separate,
-    ),
-    (
-        "a structure of another cipher, version or length is invalid",
-        bad_structures,
-    ),
-    (
-        "options are set per socket, and their state can be checked using getsockopt",
-        options,
-    ),
-];
+cases! {
+    "once the connection is established set the TLS ULP": only_established,
+    "setting the TLS ULP allows us to set and get TLS socket options": options_need_the_protocol,
+    "transmit and receive are set separately": directions_are_separate,
+    "a structure of another cipher, version or length is invalid": bad_structures,
+    "options are set per socket, and their state can be checked using getsockopt": options,
+}
 
 fn only_established() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

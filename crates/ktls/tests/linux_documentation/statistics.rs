@@ -4,24 +4,14 @@ use std::path::{Path, PathBuf};
 
 use kernel_tls::Counters;
 
-use crate::Case;
 use crate::sockets::*;
 
-pub const CASES: &[Case] = &[
-    (
-        "TlsTxSw, TlsRxSw - number of TX and RX sessions opened with host cryptography",
-        opened,
-    ),
-    ("TlsDecryptError - record decryption failed", not_decrypted),
-    (
-        "the number of successful and failed key updates is tracked",
-        rekeyed,
-    ),
-    (
-        "TlsRxRekeyReceived counts KeyUpdate handshake messages that have been received",
-        updates_received,
-    ),
-];
+cases! {
+    "TlsTxSw, TlsRxSw - number of TX and RX sessions opened with host cryptography": opened,
+    "TlsDecryptError - record decryption failed": not_decrypted,
+    "the number of successful and failed key updates is tracked": rekeyed,
+    "TlsRxRekeyReceived counts KeyUpdate handshake messages that have been received": updates_received,
+}
 
 /// Names the file that the library counts in.
 pub const VARIABLE: &str = "LONGSHORE_KTLS_COUNTERS";
