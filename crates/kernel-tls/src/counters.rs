@@ -2,89 +2,71 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 
-/// A counter's place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Counter {
-    /// Sockets that were given keys to send with.
-    TlsTxSw,
-    /// Sockets that were given keys to receive with.
-    TlsRxSw,
-    /// Records that could not be opened.
-    TlsDecryptError,
-    /// New keys to send with.
-    TlsTxRekeyOk,
-    /// New keys to receive with.
-    TlsRxRekeyOk,
-    /// Keys that could not be taken in the place of others.
-    TlsTxRekeyError,
-    /// Keys that could not be taken in the place of others.
-    TlsRxRekeyError,
-    /// Key updates of the peer.
-    TlsRxRekeyReceived,
-    /// Records sent.
-    TxRecords,
-    /// Bytes of content sent.
-    TxBytes,
-    /// Records received.
-    RxRecords,
-    /// Bytes of content received.
-    RxBytes,
-    /// Sockets whose records the NIC makes, from the keys that they were given.
-    TlsTxDevice,
-    /// Records of those sent that the NIC makes.
-    TxDeviceRecords,
-    /// Bytes of content in them.
-    TxDeviceBytes,
-    /// Bytes of content in them that went from a file's pages without a copy.
-    TxZerocopyBytes,
-    /// Sockets whose records the NIC refused to make.
-    TxDeviceRefused,
-    /// Sockets that a NIC took on again after its restart.
-    TxDeviceResumed,
-    /// Sockets whose records we make again because the NIC asked for it.
-    TxDeviceStopped,
-    /// Sockets whose records the NIC opens, from the keys that they were given.
-    TlsRxDevice,
-    /// Records of those received that the NIC has opened.
-    RxDeviceRecords,
-    /// Records that it has opened in part.
-    RxDevicePartialRecords,
-    /// Records of which it was not known which copy of some bytes the kernel has kept, and that had the right tag with one of them.
-    RxDeviceEitherRecords,
-    /// Sockets whose records the NIC refused to open.
-    RxDeviceRefused,
-    /// Questions of the NIC's where a record begins.
-    TlsRxDeviceResync,
+macro_rules! counters {
+    ($($(#[$doc:meta])* $counter:ident = $name:literal,)*) => {
+        /// A counter's place.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Counter {
+            $($(#[$doc])* $counter,)*
+        }
+
+        const NAMES: &[&str] = &[$($name),*];
+    };
 }
 
-const NAMES: [&str; 25] = [
-    "TlsTxSw",
-    "TlsRxSw",
-    "TlsDecryptError",
-    "TlsTxRekeyOk",
-    "TlsRxRekeyOk",
-    "TlsTxRekeyError",
-    "TlsRxRekeyError",
-    "TlsRxRekeyReceived",
-    "tx_records",
-    "tx_bytes",
-    "rx_records",
-    "rx_bytes",
-    "TlsTxDevice",
-    "tx_device_records",
-    "tx_device_bytes",
-    "tx_zerocopy_bytes",
-    "tx_device_refused",
-    "tx_device_resumed",
-    "tx_device_stopped",
-    "TlsRxDevice",
-    "rx_device_records",
-    "rx_device_partial_records",
-    "rx_device_either_records",
-    "rx_device_refused",
-    "TlsRxDeviceResync",
-];
+counters! {
+    /// Sockets that were given keys to send with.
+    TlsTxSw = "TlsTxSw",
+    /// Sockets that were given keys to receive with.
+    TlsRxSw = "TlsRxSw",
+    /// Records that could not be opened.
+    TlsDecryptError = "TlsDecryptError",
+    /// New keys to send with.
+    TlsTxRekeyOk = "TlsTxRekeyOk",
+    /// New keys to receive with.
+    TlsRxRekeyOk = "TlsRxRekeyOk",
+    /// Keys that could not be taken in the place of others.
+    TlsTxRekeyError = "TlsTxRekeyError",
+    /// Keys that could not be taken in the place of others.
+    TlsRxRekeyError = "TlsRxRekeyError",
+    /// Key updates of the peer.
+    TlsRxRekeyReceived = "TlsRxRekeyReceived",
+    /// Records sent.
+    TxRecords = "tx_records",
+    /// Bytes of content sent.
+    TxBytes = "tx_bytes",
+    /// Records received.
+    RxRecords = "rx_records",
+    /// Bytes of content received.
+    RxBytes = "rx_bytes",
+    /// Sockets whose records the NIC makes, from the keys that they were given.
+    TlsTxDevice = "TlsTxDevice",
+    /// Records of those sent that the NIC makes.
+    TxDeviceRecords = "tx_device_records",
+    /// Bytes of content in them.
+    TxDeviceBytes = "tx_device_bytes",
+    /// Bytes of content in them that went from a file's pages without a copy.
+    TxZerocopyBytes = "tx_zerocopy_bytes",
+    /// Sockets whose records the NIC refused to make.
+    TxDeviceRefused = "tx_device_refused",
+    /// Sockets that a NIC took on again after its restart.
+    TxDeviceResumed = "tx_device_resumed",
+    /// Sockets whose records we make again because the NIC asked for it.
+    TxDeviceStopped = "tx_device_stopped",
+    /// Sockets whose records the NIC opens, from the keys that they were given.
+    TlsRxDevice = "TlsRxDevice",
+    /// Records of those received that the NIC has opened.
+    RxDeviceRecords = "rx_device_records",
+    /// Records that it has opened in part.
+    RxDevicePartialRecords = "rx_device_partial_records",
+    /// Records of which it was not known which copy of some bytes the kernel has kept, and that had the right tag with one of them.
+    RxDeviceEitherRecords = "rx_device_either_records",
+    /// Sockets whose records the NIC refused to open.
+    RxDeviceRefused = "rx_device_refused",
+    /// Questions of the NIC's where a record begins.
+    TlsRxDeviceResync = "TlsRxDeviceResync",
+}
 
 /// All counters; a program and its children may share them in a file.
 #[derive(Debug, Default)]

@@ -13,6 +13,7 @@ use std::fmt::Debug;
 
 use crate::{AnyOrder, Direction};
 
+pub(crate) use event::counter_names;
 pub use event::{CounterName, Event, HostEvent};
 pub use layers::{Layers, MAX_LAYERS, MAX_PARAMETERS, UnknownLayers};
 pub use resource::{MAX_RESOURCE, Resource, ResourceId};

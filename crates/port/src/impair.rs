@@ -188,73 +188,39 @@ impl<P: Port> Port for Impair<P> {
         self.port.counters(visit);
         let (outgoing, incoming) = EXPLANATIONS.split_at(6);
         for (names, line) in [(outgoing, &self.outgoing), (incoming, &self.incoming)] {
-            let Counters {
-                frames,
-                lost,
-                queue_dropped,
-                duplicated,
-                reordered,
-                corrupted,
-            } = line.counters;
+            let counted = line.counters;
             let values = [
-                frames,
-                lost,
-                queue_dropped,
-                duplicated,
-                reordered,
-                corrupted,
-            ];
+                [counted.frames, counted.lost, counted.queue_dropped],
+                [counted.duplicated, counted.reordered, counted.corrupted],
+            ]
+            .concat();
             let named = names.iter().zip(values);
             named.for_each(|((name, _), value)| visit(name, value));
         }
     }
 }
 
-/// The names of both directions' counters, in the order of their fields, and what they count.
-pub(crate) const EXPLANATIONS: &[(&str, &str)] = &[
-    (
-        "tx_impair_frames",
-        "Frames sent that the impairments handled.",
-    ),
-    ("tx_impair_lost", "Frames sent that --loss dropped."),
-    (
-        "tx_impair_queue_dropped",
-        "Frames sent that the full queue of the rate limit dropped.",
-    ),
-    (
-        "tx_impair_duplicated",
-        "Frames sent that --duplicate sent twice.",
-    ),
-    (
-        "tx_impair_reordered",
-        "Frames sent that --reorder delayed behind later ones.",
-    ),
-    (
-        "tx_impair_corrupted",
-        "Frames sent in which --corrupt flipped a bit.",
-    ),
-    (
-        "rx_impair_frames",
-        "Frames received that the impairments handled.",
-    ),
-    ("rx_impair_lost", "Frames received that --loss dropped."),
-    (
-        "rx_impair_queue_dropped",
-        "Frames received that the full queue of the rate limit dropped.",
-    ),
-    (
-        "rx_impair_duplicated",
-        "Frames received that --duplicate delivered twice.",
-    ),
-    (
-        "rx_impair_reordered",
-        "Frames received that --reorder delayed behind later ones.",
-    ),
-    (
-        "rx_impair_corrupted",
-        "Frames received in which --corrupt flipped a bit.",
-    ),
-];
+macro_rules! explanations {
+    ($($name:ident: $explanation:literal;)*) => {
+        /// The names of both directions' counters, in the order of their fields, and what they count.
+        pub(crate) const EXPLANATIONS: &[(&str, &str)] = &[$((stringify!($name), $explanation)),*];
+    };
+}
+
+explanations! {
+    tx_impair_frames: "Frames sent that the impairments handled.";
+    tx_impair_lost: "Frames sent that --loss dropped.";
+    tx_impair_queue_dropped: "Frames sent that the full queue of the rate limit dropped.";
+    tx_impair_duplicated: "Frames sent that --duplicate sent twice.";
+    tx_impair_reordered: "Frames sent that --reorder delayed behind later ones.";
+    tx_impair_corrupted: "Frames sent in which --corrupt flipped a bit.";
+    rx_impair_frames: "Frames received that the impairments handled.";
+    rx_impair_lost: "Frames received that --loss dropped.";
+    rx_impair_queue_dropped: "Frames received that the full queue of the rate limit dropped.";
+    rx_impair_duplicated: "Frames received that --duplicate delivered twice.";
+    rx_impair_reordered: "Frames received that --reorder delayed behind later ones.";
+    rx_impair_corrupted: "Frames received in which --corrupt flipped a bit.";
+}
 
 /// Frames that one call to `transmit` takes in when it delays them.
 const BATCH: usize = 256;

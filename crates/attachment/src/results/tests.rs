@@ -15,6 +15,16 @@ fn words() -> Box<[AtomicU64; RESULT_WORDS]> {
     Box::new([const { AtomicU64::new(0) }; RESULT_WORDS])
 }
 
+fn decrypted(results: Results<'_>, writer: &mut Writer, start: u32, len: u32) {
+    let told = writer.decrypted(results, (SeqNum(start), len), MARK);
+    told.expect("room");
+}
+
+fn either(results: Results<'_>, writer: &mut Writer, start: u32, len: u32) {
+    let told = writer.either(results, (SeqNum(start), len), MARK);
+    told.expect("room");
+}
+
 fn runs(results: Results<'_>) -> Vec<(u32, u32, Form)> {
     let runs = results.runs();
     runs.map(|(_, run)| (run.start.0, run.len, run.form))
@@ -45,13 +55,9 @@ fn a_stream_in_one_form_is_one_run() {
 fn what_was_cleared_does_not_grow() {
     let words = words();
     let (results, mut writer) = (Results::new(&words), Writer::default());
-    writer
-        .decrypted(results, (SeqNum(0), 10), MARK)
-        .expect("room");
+    decrypted(results, &mut writer, 0, 10);
     results.clear_before(SeqNum(10));
-    writer
-        .decrypted(results, (SeqNum(10), 5), MARK)
-        .expect("room");
+    decrypted(results, &mut writer, 10, 5);
     assert_eq!(runs(results), [(10, 5, Form::Decrypted)]);
 }
 
@@ -60,9 +66,7 @@ fn contexts_have_runs_of_their_own() {
     let words = words();
     let (results, mut writer) = (Results::new(&words), Writer::default());
     let other = Mark { epoch: 4, ..MARK };
-    writer
-        .decrypted(results, (SeqNum(0), 10), MARK)
-        .expect("room");
+    decrypted(results, &mut writer, 0, 10);
     writer
         .decrypted(results, (SeqNum(10), 5), other)
         .expect("room");
@@ -77,9 +81,7 @@ fn a_full_half_takes_no_more_and_says_so() {
     let (results, mut writer) = (Results::new(&words), Writer::default());
     let most = (RUNS - RESERVED) as u32;
     for at in 0..most {
-        writer
-            .decrypted(results, (SeqNum(at * 20), 10), MARK)
-            .expect("room");
+        decrypted(results, &mut writer, at * 20, 10);
     }
     assert!(writer.is_low());
     let next = (SeqNum(most * 20), 10);
@@ -88,9 +90,7 @@ fn a_full_half_takes_no_more_and_says_so() {
     let last = (SeqNum(most * 20 - 10), 10);
     assert_eq!(writer.decrypted(results, last, MARK), Ok(()));
     for at in 0..RESERVED as u32 {
-        writer
-            .either(results, (SeqNum(at * 20), 10), MARK)
-            .expect("room");
+        either(results, &mut writer, at * 20, 10);
     }
     assert_eq!(writer.either(results, next, MARK), Err(Full));
     results.clear_before(SeqNum(45));
@@ -102,9 +102,7 @@ fn a_full_half_takes_no_more_and_says_so() {
 fn a_run_longer_than_a_word_can_say_is_several() {
     let words = words();
     let (results, mut writer) = (Results::new(&words), Writer::default());
-    writer
-        .decrypted(results, (SeqNum(7), 3 * MAX_RUN), MARK)
-        .expect("room");
+    decrypted(results, &mut writer, 7, 3 * MAX_RUN);
     let spans = results.spans(SeqNum(7), 3 * MAX_RUN as usize);
     assert_eq!(spans.len(), 1);
     assert_eq!(spans[0].what, What::Decrypted(MARK));
@@ -114,15 +112,9 @@ fn a_run_longer_than_a_word_can_say_is_several() {
 fn packets_in_both_forms_are_cut_where_they_begin_and_end() {
     let words = words();
     let (results, mut writer) = (Results::new(&words), Writer::default());
-    writer
-        .decrypted(results, (SeqNum(0), 100), MARK)
-        .expect("room");
-    writer
-        .either(results, (SeqNum(20), 20), MARK)
-        .expect("room");
-    writer
-        .either(results, (SeqNum(40), 20), MARK)
-        .expect("room");
+    decrypted(results, &mut writer, 0, 100);
+    either(results, &mut writer, 20, 20);
+    either(results, &mut writer, 40, 20);
     let (decrypted, either) = (What::Decrypted(MARK), What::Either(MARK));
     let expected = [
         (15, decrypted),
@@ -141,9 +133,7 @@ fn what_a_dead_nic_has_not_seen_acknowledged_may_be_either_packet_by_packet() {
     let words = words();
     let (results, mut writer) = (Results::new(&words), Writer::default());
     for (start, len) in [(0, 20), (20, 40), (60, 40), (110, 40)] {
-        writer
-            .decrypted(results, (SeqNum(start), len), MARK)
-            .expect("room");
+        decrypted(results, &mut writer, start, len);
     }
     assert_eq!(runs(results).len(), 2);
     writer.acknowledge(results, SeqNum(30));
@@ -170,14 +160,10 @@ fn a_half_without_room_is_doubted_too() {
     let words = words();
     let (results, mut writer) = (Results::new(&words), Writer::default());
     for at in 0..(RUNS - RESERVED) as u32 {
-        writer
-            .decrypted(results, (SeqNum(at * 20), 10), MARK)
-            .expect("room");
+        decrypted(results, &mut writer, at * 20, 10);
     }
     for at in 0..RESERVED as u32 {
-        writer
-            .either(results, (SeqNum(at * 20), 10), MARK)
-            .expect("room");
+        either(results, &mut writer, at * 20, 10);
     }
     writer.acknowledge(results, SeqNum(0));
     results.doubt();
@@ -188,52 +174,62 @@ fn a_half_without_room_is_doubted_too() {
     }
 }
 
-/// A connection to the NIC may end without the NIC: then the library doubts what that goes on to write.
-#[test]
-fn nothing_is_lost_when_a_nic_is_doubted_that_is_there() {
-    let words = words();
-    let sent = AtomicU64::new(0);
-    let all = if cfg!(miri) { 150 } else { 50_000 };
-    let stop = AtomicBool::new(false);
+/// A NIC names packets of ten bytes, every seventh of which goes up as it came, and does something `more` behind each. Meanwhile the library looks
+/// `before` it asks what a packet is, which `is_told` then.
+fn race(
+    all: u32,
+    more: impl Fn(&Writer, Results<'_>, u32) + Send,
+    before: impl Fn(Results<'_>),
+    is_told: impl Fn(&[Span], u32) -> bool,
+) {
+    let (words, sent, stop) = (words(), AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let (words, sent, stop) = (&words, &sent, &stop);
         scope.spawn(move || {
             let (results, mut writer) = (Results::new(words), Writer::default());
             writer.acknowledge(results, SeqNum(0));
             for packet in 0..all {
-                while packet % 7 != 0
-                    && writer
-                        .decrypted(results, (SeqNum(packet * 10), 10), MARK)
-                        .is_err()
-                {
+                let bytes = (SeqNum(packet * 10), 10);
+                while packet % 7 != 0 && writer.decrypted(results, bytes, MARK).is_err() {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
                     std::thread::yield_now();
                 }
                 sent.store(u64::from(packet + 1), Ordering::Release);
-                if packet % 40 == 0 {
-                    writer.acknowledge(results, SeqNum(packet * 10));
-                }
+                more(&writer, results, packet);
             }
         });
         let results = Results::new(words);
         let mut read = 0;
         while read < all {
             let until = sent.load(Ordering::Acquire) as u32;
-            results.doubt();
+            before(results);
             for packet in read..until {
                 let spans = results.spans(SeqNum(packet * 10), 10);
-                let is_told = spans
-                    .iter()
-                    .all(|span| (packet % 7 == 0) == (span.what == What::Ciphertext));
-                stop.store(!is_told, Ordering::Relaxed);
-                assert!(is_told, "packet {packet}: {spans:?}");
+                stop.store(!is_told(&spans, packet), Ordering::Relaxed);
+                assert!(is_told(&spans, packet), "packet {packet}: {spans:?}");
             }
             results.clear_before(SeqNum(until * 10));
             read = until;
         }
     });
+}
+
+/// A connection to the NIC may end without the NIC: then the library doubts what that goes on to write.
+#[test]
+fn nothing_is_lost_when_a_nic_is_doubted_that_is_there() {
+    let all = if cfg!(miri) { 150 } else { 50_000 };
+    let acknowledge = |writer: &Writer, results: Results<'_>, packet: u32| {
+        if packet % 40 == 0 {
+            writer.acknowledge(results, SeqNum(packet * 10));
+        }
+    };
+    let is_told = |spans: &[Span], packet: u32| {
+        let mut spans = spans.iter();
+        spans.all(|span| (packet % 7 == 0) == (span.what == What::Ciphertext))
+    };
+    race(all, acknowledge, |results| results.doubt(), is_told);
 }
 
 #[test]
@@ -244,13 +240,7 @@ fn contexts_are_marked_by_the_announced_epoch_and_a_number_of_their_own() {
     let epoch = results.announced_epoch();
     results.announce_epoch(19);
     let marks = [results.next_mark(epoch), results.next_mark(epoch)];
-    assert_eq!(
-        marks[0],
-        Mark {
-            epoch: 2,
-            number: 0
-        }
-    );
+    assert_eq!(marks, [0, 1].map(|number| Mark { epoch: 2, number }));
     assert_eq!(
         marks[1],
         Mark {
@@ -282,46 +272,15 @@ fn a_question_is_answered_once_and_the_latest_only() {
 
 #[test]
 fn runs_are_there_before_the_bytes_they_name() {
-    let words = words();
-    let sent = AtomicU64::new(0);
     let all = if cfg!(miri) { 200 } else { 100_000 };
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let (words, sent, stop) = (&words, &sent, &stop);
-        scope.spawn(move || {
-            let (results, mut writer) = (Results::new(words), Writer::default());
-            for packet in 0..all {
-                // Every seventh packet goes up as it came.
-                while packet % 7 != 0
-                    && writer
-                        .decrypted(results, (SeqNum(packet * 10), 10), MARK)
-                        .is_err()
-                {
-                    if stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    std::thread::yield_now();
-                }
-                sent.store(u64::from(packet + 1), Ordering::Release);
-            }
-        });
-        let results = Results::new(words);
-        let mut read = 0;
-        while read < all {
-            let until = sent.load(Ordering::Acquire) as u32;
-            for packet in read..until {
-                let spans = results.spans(SeqNum(packet * 10), 10);
-                let what = match packet % 7 {
-                    0 => What::Ciphertext,
-                    _ => What::Decrypted(MARK),
-                };
-                stop.store(spans != [Span { len: 10, what }], Ordering::Relaxed);
-                assert_eq!(spans, [Span { len: 10, what }], "packet {packet}");
-            }
-            results.clear_before(SeqNum(until * 10));
-            read = until;
-        }
-    });
+    let is_told = |spans: &[Span], packet: u32| {
+        let what = match packet % 7 {
+            0 => What::Ciphertext,
+            _ => What::Decrypted(MARK),
+        };
+        *spans == [Span { len: 10, what }]
+    };
+    race(all, |_, _, _| {}, |_| {}, is_told);
 }
 
 proptest! {

@@ -258,6 +258,13 @@ pub fn content(records: &[Record], record_type: u8) -> Vec<u8> {
         .collect()
 }
 
+/// What the peer has of a stream of application data, once the sender has closed it. See [`records`] for `software`.
+pub fn finish(sender: Sender, received: Received, software: Option<CryptoInfo>) -> Vec<u8> {
+    let cookie = sender.close();
+    let got = records(cookie, &received.join().expect("the peer"), software);
+    content(&got, RECORD_TYPE_DATA)
+}
+
 /// Waits until something holds.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);

@@ -11,7 +11,7 @@ use kernel_tls::{Errno, RECORD_TYPE_DATA};
 use proptest::prelude::*;
 
 use crate::end::{
-    Received, Sender, connect, connect_unread, content, eventually, info, keys, pattern, records,
+    Received, connect, connect_unread, content, eventually, finish, info, keys, pattern, records,
 };
 use crate::files::file;
 use crate::nic;
@@ -43,20 +43,6 @@ fn read_and(
         let _ = peer.read_to_end(&mut all);
         all
     })
-}
-
-impl Sender {
-    fn send_file_all(&self, file: &std::fs::File, from: u64, len: usize) {
-        let mut sent = 0;
-        while sent < len {
-            let place = Some(from + sent as u64);
-            match self.send_file(file, place, len - sent) {
-                Ok(more) => sent += more,
-                Err(Errno::AGAIN) => thread::yield_now(),
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
 }
 
 /// What happens to the NIC, so many microseconds after the last thing that happened.
@@ -209,9 +195,10 @@ fn a_record_that_waits_for_room_leaves_before_the_nic_stops() {
     assert_eq!(nic::flow(sender.cookie).marks.len(), 1);
     let received = read_and(peer, 1, || {});
     sender.send_all(&data[sent..], RECORD_TYPE_DATA, 0);
-    let cookie = sender.close();
-    let got = records(cookie, &received.join().unwrap(), Some(info(1, 9)));
-    assert!(content(&got, RECORD_TYPE_DATA) == data, "the bytes differ");
+    assert!(
+        finish(sender, received, Some(info(1, 9))) == data,
+        "the bytes differ"
+    );
 }
 
 #[test]

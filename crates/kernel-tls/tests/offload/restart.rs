@@ -10,8 +10,8 @@ use kernel_tls::{Errno, RECORD_TYPE_DATA, Session, TLS_RX, TLS_TX};
 use proptest::prelude::*;
 
 use crate::end::{
-    CASES, connect, connect_unread, content, eventually, goes_on_in_software, info, keys, pattern,
-    read_all, records,
+    CASES, connect, connect_unread, content, eventually, finish, goes_on_in_software, info, keys,
+    pattern, read_all, records,
 };
 use crate::epochs::ask_to_stop;
 use crate::nic;
@@ -76,8 +76,7 @@ fn who_sends_under_new_keys_tells_a_nic_that_comes_back_the_older_ones() {
     sender.set_keys(&keys(case, 2, 0));
     sender.send_all(b"after", RECORD_TYPE_DATA, 0);
     restarts.join().expect("the NIC");
-    let got = records(sender.close(), &received.join().unwrap(), None);
-    assert_eq!(content(&got, RECORD_TYPE_DATA), b"before, after");
+    assert_eq!(finish(sender, received, None), b"before, after");
 }
 
 /// It would send framed content as it is from there on.
@@ -122,9 +121,8 @@ fn a_nic_that_comes_back_is_told_the_keys_of_records_that_may_have_to_be_sent_ag
     restart();
     sender.send_all(b", later", RECORD_TYPE_DATA, 0);
     assert_eq!(told(), 2);
-    let got = records(sender.close(), &received.join().unwrap(), Some(info(1, 0)));
     assert_eq!(
-        content(&got, RECORD_TYPE_DATA),
+        finish(sender, received, Some(info(1, 0))),
         [&stream[..], b"after, later"].concat()
     );
 }
@@ -149,8 +147,7 @@ fn keys_before_those_that_nothing_was_sent_under_are_told_at_every_restart() {
         });
     }
     sender.send_all(b"after", RECORD_TYPE_DATA, 0);
-    let got = records(sender.close(), &received.join().unwrap(), None);
-    assert_eq!(content(&got, RECORD_TYPE_DATA), b"before, after");
+    assert_eq!(finish(sender, received, None), b"before, after");
 }
 
 /// As when the peer has ended meanwhile: Linux has all that comes, and nobody else needs the keys.
@@ -369,7 +366,5 @@ fn a_nic_that_comes_back_is_told_all_keys_that_are_still_needed() {
     let numbers: Vec<_> = resumed.iter().map(|resume| resume.index).collect();
     assert_eq!(numbers, [5 + 3, 1, 0]);
     let received = read_all(peer);
-    let cookie = sender.close();
-    let got = records(cookie, &received.join().unwrap(), None);
-    assert_eq!(content(&got, RECORD_TYPE_DATA), data);
+    assert_eq!(finish(sender, received, None), data);
 }

@@ -2,7 +2,8 @@
 
 use super::NIC_WINDOW;
 use super::engine::Engine;
-use crate::{CounterName, Direction, Event, HostEvent, Protocol, Resource, ResultRing};
+use crate::protocols::counter_names;
+use crate::{CounterName, Direction, HostEvent, Protocol, Resource, ResultRing};
 
 /// Bytes beside a window that a decoder takes: its tables, and what it holds of a block.
 const DECODER: usize = 512 << 10;
@@ -63,58 +64,20 @@ impl Protocol for Engine {
     }
 }
 
-const COUNTERS: &[CounterName] = &[
-    CounterName::new(
-        Event::RxContexts,
-        "rx_http_ctx",
-        "Contexts that decode a response created.",
-    ),
-    CounterName::new(
-        Event::RxContextsRefused,
-        "rx_http_ctx_refused",
-        "Contexts that decode a response refused.",
-    ),
-    CounterName::new(
-        Event::RxContextsEnded,
-        "rx_http_del",
-        "Contexts that decode a response destroyed.",
-    ),
-    CounterName::new(
-        Event::RxNotes,
-        "rx_http_notes",
-        "Notes on how far responses were decoded given to the host.",
-    ),
-    CounterName::new(
-        Event::RxResultBytes,
-        "rx_http_decoded_bytes",
-        "Bytes of decoded content written into buffers.",
-    ),
-    CounterName::new(
-        Event::RxResultsLost,
-        "rx_http_lost",
-        "Responses given up because no buffer was mapped.",
-    ),
-];
+const COUNTERS: &[CounterName] = counter_names! {
+    Event:
+    RxContexts: "rx_http_ctx", "Contexts that decode a response created.";
+    RxContextsRefused: "rx_http_ctx_refused", "Contexts that decode a response refused.";
+    RxContextsEnded: "rx_http_del", "Contexts that decode a response destroyed.";
+    RxNotes: "rx_http_notes", "Notes on how far responses were decoded given to the host.";
+    RxResultBytes: "rx_http_decoded_bytes", "Bytes of decoded content written into buffers.";
+    RxResultsLost: "rx_http_lost", "Responses given up because no buffer was mapped.";
+};
 
-const HOST_COUNTERS: &[CounterName<HostEvent>] = &[
-    CounterName::new(
-        HostEvent::ContextsRefused,
-        "HttpContextsRefused",
-        "Responses that the NIC could not decode.",
-    ),
-    CounterName::new(
-        HostEvent::RxBytesByNic,
-        "HttpBytesByNic",
-        "Bytes of decoded content that the NIC has made.",
-    ),
-    CounterName::new(
-        HostEvent::RxBytesBySoftware,
-        "HttpBytesBySoftware",
-        "Bytes of decoded content that software has made.",
-    ),
-    CounterName::new(
-        HostEvent::RxFallbacks,
-        "HttpFallbacks",
-        "Responses that software went on with from their beginning.",
-    ),
-];
+const HOST_COUNTERS: &[CounterName<HostEvent>] = counter_names! {
+    HostEvent:
+    ContextsRefused: "HttpContextsRefused", "Responses that the NIC could not decode.";
+    RxBytesByNic: "HttpBytesByNic", "Bytes of decoded content that the NIC has made.";
+    RxBytesBySoftware: "HttpBytesBySoftware", "Bytes of decoded content that software has made.";
+    RxFallbacks: "HttpFallbacks", "Responses that software went on with from their beginning.";
+};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::engine::Engine;
 use super::patterns::Patterns;
-use crate::{CounterName, Direction, Event, HostEvent, Protocol, Resource, ResourceId};
+use crate::protocols::counter_names;
+use crate::{CounterName, Direction, HostEvent, Protocol, Resource, ResourceId};
 
 /// What the NIC is to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,88 +64,26 @@ impl Protocol for Engine {
     }
 }
 
-const COUNTERS: &[CounterName] = &[
-    CounterName::new(
-        Event::ResourcesLoaded,
-        "pattern_sets",
-        "Sets of patterns made into tables.",
-    ),
-    CounterName::new(
-        Event::ResourcesRefused,
-        "pattern_sets_refused",
-        "Sets of patterns that were wrong or too large.",
-    ),
-    CounterName::new(
-        Event::RxContexts,
-        "rx_pattern_ctx",
-        "Contexts that search for patterns created.",
-    ),
-    CounterName::new(
-        Event::RxContextsRefused,
-        "rx_pattern_ctx_refused",
-        "Contexts that search for patterns refused.",
-    ),
-    CounterName::new(
-        Event::RxContextsEnded,
-        "rx_pattern_del",
-        "Contexts that search for patterns destroyed.",
-    ),
-    CounterName::new(
-        Event::RxPackets,
-        "rx_pattern_packets",
-        "Packets searched for patterns.",
-    ),
-    CounterName::new(
-        Event::RxBytes,
-        "rx_pattern_bytes",
-        "Payload bytes of packets searched for patterns.",
-    ),
-    CounterName::new(
-        Event::RxNotes,
-        "rx_pattern_notes",
-        "Notes on matches and states given to the host.",
-    ),
-    CounterName::new(
-        Event::RxLeaps,
-        "rx_pattern_resumed",
-        "Gaps behind which the search went on with the next window.",
-    ),
-    CounterName::new(
-        Event::RxSearches,
-        "rx_pattern_resync_req_start",
-        "Times that the search had lost its place in the stream.",
-    ),
-    CounterName::new(
-        Event::RxRequests,
-        "rx_pattern_resync_req_end",
-        "Questions to the host where the search may go on.",
-    ),
-];
+const COUNTERS: &[CounterName] = counter_names! {
+    Event:
+    ResourcesLoaded: "pattern_sets", "Sets of patterns made into tables.";
+    ResourcesRefused: "pattern_sets_refused", "Sets of patterns that were wrong or too large.";
+    RxContexts: "rx_pattern_ctx", "Contexts that search for patterns created.";
+    RxContextsRefused: "rx_pattern_ctx_refused", "Contexts that search for patterns refused.";
+    RxContextsEnded: "rx_pattern_del", "Contexts that search for patterns destroyed.";
+    RxPackets: "rx_pattern_packets", "Packets searched for patterns.";
+    RxBytes: "rx_pattern_bytes", "Payload bytes of packets searched for patterns.";
+    RxNotes: "rx_pattern_notes", "Notes on matches and states given to the host.";
+    RxLeaps: "rx_pattern_resumed", "Gaps behind which the search went on with the next window.";
+    RxSearches: "rx_pattern_resync_req_start", "Times that the search had lost its place in the stream.";
+    RxRequests: "rx_pattern_resync_req_end", "Questions to the host where the search may go on.";
+};
 
-const HOST_COUNTERS: &[CounterName<HostEvent>] = &[
-    CounterName::new(
-        HostEvent::ContextsRefused,
-        "PatternContextsRefused",
-        "Connections that the NIC could not search for patterns.",
-    ),
-    CounterName::new(
-        HostEvent::RxBytesByNic,
-        "PatternBytesByNic",
-        "Bytes that the NIC has searched for patterns.",
-    ),
-    CounterName::new(
-        HostEvent::RxBytesBySoftware,
-        "PatternBytesBySoftware",
-        "Bytes that software has searched for patterns.",
-    ),
-    CounterName::new(
-        HostEvent::RxFound,
-        "PatternMatches",
-        "Patterns found, at each place where they end.",
-    ),
-    CounterName::new(
-        HostEvent::RxRequests,
-        "PatternRxRequests",
-        "Questions of the NIC where its search may go on.",
-    ),
-];
+const HOST_COUNTERS: &[CounterName<HostEvent>] = counter_names! {
+    HostEvent:
+    ContextsRefused: "PatternContextsRefused", "Connections that the NIC could not search for patterns.";
+    RxBytesByNic: "PatternBytesByNic", "Bytes that the NIC has searched for patterns.";
+    RxBytesBySoftware: "PatternBytesBySoftware", "Bytes that software has searched for patterns.";
+    RxFound: "PatternMatches", "Patterns found, at each place where they end.";
+    RxRequests: "PatternRxRequests", "Questions of the NIC where its search may go on.";
+};

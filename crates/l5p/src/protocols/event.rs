@@ -162,3 +162,13 @@ impl<E: Copy> CounterName<E> {
         }
     }
 }
+
+/// Names of counters, one for each event: the name and the sentence are put together from parts. `@word` before an event is passed over: with it a
+/// macro makes the event one that it may leave out.
+macro_rules! counter_names {
+    ($kind:ident: $($(@$word:ident)? $event:ident: $($part:literal)+, $($text:literal)+;)*) => {
+        &[$($crate::CounterName::new($crate::$kind::$event, concat!($($part),+), concat!($($text),+)),)*]
+    };
+}
+
+pub(crate) use counter_names;

@@ -1,7 +1,5 @@
 //! Connections whose records the NIC makes: what it does, and what it refuses.
 
-use std::time::Duration;
-
 use attachment::{Direction, Errno, Lifecycle, OffloadState, SlotRef, SlotRequest};
 use wire::tcp::Flags;
 
@@ -171,12 +169,10 @@ fn a_released_slot_is_free_once_the_socket_has_gone() {
     program
         .order(SlotRequest::Release { slot: slot.clone() })
         .unwrap();
-    program.now += Duration::from_secs(1);
-    program.function.handle_timeout(program.now);
+    program.wait(1);
     assert_eq!(lifecycle(&program), Lifecycle::InUse { generation: 1 });
     program.close();
-    program.now += Duration::from_secs(70);
-    program.function.handle_timeout(program.now);
+    program.wait(70);
     assert_eq!(lifecycle(&program), Lifecycle::Free { generation: 1 });
     assert_eq!(program.function.connections(), 0);
     let order = SlotRequest::Release { slot };

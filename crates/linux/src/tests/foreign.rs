@@ -3,12 +3,13 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use attachment::{Direction, Errno, Resume, SlotRequest};
+use attachment::{Direction, Errno, SlotRequest};
 use wire::FlowKey;
 use wire::tcp::Flags;
 
 use super::program::{
     CIPHER, Program, Stretch, greeting_and_records, greeting_records_and_plain, keys, program,
+    resume,
 };
 use super::rig::{OURS, PAIRS, PEER, Socket, flow, segment, segment_with};
 use crate::SocketPhase;
@@ -18,11 +19,7 @@ fn a_connection_that_has_not_begun_here_gets_no_help() {
     let mut program = greeting_and_records();
     // Another file: nothing is known.
     program.forget();
-    let resume = Resume {
-        tcpsn: program.at(100),
-        index: keys(CIPHER, 1).sequence,
-        read: None,
-    };
+    let resume = resume(program.at(100), keys(CIPHER, 1).sequence);
     for resume in [None, Some(resume)] {
         let refused = program.set_keys(keys(CIPHER, 1), resume);
         assert_eq!(refused, Err(Errno::NODEV));
@@ -42,9 +39,7 @@ fn forged_acknowledgements_change_nothing() {
         for (seq, ack) in [(program.at(3000).0, 1 << 30), (program.at(1 << 31).0, 1)] {
             let header = (seq, ack, Flags::ACK);
             let forged = segment_with((OURS, PEER), &program.flow, header, &[], 1400);
-            program
-                .function
-                .handle_frame(program.now, &forged.0, forged.1);
+            program.handle(&forged);
             program.poll_wire(false);
         }
         program.finish(1400).unwrap();
@@ -93,19 +88,17 @@ fn forged_syns_leave_no_connection_with_other_numbers() {
     let mut program = program(&[Stretch::Plain(100), Stretch::Records(vec![1000; 8])]);
     let (ends, flow) = ((OURS, PEER), program.flow);
     let forged = |seq| segment(ends, &flow, seq, Flags::SYN, &[], 1400);
-    let (syn, meta) = forged(5_000_000);
-    program.function.handle_frame(program.now, &syn, meta);
+    let syn = forged(5_000_000);
+    program.handle(&syn);
     program.poll_wire(false);
     assert_eq!(program.write(100), Ok(()), "the socket was connected");
 
     // Two of them while the socket opens a connection: one is forged.
     let mut program = Program::new(flow, CIPHER, 1000, &[Stretch::Plain(1)], 1 << 20);
-    program
-        .socket
-        .with(|socket| socket.phase = Some(SocketPhase::Opening));
+    program.set_phase(SocketPhase::Opening);
     for seq in [999, 7_000_000] {
-        let (syn, meta) = forged(seq);
-        program.function.handle_frame(program.now, &syn, meta);
+        let syn = forged(seq);
+        program.handle(&syn);
         program.poll_wire(false);
     }
     let answer = Flags::SYN.union(Flags::ACK);
@@ -122,8 +115,8 @@ fn forged_syns_leave_no_connection_with_other_numbers() {
 fn flood(program: &mut Program, from: impl Fn(u32) -> FlowKey) {
     let mut out = vec![0; 2000];
     for number in 0..20_000 {
-        let (syn, meta) = segment((OURS, PEER), &from(number), number, Flags::SYN, &[], 1400);
-        program.function.handle_frame(program.now, &syn, meta);
+        let syn = segment((OURS, PEER), &from(number), number, Flags::SYN, &[], 1400);
+        program.handle(&syn);
         program.function.publish();
         while program.nic.poll_transmit(program.now, &mut out).is_some() {}
         program.function.publish();
@@ -150,12 +143,10 @@ fn a_flood_of_forwarded_syns_keeps_no_socket_from_help() {
 fn a_connection_that_begins_unasked_gets_no_help() {
     let flow = flow(PAIRS[0]);
     let mut program = Program::new(flow, CIPHER, 1000, &[Stretch::Plain(1)], 1 << 20);
-    program
-        .socket
-        .with(|socket| socket.phase = Some(SocketPhase::Opening));
+    program.set_phase(SocketPhase::Opening);
     let syn = |program: &mut Program, seq| {
-        let (syn, meta) = segment((OURS, PEER), &flow, seq, Flags::SYN, &[], 1400);
-        program.function.handle_frame(program.now, &syn, meta);
+        let syn = segment((OURS, PEER), &flow, seq, Flags::SYN, &[], 1400);
+        program.handle(&syn);
         program.poll_wire(false);
     };
     syn(&mut program, 7_000_000);
@@ -181,9 +172,7 @@ fn a_flood_leaves_no_question_for_a_fenced_connections_addresses() {
         src: (flow.src.0, 2000 + number as u16),
         ..flow
     });
-    program
-        .socket
-        .with(|socket| socket.phase = Some(SocketPhase::Opening));
+    program.set_phase(SocketPhase::Opening);
     let (syn, meta) = segment((OURS, PEER), &flow, 9, Flags::SYN, &[], 1400);
     for left in [1, 0] {
         program.function.handle_frame(program.now, &syn, meta);
@@ -201,9 +190,7 @@ fn a_forged_segment_is_no_part_of_the_stream() {
     for ack in [0x7000_0000, 5000, 0u32.wrapping_sub(100_000)] {
         let header = (program.at(100).0, ack, Flags::ACK);
         let forged = segment_with((OURS, PEER), &program.flow, header, &record, 1400);
-        program
-            .function
-            .handle_frame(program.now, &forged.0, forged.1);
+        program.handle(&forged);
         assert_eq!(program.poll_wire(false), 0);
     }
     program.finish(1400).unwrap();
@@ -214,8 +201,8 @@ fn a_new_connection_of_the_same_addresses_and_ports_is_none_of_the_old_ones_busi
     let mut program = greeting_and_records();
     program.send(0, 4000, 1400, (false, false));
     program.close();
-    let (syn, meta) = segment((OURS, PEER), &program.flow, 9, Flags::SYN, &[], 1400);
-    program.function.handle_frame(program.now, &syn, meta);
+    let syn = segment((OURS, PEER), &program.flow, 9, Flags::SYN, &[], 1400);
+    program.handle(&syn);
     assert_eq!(program.function.connections(), 0);
 }
 
@@ -224,8 +211,7 @@ fn what_a_connection_sends_that_was_taken_for_gone_is_dropped_until_another_begi
     let mut program = greeting_and_records();
     program.send(0, 4000, 1400, (false, false));
     program.close();
-    program.now += Duration::from_secs(1);
-    program.function.handle_timeout(program.now);
+    program.wait(1);
     assert_eq!(program.function.connections(), 0);
     program.send(4000, 6000, 1400, (false, false));
     assert_eq!(program.received(), 4000);
@@ -235,9 +221,7 @@ fn what_a_connection_sends_that_was_taken_for_gone_is_dropped_until_another_begi
     let syn = segment((OURS, PEER), &flow, 9, Flags::SYN, &[], 1400);
     let data = segment((OURS, PEER), &flow, 10, Flags::ACK, b"another", 1400);
     let send = |program: &mut Program, frame: &(Vec<u8>, nic::FrameMeta)| {
-        program
-            .function
-            .handle_frame(program.now, &frame.0, frame.1);
+        program.handle(&frame);
         program.function.publish();
         let mut out = vec![0; 70_000];
         let frames = std::iter::from_fn(|| program.nic.poll_transmit(program.now, &mut out));
@@ -272,12 +256,11 @@ fn what_a_connection_sends_that_was_taken_for_gone_is_dropped_until_another_begi
 fn a_connection_that_has_gone_is_forgotten_after_a_while() {
     let mut program = greeting_and_records();
     program.close();
-    program.now += Duration::from_secs(1);
-    program.function.handle_timeout(program.now);
+    program.wait(1);
     let data = segment((OURS, PEER), &program.flow, 10, Flags::ACK, b"other", 1400);
     for (after, passes) in [(1, false), (100, true)] {
         program.now += Duration::from_secs(after);
-        program.function.handle_frame(program.now, &data.0, data.1);
+        program.handle(&data);
         program.function.publish();
         let mut out = vec![0; 70_000];
         let sent = program.nic.poll_transmit(program.now, &mut out);
@@ -304,12 +287,10 @@ fn only_the_socket_itself_begins_another_connection() {
     program.send(4000, 8000, 1400, (false, false));
     assert_eq!(program.received(), 8000, "the connection goes on");
 
-    program
-        .socket
-        .with(|socket| socket.phase = Some(SocketPhase::Opening));
-    program.function.handle_frame(program.now, &syn.0, syn.1);
+    program.set_phase(SocketPhase::Opening);
+    program.handle(&syn);
     assert_eq!(program.function.connections(), 1, "it was asked just now");
     program.now += Duration::from_secs(1);
-    program.function.handle_frame(program.now, &syn.0, syn.1);
+    program.handle(&syn);
     assert_eq!(program.function.connections(), 0);
 }

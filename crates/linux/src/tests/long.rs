@@ -11,7 +11,7 @@ use rustix::fs::MemfdFlags;
 use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum, packet};
 
-use super::program::{CIPHERS, keys};
+use super::program::{CIPHERS, keys, resume};
 use super::rig::{OURS, OneSocket, PAIRS, PEER, SUPER, Socket, checked, device, flow, segment};
 use crate::{LinuxFunction, StateConfig};
 
@@ -91,11 +91,7 @@ impl Endless {
     fn restart(&mut self) -> Result<(), Errno> {
         (self.nic, self.function) =
             device(self.now, SUPER, (&self.file, SIZES), self.socket.clone());
-        self.set_keys(Some(Resume {
-            tcpsn: self.next,
-            index: self.index,
-            read: None,
-        }))
+        self.set_keys(Some(resume(self.next, self.index)))
     }
 
     /// Sends a segment; gives what comes of it on the wire.

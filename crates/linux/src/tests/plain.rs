@@ -6,6 +6,7 @@ use wire::tcp::Flags;
 
 use super::rig::{
     NEIGHBOUR, OURS, PAIRS, PEER, PLAIN, Rig, SUPER, checked, finished, flow, pattern, segment,
+    usual,
 };
 use crate::Config;
 
@@ -81,7 +82,7 @@ fn what_the_nic_merged_is_a_super_frame_that_nobody_verifies_again() {
 #[test]
 fn a_packet_with_a_wrong_checksum_does_not_come_up() {
     let mut rig = Rig::new(PLAIN);
-    let sent = segment((PEER, OURS), &flow(PAIRS[0]), 5, Flags::ACK, b"data", 1400);
+    let sent = usual((PEER, OURS), 5, b"data");
     let (mut frame, meta) = finished(&sent);
     *frame.last_mut().unwrap() ^= 1;
     assert_eq!(rig.receive(&[(frame, meta)]), []);
@@ -89,7 +90,7 @@ fn a_packet_with_a_wrong_checksum_does_not_come_up() {
 
 /// A datagram whose checksum is left to the interface.
 fn datagram(from: MacAddr, to: MacAddr, payload: &[u8]) -> (Vec<u8>, FrameMeta) {
-    let (mut frame, _) = segment((from, to), &flow(PAIRS[0]), 1, Flags::ACK, payload, 1400);
+    let (mut frame, _) = usual((from, to), 1, payload);
     let tcp_header = frame.drain(34..54).collect::<Vec<_>>();
     let len = 8 + payload.len() as u16;
     let (src, dst) = (flow(PAIRS[0]).src.0, flow(PAIRS[0]).dst.0);
@@ -162,14 +163,7 @@ fn linux_waits_while_the_wire_takes_nothing_and_loses_nothing() {
     let mut sent = 0;
     for _ in 0..3 {
         while let Some(mut room) = rig.functions[0].room() {
-            let (frame, meta) = segment(
-                (OURS, PEER),
-                &flow(PAIRS[0]),
-                seq,
-                Flags::ACK,
-                &payload,
-                1400,
-            );
+            let (frame, meta) = usual((OURS, PEER), seq, &payload);
             assert!(room.fill(&frame));
             let now = rig.now;
             rig.functions[0].handle_read(now, frame.len(), meta);
@@ -189,14 +183,7 @@ fn memory_that_was_read_is_used_again_at_once() {
     let mut rig = Rig::new(SUPER);
     let at = rig.functions[0].room().unwrap().frame.as_ptr();
     for _ in 0..100 {
-        let (frame, meta) = segment(
-            (OURS, PEER),
-            &flow(PAIRS[0]),
-            1,
-            Flags::ACK,
-            &pattern(60_000),
-            1400,
-        );
+        let (frame, meta) = usual((OURS, PEER), 1, &pattern(60_000));
         rig.linux_sends(&frame, meta);
         rig.poll_wire();
         assert_eq!(rig.functions[0].room().unwrap().frame.as_ptr(), at);
@@ -206,14 +193,7 @@ fn memory_that_was_read_is_used_again_at_once() {
 #[test]
 fn a_frame_from_another_address_is_refused_and_counted() {
     let mut rig = Rig::new(SUPER);
-    let (frame, meta) = segment(
-        (PEER, OURS),
-        &flow(PAIRS[0]),
-        1,
-        Flags::ACK,
-        b"spoofed",
-        1400,
-    );
+    let (frame, meta) = usual((PEER, OURS), 1, b"spoofed");
     rig.linux_sends(&frame, meta);
     assert_eq!(rig.poll_wire(), []);
     assert_eq!(rig.drain(0), []);

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use attachment::{Direction, Errno, Resume, Slab, SlotRef, SlotRequest, SocketFacts};
 use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
@@ -16,7 +16,7 @@ use wire::tcp::{Flags, Header};
 use wire::{FlowKey, SeqNum};
 
 use super::rig::{OURS, OneSocket, PAIRS, PEER, Socket, checked, device, flow, segment};
-use crate::{LinuxFunction, StateConfig};
+use crate::{LinuxFunction, SocketPhase, StateConfig};
 
 pub const CIPHERS: [(Version, Algorithm); 6] = [
     (Version::Tls12, Algorithm::Aes128Gcm),
@@ -51,6 +51,12 @@ pub const CIPHER: (Version, Algorithm) = CIPHERS[3];
 /// A program that sends this, on a connection of IPv4.
 pub fn program(stretches: &[Stretch]) -> Program {
     Program::new(flow(PAIRS[0]), CIPHER, 1000, stretches, 1 << 20)
+}
+
+/// A record begins at this position, with this number, where the library goes on.
+pub fn resume(tcpsn: SeqNum, index: u64) -> Resume {
+    let read = None;
+    Resume { tcpsn, index, read }
 }
 
 /// 100 bytes, and 8 records; all are in the socket.
@@ -204,6 +210,33 @@ impl Program {
     /// The socket is closed and gone.
     pub fn close(&self) {
         self.socket.with(|socket| socket.phase = None);
+    }
+
+    /// The socket is in this phase, which Linux tells of.
+    pub fn set_phase(&self, phase: SocketPhase) {
+        self.socket.with(|socket| socket.phase = Some(phase));
+    }
+
+    /// The driver gets a frame of Linux's.
+    pub fn handle(&mut self, frame: &(Vec<u8>, FrameMeta)) {
+        self.function.handle_frame(self.now, &frame.0, frame.1);
+    }
+
+    /// Time passes.
+    pub fn wait(&mut self, seconds: u64) {
+        self.now += Duration::from_secs(seconds);
+        self.function.handle_timeout(self.now);
+    }
+
+    /// The library gives the keys to receive with.
+    pub fn set_receive_keys(&mut self, resume: Option<Resume>) -> Result<SeqNum, Errno> {
+        self.order(SlotRequest::SetKeys {
+            slot: self.slot.clone(),
+            direction: Direction::Receive,
+            info: keys(CIPHER, 7),
+            resume,
+            socket: self.facts(),
+        })
     }
 
     /// The peer sends nothing more.
@@ -432,11 +465,10 @@ impl Program {
                 .boundaries
                 .partition_point(|boundary| *boundary <= until)
                 - 1;
-            let resume = Resume {
-                tcpsn: self.at(keyed.boundaries[number]),
-                index: keyed.info.sequence.wrapping_add(number as u64),
-                read: None,
-            };
+            let resume = resume(
+                self.at(keyed.boundaries[number]),
+                keyed.info.sequence.wrapping_add(number as u64),
+            );
             if let Err(error) = self.set_keys(keyed.info.clone(), Some(resume)) {
                 // Of keys under which everything is acknowledged nobody needs to know.
                 if keyed.to > self.acknowledged {

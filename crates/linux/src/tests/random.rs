@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use wire::tcp::Flags;
 
 use super::rig::{
-    NEIGHBOUR, OURS, PAIRS, PEER, PLAIN, Rig, SUPER, cases, checked, flow, pattern, segment,
+    NEIGHBOUR, OURS, PAIRS, PEER, PLAIN, Rig, SUPER, cases, checked, flow, pattern, segment, usual,
 };
 use crate::Config;
 
@@ -85,7 +85,7 @@ proptest! {
                 rig.receive(&[(bytes, meta)]);
             }
         }
-        let (frame, meta) = segment((OURS, PEER), &flow(PAIRS[0]), 1, Flags::ACK, b"alive", 1400);
+        let (frame, meta) = usual((OURS, PEER), 1, b"alive");
         rig.linux_sends(&frame, meta);
         prop_assert_eq!(rig.poll_wire().len(), 1);
     }

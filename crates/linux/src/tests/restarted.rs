@@ -7,6 +7,7 @@ use wire::SeqNum;
 
 use super::program::{
     CIPHER, Program, Stretch, greeting_and_records, greeting_records_and_plain, keys, program,
+    resume,
 };
 use super::rig::{PAIRS, flow};
 
@@ -49,8 +50,7 @@ fn an_orphan_is_reset_after_a_while() {
     let mut program = greeting_and_records();
     program.send(0, 4000, 1400, (false, true));
     program.restart();
-    program.now += Duration::from_secs(29);
-    program.function.handle_timeout(program.now);
+    program.wait(29);
     program.send(0, 4000, 1400, (false, false));
     assert_eq!(program.resets, (0, 0));
     let due = program.function.poll_timeout().unwrap();
@@ -58,8 +58,7 @@ fn an_orphan_is_reset_after_a_while() {
         due <= program.now + Duration::from_secs(1),
         "the end is not slept over"
     );
-    program.now += Duration::from_secs(1);
-    program.function.handle_timeout(program.now);
+    program.wait(1);
     program.send(0, 4000, 1400, (false, false));
     program.drain();
     assert_eq!(program.resets, (1, 1));
@@ -71,11 +70,7 @@ fn keys_with_another_record_number_than_before_are_refused() {
     let mut program = greeting_and_records();
     program.send(0, 4000, 1400, (false, true));
     program.restart();
-    let resume = Resume {
-        tcpsn: program.at(100 + 1022),
-        index: keys(CIPHER, 1).sequence + 2,
-        read: None,
-    };
+    let resume = resume(program.at(100 + 1022), keys(CIPHER, 1).sequence + 2);
     assert_eq!(
         program.set_keys(keys(CIPHER, 1), Some(resume)),
         Err(Errno::INVAL)
@@ -101,11 +96,7 @@ fn keys_that_nothing_was_sent_under_are_taken_again_after_a_restart() {
     program.restart();
     for number in 1..=3 {
         let info = keys(CIPHER, number);
-        let resume = Resume {
-            tcpsn: boundary(&program, number),
-            index: info.sequence + 1,
-            read: None,
-        };
+        let resume = resume(boundary(&program, number), info.sequence + 1);
         assert_eq!(program.set_keys(info, Some(resume)), Ok(resume.tcpsn));
     }
     let last = program.set_keys(keys(CIPHER, 4), None);
@@ -144,11 +135,7 @@ fn keys_to_go_on_with_that_the_nic_never_had_are_taken_if_nothing_may_have_to_be
         program.send(0, 100, 1400, (false, false));
         program.acknowledge(upto, false);
         let info = keys(CIPHER, 1);
-        let resume = Resume {
-            tcpsn: program.at(at),
-            index: info.sequence,
-            read: None,
-        };
+        let resume = resume(program.at(at), info.sequence);
         let answered = program.set_keys(info, Some(resume));
         assert_eq!(answered, taken.map(|offset| program.at(offset)));
         let is_taken = taken.is_ok();
@@ -191,11 +178,7 @@ fn keys_of_long_ago_are_over() {
     program.finish(1400).unwrap();
     program.restart();
     for before in [3000, (1 << 31) - 5000, (1 << 31) + 5000] {
-        let resume = Resume {
-            tcpsn: program.at(program.source.len()) - before,
-            index: 2,
-            read: None,
-        };
+        let resume = resume(program.at(program.source.len()) - before, 2);
         let told = program.set_keys(keys(CIPHER, 1), Some(resume));
         assert_eq!(told, Ok(resume.tcpsn));
     }
@@ -214,8 +197,7 @@ fn a_connection_that_its_library_has_taken_over_goes_on_after_a_restart_by_itsel
             program.restart();
             program.acknowledge(100 + 2 * 1022, false);
         }
-        program.now += Duration::from_secs(60);
-        program.function.handle_timeout(program.now);
+        program.wait(60);
         program.finish(1400).unwrap();
         assert_eq!(program.resets, (0, 0));
     }
@@ -224,30 +206,15 @@ fn a_connection_that_its_library_has_taken_over_goes_on_after_a_restart_by_itsel
 #[test]
 fn what_is_sent_behind_the_peers_end_goes_on_after_a_restart() {
     let mut program = greeting_and_records();
-    program
-        .order(SlotRequest::SetKeys {
-            slot: program.slot.clone(),
-            direction: Direction::Receive,
-            info: keys(CIPHER, 7),
-            resume: None,
-            socket: program.facts(),
-        })
-        .unwrap();
+    program.set_receive_keys(None).unwrap();
     program.send(0, 4000, 1400, (false, false));
     program.restart();
     program.end_peer();
-    let receive = SlotRequest::SetKeys {
-        slot: program.slot.clone(),
-        direction: Direction::Receive,
-        info: keys(CIPHER, 7),
-        resume: Some(Resume {
-            tcpsn: SeqNum(1),
-            index: 0,
-            read: Some(SeqNum(1)),
-        }),
-        socket: program.facts(),
+    let from = Resume {
+        read: Some(SeqNum(1)),
+        ..resume(SeqNum(1), 0)
     };
-    assert_eq!(program.order(receive), Err(Errno::NOTCONN));
+    assert_eq!(program.set_receive_keys(Some(from)), Err(Errno::NOTCONN));
     program.resume().unwrap();
     program.finish(1400).unwrap();
     assert_eq!(program.resets, (0, 0));
@@ -280,22 +247,15 @@ fn one_that_is_about_to_end_takes_no_new_connections() {
 #[test]
 fn a_library_that_comes_back_to_a_nic_that_is_about_to_end_is_taken_and_asked_for_software() {
     let mut program = greeting_and_records();
-    let receive = |program: &Program, resume: Option<SeqNum>| SlotRequest::SetKeys {
-        slot: program.slot.clone(),
-        direction: Direction::Receive,
-        info: keys(CIPHER, 7),
-        resume: resume.map(|tcpsn| Resume {
-            tcpsn,
-            index: 0,
-            read: Some(tcpsn),
-        }),
-        socket: program.facts(),
-    };
-    let first = program.order(receive(&program, None)).unwrap();
+    let first = program.set_receive_keys(None).unwrap();
     program.send(0, 4000, 1400, (false, true));
     program.restart();
     program.function.drain();
-    program.order(receive(&program, Some(first))).unwrap();
+    let from = Resume {
+        read: Some(first),
+        ..resume(first, 0)
+    };
+    program.set_receive_keys(Some(from)).unwrap();
     program.resume().unwrap();
     assert_eq!(
         program.slot.slot().status(Direction::Transmit, 1),

@@ -296,6 +296,11 @@ pub fn flow((src, dst): (&str, &str)) -> FlowKey {
     }
 }
 
+/// A segment of the first pair's, for a usual wire.
+pub fn usual(ends: (MacAddr, MacAddr), seq: u32, payload: &[u8]) -> (Vec<u8>, FrameMeta) {
+    segment(ends, &flow(PAIRS[0]), seq, Flags::ACK, payload, 1400)
+}
+
 /// A segment as Linux's TCP gives it to an interface that makes checksums.
 pub fn segment(
     (from, to): (MacAddr, MacAddr),

@@ -7,7 +7,7 @@ use port::capture::Capture;
 use port::memory::{LinkConfig, link};
 use port::{Meta, Port};
 
-use crate::frames::{receive, send};
+use crate::frames::{receive, send, send_plain};
 
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
@@ -139,13 +139,8 @@ fn tshark_reads_the_file() {
         "cd".repeat(48)
     ));
     let request = arp(1, [10, 0, 0, 2]);
-    send(
-        &mut left,
-        now,
-        std::slice::from_ref(&request),
-        Meta::default(),
-    );
-    send(&mut right, now, &[arp(2, [10, 0, 0, 1])], Meta::default());
+    send_plain(&mut left, now, std::slice::from_ref(&request));
+    send_plain(&mut right, now, &[arp(2, [10, 0, 0, 1])]);
     receive(&mut left, now + Duration::from_nanos(1));
     receive(&mut left, now + Duration::from_millis(50));
     assert!(

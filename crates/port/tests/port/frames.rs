@@ -49,6 +49,11 @@ pub fn send(port: &mut impl Port, now: Instant, frames: &[Vec<u8>], meta: Meta) 
     }
 }
 
+/// Sends frames of which nothing is known.
+pub fn send_plain(port: &mut impl Port, now: Instant, frames: &[Vec<u8>]) {
+    send(port, now, frames, Meta::default());
+}
+
 /// Receives all frames that are there.
 pub fn receive(port: &mut impl Port, now: Instant) -> Vec<(Vec<u8>, Meta)> {
     let mut frames = Vec::new();

@@ -5,14 +5,25 @@ use port::memory::{End, LinkConfig, link};
 use port::{Meta, Port};
 use proptest::prelude::*;
 
-use crate::frames::{numbered, numbers, receive, receive_bytes, send};
+use crate::frames::{numbered, numbers, receive, receive_bytes, send, send_plain};
 
 const NONE: Duration = Duration::ZERO;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
+fn only(set: impl FnOnce(&mut Impairment)) -> Impairment {
+    let mut impairment = Impairment::default();
+    set(&mut impairment);
+    impairment
+}
+
 fn impaired(impairments: Impairments, seed: u64) -> (Impair<End>, End) {
     let (left, right) = link(LinkConfig::for_mtu(1500));
     (Impair::new(left, impairments, seed), right)
+}
+
+/// Has frames leave whose time has come.
+fn pass_time(port: &mut impl Port, now: Instant) {
+    port.transmit(now, &mut |_| None).unwrap();
 }
 
 /// Sends `frames` through `impairment`, on the transmit or on the receive side, then waits until nothing is held.
@@ -27,17 +38,17 @@ fn pass(impairment: Impairment, on_transmit: bool, seed: u64, frames: &[Vec<u8>]
     let (mut left, mut right) = impaired(impairments, seed);
     for chunk in frames.chunks(64) {
         if on_transmit {
-            send(&mut left, now, chunk, Meta::default());
+            send_plain(&mut left, now, chunk);
             out.extend(receive_bytes(&mut right, now));
         } else {
-            send(&mut right, now, chunk, Meta::default());
+            send_plain(&mut right, now, chunk);
             out.extend(receive_bytes(&mut left, now));
         }
     }
     while let Some(then) = left.poll_timeout() {
         assert!(then >= now || on_transmit);
         now = now.max(then);
-        left.transmit(now, &mut |_| None).unwrap();
+        pass_time(&mut left, now);
         out.extend(receive_bytes(&mut left, now));
         out.extend(receive_bytes(&mut right, now));
     }
@@ -55,10 +66,7 @@ fn without_impairment_everything_passes() {
 #[test]
 fn losses_are_as_many_as_asked_for() {
     for on_transmit in [true, false] {
-        let loss = |loss| Impairment {
-            loss,
-            ..Impairment::default()
-        };
+        let loss = |loss| only(|it| it.loss = loss);
         let passed = pass(loss(0.1), on_transmit, 1, &numbered(20_000)).len();
         assert!(
             (17_700..18_300).contains(&passed),
@@ -70,10 +78,7 @@ fn losses_are_as_many_as_asked_for() {
 
 #[test]
 fn duplicates_follow_their_originals() {
-    let duplicate = Impairment {
-        duplicate: 1.0,
-        ..Impairment::default()
-    };
+    let duplicate = only(|it| it.duplicate = 1.0);
     for on_transmit in [true, false] {
         let passed = numbers(&pass(duplicate, on_transmit, 1, &numbered(100)));
         let expected: Vec<u32> = (0..100).flat_map(|n| [n, n]).collect();
@@ -83,11 +88,10 @@ fn duplicates_follow_their_originals() {
 
 #[test]
 fn reordered_frames_are_overtaken_by_a_few() {
-    let impairment = Impairment {
-        reorder: 0.02,
-        reorder_gap: 3,
-        ..Impairment::default()
-    };
+    let impairment = only(|it| {
+        it.reorder = 0.02;
+        it.reorder_gap = 3;
+    });
     for on_transmit in [true, false] {
         let passed = numbers(&pass(impairment, on_transmit, 5, &numbered(10_000)));
         let mut sorted = passed.clone();
@@ -112,26 +116,20 @@ fn reordered_frames_are_overtaken_by_a_few() {
 
 #[test]
 fn a_held_frame_goes_on_after_a_millisecond() {
-    let reorder = Impairment {
-        reorder: 1.0,
-        ..Impairment::default()
-    };
+    let reorder = only(|it| it.reorder = 1.0);
     let (mut left, mut right) = impaired(Impairments::on_transmit(reorder), 1);
     let now = Instant::now();
-    send(&mut left, now, &numbered(1), Meta::default());
+    send_plain(&mut left, now, &numbered(1));
     assert!(receive(&mut right, now).is_empty());
     assert_eq!(left.poll_timeout(), Some(now + MILLISECOND));
-    left.transmit(now + MILLISECOND, &mut |_| None).unwrap();
+    pass_time(&mut left, now + MILLISECOND);
     assert_eq!(receive(&mut right, now).len(), 1);
     assert_eq!(left.poll_timeout(), None);
 }
 
 #[test]
 fn corrupted_frames_have_one_bit_flipped_and_no_valid_mark() {
-    let corrupt = Impairment {
-        corrupt: 1.0,
-        ..Impairment::default()
-    };
+    let corrupt = only(|it| it.corrupt = 1.0);
     let now = Instant::now();
     for impairments in [
         Impairments::on_transmit(corrupt),
@@ -162,10 +160,7 @@ fn corrupted_frames_have_one_bit_flipped_and_no_valid_mark() {
 
 #[test]
 fn an_unfinished_checksum_is_finished_before_the_corruption() {
-    let corrupt = Impairment {
-        corrupt: 1.0,
-        ..Impairment::default()
-    };
+    let corrupt = only(|it| it.corrupt = 1.0);
     let (mut left, mut right) = impaired(Impairments::on_transmit(corrupt), 3);
     let now = Instant::now();
     let meta = Meta {
@@ -192,23 +187,19 @@ fn an_unfinished_checksum_is_finished_before_the_corruption() {
 
 #[test]
 fn delayed_frames_come_in_order_when_their_time_has_come() {
-    let delay = Impairment {
-        delay: 10 * MILLISECOND,
-        ..Impairment::default()
-    };
+    let delay = only(|it| it.delay = 10 * MILLISECOND);
     let now = Instant::now();
     let (mut left, mut right) = impaired(Impairments::on_transmit(delay), 1);
-    send(&mut left, now, &numbered(5), Meta::default());
+    send_plain(&mut left, now, &numbered(5));
     assert_eq!(left.poll_timeout(), Some(now + 10 * MILLISECOND));
-    left.transmit(now + 9 * MILLISECOND, &mut |_| None).unwrap();
+    pass_time(&mut left, now + 9 * MILLISECOND);
     assert!(receive(&mut right, now).is_empty());
-    left.transmit(now + 10 * MILLISECOND, &mut |_| None)
-        .unwrap();
+    pass_time(&mut left, now + 10 * MILLISECOND);
     assert_eq!(receive_bytes(&mut right, now), numbered(5));
     assert_eq!(left.poll_timeout(), None);
 
     let (mut left, mut right) = impaired(Impairments::on_receive(delay), 1);
-    send(&mut right, now, &numbered(5), Meta::default());
+    send_plain(&mut right, now, &numbered(5));
     assert!(receive(&mut left, now).is_empty());
     assert_eq!(
         receive_bytes(&mut left, now + 10 * MILLISECOND),
@@ -218,19 +209,18 @@ fn delayed_frames_come_in_order_when_their_time_has_come() {
 
 #[test]
 fn jitter_spreads_the_delay_and_keeps_the_order() {
-    let jitter = Impairment {
-        delay: 10 * MILLISECOND,
-        jitter: 2 * MILLISECOND,
-        ..Impairment::default()
-    };
+    let jitter = only(|it| {
+        it.delay = 10 * MILLISECOND;
+        it.jitter = 2 * MILLISECOND;
+    });
     let start = Instant::now();
     let (mut left, mut right) = impaired(Impairments::on_transmit(jitter), 1);
     let mut arrivals = Vec::new();
     for (n, frame) in (0..200).zip(numbered(200)) {
         let sent_at = start + n * 10 * MILLISECOND;
-        send(&mut left, sent_at, &[frame], Meta::default());
+        send_plain(&mut left, sent_at, &[frame]);
         let arrives_at = left.poll_timeout().unwrap();
-        left.transmit(arrives_at, &mut |_| None).unwrap();
+        pass_time(&mut left, arrives_at);
         arrivals.push(arrives_at - sent_at);
     }
     assert_eq!(receive_bytes(&mut right, start), numbered(200));
@@ -246,19 +236,18 @@ fn jitter_spreads_the_delay_and_keeps_the_order() {
 #[test]
 fn a_rate_limit_spaces_frames_and_drops_what_the_queue_cannot_hold() {
     // 60 bytes at 480 kbit/s take a millisecond.
-    let rate = Impairment {
-        rate: Some(480_000),
-        queue: 600,
-        ..Impairment::default()
-    };
+    let rate = only(|it| {
+        it.rate = Some(480_000);
+        it.queue = 600;
+    });
     let (mut left, mut right) = impaired(Impairments::on_transmit(rate), 1);
     let start = Instant::now();
-    send(&mut left, start, &numbered(20), Meta::default());
+    send_plain(&mut left, start, &numbered(20));
     assert_eq!(left.transmit_counters().queue_dropped, 10);
     for n in 0..10u32 {
         let now = start + (n + 1) * MILLISECOND;
         assert_eq!(left.poll_timeout(), Some(now));
-        left.transmit(now, &mut |_| None).unwrap();
+        pass_time(&mut left, now);
         assert_eq!(numbers(&receive_bytes(&mut right, now)), [n]);
     }
     assert_eq!(left.poll_timeout(), None);
@@ -272,59 +261,47 @@ fn frames_that_the_port_has_no_room_for_wait() {
         ..LinkConfig::for_mtu(1500)
     };
     let (left, mut right) = link(config);
-    let duplicate = Impairment {
-        duplicate: 1.0,
-        delay: MILLISECOND,
-        ..Impairment::default()
-    };
+    let duplicate = only(|it| {
+        it.duplicate = 1.0;
+        it.delay = MILLISECOND;
+    });
     let mut left = Impair::new(left, Impairments::on_transmit(duplicate), 1);
     let now = Instant::now();
     let frames: Vec<_> = numbered(100)
         .into_iter()
         .map(|frame| frame.repeat(25))
         .collect();
-    send(&mut left, now, &frames, Meta::default());
+    send_plain(&mut left, now, &frames);
     let later = now + MILLISECOND;
-    left.transmit(later, &mut |_| None).unwrap();
+    pass_time(&mut left, later);
     assert_eq!(left.poll_timeout(), None, "the port says when it has room");
     let mut received = Vec::new();
     for _ in 0..100 {
         received.extend(receive_bytes(&mut right, later));
-        left.transmit(later, &mut |_| None).unwrap();
+        pass_time(&mut left, later);
     }
     assert_eq!(received.len(), 200);
 }
 
 #[test]
 fn super_frames_are_refused_where_single_packets_are_to_suffer() {
-    let loss = Impairment {
-        loss: 0.01,
-        ..Impairment::default()
-    };
-    let delay = Impairment {
-        delay: MILLISECOND,
-        ..Impairment::default()
-    };
-    assert!(!impaired(Impairments::both(loss), 1).0.capabilities().tso);
-    assert!(
-        impaired(Impairments::on_receive(loss), 1)
-            .0
-            .capabilities()
-            .tso
-    );
-    assert!(impaired(Impairments::both(delay), 1).0.capabilities().tso);
+    let loss = only(|it| it.loss = 0.01);
+    let delay = only(|it| it.delay = MILLISECOND);
+    let tso = |impairments| impaired(impairments, 1).0.capabilities().tso;
+    assert!(!tso(Impairments::both(loss)));
+    assert!(tso(Impairments::on_receive(loss)));
+    assert!(tso(Impairments::both(delay)));
 }
 
 #[test]
 fn counters_say_what_was_done() {
-    let impairment = Impairment {
-        loss: 0.5,
-        duplicate: 0.5,
-        ..Impairment::default()
-    };
+    let impairment = only(|it| {
+        it.loss = 0.5;
+        it.duplicate = 0.5;
+    });
     let (mut left, mut right) = impaired(Impairments::on_transmit(impairment), 9);
     let now = Instant::now();
-    send(&mut left, now, &numbered(100), Meta::default());
+    send_plain(&mut left, now, &numbered(100));
     let passed = receive(&mut right, now).len() as u64;
     let counters = *left.transmit_counters();
     assert_eq!(counters.frames, 100);

@@ -4,7 +4,7 @@ use port::memory::{LinkConfig, link};
 use port::{Meta, Port};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::frames::{numbered, receive, receive_bytes, send};
+use crate::frames::{numbered, receive, receive_bytes, send, send_plain};
 
 #[test]
 fn frames_pass_in_both_directions() {
@@ -16,7 +16,7 @@ fn frames_pass_in_both_directions() {
         checksum_valid: true,
     };
     send(&mut left, now, &numbered(3), meta);
-    send(&mut right, now, &numbered(2), Meta::default());
+    send_plain(&mut right, now, &numbered(2));
     let received = receive(&mut right, now);
     assert_eq!(
         received,
@@ -34,12 +34,7 @@ fn a_super_frame_passes_and_a_plain_link_has_room_for_the_mtu() {
     let (mut left, mut right) = link(LinkConfig::for_mtu(1500));
     assert!(left.capabilities().tso && left.capabilities().max_frame >= 65_535 + 14);
     let frame = vec![5; 65_549];
-    send(
-        &mut left,
-        now,
-        std::slice::from_ref(&frame),
-        Meta::default(),
-    );
+    send_plain(&mut left, now, std::slice::from_ref(&frame));
     assert_eq!(receive_bytes(&mut right, now), [frame]);
 
     let plain = LinkConfig {
@@ -73,7 +68,7 @@ fn a_link_that_is_full_takes_frames_again_after_they_are_received() {
 fn an_end_that_was_dropped_is_an_unplugged_cable() {
     let now = Instant::now();
     let (mut left, mut right) = link(LinkConfig::for_mtu(1500));
-    send(&mut left, now, &numbered(2), Meta::default());
+    send_plain(&mut left, now, &numbered(2));
     drop(left);
     assert!(!right.is_connected());
     assert_eq!(receive_bytes(&mut right, now), numbered(2));
@@ -95,7 +90,7 @@ fn a_sleeping_end_is_woken_by_a_frame_and_by_room() {
 
     assert!(right.prepare_sleep());
     assert!(!is_readable(&right));
-    send(&mut left, now, &numbered(1), Meta::default());
+    send_plain(&mut left, now, &numbered(1));
     assert!(is_readable(&right));
     right.cancel_sleep();
     assert!(!is_readable(&right));
@@ -124,16 +119,11 @@ fn two_threads_that_sleep_lose_no_wakeup() {
     let echo = std::thread::spawn(move || {
         for _ in 0..ROUNDS {
             let frame = wait(&mut right);
-            send(&mut right, Instant::now(), &[frame], Meta::default());
+            send_plain(&mut right, Instant::now(), &[frame]);
         }
     });
     for frame in numbered(ROUNDS) {
-        send(
-            &mut left,
-            Instant::now(),
-            std::slice::from_ref(&frame),
-            Meta::default(),
-        );
+        send_plain(&mut left, Instant::now(), std::slice::from_ref(&frame));
         assert_eq!(wait(&mut left), frame);
     }
     echo.join().expect("the echo ends well");
