@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
 
+use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::process::setpriority_process;
 
 use crate::shares::Lease;
@@ -28,21 +28,14 @@ pub struct FileIdentity {
 
 /// A mapped file that keeps its size. It is unmapped and closed when it is dropped, or soon after.
 pub(crate) struct Mapping {
-    start: NonNull<u8>,
-    len: usize,
     identity: FileIdentity,
     held: Option<Held>,
     closer: Option<Closer>,
 }
 
-// SAFETY: plain memory that belongs to no thread; whoever reaches it does so by raw pointers or as atomics.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
 /// What is let go of, in this order.
 struct Held {
-    pages: Pages,
+    pages: MmapRaw,
     unmapped: Unmapped,
 }
 
@@ -52,14 +45,6 @@ pub(crate) struct Unmapped {
     _lease: Option<Lease>,
 }
 
-struct Pages {
-    start: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: unmapping is for any thread.
-unsafe impl Send for Pages {}
-
 impl Mapping {
     /// Maps a whole file for reading and writing.
     ///
@@ -67,23 +52,16 @@ impl Mapping {
     /// What the system gives.
     pub(crate) fn new(file: OwnedFd, len: usize) -> Result<Mapping, Errno> {
         let stat = rustix::fs::fstat(&file)?;
-        let (access, flags) = (
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED | MapFlags::NORESERVE,
-        );
-        // SAFETY: a new mapping at a place of the kernel's choice, of a file that keeps its size.
-        let start =
-            unsafe { rustix::mm::mmap(std::ptr::null_mut(), len, access, flags, &file, 0) }?;
-        let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
+        let mut options = MmapOptions::new();
+        let mapped = options.len(len).no_reserve_swap().map_raw(&file);
+        let error = |error| Errno::from_io_error(&error).unwrap_or(Errno::NOMEM);
         Ok(Mapping {
-            start,
-            len,
             identity: FileIdentity {
                 device: stat.st_dev,
                 inode: stat.st_ino,
             },
             held: Some(Held {
-                pages: Pages { start, len },
+                pages: mapped.map_err(error)?,
                 unmapped: Unmapped { file, _lease: None },
             }),
             closer: None,
@@ -100,12 +78,16 @@ impl Mapping {
 
     /// Its first byte, in this process.
     pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
+        NonNull::new(self.held().pages.as_mut_ptr()).expect("nothing is mapped at zero")
     }
 
     /// Bytes of it.
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.held().pages.len()
+    }
+
+    fn held(&self) -> &Held {
+        self.held.as_ref().expect("it is there until the drop")
     }
 
     /// Which file it is.
@@ -116,8 +98,7 @@ impl Mapping {
 
 impl AsFd for Mapping {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        let held = self.held.as_ref().expect("it is there until the drop");
-        held.unmapped.file.as_fd()
+        self.held().unmapped.file.as_fd()
     }
 }
 
@@ -133,23 +114,14 @@ impl Drop for Mapping {
 impl Held {
     /// Unmaps the pages piece by piece, and gives the file. Its last close frees its memory.
     fn unmap(self) -> Unmapped {
-        for at in (0..self.pages.len).step_by(PIECE) {
-            let len = PIECE.min(self.pages.len - at);
+        for at in (0..self.pages.len()).step_by(PIECE) {
+            let len = PIECE.min(self.pages.len() - at);
+            let advice = UncheckedAdvice::DontNeed;
             // SAFETY: inside of the mapping, to which there are no references any more; the file keeps what is in it.
-            let _ = unsafe {
-                let start = self.pages.start.add(at).as_ptr();
-                rustix::mm::madvise(start.cast(), len, Advice::LinuxDontNeed)
-            };
+            let _ = unsafe { self.pages.unchecked_advise_range(advice, at, len) };
         }
         drop(self.pages);
         self.unmapped
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: mapped with this length, and nothing borrows from it any more.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 

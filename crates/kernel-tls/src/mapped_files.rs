@@ -4,12 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::Stat;
-use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::fork_lock::{ForkGuard, ForkLock};
 
@@ -19,30 +18,15 @@ pub(crate) const WINDOW: u64 = 64 << 20;
 const MOST: usize = 512;
 const IDLE: Duration = Duration::from_secs(2);
 
-/// A window of a file.
+/// A window of a file, which the kernel reads.
 #[derive(Debug)]
-pub(crate) struct Window {
-    start: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the memory belongs to no thread, and is read by the kernel only.
-unsafe impl Send for Window {}
-// SAFETY: as above.
-unsafe impl Sync for Window {}
+pub(crate) struct Window(MmapRaw);
 
 impl Window {
     /// Address of a place in the window.
     pub(crate) fn at(&self, offset: usize) -> *const u8 {
-        debug_assert!(offset < self.len);
-        self.start.as_ptr().wrapping_add(offset)
-    }
-}
-
-impl Drop for Window {
-    fn drop(&mut self) {
-        // SAFETY: mapped with this length, and nobody has its address any more.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+        debug_assert!(offset < self.0.len());
+        self.0.as_ptr().wrapping_add(offset)
     }
 }
 
@@ -88,20 +72,14 @@ pub(crate) fn window(file: BorrowedFd<'_>, stat: &Stat, offset: u64) -> Option<A
     let key = (stat.st_dev, stat.st_ino, number);
     let now = Instant::now();
     if let Some(kept) = lock().kept.get_mut(&key)
-        && kept.window.len >= len
+        && kept.window.0.len() >= len
     {
         kept.used = now;
         return Some(Arc::clone(&kept.window));
     }
-    // SAFETY: a new mapping at a place of the kernel's choice.
-    let mapped = unsafe {
-        let (protection, flags) = (ProtFlags::READ, MapFlags::SHARED);
-        rustix::mm::mmap(std::ptr::null_mut(), len, protection, flags, file, start)
-    };
-    let window = Arc::new(Window {
-        start: NonNull::new(mapped.ok()?.cast())?,
-        len,
-    });
+    let mut options = MmapOptions::new();
+    let mapped = options.offset(start).len(len).map_raw_read_only(&file);
+    let window = Arc::new(Window(mapped.ok()?));
     let kept = Kept {
         window: Arc::clone(&window),
         used: now,

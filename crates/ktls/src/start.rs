@@ -1,13 +1,12 @@
 //! What is done when the library is loaded, and when the program ends.
 
 use std::ffi::c_int;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
 use kernel_tls::Counters;
+use memmap2::MmapOptions;
 use rustix::fs::{Mode, OFlags};
-use rustix::mm::{MapFlags, ProtFlags};
 
 /// What was accepted is sent before a program ends, unless its peers take nothing for so long.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -43,19 +42,9 @@ fn share_counters(path: &Path) {
     if !big_enough {
         return;
     }
-    // SAFETY: a new mapping of a file that is long enough, never unmapped.
-    let mapped = unsafe {
-        rustix::mm::mmap(
-            std::ptr::null_mut(),
-            Counters::LEN,
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::SHARED,
-            file.as_fd(),
-            0,
-        )
-    };
-    if let Ok(at) = mapped {
+    if let Ok(mapped) = MmapOptions::new().len(Counters::LEN).map_raw(&file) {
         // SAFETY: page-aligned memory of this length, of which every value is a counter; it stays mapped.
-        unsafe { &*at.cast::<Counters>() }.share();
+        unsafe { &*mapped.as_mut_ptr().cast::<Counters>() }.share();
+        std::mem::forget(mapped);
     }
 }

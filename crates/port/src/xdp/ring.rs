@@ -3,16 +3,14 @@
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use memmap2::{MmapOptions, MmapRaw};
 
 /// A ring of which this side is the producer or the consumer. Its entries are plain numbers.
 #[derive(Debug)]
 pub(super) struct Ring<T: Copy> {
-    map: NonNull<u8>,
-    bytes: usize,
+    map: MmapRaw,
     offsets: libc::xdp_ring_offset,
     capacity: u32,
     /// This side's index.
@@ -21,9 +19,6 @@ pub(super) struct Ring<T: Copy> {
     theirs: u32,
     _entries: PhantomData<T>,
 }
-
-// SAFETY: a mapping that this owns; nobody else of this process knows its address.
-unsafe impl<T: Copy + Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
     /// Maps a ring of a socket, of `capacity` entries, a power of two.
@@ -34,22 +29,10 @@ impl<T: Copy> Ring<T> {
         capacity: u32,
     ) -> io::Result<Ring<T>> {
         let bytes = offsets.desc as usize + capacity as usize * size_of::<T>();
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: a new mapping where the kernel likes it touches nothing that there is.
-        let map = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                bytes,
-                protection,
-                flags,
-                socket,
-                page_offset,
-            )?
-        };
+        let mut options = MmapOptions::new();
+        options.offset(page_offset).len(bytes).populate();
         Ok(Ring {
-            map: NonNull::new(map.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
-            bytes,
+            map: options.map_raw(socket)?,
             offsets,
             capacity,
             ours: 0,
@@ -115,19 +98,15 @@ impl<T: Copy> Ring<T> {
 
     fn index(&self, offset: u64) -> &AtomicU32 {
         // SAFETY: the kernel's offsets are inside of the mapping and aligned; both sides reach it as atomic.
-        unsafe { self.map.add(offset as usize).cast().as_ref() }
+        unsafe { &*self.map.as_ptr().add(offset as usize).cast() }
     }
 
     fn entry(&self, index: u32) -> *mut T {
         let place = (index & (self.capacity - 1)) as usize;
-        let entries = self.map.as_ptr().wrapping_add(self.offsets.desc as usize);
+        let entries = self
+            .map
+            .as_mut_ptr()
+            .wrapping_add(self.offsets.desc as usize);
         entries.cast::<T>().wrapping_add(place)
-    }
-}
-
-impl<T: Copy> Drop for Ring<T> {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `map`, with this length, and unmapped once.
-        let _ = unsafe { munmap(self.map.as_ptr().cast(), self.bytes) };
     }
 }
