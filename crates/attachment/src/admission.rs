@@ -1,6 +1,6 @@
 //! From what a library has sent to what the NIC may have of it: facts instead of sockets, and memory only that keeps its size.
 //!
-//! What is done here may wait for the library's process, so whoever carries packets leaves it to others. An [`Admitted`] request goes from one process
+//! What is done here may wait for the library's process, so a thread that carries packets leaves it to others. An [`Admitted`] request goes from one process
 //! to the other as [bytes](Admitted::to_bytes), and at most one file of memory beside them.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

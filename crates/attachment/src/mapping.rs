@@ -1,4 +1,4 @@
-//! A file of shared memory, mapped. Who carries packets leaves it to a thread of its own to unmap and close one.
+//! A file of shared memory, mapped. A thread that carries packets leaves it to another to unmap and close one.
 #![allow(unsafe_code)]
 
 use std::fmt;

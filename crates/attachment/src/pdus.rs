@@ -9,13 +9,13 @@
 //!         288…511    runs, in no order: one word each, 0 for none            NIC ──▶ library
 //! ```
 //!
-//! A mapping is one atomic word, so that nobody sees half of one. The NIC looks at the changes before a packet of the connection leaves: the
+//! A mapping is one atomic word, so that it is never read half-written. The NIC looks at the changes before a packet of the connection leaves: the
 //! library writes them before it sends the command, and neither a system call nor a message is needed for that. What is mapped to a tag later
 //! takes the place of what was there.
 //!
 //! The NIC writes the runs of a packet before Linux gets the packet. A byte that Linux has got twice, in packets of which the NIC has placed
 //! or checked the first one, is [doubtful](Span::doubtful): of a copy that Linux has refused nothing is to be believed. The packets hold
-//! all of their bytes, also those that were placed: whoever is in doubt reads them from the socket.
+//! all of their bytes, also those that were placed: a reader in doubt takes them from the socket.
 //!
 //! # Trust
 //! The NIC copies each word once, and believes nothing of it that could harm another than this connection.

@@ -11,7 +11,7 @@
 //!   192…255       where the latest decrypted packets began, two each: needed when the NIC dies
 //! ```
 //!
-//! The NIC writes the runs of a packet before Linux gets the packet. So whoever has read bytes from the socket, and looks here then, sees what
+//! The NIC writes the runs of a packet before Linux gets the packet. So a reader that has bytes from the socket, and looks here then, sees what
 //! was done to them. A run grows in place while the stream goes on in one form; the library clears those that it has read past.
 //!
 //! Bytes that no run names are ciphertext. Where both forms of a run cover a byte, [`Form::Either`] is right.
@@ -187,7 +187,7 @@ impl<'a> Results<'a> {
     }
 
     /// The NIC that wrote this has gone, and another one comes, or the same one if only the connection to it had ended. What it gave to Linux
-    /// decrypted and has not seen acknowledged may come again as it is: until then nobody knows which copy Linux has kept. For the library; a NIC
+    /// decrypted and has not seen acknowledged may come again as it is: until then it is unknown which copy Linux has kept. For the library; a NIC
     /// may write meanwhile.
     pub fn doubt(self) {
         let Some(from) = self.acknowledged() else {
@@ -250,7 +250,7 @@ impl<'a> Results<'a> {
         })
     }
 
-    /// Puts a run into a free word, at the place `first` or behind it; gives its place and the word, or `None` when none is free. Library and NIC
+    /// Puts a run into a free word, at the place `first` or behind it; gives its place and the word, or `None` when all are taken. Library and NIC
     /// may both do so.
     fn add_from(self, first: usize, run: Run) -> Option<(usize, u64)> {
         let word = run.to_word();

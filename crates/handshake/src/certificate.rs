@@ -65,7 +65,7 @@ impl Certificate {
 /// The certificates in the text of a PEM file.
 ///
 /// # Errors
-/// When there is none, or one is damaged.
+/// When the file has no certificate, or one is damaged.
 pub fn chain_from_pem(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(text)
         .collect::<Result<_, _>>()

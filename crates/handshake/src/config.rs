@@ -54,7 +54,7 @@ pub enum Trust {
     /// The same; and a server whose certificate is exactly one of these, although it says of itself that it is an authority's, as
     /// `openssl req -x509` makes them. Its names and dates have to be right.
     RootsAndCertificates(Arc<RootCertStore>, Vec<CertificateDer<'static>>),
-    /// Whoever answers: encryption without authentication, as `curl --insecure` has it.
+    /// Any peer: encryption without authentication, as `curl --insecure` has it.
     Anyone,
 }
 

@@ -58,7 +58,7 @@ impl Drop for Psk {
     }
 }
 
-/// Finds the key of an identity that a client offers, or says why there is none.
+/// Finds the key of an identity that a client offers, or says why it has no key.
 pub type PskLookup = Arc<dyn Fn(&[u8]) -> Result<Psk, String> + Send + Sync>;
 
 /// What a client with a pre-shared key needs for its handshakes.

@@ -143,7 +143,7 @@ impl Commands {
         !self.settling.is_empty()
     }
 
-    /// Gives the commands whose memory nobody touches any more, and whether it holds what was sent.
+    /// Gives the commands whose memory is not touched any more, and whether it holds what was sent.
     pub(crate) fn settled(
         &mut self,
         mut nic: Option<&mut Nic>,
@@ -155,7 +155,7 @@ impl Commands {
             let command = &mut table[id.index()];
             let done = command.is_settled(nic.as_deref_mut());
             if done {
-                // If the read is repeated, software copies what comes: nobody can contrive anything then.
+                // If the read is repeated, software copies what comes: then an attacker gains nothing.
                 let is_tainted = std::mem::take(&mut command.is_tainted);
                 command.is_copied |= is_tainted;
                 counters.buffers_tainted += u64::from(is_tainted);

@@ -100,7 +100,7 @@ pub struct Initiator {
     /// By queue number.
     links: Vec<Option<Link>>,
     commands: Commands,
-    /// Commands whose memory nobody touches any more, and whether it holds what was sent.
+    /// Commands whose memory is not touched any more, and whether it holds what was sent.
     settled: VecDeque<(CommandId, bool)>,
     counters: Counters,
 }
@@ -365,7 +365,7 @@ impl Initiator {
         link.is_some_and(|link| link.is_open)
     }
 
-    /// Reports the commands that are through and whose memory nobody touches any more.
+    /// Reports the commands that are through and whose memory is not touched any more.
     fn settle(&mut self) -> bool {
         let mut progress = false;
         let mut asked = Vec::new();

@@ -131,7 +131,7 @@ impl Link {
             commands: tags,
         };
         let incoming = parameters.framing();
-        // How much of a PDU the controller accepts is for whoever makes PDUs to heed.
+        // The maker of PDUs limits them to what the controller accepts.
         self.outgoing = Framing {
             sender: Role::Host,
             alignment: agreed.cpda,

@@ -126,7 +126,7 @@ struct Shared {
     memory: Arc<Memory>,
     start: u64,
     block_len: u32,
-    /// Numbers of the blocks that nobody has.
+    /// Numbers of the free blocks.
     free: Mutex<Vec<u32>>,
 }
 
@@ -203,7 +203,7 @@ impl Block {
     pub unsafe fn bytes(&self) -> &[u8] {
         let slice = self.slice(self.shared.block_len);
         // SAFETY: the block lies in the memory, which `shared` keeps mapped; no other handle names it, and the caller sees to it that
-        // nobody writes it.
+        // it is not written.
         unsafe { std::slice::from_raw_parts(self.shared.memory.address(slice), slice.len as usize) }
     }
 
@@ -215,7 +215,7 @@ impl Block {
     pub unsafe fn bytes_mut(&mut self) -> &mut [u8] {
         let slice = self.slice(self.shared.block_len);
         let start = self.shared.memory.address(slice);
-        // SAFETY: as in `bytes`, with an exclusive borrow of the only handle, and nobody who reads.
+        // SAFETY: as in `bytes`, with an exclusive borrow of the only handle, without readers.
         unsafe { std::slice::from_raw_parts_mut(start, slice.len as usize) }
     }
 }

@@ -30,7 +30,7 @@ enum Health {
     Good,
     /// It has not answered in time, and is asked no more. It may write to our memory still.
     Silent,
-    /// It is no more: nobody writes to our memory.
+    /// It is gone: nothing writes to our memory.
     Gone,
 }
 

@@ -124,7 +124,7 @@ impl Outbox {
         self.pieces.push_back(piece);
     }
 
-    /// Sends as far as there is room. False when there is none left.
+    /// Sends as far as the socket has room. False when it is full.
     pub(crate) fn flush(
         &mut self,
         socket: BorrowedFd<'_>,

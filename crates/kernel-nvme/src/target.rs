@@ -10,7 +10,7 @@ pub(crate) enum Target {
     /// Nowhere.
     #[default]
     Discard,
-    /// To whoever takes the PDU's end: short answers.
+    /// To the caller that takes the PDU's end: short answers.
     Inline(Vec<u8>),
     /// To a command's memory.
     Memory(Place),

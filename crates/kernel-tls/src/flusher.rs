@@ -56,7 +56,7 @@ pub(crate) fn watch(session: &Arc<Session>, fd: BorrowedFd<'_>) {
     wake_up(waiting);
 }
 
-/// Has whoever waits for room in a socket that has some try again after so long.
+/// Wakes those that wait for room in a socket that has some, after so long.
 pub(crate) fn wake_senders(cookie: u64, fd: BorrowedFd<'_>, after: Duration) {
     let mut waiting = lock();
     if waiting.retries.iter().any(|(known, ..)| *known == cookie) {
@@ -180,7 +180,7 @@ fn run(wake: &Internal) {
 fn flush(unsent: &Arc<Unsent>) {
     // Taken off first: what is accepted meanwhile puts it back.
     lock().sockets.retain(|other| !Arc::ptr_eq(other, unsent));
-    // An error is told to whoever uses the socket next.
+    // The socket's next user gets the error.
     if unsent.session.flush(unsent.fd.as_fd()) == Ok(false) {
         lock().sockets.push(Arc::clone(unsent));
     }

@@ -31,7 +31,7 @@ unsafe impl<T: Send> Sync for ForkLock<T> {}
 pub struct ForkGuard<'a, T>(&'a ForkLock<T>);
 
 impl<T> ForkLock<T> {
-    /// A lock that nobody holds.
+    /// A free lock.
     pub const fn new(value: T) -> Self {
         Self {
             holder: AtomicU32::new(FREE),

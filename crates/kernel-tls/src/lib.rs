@@ -6,7 +6,7 @@
 //!
 //! # What is where
 //! What the peer's next record depends on (keys, record numbers, bytes accepted and not yet sent) is in memory that is shared with every process
-//! that a fork has given the socket to, behind one lock for each direction: no record number is used twice, whoever sends. Ciphers are each process's own.
+//! that a fork has given the socket to, behind one lock for each direction: no record number is used twice, whichever process sends. Ciphers are each process's own.
 //!
 //! # Readiness
 //! The kernel's own answer to `poll`, `select` and `epoll` stays true, in both trigger modes, without those being looked at:
@@ -25,7 +25,7 @@
 //! once: no caller sees one that is half sent. After a restart of the NIC the library's thread tells it the keys again, with a record's boundary.
 //!
 //! A received record is in the program's hands when its bytes were authenticated: by the NIC if it decrypted all of them and counts records as we do, else here.
-//! Where nobody knows which of two copies of a packet the kernel has kept, the record's tag tells.
+//! Where it is unknown which of two copies of a packet the kernel has kept, the record's tag tells.
 //!
 //! # Cost
 //! With a NIC, sending costs one `sendmsg` for up to 32 records, a file without a copy one `vmsplice` and one `splice`. In software it costs one `send` for up to four records; receiving two `recv`s, of which the second copies nothing, for as many records as fit into 64 KiB; of what

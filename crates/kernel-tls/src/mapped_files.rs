@@ -14,7 +14,7 @@ use crate::fork_lock::{ForkGuard, ForkLock};
 
 /// A file is mapped in windows of this many bytes.
 pub(crate) const WINDOW: u64 = 64 << 20;
-/// Mappings that are kept at the most, and how long one is that nobody uses.
+/// Mappings that are kept at the most, and how long an unused one is.
 const MOST: usize = 512;
 const IDLE: Duration = Duration::from_secs(2);
 
@@ -99,7 +99,7 @@ pub(crate) fn window(file: BorrowedFd<'_>, stat: &Stat, offset: u64) -> Option<A
     Some(window)
 }
 
-/// The library's thread: lets go of what nobody has used for a while. How long until there is more, if there is any.
+/// The library's thread: lets go of what was not used for a while. How long until there is more, if there is any.
 pub(crate) fn let_go() -> Option<Duration> {
     let now = Instant::now();
     let mut windows = lock();

@@ -51,7 +51,7 @@ pub(crate) fn zerocopy() -> bool {
 /// Why the NIC does not do a socket's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// There is none; it was not asked.
+    /// No NIC is configured; it was not asked.
     NotThere,
     /// It does not want to.
     Refused(Errno),
@@ -110,7 +110,7 @@ fn make_slab() -> Option<&'static Slab> {
         .is_err()
     {
         // Another thread was quicker.
-        // SAFETY: of the box above, which nobody else has.
+        // SAFETY: of the box above, which has no other owner.
         let made = unsafe { Box::from_raw(made) };
         internal::unmark(made.as_fd());
     }
@@ -194,7 +194,7 @@ fn lock() -> ForkGuard<'static, State> {
         if let Some(attached) = &parents.attached {
             for fd in [attached.client.as_fd(), attached.watch.as_fd()] {
                 internal::unmark(fd);
-                // SAFETY: our copies of the parent's descriptors, which nobody else uses here; their owner is forgotten below.
+                // SAFETY: our copies of the parent's descriptors, which are used only here; their owner is forgotten below.
                 unsafe { rustix::io::close(fd.as_raw_fd()) };
             }
         }
@@ -425,7 +425,7 @@ pub(crate) fn tell_again() {
     flusher::wake();
 }
 
-/// What was told on a connection that has ended has not been told again: whoever used it has found out before the library's thread.
+/// What was told on a connection that has ended has not been told again: its user has found out before the library's thread.
 pub(crate) fn is_lost() -> bool {
     NIC.get().is_some() && lock().lost
 }

@@ -209,7 +209,7 @@ impl Session {
         if !crate::socket::is_established(fd)? {
             return Err(Errno::NOTCONN);
         }
-        // Before there is a session, so that whoever has it has the slab.
+        // Before there is a session, so that its users have the slab.
         crate::offload::slab();
         Ok(Session {
             cookie: crate::socket::cookie(fd).ok_or(Errno::NOTSUP)?,
@@ -278,7 +278,7 @@ impl Session {
     /// `setsockopt` at level [`SOL_TLS`](crate::SOL_TLS).
     ///
     /// # Errors
-    /// `EINVAL` for a structure that is none or for keys of another cipher or version than before; `EBUSY` for a second set of keys before TLS 1.3;
+    /// `EINVAL` for a malformed structure or for keys of another cipher or version than before; `EBUSY` for a second set of keys before TLS 1.3;
     /// `ENOPROTOOPT` for an option that there is not; what sending gives when a record that was held open can't be sent.
     pub fn set_option(
         self: &Arc<Self>,

@@ -276,7 +276,7 @@ pub(crate) struct ReceiveDevice {
     pub(crate) flows: bool,
     /// Where its last run was.
     pub(crate) hint: usize,
-    /// Of how many runs that may be in either form none is left.
+    /// How many runs that may be in either form were all cleared.
     pub(crate) eithers: u64,
     /// Its question that a reader has taken last, and whether that is still open.
     pub(crate) question: u32,

@@ -304,7 +304,7 @@ pub(crate) fn set_low_water(fd: BorrowedFd<'_>, bytes: i32) {
     };
 }
 
-/// Tells whoever waits to send, also those who hear of changes only, to try again.
+/// Wakes all that wait to send, also those that are woken by changes only.
 pub(crate) fn wake_senders(fd: BorrowedFd<'_>) {
     let (mut value, mut len) = (0_i32, size_of::<i32>() as libc::socklen_t);
     let (level, name) = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);

@@ -91,7 +91,7 @@ fn into(from: c_int, to: c_int, len: usize, flags: c_uint) -> Result<usize, Errn
 /// Puts into a pipe what there is room for, which is waited for as the flags say.
 fn put(pipe: BorrowedFd<'_>, bytes: &[u8], flags: c_uint) -> Result<usize, Errno> {
     loop {
-        // Whoever empties the pipe may be who called us: never all of it is waited for.
+        // The caller may be the one that empties the pipe: never all of it is waited for.
         let written = rustix::io::pwritev2(
             pipe,
             &[IoSlice::new(bytes)],

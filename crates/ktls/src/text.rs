@@ -64,7 +64,7 @@ fn send(
         sent = session.send(table::borrow(&fd), &[left], RECORD_TYPE_DATA, 0);
         left = &left[sent.unwrap_or(0)..];
     }
-    // SAFETY: what the C library has allocated, which nobody else has.
+    // SAFETY: what the C library has allocated for this call.
     unsafe { libc::free(text.cast()) };
     match sent {
         Ok(_) => length,

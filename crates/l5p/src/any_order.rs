@@ -51,7 +51,7 @@ pub trait AnyOrder: Layer5 {
         output: Output<'_>,
     ) -> Part;
 
-    /// As [`transform_aside`](Self::transform_aside), for bytes whose transformed form nobody wants.
+    /// As [`transform_aside`](Self::transform_aside), for bytes whose transformed form is not wanted.
     fn absorb_aside(
         &mut self,
         message: &Self::Message,

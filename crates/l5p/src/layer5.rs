@@ -177,7 +177,7 @@ impl Results {
     }
 }
 
-/// Bytes transformed at a time when nobody wants the output.
+/// Bytes transformed at a time when the output is not wanted.
 const SCRATCH: usize = 2048;
 
 /// A digest over the part of a message that has been transformed so far.
@@ -226,7 +226,7 @@ pub trait Layer5 {
     /// shared memory is read or written once.
     fn transform(&mut self, offset: u32, input: Input<'_>, output: Output<'_>);
 
-    /// As [`transform`](Self::transform), for bytes whose transformed form nobody wants.
+    /// As [`transform`](Self::transform), for bytes whose transformed form is not wanted.
     fn absorb(&mut self, offset: u32, mut input: Input<'_>) {
         let mut discarded = [0; SCRATCH];
         let mut at = offset;

@@ -1,4 +1,4 @@
-//! A protocol that nobody speaks: what the page "Add a protocol" comes to, in one file. It is built and tested with the feature `toy` only.
+//! A protocol that exists only here: what the page "Add a protocol" comes to, in one file. It is built and tested with the feature `toy` only.
 //!
 //! A peer asks for blobs by a tag, in a way that is not our affair, and gets them in parts, in any order:
 //!
@@ -35,7 +35,7 @@ pub struct Blob {
     pub len: u32,
 }
 
-/// A header that is none.
+/// Bytes that are not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ToyError {
     /// It begins with other bytes.

@@ -78,7 +78,7 @@ impl<H: AsRef<[u8]> + AsMut<[u8]> + Copy + Default> Walker<H> {
         self.walk(layer5, input, Some(output))
     }
 
-    /// As [`advance`](Self::advance), for bytes whose transformed form nobody wants: a packet that
+    /// As [`advance`](Self::advance), for bytes whose transformed form is not wanted: a packet that
     /// is passed on as it came, or a message's prefix during recovery.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-/// Writes the next frame into the buffer and says how long it is; `None` if there is none.
+/// Writes the next frame into the buffer and says how long it is; `None` when no frame is left.
 pub type Fill<'a> = dyn FnMut(&mut [u8]) -> Option<(usize, Meta)> + 'a;
 
 /// Takes a received frame. The bytes are valid during the call only.

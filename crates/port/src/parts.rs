@@ -98,7 +98,7 @@ impl<'a> Parts<'a> {
 /// Where a port gets frames from.
 pub trait Source {
     /// The next frame: its head in `buffer`, which has [`max_frame`](crate::Capabilities::max_frame) bytes, the rest lent until
-    /// the next call. `None` if there is none.
+    /// the next call. `None` without a frame.
     fn next(&mut self, buffer: &mut [u8]) -> Option<Parts<'_>>;
 }
 

@@ -60,7 +60,7 @@ struct Unsent {
 }
 
 impl Tap {
-    /// Opens the TAP device `name`, and makes it if there is none; one that was made thus goes away when it is
+    /// Opens the TAP device `name`, and makes it if it does not exist; one that was made thus goes away when it is
     /// closed. A name with `%d` gets the first free number, see [`name`](Self::name).
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl Tap {
     }
 
     /// Reads a frame that Linux has sent into memory of the caller's: what does not fit into `frame` goes to `beyond`. Together they should
-    /// have room for any. Gives its length, and `None` when there is none now.
+    /// have room for any. Gives its length, and `None` when no frame is waiting.
     ///
     /// # Errors
     /// The device is gone or broken.

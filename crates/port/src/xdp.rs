@@ -41,7 +41,7 @@ pub enum OpenError {
     },
     /// Somebody else has it.
     #[error(
-        "{interface} has an XDP program or socket already: stop whoever uses it, or `ip link set {interface} xdp off`"
+        "{interface} has an XDP program or socket already: stop the program that uses it, or `ip link set {interface} xdp off`"
     )]
     InUse {
         /// The interface.

@@ -1,4 +1,4 @@
-//! Memory that others may write at the same time: threads of a host, another process, whoever maps the same file.
+//! Memory that others may write at the same time: threads of a host, another process, any that maps the same file.
 //!
 //! Rust allows no reference to such memory, not even to read it: a `&[u8]` promises that the bytes stay as they are while it lives.
 //! [`SharedSlice`] and [`SharedSliceMut`] are addresses instead. Another process may write at any time, so a read may give any mixture

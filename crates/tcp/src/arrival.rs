@@ -114,7 +114,7 @@ impl Connection {
         if self.detached && payload_len > 0 && self.state.may_receive() {
             let new = (segment.seq + payload_len).after(self.rcv.nxt);
             if new {
-                // RFC 1122 §4.2.2.13: nobody will read it, and the peer should know.
+                // RFC 1122 §4.2.2.13: it will not be read, and the peer should know.
                 self.abort();
                 return nothing;
             }

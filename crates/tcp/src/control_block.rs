@@ -1,4 +1,4 @@
-//! A control block taken out of a connection and put back into one: for whoever else is to own the connection for a while
+//! A control block taken out of a connection and put back into one: for another owner of the connection
 //! (the NIC of AccelTCP, or of connection handoff policies).
 
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ pub struct Tcb {
     /// The congestion window in bytes: [`take_back`](Connection::take_back) goes on with it, [`put_back`](Connection::put_back)
     /// does not.
     pub cwnd: u32,
-    /// Nobody reads any more: what the peer sends is answered by a reset.
+    /// The application reads no more: what the peer sends is answered by a reset.
     pub detached: bool,
     /// What is left of TIME-WAIT, or of FIN-WAIT-2 when detached.
     pub linger: Option<Duration>,

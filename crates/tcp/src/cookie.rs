@@ -13,7 +13,7 @@
 //! Each period has a key of its own, derived from a master key by SipHash-2-4. It is derived rather than drawn because nothing
 //! here has a source of randomness, and because time may jump: no state has to be brought forward step by step. What
 //! rotation is for it does all the same: a cookie of an old period is as good as a guess, and what can be learnt of a
-//! period's key from its cookies is worth nothing after 128 s. Whoever has the master key can make all cookies.
+//! period's key from its cookies is worth nothing after 128 s. The master key makes all cookies.
 //!
 //! # Filtered cookies
 //! A NIC sees all segments of a port, and can't tell by a table of connections which of them bring a cookie back. So a few

@@ -1,7 +1,7 @@
 //! A connection that another owner runs, as the one who has lent it out sees it (Connection handoff policies §2).
 //!
 //! While the other owner (a NIC) runs TCP, this side keeps the connection *parked*: commands count here as ever (`queue`,
-//! `consumed`, `close`, `detach`, `abort`), and are passed on by whoever keeps it; nothing is sent, and no timer runs. What the other owner
+//! `consumed`, `close`, `detach`, `abort`), and its keeper passes them on; nothing is sent, and no timer runs. What the other owner
 //! says of its work comes in by `told_*`. So this side always knows the last state that both have agreed on: the other
 //! owner hands the connection back by a [`Tcb`] ([`Connection::bring_back`]), or is gone with it, and this side goes on from what
 //! it was told last ([`Connection::take_over`]).
@@ -55,7 +55,7 @@ impl Connection {
         self.snd.fin_queued
     }
 
-    /// Nobody reads any more ([`detach`](Self::detach)).
+    /// The application reads no more ([`detach`](Self::detach)).
     #[inline]
     pub fn is_detached(&self) -> bool {
         self.detached

@@ -29,7 +29,7 @@ pub struct Connection {
     pub(crate) src_port: u16,
     pub(crate) dst_port: u16,
     pub(crate) options: Negotiated,
-    /// Nobody reads any more.
+    /// The application reads no more.
     pub(crate) detached: bool,
     /// It was opened by [`Connection::accept`].
     pub(crate) passive: bool,
@@ -261,7 +261,7 @@ impl Connection {
         self.snd.fin_queued = true;
     }
 
-    /// Nobody will read any more: what comes from now on is answered with RST (RFC 1122 §4.2.2.13), as is what was not
+    /// The application reads no more: what comes from now on is answered with RST (RFC 1122 §4.2.2.13), as is what was not
     /// read yet, and FIN-WAIT-2 ends in time. Call it after `close` when the application has let go of the connection.
     pub fn detach(&mut self, now: Instant) {
         self.detached = true;

@@ -240,7 +240,7 @@ impl TimeWait {
 }
 
 impl TimeWaitEntry {
-    /// What is to be done about a segment, so long after the entry was made. Whoever keeps the entry removes it for
+    /// What is to be done about a segment, so long after the entry was made. The owner of the entry removes it for
     /// [`Verdict::Reopen`], and lets it rest for the whole time again when it replies to a FIN (RFC 9293 §3.10.7.4).
     pub fn judge(&self, rested: Duration, segment: &Header, payload_len: u32) -> Verdict {
         // RFC 1337: a RST does not cut TIME-WAIT short.

@@ -95,7 +95,7 @@ impl Connection {
 
     /// RFC 9293 §3.8.6.1: probes go on as long as the peer answers.
     fn on_persist_timeout(&mut self, now: Time) {
-        // RFC 9293 §3.8.6.1 is about an application that waits; when there is none, patience ends.
+        // RFC 9293 §3.8.6.1 is about an application that waits; without one the connection ends after a while.
         if self.detached && self.rtt.tries() >= self.settings.retries {
             self.snd.reset_at = Some(self.snd.nxt);
             self.finish(CloseReason::TimedOut);

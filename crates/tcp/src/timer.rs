@@ -18,7 +18,7 @@ pub(crate) enum Timer {
     DelayedAck,
     /// RFC 9293 §3.8.4.
     KeepAlive,
-    /// The end of TIME-WAIT, or of FIN-WAIT-2 when nobody reads any more.
+    /// The end of TIME-WAIT, or of FIN-WAIT-2 when the application reads no more.
     Linger,
     /// A corked short segment goes out.
     Cork,

@@ -1,5 +1,5 @@
 //! How long a connection has waited for its peer, and when it waits no longer. It goes with the connection from one owner to the
-//! next: one that is handed to and fro would else never send anything again, and give nobody up.
+//! next: one that is handed to and fro would otherwise never retransmit, and never give a peer up.
 
 use std::time::{Duration, Instant};
 

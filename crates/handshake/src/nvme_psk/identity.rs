@@ -41,7 +41,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads an identity as a client has sent it. `None` when it is none of NVMe's.
+    /// Reads an identity as a client has sent it. `None` when it is not NVMe's.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
         let mut words = text.split(' ');

@@ -40,7 +40,7 @@ pub enum KeysError {
 /// Why there is no key for an identity.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoKey {
-    /// It is none of NVMe's.
+    /// It is not NVMe's.
     #[error("it is not an NVMe PSK identity")]
     NotNvme,
     /// It names a subsystem that is not here.
@@ -128,7 +128,7 @@ impl Keys {
     /// by its digest which derivation its client uses; for one of version 0 `derivation` says it.
     ///
     /// # Errors
-    /// When there is none, with the reason.
+    /// When no key is configured for it, with the reason.
     pub fn find(
         &self,
         identity: &[u8],

@@ -200,7 +200,7 @@ unsafe fn state<'a>(ssl: *const Ssl) -> Option<&'a State> {
     }
 }
 
-/// The extension `pre_shared_key` of the ClientHello, empty when there is none.
+/// The extension `pre_shared_key` of the ClientHello, empty without it.
 ///
 /// # Safety
 /// `ssl` is valid, and in its client hello callback, which the result must not outlive.

@@ -249,7 +249,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // SAFETY: `ssl` is ours; with it go its BIOs. After that nobody has the state but us, which came from a box.
+        // SAFETY: `ssl` is ours; with it go its BIOs. After that the state, which came from a box, is ours alone.
         unsafe {
             (self.library.SSL_free)(self.ssl.as_ptr());
             drop(Box::from_raw(self.state.as_ptr()));

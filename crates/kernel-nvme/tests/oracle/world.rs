@@ -368,7 +368,7 @@ impl Inside {
         self.nic.flush(now);
         while let Some((frame, _)) = self.function.poll_frame(now) {
             let Ok(parsed) = packet::parse(frame) else {
-                panic!("a frame that is none");
+                panic!("not a frame");
             };
             if !takes {
                 continue;

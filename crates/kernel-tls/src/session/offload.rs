@@ -373,7 +373,7 @@ impl Session {
         if !self.told.load(Relaxed) {
             return offload::unclaim(&self.shared.slot);
         }
-        // Whoever still has the socket takes it from here.
+        // The remaining owner of the socket takes it from here.
         self.sending().device.teller = 0;
         offload::release(name);
     }

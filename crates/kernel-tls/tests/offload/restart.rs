@@ -40,7 +40,7 @@ fn a_nic_that_comes_back_is_told_the_keys_and_a_boundary() {
         });
     }
     sender.send_all(&data[300_000..400_000], RECORD_TYPE_DATA, 0);
-    // New keys while it is away: whoever sets them or sends next waits for it.
+    // New keys while it is away: the next caller that sets them or sends waits for it.
     nic::stop();
     let restarts = std::thread::spawn(|| {
         std::thread::sleep(std::time::Duration::from_millis(300));
@@ -150,7 +150,7 @@ fn keys_before_those_that_nothing_was_sent_under_are_told_at_every_restart() {
     assert_eq!(finish(sender, received, None), b"before, after");
 }
 
-/// As when the peer has ended meanwhile: Linux has all that comes, and nobody else needs the keys.
+/// As when the peer has ended meanwhile: Linux has all that comes, and the keys have no other use.
 #[test]
 fn new_receive_keys_that_the_nic_died_with_and_then_refuses_are_used_without_it() {
     let _alone = nic::alone();
@@ -281,7 +281,7 @@ fn a_nic_that_a_new_connection_finds_first_is_told_of_the_others_too() {
         old.send_all(b"before", RECORD_TYPE_DATA, 0);
         nic::stop();
         nic::restart();
-        // Whoever comes first finds that the NIC has gone.
+        // The first caller finds that the NIC has gone.
         let (new, new_received) = connect();
         new.set_keys(&keys((0x0304, 51), 2, 0));
         let cookie = old.cookie;

@@ -29,7 +29,7 @@ fn failed_dup2() {
 
 fn copies() {
     let pair = Pair::keyed(TLS_1_3, 51);
-    // SAFETY: numbers only; nobody else has the copy.
+    // SAFETY: numbers only; the copy has no other user.
     unsafe {
         let copy = libc::dup(pair.a());
         send(copy, b"by the copy", 0).unwrap();
@@ -119,7 +119,7 @@ fn replaced() {
     let pair = Pair::keyed(TLS_1_3, 51);
     let a = pair.a.into_raw_fd();
     let file = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-    // SAFETY: data of this length; nobody else has the number.
+    // SAFETY: data of this length; the number has no other user.
     let written = unsafe {
         assert_eq!(libc::syscall(libc::SYS_close, a), 0);
         assert_eq!(

@@ -134,7 +134,7 @@ fn more_delays() {
     assert!(!is_readable(&pair.b));
     // Closing sends what is left.
     let Pair { a, b } = pair;
-    // SAFETY: nobody else closes it.
+    // SAFETY: it is closed only here.
     unsafe { libc::close(std::os::fd::IntoRawFd::into_raw_fd(a)) };
     let mut rest = [0; 100];
     let flags = rustix::net::RecvFlags::empty();

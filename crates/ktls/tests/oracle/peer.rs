@@ -101,7 +101,7 @@ fn converse(library: &OpenSsl, case: &Case, socket: &TcpStream) -> Result<(), St
                 _ => blocked = len,
             }
         } else if !closed && (got == case.bytes.0 || !case.updates_keys) {
-            // With all received it has nothing more to answer, for which there may be nobody any more.
+            // With all received it has nothing more to answer, for which the program may be gone.
             closed = connection.close()?;
         }
         // A request for new keys that is read now would be answered at once, and OpenSSL takes that for the write that waits for room.
@@ -136,7 +136,7 @@ fn converse(library: &OpenSsl, case: &Case, socket: &TcpStream) -> Result<(), St
     }
 }
 
-/// Reads what OpenSSL has left, up to the end: whoever closes a socket with something unread resets the connection, and what the program has not got is
+/// Reads what OpenSSL has left, up to the end: closing a socket with something unread resets the connection, and what the program has not got is
 /// lost.
 fn drain(mut socket: &TcpStream, end: Instant) -> Result<(), String> {
     let mut left = [0; 4096];

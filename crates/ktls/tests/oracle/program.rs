@@ -38,7 +38,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(u8::from(failed))
 }
 
-/// Connects to the peer. While the NIC is away Linux finds nobody there.
+/// Connects to the peer. While the NIC is away Linux does not reach it.
 fn connect() -> Result<TcpStream> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -73,7 +73,7 @@ fn run(case: &Case) -> std::result::Result<(), String> {
                 .map_err(|error| program.tell("waiting", &Error::other(error)))?;
         }
     }
-    // Whoever leaves before the peer has all leaves the NIC without keys, should that die.
+    // A program that leaves before the peer has all leaves a restarted NIC without keys.
     while unacknowledged(&socket) > 0 {
         if Instant::now() > end {
             return Err(program.tell(

@@ -37,7 +37,7 @@ impl Stream {
     }
 }
 
-/// Whether any stream's bytes show: of 19 or more in a row none is missed, and nothing else is taken for them but once in 2^64 places.
+/// Whether any stream's bytes show: 19 or more in a row are always found, and nothing else is taken for them but once in 2^64 places.
 pub fn shows(bytes: &[u8]) -> bool {
     let is_magic = |at: usize| bytes.get(at..at + 4) == Some(&MAGIC[..]);
     (0..bytes.len()).any(|at| bytes[at] == MAGIC[0] && is_magic(at) && is_magic(at + 8))

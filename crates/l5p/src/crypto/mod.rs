@@ -146,7 +146,7 @@ impl Cipher {
     }
 
     /// Lends a copy, under the same key, that may be started and used while this one is in the middle of a message. `None`
-    /// for ChaCha20-Poly1305, of which nobody needs one.
+    /// for ChaCha20-Poly1305, which is never used so.
     pub(crate) fn with_copy<R>(&mut self, use_copy: impl FnOnce(CipherCopy<'_>) -> R) -> Option<R> {
         match &mut self.0 {
             Inner::Gcm(gcm) => Some(gcm.with_copy(|copy| {

@@ -86,7 +86,7 @@ impl Patterns {
     /// Reads patterns. Their tables may have `limit` bytes ([`TABLES`]).
     ///
     /// # Errors
-    /// When a line is no pattern, there is none, or the tables would be larger.
+    /// When a line is not a pattern, no line is one, or the tables would be larger.
     pub fn parse(text: &str, limit: usize) -> Result<Patterns, PatternsError> {
         let mut lines = Vec::new();
         let (mut strings, mut expressions) = (Vec::new(), Vec::new());

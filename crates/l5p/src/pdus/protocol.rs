@@ -51,7 +51,7 @@ impl Layout {
         }
     }
 
-    /// Where the data is; empty if there is none.
+    /// Where the data is; empty for a PDU without data.
     #[inline]
     #[must_use]
     pub const fn data(&self) -> Range<u32> {

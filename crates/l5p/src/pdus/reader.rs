@@ -300,7 +300,7 @@ impl<P: PduProtocol> Reader<P> {
         self.advance(from.len() as u32)
     }
 
-    /// The next bytes of data are in `from` and nobody wants them: digests them only.
+    /// The next bytes of data are in `from` and are not wanted: digests them only.
     ///
     /// # Panics
     /// When no data comes [next](Self::next), or less.

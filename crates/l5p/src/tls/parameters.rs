@@ -75,7 +75,7 @@ impl CryptoInfo {
     /// The parameters that [`to_bytes`](Self::to_bytes) encoded.
     ///
     /// # Errors
-    /// When version or algorithm is none of ours.
+    /// When version or algorithm is not supported.
     pub fn from_bytes(bytes: &[u8; Self::ENCODED_LEN]) -> Result<CryptoInfo, InvalidCryptoInfo> {
         let invalid = InvalidCryptoInfo {
             version: bytes[0],

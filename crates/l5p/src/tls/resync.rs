@@ -14,7 +14,7 @@ pub struct ResyncAnswer {
     pub tcpsn: SeqNum,
     /// Whether a record begins there.
     pub confirmed: bool,
-    /// That record's sequence number; 0 when there is none.
+    /// That record's sequence number; 0 without a record.
     pub index: u64,
     /// The epoch whose keys it is under. A context of another epoch cannot use it.
     pub epoch: u16,

@@ -90,7 +90,7 @@ impl Pair {
         self.choices = Box::new(choices);
     }
 
-    /// Goes on until nobody has anything to do at this time.
+    /// Goes on until neither side has anything to do at this time.
     pub fn run(&mut self) {
         while self.step() {}
     }

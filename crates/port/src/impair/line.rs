@@ -113,7 +113,7 @@ impl Line {
         self.odds.any || self.impairment.rate.is_some()
     }
 
-    /// Whether nothing is done to frames, and none is held.
+    /// Whether nothing is done to frames, and no frame is held.
     #[inline]
     pub(super) fn is_transparent(&self) -> bool {
         !self.odds.any && !self.delays() && self.queue.is_empty() && self.overtaken.is_empty()
@@ -196,7 +196,7 @@ impl Line {
         passes
     }
 
-    /// Moves frames that nobody has overtaken in time to where they come out. Called before `take_due`s.
+    /// Moves frames that were not overtaken in time to where they come out. Called before `take_due`s.
     #[inline]
     pub(super) fn expire(&mut self, now: Instant) {
         while self

@@ -146,7 +146,7 @@ impl Producer {
         if end - self.head > capacity {
             self.head = self.shared.head.value.load(Ordering::Acquire);
             if !self.is_connected() {
-                // Nobody reads: what has been sent is lost.
+                // The reader is gone: what has been sent is lost.
                 self.head = self.tail;
             }
         }

@@ -16,7 +16,7 @@ pub(super) fn open() -> io::Result<OwnedFd> {
     // SAFETY: the call takes numbers only.
     let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
     check(fd)?;
-    // SAFETY: a descriptor that was made just now and is owned by nobody else.
+    // SAFETY: a descriptor that was made just now and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -59,7 +59,7 @@ pub(super) fn set_up(socket: &OwnedFd, index: u32) -> io::Result<()> {
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
-/// Refuses frames with a VLAN tag, which the kernel would give without it: they are not for whoever has no tag.
+/// Refuses frames with a VLAN tag, which the kernel would give without it: they are not for stations without a tag.
 fn refuse_tagged(socket: &OwnedFd) -> io::Result<()> {
     let instruction = |code: u32, jf: u8, k: u32| libc::sock_filter {
         code: code as u16,

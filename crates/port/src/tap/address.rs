@@ -37,7 +37,7 @@ fn request(index: u32, ip: IpAddr, prefix_len: u8) -> Vec<u8> {
     message.extend(libc::RTM_NEWADDR.to_ne_bytes());
     message.extend((flags as u16).to_ne_bytes());
     message.extend([0; 8]);
-    // Nobody else is on this wire with the address: it can be used at once.
+    // The address is unique on this wire: it can be used at once.
     message.extend([family as u8, prefix_len, libc::IFA_F_NODAD as u8, 0]);
     message.extend(index.to_ne_bytes());
     for attribute in [libc::IFA_LOCAL, libc::IFA_ADDRESS] {
@@ -50,7 +50,7 @@ fn request(index: u32, ip: IpAddr, prefix_len: u8) -> Vec<u8> {
     message
 }
 
-/// The error number of an acknowledgement. `None` if it is none.
+/// The error number of an acknowledgement. `None` for another message.
 fn error_of(message: &[u8]) -> Option<i32> {
     let kind = u16::from_ne_bytes(*message.get(4..)?.first_chunk()?);
     let error = i32::from_ne_bytes(*message.get(16..)?.first_chunk()?);

@@ -178,7 +178,7 @@ fn blank() -> Attributes {
 unsafe fn descriptor(command: c_long, attributes: &mut Attributes) -> io::Result<OwnedFd> {
     // SAFETY: the caller's promise.
     let fd = unsafe { bpf(command, attributes) }?;
-    // SAFETY: these commands give a descriptor that is owned by nobody else; it is close-on-exec.
+    // SAFETY: these commands give a descriptor without another owner; it is close-on-exec.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 

@@ -14,7 +14,7 @@ pub(super) fn open() -> io::Result<OwnedFd> {
     // SAFETY: the call takes numbers only.
     let fd = unsafe { libc::socket(libc::AF_XDP, kind, 0) };
     check(fd)?;
-    // SAFETY: a descriptor that was made just now and is owned by nobody else.
+    // SAFETY: a descriptor that was made just now and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -45,13 +45,13 @@ impl Umem {
         self.start.as_ptr() as u64
     }
 
-    /// Bytes that the kernel has given us, or that nobody has. `None` for what is not in one frame.
+    /// Bytes that the kernel has given us, or that are free. `None` for what is not in one frame.
     ///
     /// The kernel must not hold the frame.
     pub(super) fn bytes(&mut self, address: u64, len: usize) -> Option<&mut [u8]> {
         let at = usize::try_from(address).ok()?;
         let within = at % FRAME + len <= FRAME && at.checked_add(len)? <= Self::BYTES;
-        // SAFETY: inside of the mapping, which lives as long as `self`. Whoever calls has the frame from a ring that the kernel
+        // SAFETY: inside of the mapping, which lives as long as `self`. The caller has the frame from a ring that the kernel
         // gives frames back by, so that it does not write there; were it to, it would change plain bytes.
         within.then(|| unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(at), len) })
     }

@@ -80,7 +80,7 @@ fn frames_pass_between_packet_sockets() {
         let (now, frames) = (Instant::now(), numbered(200));
         send(&mut left, now, &frames, Meta::default());
         assert_eq!(bytes(receive_ours(&mut right, 200)), frames);
-        // Nobody receives what he has sent.
+        // A socket does not receive what it has sent.
         assert_eq!(receive_ours(&mut left, 0).len(), 0);
         send(&mut right, now, &frames, Meta::default());
         assert_eq!(bytes(receive_ours(&mut left, 200)), frames);

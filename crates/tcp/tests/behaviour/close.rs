@@ -119,7 +119,7 @@ fn an_abort_sends_a_reset() {
     assert_eq!(peer.connection.poll_timeout(), None);
 }
 
-/// RFC 1122 §4.2.2.13: data that nobody will read is answered with a reset.
+/// RFC 1122 §4.2.2.13: data that will not be read is answered with a reset.
 #[test]
 fn a_detached_connection_refuses_data() {
     let mut peer = Peer::modern();

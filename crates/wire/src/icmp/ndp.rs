@@ -54,7 +54,7 @@ pub struct RouterAdvertisement {
     pub managed: bool,
     /// Other settings are to be had by DHCPv6.
     pub other_configuration: bool,
-    /// Seconds for which it is a default router; 0: it is none.
+    /// Seconds for which it is a default router; 0: it is not one.
     pub router_lifetime: u16,
     /// Milliseconds for which a neighbour counts as reachable; 0: not said.
     pub reachable_time: u32,

@@ -56,7 +56,7 @@ pub enum Unreachable {
     Host,
     /// The host has no such protocol.
     Protocol,
-    /// Nobody listens there.
+    /// The port has no listener.
     Port,
     /// The packet is too big for the next link and must not be fragmented (RFC 1191).
     FragmentationNeeded {

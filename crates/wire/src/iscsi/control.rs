@@ -86,7 +86,7 @@ fields! {
         lun: Lun = 8,
         /// Initiator Task Tag.
         task_tag: u32 = 16,
-        /// Target Transfer Tag, to be repeated in the next request; [`NO_TAG`] when there is none.
+        /// Target Transfer Tag, to be repeated in the next request; [`NO_TAG`] in the last response.
         transfer_tag: u32 = 20,
         /// StatSN, ExpCmdSN and MaxCmdSN.
         numbers: ResponseNumbers = 24,

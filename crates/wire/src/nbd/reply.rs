@@ -162,7 +162,7 @@ impl Reply {
     /// Reads a whole header, of [`header_len`](Self::header_len) bytes.
     ///
     /// # Errors
-    /// When it is none, or not possible.
+    /// When the bytes are not a header, or contradict themselves.
     ///
     /// # Panics
     /// When there are fewer bytes.

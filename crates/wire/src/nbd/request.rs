@@ -85,7 +85,7 @@ fields! {
 }
 
 impl Request {
-    /// Reads a header. `None`: it is none, and the connection is beyond repair.
+    /// Reads a header. `None` for other bytes: the connection is beyond repair then.
     #[must_use]
     pub fn parse(bytes: &[u8; REQUEST_LEN]) -> Option<Request> {
         if u32_at(bytes, 0) != MAGIC {

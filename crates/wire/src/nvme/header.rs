@@ -211,7 +211,7 @@ impl Layout {
         self.pdu_type.header_len()
     }
 
-    /// Where the header's digest is; empty if there is none.
+    /// Where the header's digest is; empty without one.
     #[inline]
     #[must_use]
     pub fn header_digest(&self) -> Range<u32> {
@@ -219,14 +219,14 @@ impl Layout {
         start..start + DIGEST_LEN * u32::from(self.header_digest)
     }
 
-    /// Where the data is; empty if there is none.
+    /// Where the data is; empty without data.
     #[inline]
     #[must_use]
     pub fn data(&self) -> Range<u32> {
         u32::from(self.pdo)..u32::from(self.pdo) + self.data_len
     }
 
-    /// Where the data's digest is; empty if there is none.
+    /// Where the data's digest is; empty without one.
     #[inline]
     #[must_use]
     pub fn data_digest(&self) -> Range<u32> {

@@ -7,7 +7,7 @@ use crate::error::ParseError;
 
 /// The name of a host or of a subsystem: UTF-8 of at most 223 bytes, compared byte by byte.
 ///
-/// Names are opaque here: that they should begin with `nqn.` is left to whoever makes one up.
+/// Names are opaque here: that they should begin with `nqn.` is left to their authors.
 #[derive(Clone, Copy)]
 pub struct Nqn {
     len: u8,

@@ -1,4 +1,4 @@
-//! Records of which nobody knows in which form the kernel has kept some bytes: a packet that came twice, once decrypted and once not.
+//! Records of which it is unknown in which form the kernel has kept some bytes: a packet that came twice, once decrypted and once not.
 //!
 //! The kernel keeps one copy of each. Of all combinations one has the right tag, which is not found by trying: what each piece changes about the tag is
 //! measured once, and which of them add up to what is wanted is computed. For AES-GCM, whose tag is linear, that is a system of linear equations. For

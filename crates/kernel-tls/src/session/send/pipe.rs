@@ -191,12 +191,12 @@ impl Arena {
         })
     }
 
-    /// Memory of this length, at most a page's, that was not given out before; `None` if there is none.
+    /// Memory of this length, at most a page's, that was not given out before; `None` when all is.
     pub(super) fn take(&mut self, len: usize) -> Option<&mut [u8]> {
         debug_assert!(len <= PAGE_BYTES);
         if ARENA_BYTES - self.used < len {
             // The kernel keeps the old pages for what still refers to them.
-            // SAFETY: the whole of our mapping, to which nobody has a reference.
+            // SAFETY: the whole of our mapping, to which no reference exists.
             let replaced = unsafe {
                 rustix::mm::madvise(
                     self.start.as_ptr().cast(),
@@ -216,7 +216,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length, and nobody has a reference to it.
+        // SAFETY: mapped with this length, and without references.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), ARENA_BYTES) };
     }
 }

@@ -169,7 +169,7 @@ impl Login {
         let Agreed {
             incoming, outgoing, ..
         } = &mut self.agreed;
-        // An answer that is none leaves the key as it is by default.
+        // A key that is not negotiated keeps its default.
         if ["Reject", "Irrelevant", "NotUnderstood"].contains(&pair.value) {
             return Ok(());
         }

@@ -124,7 +124,7 @@ pub struct Command {
 /// Which way the data of a command goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
-    /// There is none.
+    /// No connection.
     None,
     /// To the initiator.
     Read,
@@ -260,7 +260,7 @@ pub enum Failure {
     /// The target is elsewhere.
     #[error("the target is to be found at {0}")]
     Redirected(String),
-    /// The target wants a proof that there is none for.
+    /// The target wants a proof, and no secret is configured.
     #[error("the target demands authentication by {0}")]
     Authentication(String),
     /// What the target answers to a key makes no sense.
@@ -277,7 +277,7 @@ pub enum Failure {
     /// A text that is longer than any that makes sense.
     #[error("the target sends a text without end")]
     TextTooLong,
-    /// The unit is none, or no disk.
+    /// The unit is missing, or not a disk.
     #[error("unit {lun} is no disk (type {device_type:#04x}, qualifier {qualifier})")]
     NotADisk {
         /// Which one.

@@ -68,7 +68,7 @@ pub enum Action {
 /// How a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
-    /// In order: nothing is under way, and nobody is to be told anything.
+    /// In order: nothing is under way, and the peer is told nothing.
     InOrder,
     /// The controller is to be told by H2CTermReq what it did wrong.
     Told(FatalError),

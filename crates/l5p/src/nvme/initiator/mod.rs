@@ -3,7 +3,7 @@
 //! [`Queue`] is one queue pair, which is one connection: it opens it, sends commands and the data that R2Ts ask for, and
 //! checks what comes in before a byte of data is placed. [`Controller`] has several of them: it sets a controller up,
 //! identifies its namespaces, keeps it alive, and reconnects. Both hold no data: that is named by command, offset and
-//! length, and whoever owns the memory moves it.
+//! length, and the owner of the memory moves it.
 //!
 //! Sections are those of NVMe Base 2.0c and NVMe/TCP 1.0.
 

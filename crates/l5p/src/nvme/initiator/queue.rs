@@ -77,7 +77,7 @@ pub enum QueueEvent {
         /// What is wrong, where the status says that something is.
         reply: ConnectReply,
     },
-    /// The controller wants in-band authentication, which there is none of here.
+    /// The controller wants in-band authentication, which is not supported.
     AuthenticationRequired,
     /// The controller ended the connection by C2HTermReq.
     Terminated(FatalError),
@@ -117,7 +117,7 @@ pub enum Incoming {
     /// It is to be given to [`Controller::handle_end`](super::Controller::handle_end): the answer to an admin command. At
     /// most 4 KiB.
     Inline,
-    /// Nobody needs it: what follows a C2HTermReq.
+    /// It is discarded: what follows a C2HTermReq.
     Discard,
 }
 

@@ -69,7 +69,7 @@ impl CommandId {
         }
     }
 
-    /// Its place in a table: below the most commands that a controller takes, and nobody else's until it is complete.
+    /// Its place in a table: below the most commands that a controller takes, and not given to another command until it is complete.
     #[must_use]
     pub const fn index(self) -> usize {
         self.index as usize

@@ -1,4 +1,4 @@
-//! What a target asks of whoever drives it.
+//! What a target asks of its driver.
 
 use wire::nvme::Pdu;
 
@@ -155,7 +155,7 @@ pub enum Place {
         /// Bytes.
         len: u32,
     },
-    /// Nobody wants it.
+    /// It is discarded.
     Discard,
 }
 

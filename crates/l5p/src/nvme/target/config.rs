@@ -40,7 +40,7 @@ pub struct Subsystem {
 /// Who may connect to a subsystem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hosts {
-    /// Whoever asks.
+    /// Any host.
     Any,
     /// Hosts of these names.
     Only(Vec<Nqn>),
@@ -72,7 +72,7 @@ pub struct Namespace {
     pub blocks: u64,
     /// A block has 2^`block_shift` bytes, from 9 to 16.
     pub block_shift: u8,
-    /// Nobody may write.
+    /// No host may write.
     pub read_only: bool,
     /// What was written may be lost until it is flushed.
     pub volatile_cache: bool,

@@ -85,7 +85,7 @@ pub(super) enum Incoming {
     Capsule(u16),
     /// A command's R2T.
     Transfer(u16),
-    /// Nobody.
+    /// No store.
     Discarded,
 }
 

@@ -106,7 +106,7 @@ impl Target {
         place
     }
 
-    /// All of the PDU has come whose header was last taken in. `intact`: its data digest was right, or there is none.
+    /// All of the PDU has come whose header was last taken in. `intact`: its data digest was right, or it has no data digest.
     /// `inline`: the data, where [`Place::Inline`] was answered. A PDU without data needs no such call.
     pub fn handle_pdu_end(&mut self, now: Instant, id: ConnectionId, intact: bool, inline: &[u8]) {
         let Some(connection) = self.open_mut(id) else {
@@ -153,7 +153,7 @@ impl Target {
         }
     }
 
-    /// The next thing to do. Call it until there is none.
+    /// The next thing to do. Call it until it gives `None`.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }

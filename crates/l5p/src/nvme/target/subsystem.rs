@@ -59,7 +59,7 @@ impl Live {
         }
     }
 
-    /// Takes a namespace out. False: there is none.
+    /// Takes a namespace out. False when it does not exist.
     pub(super) fn remove(&mut self, nsid: u32) -> bool {
         let before = self.namespaces.len();
         self.namespaces.retain(|namespace| namespace.nsid != nsid);

@@ -4,7 +4,7 @@ use crate::fields::{fields, page};
 
 fields! {
     Le:
-    /// An entry of the error log; all zero where there is none.
+    /// An entry of the error log; all zero for an empty one.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct ErrorEntry {
         /// Counts errors of the controller from 1; 0: no entry.

@@ -1,4 +1,4 @@
-//! Whatever copies the kernel has kept, the record is opened, or it is none.
+//! Whatever copies the kernel has kept, the record is opened, or refused.
 
 use attachment::results::{Mark, Span, What};
 use l5p::crypto::Cipher;

@@ -14,7 +14,7 @@ pub struct ControllerInfo {
     pub version: Version,
     /// Identify Controller.
     pub data: ControllerData,
-    /// Identify Controller of the NVM command set; zeroes, which are no limits, where there is none.
+    /// Identify Controller of the NVM command set; zeroes, which are no limits, where the controller does not have it.
     pub nvm: NvmControllerData,
 }
 

@@ -53,7 +53,7 @@ impl Queue {
         }
     }
 
-    /// All of the PDU has come whose header came last. `intact`: its data digest was right, or there is none.
+    /// All of the PDU has come whose header came last. `intact`: its data digest was right, or it has no data digest.
     pub fn handle_end(&mut self, intact: bool) {
         match std::mem::replace(&mut self.current, Current::Nothing) {
             Current::Nothing => {}
