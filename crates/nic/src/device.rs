@@ -152,6 +152,7 @@ pub struct Nic {
     own_turn: usize,
     /// Of which queue the frame was whose payload is lent.
     lender: Option<(FunctionId, usize)>,
+    recent: receive::Recent,
     /// Connections of functions whose hosts send nothing have waited long enough for those that do.
     spare_due: bool,
     /// Frames for no function, and what functions had counted that have gone.
@@ -193,6 +194,7 @@ impl Nic {
             turns: Turns::new(&config.toe),
             own_turn: 0,
             lender: None,
+            recent: receive::Recent::default(),
             spare_due: false,
             device: Counters::default(),
             again: None,
@@ -434,7 +436,8 @@ impl Nic {
 
     fn deliver(&mut self, now: Instant, id: FunctionId, frame: &[u8], meta: FrameMeta) {
         let function = &mut self.functions[usize::from(id.0)];
-        receive::handle_frame(&mut self.offloads, function, now, frame, meta);
+        let (offloads, recent) = (&mut self.offloads, &mut self.recent);
+        receive::handle_frame(offloads, function, recent, now, frame, meta);
     }
 
     fn deliver_to_all_but(
@@ -446,7 +449,8 @@ impl Nic {
     ) {
         for function in &mut self.functions {
             if Some(function.id) != sender && !function.is_vacant() {
-                receive::handle_frame(&mut self.offloads, function, now, frame, meta);
+                let (offloads, recent) = (&mut self.offloads, &mut self.recent);
+                receive::handle_frame(offloads, function, recent, now, frame, meta);
             }
         }
     }

@@ -53,13 +53,18 @@ impl Sum {
         );
         let (blocks, tail) = source.as_chunks();
         let (targets, target_tail) = target.as_chunks_mut();
-        let mut sum = Sum::ZERO;
-        for (block, target) in blocks.iter().zip(targets) {
-            sum += of_block(block);
-            *target = *block;
-        }
+        let blocks = match wide::of_copied_blocks(blocks, targets) {
+            Some(sum) => sum,
+            None => blocks
+                .iter()
+                .zip(targets)
+                .fold(Sum::ZERO, |sum, (block, target)| {
+                    *target = *block;
+                    sum + of_block(block)
+                }),
+        };
         target_tail.copy_from_slice(tail);
-        sum + of_tail(tail)
+        blocks + of_tail(tail)
     }
 
     /// The sum of one 16-bit field.

@@ -11,6 +11,10 @@ use crate::ipv4::{self, protocol};
 use crate::ipv6;
 use crate::tcp;
 
+mod prediction;
+
+pub use prediction::Prediction;
+
 /// The most bytes of Ethernet, IP and TCP headers that [`emit_tcp_headers`] writes.
 pub const MAX_TCP_HEADERS_LEN: usize =
     ethernet::HEADER_LEN + ipv6::HEADER_LEN + tcp::MAX_HEADER_LEN;

@@ -6,6 +6,7 @@
 #[path = "../sender/mod.rs"]
 mod sender;
 
+use rustix::time::{ClockId, clock_gettime};
 use sender::{Offload, Repeat, Sender};
 
 fn main() {
@@ -42,7 +43,6 @@ fn main() {
 
 /// Nanoseconds that this thread has run.
 fn processor_time() -> u64 {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux's /proc");
-    let nanoseconds = stat.split(' ').next().expect("three numbers");
-    nanoseconds.parse().expect("a number")
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

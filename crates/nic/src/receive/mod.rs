@@ -40,7 +40,7 @@ mod toy;
 use std::time::Instant;
 
 use wire::ParseError;
-use wire::packet::{Class, Parsed, classify};
+use wire::packet::{Class, Parsed, Prediction, classify};
 use wire::tcp::{self, Flags};
 
 pub(crate) use command::{add_rr_state, create_context, del_rr_state, destroyed, resync_response};
@@ -59,18 +59,48 @@ use crate::function::Function;
 use crate::ring::{ErrorCode, Slice};
 use queue::{Arrival, Host};
 
+/// What is known of the segment that came last, and holds for the next one if that is of the same flow.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    prediction: Option<Prediction>,
+    hash: u64,
+}
+
+impl Recent {
+    /// A frame with a payload that is as predicted, and its flow's hash.
+    #[inline]
+    fn parse(&mut self, frame: &[u8]) -> Option<(&Parsed, u64)> {
+        Some((self.prediction.as_mut()?.parse(frame)?, self.hash))
+    }
+
+    fn learn(&mut self, frame: &[u8], parsed: &Parsed, hash: u64) {
+        if parsed.payload_len > 0 {
+            self.prediction = Prediction::of(frame, parsed);
+            self.hash = hash;
+        }
+    }
+}
+
 /// Takes a frame for `function`: from the wire, or from another function.
 pub(crate) fn handle_frame(
     offloads: &mut Offloads,
     function: &mut Function,
+    recent: &mut Recent,
     now: Instant,
     frame: &[u8],
     meta: FrameMeta,
 ) {
     function.counters.rx_packets += 1;
     function.counters.rx_bytes += frame.len() as u64;
+    if let Some((parsed, hash)) = recent.parse(frame) {
+        return handle_tcp(offloads, function, now, frame, parsed, hash, meta);
+    }
     match &classify(frame) {
-        Class::Tcp(parsed) => handle_tcp(offloads, function, now, frame, parsed, meta),
+        Class::Tcp(parsed) => {
+            let hash = offloads.hasher.hash(&parsed.flow);
+            recent.learn(frame, parsed, hash);
+            handle_tcp(offloads, function, now, frame, parsed, hash, meta);
+        }
         Class::Malformed(error) => count_malformed(&mut function.counters, *error),
         class => {
             if !offloads.accel.is_idle() {
@@ -120,7 +150,8 @@ pub(crate) fn reinject(
                 needs_checksum: None,
                 checksum_valid: true,
             };
-            handle_tcp(offloads, function, now, &bytes, &parsed, meta);
+            let hash = offloads.hasher.hash(&parsed.flow);
+            handle_tcp(offloads, function, now, &bytes, &parsed, hash, meta);
             Ok(())
         }
         _ => Err(ErrorCode::BadHeader),
@@ -153,9 +184,9 @@ fn handle_tcp(
     now: Instant,
     frame: &[u8],
     parsed: &Parsed,
+    hash: u64,
     meta: FrameMeta,
 ) {
-    let hash = offloads.hasher.hash(&parsed.flow);
     offloads.accel.expect(hash);
     // A frame from a local sender may have its checksum still to be made: it was never on a wire.
     let known_valid = meta.checksum_valid || meta.needs_checksum.is_some();

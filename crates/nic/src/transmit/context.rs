@@ -108,6 +108,17 @@ impl TransmitContext {
         self.state != State::Lost && self.tcpsn == tcpsn
     }
 
+    /// Bytes of the current message that can be transformed before their packets are due: no header is among them that may be wrong, and no
+    /// byte that must be verified.
+    pub(super) fn rest_of_message(&self, mutable: bool) -> u32 {
+        let is_repeated = self.tcpsn.before(self.sent);
+        if self.state != State::InSequence || !self.layers.replaces() || mutable && is_repeated {
+            return 0;
+        }
+        let position = self.layers.position();
+        position.len.map_or(0, |_| position.left)
+    }
+
     /// Keeps the digest of a message whose first transmission is interrupted here.
     pub(super) fn note_frontier(&mut self) {
         let offset = self.layers.position().offset;

@@ -146,13 +146,13 @@ impl TcpHeaders {
         flags
     }
 
-    /// Fills in the checksum over the TCP header and payload in `frame`, which is `part`.
-    pub(super) fn fill_checksum(&self, frame: &mut [u8], part: Part) {
+    /// Fills in the checksum over the TCP header and payload in `frame`, which is `part`; the payload's sum may be known.
+    pub(super) fn fill_checksum(&self, frame: &mut [u8], part: Part, payload: Option<Sum>) {
         let sum = self.tcp_sum
             + Sum::of_u32((frame.len() - self.l4) as u32)
             + Sum::of_u32((self.seq + part.offset).0)
             + Sum::of_u16(self.flags_of(part).0.into())
-            + Sum::of(&frame[self.len..]);
+            + payload.unwrap_or_else(|| Sum::of(&frame[self.len..]));
         put_u16(frame, self.l4 + TCP_CHECKSUM, sum.finish());
     }
 

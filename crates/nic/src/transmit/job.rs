@@ -1,7 +1,10 @@
 //! One `Send`: checked when it is taken, then made into frames one by one.
 
+use std::ops::Range;
+
 use l5p::Event;
 use wire::SeqNum;
+use wire::checksum::Sum;
 use wire::{FlowKey, ethernet};
 
 use crate::counters::Counters;
@@ -10,6 +13,8 @@ use crate::frame::FrameMeta;
 use crate::function::FunctionId;
 use crate::ring::{DeviceRegions, ErrorCode, FunctionConfig, Gather, Recover, Send, SendFlags};
 
+use super::ahead::{AheadBuffer, MAX_AHEAD};
+use super::context::TransmitContext;
 use super::encrypt;
 use super::headers::{Part, TCP_CHECKSUM, TcpHeaders};
 use super::lent::BorrowedPayload;
@@ -37,6 +42,8 @@ pub(super) struct Job {
     done: u32,
     /// Packets on the wire for these.
     packets: u32,
+    /// Where the payload of the next packets is in the queue's memory, already transformed.
+    ahead: Range<u32>,
     fresh: bool,
     /// Of its flow, when it has a context.
     flow_hash: u64,
@@ -51,6 +58,7 @@ pub(super) struct SendEnv<'a> {
     pub(super) regions: &'a DeviceRegions,
     pub(super) gather: &'a Gather,
     pub(super) scratch: &'a Scratch,
+    pub(super) ahead: &'a mut AheadBuffer,
     pub(super) counters: &'a mut Counters,
     /// The queue of the function that may lend payload to whoever sends the frame.
     pub(super) lender: Option<usize>,
@@ -75,6 +83,7 @@ impl Job {
             cursor: Cursor::default(),
             done: 0,
             packets: 0,
+            ahead: 0..0,
             fresh: true,
             flow_hash: 0,
             seek: None,
@@ -206,9 +215,10 @@ impl Job {
             tcp.patch(&mut out[..header_len], part);
         }
         let lent = self.lend(env, &offloads.config, part.len)?;
-        if lent.is_none() {
-            self.fill_payload(env, offloads, &mut out[header_len..])?;
-        }
+        let sum = match lent {
+            Some(_) => None,
+            None => self.fill_payload(env, offloads, &mut out[header_len..])?,
+        };
         let mut meta = FrameMeta::default();
         if part.len > self.packet_payload() {
             meta.gso_size = self.send.mss;
@@ -219,7 +229,7 @@ impl Job {
                 meta.needs_checksum = Some((tcp.l4 as u16, TCP_CHECKSUM as u16));
                 env.counters.tx_csum_partial += 1;
             } else {
-                tcp.fill_checksum(out, part);
+                tcp.fill_checksum(out, part, sum);
                 env.counters.tx_csum_full += 1;
             }
         }
@@ -274,40 +284,81 @@ impl Job {
         })
     }
 
+    /// Gives the sum of the payload, if it is known.
     fn fill_payload(
         &mut self,
         env: &mut SendEnv<'_>,
         offloads: &mut Offloads,
         out: &mut [u8],
-    ) -> Result<(), ErrorCode> {
+    ) -> Result<Option<Sum>, ErrorCode> {
         if out.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let (Some(id), Some(tcp)) = (self.send.context, &self.tcp) else {
             env.counters.pcie_payload_tx += out.len() as u64;
-            return source::copy(&mut self.cursor, env.gather, env.regions, out);
+            source::copy(&mut self.cursor, env.gather, env.regions, out)?;
+            return Ok(None);
         };
         let context = offloads.contexts.transmit(env.function, id, env.counters);
         // Another queue may have destroyed or moved it since the last frame.
         let context = context.ok_or(ErrorCode::NoContext)?;
         let at = tcp.seq + self.done;
-        if !context.is_for(self.flow_hash) || self.seek.is_none() && !context.is_at(at) {
+        let is_there = self.seek.is_some() || context.is_at(at + self.ahead.len() as u32);
+        if !context.is_for(self.flow_hash) || !is_there {
             return Err(ErrorCode::OutOfSequence);
         }
+        let sum = self.transform(env, context, at, out)?;
+        context.count(env.counters, Event::TxPackets, 1);
+        context.count(env.counters, Event::TxBytes, out.len() as u64);
+        Ok(sum)
+    }
+
+    /// Fills `out` with the payload from `at` on, as the context makes it.
+    fn transform(
+        &mut self,
+        env: &mut SendEnv<'_>,
+        context: &mut TransmitContext,
+        at: SeqNum,
+        out: &mut [u8],
+    ) -> Result<Option<Sum>, ErrorCode> {
         let source = encrypt::Source {
             gather: env.gather,
             regions: env.regions,
             scratch: env.scratch,
             mutable: self.send.flags.contains(SendFlags::MUTABLE_SOURCE),
         };
-        let moved = match &self.seek {
-            Some(seek) => context.fill_at(seek, at, &source, &mut self.cursor, out)?,
-            None => context.fill(&source, &mut self.cursor, out)?,
-        };
-        env.counters.pcie_payload_tx += moved.read;
-        env.counters.pcie_icv_writeback += moved.written;
-        context.count(env.counters, Event::TxPackets, 1);
-        context.count(env.counters, Event::TxBytes, out.len() as u64);
-        Ok(())
+        if let Some(seek) = &self.seek {
+            let moved = context.fill_at(seek, at, &source, &mut self.cursor, out)?;
+            env.counters.pcie_payload_tx += moved.read;
+            return Ok(None);
+        }
+        if self.ahead.is_empty() {
+            let ahead = self.bytes_ahead(context, out.len() as u32, source.mutable);
+            let to = match ahead {
+                0 => &mut *out,
+                len => env.ahead.reuse(len),
+            };
+            let moved = context.fill(&source, &mut self.cursor, to)?;
+            env.counters.pcie_payload_tx += moved.read;
+            env.counters.pcie_icv_writeback += moved.written;
+            if ahead == 0 {
+                return Ok(None);
+            }
+            self.ahead = 0..ahead;
+        }
+        Ok(Some(env.ahead.take(&mut self.ahead, out)))
+    }
+
+    /// Bytes of whole packets of `len` bytes to transform at once, or 0 to transform just one.
+    fn bytes_ahead(&self, context: &TransmitContext, len: u32, mutable: bool) -> u32 {
+        let left = (self.send.payload_len - self.done).min(MAX_AHEAD);
+        if left < 2 * len || len != self.packet_payload() {
+            return 0;
+        }
+        let most = left.min(context.rest_of_message(mutable));
+        match most / len {
+            0 | 1 => 0,
+            packets => packets * len,
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! step until all of its payload is out. The [`Scheduler`] takes turns between functions, and within a function
 //! between its queues.
 
+mod ahead;
 mod command;
 mod context;
 mod encrypt;

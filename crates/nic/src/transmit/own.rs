@@ -145,6 +145,7 @@ fn send_env(function: &mut Function) -> SendEnv<'_> {
         regions: &function.regions,
         gather: &function.own.work.gather,
         scratch: &function.own.work.scratch,
+        ahead: &mut function.own.work.ahead,
         counters: &mut function.counters,
         lender: None,
     }

@@ -16,6 +16,7 @@ use crate::ring::{
     MAX_RR_SLICES, Recover, Send, Slice, Verify,
 };
 
+use super::ahead::AheadBuffer;
 use super::context::TransmitContext;
 use super::job::{Job, SendEnv};
 use super::lent::BorrowedPayload;
@@ -29,6 +30,7 @@ pub(crate) struct QueueState {
     /// The slices of the descriptor at hand.
     pub(super) gather: Box<Gather>,
     pub(super) scratch: Scratch,
+    pub(super) ahead: AheadBuffer,
     /// The place that the next `Send` is of, beside where its context is.
     seek: Option<Recover>,
     /// Index of the descriptor whose payload is lent.
@@ -67,6 +69,7 @@ impl Default for QueueState {
             job: None,
             gather: Box::new(Gather::EMPTY),
             scratch: Scratch::default(),
+            ahead: AheadBuffer::default(),
             seek: None,
             lent: None,
         }
@@ -327,6 +330,7 @@ fn send_env(function: &mut Function, queue: usize) -> Sending<'_> {
             regions: &function.regions,
             gather: &transmit.gather,
             scratch: &transmit.scratch,
+            ahead: &mut transmit.ahead,
             counters: &mut function.counters,
             lender: None,
         },

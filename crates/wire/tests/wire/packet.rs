@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use wire::checksum::Sum;
 use wire::ethernet::{self, EtherType, MacAddr};
 use wire::ipv4::{self, protocol};
-use wire::packet::{self, Class, IpFields, IpVersion, MAX_TCP_HEADERS_LEN, Reason};
+use wire::packet::{self, Class, IpFields, IpVersion, MAX_TCP_HEADERS_LEN, Prediction, Reason};
 use wire::tcp::{self, Flags};
 use wire::{FlowKey, ParseError};
 
@@ -149,7 +149,67 @@ fn lengths_beyond_their_fields_are_saturated() {
     }
 }
 
+fn with_timestamps(timestamps: Option<(u32, u32)>) -> tcp::Options {
+    tcp::Options {
+        timestamps: timestamps.map(|(val, echo)| tcp::Timestamps { val, echo }),
+        ..tcp::Options::default()
+    }
+}
+
+#[test]
+fn a_segment_like_the_one_before_is_predicted() {
+    for flow in [flow_v4(), flow_v6()] {
+        for timestamps in [None, Some((1, 2))] {
+            let first = tcp::Header {
+                options: with_timestamps(timestamps),
+                ..header()
+            };
+            let next = tcp::Header {
+                seq: wire::SeqNum(1448),
+                ack: wire::SeqNum(7),
+                window: 9,
+                flags: Flags::ACK.union(Flags::PSH),
+                options: with_timestamps(timestamps.map(|(val, echo)| (val + 3, echo + 4))),
+                ..header()
+            };
+            let next = frame(&flow, &next, &[1; 90]);
+            let frame_before = frame(&flow, &first, &[0; 64]);
+            let parsed = packet::parse(&frame_before).unwrap();
+            let mut prediction = Prediction::of(&frame_before, &parsed).expect("usual headers");
+            assert_eq!(prediction.parse(&next).copied(), packet::parse(&next).ok());
+            assert_eq!(prediction.parse(&next[..next.len() - 1]), None, "cut short");
+            let other = tcp::Header {
+                src_port: 4001,
+                ..first
+            };
+            assert_eq!(prediction.parse(&frame(&flow, &other, &[1; 90])), None);
+        }
+    }
+}
+
 proptest! {
+    #[test]
+    fn what_is_predicted_is_what_is_parsed(
+        is_v6 in any::<bool>(),
+        timestamps in proptest::option::of(any::<(u32, u32)>()),
+        changes in proptest::collection::vec((0usize..100, any::<u8>()), 0..3),
+        len in 0usize..180,
+    ) {
+        let flow = if is_v6 { flow_v6() } else { flow_v4() };
+        let header = tcp::Header { options: with_timestamps(timestamps), ..header() };
+        let first = frame(&flow, &header, &[0; 64]);
+        let parsed = packet::parse(&first).unwrap();
+        let mut prediction = Prediction::of(&first, &parsed).expect("usual headers");
+        let mut next = first;
+        for (at, value) in changes {
+            next[at] = value;
+        }
+        next.truncate(len.max(60));
+        if let Some(predicted) = prediction.parse(&next) {
+            prop_assert_eq!(Ok(*predicted), packet::parse(&next));
+        }
+    }
+
     #[test]
     fn segments_round_trip(
         (flow, header) in samples::flow().prop_flat_map(|flow| (Just(flow), samples::tcp_header(flow))),
