@@ -124,6 +124,11 @@ impl World {
         &self.hosts[node].events
     }
 
+    /// The same, which are let go of.
+    pub fn take_events(&mut self, node: usize) -> Vec<Event> {
+        std::mem::take(&mut self.hosts[node].events)
+    }
+
     /// What a host's NIC has counted.
     pub fn nic_counters(&self, node: usize) -> nic::Counters {
         self.with_wires(|wires| wires.counters(node))

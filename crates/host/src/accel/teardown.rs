@@ -374,14 +374,6 @@ impl Stack {
     }
 }
 
-#[cfg(test)]
-impl Stack {
-    /// Connections on their way to the NIC.
-    pub fn handed_over(&self) -> usize {
-        self.core.accel.teardowns.len()
-    }
-}
-
 /// What became of asking.
 enum TeardownRequest {
     Posted {

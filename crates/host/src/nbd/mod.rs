@@ -240,11 +240,3 @@ impl disk::Client for Client {
         progress
     }
 }
-
-#[cfg(test)]
-impl Client {
-    /// The tag of the request that there was no room for.
-    pub(crate) fn waiting(&self) -> Option<u16> {
-        self.blocked.map(|(tag, _)| tag)
-    }
-}

@@ -1,16 +1,15 @@
 //! Memory that runs out, and comes back.
 
-use std::cell::Cell;
-use std::rc::Rc;
 use std::time::Duration;
 
 use handshake::{Certificate, Options, Trust, client_config, server_config};
 use rustls::pki_types::ServerName;
+use testkit::pattern;
 
-use super::pair::{CLIENT, Fate, Pair, SERVER, pattern, v4};
+use super::pair::{CLIENT, Fate, Pair, SERVER};
 use crate::driver::Supply;
 use crate::memory::{Buffer, SizeClass};
-use crate::{Event, Offload, SocketError, SocketId, TlsRole};
+use crate::{Event, Offload, SocketError, TlsRole};
 
 /// Takes all the memory that the server has left.
 fn hoard(pair: &mut Pair) -> Vec<Buffer> {
@@ -31,7 +30,7 @@ fn hoard(pair: &mut Pair) -> Vec<Buffer> {
 #[test]
 fn a_writer_without_memory_hears_of_it_when_the_application_lets_some_go() {
     let mut pair = Pair::new();
-    let (_, server) = pair.connect(v4);
+    let (_, server) = pair.connect();
     pair.run_for(Duration::from_millis(50));
     let held = hoard(&mut pair);
     let now = pair.now;
@@ -52,7 +51,7 @@ fn a_writer_without_memory_hears_of_it_when_the_application_lets_some_go() {
 #[test]
 fn a_handshake_without_memory_goes_on_when_there_is_some() {
     let mut pair = Pair::new();
-    let (client, server) = pair.connect(v4);
+    let (client, server) = pair.connect();
     pair.run_for(Duration::from_millis(50));
     let held = hoard(&mut pair);
     let now = pair.now;
@@ -80,8 +79,8 @@ fn a_handshake_without_memory_goes_on_when_there_is_some() {
 #[test]
 fn a_record_that_finds_no_memory_for_its_ciphertext_holds_nobody_up() {
     let mut pair = Pair::new();
-    let (client, server) = pair.secure(&Options::default(), [Offload::Both; 2]);
-    let (other_client, other) = pair.connect(v4);
+    let (client, server) = pair.secure();
+    let (other_client, other) = pair.connect();
     let data = pattern(20_000);
     let now = pair.now;
     assert_eq!(pair.stack(SERVER).write(now, server, &data), Ok(data.len()));
@@ -108,7 +107,7 @@ fn a_record_that_finds_no_memory_for_its_ciphertext_holds_nobody_up() {
 #[test]
 fn a_full_ring_makes_no_queue_grow() {
     let mut pair = Pair::with(|_, (_, function)| function.send_entries = 16);
-    let sockets: Vec<_> = (0..20).map(|_| pair.connect(v4).1).collect();
+    let sockets: Vec<_> = (0..20).map(|_| pair.connect().1).collect();
     let data = pattern(20_000);
     let now = pair.now;
     for &id in &sockets {
@@ -131,7 +130,7 @@ fn a_full_ring_makes_no_queue_grow() {
 #[test]
 fn without_memory_acknowledgments_still_count() {
     let mut pair = Pair::new();
-    let (client, server) = pair.connect(v4);
+    let (client, server) = pair.connect();
     let data = pattern(400_000);
     let now = pair.now;
     pair.stack(CLIENT).write(now, client, &data).expect("room");
@@ -165,108 +164,4 @@ fn without_memory_acknowledgments_still_count() {
     }
     assert!(pair.counter(SERVER, "DriverRxNoMemory") > 0);
     assert_eq!(acked, 10_000);
-}
-
-/// A connection that is busy now and then leaves no trail of timers.
-#[test]
-fn stale_timers_are_bounded() {
-    let keep_alive = tcp::KeepAlive::default();
-    let mut pair = Pair::with(|_, (config, _)| config.tcp.keep_alive = Some(keep_alive));
-    let (client, server) = pair.connect(v4);
-    for _ in 0..2500 {
-        assert_eq!(pair.transfer(CLIENT, client, server, b"x"), b"x");
-        for _ in 0..3 {
-            pair.now += Duration::from_millis(100);
-            while pair.step() {}
-        }
-    }
-    for at in [CLIENT, SERVER] {
-        let timers = pair.hosts[at].stack.core.timers.len();
-        assert!(timers <= 1024 + 2, "{timers}");
-    }
-}
-
-/// Connections whose data nobody can read yet, until memory is short and then some; and one more, which carries data all
-/// the same.
-fn crowd(pair: &mut Pair, send: impl Fn(&mut Pair, SocketId)) -> Vec<(SocketId, SocketId)> {
-    const MOST: usize = 2000;
-    let (client, server) = pair.connect(v4);
-    let (mut crowd, mut more) = (Vec::new(), 100);
-    while more > 0 {
-        assert!(crowd.len() < MOST, "too few of them");
-        let (client, server) = pair.connect(v4);
-        crowd.push((client, server));
-        send(pair, client);
-        if pair.counter(SERVER, "DriverRxNoMemory") > 0 {
-            more -= 1;
-        }
-    }
-    let data = pattern(64 << 10);
-    assert!(pair.transfer(CLIENT, client, server, &data) == data);
-    crowd
-}
-
-/// What all of them have sent arrives when it is read.
-fn read_all(pair: &mut Pair, crowd: &[(SocketId, SocketId)], len: usize) {
-    let mut buffer = vec![0; 4096];
-    for &(_, server) in crowd {
-        let mut received = 0;
-        pair.run_until(Duration::from_secs(60), |pair| {
-            let now = pair.now;
-            while let Ok(bytes) = pair.stack(SERVER).read(now, server, &mut buffer) {
-                received += bytes;
-            }
-            received >= len
-        });
-        assert_eq!(received, len);
-    }
-}
-
-#[test]
-fn many_records_received_by_half_in_short_segments_leave_memory_to_others() {
-    let mut pair = Pair::new();
-    let crowd = crowd(&mut pair, |pair, client| {
-        pair.stack(CLIENT).set_nodelay(client, true).expect("open");
-        for _ in 0..24 {
-            let now = pair.now;
-            let written = pair.stack(CLIENT).write(now, client, &[1; 300]);
-            assert_eq!(written, Ok(300));
-            while pair.step() {}
-        }
-        pair.run_for(Duration::from_micros(100));
-    });
-    read_all(&mut pair, &crowd, 24 * 300);
-}
-
-#[test]
-fn many_records_whose_first_packet_is_lost_leave_memory_to_others() {
-    const MARK: [u8; 8] = *b"the head";
-    let mut pair = Pair::with(|at, (config, _)| {
-        if at == CLIENT {
-            return;
-        }
-        config.arena.record = 128;
-        config.arena.large = 320;
-    });
-    let lossy = Rc::new(Cell::new(true));
-    let is_lossy = Rc::clone(&lossy);
-    pair.wire = Box::new(move |from, frame| {
-        let marked = frame.windows(MARK.len()).any(|bytes| bytes == MARK);
-        if from == CLIENT && marked && is_lossy.get() {
-            Fate::Drop
-        } else {
-            Fate::Pass
-        }
-    });
-    let mut record = vec![1; 12_000];
-    record[..MARK.len()].copy_from_slice(&MARK);
-    let len = record.len();
-    let crowd = crowd(&mut pair, |pair, client| {
-        let now = pair.now;
-        let written = pair.stack(CLIENT).write(now, client, &record);
-        assert_eq!(written, Ok(record.len()));
-        pair.run_for(Duration::from_micros(100));
-    });
-    lossy.set(false);
-    read_all(&mut pair, &crowd, len);
 }

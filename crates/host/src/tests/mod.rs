@@ -1,21 +1,8 @@
-//! Two stacks, each on a NIC of its own, in one thread and in virtual time.
+//! What only the crate itself can see of two stacks. What anybody can see is in `tests/behaviour`.
 
-pub(crate) mod pair;
-
-mod accel;
-mod disk;
-mod handoff;
-mod hostile;
-mod iscsi;
+mod contexts;
+mod digests;
+mod disks;
 mod memory;
-mod nbd;
-mod neighbours;
-mod nvme;
-mod nvme_initiator;
-mod nvme_target;
-mod offload;
-mod pdus;
-mod plain;
-mod psk;
-mod tls;
-mod zero_copy;
+mod pair;
+mod timers;

@@ -2,35 +2,38 @@
 
 use std::net::SocketAddr;
 
-use crate::world::{CLIENT, SERVER, World, address};
+use crate::world::{CLIENT, SERVER, Watched};
 use host::{Accel, Event, ListenOptions, SocketError, SocketId};
+use sim::World;
 
 const CONNECTIONS: usize = 64;
 
-impl World {
+impl Watched {
     /// So many connections from beginning to end, at once.
     fn round(&mut self) {
-        let remote = SocketAddr::new(address(SERVER), 80);
-        let now = self.now;
+        let remote = SocketAddr::new(World::address(SERVER, false), 80);
+        let now = self.world.now();
+        let client = self.world.stack(CLIENT);
         let clients: Vec<SocketId> = (0..CONNECTIONS)
-            .map(|_| self.stacks[CLIENT].connect(now, remote).expect("a port"))
+            .map(|_| client.connect(now, remote).expect("a port"))
             .collect();
         let mut left = clients.len();
         let mut buffer = [0; 256];
         while left > 0 {
             self.step();
-            while let Some(event) = self.stacks[CLIENT].poll_event() {
-                let client = &mut self.stacks[CLIENT];
+            let now = self.world.now();
+            let client = self.world.stack(CLIENT);
+            while let Some(event) = client.poll_event() {
                 match event {
                     Event::Connected(id) => {
-                        assert_eq!(client.write(self.now, id, &[7; 64]), Ok(64));
-                        let empty = client.read(self.now, id, &mut buffer);
+                        assert_eq!(client.write(now, id, &[7; 64]), Ok(64));
+                        let empty = client.read(now, id, &mut buffer);
                         assert_eq!(empty, Err(SocketError::WouldBlock));
                     }
                     Event::Readable(id) => {
-                        while client.read(self.now, id, &mut buffer) == Ok(64) {}
-                        if client.read(self.now, id, &mut buffer) == Ok(0) {
-                            client.close(self.now, id).expect("open");
+                        while client.read(now, id, &mut buffer) == Ok(64) {}
+                        if client.read(now, id, &mut buffer) == Ok(0) {
+                            client.close(now, id).expect("open");
                             left -= 1;
                         }
                     }
@@ -53,44 +56,36 @@ impl World {
             });
         }
     }
-
-    fn counter(&self, name: &str) -> u64 {
-        let mut counters = self.stacks[SERVER].counters();
-        counters
-            .find(|(counter, _)| *counter == name)
-            .expect(name)
-            .1
-    }
 }
 
 #[test]
 fn a_short_connection_costs_its_host_no_allocation() {
-    let mut world = World::new(|at, config| {
+    let mut watched = Watched::new(|at, config| {
         config.accel = if at == SERVER {
             Accel::ALL
         } else {
             Accel::NONE
         };
     });
-    let listener = SocketAddr::new(address(SERVER), 80);
+    let listener = SocketAddr::new(World::address(SERVER, false), 80);
     let options = ListenOptions {
         defer: true,
         ..ListenOptions::default()
     };
-    world.stacks[SERVER]
-        .listen(listener, options)
-        .expect("free");
-    world.step();
+    let stack = watched.world.stack(SERVER);
+    stack.listen(listener, options).expect("free");
+    watched.step();
     // Until every table is as large as it gets.
     for _ in 0..30 {
-        world.round();
+        watched.round();
     }
-    world.allocations = 0;
+    watched.start_counting();
     for _ in 0..30 {
-        world.round();
+        watched.round();
     }
-    assert_eq!(world.counter("AccelSetups"), 60 * CONNECTIONS as u64);
-    assert_eq!(world.counter("AccelTeardowns"), 60 * CONNECTIONS as u64);
-    assert_eq!(world.counter("AccelQuasiPromoted"), 0);
-    assert_eq!(world.allocations, 0);
+    let counter = |name| watched.world.counter(SERVER, name);
+    assert_eq!(counter("AccelSetups"), 60 * CONNECTIONS as u64);
+    assert_eq!(counter("AccelTeardowns"), 60 * CONNECTIONS as u64);
+    assert_eq!(counter("AccelQuasiPromoted"), 0);
+    assert_eq!(watched.allocations(), 0);
 }

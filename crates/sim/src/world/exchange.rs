@@ -1,9 +1,11 @@
 //! Connections between hosts of a world, bytes on them, and what was counted.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use host::{ListenOptions, ListenerId, Offload, SocketError, SocketId};
+use nic::ring::{Region, RegionId};
 
 use super::{Host, World};
 use crate::Suite;
@@ -108,7 +110,12 @@ impl World {
         let mut written = 0;
         let mut received = Vec::with_capacity(data.len());
         let finished = self.run_until(PATIENCE, |world| {
-            written += world.write(from, sender, &data[written..]);
+            while written < data.len() {
+                match world.write(from, sender, &data[written..]) {
+                    0 => break,
+                    bytes => written += bytes,
+                }
+            }
             world.read(1 - from, receiver, &mut received);
             received.len() >= data.len()
         });
@@ -121,21 +128,17 @@ impl World {
         received
     }
 
-    /// Writes as much as there is room for; answers how much that was.
+    /// Writes what there is room for; answers how much that was.
     ///
     /// # Panics
     /// When the socket can't be written.
     pub fn write(&mut self, node: usize, socket: SocketId, data: &[u8]) -> usize {
         let now = self.now;
-        let mut written = 0;
-        while written < data.len() {
-            match self.stack(node).write(now, socket, &data[written..]) {
-                Ok(bytes) => written += bytes,
-                Err(SocketError::WouldBlock) => break,
-                Err(error) => panic!("write at host {node} after {written} bytes: {error}"),
-            }
+        match self.stack(node).write(now, socket, data) {
+            Ok(bytes) => bytes,
+            Err(SocketError::WouldBlock) => 0,
+            Err(error) => panic!("write at host {node}: {error}"),
         }
-        written
     }
 
     /// Reads all that has come; answers whether that was the end of the stream.
@@ -153,6 +156,15 @@ impl World {
                 Err(error) => panic!("read at host {node} after {} bytes: {error}", into.len()),
             }
         }
+    }
+
+    /// Registers memory with a host, under a name for messages.
+    ///
+    /// # Panics
+    /// When the host has no id left.
+    pub fn register(&mut self, node: usize, memory: Arc<Region>, name: &str) -> RegionId {
+        let registered = self.stack(node).register(memory, name);
+        registered.expect("an id is left")
     }
 
     /// Closes a socket.

@@ -21,6 +21,8 @@ pub enum Fate {
     Late(Duration),
     /// It goes on now, and once more so much later.
     Twice(Duration),
+    /// Only so many of its bytes go on.
+    Cut(usize),
 }
 
 /// Decides what becomes of each frame: of the node that sends it, to the node that it is for. It may change the bytes, as somebody
@@ -198,8 +200,8 @@ impl Node {
             for wire in self.wires.iter_mut().filter(|wire| wire.is_for_it(frame)) {
                 let mut frame = frame.to_vec();
                 let fate = decide(fates, at, wire.to, &mut frame);
-                if fate.passes() {
-                    wire.held.admit(now, &frame, to_port(meta));
+                if let Some(len) = fate.passes(len) {
+                    wire.held.admit(now, &frame[..len], to_port(meta));
                 }
                 if let Some(later) = fate.later() {
                     wire.held.admit(now + later, &frame, to_port(meta));
@@ -273,7 +275,7 @@ impl Wire {
                 if let Some(later) = fate.later() {
                     held.admit(now + later, frame, to_port(meta));
                 }
-                if fate.passes() {
+                if let Some(len) = fate.passes(len) {
                     return Some((len, to_port(meta)));
                 }
             }
@@ -296,15 +298,20 @@ fn decide(fates: &mut Option<Fates>, from: usize, to: usize, frame: &mut [u8]) -
 }
 
 impl Fate {
-    fn passes(self) -> bool {
-        matches!(self, Self::Pass | Self::Twice(_))
+    /// How much of a frame of `len` bytes goes on now, if anything does.
+    fn passes(self, len: usize) -> Option<usize> {
+        match self {
+            Self::Pass | Self::Twice(_) => Some(len),
+            Self::Cut(to) => Some(to.min(len)),
+            Self::Drop | Self::Late(_) => None,
+        }
     }
 
     /// How much later it goes on, or goes on again.
     fn later(self) -> Option<Duration> {
         match self {
             Self::Late(more) | Self::Twice(more) => Some(more),
-            Self::Pass | Self::Drop => None,
+            Self::Pass | Self::Drop | Self::Cut(_) => None,
         }
     }
 }

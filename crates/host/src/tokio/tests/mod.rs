@@ -13,11 +13,11 @@ use ::tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use ::tokio::time::timeout;
 use port::impair::{Impair, Impairment, Impairments};
 use port::memory::{LinkConfig, link};
+use testkit::pattern;
 
 use super::{Net, TcpListener, TcpStream};
 use crate::ListenOptions;
 use crate::runtime::{Builder, Runtime};
-use crate::tests::pair::pattern;
 
 /// Runs a test on a runtime of two threads. It fails when nothing happens any more.
 fn run(test: impl Future<Output = ()>) {

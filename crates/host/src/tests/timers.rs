@@ -1,0 +1,53 @@
+//! Timers, and what sockets take.
+
+use std::time::Duration;
+
+use testkit::pattern;
+
+use super::pair::{CLIENT, Pair, SERVER};
+
+/// A connection that is busy now and then leaves no trail of timers.
+#[test]
+fn stale_timers_are_bounded() {
+    let keep_alive = tcp::KeepAlive::default();
+    let mut pair = Pair::with(|_, (config, _)| config.tcp.keep_alive = Some(keep_alive));
+    let (client, server) = pair.connect();
+    for _ in 0..2500 {
+        assert_eq!(pair.transfer(CLIENT, client, server, b"x"), b"x");
+        for _ in 0..3 {
+            pair.now += Duration::from_millis(100);
+            while pair.step() {}
+        }
+    }
+    for at in [CLIENT, SERVER] {
+        let timers = pair.hosts[at].stack.core.timers.len();
+        assert!(timers <= 1024 + 2, "{timers}");
+    }
+}
+
+#[test]
+fn many_connections_carry_their_own_bytes() {
+    let mut pair = Pair::new();
+    let sockets: Vec<_> = (0..300).map(|_| pair.connect()).collect();
+    for (at, (client, server)) in sockets.iter().enumerate() {
+        let data = pattern(1000 + 37 * at);
+        assert!(pair.transfer(CLIENT, *client, *server, &data) == data);
+    }
+    // All idle: nothing is due but what neighbours and memory need.
+    pair.run_for(Duration::from_secs(120));
+    assert_eq!(pair.hosts[CLIENT].stack.core.timers.next(), None);
+}
+
+#[test]
+fn a_socket_takes_little_memory() {
+    assert!(
+        size_of::<crate::socket::Socket>() <= 1400,
+        "{}",
+        size_of::<crate::socket::Socket>()
+    );
+    assert!(
+        size_of::<crate::tls::Session>() <= 1200,
+        "{}",
+        size_of::<crate::tls::Session>()
+    );
+}

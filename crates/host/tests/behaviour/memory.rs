@@ -1,0 +1,95 @@
+//! Memory that runs out, and comes back.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::pair::{CLIENT, Connected as _, Pair, SERVER, hosts, hosts_with, v4};
+use host::SocketId;
+use sim::Fate;
+use testkit::pattern;
+
+/// Connections whose data nobody can read yet, until memory is short and then some; and one more, which carries data all
+/// the same.
+fn crowd(pair: &mut Pair, send: impl Fn(&mut Pair, SocketId)) -> Vec<(SocketId, SocketId)> {
+    const MOST: usize = 2000;
+    let (client, server) = pair.connected(v4);
+    let (mut crowd, mut more) = (Vec::new(), 100);
+    while more > 0 {
+        assert!(crowd.len() < MOST, "too few of them");
+        let (client, server) = pair.connected(v4);
+        crowd.push((client, server));
+        send(pair, client);
+        if pair.counter(SERVER, "DriverRxNoMemory") > 0 {
+            more -= 1;
+        }
+    }
+    let data = pattern(64 << 10);
+    assert!(pair.transfer(CLIENT, client, server, &data) == data);
+    crowd
+}
+
+/// What all of them have sent arrives when it is read.
+fn read_all(pair: &mut Pair, crowd: &[(SocketId, SocketId)], len: usize) {
+    let mut buffer = vec![0; 4096];
+    for &(_, server) in crowd {
+        let mut received = 0;
+        pair.run_until(Duration::from_secs(60), |pair| {
+            let now = pair.now();
+            while let Ok(bytes) = pair.stack(SERVER).read(now, server, &mut buffer) {
+                received += bytes;
+            }
+            received >= len
+        });
+        assert_eq!(received, len);
+    }
+}
+
+#[test]
+fn many_records_received_by_half_in_short_segments_leave_memory_to_others() {
+    let mut pair = hosts();
+    let crowd = crowd(&mut pair, |pair, client| {
+        pair.stack(CLIENT).set_nodelay(client, true).expect("open");
+        for _ in 0..24 {
+            let now = pair.now();
+            let written = pair.stack(CLIENT).write(now, client, &[1; 300]);
+            assert_eq!(written, Ok(300));
+            while pair.step() {}
+        }
+        pair.run_for(Duration::from_micros(100));
+    });
+    read_all(&mut pair, &crowd, 24 * 300);
+}
+
+#[test]
+fn many_records_whose_first_packet_is_lost_leave_memory_to_others() {
+    const MARK: [u8; 8] = *b"the head";
+    let mut pair = hosts_with(|at, node| {
+        if at == CLIENT {
+            return;
+        }
+        node.stack.arena.record = 128;
+        node.stack.arena.large = 320;
+    });
+    let lossy = Rc::new(Cell::new(true));
+    let is_lossy = Rc::clone(&lossy);
+    pair.decide(move |from, _, frame| {
+        let marked = frame.windows(MARK.len()).any(|bytes| bytes == MARK);
+        if from == CLIENT && marked && is_lossy.get() {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
+    let mut record = vec![1; 12_000];
+    record[..MARK.len()].copy_from_slice(&MARK);
+    let len = record.len();
+    let crowd = crowd(&mut pair, |pair, client| {
+        let now = pair.now();
+        let written = pair.stack(CLIENT).write(now, client, &record);
+        assert_eq!(written, Ok(record.len()));
+        pair.run_for(Duration::from_micros(100));
+    });
+    lossy.set(false);
+    read_all(&mut pair, &crowd, len);
+}

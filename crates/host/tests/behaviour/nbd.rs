@@ -1,0 +1,485 @@
+//! An NBD client on a stack, against a server that answers in any way that the protocol allows.
+
+use std::net::SocketAddr;
+
+use handshake::{Certificate, Options as TlsOptions, Trust, client_config, server_config};
+use l5p::nbd::Cookie;
+use proptest::prelude::*;
+use rustls::pki_types::ServerName;
+use wire::nbd::{
+    Chunk, ChunkType, Errno, Kind, MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, REQUEST_LEN, Reply,
+    Request, flag, handshake as flags, info, option, reply_type,
+};
+
+use super::disk::{self, BLOCK, DISK, disk_bytes};
+use crate::pair::{CLIENT, Connected as _, PORT, Pair, SERVER, hosts, slice, v4};
+use host::disk::{Access, Client as _, Event, Operation, SubmitError};
+use host::nbd::{Client, Failure, Options};
+use host::{ListenOptions, ListenerId, Offload, SocketId, TlsRole};
+
+/// A server with one disk, which answers as `style` says.
+struct Server {
+    listener: ListenerId,
+    socket: Option<SocketId>,
+    style: Style,
+    disk: Vec<u8>,
+    phase: Phase,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// Requests, answered in another order than they came.
+    held: Vec<(Request, Vec<u8>)>,
+    /// It takes nothing in.
+    is_stalled: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Style {
+    structured: bool,
+    tls: bool,
+    /// Bytes of a chunk.
+    chunk: u32,
+    /// Every so many requests are answered, the last one first.
+    batch: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    Flags,
+    Options,
+    Requests,
+}
+
+impl Server {
+    fn new(pair: &mut Pair, style: Style) -> Server {
+        let address = SocketAddr::new(v4(SERVER), PORT);
+        let listener = pair
+            .stack(SERVER)
+            .listen(address, ListenOptions::default())
+            .unwrap();
+        Server {
+            listener,
+            socket: None,
+            style,
+            // With zeroes in it, which some servers send as holes.
+            disk: disk_bytes(),
+            phase: Phase::Flags,
+            input: Vec::new(),
+            output: Vec::new(),
+            held: Vec::new(),
+            is_stalled: false,
+        }
+    }
+
+    fn advance(&mut self, pair: &mut Pair) -> bool {
+        let now = pair.now();
+        let stack = pair.stack(SERVER);
+        let Some(socket) = self.socket else {
+            self.socket = stack.accept(self.listener);
+            if self.socket.is_none() {
+                return false;
+            }
+            self.output.extend(MAGIC.to_be_bytes());
+            self.output.extend(OPTION_MAGIC.to_be_bytes());
+            let greeting = flags::FIXED_NEWSTYLE | flags::NO_ZEROES;
+            self.output.extend(greeting.to_be_bytes());
+            return true;
+        };
+        let mut progress = false;
+        let mut buffer = [0; 8000];
+        while !self.is_stalled
+            && let Ok(len @ 1..) = stack.read(now, socket, &mut buffer)
+        {
+            self.input.extend(&buffer[..len]);
+            progress = true;
+        }
+        let mut secures = false;
+        while let Some((used, secured)) = self.take() {
+            self.input.drain(..used);
+            secures |= secured;
+        }
+        if !self.held.is_empty() && (self.held.len() >= self.style.batch || !progress) {
+            for (request, data) in std::mem::take(&mut self.held).into_iter().rev() {
+                self.answer(&request, &data);
+            }
+        }
+        while !self.output.is_empty() {
+            match stack.write(now, socket, &self.output) {
+                Ok(len) => {
+                    self.output.drain(..len);
+                    progress = true;
+                }
+                Err(_) => break,
+            }
+        }
+        if secures {
+            assert!(self.output.is_empty());
+            let certificate = Certificate::self_signed(["server.test".to_owned()]).unwrap();
+            let config = server_config(certificate, &TlsOptions::default()).unwrap();
+            let role = TlsRole::Server { config };
+            stack.start_tls(now, socket, role, Offload::Both).unwrap();
+        }
+        progress
+    }
+
+    /// Takes what the client says; gives how many bytes, and whether TLS begins behind them.
+    fn take(&mut self) -> Option<(usize, bool)> {
+        match self.phase {
+            Phase::Flags => {
+                self.input.first_chunk::<4>()?;
+                self.phase = Phase::Options;
+                Some((4, false))
+            }
+            Phase::Options => {
+                let header = self.input.first_chunk::<16>()?;
+                let word = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().unwrap());
+                let (kind, len) = (word(8), word(12) as usize);
+                let name = self.input.get(16..16 + len)?.to_vec();
+                let structured = self.style.structured;
+                match kind {
+                    option::STARTTLS if self.style.tls => self.say(kind, reply_type::ACK, &[]),
+                    option::STRUCTURED_REPLY if structured => self.say(kind, reply_type::ACK, &[]),
+                    option::GO if name[4..].starts_with(b"disk") => {
+                        let mut data = info::EXPORT.to_be_bytes().to_vec();
+                        data.extend((DISK as u64).to_be_bytes());
+                        data.extend((flag::HAS_FLAGS | flag::SEND_FLUSH).to_be_bytes());
+                        self.say(kind, reply_type::INFO, &data);
+                        let mut data = info::BLOCK_SIZE.to_be_bytes().to_vec();
+                        data.extend([BLOCK, 4096, 1 << 19].map(u32::to_be_bytes).concat());
+                        self.say(kind, reply_type::INFO, &data);
+                        self.say(kind, reply_type::ACK, &[]);
+                        self.phase = Phase::Requests;
+                    }
+                    option::GO => self.say(kind, reply_type::ERROR_UNKNOWN, b"no such disk"),
+                    _ => self.say(kind, reply_type::ERROR_UNSUPPORTED, &[]),
+                }
+                Some((16 + len, kind == option::STARTTLS && self.style.tls))
+            }
+            Phase::Requests => {
+                let request = Request::parse(self.input.first_chunk()?).expect("a request");
+                let end = REQUEST_LEN + request.payload_len() as usize;
+                let data = self.input.get(REQUEST_LEN..end)?.to_vec();
+                self.held.push((request, data));
+                Some((end, false))
+            }
+        }
+    }
+
+    fn say(&mut self, option: u32, kind: u32, data: &[u8]) {
+        self.output.extend(OPTION_REPLY_MAGIC.to_be_bytes());
+        self.output.extend(option.to_be_bytes());
+        self.output.extend(kind.to_be_bytes());
+        self.output.extend((data.len() as u32).to_be_bytes());
+        self.output.extend(data);
+    }
+
+    fn answer(&mut self, request: &Request, data: &[u8]) {
+        let at = request.offset as usize;
+        let range = at..at + request.len as usize;
+        // The last block is bad.
+        let result = match range.end == DISK {
+            true => Err(Errno::Io),
+            false => Ok(()),
+        };
+        match request.kind {
+            Kind::Disconnect => return,
+            Kind::Write if result.is_ok() => self.disk[range.clone()].copy_from_slice(data),
+            _ => {}
+        }
+        if request.kind != Kind::Read || !self.style.structured {
+            self.put(&Reply::simple(request.cookie, result));
+            if request.kind == Kind::Read && result.is_ok() {
+                self.output.extend(&self.disk[range]);
+            }
+            return;
+        }
+        let chunk = |done, content| {
+            Reply::Chunk(Chunk {
+                done,
+                cookie: request.cookie,
+                content,
+            })
+        };
+        if result.is_err() {
+            let content = ChunkType::Error {
+                error: Errno::Io as u32,
+                message_len: 9,
+                len: 9,
+            };
+            self.put(&chunk(true, content));
+            self.output.extend(b"bad block");
+            return;
+        }
+        let mut places: Vec<usize> = range.clone().step_by(self.style.chunk as usize).collect();
+        places.reverse();
+        for from in places {
+            let to = (from + self.style.chunk as usize).min(range.end);
+            let (offset, len) = (from as u64, (to - from) as u32);
+            let bytes = self.disk[from..to].to_vec();
+            if bytes.iter().all(|byte| *byte == 0) {
+                self.put(&chunk(false, ChunkType::Hole { offset, len }));
+            } else {
+                self.put(&chunk(from == range.start, ChunkType::Data { offset, len }));
+                if from == range.start {
+                    self.output.extend(bytes);
+                    return;
+                }
+                self.output.extend(bytes);
+            }
+        }
+        self.put(&chunk(true, ChunkType::None));
+    }
+
+    fn put(&mut self, reply: &Reply) {
+        self.output.extend(reply.head().bytes());
+    }
+}
+
+impl disk::Server for Server {
+    fn poll(&mut self, pair: &mut Pair) -> bool {
+        self.advance(pair)
+    }
+
+    fn disk(&self) -> &[u8] {
+        &self.disk
+    }
+}
+
+type World = disk::World<Client, Server>;
+
+fn world(style: Style, adjust: impl FnOnce(&mut Options)) -> World {
+    let mut pair = hosts();
+    let server = Server::new(&mut pair, style);
+    let mut options = Options::new(SocketAddr::new(v4(SERVER), PORT), "disk");
+    if style.tls {
+        let config = client_config(Trust::Anyone, &TlsOptions::default()).unwrap();
+        let name = ServerName::try_from("server.test").unwrap();
+        options.tls = Some(TlsRole::Client { config, name });
+    }
+    adjust(&mut options);
+    let client = Client::new(pair.now(), options);
+    World::new(pair, server, client)
+}
+
+fn styles() -> impl Strategy<Value = Style> {
+    (
+        any::<bool>(),
+        any::<bool>(),
+        prop_oneof![Just(512u32), Just(4096), Just(1 << 20)],
+        1usize..5,
+    )
+        .prop_map(|(structured, tls, chunk, batch)| Style {
+            structured,
+            tls,
+            chunk,
+            batch,
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_read_is_what_the_disk_has_and_what_is_written_is_what_it_gets(
+        style in styles(),
+        placement in any::<bool>(),
+        loss in prop_oneof![Just(0.0), Just(0.01)],
+        seed in any::<u64>(),
+        lens in prop::collection::vec(1u32..200, 1..6),
+        depth in 1u16..20,
+    ) {
+        let mut world = world(style, |options| {
+            options.placement = placement;
+            options.depth = depth;
+            options.map_threshold = 4096;
+        });
+        world.ready();
+        world.move_everything(&lens, depth.into(), (loss, seed));
+        let placed = world.pair.counter(CLIENT, "NbdRxBytesPlaced");
+        prop_assert!(placement || placed == 0);
+        if placement && loss == 0.0 && lens.iter().all(|len| *len > 64) {
+            prop_assert!(placed > 0);
+        }
+        world.client.shutdown();
+        world.run_until(|world| world.events.last() == Some(&Event::Ended(None)));
+    }
+}
+
+const PLAIN: Style = Style {
+    structured: true,
+    tls: false,
+    chunk: 4096,
+    batch: 1,
+};
+
+#[test]
+fn in_order_all_data_is_placed() {
+    for structured in [false, true] {
+        for tls in [false, true] {
+            let style = Style {
+                structured,
+                tls,
+                chunk: 1 << 20,
+                batch: 1,
+            };
+            let mut world = world(style, |_| {});
+            world.ready();
+            for at in 0..4 {
+                world.submit(Operation::Read, (1 + 3 * at) * (16 << 10), 32 << 10);
+            }
+            world.run_until(|world| world.results.len() == 4);
+            let count = |name| world.pair.counter(CLIENT, name);
+            let figures = (count("NbdRxBytesPlaced"), count("NbdRxBytesCopied"));
+            assert_eq!(figures, (128 << 10, 0), "{style:?}");
+        }
+    }
+}
+
+#[test]
+fn an_error_is_told_and_the_next_request_goes_on() {
+    for structured in [false, true] {
+        let style = Style {
+            structured,
+            ..PLAIN
+        };
+        let mut world = world(style, |_| {});
+        world.ready();
+        world.submit(Operation::Read, DISK as u64 - 4096, 4096);
+        world.run_until(|world| !world.results.is_empty());
+        let (_, result) = world.results.pop().unwrap();
+        let words = match structured {
+            true => "input/output error: bad block",
+            false => "input/output error",
+        };
+        assert_eq!(result.unwrap_err().to_string(), words);
+        world.submit(Operation::Flush, 0, 0);
+        world.run_until(|world| !world.results.is_empty());
+        assert_eq!(world.results.pop().unwrap().1, Ok(()));
+    }
+}
+
+#[test]
+fn what_can_be_no_request_is_refused_before_it_is_sent() {
+    let mut world = world(PLAIN, |options| options.depth = 1);
+    let submit = |world: &mut World, offset, len, given| {
+        let slice = slice(world.region, 0, given);
+        let access = Access {
+            operation: Operation::Read,
+            offset,
+            len,
+        };
+        world.client.submit(access, &[slice])
+    };
+    let early = submit(&mut world, 0, 512, 512);
+    assert_eq!(early, Err(SubmitError::NotConnected));
+    world.ready();
+    for (offset, len) in [
+        (1, 512),
+        (0, 100),
+        (0, 0),
+        (0, (1 << 19) + 512),
+        (DISK as u64, 512),
+        (u64::MAX - 511, 512),
+    ] {
+        let refused = submit(&mut world, offset, len, 1 << 20);
+        assert_eq!(refused, Err(SubmitError::Range { offset, len }));
+    }
+    let short = submit(&mut world, 0, 1024, 512);
+    let memory = SubmitError::Memory {
+        needed: 1024,
+        given: 512,
+    };
+    assert_eq!(short, Err(memory));
+    assert!(submit(&mut world, 0, 512, 512).is_ok());
+    assert_eq!(submit(&mut world, 0, 512, 512), Err(SubmitError::Full));
+}
+
+#[test]
+fn what_the_server_does_not_have_is_told() {
+    let mut world = world(PLAIN, |options| options.export = "tape".to_owned());
+    world.run_until(|world| !world.events.is_empty());
+    let [Event::Ended(Some(failure))] = &world.events[..] else {
+        panic!("{:?}", world.events);
+    };
+    let words = "the server has no export \"tape\": no such disk";
+    assert_eq!(failure.to_string(), words);
+}
+
+#[test]
+fn requests_end_with_the_connection() {
+    let mut world = world(PLAIN, |_| {});
+    world.ready();
+    world.lose_everything(|server| server.socket.unwrap());
+}
+
+#[test]
+fn a_reply_to_nothing_ends_the_connection() {
+    let mut world = world(PLAIN, |_| {});
+    world.ready();
+    world.server.put(&Reply::simple(7, Ok(())));
+    world.run_until(|world| world.events.len() > 1);
+    let Some(Event::Ended(Some(Failure::Transport(reason)))) = world.events.last() else {
+        panic!("{:?}", world.events);
+    };
+    assert_eq!(
+        reason,
+        "the peer sent a PDU that breaks NBD: a reply with cookie 0x0000000000000007, which no request has"
+    );
+}
+
+/// Bytes that the client's TCP was given in all.
+fn queued(pair: &Pair) -> u64 {
+    let mut sockets = pair.stack_ref(CLIENT).sockets();
+    let socket = sockets.find(|socket| socket.id.is_some());
+    let socket = socket.expect("a connection");
+    socket.tcp.expect("TCP").bytes_acked + socket.send_queue as u64
+}
+
+#[test]
+fn a_write_that_waits_for_room_is_not_complete_whatever_the_server_says() {
+    let mut world = world(PLAIN, |options| options.depth = 16);
+    world.ready();
+    world.server.is_stalled = true;
+    let lens = (0..16).map(|n| (1 << 19) - n * BLOCK);
+    let before = queued(&world.pair);
+    for len in lens.clone() {
+        world.submit(Operation::Write, 0, len);
+    }
+    for _ in 0..2000 {
+        world.step();
+        world.pair.advance();
+    }
+    // The first request that TCP was not given; all before it are whole.
+    let waiting = |world: &World| {
+        let mut left = queued(&world.pair) - before;
+        let whole = lens.clone().take_while(|len| {
+            let request = REQUEST_LEN as u64 + u64::from(*len);
+            let fits = request <= left;
+            left -= if fits { request } else { 0 };
+            fits
+        });
+        let whole = whole.count() as u16;
+        assert_eq!(left, 0);
+        whole
+    };
+    let first = waiting(&world);
+    assert!(first < 16, "there is no more room");
+    // Cookies can be guessed.
+    for tag in 0..=first {
+        let cookie = Cookie {
+            tag,
+            generation: 1,
+            low: 0,
+        };
+        world.server.put(&Reply::simple(cookie.to_bits(), Ok(())));
+    }
+    for _ in 0..2000 {
+        world.step();
+        world.pair.advance();
+    }
+    assert_eq!(waiting(&world), first);
+    let places: Vec<_> = world.results.iter().map(|(place, _)| *place).collect();
+    assert!(!places.contains(&usize::from(first)), "{places:?}");
+    world.server.is_stalled = false;
+    world.run_until(|world| world.results.len() == 16);
+    world.pair.assert_no_sockets(CLIENT);
+}
