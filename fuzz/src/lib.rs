@@ -10,6 +10,7 @@ pub mod l5p_reader;
 pub mod l5p_walker;
 pub mod nic_descriptors;
 pub mod nic_nvme_receive;
+pub mod nic_packets;
 pub mod nic_receive;
 pub mod nvme_initiator;
 pub mod nvme_psk;

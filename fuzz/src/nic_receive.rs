@@ -2,30 +2,19 @@
 //! plaintext at its place, any other one exactly what was on the wire, and a record all of whose packets were offloaded
 //! is authentic.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use l5p::Layers;
-use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
-use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, Packet, RecvDescriptor, Region, RegionId,
-    SendDescriptor, Slice, function,
-};
-use nic::{FrameMeta, Nic, NicConfig};
-use wire::ethernet::MacAddr;
-use wire::packet::{self, MAX_TCP_HEADERS_LEN};
-use wire::{FlowKey, SeqNum, tcp};
+use l5p::tls::{Algorithm, Version};
+use nic::ring::{FunctionConfig, RecvDescriptor};
+use testkit::bare::{CONTEXT, Delivered, Rig, function_config, nic_config};
+use testkit::fixtures::{crypto, flow};
+use testkit::records::Records;
 
-const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
-const CONTEXT: ContextId = ContextId(0);
-const FIRST: SeqNum = SeqNum(u32::MAX - 3_000);
+use super::nic_packets::{FIRST, PORT, STEP, Sent, explain, frame, garbage, numbers, part};
+
 /// Contents of the records.
 const CONTENTS: [usize; 12] = [900, 10, 0, 3000, 700, 700, 1, 5000, 250, 250, 250, 1200];
-const SMALL: u32 = 2048;
-const LARGE: u32 = 65_536 + 2048;
-/// Bytes of one step's description.
-const STEP: usize = 8;
 
 /// Takes `data` for keys and a list of steps.
 pub fn run(data: &[u8]) {
@@ -37,7 +26,7 @@ pub fn run(data: &[u8]) {
         world.step(step);
     }
     world.flush();
-    for (index, bounds) in world.starts.windows(2).enumerate() {
+    for (index, bounds) in world.records.starts.windows(2).enumerate() {
         let record = bounds[0]..bounds[1];
         let whole = world.shown[record.clone()].iter().all(|shown| *shown);
         assert!(
@@ -47,18 +36,9 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Where in the stream a frame's payload begins and ends, and which byte of it was changed.
-type Sent = (usize, usize, Option<usize>);
-
 struct World {
-    nic: Nic,
-    host: HostFunction,
-    region: Arc<Region>,
-    id: RegionId,
-    now: Instant,
-    wire: Vec<u8>,
-    opened: Vec<u8>,
-    starts: Vec<usize>,
+    rig: Rig,
+    records: Records,
     /// What an offloaded packet has shown of the stream.
     shown: Vec<bool>,
     /// Where what was shown had been changed on the way.
@@ -69,124 +49,64 @@ struct World {
 
 impl World {
     fn new(first: u8) -> World {
-        let (version, algorithm) = match first % 4 {
+        let crypto = crypto(match first % 4 {
             0 => (Version::Tls13, Algorithm::Aes128Gcm),
             1 => (Version::Tls12, Algorithm::Aes256Gcm),
             2 => (Version::Tls13, Algorithm::ChaCha20Poly1305),
             _ => (Version::Tls12, Algorithm::ChaCha20Poly1305),
-        };
-        let crypto = CryptoInfo {
-            version,
-            algorithm,
-            key: [3; 32],
-            iv: [4; 12],
-            sequence: 0,
-        };
-        let mut nic = Nic::new(NicConfig::new([1; 16]));
-        let (mut host, device) = function(FunctionConfig {
+        });
+        let config = FunctionConfig {
             send_entries: 64,
             receive_entries: 64,
             small_entries: 64,
             large_entries: 8,
             contexts: 2,
-            ..FunctionConfig::new(MAC)
-        });
-        nic.attach(device).expect("a free address");
-        let region = Arc::new(Region::anonymous(64 * SMALL as usize + 8 * LARGE as usize));
-        let id = host.register(Arc::clone(&region)).expect("a free id");
-        let create = SendDescriptor::CreateContext {
-            context: CONTEXT,
-            direction: Direction::Receive,
-            flow: flow(),
-            tcpsn: FIRST,
-            layers: &Layers::of(&crypto),
+            ..function_config()
         };
-        host.queues[0].send.post(&create).expect("an empty ring");
-        let mut world = World {
-            nic,
-            host,
-            region,
-            id,
-            now: Instant::now(),
-            wire: Vec::new(),
-            opened: Vec::new(),
-            starts: vec![0],
-            shown: Vec::new(),
-            damaged: Vec::new(),
+        let mut rig = Rig::filled(nic_config(), config);
+        let flow = flow(PORT).reversed();
+        rig.offload(CONTEXT, &flow, FIRST, &Layers::of(&crypto));
+        let lens = CONTENTS.iter().cycle().take(4 * CONTENTS.len());
+        let contents = lens.enumerate().map(|(n, len)| vec![n as u8; *len]);
+        let records = Records::of(&crypto, contents);
+        World {
+            rig,
+            shown: vec![false; records.len()],
+            damaged: vec![false; records.len()],
+            records,
             batch: Vec::new(),
-        };
-        world.write_records(&crypto);
-        for n in 0..64 {
-            world.give(Slice {
-                offset: u64::from(n * SMALL),
-                len: SMALL,
-                region: id,
-            });
         }
-        for n in 0..8 {
-            world.give(Slice {
-                offset: u64::from(64 * SMALL + n * LARGE),
-                len: LARGE,
-                region: id,
-            });
-        }
-        world.work();
-        world
-    }
-
-    fn write_records(&mut self, crypto: &CryptoInfo) {
-        let mut writer = Writer::new(crypto.clone());
-        for (n, len) in CONTENTS.iter().cycle().take(4 * CONTENTS.len()).enumerate() {
-            let content = vec![n as u8; *len];
-            let layout = writer.record_layout(ContentType::APPLICATION_DATA, *len);
-            let mut record = vec![0; writer.record_len(*len)];
-            writer.seal_into(ContentType::APPLICATION_DATA, &[&content], &mut record);
-            let mut opened = [layout.header(), &content, layout.trailer()].concat();
-            let icv = record.len() - 16;
-            opened[icv..].copy_from_slice(&record[icv..]);
-            let header = layout.header().len();
-            opened[..header].copy_from_slice(&record[..header]);
-            self.wire.extend_from_slice(&record);
-            self.opened.extend_from_slice(&opened);
-            self.starts.push(self.wire.len());
-        }
-        self.shown = vec![false; self.wire.len()];
-        self.damaged = vec![false; self.wire.len()];
     }
 
     fn step(&mut self, step: &[u8]) {
-        let at = usize::from(u16::from_le_bytes([step[1], step[2]]));
-        let len = usize::from(u16::from_le_bytes([step[3], step[4]]));
+        let (at, len) = numbers(step);
         match step[0] % 8 {
-            0..=4 => {
-                let from = at % self.wire.len();
-                let to = (from + 1 + len % 4000).min(self.wire.len());
-                let damage =
-                    (step[0] & 0x80 != 0).then(|| from + usize::from(step[5]) % (to - from));
-                self.send(from, to, damage, step[6]);
-            }
+            0..=4 => self.send(part(step, self.records.len()), step[6]),
             5 => self.flush(),
-            6 => self.answer(FIRST + at as u32, step[5] & 1 != 0, u64::from(step[6])),
+            6 => {
+                let request = RecvDescriptor::ResyncRequest {
+                    context: CONTEXT,
+                    tcpsn: FIRST + at as u32,
+                    inner: None,
+                };
+                let index = (step[5] & 1 != 0).then_some(u64::from(step[6]));
+                self.rig.answer(&request, index);
+            }
             _ => {
-                self.now += Duration::from_millis(len as u64);
-                // Not a frame at all, or not this flow's.
-                let mut frame = frame(FIRST + at as u32, step, step[6]);
-                let end = frame.len();
-                frame[len % end] ^= step[5];
-                let meta = FrameMeta::default();
-                self.nic.handle_frame(self.now, &frame, meta);
+                self.rig.now += Duration::from_millis(len as u64);
+                self.rig.receive_unchecked(&garbage(step));
                 self.flush();
             }
         }
     }
 
-    fn send(&mut self, from: usize, to: usize, damage: Option<usize>, flags: u8) {
-        let mut payload = self.wire[from..to].to_vec();
+    fn send(&mut self, (from, to, damage): Sent, flags: u8) {
+        let mut payload = self.records.wire[from..to].to_vec();
         if let Some(at) = damage {
             // Headers are not protected on the wire, and are the same for a host without a NIC. Another explicit nonce
             // (TLS 1.2) makes another plaintext.
-            let record = self.starts.partition_point(|start| *start <= at) - 1;
-            if at < self.starts[record] + 13 {
+            let record = self.records.starts.partition_point(|start| *start <= at) - 1;
+            if at < self.records.starts[record] + 13 {
                 return;
             }
             payload[at - from] ^= 0x20;
@@ -196,78 +116,55 @@ impl World {
         }
         self.batch.push((from, to, damage));
         let frame = frame(FIRST + from as u32, &payload, flags);
-        let meta = FrameMeta {
-            checksum_valid: true,
-            ..FrameMeta::default()
-        };
-        self.nic.handle_frame(self.now, &frame, meta);
+        self.rig.receive(&frame);
     }
 
     /// Ends the batch, and holds what the host finds against what was sent.
     fn flush(&mut self) {
-        self.nic.flush(self.now);
-        while let Some(descriptor) = self.host.queues[0].recv.pop() {
-            match descriptor {
-                RecvDescriptor::Packet(packet) => {
-                    if packet.header_len > 0 {
-                        self.check_packet(&packet);
-                    }
-                    let class = if packet.buffer.offset < u64::from(64 * SMALL) {
-                        SMALL
-                    } else {
-                        LARGE
-                    };
-                    self.give(Slice {
-                        len: class,
-                        ..packet.buffer
-                    });
-                }
+        let (packets, others) = self.rig.received();
+        for packet in packets.iter().filter(|it| it.packet.header_len > 0) {
+            self.check_packet(packet);
+        }
+        self.rig.host.refill();
+        for other in others {
+            match other {
                 RecvDescriptor::ResyncRequest { context, tcpsn, .. } => {
                     assert_eq!(context, CONTEXT);
                     let at = FIRST.distance_to(tcpsn) as usize;
-                    if at.is_multiple_of(3) {
-                        continue;
+                    if !at.is_multiple_of(3) {
+                        self.rig.answer(&other, self.records.index_at(at));
                     }
-                    let index = self.starts.binary_search(&at).ok();
-                    self.answer(tcpsn, index.is_some(), index.unwrap_or(0) as u64);
                 }
-                RecvDescriptor::Placed { .. }
-                | RecvDescriptor::Completion { .. }
-                | RecvDescriptor::AccelRoom(_) => {}
-                RecvDescriptor::Established(_)
-                | RecvDescriptor::Notes { .. }
-                | RecvDescriptor::Resource { .. }
-                | RecvDescriptor::SpliceEnded(_)
-                | RecvDescriptor::SpliceState(_)
-                | RecvDescriptor::Toe(_)
-                | RecvDescriptor::Reset { .. } => panic!("nothing was installed"),
+                RecvDescriptor::Completion { .. } | RecvDescriptor::AccelRoom(_) => {}
+                other => panic!("nothing was installed: {other:?}"),
             }
         }
         self.batch.clear();
-        self.work();
+        self.rig.work();
     }
 
-    fn check_packet(&mut self, packet: &Packet) {
-        let mut bytes = vec![0; packet.buffer.len as usize];
-        assert!(self.region.read(packet.buffer.offset, &mut bytes));
-        let parsed = packet::parse(&bytes).expect("valid headers");
-        let header = usize::from(packet.header_len);
-        assert_eq!(parsed.payload_offset, header);
+    fn check_packet(&mut self, delivered: &Delivered) {
+        let packet = &delivered.packet;
+        let parsed = wire::packet::parse(&delivered.bytes).expect("valid headers");
+        assert_eq!(parsed.payload_offset, usize::from(packet.header_len));
         assert_eq!(parsed.payload_len, packet.payload_len);
         if packet.context == Some(CONTEXT) {
-            self.check(parsed.tcp.seq, &bytes[header..], packet.processed.by(0));
+            let at = FIRST.distance_to(parsed.tcp.seq) as usize;
+            self.check(at, delivered.payload(), packet.processed.by(0));
         } else {
             assert!(!packet.processed.by(0));
         }
     }
 
     /// What the host finds must be what frames of this batch, one after the other, brought to this place.
-    fn check(&mut self, seq: SeqNum, found: &[u8], offloaded: bool) {
-        let at = FIRST.distance_to(seq) as usize;
+    fn check(&mut self, at: usize, found: &[u8], offloaded: bool) {
+        let source = match offloaded {
+            true => &self.records.opened,
+            false => &self.records.wire,
+        };
         let mut frames = Vec::new();
-        let explained = self.explain(at, found, offloaded, &mut frames);
         assert!(
-            explained,
+            explain(&self.batch, source, at, found, &mut frames),
             "{at}: {} bytes, offloaded {offloaded}",
             found.len()
         );
@@ -278,99 +175,4 @@ impl World {
             }
         }
     }
-
-    fn explain(&self, at: usize, found: &[u8], offloaded: bool, frames: &mut Vec<Sent>) -> bool {
-        if found.is_empty() {
-            return true;
-        }
-        let source = if offloaded { &self.opened } else { &self.wire };
-        for sent @ (from, to, damage) in self.batch.iter().copied() {
-            if from != at || to - from > found.len() {
-                continue;
-            }
-            let mut expected = source[from..to].to_vec();
-            if let Some(damage) = damage {
-                expected[damage - from] ^= 0x20;
-            }
-            let (first, rest) = found.split_at(to - from);
-            if first == expected && self.explain(to, rest, offloaded, frames) {
-                frames.push(sent);
-                return true;
-            }
-        }
-        false
-    }
-
-    fn answer(&mut self, tcpsn: SeqNum, confirmed: bool, index: u64) {
-        let answer = SendDescriptor::ResyncResponse {
-            context: CONTEXT,
-            tcpsn,
-            inner: None,
-            confirmed,
-            index,
-        };
-        self.host.queues[0]
-            .send
-            .post(&answer)
-            .expect("an empty ring");
-        self.work();
-    }
-
-    /// Gives a buffer to the device.
-    fn give(&mut self, buffer: Slice) {
-        let queue = &mut self.host.queues[0];
-        let ring = if buffer.len == SMALL {
-            &mut queue.small
-        } else {
-            &mut queue.large
-        };
-        let buffer = Slice {
-            region: self.id,
-            ..buffer
-        };
-        assert!(ring.push(buffer), "as many buffers as slots");
-    }
-
-    /// Lets the device take what the host has posted.
-    fn work(&mut self) {
-        let _ = self.host.queues[0].publish();
-        while self.nic.poll_transmit(self.now, &mut [0; 2048]).is_some() {}
-        self.host.queues[0].recv.publish();
-    }
-}
-
-fn flow() -> FlowKey {
-    FlowKey::new(
-        "10.0.0.2:5000".parse().expect("an address"),
-        "10.0.0.1:443".parse().expect("an address"),
-    )
-}
-
-/// A frame of the flow; `flags` chooses what in the header LRO looks at.
-fn frame(seq: SeqNum, payload: &[u8], flags: u8) -> Vec<u8> {
-    let flow = flow();
-    let mut tcp = tcp::Header {
-        src_port: flow.src.1,
-        dst_port: flow.dst.1,
-        seq,
-        ack: SeqNum(u32::from(flags >> 6)),
-        flags: tcp::Flags::ACK,
-        window: 100,
-        options: tcp::Options::default(),
-    };
-    if flags & 1 != 0 {
-        tcp.flags.insert(tcp::Flags::PSH);
-    }
-    if flags & 2 != 0 {
-        tcp.options.timestamps = Some(tcp::Timestamps {
-            val: u32::from(flags >> 4),
-            echo: 1,
-        });
-    }
-    let mut frame = vec![0; MAX_TCP_HEADERS_LEN];
-    let len = payload.len() as u32;
-    let header = packet::emit_tcp_headers(&mut frame, PEER, MAC, &flow, &tcp, len, 64);
-    frame.truncate(header);
-    frame.extend_from_slice(payload);
-    frame
 }

@@ -1,31 +1,25 @@
 //! Clients that connect, send a request, take a response and close; the host takes part in the request only.
 
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nic::FrameMeta;
 use nic::ring::accel::{InstallListener, ListenRuleId, ListenerOptions, Teardown, TimestampState};
-use nic::ring::{
-    FunctionConfig, HostFunction, RecvDescriptor, Region, RegionId, SendDescriptor, Slice, function,
-};
-use nic::{FrameMeta, Nic, NicConfig};
-use wire::ethernet::{self, MacAddr};
-use wire::packet::{self, MAX_TCP_HEADERS_LEN, Parsed};
-use wire::tcp::{self, Flags, Header, Options, Timestamps};
-use wire::{FlowKey, SeqNum, ipv4};
-
-use crate::timing::Timing;
+use nic::ring::{FunctionConfig, RecvDescriptor, SendDescriptor};
+use testkit::bare::{Rig, function_config, nic_config};
+use testkit::fixtures::{HOST, PEER};
+use testkit::frames::rewrite;
+use testkit::timing::Timing;
+use wire::packet::{self, Parsed};
+use wire::tcp::{Flags, Header, Options, Timestamps};
+use wire::{FlowKey, SeqNum};
 
 /// Connections of a batch.
 pub const BATCH: usize = 32;
 
-const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-const ROUTER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 const RULE: ListenRuleId = ListenRuleId(0);
 const REQUEST: usize = 64;
 const RESPONSE: u32 = 64;
-const BUFFER: u32 = 2048;
-const BUFFERS: u64 = 256;
 
 /// Of what the NIC does in a connection's life.
 #[derive(Debug, Default)]
@@ -39,10 +33,7 @@ pub struct Timings {
 
 /// A NIC with a listener, its host, and clients.
 pub struct Connections {
-    pub nic: Nic,
-    host: HostFunction,
-    region: RegionId,
-    now: Instant,
+    pub rig: Rig,
     start: Instant,
     /// What leaves in a batch.
     out: Vec<Vec<u8>>,
@@ -52,14 +43,12 @@ pub struct Connections {
 
 impl Connections {
     pub fn new() -> Connections {
-        let mut nic = Nic::new(NicConfig::new([9; 16]));
-        let (mut host, device) = function(FunctionConfig {
-            small_entries: BUFFERS as u32,
-            ..FunctionConfig::new(OWN)
-        });
-        nic.attach(device).expect("a free address");
-        let memory = Region::anonymous((BUFFERS + 1) as usize * BUFFER as usize);
-        let region = host.register(Arc::new(memory)).expect("a free id");
+        let function = FunctionConfig {
+            send_entries: 1024,
+            receive_entries: 2048,
+            ..function_config()
+        };
+        let mut rig = Rig::filled(nic_config(), function);
         let install = InstallListener {
             rule: RULE,
             address: Ipv4Addr::UNSPECIFIED.into(),
@@ -74,39 +63,31 @@ impl Connections {
                 hop_limit: 64,
             },
         };
-        let queue = &mut host.queues[0];
-        queue
-            .send
-            .post(&SendDescriptor::InstallListener(&install))
-            .expect("room");
-        let now = Instant::now();
+        rig.post(&SendDescriptor::InstallListener(&install));
+        rig.host.publish();
         let mut connections = Connections {
-            nic,
-            host,
-            region,
-            now,
-            start: now,
+            start: rig.now,
+            rig,
             out: vec![vec![0; 2048]; 2 * BATCH],
             left: 0,
             frames: vec![Vec::new(); BATCH],
         };
-        (0..BUFFERS).for_each(|n| connections.give(n * u64::from(BUFFER)));
-        let _ = connections.host.queues[0].publish();
-        connections.drain();
+        connections.exchange_with(&mut Timing::default(), &[]);
+        connections.rig.host.take();
         connections
     }
 
     /// Connections that rest in TIME-WAIT, or have not finished.
     pub fn resting(&self) -> u32 {
-        let counters = self.nic.counters();
-        let limit = u64::from(self.nic.config().accel.closing);
+        let counters = self.rig.nic.counters();
+        let limit = u64::from(self.rig.nic.config().accel.closing);
         counters.accel_closing.min(limit) as u32
     }
 
     pub fn run(&mut self, connections: u32, timings: &mut Timings) {
         for first in (0..connections).step_by(BATCH) {
             self.batch(first, timings);
-            self.now += Duration::from_micros(BATCH as u64);
+            self.rig.now += Duration::from_micros(BATCH as u64);
         }
     }
 
@@ -152,30 +133,27 @@ impl Connections {
     fn host_answers(&mut self) {
         let mut credits = 0;
         let mut established = None;
-        while let Some(told) = self.host.queues[0].recv.pop() {
+        while let Some(told) = self.rig.host.pop(0) {
             match told {
                 RecvDescriptor::Established(told) => established = Some(told),
-                RecvDescriptor::Packet(received) => {
-                    let mut bytes = vec![0; received.buffer.len as usize];
-                    let memory = self.host.regions.get(self.region).expect("registered");
-                    assert!(memory.read(received.buffer.offset, &mut bytes));
-                    self.give(received.buffer.offset);
-                    let request = packet::parse(&bytes).expect("a request");
+                RecvDescriptor::Packet(_) => {
+                    let request = self.rig.host.read(told).expect("a request");
                     let told = established.take().expect("it was told before");
-                    self.hand_back(&request, told.timestamp);
+                    self.hand_back(&request.parsed(), told.timestamp);
                     credits += 1;
                 }
                 RecvDescriptor::AccelRoom(_) => {}
                 other => panic!("{other:?}"),
             }
         }
+        self.rig.host.refill();
         assert_eq!(credits as usize, BATCH, "a request each");
         let credit = SendDescriptor::ListenerCredit {
             rule: RULE,
             credits,
         };
-        self.host.queues[0].send.post(&credit).expect("room");
-        let _ = self.host.queues[0].publish();
+        self.rig.post(&credit);
+        self.rig.host.publish();
     }
 
     fn hand_back(&mut self, request: &Parsed, value: u32) {
@@ -183,7 +161,7 @@ impl Connections {
         let teardown = Teardown {
             ticket: 0,
             flow: request.flow.reversed(),
-            hop: ROUTER,
+            hop: PEER,
             hop_limit: 64,
             peer_closed: false,
             snd_una: tcp.ack,
@@ -203,28 +181,11 @@ impl Connections {
             time_wait_ms: 60_000,
             fin_wait2_ms: 60_000,
         };
-        let payload = [Slice {
-            offset: BUFFERS * u64::from(BUFFER),
-            len: RESPONSE,
-            region: self.region,
-        }];
-        let descriptor = SendDescriptor::Teardown {
+        let payload = [self.rig.slice(0, RESPONSE)];
+        self.rig.post(&SendDescriptor::Teardown {
             teardown: &teardown,
             payload: &payload,
-        };
-        self.host.queues[0]
-            .send
-            .post(&descriptor)
-            .expect("room in the ring");
-    }
-
-    fn give(&mut self, offset: u64) {
-        let buffer = Slice {
-            offset,
-            len: BUFFER,
-            region: self.region,
-        };
-        assert!(self.host.queues[0].small.push(buffer));
+        });
     }
 
     fn frames_for(&mut self, first: u32, of: impl Fn(u32, usize) -> (Header, usize)) {
@@ -232,9 +193,15 @@ impl Connections {
             let n = first + at as u32;
             let (mut header, payload) = of(n, at);
             if let Some(timestamps) = &mut header.options.timestamps {
-                timestamps.val = 7 + (self.now - self.start).as_millis() as u32;
+                timestamps.val = 7 + (self.rig.now - self.start).as_millis() as u32;
             }
-            write(frame, &flow(n), &header, payload);
+            rewrite(
+                frame,
+                [PEER, HOST],
+                &flow(n),
+                &header,
+                &[0xa5; REQUEST][..payload],
+            );
         }
     }
 
@@ -246,7 +213,7 @@ impl Connections {
     }
 
     fn exchange_with(&mut self, timing: &mut Timing, frames: &[Vec<u8>]) {
-        let (nic, out, now) = (&mut self.nic, &mut self.out, self.now);
+        let (nic, out, now) = (&mut self.rig.nic, &mut self.out, self.rig.now);
         self.left = timing.batch(|| {
             for frame in frames {
                 nic.handle_frame(now, frame, FrameMeta::default());
@@ -258,12 +225,6 @@ impl Connections {
             nic.flush(now);
             left
         });
-    }
-
-    fn drain(&mut self) {
-        self.exchange_with(&mut Timing::default(), &[]);
-        while self.host.queues[0].recv.pop().is_some() {}
-        let _ = self.host.queues[0].publish();
     }
 }
 
@@ -295,15 +256,4 @@ fn segment(client: u32, seq: u32, echo: u32, flags: Flags, ack: u32) -> Header {
             ..Options::default()
         },
     }
-}
-
-fn write(frame: &mut Vec<u8>, flow: &FlowKey, header: &Header, payload: usize) {
-    frame.clear();
-    frame.resize(MAX_TCP_HEADERS_LEN, 0);
-    let headers = packet::emit_tcp_headers(frame, ROUTER, OWN, flow, header, payload as u32, 64);
-    frame.resize(headers, 0);
-    frame.resize(headers + payload, 0xa5);
-    let l4 = headers - header.len();
-    ipv4::fill_checksum(&mut frame[ethernet::HEADER_LEN..l4]);
-    tcp::fill_checksum(flow.src.0, flow.dst.0, &mut frame[l4..]);
 }

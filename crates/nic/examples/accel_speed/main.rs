@@ -7,11 +7,10 @@
 
 mod connections;
 mod splices;
-mod timing;
 
 use connections::Connections;
 use splices::{Kind, Splices};
-use timing::{Timing, resident};
+use testkit::timing::{Timing, resident};
 
 fn main() {
     let (options, parts): (Vec<_>, Vec<_>) = std::env::args()

@@ -1,21 +1,19 @@
 //! Splices whose peers play ping-pong.
 
-use std::time::Instant;
-
+use nic::FrameMeta;
 use nic::ring::accel::{Leg, Splice, SpliceId, TimestampState};
-use nic::ring::{FunctionConfig, HostFunction, SendDescriptor, function};
-use nic::{FrameMeta, Nic, NicConfig};
-use wire::ethernet::{self, MacAddr};
-use wire::packet::{self, MAX_TCP_HEADERS_LEN};
-use wire::tcp::{self, Flags, Header, Options, Timestamps};
-use wire::{FlowKey, SeqNum, ipv4};
-
-use crate::timing::Timing;
+use nic::ring::{RecvDescriptor, SendDescriptor};
+use testkit::bare::{Rig, function_config, nic_config};
+use testkit::fixtures::{HOST, MSS};
+use testkit::frames::{ack, rewrite};
+use testkit::timing::Timing;
+use wire::ethernet::MacAddr;
+use wire::tcp::{Flags, Header, Options, Timestamps};
+use wire::{FlowKey, SeqNum};
 
 /// Segments of a batch: one each way of half as many splices.
 pub const BATCH: usize = 64;
 
-const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const HOPS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 0xa]), MacAddr([2, 0, 0, 0, 0, 0xb])];
 
 /// What segments look like.
@@ -45,11 +43,9 @@ impl Kind {
 
 /// A NIC with splices.
 pub struct Splices {
-    pub nic: Nic,
-    host: HostFunction,
+    pub rig: Rig,
     kind: Kind,
     pairs: u32,
-    now: Instant,
     /// The next pair to play, and the round of the play.
     next: u32,
     round: u32,
@@ -59,15 +55,10 @@ pub struct Splices {
 
 impl Splices {
     pub fn new(pairs: u32, kind: Kind) -> Splices {
-        let mut nic = Nic::new(NicConfig::new([9; 16]));
-        let (host, device) = function(FunctionConfig::new(OWN));
-        nic.attach(device).expect("a free address");
         let mut splices = Splices {
-            nic,
-            host,
+            rig: Rig::new(nic_config(), function_config()),
             kind,
             pairs,
-            now: Instant::now(),
             next: 0,
             round: 0,
             frames: vec![Vec::new(); BATCH],
@@ -83,7 +74,8 @@ impl Splices {
     pub fn run(&mut self, batches: u32, timing: &mut Timing) {
         for _ in 0..batches {
             self.prepare();
-            let (nic, frames, out, now) = (&mut self.nic, &self.frames, &mut self.out, self.now);
+            let (nic, now) = (&mut self.rig.nic, self.rig.now);
+            let (frames, out) = (&self.frames, &mut self.out);
             let left = timing.batch(|| {
                 for frame in frames {
                     nic.handle_frame(now, frame, FrameMeta::default());
@@ -101,19 +93,10 @@ impl Splices {
 
     fn install(&mut self, n: u32) {
         let splice = splice(n, self.kind);
-        let send = &mut self.host.queues[0].send;
-        send.post(&SendDescriptor::Splice(&splice))
-            .expect("room in the ring");
-        let _ = self.host.queues[0].publish();
-        assert!(self.nic.poll_transmit(self.now, &mut self.out).is_none());
-        self.nic.flush(self.now);
-        while let Some(told) = self.host.queues[0].recv.pop() {
-            assert!(
-                matches!(told, nic::ring::RecvDescriptor::AccelRoom(_)),
-                "{told:?}"
-            );
-        }
-        let _ = self.host.queues[0].publish();
+        self.rig.command(&SendDescriptor::Splice(&splice));
+        let told = self.rig.flush();
+        let is_room = |told: &RecvDescriptor| matches!(told, RecvDescriptor::AccelRoom(_));
+        assert!(told.iter().all(is_room), "{told:?}");
     }
 
     /// The segments of the next pairs: a request, and its response.
@@ -173,13 +156,10 @@ fn splice(n: u32, kind: Kind) -> Splice {
 }
 
 /// A segment from the peer of a leg; numbers count from where the splice began.
-fn segment(frame: &mut Vec<u8>, leg: &Leg, (seq, ack): (u32, u32), round: u32, payload: usize) {
+fn segment(frame: &mut Vec<u8>, leg: &Leg, (seq, ack_to): (u32, u32), round: u32, payload: usize) {
     let flow = leg.flow.reversed();
     let header = Header {
-        src_port: flow.src.1,
-        dst_port: flow.dst.1,
-        seq: leg.rcv_nxt + seq,
-        ack: leg.snd_nxt + ack,
+        ack: leg.snd_nxt + ack_to,
         flags: Flags::ACK | Flags::PSH,
         window: 8192,
         options: Options {
@@ -189,13 +169,8 @@ fn segment(frame: &mut Vec<u8>, leg: &Leg, (seq, ack): (u32, u32), round: u32, p
             }),
             ..Options::default()
         },
+        ..ack(&flow, leg.rcv_nxt + seq)
     };
-    frame.clear();
-    frame.resize(MAX_TCP_HEADERS_LEN, 0);
-    let headers = packet::emit_tcp_headers(frame, leg.hop, OWN, &flow, &header, payload as u32, 64);
-    frame.resize(headers, 0);
-    frame.resize(headers + payload, 0xa5);
-    let l4 = headers - header.len();
-    ipv4::fill_checksum(&mut frame[ethernet::HEADER_LEN..l4]);
-    tcp::fill_checksum(flow.src.0, flow.dst.0, &mut frame[l4..]);
+    let payload = &[0xa5; MSS][..payload];
+    rewrite(frame, [leg.hop, HOST], &flow, &header, payload);
 }

@@ -1,28 +1,15 @@
 //! A host that receives the same stream over and over.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use l5p::Layers;
-use l5p::crc32c::Crc32c;
 use l5p::nvme::{Parameters, Role};
-use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
-use nic::ring::{
-    ContextId, Direction, FunctionConfig, HostFunction, RecvDescriptor, Region, RegionId,
-    SendDescriptor, Slice, function,
-};
-use nic::{FrameMeta, Nic, NicConfig};
-use wire::ethernet::MacAddr;
-use wire::nvme::{C2HData, Pdu};
-use wire::packet::{self, MAX_TCP_HEADERS_LEN};
-use wire::{FlowKey, SeqNum, tcp};
+use nic::ring::{FunctionConfig, RecvDescriptor, SendDescriptor};
+use testkit::bare::{CONTEXT, Memory, Rig, function_config, nic_config};
+use testkit::fixtures::{MSS, aes_128_gcm, flow, nvme};
+use testkit::frames::packets;
+use testkit::pdus::{PduStream, data};
+use testkit::records::Records;
+use wire::SeqNum;
 
-const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-const MSS: usize = 1448;
-const SMALL: u32 = 2048;
-const LARGE: u32 = 65_536 + 2048;
-const SMALL_BUFFERS: u32 = 128;
-const LARGE_BUFFERS: u32 = 16;
 /// Packets of a batch.
 const BATCH: usize = 64;
 /// Bytes of data of a PDU, and PDUs of the stream.
@@ -68,138 +55,39 @@ impl Offload {
             Offload::None | Offload::Tls => true,
             Offload::Nvme { digests, .. } | Offload::NvmeInTls { digests } => digests,
         };
-        Parameters {
-            sender: Role::Controller,
-            header_digest: digests,
-            data_digest: digests,
-            alignment: 0,
-            max_pdu: 1 << 20,
-            commands: PDUS,
-        }
+        nvme(Role::Controller, digests, digests)
     }
 }
 
 pub struct Receiver {
-    nic: Nic,
-    host: HostFunction,
+    rig: Rig,
     offload: Offload,
-    crypto: CryptoInfo,
-    region: RegionId,
-    blocks: RegionId,
-    now: Instant,
+    blocks: Memory,
     frames: Vec<Vec<u8>>,
     bytes: usize,
 }
 
-fn flow() -> FlowKey {
-    FlowKey::new(
-        "10.0.0.2:4420".parse().expect("an address"),
-        "10.0.0.1:5000".parse().expect("an address"),
-    )
-}
-
-/// The PDUs on the wire.
-fn pdus(nvme: &Parameters) -> Vec<u8> {
-    let mut stream = Vec::new();
-    for tag in 0..PDUS {
-        let pdu = Pdu::C2HData(C2HData {
-            cccid: tag,
-            data_offset: 0,
-            data_len: DATA,
-            last: true,
-            success: false,
-        });
-        let mut header = [0; 128];
-        let len = pdu.emit(&nvme.framing(), &mut header);
-        stream.extend_from_slice(&header[..len]);
-        if nvme.header_digest {
-            stream.extend_from_slice(&Crc32c::of(&header[..len]).to_le_bytes());
-        }
-        let data: Vec<u8> = (0..DATA).map(|n| (n >> 3) as u8).collect();
-        stream.extend_from_slice(&data);
-        if nvme.data_digest {
-            stream.extend_from_slice(&Crc32c::of(&data).to_le_bytes());
-        }
-    }
-    stream
-}
-
-fn sealed(crypto: &CryptoInfo, content: &[u8]) -> Vec<u8> {
-    let mut writer = Writer::new(crypto.clone());
-    let mut stream = Vec::new();
-    for content in content.chunks(RECORD) {
-        let mut record = vec![0; writer.record_len(content.len())];
-        writer.seal_into(ContentType::APPLICATION_DATA, &[content], &mut record);
-        stream.extend_from_slice(&record);
-    }
-    stream
-}
-
-fn frame(seq: usize, payload: &[u8]) -> Vec<u8> {
-    let tcp = tcp::Header {
-        src_port: flow().src.1,
-        dst_port: flow().dst.1,
-        seq: SeqNum(seq as u32),
-        ack: SeqNum(0),
-        flags: tcp::Flags::ACK,
-        window: 100,
-        options: tcp::Options::default(),
-    };
-    let mut frame = vec![0; MAX_TCP_HEADERS_LEN];
-    let len = payload.len() as u32;
-    let header = packet::emit_tcp_headers(&mut frame, MacAddr::ZERO, MAC, &flow(), &tcp, len, 64);
-    frame.truncate(header);
-    frame.extend_from_slice(payload);
-    frame
-}
-
 impl Receiver {
     pub fn new(offload: Offload) -> Receiver {
-        let crypto = CryptoInfo {
-            version: Version::Tls13,
-            algorithm: Algorithm::Aes128Gcm,
-            key: [3; 32],
-            iv: [4; 12],
-            sequence: 0,
-        };
-        let mut stream = pdus(&offload.nvme());
+        let kinds: Vec<_> = (0..PDUS).map(|tag| data(tag, 0, DATA)).collect();
+        let mut stream = PduStream::new(&offload.nvme(), &kinds).wire;
         if offload.has_tls() {
-            stream = sealed(&crypto, &stream);
+            stream = Records::of(&aes_128_gcm(), stream.chunks(RECORD)).wire;
         }
-        let frames = stream.chunks(MSS).enumerate();
-        let frames = frames.map(|(n, payload)| frame(n * MSS, payload)).collect();
-        let mut nic = Nic::new(NicConfig::new([1; 16]));
-        let (host, device) = function(FunctionConfig {
-            small_entries: SMALL_BUFFERS,
-            large_entries: LARGE_BUFFERS,
-            contexts: 2,
-            ..FunctionConfig::new(MAC)
-        });
-        nic.attach(device).expect("a free address");
-        let register = |bytes: u32| {
-            let region = Arc::new(Region::anonymous(bytes as usize));
-            host.register(region).expect("a free id")
+        let function = FunctionConfig {
+            receive_entries: 2048,
+            small_entries: 128,
+            large_entries: 16,
+            ..function_config()
         };
-        let region = register(SMALL_BUFFERS * SMALL + LARGE_BUFFERS * LARGE);
-        let blocks = register(u32::from(PDUS) * DATA);
-        let mut receiver = Receiver {
-            nic,
-            host,
+        let rig = Rig::filled(nic_config(), function);
+        Receiver {
+            blocks: Memory::register(&rig.host, usize::from(PDUS) * DATA as usize),
+            frames: packets(&flow(5000).reversed(), SeqNum(0), &stream, MSS),
+            rig,
             offload,
-            crypto,
-            region,
-            blocks,
-            now: Instant::now(),
-            frames,
             bytes: stream.len(),
-        };
-        for n in 0..SMALL_BUFFERS {
-            receiver.give(u64::from(n * SMALL));
         }
-        for n in 0..LARGE_BUFFERS {
-            receiver.give(u64::from(SMALL_BUFFERS * SMALL + n * LARGE));
-        }
-        receiver
     }
 
     /// Bytes of payload of a round.
@@ -213,7 +101,7 @@ impl Receiver {
 
     /// The share of all data that was placed.
     pub fn placed(&self) -> f64 {
-        let counters = self.nic.counters();
+        let counters = self.rig.nic.counters();
         let rounds = counters.rx_packets / self.frames.len() as u64;
         let all = rounds * u64::from(DATA) * u64::from(PDUS);
         counters.named("rx_nvmeotcp_bytes") as f64 / all as f64
@@ -222,93 +110,45 @@ impl Receiver {
     /// Receives the whole stream with a new context.
     pub fn round(&mut self) {
         self.prepare();
-        let meta = FrameMeta {
-            checksum_valid: true,
-            ..FrameMeta::default()
-        };
         for from in (0..self.frames.len()).step_by(BATCH) {
             let to = (from + BATCH).min(self.frames.len());
             for frame in &self.frames[from..to] {
-                self.nic.handle_frame(self.now, frame, meta);
+                self.rig.receive(frame);
             }
             self.flush();
         }
         if self.offload != Offload::None {
-            let context = ContextId(0);
-            self.post(&SendDescriptor::DestroyContext { context });
+            let destroy = SendDescriptor::DestroyContext { context: CONTEXT };
+            self.rig.command(&destroy);
         }
     }
 
     fn prepare(&mut self) {
-        let nvme = self.offload.nvme();
-        let crypto = self.crypto.clone();
+        let (crypto, nvme) = (aes_128_gcm(), self.offload.nvme());
         let (layers, mapped) = match self.offload {
             Offload::None => return,
             Offload::Tls => (Layers::of(&crypto), false),
             Offload::Nvme { mapped, .. } => (Layers::of(&nvme), mapped),
             Offload::NvmeInTls { .. } => (Layers::of(&crypto).carrying(&nvme), true),
         };
-        let context = ContextId(0);
-        self.post(&SendDescriptor::CreateContext {
-            context,
-            direction: Direction::Receive,
-            flow: flow(),
-            tcpsn: SeqNum(0),
-            layers: &layers,
-        });
+        let flow = flow(5000).reversed();
+        self.rig.offload(CONTEXT, &flow, SeqNum(0), &layers);
         for tag in (0..PDUS).filter(|_| mapped) {
-            let slices = [Slice {
-                offset: u64::from(tag) * u64::from(DATA),
-                len: DATA,
-                region: self.blocks,
-            }];
-            self.post(&SendDescriptor::AddRrState {
-                context,
-                tag,
-                slices: &slices,
-            });
+            let offset = u64::from(tag) * u64::from(DATA);
+            let buffer = [self.blocks.slice(offset, DATA)];
+            self.rig.map(CONTEXT, tag, &buffer);
         }
-    }
-
-    fn post(&mut self, descriptor: &SendDescriptor<'_>) {
-        self.host.queues[0]
-            .send
-            .post(descriptor)
-            .expect("room in the ring");
-        self.work();
-    }
-
-    fn give(&mut self, offset: u64) {
-        let queue = &mut self.host.queues[0];
-        let small = offset < u64::from(SMALL_BUFFERS * SMALL);
-        let (ring, len) = if small {
-            (&mut queue.small, SMALL)
-        } else {
-            (&mut queue.large, LARGE)
-        };
-        let region = self.region;
-        let given = ring.push(Slice {
-            offset,
-            len,
-            region,
-        });
-        assert!(given, "as many buffers as slots");
-    }
-
-    fn work(&mut self) {
-        let _ = self.host.queues[0].publish();
-        while self.nic.poll_transmit(self.now, &mut [0; 2048]).is_some() {}
     }
 
     fn flush(&mut self) {
-        self.nic.flush(self.now);
-        while let Some(descriptor) = self.host.queues[0].recv.pop() {
+        self.rig.nic.flush(self.rig.now);
+        while let Some(descriptor) = self.rig.host.pop(0) {
             match descriptor {
-                RecvDescriptor::Packet(packet) => self.give(packet.buffer.offset),
-                RecvDescriptor::Placed { .. } => {}
+                RecvDescriptor::Packet(_) | RecvDescriptor::Placed { .. } => {}
                 other => panic!("{other:?}"),
             }
         }
-        self.work();
+        self.rig.host.refill();
+        self.rig.work();
     }
 }

@@ -4,13 +4,10 @@
 //! counts, so that other load on the machine matters little. Segments come with headers to parse and checksums to check. For
 //! comparison, the same requests for connections of the host's, with the NIC's own beside.
 
-#[path = "../accel_speed/timing.rs"]
-mod timing;
-
 mod connections;
 
 use connections::{BATCH, Connections};
-use timing::{Timing, resident};
+use testkit::timing::{Timing, resident};
 
 fn main() {
     let batches: u32 = match std::env::args().nth(1).as_deref() {

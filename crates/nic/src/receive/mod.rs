@@ -24,16 +24,12 @@ mod nic_packets;
 mod notes;
 mod observer;
 mod open;
-#[cfg(test)]
-mod pdus;
 mod placing;
 mod queue;
 pub(crate) mod recovery;
 mod rr_table;
 mod search;
 mod table;
-#[cfg(test)]
-mod tests;
 #[cfg(test)]
 mod toy;
 

@@ -9,6 +9,8 @@ use crate::ring::{CreateContext, ErrorCode};
 
 use super::layers::{self, TransmitLayers};
 
+const _: () = assert!(size_of::<TransmitContext>() <= 512);
+
 /// State of the offload of one flow's transmit direction.
 #[derive(Debug)]
 pub(crate) struct TransmitContext {

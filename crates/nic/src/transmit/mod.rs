@@ -20,8 +20,6 @@ mod schedule;
 mod scratch;
 mod seek;
 mod source;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use command::{Commanded, next_command};
 pub(crate) use context::{RecoveryId, TransmitContext};

@@ -327,6 +327,6 @@ proptest! {
             }
             while peer.event().is_some() {}
         }
-        let _ = peer.connection.info(peer.now);
+        let _ = peer.info();
     }
 }

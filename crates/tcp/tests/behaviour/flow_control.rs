@@ -278,11 +278,11 @@ fn nagle_holds_back_small_segments() {
     peer.queue(100);
     assert!(peer.sent_data().is_empty());
     peer.queue(2 * MSS);
-    let sent: u32 = peer.sent_data().iter().map(|(_, len)| len).sum();
+    let sent = peer.sent_bytes();
     assert_eq!(sent, 2 * MSS, "full segments go");
     let all = peer.connection.snd_nxt();
     peer.acknowledge(all);
-    let sent: u32 = peer.sent_data().iter().map(|(_, len)| len).sum();
+    let sent = peer.sent_bytes();
     assert_eq!(sent, 100);
     peer.connection.set_nagle(false);
     peer.queue(7);
@@ -297,18 +297,12 @@ fn a_cork_holds_short_segments_for_a_while() {
     peer.queue(100);
     assert!(peer.sent().is_empty());
     peer.queue(MSS);
-    assert_eq!(
-        peer.sent_data().iter().map(|(_, len)| len).sum::<u32>(),
-        MSS
-    );
+    assert_eq!(peer.sent_bytes(), MSS);
     let all = peer.connection.snd_nxt();
     peer.acknowledge(all);
     assert!(peer.sent().is_empty());
     assert!(peer.next_timer().is_some_and(|waited| waited <= ms(200)));
-    assert_eq!(
-        peer.sent_data().iter().map(|(_, len)| len).sum::<u32>(),
-        100
-    );
+    assert_eq!(peer.sent_bytes(), 100);
     peer.queue(50);
     assert!(peer.sent().is_empty());
     peer.connection.set_cork(peer.now, false);
@@ -426,10 +420,7 @@ fn a_slow_reader_sets_the_pace() {
     };
     let mut pair = Pair::new(Setup {
         apps: [
-            App {
-                total: 4_000_000,
-                ..App::default()
-            },
+            App::sends(4_000_000),
             App {
                 reader,
                 ..App::default()
@@ -454,13 +445,7 @@ fn the_receive_buffer_tunes_itself() {
         ..Link::default()
     };
     let mut pair = Pair::new(Setup {
-        apps: [
-            App {
-                total: 100 << 20,
-                ..App::default()
-            },
-            App::default(),
-        ],
+        apps: [App::sends(100 << 20), App::default()],
         links: [link; 2],
         ..Setup::default()
     });
@@ -474,13 +459,7 @@ fn the_receive_buffer_tunes_itself() {
         ..link
     };
     let mut pair = Pair::new(Setup {
-        apps: [
-            App {
-                total: 4 << 20,
-                ..App::default()
-            },
-            App::default(),
-        ],
+        apps: [App::sends(4 << 20), App::default()],
         links: [link; 2],
         ..Setup::default()
     });
@@ -498,11 +477,7 @@ fn the_sequence_space_wraps() {
         let space = peer.connection.send_space();
         peer.queue(space.min(8 << 20));
         peer.pass(ms(1));
-        let sent: u64 = peer
-            .sent_data()
-            .iter()
-            .map(|(_, len)| u64::from(*len))
-            .sum();
+        let sent = u64::from(peer.sent_bytes());
         total += sent;
         let nxt = peer.connection.snd_nxt();
         peer.acknowledge(nxt);

@@ -9,6 +9,35 @@ use wire::tcp::{Flags, Header, Options};
 use crate::pair::{App, Link, Pair, Setup};
 use crate::peer::{ISS, PEER_ISS, Peer, modern};
 
+/// The peer's SYN, without options.
+fn syn() -> Header {
+    Header {
+        src_port: 80,
+        dst_port: 1000,
+        seq: PEER_ISS,
+        flags: Flags::SYN,
+        window: 1000,
+        ..Header::default()
+    }
+}
+
+/// The peer's ACK of our SYN-ACK.
+fn last_ack() -> Header {
+    Header {
+        seq: PEER_ISS + 1,
+        ack: ISS + 1,
+        flags: Flags::ACK,
+        ..syn()
+    }
+}
+
+/// A connection that a SYN has made, and the time.
+fn accept(syn: &Header) -> (Connection, Instant) {
+    let now = Instant::now();
+    let server = Connection::accept(now, &Config::default(), syn, ISS);
+    (server, now)
+}
+
 /// RFC 9293 §3.5, figure 6; RFC 7323 §2.2, RFC 2018 §2, RFC 6691.
 #[test]
 fn a_syn_offers_everything() {
@@ -33,7 +62,7 @@ fn a_syn_offers_everything() {
 #[test]
 fn an_old_peer_gets_a_plain_connection() {
     let mut peer = Peer::connected(&Config::default(), Options::default());
-    let info = peer.connection.info(peer.now);
+    let info = peer.info();
     assert_eq!(info.window_scale, None);
     assert!(!info.timestamps && !info.sack);
     assert_eq!(info.snd_mss, 536, "RFC 9293 §3.7.1");
@@ -49,11 +78,11 @@ fn an_old_peer_gets_a_plain_connection() {
 #[test]
 fn windows_are_scaled_after_the_syns() {
     let mut peer = Peer::modern();
-    assert_eq!(peer.connection.info(peer.now).snd_wnd, 65_535);
+    assert_eq!(peer.info().snd_wnd, 65_535);
     peer.window = 1_000;
     let ack = peer.ack;
     peer.acknowledge(ack);
-    assert_eq!(peer.connection.info(peer.now).snd_wnd, 128_000);
+    assert_eq!(peer.info().snd_wnd, 128_000);
 }
 
 /// RFC 9293 §3.8.1, RFC 6298 §5.
@@ -114,24 +143,13 @@ fn an_ack_of_another_incarnation_is_reset() {
 /// RFC 9293 §3.10.7.4, SYN-RECEIVED: likewise.
 #[test]
 fn a_wrong_ack_in_syn_received_is_reset() {
-    let now = Instant::now();
-    let syn = Header {
-        src_port: 80,
-        dst_port: 1000,
-        seq: PEER_ISS,
-        flags: Flags::SYN,
-        window: 1000,
-        ..Header::default()
-    };
-    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    let (mut server, now) = accept(&syn());
     let syn_ack = server.poll_transmit(now).expect("a SYN-ACK").header;
     assert_eq!(syn_ack.flags, Flags::SYN | Flags::ACK);
     assert_eq!(syn_ack.ack, PEER_ISS + 1);
     let wrong = Header {
-        seq: PEER_ISS + 1,
         ack: ISS + 2,
-        flags: Flags::ACK,
-        ..syn
+        ..last_ack()
     };
     server.handle_segment(now, &wrong, 0, 1);
     let reset = server.poll_transmit(now).expect("a RST").header;
@@ -142,17 +160,11 @@ fn a_wrong_ack_in_syn_received_is_reset() {
 /// RFC 9293 §3.10.7.4: a SYN that comes again means that our SYN-ACK was lost.
 #[test]
 fn a_repeated_syn_gets_the_syn_ack_again() {
-    let now = Instant::now();
     let syn = Header {
-        src_port: 80,
-        dst_port: 1000,
-        seq: PEER_ISS,
-        flags: Flags::SYN,
-        window: 1000,
         options: modern(),
-        ..Header::default()
+        ..syn()
     };
-    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    let (mut server, now) = accept(&syn);
     assert!(server.poll_transmit(now).is_some());
     assert!(server.poll_transmit(now).is_none());
     server.handle_segment(now, &syn, 0, 1);
@@ -163,19 +175,10 @@ fn a_repeated_syn_gets_the_syn_ack_again() {
 /// A SYN of another incarnation must not make a connection forget that it owes a SYN-ACK: no timer watches before that.
 #[test]
 fn a_stray_syn_does_not_swallow_the_syn_ack() {
-    let now = Instant::now();
-    let syn = Header {
-        src_port: 80,
-        dst_port: 1000,
-        seq: PEER_ISS,
-        flags: Flags::SYN,
-        window: 1000,
-        ..Header::default()
-    };
-    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    let (mut server, now) = accept(&syn());
     let stray = Header {
         seq: PEER_ISS - 1000,
-        ..syn
+        ..syn()
     };
     server.handle_segment(now, &stray, 0, 1);
     let syn_ack = server.poll_transmit(now).expect("a SYN-ACK").header;
@@ -186,21 +189,12 @@ fn a_stray_syn_does_not_swallow_the_syn_ack() {
 /// A half-open connection ends in time, however often the peer repeats its SYN.
 #[test]
 fn repeated_syns_do_not_keep_a_half_open_connection() {
-    let mut now = Instant::now();
-    let syn = Header {
-        src_port: 80,
-        dst_port: 1000,
-        seq: PEER_ISS,
-        flags: Flags::SYN,
-        window: 1000,
-        ..Header::default()
-    };
-    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    let (mut server, mut now) = accept(&syn());
     for _ in 0..1000 {
         while server.poll_transmit(now).is_some() {}
         now += Duration::from_millis(500);
         server.handle_timeout(now);
-        server.handle_segment(now, &syn, 0, 1);
+        server.handle_segment(now, &syn(), 0, 1);
     }
     assert_eq!(server.state(), State::Closed);
 }
@@ -216,10 +210,7 @@ fn both_may_open_at_once() {
                     loss,
                     ..Link::default()
                 }; 2],
-                apps: [App {
-                    total: 5_000,
-                    ..App::default()
-                }; 2],
+                apps: [App::sends(5_000); 2],
                 seed,
                 ..Setup::default()
             });
@@ -237,25 +228,10 @@ fn closing_before_the_handshake_is_complete() {
     assert_eq!(peer.event(), Some(Event::Closed(CloseReason::Graceful)));
     assert!(peer.sent().is_empty());
 
-    let now = Instant::now();
-    let syn = Header {
-        src_port: 80,
-        dst_port: 1000,
-        seq: PEER_ISS,
-        flags: Flags::SYN,
-        window: 1000,
-        ..Header::default()
-    };
-    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    let (mut server, now) = accept(&syn());
     server.poll_transmit(now);
     server.close(now);
-    let ack = Header {
-        seq: PEER_ISS + 1,
-        ack: ISS + 1,
-        flags: Flags::ACK,
-        ..syn
-    };
-    server.handle_segment(now, &ack, 0, 1);
+    server.handle_segment(now, &last_ack(), 0, 1);
     assert_eq!(server.state(), State::FinWait1);
     let fin = server.poll_transmit(now).expect("a FIN").header;
     assert_eq!(fin.flags, Flags::FIN | Flags::ACK);
@@ -264,24 +240,9 @@ fn closing_before_the_handshake_is_complete() {
 /// Data on the ACK that completes the handshake is taken.
 #[test]
 fn the_last_ack_of_the_handshake_may_carry_data() {
-    let now = Instant::now();
-    let syn = Header {
-        src_port: 80,
-        dst_port: 1000,
-        seq: PEER_ISS,
-        flags: Flags::SYN,
-        window: 1000,
-        ..Header::default()
-    };
-    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    let (mut server, now) = accept(&syn());
     server.poll_transmit(now);
-    let ack = Header {
-        seq: PEER_ISS + 1,
-        ack: ISS + 1,
-        flags: Flags::ACK,
-        ..syn
-    };
-    let received = server.handle_segment(now, &ack, 100, 1);
+    let received = server.handle_segment(now, &last_ack(), 100, 1);
     assert_eq!(received.data.map(|data| data.len), Some(100));
     assert_eq!(server.poll_event(), Some(Event::Connected));
 }
@@ -343,7 +304,7 @@ fn after_lost_syns_the_start_is_cautious() {
         },
         0,
     );
-    let info = peer.connection.info(peer.now);
+    let info = peer.info();
     assert_eq!(info.rto, Duration::from_secs(3));
     assert_eq!(info.cwnd, u32::from(info.snd_mss));
 }
@@ -351,23 +312,16 @@ fn after_lost_syns_the_start_is_cautious() {
 /// RFC 3168 §6.1.1: an offer of ECN is passed over, and its flags change nothing.
 #[test]
 fn ecn_is_tolerated() {
-    let now = Instant::now();
     let syn = Header {
-        src_port: 80,
-        dst_port: 1000,
-        seq: PEER_ISS,
         flags: Flags::SYN | Flags::ECE | Flags::CWR,
-        window: 1000,
-        ..Header::default()
+        ..syn()
     };
-    let mut server = Connection::accept(now, &Config::default(), &syn, ISS);
+    let (mut server, now) = accept(&syn);
     let syn_ack = server.poll_transmit(now).expect("a SYN-ACK").header;
     assert_eq!(syn_ack.flags, Flags::SYN | Flags::ACK);
     let data = Header {
-        seq: PEER_ISS + 1,
-        ack: ISS + 1,
         flags: Flags::ACK | Flags::ECE | Flags::CWR | Flags::URG,
-        ..syn
+        ..last_ack()
     };
     let received = server.handle_segment(now, &data, 10, 1);
     assert_eq!(received.data.map(|data| data.len), Some(10));

@@ -101,16 +101,7 @@ proptest! {
 /// A side in the middle of a transfer, and the mirror of it.
 fn lent() -> (Pair, Connection) {
     let mut pair = Pair::new(Setup {
-        apps: [
-            App {
-                total: 32 << 20,
-                ..App::default()
-            },
-            App {
-                total: 32 << 20,
-                ..App::default()
-            },
-        ],
+        apps: [App::sends(32 << 20), App::sends(32 << 20)],
         links: [Link {
             rate: 20_000_000,
             delay: ms(5),

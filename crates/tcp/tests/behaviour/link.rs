@@ -1,6 +1,6 @@
 //! Packets, and one direction of a link.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tcp::Chunk;
 use wire::tcp::{Flags, Header};
@@ -71,30 +71,5 @@ impl Default for Link {
             jitter: Duration::from_millis(1),
             coalesce: Duration::ZERO,
         }
-    }
-}
-
-/// A packet on its way.
-pub struct Flying {
-    pub at: Instant,
-    pub order: u64,
-    pub to: usize,
-    pub packet: Packet,
-}
-
-impl PartialEq for Flying {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.order) == (other.at, other.order)
-    }
-}
-impl Eq for Flying {}
-impl PartialOrd for Flying {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Flying {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
     }
 }

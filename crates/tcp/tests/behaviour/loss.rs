@@ -20,11 +20,32 @@ fn ten_outstanding(config: &Config, options: Options) -> (Peer, SeqNum, u32) {
     let mut peer = Peer::connected(config, options);
     let base = peer.connection.snd_nxt();
     peer.queue(1 << 20);
-    let sent: u32 = peer.sent_data().iter().map(|(_, len)| len).sum();
+    let sent = peer.sent_bytes();
     let mss = u32::from(peer.connection.mss());
     assert_eq!(sent, 10 * mss, "RFC 6928: an initial window of ten");
     peer.pass(ms(10));
     (peer, base, mss)
+}
+
+/// All that is outstanding is acknowledged after 10 ms, every second segment; gives the end of it.
+fn a_round_later(peer: &mut Peer, mut acked: SeqNum) -> SeqNum {
+    peer.pass(ms(10));
+    let nxt = peer.connection.snd_nxt();
+    while acked.before(nxt) {
+        acked = (acked + 2 * MSS).min(nxt);
+        peer.acknowledge(acked);
+    }
+    acked
+}
+
+/// So many segments of bulk data, all of them sent 10 ms ago; gives the position of the first.
+fn outstanding(segments: u32) -> (Peer, SeqNum) {
+    let mut peer = Peer::modern();
+    let base = peer.connection.snd_nxt();
+    peer.queue(segments * MSS);
+    peer.sent();
+    peer.pass(ms(10));
+    (peer, base)
 }
 
 /// RFC 6675 §5: three segments above the hole, and it is sent again, once.
@@ -41,7 +62,7 @@ fn three_segments_above_a_hole_repair_it() {
     peer.sack(&[(base + 2 * mss, base + 5 * mss)]);
     let resent = peer.sent_data();
     assert_eq!(resent.first(), Some(&(base + mss, mss)));
-    assert_eq!(peer.connection.info(peer.now).recovery, "recovery");
+    assert_eq!(peer.info().recovery, "recovery");
     peer.sack(&[(base + 2 * mss, base + 6 * mss)]);
     assert!(
         peer.sent_data().iter().all(|(seq, _)| *seq != base + mss),
@@ -54,7 +75,7 @@ fn three_segments_above_a_hole_repair_it() {
 fn time_tells_loss_from_reordering() {
     let (mut peer, base, mss) = ten_outstanding(&Config::default(), modern());
     peer.sack(&[(base + mss, base + 2 * mss)]);
-    assert_eq!(peer.connection.info(peer.now).lost, 0);
+    assert_eq!(peer.info().lost, 0);
     peer.sent();
     // A quarter of the smallest round-trip time.
     let waited = peer.next_timer().expect("the reordering timer");
@@ -72,12 +93,7 @@ fn adjacent_losses_are_resent_together() {
     // Let the window grow to 40 segments.
     let mut acked = base;
     for _ in 0..2 {
-        peer.pass(ms(10));
-        let nxt = peer.connection.snd_nxt();
-        while acked.before(nxt) {
-            acked = (acked + 2 * MSS).min(nxt);
-            peer.acknowledge(acked);
-        }
+        acked = a_round_later(&mut peer, acked);
         peer.sent();
     }
     peer.pass(ms(10));
@@ -93,11 +109,7 @@ fn adjacent_losses_are_resent_together() {
 #[test]
 fn a_lost_tail_is_probed() {
     let mss = MSS;
-    let mut peer = Peer::modern();
-    let base = peer.connection.snd_nxt();
-    peer.queue(6 * mss);
-    peer.sent();
-    peer.pass(ms(10));
+    let (mut peer, base) = outstanding(6);
     peer.acknowledge(base + 3 * mss);
     let waited = peer.next_timer().expect("a probe timeout");
     assert!(waited <= ms(25), "two round-trip times: {waited:?}");
@@ -108,7 +120,7 @@ fn a_lost_tail_is_probed() {
     peer.sack(&[(base + 5 * mss, base + 6 * mss)]);
     peer.pass(ms(5));
     assert_eq!(peer.sent_data().first(), Some(&(base + 3 * mss, mss)));
-    assert_eq!(peer.connection.info(peer.now).timeouts, 0);
+    assert_eq!(peer.info().timeouts, 0);
 }
 
 /// RFC 8985 §7.3: a probe is new data when there is some.
@@ -119,40 +131,32 @@ fn a_probe_prefers_new_data() {
     assert_eq!(peer.sent_data(), [(base + 10 * mss, mss)]);
     // One probe only: then the retransmission timer.
     peer.next_timer();
-    assert_eq!(peer.connection.info(peer.now).timeouts, 1);
+    assert_eq!(peer.info().timeouts, 1);
     assert_eq!(peer.sent_data().first().map(|(seq, _)| *seq), Some(base));
 }
 
 /// RFC 8985 §7.4: a loss that the probe repaired still reduces the window.
 #[test]
 fn a_loss_repaired_by_a_probe_counts() {
-    let mut peer = Peer::modern();
-    let base = peer.connection.snd_nxt();
-    peer.queue(10 * MSS);
-    peer.sent();
-    peer.pass(ms(10));
+    let (mut peer, base) = outstanding(10);
     peer.acknowledge(base + 9 * MSS);
     peer.next_timer();
     assert_eq!(peer.sent_data(), [(base + 9 * MSS, MSS)]);
-    let before = peer.connection.info(peer.now).cwnd;
+    let before = peer.info().cwnd;
     peer.queue(MSS);
     peer.sent();
     peer.pass(ms(10));
     peer.acknowledge(base + 11 * MSS);
-    assert!(peer.connection.info(peer.now).cwnd < before);
+    assert!(peer.info().cwnd < before);
     // With a DSACK it was for nothing.
-    let mut peer = Peer::modern();
-    let base = peer.connection.snd_nxt();
-    peer.queue(10 * MSS);
-    peer.sent();
-    peer.pass(ms(10));
+    let (mut peer, base) = outstanding(10);
     peer.acknowledge(base + 9 * MSS);
     peer.next_timer();
     peer.sent();
-    let before = peer.connection.info(peer.now).cwnd;
+    let before = peer.info().cwnd;
     peer.ack = base + 10 * MSS;
     peer.sack(&[(base + 9 * MSS, base + 10 * MSS)]);
-    assert!(peer.connection.info(peer.now).cwnd >= before);
+    assert!(peer.info().cwnd >= before);
 }
 
 /// RFC 8985 §6.2: a retransmission that is lost is found lost, without a timeout.
@@ -171,7 +175,7 @@ fn a_lost_retransmission_is_sent_again() {
     peer.pass(ms(5));
     let resent = peer.sent_data();
     assert_eq!(resent.first(), Some(&(base, mss)), "{resent:?}");
-    assert_eq!(peer.connection.info(peer.now).timeouts, 0);
+    assert_eq!(peer.info().timeouts, 0);
 }
 
 /// RFC 6298 §5: backoff; RFC 5681 §3.1: one segment.
@@ -191,9 +195,9 @@ fn timeouts_back_off() {
         }
         last = waited;
         assert_eq!(peer.sent_data(), [(base, mss)], "round {round}");
-        assert_eq!(peer.connection.info(peer.now).cwnd, mss);
+        assert_eq!(peer.info().cwnd, mss);
     }
-    let info = peer.connection.info(peer.now);
+    let info = peer.info();
     assert_eq!(info.timeouts, 5);
     assert_eq!(
         info.ssthresh,
@@ -203,7 +207,7 @@ fn timeouts_back_off() {
     // Progress that its timestamp measures ends the backoff.
     peer.pass(ms(10));
     peer.acknowledge(base + mss);
-    assert_eq!(peer.connection.info(peer.now).backoff, 0);
+    assert_eq!(peer.info().backoff, 0);
 }
 
 /// Karn's algorithm, RFC 6298 §5: an ACK of what was sent twice measures nothing, and the RTO stays backed off until
@@ -220,11 +224,11 @@ fn only_a_measurement_ends_the_backoff() {
         peer.next_timer();
         peer.sent();
     }
-    let backed_off = peer.connection.info(peer.now);
+    let backed_off = peer.info();
     assert_eq!(backed_off.backoff, 3);
     peer.pass(ms(10));
     peer.acknowledge(base + mss);
-    let info = peer.connection.info(peer.now);
+    let info = peer.info();
     assert_eq!((info.backoff, info.rto), (3, backed_off.rto));
     // The rest is resent, and what is new after it measures.
     let mut resent = peer.sent_data();
@@ -235,9 +239,9 @@ fn only_a_measurement_ends_the_backoff() {
         if peer.ack.after(base + 10 * mss) {
             break;
         }
-        assert_eq!(peer.connection.info(peer.now).backoff, 3);
+        assert_eq!(peer.info().backoff, 3);
     }
-    let info = peer.connection.info(peer.now);
+    let info = peer.info();
     assert_eq!(info.backoff, 0);
     assert!(info.rto < backed_off.rto / 4);
 }
@@ -270,18 +274,18 @@ fn progress_without_a_measurement_counts_as_progress() {
 #[test]
 fn a_spurious_timeout_is_undone() {
     let (mut peer, base, mss) = ten_outstanding(&Config::default(), modern());
-    let before = peer.connection.info(peer.now).cwnd;
+    let before = peer.info().cwnd;
     let original = peer.timestamps;
     peer.next_timer();
     peer.sent();
     peer.next_timer();
     assert_eq!(peer.sent_data(), [(base, mss)]);
-    assert_eq!(peer.connection.info(peer.now).cwnd, mss);
+    assert_eq!(peer.info().cwnd, mss);
     // The ACK echoes the first transmission's timestamp.
     peer.timestamps = original;
     peer.pass(ms(5));
     peer.acknowledge(base + 2 * mss);
-    let info = peer.connection.info(peer.now);
+    let info = peer.info();
     assert_eq!(info.undos, 1);
     assert!(info.cwnd >= before);
     assert_eq!(info.lost, 0);
@@ -291,15 +295,15 @@ fn a_spurious_timeout_is_undone() {
 #[test]
 fn dsacks_undo_a_needless_recovery() {
     let (mut peer, base, mss) = ten_outstanding(&Config::default(), modern());
-    let before = peer.connection.info(peer.now).cwnd;
+    let before = peer.info().cwnd;
     peer.sack(&[(base + mss, base + 4 * mss)]);
     assert_eq!(peer.sent_data().first(), Some(&(base, mss)));
-    assert!(peer.connection.info(peer.now).cwnd < before);
+    assert!(peer.info().cwnd < before);
     peer.acknowledge(base + 10 * mss);
     peer.sent();
     peer.ack = base + 10 * mss;
     peer.sack(&[(base, base + mss)]);
-    let info = peer.connection.info(peer.now);
+    let info = peer.info();
     assert_eq!((info.undos, info.dsack_dups), (1, 1));
     assert!(info.cwnd >= before && info.reordering_seen);
 }
@@ -319,11 +323,11 @@ fn late_dsacks_bring_no_old_window_back() {
         peer.acknowledge(nxt);
         peer.sent();
     }
-    let before = peer.connection.info(peer.now);
+    let before = peer.info();
     // A copy that the network made.
     let end = peer.ack;
     peer.sack(&[(end - mss, end)]);
-    let info = peer.connection.info(peer.now);
+    let info = peer.info();
     assert_eq!((info.undos, info.cwnd), (0, before.cwnd));
 }
 
@@ -367,10 +371,7 @@ fn duplicate_acks_do_without_sack() {
     for _ in 0..2 {
         peer.acknowledge(base);
         // RFC 3042: limited transmit.
-        assert_eq!(
-            peer.sent_data().iter().map(|(_, len)| len).sum::<u32>(),
-            mss
-        );
+        assert_eq!(peer.sent_bytes(), mss);
     }
     peer.acknowledge(base);
     assert_eq!(peer.sent_data().first(), Some(&(base, mss)));
@@ -379,7 +380,7 @@ fn duplicate_acks_do_without_sack() {
     assert_eq!(peer.sent_data().first(), Some(&(base + 5 * mss, mss)));
     let nxt = peer.connection.snd_nxt();
     peer.acknowledge(nxt);
-    assert_eq!(peer.connection.info(peer.now).recovery, "open");
+    assert_eq!(peer.info().recovery, "open");
 }
 
 /// RFC 6937: in recovery no more is sent than was delivered, give or take a segment.
@@ -406,14 +407,14 @@ fn recovery_sends_in_proportion() {
     let mut sent_in_recovery = 0;
     for n in 2..=segments {
         peer.sack(&[(acked + MSS, acked + n * MSS)]);
-        let sent: u32 = peer.sent_data().iter().map(|(_, len)| len).sum();
+        let sent = peer.sent_bytes();
         if n > 4 {
             assert!(sent <= 2 * MSS, "a burst of {sent}");
         }
         sent_in_recovery += sent;
     }
     assert!(sent_in_recovery > outstanding / 2, "it does not pause");
-    let info = peer.connection.info(peer.now);
+    let info = peer.info();
     let ssthresh = info.ssthresh.expect("a loss");
     assert!(
         info.in_flight.abs_diff(ssthresh) <= 2 * MSS,
@@ -431,14 +432,9 @@ fn an_idle_connection_starts_slowly() {
     let mut acked = base;
     for _ in 0..4 {
         peer.sent();
-        peer.pass(ms(10));
-        let nxt = peer.connection.snd_nxt();
-        while acked.before(nxt) {
-            acked = (acked + 2 * MSS).min(nxt);
-            peer.acknowledge(acked);
-        }
+        acked = a_round_later(&mut peer, acked);
     }
-    let grown = peer.connection.info(peer.now).cwnd;
+    let grown = peer.info().cwnd;
     assert!(grown > 80 * MSS);
     while peer.connection.snd_una() != peer.connection.write_seq() {
         peer.sent();
@@ -448,7 +444,7 @@ fn an_idle_connection_starts_slowly() {
     }
     peer.pass(Duration::from_secs(10));
     peer.queue(1 << 20);
-    let burst: u32 = peer.sent_data().iter().map(|(_, len)| len).sum();
+    let burst = peer.sent_bytes();
     assert_eq!(burst, 10 * MSS);
 }
 
@@ -468,13 +464,7 @@ fn scattered_losses_cost_no_timeout() {
             };
             let mut pair = Pair::new(Setup {
                 configs: [config.clone(), config],
-                apps: [
-                    App {
-                        total: 4 << 20,
-                        ..App::default()
-                    },
-                    App::default(),
-                ],
+                apps: [App::sends(4 << 20), App::default()],
                 links: [link, Link { loss: 0.0, ..link }],
                 seed,
                 ..Setup::default()
@@ -503,13 +493,7 @@ fn reordering_is_not_loss() {
             ..Link::default()
         };
         let mut pair = Pair::new(Setup {
-            apps: [
-                App {
-                    total: 16 << 20,
-                    ..App::default()
-                },
-                App::default(),
-            ],
+            apps: [App::sends(16 << 20), App::default()],
             links: [link; 2],
             seed,
             ..Setup::default()
@@ -530,13 +514,7 @@ fn reordering_is_not_loss() {
 fn a_smaller_path_mtu_is_obeyed() {
     let limit = 1200;
     let mut pair = Pair::new(Setup {
-        apps: [
-            App {
-                total: 1 << 20,
-                ..App::default()
-            },
-            App::default(),
-        ],
+        apps: [App::sends(1 << 20), App::default()],
         ..Setup::default()
     });
     pair.filter = Some(Box::new(move |_, packet| packet.len() + 12 <= limit));

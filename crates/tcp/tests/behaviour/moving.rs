@@ -101,10 +101,7 @@ fn every_synchronized_state_can_move() {
         let mut pair = Pair::new(Setup {
             configs: [config.clone(), short],
             apps: [
-                App {
-                    total: 9000,
-                    ..App::default()
-                },
+                App::sends(9000),
                 // LAST-ACK and CLOSE-WAIT are of the side that closes second.
                 App {
                     total: if together { 9000 } else { 200_000 },
@@ -142,13 +139,7 @@ fn every_synchronized_state_can_move() {
 fn the_congestion_window_starts_anew() {
     let config = Config::default();
     let mut pair = Pair::new(Setup {
-        apps: [
-            App {
-                total: 8 << 20,
-                ..App::default()
-            },
-            App::default(),
-        ],
+        apps: [App::sends(8 << 20), App::default()],
         ..Setup::default()
     });
     pair.run_until(Duration::from_secs(5), |pair| pair.sides[1].read > 4 << 20);

@@ -1,20 +1,17 @@
 //! Two connections and a link between them in virtual time, moving real bytes.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 use tcp::{
     Chunk, CloseReason, Config, Connection, Event, Reassembly, SendQueue, State, Transmit,
     reset_for,
 };
+use testkit::link::{Faults, Link as Wire};
 use wire::SeqNum;
 use wire::tcp::{Flags, Header};
 
 pub use crate::link::Link;
-use crate::link::{Flying, Packet};
+use crate::link::Packet;
 use crate::payload::{Slice, Stream};
 
 /// How an application reads.
@@ -36,6 +33,16 @@ pub struct App {
     pub reader: Reader,
     /// Close when all is written; otherwise when the peer has closed too.
     pub closes_first: bool,
+}
+
+impl App {
+    /// Sends so many bytes, and closes.
+    pub fn sends(total: u64) -> App {
+        App {
+            total,
+            ..App::default()
+        }
+    }
 }
 
 impl Default for App {
@@ -70,13 +77,9 @@ pub struct Side {
 }
 
 impl Side {
-    fn new(
-        now: Instant,
-        connection: Connection,
-        app: App,
-        outgoing: Stream,
-        incoming: Stream,
-    ) -> Self {
+    /// `streams` are what it sends, and what it is to receive.
+    fn new(now: Instant, connection: Connection, app: App, streams: [Stream; 2]) -> Self {
+        let [outgoing, incoming] = streams;
         let send = SendQueue::new(connection.write_seq());
         Self {
             connection,
@@ -256,9 +259,7 @@ pub struct Pair {
     pub sides: [Side; 2],
     pub links: [Link; 2],
     busy_until: [Instant; 2],
-    flying: BinaryHeap<Reverse<Flying>>,
-    order: u64,
-    rng: Pcg64Mcg,
+    wire: Wire<(usize, Packet)>,
     pub filter: Option<Filter>,
     pub dropped: u64,
 }
@@ -292,7 +293,7 @@ impl Pair {
     /// A client that has not sent its SYN yet; the server is made when the SYN comes.
     pub fn new(setup: Setup) -> Self {
         let now = Instant::now();
-        let streams = [Stream::new(setup.seed), Stream::new(!setup.seed)];
+        let stream = |side: usize| Stream::new([setup.seed, !setup.seed][side]);
         let [client_config, server_config] = &setup.configs;
         let client = Connection::connect(now, client_config, 40_000, 443, SeqNum(setup.isns[0]));
         let server = if setup.simultaneous_open {
@@ -305,26 +306,12 @@ impl Pair {
             now,
             start: now,
             sides: [
-                Side::new(
-                    now,
-                    client,
-                    setup.apps[0],
-                    streams[0].clone(),
-                    streams[1].clone(),
-                ),
-                Side::new(
-                    now,
-                    server,
-                    setup.apps[1],
-                    streams[1].clone(),
-                    streams[0].clone(),
-                ),
+                Side::new(now, client, setup.apps[0], [0, 1].map(stream)),
+                Side::new(now, server, setup.apps[1], [1, 0].map(stream)),
             ],
             links: setup.links,
             busy_until: [now; 2],
-            flying: BinaryHeap::new(),
-            order: 0,
-            rng: Pcg64Mcg::seed_from_u64(setup.seed),
+            wire: Wire::new(Faults::none(Duration::ZERO), setup.seed),
             filter: None,
             dropped: 0,
         };
@@ -452,45 +439,29 @@ impl Pair {
         let begins = self.busy_until[from].max(self.now);
         let on_wire = Duration::from_nanos(bytes * 8 * 1_000_000_000 / link.rate);
         self.busy_until[from] = begins + on_wire;
-        if link.loss > 0.0 && self.rng.random_bool(link.loss) {
+        if link.loss > 0.0 && self.wire.happens(link.loss) {
             self.dropped += 1;
             return;
         }
         let mut at = begins + on_wire + link.delay;
-        if link.duplicate > 0.0 && self.rng.random_bool(link.duplicate) {
-            let late = link.jitter.mul_f64(self.rng.random::<f64>());
-            self.fly(at + late, 1 - from, packet.clone());
+        if link.duplicate > 0.0 && self.wire.happens(link.duplicate) {
+            let late = link.jitter.mul_f64(self.wire.fraction());
+            self.wire.send_for(at + late, (1 - from, packet.clone()));
         }
-        if link.reorder > 0.0 && self.rng.random_bool(link.reorder) {
-            at += link.jitter.mul_f64(self.rng.random::<f64>());
+        if link.reorder > 0.0 && self.wire.happens(link.reorder) {
+            at += link.jitter.mul_f64(self.wire.fraction());
         }
         if !link.coalesce.is_zero() {
             let step = link.coalesce.as_nanos();
             let late = step - (at - self.start).as_nanos() % step;
             at += Duration::from_nanos(late as u64);
         }
-        self.fly(at, 1 - from, packet);
-    }
-
-    fn fly(&mut self, at: Instant, to: usize, packet: Packet) {
-        self.order += 1;
-        let order = self.order;
-        self.flying.push(Reverse(Flying {
-            at,
-            order,
-            to,
-            packet,
-        }));
+        self.wire.send_for(at, (1 - from, packet));
     }
 
     fn deliver(&mut self) {
         let mut pending: [Option<Packet>; 2] = [None, None];
-        while self
-            .flying
-            .peek()
-            .is_some_and(|flying| flying.0.at <= self.now)
-        {
-            let Reverse(Flying { to, packet, .. }) = self.flying.pop().expect("peeked");
+        while let Some((to, packet)) = self.wire.arrived(self.now) {
             if let Some(held) = &mut pending[to] {
                 if !self.links[1 - to].coalesce.is_zero() && held.join(&packet) {
                     continue;
@@ -524,9 +495,8 @@ impl Pair {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        let flying = self.flying.peek().map(|flying| flying.0.at);
         let sides = self.sides.iter().filter_map(Side::next_wakeup);
-        sides.chain(flying).min()
+        sides.chain(self.wire.next()).min()
     }
 }
 

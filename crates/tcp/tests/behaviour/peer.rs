@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tcp::{Config, Connection, Event, Received, State, Transmit};
+use tcp::{Config, Connection, ConnectionInfo, Event, Received, State, Transmit};
 use wire::SeqNum;
 use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps};
 
@@ -145,12 +145,18 @@ impl Peer {
 
     /// Ranges of payload that the connection sends now.
     pub fn sent_data(&mut self) -> Vec<(SeqNum, u32)> {
-        let with_data = |transmit: &Transmit| transmit.payload > 0;
-        let sent = self.sent();
-        sent.iter()
-            .filter(|transmit| with_data(transmit))
-            .map(|transmit| (transmit.header.seq, transmit.payload))
-            .collect()
+        let sent = self.sent().into_iter();
+        let ranges = sent.map(|transmit| (transmit.header.seq, transmit.payload));
+        ranges.filter(|(_, len)| *len > 0).collect()
+    }
+
+    /// Bytes of payload that the connection sends now.
+    pub fn sent_bytes(&mut self) -> u32 {
+        self.sent().iter().map(|transmit| transmit.payload).sum()
+    }
+
+    pub fn info(&self) -> ConnectionInfo {
+        self.connection.info(self.now)
     }
 
     pub fn queue(&mut self, bytes: u32) {

@@ -11,10 +11,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn an_unhurried_exchange_completes() {
-    let app = App {
-        total: 1_000_000,
-        ..App::default()
-    };
+    let app = App::sends(1_000_000);
     let mut pair = Pair::new(Setup {
         apps: [app; 2],
         ..Setup::default()

@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 
 use l5p::Direction;
-use l5p::nvme::{Engine, LatePdu, Parameters, Role};
+use l5p::nvme::{Engine, LatePdu, Role};
 use proptest::prelude::*;
 use wire::SeqNum;
 
 use super::*;
-use crate::receive::pdus::{Kind, PduStream, parameters};
 use crate::receive::placing::Placer;
 use crate::ring::{RegionId, Slice};
+use testkit::arrivals::{Fate, arrivals};
+use testkit::fixtures::{GUARD, nvme};
+use testkit::pdus::{Kind, PduStream, crc32c, data};
 
 const FIRST: SeqNum = SeqNum(u32::MAX - 5_000);
-const GUARD: u8 = 0xa5;
 /// Memory of each tag's buffer, with guards around it.
 const STRIDE: u64 = 8192;
 const BUFFER: u32 = 6000;
@@ -47,7 +48,8 @@ fn buffer(tag: u16) -> Vec<Slice> {
 }
 
 impl<'s> Host<'s> {
-    fn new(stream: &'s PduStream, parameters: &Parameters, order: ArrivalOrder) -> Self {
+    fn new(stream: &'s PduStream, order: ArrivalOrder) -> Self {
+        let parameters = &stream.parameters;
         let engine = Engine::new(parameters, Direction::Receive);
         let memory = usize::from(parameters.commands) * STRIDE as usize;
         Self {
@@ -56,9 +58,9 @@ impl<'s> Host<'s> {
             shared: Shared::new(order, 1),
             memory: vec![GUARD; memory],
             mapped: HashMap::new(),
-            seen: vec![false; stream.wire.len()],
+            seen: vec![false; stream.len()],
             written: vec![false; memory],
-            placed: vec![false; stream.wire.len()],
+            placed: vec![false; stream.len()],
             forged: false,
         }
     }
@@ -84,6 +86,13 @@ impl<'s> Host<'s> {
         for tag in 0..32 {
             self.map(tag);
         }
+    }
+
+    /// With all tags mapped.
+    fn mapped(stream: &'s PduStream, order: ArrivalOrder) -> Self {
+        let mut host = Host::new(stream, order);
+        host.map_all();
+        host
     }
 
     /// Gives a packet to the context, does what it says, and checks that: gives the verdict and the bytes placed.
@@ -161,26 +170,19 @@ fn bypassed(why: Bypass) -> Verdict {
 }
 
 /// PDUs of 1,000 bytes, of which 972 are data, each with a tag of its own.
-fn thousands(count: u16) -> (Parameters, PduStream) {
-    let parameters = parameters(Role::Controller, false, true);
-    let kinds: Vec<Kind> = (0..count)
-        .map(|tag| Kind::Data {
-            tag,
-            at: 0,
-            len: 1000 - 24 - 4,
-        })
-        .collect();
+fn thousands(count: u16) -> PduStream {
+    let parameters = nvme(Role::Controller, false, true);
+    let kinds: Vec<Kind> = (0..count).map(|tag| data(tag, 0, 1000 - 24 - 4)).collect();
     let stream = PduStream::new(&parameters, &kinds);
     assert_eq!(stream.starts[1], 1000);
-    (parameters, stream)
+    stream
 }
 
 #[test]
 fn packets_in_sequence_are_placed_and_their_digests_hold() {
     for order in [ArrivalOrder::Sequence, ArrivalOrder::Any] {
-        let (parameters, stream) = thousands(10);
-        let mut host = Host::new(&stream, &parameters, order);
-        host.map_all();
+        let stream = thousands(10);
+        let mut host = Host::mapped(&stream, order);
         let mut placed = 0;
         for from in (0..10_000).step_by(300) {
             let (verdict, bytes) = host.receive(from, (from + 300).min(10_000));
@@ -194,8 +196,7 @@ fn packets_in_sequence_are_placed_and_their_digests_hold() {
 
 #[test]
 fn one_packet_may_hold_pdus_of_several_commands_and_answers_between_them() {
-    let parameters = parameters(Role::Controller, true, true);
-    let data = |tag, at, len| Kind::Data { tag, at, len };
+    let parameters = nvme(Role::Controller, true, true);
     let stream = PduStream::new(
         &parameters,
         &[
@@ -207,31 +208,21 @@ fn one_packet_may_hold_pdus_of_several_commands_and_answers_between_them() {
             data(2, 50, 70),
         ],
     );
-    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
-    host.map_all();
-    let end = stream.wire.len();
+    let mut host = Host::mapped(&stream, ArrivalOrder::Any);
+    let end = stream.len();
     assert_eq!(host.receive(0, end), (OFFLOADED, 250));
     assert_eq!(host.shared.noted.len(), 4);
 }
 
 #[test]
 fn what_a_host_sends_is_placed_by_its_transfer_tag() {
-    let parameters = parameters(Role::Host, true, true);
+    let parameters = nvme(Role::Host, true, true);
     let stream = PduStream::new(
         &parameters,
-        &[
-            Kind::Capsule(512),
-            Kind::Data {
-                tag: 9,
-                at: 0,
-                len: 4000,
-            },
-            Kind::Capsule(0),
-        ],
+        &[Kind::Capsule(512), data(9, 0, 4000), Kind::Capsule(0)],
     );
-    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
-    host.map_all();
-    let end = stream.wire.len();
+    let mut host = Host::mapped(&stream, ArrivalOrder::Any);
+    let end = stream.len();
     let mut placed = 0;
     for from in (0..end).step_by(700) {
         let (verdict, bytes) = host.receive(from, (from + 700).min(end));
@@ -244,9 +235,8 @@ fn what_a_host_sends_is_placed_by_its_transfer_tag() {
 #[test]
 fn past_data_are_not_placed() {
     // Figure 8a
-    let (parameters, stream) = thousands(3);
-    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
-    host.map_all();
+    let stream = thousands(3);
+    let mut host = Host::mapped(&stream, ArrivalOrder::Any);
     host.receive(0, 400);
     assert_eq!(host.receive(100, 400), (bypassed(Bypass::Past), 0));
     assert_eq!(host.receive(400, 1000), (OFFLOADED, 596));
@@ -258,9 +248,8 @@ fn past_data_are_not_placed() {
 #[test]
 fn behind_a_loss_inside_a_pdu_data_are_placed_on() {
     // Figure 8b; NVMeTCP offload: "the HW will continue the direct data placement of the following packets".
-    let (parameters, stream) = thousands(4);
-    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Sequence);
-    host.map_all();
+    let stream = thousands(4);
+    let mut host = Host::mapped(&stream, ArrivalOrder::Sequence);
     assert_eq!(host.receive(0, 300), (OFFLOADED, 276));
     assert_eq!(host.receive(600, 900), (bypassed(Bypass::Gap), 300));
     // With the next header: what it ends is placed, and what it begins.
@@ -274,9 +263,8 @@ fn behind_a_loss_inside_a_pdu_data_are_placed_on() {
 
 #[test]
 fn a_late_packet_of_a_pdu_is_placed_and_completes_its_digest() {
-    let (parameters, stream) = thousands(4);
-    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
-    host.map_all();
+    let stream = thousands(4);
+    let mut host = Host::mapped(&stream, ArrivalOrder::Any);
     assert_eq!(host.receive(0, 300), (OFFLOADED, 276));
     assert_eq!(host.receive(600, 900), (OFFLOADED, 300));
     assert_eq!(host.receive(900, 1300), (OFFLOADED, 96 + 276));
@@ -287,9 +275,8 @@ fn a_late_packet_of_a_pdu_is_placed_and_completes_its_digest() {
 
 #[test]
 fn a_late_packet_with_wrong_data_fails_the_digest_and_is_not_placed() {
-    let (parameters, stream) = thousands(4);
-    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
-    host.map_all();
+    let stream = thousands(4);
+    let mut host = Host::mapped(&stream, ArrivalOrder::Any);
     host.receive(0, 300);
     host.receive(600, 1300);
     let mut wrong = stream.wire[300..600].to_vec();
@@ -303,9 +290,8 @@ fn a_late_packet_with_wrong_data_fails_the_digest_and_is_not_placed() {
 fn a_lost_header_is_asked_about_and_placement_goes_on_after_the_answer() {
     // Figure 8c
     for order in [ArrivalOrder::Sequence, ArrivalOrder::Any] {
-        let (parameters, stream) = thousands(8);
-        let mut host = Host::new(&stream, &parameters, order);
-        host.map_all();
+        let stream = thousands(8);
+        let mut host = Host::mapped(&stream, order);
         assert_eq!(host.receive(0, 900).0, OFFLOADED);
         // 900..1100 is lost.
         assert_eq!(host.receive(1100, 2100), (bypassed(Bypass::OutOfStep), 0));
@@ -321,9 +307,8 @@ fn a_lost_header_is_asked_about_and_placement_goes_on_after_the_answer() {
 
 #[test]
 fn what_was_passed_up_while_a_header_was_missing_is_not_placed_when_it_comes_again() {
-    let (parameters, stream) = thousands(6);
-    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
-    host.map_all();
+    let stream = thousands(6);
+    let mut host = Host::mapped(&stream, ArrivalOrder::Any);
     host.receive(0, 900);
     assert_eq!(host.receive(1300, 1500), (bypassed(Bypass::OutOfStep), 0));
     // The missing header comes; then what has come already, and what follows.
@@ -335,8 +320,8 @@ fn what_was_passed_up_while_a_header_was_missing_is_not_placed_when_it_comes_aga
 
 #[test]
 fn a_tag_that_is_not_mapped_keeps_its_data_in_the_stream() {
-    let (parameters, stream) = thousands(3);
-    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
+    let stream = thousands(3);
+    let mut host = Host::new(&stream, ArrivalOrder::Any);
     host.map(1);
     assert_eq!(host.receive(0, 1000), (OFFLOADED, 0));
     assert_eq!(host.shared.noted.refused, 1);
@@ -349,9 +334,8 @@ fn a_tag_that_is_not_mapped_keeps_its_data_in_the_stream() {
 
 #[test]
 fn nothing_is_placed_after_unmapping_also_when_the_tag_is_mapped_again() {
-    let (parameters, stream) = thousands(3);
-    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
-    host.map_all();
+    let stream = thousands(3);
+    let mut host = Host::mapped(&stream, ArrivalOrder::Any);
     assert_eq!(host.receive(0, 300), (OFFLOADED, 276));
     assert_eq!(host.receive(400, 600), (OFFLOADED, 200));
     host.unmap(0);
@@ -364,61 +348,30 @@ fn nothing_is_placed_after_unmapping_also_when_the_tag_is_mapped_again() {
 
 #[test]
 fn data_beyond_their_buffer_stay_in_the_stream() {
-    let parameters = parameters(Role::Controller, false, false);
+    let parameters = nvme(Role::Controller, false, false);
     let stream = PduStream::new(
         &parameters,
         &[
-            Kind::Data {
-                tag: 0,
-                at: BUFFER - 10,
-                len: 11,
-            },
-            Kind::Data {
-                tag: 0,
-                at: BUFFER - 10,
-                len: 10,
-            },
-            Kind::Data {
-                tag: 0,
-                at: 0,
-                len: 10,
-            },
+            data(0, BUFFER - 10, 11),
+            data(0, BUFFER - 10, 10),
+            data(0, 0, 10),
         ],
     );
-    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
-    host.map_all();
-    let end = stream.wire.len();
+    let mut host = Host::mapped(&stream, ArrivalOrder::Any);
+    let end = stream.len();
     assert_eq!(host.receive(0, end), (OFFLOADED, 10));
     assert_eq!(host.shared.noted.refused, 2);
 }
 
 #[test]
 fn more_pdus_than_a_packet_can_have_places_stay_in_the_stream() {
-    let parameters = parameters(Role::Controller, false, false);
-    let kinds: Vec<Kind> = (0..30)
-        .map(|tag| Kind::Data {
-            tag,
-            at: 0,
-            len: 20,
-        })
-        .collect();
+    let parameters = nvme(Role::Controller, false, false);
+    let kinds: Vec<Kind> = (0..30).map(|tag| data(tag, 0, 20)).collect();
     let stream = PduStream::new(&parameters, &kinds);
-    let mut host = Host::new(&stream, &parameters, ArrivalOrder::Any);
-    host.map_all();
-    let end = stream.wire.len();
+    let mut host = Host::mapped(&stream, ArrivalOrder::Any);
+    let end = stream.len();
     let most = crate::receive::MAX_PLACED;
     assert_eq!(host.receive(0, end), (OFFLOADED, 20 * most));
-}
-
-/// What happens to one packet on its way.
-#[derive(Clone, Copy, Debug)]
-enum Fate {
-    Arrives,
-    Lost,
-    Late(u8),
-    Twice(u8),
-    Overlaps(u16, u16),
-    Corrupt,
 }
 
 fn fate() -> impl Strategy<Value = Fate> {
@@ -428,14 +381,14 @@ fn fate() -> impl Strategy<Value = Fate> {
         2 => (1u8..30).prop_map(Fate::Late),
         1 => (1u8..30).prop_map(Fate::Twice),
         1 => (0u16..400, 0u16..400).prop_map(|(a, b)| Fate::Overlaps(a, b)),
-        1 => Just(Fate::Corrupt),
+        1 => Just(Fate::Corrupt(0)),
     ]
 }
 
 fn kinds() -> impl Strategy<Value = Vec<Kind>> {
     let len = prop_oneof![1u32..60, 1u32..1500, Just(BUFFER), 1u32..2 * BUFFER];
     let kind = prop_oneof![
-        4 => (0u16..32, len).prop_map(|(tag, len)| Kind::Data { tag, at: 0, len }),
+        4 => (0u16..32, len).prop_map(|(tag, len)| data(tag, 0, len)),
         1 => (0u32..600).prop_map(Kind::Capsule),
         1 => Just(Kind::Ready),
     ];
@@ -487,43 +440,19 @@ proptest! {
         places in prop::collection::vec(any::<(u16, u16)>(), 0..6),
     ) {
         let sender = if host_sends { Role::Host } else { Role::Controller };
-        let parameters = parameters(sender, header_digest, data_digest);
+        let parameters = nvme(sender, header_digest, data_digest);
         let mut stream = PduStream::new(&parameters, &kinds);
         // The digests of these no longer hold, the framing does.
         plant(&mut stream, &places);
         let order = if any_order { ArrivalOrder::Any } else { ArrivalOrder::Sequence };
-        let mut host = Host::new(&stream, &parameters, order);
-        host.map_all();
-        let mut queue: Vec<(usize, usize, usize, bool)> = Vec::new();
-        let (mut from, mut n) = (0, 0);
-        let end = stream.wire.len();
-        while from < end {
-            let to = (from + sizes[n % sizes.len()]).min(end);
-            match fates[n % fates.len()] {
-                Fate::Arrives => queue.push((4 * n, from, to, false)),
-                Fate::Lost => {}
-                Fate::Late(by) => queue.push((4 * (n + usize::from(by)) + 2, from, to, false)),
-                Fate::Twice(by) => {
-                    queue.push((4 * n, from, to, false));
-                    queue.push((4 * (n + usize::from(by)) + 2, from, to, false));
-                }
-                Fate::Overlaps(before, after) => queue.push((
-                    4 * n,
-                    from.saturating_sub(before.into()),
-                    (to + usize::from(after)).min(end),
-                    false,
-                )),
-                Fate::Corrupt => queue.push((4 * n, from, to, true)),
-            }
-            from = to;
-            n += 1;
-        }
-        queue.sort_by_key(|entry| entry.0);
+        let mut host = Host::mapped(&stream, order);
+        let end = stream.len();
         // By byte: a packet whose digests hold has brought it, unharmed.
         let mut covered = vec![false; end];
         let mut harmed = vec![false; end];
         let mut due = None;
-        for (now, (_, from, to, corrupt)) in queue.into_iter().enumerate() {
+        for (now, packet) in arrivals(end, &sizes, &fates).into_iter().enumerate() {
+            let (from, to) = (packet.from, packet.to);
             if let Some((tag, again)) = unmapped.get(now) {
                 host.unmap(*tag);
                 if *again {
@@ -533,7 +462,7 @@ proptest! {
             let mut payload = stream.wire[from..to].to_vec();
             // A byte of data: framing is not protected, and is the same for host and NIC.
             let at = (from + to) / 2;
-            let corrupt = corrupt && stream.belongs(at).is_some();
+            let corrupt = packet.corrupt.is_some() && stream.belongs(at).is_some();
             if corrupt {
                 payload[at - from] ^= 0x40;
             }
@@ -552,15 +481,12 @@ proptest! {
             }
         }
         if data_digest {
-            for bounds in stream.starts.windows(2) {
-                let (start, end) = (bounds[0], bounds[1]);
-                if covered[start..end].iter().all(|byte| *byte) {
-                    let data = stream.data.iter().find(|(range, _, _)| range.start >= start && range.end <= end);
-                    if let Some((range, _, _)) = data {
-                        let digest = l5p::crc32c::Crc32c::of(&stream.wire[range.clone()]);
-                        prop_assert_eq!(&stream.wire[range.end..range.end + 4], &digest.to_le_bytes());
-                        prop_assert!(!harmed[range.clone()].contains(&true));
-                    }
+            for (range, _, _) in &stream.data {
+                let pdu = &stream.pdus[stream.number_at(range.start)];
+                if covered[pdu.all.clone()].iter().all(|byte| *byte) {
+                    let digest = crc32c(&stream.wire[range.clone()]);
+                    prop_assert_eq!(&stream.wire[pdu.digest.clone()], &digest);
+                    prop_assert!(!harmed[range.clone()].contains(&true));
                 }
             }
         }
@@ -571,11 +497,11 @@ proptest! {
         // Liveness: from now on nothing is lost and answers are true.
         let mut longer = stream.clone();
         for _ in 0..60 {
-            longer.push(&parameters, Kind::Data { tag: 31, at: 0, len: 500 });
+            longer.push(data(31, 0, 500));
         }
         host.stream = &longer;
-        host.seen.resize(longer.wire.len(), false);
-        host.placed.resize(longer.wire.len(), false);
+        host.seen.resize(longer.len(), false);
+        host.placed.resize(longer.len(), false);
         if !host.mapped.contains_key(&31) {
             host.map(31);
         }
@@ -587,7 +513,7 @@ proptest! {
             host.unmap(31);
             host.map(31);
         }
-        let (verdict, bytes) = host.receive(last, longer.wire.len());
+        let (verdict, bytes) = host.receive(last, longer.len());
         placed += bytes;
         prop_assert_eq!((verdict, placed), (OFFLOADED, 500), "{:?}", host.recovery);
     }
@@ -645,10 +571,10 @@ proptest! {
         packets in prop::collection::vec(seen(), 1..60),
     ) {
         let sender = if host_sends { Role::Host } else { Role::Controller };
-        let parameters = parameters(sender, header_digest, data_digest);
+        let parameters = nvme(sender, header_digest, data_digest);
         let stream = PduStream::new(&parameters, &kinds);
         let order = if any_order { ArrivalOrder::Any } else { ArrivalOrder::Sequence };
-        let mut host = Host::new(&stream, &parameters, order);
+        let mut host = Host::new(&stream, order);
         host.forged = true;
         host.map_all();
         let mut next = 0;
@@ -660,8 +586,8 @@ proptest! {
                     host.map(tag);
                 }
             }
-            let from = packet.from.unwrap_or(next) % stream.wire.len();
-            let to = (from + packet.len).min(stream.wire.len());
+            let from = packet.from.unwrap_or(next) % stream.len();
+            let to = (from + packet.len).min(stream.len());
             next = to;
             let mut payload = stream.wire[from..to].to_vec();
             if let Some((at, tag, offset, len)) = packet.planted {

@@ -5,22 +5,14 @@ use l5p::Direction;
 use l5p::nvme::{Engine, LatePdu, Role};
 use wire::SeqNum;
 
-use super::shares::Random;
+use super::shares::{Path, SEGMENT};
 use super::*;
-use crate::receive::pdus::{Kind, PduStream, parameters};
 use crate::receive::placing::Placer;
 use crate::ring::{RegionId, Slice};
+use testkit::fixtures::nvme;
+use testkit::pdus::{Kind, PduStream, data};
 
-const SEGMENT: usize = 1448;
 const FIRST: SeqNum = SeqNum(0xffff_0000);
-
-#[derive(Debug, Clone, Copy)]
-struct Path {
-    loss: f64,
-    reorder: f64,
-    /// Packets in flight: a retransmission comes that much later, and so does an answer to a resync request.
-    flight: usize,
-}
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Shares {
@@ -30,13 +22,9 @@ struct Shares {
 }
 
 fn run(order: ArrivalOrder, path: Path, pdu: u32, total: u32) -> Shares {
-    let parameters = parameters(Role::Controller, true, true);
+    let parameters = nvme(Role::Controller, true, true);
     let kinds: Vec<Kind> = (0..total / pdu)
-        .map(|n| Kind::Data {
-            tag: (n % 32) as u16,
-            at: 0,
-            len: pdu,
-        })
+        .map(|n| data((n % 32) as u16, 0, pdu))
         .collect();
     let stream = PduStream::new(&parameters, &kinds);
     let engine = Engine::new(&parameters, Direction::Receive);
@@ -47,29 +35,14 @@ fn run(order: ArrivalOrder, path: Path, pdu: u32, total: u32) -> Shares {
         len: pdu,
         region: RegionId(0),
     }];
-    let mut random = Random(0x1234_5678_9abc_def1);
-
-    // Times are in packets; what is lost comes again a flight later, if it is not lost again.
-    let mut arrivals: Vec<(usize, usize)> = Vec::new();
-    for (n, from) in (0..stream.wire.len()).step_by(SEGMENT).enumerate() {
-        let mut at = 4 * n;
-        while random.chance(path.loss) {
-            at += 4 * (path.flight + 3);
-        }
-        if random.chance(path.reorder) {
-            at += 4 * (1 + random.next() as usize % path.flight.min(8)) + 2;
-        }
-        arrivals.push((at, from));
-    }
-    arrivals.sort_unstable();
-
+    let arrivals = path.arrivals(stream.len());
     let mut received = vec![false; arrivals.len()];
     let (mut in_order, mut placed, mut covered, mut asked) = (0, 0, 0, 0);
     let mut mapped = 0;
     let mut requests: Vec<SeqNum> = Vec::new();
     for (at, from) in arrivals {
         // Commands are asked for a flight and some PDUs ahead.
-        let to = (from + SEGMENT).min(stream.wire.len());
+        let to = (from + SEGMENT).min(stream.len());
         let newest = stream.starts.partition_point(|start| *start < to) + 2;
         while mapped < newest.min(kinds.len()) {
             let tag = (mapped % 32) as u16;

@@ -1,21 +1,9 @@
 //! Arbitrary arrivals: what is flagged is right, what is whole is authentic, and the offload comes back.
 
 use proptest::prelude::*;
+use testkit::arrivals::{Fate, arrivals};
 
 use super::*;
-
-/// What happens to one packet on its way.
-#[derive(Clone, Copy, Debug)]
-enum Fate {
-    Arrives,
-    Lost,
-    /// Comes so many packets later.
-    Late(u8),
-    Twice(u8),
-    /// Comes merged with bytes before and after it.
-    Overlaps(u16, u16),
-    Corrupt,
-}
 
 /// What the L5 software answers.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +21,7 @@ fn fate() -> impl Strategy<Value = Fate> {
         2 => (1u8..30).prop_map(Fate::Late),
         1 => (1u8..30).prop_map(Fate::Twice),
         1 => (0u16..400, 0u16..400).prop_map(|(a, b)| Fate::Overlaps(a, b)),
-        1 => Just(Fate::Corrupt),
+        1 => Just(Fate::Corrupt(0)),
     ]
 }
 
@@ -57,54 +45,6 @@ fn messages() -> impl Strategy<Value = Vec<Vec<u8>>> {
             .map(|(n, len)| vec![n as u8; len])
             .collect()
     })
-}
-
-struct Arrival {
-    from: usize,
-    to: usize,
-    corrupt: bool,
-}
-
-fn arrivals(total: usize, sizes: &[usize], fates: &[Fate]) -> Vec<Arrival> {
-    let mut queue: Vec<(usize, Arrival)> = Vec::new();
-    let mut from = 0;
-    let mut n = 0;
-    while from < total {
-        let to = (from + sizes[n % sizes.len()]).min(total);
-        let arrival = |from, to| Arrival {
-            from,
-            to,
-            corrupt: false,
-        };
-        match fates[n % fates.len()] {
-            Fate::Arrives => queue.push((4 * n, arrival(from, to))),
-            Fate::Lost => {}
-            Fate::Late(by) => queue.push((4 * (n + usize::from(by)) + 2, arrival(from, to))),
-            Fate::Twice(by) => {
-                queue.push((4 * n, arrival(from, to)));
-                queue.push((4 * (n + usize::from(by)) + 2, arrival(from, to)));
-            }
-            Fate::Overlaps(before, after) => queue.push((
-                4 * n,
-                arrival(
-                    from.saturating_sub(before.into()),
-                    (to + usize::from(after)).min(total),
-                ),
-            )),
-            Fate::Corrupt => queue.push((
-                4 * n,
-                Arrival {
-                    from,
-                    to,
-                    corrupt: true,
-                },
-            )),
-        }
-        from = to;
-        n += 1;
-    }
-    queue.sort_by_key(|entry| entry.0);
-    queue.into_iter().map(|entry| entry.1).collect()
 }
 
 /// Overwrites ciphertext with what looks like headers. The messages' checks no longer hold, the framing does.
@@ -157,7 +97,7 @@ proptest! {
             let mut payload = stream.wire[arrival.from..arrival.to].to_vec();
             let mut expected = stream.opened[arrival.from..arrival.to].to_vec();
             let mut damage = None;
-            if arrival.corrupt {
+            if arrival.corrupt.is_some() {
                 // A bit of a message's body: framing is not protected, and is the same for host and NIC.
                 let at = payload.len() / 2;
                 let stream_at = arrival.from + at;

@@ -4,30 +4,51 @@ use super::*;
 
 /// Records of 16 KiB in segments of 1,448 bytes.
 const RECORD: usize = 16 << 10;
-const SEGMENT: usize = 1448;
+pub(super) const SEGMENT: usize = 1448;
 
 /// A generator of repeatable pseudo-random numbers (xorshift64*).
-pub(super) struct Random(pub(super) u64);
+struct Random(u64);
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
+    fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    pub(super) fn chance(&mut self, percent: f64) -> bool {
+    fn chance(&mut self, percent: f64) -> bool {
         ((self.next() >> 11) as f64) < percent / 100.0 * (1u64 << 53) as f64
     }
 }
 
-#[derive(Clone, Copy)]
-struct Path {
-    loss: f64,
-    reorder: f64,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Path {
+    pub(super) loss: f64,
+    pub(super) reorder: f64,
     /// Packets in flight: a retransmission comes that much later, and so does an answer to a resync request.
-    flight: usize,
+    pub(super) flight: usize,
+}
+
+impl Path {
+    /// When packets of a stream of so many bytes come, and their first bytes, in this order. Times are in quarters of packets; what is lost
+    /// comes again a flight later, if it is not lost again.
+    pub(super) fn arrivals(self, len: usize) -> Vec<(usize, usize)> {
+        let mut random = Random(0x1234_5678_9abc_def1);
+        let arrival = |(n, from): (usize, usize)| {
+            let mut at = 4 * n;
+            while random.chance(self.loss) {
+                at += 4 * (self.flight + 3);
+            }
+            if random.chance(self.reorder) {
+                at += 4 * (1 + random.next() as usize % self.flight.min(8)) + 2;
+            }
+            (at, from)
+        };
+        let mut arrivals: Vec<_> = (0..len).step_by(SEGMENT).enumerate().map(arrival).collect();
+        arrivals.sort_unstable();
+        arrivals
+    }
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -41,21 +62,7 @@ fn run(order: ArrivalOrder, path: Path, records: usize) -> Shares {
     let plaintexts = vec![vec![0x55; RECORD]; records];
     let stream = Stream::new(SeqNum(0xffff_0000), &plaintexts);
     let mut context = stream.context(order);
-    let mut random = Random(0x1234_5678_9abc_def1);
-
-    // Times are in packets; what is lost comes again a flight later, if it is not lost again.
-    let mut arrivals: Vec<(usize, usize)> = Vec::new();
-    for (n, from) in (0..stream.wire.len()).step_by(SEGMENT).enumerate() {
-        let mut at = 4 * n;
-        while random.chance(path.loss) {
-            at += 4 * (path.flight + 3);
-        }
-        if random.chance(path.reorder) {
-            at += 4 * (1 + random.next() as usize % path.flight.min(8)) + 2;
-        }
-        arrivals.push((at, from));
-    }
-    arrivals.sort_unstable();
+    let arrivals = path.arrivals(stream.wire.len());
 
     let mut offloaded = vec![false; stream.wire.len().div_ceil(SEGMENT)];
     let mut received = vec![false; offloaded.len()];
@@ -101,15 +108,12 @@ fn run(order: ArrivalOrder, path: Path, records: usize) -> Shares {
 #[test]
 fn five_percent_loss_leaves_more_than_half_of_the_records_fully_offloaded() {
     for flight in [10, 40] {
-        let shares = run(
-            ArrivalOrder::Any,
-            Path {
-                loss: 5.0,
-                reorder: 0.0,
-                flight,
-            },
-            400,
-        );
+        let path = Path {
+            loss: 5.0,
+            reorder: 0.0,
+            flight,
+        };
+        let shares = run(ArrivalOrder::Any, path, 400);
         assert!(shares.full > 50.0, "{flight} in flight: {shares:?}");
     }
 }
@@ -117,15 +121,12 @@ fn five_percent_loss_leaves_more_than_half_of_the_records_fully_offloaded() {
 #[test]
 fn two_percent_reordering_leaves_a_quarter_of_the_records_fully_offloaded() {
     for flight in [10, 40] {
-        let shares = run(
-            ArrivalOrder::Any,
-            Path {
-                loss: 0.0,
-                reorder: 2.0,
-                flight,
-            },
-            400,
-        );
+        let path = Path {
+            loss: 0.0,
+            reorder: 2.0,
+            flight,
+        };
+        let shares = run(ArrivalOrder::Any, path, 400);
         assert!(shares.full >= 24.0, "{flight} in flight: {shares:?}");
     }
 }

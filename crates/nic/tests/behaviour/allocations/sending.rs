@@ -1,0 +1,32 @@
+//! Nothing allocates per packet once a flow is running, recovery included.
+
+#[path = "../../../examples/sender/mod.rs"]
+mod sender;
+
+use sender::{Offload, Repeat, Sender};
+use testkit::allocations;
+
+#[test]
+fn a_running_sender_does_not_allocate() {
+    for wire in [false, true] {
+        for offload in [
+            Offload::None,
+            Offload::Tls,
+            Offload::Nvme,
+            Offload::NvmeInTls,
+        ] {
+            for repeat in [Repeat::Never, Repeat::Unverified, Repeat::Verified] {
+                if offload == Offload::Nvme && repeat == Repeat::Verified {
+                    // There is nothing to prove of digests.
+                    continue;
+                }
+                let mut sender = Sender::new(wire, offload, repeat);
+                sender.send(20);
+                let before = allocations();
+                let sent = sender.send(200);
+                assert_eq!(allocations() - before, 0, "{wire} {offload:?} {repeat:?}");
+                assert!(sent.frames >= 200);
+            }
+        }
+    }
+}

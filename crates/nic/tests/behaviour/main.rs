@@ -1,0 +1,15 @@
+//! The NIC by its rings and its wire.
+
+mod allocations;
+mod corpus;
+mod detach;
+mod every_protocol;
+mod handoff;
+mod nic_packets;
+mod nvme;
+mod receive;
+mod splice;
+mod transmit;
+
+#[global_allocator]
+static ALLOCATOR: testkit::CountingAllocator = testkit::CountingAllocator;

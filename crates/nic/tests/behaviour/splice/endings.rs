@@ -1,0 +1,229 @@
+//! How splices end by themselves.
+
+use std::time::Duration;
+
+use nic::FrameMeta;
+use nic::ring::accel::{SpliceEnd, SpliceEnded};
+use nic::ring::{RecvDescriptor, SendDescriptor};
+use testkit::bare::nic_config;
+use wire::tcp::{Options, Timestamps};
+
+use super::rig::{A, ACK, B, FIN, RST, Rig, SPLICE, SYN, side, splice};
+
+const LINGER: Duration = Duration::from_secs(2);
+
+pub fn ended(told: &[RecvDescriptor]) -> SpliceEnded {
+    match told.first() {
+        Some(RecvDescriptor::SpliceEnded(ended)) => *ended,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A sends two bytes, B three; both close and have their FINs acknowledged.
+pub fn finish(rig: &mut Rig) {
+    for (from, seq, ack, flags, payload) in [
+        (A, 0, 0, ACK, &b"to"[..]),
+        (B, 0, 2, ACK, b"fro"),
+        (A, 2, 3, FIN, b""),
+        (B, 3, 3, FIN, b""),
+        (A, 3, 4, ACK, b""),
+    ] {
+        let segment = rig.segment(from, seq, ack, flags, payload);
+        let left = rig.frame(&segment);
+        rig.one(1 - from, &left).is(seq, ack, flags, payload);
+    }
+}
+
+#[test]
+fn both_fins_end_it_after_a_rest() {
+    let mut rig = Rig::new();
+    finish(&mut rig);
+    assert_eq!(rig.told(), []);
+    // The last ACK was lost: the FIN comes again, and so does its answer.
+    let again = rig.segment(B, 3, 3, FIN, b"");
+    let left = rig.frame(&again);
+    rig.one(A, &left).is(3, 3, FIN, b"");
+    rig.pass(LINGER / 2);
+    assert_eq!(rig.told(), []);
+    rig.pass(LINGER);
+    let told = rig.told();
+    assert_eq!(told.len(), 1);
+    assert_eq!(
+        ended(&told),
+        SpliceEnded {
+            splice: SPLICE,
+            reason: SpliceEnd::Finished,
+            bytes: [2, 3],
+            packets: [3, 3],
+        }
+    );
+    // The flow is the host's again.
+    let segment = rig.segment(A, 3, 4, ACK, b"");
+    assert_eq!(rig.frame(&segment), Vec::<Vec<u8>>::new());
+    assert!(matches!(rig.told()[..], [RecvDescriptor::Packet(_)]));
+    assert_eq!(rig.counters().accel_splices_finished, 1);
+}
+
+#[test]
+fn half_a_close_ends_nothing() {
+    let mut rig = Rig::new();
+    let fin = rig.segment(A, 0, 0, FIN, b"last");
+    rig.frame(&fin);
+    let ack = rig.segment(B, 0, 5, ACK, b"");
+    rig.frame(&ack);
+    for n in 0..100 {
+        let data = rig.segment(B, n, 5, ACK, b"x");
+        let left = rig.frame(&data);
+        rig.one(A, &left).is(n, 5, ACK, b"x");
+        let ack = rig.segment(A, 5, n + 1, ACK, b"");
+        rig.frame(&ack);
+        rig.pass(Duration::from_secs(60));
+    }
+    assert_eq!(rig.told(), []);
+    // What lies beyond an acknowledged FIN is none of the stream's.
+    let beyond = rig.segment(A, 5, 100, ACK, b"more");
+    let left = rig.frame(&beyond);
+    rig.one(A, &left).is(100, 5, ACK, b"");
+}
+
+#[test]
+fn a_fin_that_nobody_acknowledges_ends_nothing() {
+    let mut rig = Rig::new();
+    for from in [A, B] {
+        let fin = rig.segment(from, 0, 0, FIN, b"");
+        rig.frame(&fin);
+    }
+    let ack = rig.segment(A, 1, 1, ACK, b"");
+    rig.frame(&ack);
+    rig.pass(10 * LINGER);
+    assert_eq!(rig.told(), []);
+}
+
+#[test]
+fn a_reset_ends_it_for_both() {
+    // At what is acknowledged, and at what was sent.
+    for (seq, at) in [(0, 0), (7, 7)] {
+        for from in [A, B] {
+            let mut rig = Rig::new();
+            let data = rig.segment(from, 0, 0, ACK, b"1234567");
+            rig.frame(&data);
+            let reset = rig.segment(from, seq, 0, RST, b"");
+            let left = rig.frame(&reset);
+            let left = rig.one(1 - from, &left);
+            assert_eq!((left.seq, left.flags), (at, RST));
+            let told = rig.told();
+            assert_eq!(told.len(), 1);
+            assert_eq!(ended(&told).reason, SpliceEnd::Reset { by: side(from) });
+        }
+    }
+}
+
+#[test]
+fn silence_ends_it_with_its_state() {
+    let mut idle = splice();
+    idle.idle_ms = 5_000;
+    let mut rig = Rig::with(idle);
+    for n in 0..4 {
+        rig.pass(Duration::from_millis(4_000));
+        let data = rig.segment([A, B][n % 2], 0, 0, ACK, b"");
+        rig.frame(&data);
+        assert_eq!(rig.told(), []);
+    }
+    rig.pass(Duration::from_millis(4_900));
+    assert_eq!(rig.told(), []);
+    rig.pass(Duration::from_millis(400));
+    let told = rig.told();
+    assert_eq!(ended(&told).reason, SpliceEnd::Idle);
+    assert!(matches!(
+        told[1..],
+        [
+            RecvDescriptor::SpliceState(_),
+            RecvDescriptor::SpliceState(_)
+        ]
+    ));
+    assert_eq!(rig.bare.nic.poll_timeout(), None);
+}
+
+#[test]
+fn a_new_connection_between_the_same_ends_goes_to_the_host() {
+    let mut rig = Rig::new();
+    finish(&mut rig);
+    let old = rig.segment(A, 0, 0, SYN, b"");
+    let left = rig.frame(&old);
+    rig.one(A, &left).is(4, 3, ACK, b"");
+    let newer = Options {
+        timestamps: Some(Timestamps { val: 101, echo: 0 }),
+        ..Options::default()
+    };
+    let syn = rig.segment_with(A, (77, 0), SYN, 1000, newer, b"");
+    assert!(rig.frame(&syn).is_empty());
+    let told = rig.told();
+    assert_eq!(ended(&told).reason, SpliceEnd::Finished);
+    assert!(matches!(told[1..], [RecvDescriptor::Packet(_)]));
+}
+
+#[test]
+fn a_full_table_lets_the_oldest_finished_one_go() {
+    let mut config = nic_config();
+    config.accel.splices = 2;
+    let mut rig = Rig::empty(config, splice());
+    let mut numbers = [splice(); 4];
+    for (n, splice) in numbers.iter_mut().enumerate() {
+        splice.splice.0 = n as u32;
+        splice.a.flow.dst.1 += n as u16;
+        splice.b.flow.src.1 += n as u16;
+    }
+    for splice in &numbers[..2] {
+        rig.post(&SendDescriptor::Splice(splice));
+        rig.splice = *splice;
+        finish(&mut rig);
+        rig.pass(LINGER / 4);
+    }
+    assert_eq!(rig.told(), []);
+    rig.post(&SendDescriptor::Splice(&numbers[2]));
+    let told = rig.told();
+    assert_eq!(ended(&told).splice, numbers[0].splice);
+    assert_eq!(ended(&told).reason, SpliceEnd::Finished);
+    rig.post(&SendDescriptor::Splice(&numbers[3]));
+    assert_eq!(ended(&rig.told()).splice, numbers[1].splice);
+    assert_eq!(rig.counters().accel_splices, 4);
+}
+
+#[test]
+fn an_end_waits_for_room_in_the_hosts_ring() {
+    let mut rig = Rig::new();
+    // The host does not look: packets that are its own fill its ring.
+    let foreign = {
+        let mut other = splice();
+        other.a.flow.dst.1 = 1;
+        Rig::empty(nic_config(), other).segment(A, 0, 0, ACK, b"x")
+    };
+    for _ in 0..100 {
+        rig.bare
+            .nic
+            .handle_frame(rig.bare.now, &foreign, FrameMeta::default());
+        rig.bare.nic.flush(rig.bare.now);
+    }
+    let reset = rig.segment(A, 0, 0, RST, b"");
+    rig.frame(&reset);
+    // Until the host knows, the flow is not its own.
+    let late = rig.segment(B, 0, 0, ACK, b"");
+    assert!(rig.frame(&late).is_empty());
+    let first = rig.told();
+    let packets = |told: &[RecvDescriptor]| {
+        let is_packet = |told: &&RecvDescriptor| matches!(told, RecvDescriptor::Packet(_));
+        told.iter().filter(is_packet).count()
+    };
+    assert!(packets(&first) > 10);
+    assert!(
+        !first
+            .iter()
+            .any(|told| matches!(told, RecvDescriptor::SpliceEnded(_)))
+    );
+    let rest = rig.told();
+    let all = [first, rest].concat();
+    let ends = all
+        .iter()
+        .filter(|told| matches!(told, RecvDescriptor::SpliceEnded(_)));
+    assert_eq!(ends.count(), 1);
+}

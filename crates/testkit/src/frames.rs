@@ -1,0 +1,100 @@
+//! Frames with TCP segments, written from their headers.
+
+use wire::ethernet::MacAddr;
+use wire::packet::{self, MAX_TCP_HEADERS_LEN};
+use wire::tcp::{self, Flags, Header};
+use wire::{FlowKey, SeqNum, ipv4};
+
+use crate::fixtures::{HOST, PEER};
+
+/// The header of an acknowledgment, at this place of the sender's stream.
+pub fn ack(flow: &FlowKey, seq: SeqNum) -> Header {
+    Header {
+        src_port: flow.src.1,
+        dst_port: flow.dst.1,
+        seq,
+        ack: SeqNum(1000),
+        flags: Flags::ACK,
+        window: 1000,
+        ..Header::default()
+    }
+}
+
+/// Ethernet, IP and TCP headers as a host gives them to its NIC, which fills in lengths and checksums.
+pub fn headers(src: MacAddr, dst: MacAddr, flow: &FlowKey, header: &Header) -> Vec<u8> {
+    let mut headers = vec![0; MAX_TCP_HEADERS_LEN];
+    let len = packet::emit_tcp_headers(&mut headers, src, dst, flow, header, 0, 64);
+    headers.truncate(len);
+    headers
+}
+
+/// A frame without checksums, for a port that says that they were right.
+pub fn unsummed(
+    src: MacAddr,
+    dst: MacAddr,
+    flow: &FlowKey,
+    header: &Header,
+    payload: &[u8],
+) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(MAX_TCP_HEADERS_LEN + payload.len());
+    write(&mut frame, [src, dst], flow, header, payload);
+    frame
+}
+
+/// A frame with right checksums, one hop behind its sender.
+pub fn frame(
+    src: MacAddr,
+    dst: MacAddr,
+    flow: &FlowKey,
+    header: &Header,
+    payload: &[u8],
+) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(MAX_TCP_HEADERS_LEN + payload.len());
+    rewrite(&mut frame, [src, dst], flow, header, payload);
+    frame
+}
+
+/// As [`frame`], from the peer to the host.
+pub fn from_peer(flow: &FlowKey, header: &Header, payload: &[u8]) -> Vec<u8> {
+    frame(PEER, HOST, flow, header, payload)
+}
+
+/// As [`frame`], in place of what `frame` holds, whose memory it takes.
+pub fn rewrite(
+    frame: &mut Vec<u8>,
+    macs: [MacAddr; 2],
+    flow: &FlowKey,
+    header: &Header,
+    payload: &[u8],
+) {
+    let [l3, l4] = write(frame, macs, flow, header, payload);
+    if flow.src.0.is_ipv4() {
+        ipv4::fill_checksum(&mut frame[l3..l4]);
+    }
+    tcp::fill_checksum(flow.src.0, flow.dst.0, &mut frame[l4..]);
+}
+
+/// Gives where the IP and the TCP header begin.
+fn write(
+    frame: &mut Vec<u8>,
+    [src, dst]: [MacAddr; 2],
+    flow: &FlowKey,
+    header: &Header,
+    payload: &[u8],
+) -> [usize; 2] {
+    frame.clear();
+    frame.resize(MAX_TCP_HEADERS_LEN, 0);
+    let payload_len = payload.len() as u32;
+    let len = packet::emit_tcp_headers(frame, src, dst, flow, header, payload_len, 63);
+    frame.truncate(len);
+    frame.extend_from_slice(payload);
+    [wire::ethernet::HEADER_LEN, len - header.len()]
+}
+
+/// A payload in packets of so many bytes, from the peer to the host; the first is at `seq`.
+pub fn packets(flow: &FlowKey, seq: SeqNum, stream: &[u8], mss: usize) -> Vec<Vec<u8>> {
+    let packets = stream.chunks(mss).enumerate();
+    packets
+        .map(|(n, payload)| from_peer(flow, &ack(flow, seq + (n * mss) as u32), payload))
+        .collect()
+}
