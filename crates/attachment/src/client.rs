@@ -45,21 +45,21 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the control socket at `path`; no call waits longer than `patience` for the NIC.
+    /// Connects to the control socket at `path`; no call waits longer than `timeout` for the NIC.
     ///
     /// # Errors
     /// [`ClientError::Gone`], with `EPROTO` if something else answers there; [`ClientError::Untrusted`].
-    pub fn connect(path: &Path, patience: Duration) -> Result<Client, ClientError> {
-        let socket = open(path, patience).map_err(ClientError::Gone)?;
+    pub fn connect(path: &Path, timeout: Duration) -> Result<Client, ClientError> {
+        let socket = open(path, timeout).map_err(ClientError::Gone)?;
         Client::greet(socket)
     }
 
     /// Checks who listens at `path`, and sends nothing.
     ///
     /// # Errors
-    /// [`ClientError::Gone`] if no process does, or none answers within `patience`; [`ClientError::Untrusted`].
-    pub fn check(path: &Path, patience: Duration) -> Result<(), ClientError> {
-        let socket = open(path, patience).map_err(ClientError::Gone)?;
+    /// [`ClientError::Gone`] if no process does, or none answers within `timeout`; [`ClientError::Untrusted`].
+    pub fn check(path: &Path, timeout: Duration) -> Result<(), ClientError> {
+        let socket = open(path, timeout).map_err(ClientError::Gone)?;
         Ok(peer::check(&socket)?)
     }
 
@@ -201,8 +201,8 @@ impl Client {
     }
 }
 
-/// A socket that is connected to `path`, and waits for no longer than `patience`, for a place in the listener's queue either.
-fn open(path: &Path, patience: Duration) -> Result<OwnedFd, Errno> {
+/// A socket that is connected to `path`, and waits for no longer than `timeout`, for a place in the listener's queue either.
+fn open(path: &Path, timeout: Duration) -> Result<OwnedFd, Errno> {
     let socket = socket_with(
         AddressFamily::UNIX,
         SocketType::STREAM,
@@ -210,7 +210,7 @@ fn open(path: &Path, patience: Duration) -> Result<OwnedFd, Errno> {
         None,
     )?;
     for which in [Timeout::Recv, Timeout::Send] {
-        set_socket_timeout(&socket, which, Some(patience))?;
+        set_socket_timeout(&socket, which, Some(timeout))?;
     }
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)

@@ -57,6 +57,7 @@ pub use message::{
     ATTACH_LINE, ATTACHED_LINE, Answer, BadRequest, Keys, PduOffload, Request, Resume, SlotId,
     VERSION,
 };
+pub use question::{Asking, Question, Questions};
 pub use rate::Rate;
 pub use registry::{Limits, Refusal, Registry, Resolved, SlotRef, SlotRequest, Tenant};
 pub use rustix::io::Errno;

@@ -24,8 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wire::SeqNum;
 
-pub use crate::question::Question;
-use crate::question::{self, Asking};
+use crate::question::{self, Questions};
 use crate::slab::SLOT_WORDS;
 
 #[cfg(test)]
@@ -266,19 +265,10 @@ impl<'a> Pdus<'a> {
         }
     }
 
-    /// The NIC's question. For the library.
+    /// What the NIC asks of the stream.
     #[inline]
-    pub fn question(self) -> Option<Question> {
-        question::pending(self.question_words())
-    }
-
-    /// Answers a question: PDU number `index` begins there, or with `None` none does. For the library.
-    pub fn answer(self, serial: u32, index: Option<u64>) {
-        question::answer(self.question_words(), serial, index);
-    }
-
-    fn question_words(self) -> &'a [AtomicU64] {
-        &self.0[QUESTION..QUESTION + question::WORDS]
+    pub fn questions(self) -> Questions<'a> {
+        Questions::new(&self.0[QUESTION..QUESTION + question::WORDS])
     }
 
     fn runs(self) -> impl Iterator<Item = (usize, Run)> + use<'a> {
@@ -300,7 +290,6 @@ pub struct Writer {
     newest: [Option<(usize, u64)>; 3],
     /// Where to look for a free word first.
     next: usize,
-    asking: Asking,
 }
 
 impl Writer {
@@ -396,26 +385,5 @@ impl Writer {
     /// Enough words are free to go on after that.
     pub fn may_go_on(pdus: Pdus<'_>) -> bool {
         pdus.free() >= ENOUGH
-    }
-
-    /// Asks whether a PDU begins at `tcpsn`. What was asked before needs no answer any more.
-    pub fn ask(&mut self, pdus: Pdus<'_>, tcpsn: SeqNum) {
-        self.asking.ask(pdus.question_words(), tcpsn);
-    }
-
-    /// A question is open.
-    #[inline]
-    pub fn asks(&self) -> bool {
-        self.asking.asks()
-    }
-
-    /// The answer to the question: what was asked about, and the number of the PDU that begins there, if one does.
-    pub fn poll_answer(&mut self, pdus: Pdus<'_>) -> Option<(SeqNum, Option<u64>)> {
-        self.asking.poll_answer(pdus.question_words())
-    }
-
-    /// No answer is waited for any more.
-    pub fn forget_question(&mut self) {
-        self.asking.forget();
     }
 }

@@ -25,26 +25,36 @@ pub struct Question {
     pub serial: u32,
 }
 
-/// The question that is there. For the library.
-#[inline]
-pub(crate) fn pending(words: &[AtomicU64]) -> Option<Question> {
-    let word = words[QUESTION].load(Ordering::Acquire);
-    (word != 0).then_some(Question {
-        tcpsn: SeqNum(word as u32),
-        serial: (word >> 32) as u32,
-    })
-}
+/// The words of a slot that questions are in.
+#[derive(Clone, Copy, Debug)]
+pub struct Questions<'a>(&'a [AtomicU64]);
 
-/// Answers a question: message number `index` begins there, or with `None` none does. For the library.
-pub(crate) fn answer(words: &[AtomicU64], serial: u32, index: Option<u64>) {
-    words[ANSWER_INDEX].store(index.unwrap_or(0), Ordering::Relaxed);
-    let word = u64::from(serial) << 1 | u64::from(index.is_some());
-    words[ANSWER].store(word, Ordering::Release);
+impl<'a> Questions<'a> {
+    pub(crate) fn new(words: &'a [AtomicU64]) -> Questions<'a> {
+        Questions(words)
+    }
+
+    /// The question that is there. For the library.
+    #[inline]
+    pub fn pending(self) -> Option<Question> {
+        let word = self.0[QUESTION].load(Ordering::Acquire);
+        (word != 0).then_some(Question {
+            tcpsn: SeqNum(word as u32),
+            serial: (word >> 32) as u32,
+        })
+    }
+
+    /// Answers a question: message number `index` begins there, or with `None` none does. For the library.
+    pub fn answer(self, serial: u32, index: Option<u64>) {
+        self.0[ANSWER_INDEX].store(index.unwrap_or(0), Ordering::Relaxed);
+        let word = u64::from(serial) << 1 | u64::from(index.is_some());
+        self.0[ANSWER].store(word, Ordering::Release);
+    }
 }
 
 /// The NIC's side.
 #[derive(Debug, Default)]
-pub(crate) struct Asking {
+pub struct Asking {
     /// Of the question asked last.
     serial: u32,
     /// What was asked, until it is answered.
@@ -53,7 +63,8 @@ pub(crate) struct Asking {
 
 impl Asking {
     /// Asks whether a message begins at `tcpsn`. What was asked before needs no answer any more.
-    pub(crate) fn ask(&mut self, words: &[AtomicU64], tcpsn: SeqNum) {
+    pub fn ask(&mut self, questions: Questions<'_>, tcpsn: SeqNum) {
+        let Questions(words) = questions;
         // One that was never used, also if another NIC has asked here before; and 0 is no question.
         let last = (words[QUESTION].load(Ordering::Relaxed) >> 32) as u32;
         self.serial = last.max(self.serial).wrapping_add(1).max(1);
@@ -64,12 +75,13 @@ impl Asking {
 
     /// A question is open.
     #[inline]
-    pub(crate) fn asks(&self) -> bool {
+    pub fn asks(&self) -> bool {
         self.asked.is_some()
     }
 
     /// The answer: what was asked about, and the number of the message that begins there, if one does.
-    pub(crate) fn poll_answer(&mut self, words: &[AtomicU64]) -> Option<(SeqNum, Option<u64>)> {
+    pub fn poll_answer(&mut self, questions: Questions<'_>) -> Option<(SeqNum, Option<u64>)> {
+        let Questions(words) = questions;
         let tcpsn = self.asked?;
         let word = words[ANSWER].load(Ordering::Acquire);
         if word >> 1 != u64::from(self.serial) {
@@ -81,7 +93,7 @@ impl Asking {
     }
 
     /// No answer is waited for any more.
-    pub(crate) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.asked = None;
     }
 }

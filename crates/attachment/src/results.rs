@@ -25,8 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wire::SeqNum;
 
 use crate::RESULT_WORDS;
-pub use crate::question::Question;
-use crate::question::{self, Asking};
+use crate::question::{self, Questions};
 
 mod span;
 #[cfg(test)]
@@ -57,14 +56,14 @@ const LOW: usize = RUNS / 4;
 
 /// Which context of the connection's receiving direction decrypted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Its keys: how many sets the direction was given before, modulo [`Mark::EPOCHS`].
+pub struct RxContextTag {
+    /// Its keys: how many sets the direction was given before, modulo [`RxContextTag::EPOCHS`].
     pub epoch: u8,
-    /// Tells contexts with the same keys apart, modulo [`Mark::NUMBERS`].
+    /// Tells contexts with the same keys apart, modulo [`RxContextTag::NUMBERS`].
     pub number: u8,
 }
 
-impl Mark {
+impl RxContextTag {
     /// Epochs that can be told apart.
     pub const EPOCHS: u8 = 16;
     /// Contexts that can be told apart.
@@ -88,7 +87,7 @@ pub struct Run {
     /// How many, at least 1.
     pub len: u32,
     /// What decrypted them.
-    pub mark: Mark,
+    pub tag: RxContextTag,
     /// How they went to Linux.
     pub form: Form,
 }
@@ -106,8 +105,8 @@ impl Run {
         };
         u64::from(self.start.0)
             | u64::from(self.len & MAX_RUN) << 32
-            | u64::from(self.mark.epoch % Mark::EPOCHS) << 53
-            | u64::from(self.mark.number % Mark::NUMBERS) << 57
+            | u64::from(self.tag.epoch % RxContextTag::EPOCHS) << 53
+            | u64::from(self.tag.number % RxContextTag::NUMBERS) << 57
             | form << 62
     }
 
@@ -122,9 +121,9 @@ impl Run {
         (len > 0).then_some(Run {
             start: SeqNum(word as u32),
             len,
-            mark: Mark {
-                epoch: (word >> 53) as u8 % Mark::EPOCHS,
-                number: (word >> 57) as u8 % Mark::NUMBERS,
+            tag: RxContextTag {
+                epoch: (word >> 53) as u8 % RxContextTag::EPOCHS,
+                number: (word >> 57) as u8 % RxContextTag::NUMBERS,
             },
             form,
         })
@@ -244,7 +243,7 @@ impl<'a> Results<'a> {
     /// Whether a run in the same form and by the same context has all bytes of this one.
     fn has(self, piece: Run) -> bool {
         self.runs().any(|(_, run)| {
-            (run.form, run.mark) == (piece.form, piece.mark)
+            (run.form, run.tag) == (piece.form, piece.tag)
                 && u64::from(run.start.distance_to(piece.start)) + u64::from(piece.len)
                     <= u64::from(run.len)
         })
@@ -271,34 +270,25 @@ impl<'a> Results<'a> {
         self.0[EPOCH].store(u64::from(epoch), Ordering::Release);
     }
 
-    /// The epoch of the keys that the library has announced last, modulo [`Mark::EPOCHS`]. For the NIC, to be read when it is given them: the next
+    /// The epoch of the keys that the library has announced last, modulo [`RxContextTag::EPOCHS`]. For the NIC, to be read when it is given them: the next
     /// keys are announced before it has them, and it may never get them.
     pub fn announced_epoch(self) -> u8 {
-        (self.0[EPOCH].load(Ordering::Acquire) % u64::from(Mark::EPOCHS)) as u8
+        (self.0[EPOCH].load(Ordering::Acquire) % u64::from(RxContextTag::EPOCHS)) as u8
     }
 
-    /// The mark of the next context under the keys of this epoch. For the NIC.
-    pub fn next_mark(self, epoch: u8) -> Mark {
+    /// The tag of the next context under the keys of this epoch. For the NIC.
+    pub fn next_tag(self, epoch: u8) -> RxContextTag {
         let number = self.0[CONTEXTS].fetch_add(1, Ordering::AcqRel);
-        Mark {
+        RxContextTag {
             epoch,
-            number: (number % u64::from(Mark::NUMBERS)) as u8,
+            number: (number % u64::from(RxContextTag::NUMBERS)) as u8,
         }
     }
 
-    /// The NIC's question. For the library.
+    /// What the NIC asks of the stream.
     #[inline]
-    pub fn question(self) -> Option<Question> {
-        question::pending(self.question_words())
-    }
-
-    /// Answers a question: record number `index` begins there, or with `None` none does. For the library.
-    pub fn answer(self, serial: u32, index: Option<u64>) {
-        question::answer(self.question_words(), serial, index);
-    }
-
-    fn question_words(self) -> &'a [AtomicU64] {
-        &self.0[QUESTION..QUESTION + question::WORDS]
+    pub fn questions(self) -> Questions<'a> {
+        Questions::new(&self.0[QUESTION..QUESTION + question::WORDS])
     }
 }
 
@@ -311,7 +301,6 @@ pub struct Writer {
     newest: Option<(usize, u64)>,
     /// Where to look for a free word first.
     next: usize,
-    asking: Asking,
     /// Where the next packet's beginning goes.
     cut: usize,
 }
@@ -325,13 +314,13 @@ impl Writer {
         &mut self,
         results: Results<'_>,
         (start, len): (SeqNum, u32),
-        mark: Mark,
+        tag: RxContextTag,
     ) -> Result<(), Full> {
         self.note_cut(results, start);
         if let Some((at, word)) = self.newest
             && let Some(run) = Run::from_word(word)
             && run.form == Form::Decrypted
-            && run.mark == mark
+            && run.tag == tag
             && run.end() == start
             && run.len.checked_add(len).is_some_and(|len| len <= MAX_RUN)
         {
@@ -349,7 +338,7 @@ impl Writer {
                 return Ok(());
             }
         }
-        self.put(results, (start, len), mark, Form::Decrypted)
+        self.put(results, (start, len), tag, Form::Decrypted)
     }
 
     /// Names bytes of which Linux may already have, or may still keep, the copy in the other form: those of one packet in each.
@@ -360,9 +349,9 @@ impl Writer {
         &mut self,
         results: Results<'_>,
         (start, len): (SeqNum, u32),
-        mark: Mark,
+        tag: RxContextTag,
     ) -> Result<(), Full> {
-        self.put(results, (start, len), mark, Form::Either)?;
+        self.put(results, (start, len), tag, Form::Either)?;
         results.0[EITHERS].fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
@@ -380,7 +369,7 @@ impl Writer {
         &mut self,
         results: Results<'_>,
         (mut start, mut len): (SeqNum, u32),
-        mark: Mark,
+        tag: RxContextTag,
         form: Form,
     ) -> Result<(), Full> {
         let needed = len.div_ceil(MAX_RUN) as usize;
@@ -397,7 +386,7 @@ impl Writer {
             let run = Run {
                 start,
                 len: len.min(MAX_RUN),
-                mark,
+                tag,
                 form,
             };
             let (at, word) = results.add_from(self.next, run).ok_or(Full)?;
@@ -425,26 +414,5 @@ impl Writer {
     pub fn acknowledge(&self, results: Results<'_>, position: SeqNum) {
         let word = 1 << 32 | u64::from(position.0);
         results.0[ACKNOWLEDGED].store(word, Ordering::Release);
-    }
-
-    /// Asks whether a record begins at `tcpsn`. What was asked before needs no answer any more.
-    pub fn ask(&mut self, results: Results<'_>, tcpsn: SeqNum) {
-        self.asking.ask(results.question_words(), tcpsn);
-    }
-
-    /// A question is open.
-    #[inline]
-    pub fn asks(&self) -> bool {
-        self.asking.asks()
-    }
-
-    /// The answer to the question: what was asked about, and the number of the record that begins there, if one does.
-    pub fn poll_answer(&mut self, results: Results<'_>) -> Option<(SeqNum, Option<u64>)> {
-        self.asking.poll_answer(results.question_words())
-    }
-
-    /// No answer is waited for any more.
-    pub fn forget_question(&mut self) {
-        self.asking.forget();
     }
 }

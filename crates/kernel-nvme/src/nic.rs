@@ -16,7 +16,7 @@ use crate::memory::Memory;
 /// Connections at a time, and those whose slots are not free again yet.
 const SLOTS: u32 = 256;
 /// How long the NIC has for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Nic {
     /// Attaches to the NIC behind a control socket, and shares the memory with it.
     pub(crate) fn attach(control: &Path, memory: &Memory) -> Result<Nic, ClientError> {
         let slab = Slab::create(SLOTS).map_err(ClientError::Refused)?;
-        let mut client = Client::connect(control, PATIENCE)?;
+        let mut client = Client::connect(control, TIMEOUT)?;
         let slab_number = client.attach(&slab)?;
         let memory_number = client.add_memory(memory.data())?;
         Ok(Nic {

@@ -265,7 +265,7 @@ impl Link {
         let (Some(pdus), Some(offload)) = (self.pdus(nic), &mut self.offload) else {
             return;
         };
-        let Some(question) = pdus.question() else {
+        let Some(question) = pdus.questions().pending() else {
             return;
         };
         if question.serial != offload.question {
@@ -277,7 +277,7 @@ impl Link {
         {
             // What was asked before needs no answer any more.
             if answer.tcpsn == question.tcpsn {
-                pdus.answer(question.serial, answer.index);
+                pdus.questions().answer(question.serial, answer.index);
                 offload.asks = false;
                 counters.resyncs += 1;
             }

@@ -16,7 +16,7 @@ pub(crate) struct ProcessLock {
 
 const FREE: u32 = 0;
 /// How long a waiter sleeps before it looks whether the holder is alive.
-const PATIENCE: Timespec = Timespec {
+const TIMEOUT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
 };
@@ -47,7 +47,7 @@ impl ProcessLock {
             let holder = self.holder.load(SeqCst);
             if holder != FREE {
                 // Interrupted, or timed out, or no longer that value: the loop looks again.
-                let _ = futex::wait(&self.holder, futex::Flags::empty(), holder, Some(&PATIENCE));
+                let _ = futex::wait(&self.holder, futex::Flags::empty(), holder, Some(&TIMEOUT));
             }
             self.waiters.fetch_sub(1, SeqCst);
             if self.try_take(me) {

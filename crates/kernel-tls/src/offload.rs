@@ -19,7 +19,7 @@ use crate::session::Session;
 /// Sockets that one slab has room for.
 const SLOTS: u32 = 1 << 14;
 /// How long the NIC has for an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long no other attempt is made after one that failed.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -248,7 +248,7 @@ impl State {
 
 fn connect() -> Option<Attached> {
     let slab = slab()?;
-    let mut client = Client::connect(&NIC.get()?.control, PATIENCE).ok()?;
+    let mut client = Client::connect(&NIC.get()?.control, TIMEOUT).ok()?;
     let number = client.attach(slab).ok()?;
     let watch = rustix::io::fcntl_dupfd_cloexec(&client, 0).ok()?;
     internal::mark(client.as_fd());

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use attachment::results::Mark;
+use attachment::results::RxContextTag;
 use l5p::tls::{Algorithm, CryptoInfo, Version};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -258,7 +258,7 @@ impl Sending {
 }
 
 /// Sets of keys before the present ones under which a NIC may have decrypted what is read next.
-pub(crate) const OLDER_KEYS: usize = Mark::EPOCHS as usize - 1;
+pub(crate) const OLDER_KEYS: usize = RxContextTag::EPOCHS as usize - 1;
 
 /// What there is to know of a receiving direction whose records a NIC opens, or did.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ pub(crate) fn finish(frame: &mut [u8], (start, field): (u16, u16)) -> bool {
     if field + 2 > frame.len() {
         return false;
     }
-    // 0 would say that there is none (RFC 768); as a sum both mean the same.
+    // 0 would say that the datagram has no checksum (RFC 768); as a sum both mean the same.
     let sum = match Sum::of(&frame[start..]).finish() {
         0 => 0xffff,
         sum => sum,

@@ -1,6 +1,6 @@
 //! The rings of a function, and whose its contexts are.
 
-use attachment::results::Mark;
+use attachment::results::RxContextTag;
 use nic::ring::ContextId;
 use wire::FlowKey;
 
@@ -14,8 +14,8 @@ pub(crate) type Rings = driver::Function<Owner, Retired>;
 pub(crate) enum Owner {
     /// It makes the records of the connection with this index.
     Sender(u32),
-    /// It opens the records of packets of this flow, which are told of with this mark.
-    Receiver(FlowKey, Mark),
+    /// It opens the records of packets of this flow, which are told of with this tag.
+    Receiver(FlowKey, RxContextTag),
     /// It places the data of this flow's PDUs.
     Pdus(FlowKey),
 }

@@ -85,8 +85,8 @@ impl LinuxFunction {
     /// Shows the NIC all that was sent and given back, and takes back what it has read.
     pub fn publish(&mut self) {
         self.return_shown();
-        self.receive.take_answers(&mut self.rings);
-        self.pdus.take_answers(&mut self.rings);
+        self.receive.flows.take_answers(&mut self.rings);
+        self.pdus.flows.take_answers(&mut self.rings);
         self.rings.flush();
         self.rings.settle();
         self.pdus.handle_settled(&mut self.rings);
@@ -165,7 +165,7 @@ impl LinuxFunction {
         self.offload.drain();
     }
 
-    /// Whether peers have everything that was made of records here: then nobody needs this driver for it any more.
+    /// Whether peers have everything that was made of records here: then this driver is not needed for it any more.
     pub fn is_drained(&self) -> bool {
         self.offload.is_drained()
     }

@@ -63,9 +63,11 @@ impl LinuxFunction {
                     tcpsn,
                     inner: None,
                 } => match self.rings.contexts.get(context) {
-                    Some(Owner::Pdus(flow)) => self.pdus.resync_request(context, *flow, tcpsn),
+                    Some(Owner::Pdus(flow)) => {
+                        self.pdus.flows.resync_request(context, *flow, tcpsn)
+                    }
                     Some(Owner::Receiver(flow, _)) => {
-                        self.receive.resync_request(context, *flow, tcpsn);
+                        self.receive.flows.resync_request(context, *flow, tcpsn);
                     }
                     Some(Owner::Sender(_)) | None => {}
                 },
@@ -115,7 +117,7 @@ impl LinuxFunction {
         built
     }
 
-    /// The segment that a packet is; `None` for one that is none to the NIC.
+    /// The segment that a packet is; `None` for a packet that is not a segment to the NIC.
     fn segment(&mut self, packet: &Packet, held: &Held) -> Option<Parsed> {
         if packet.header_len == 0 {
             return None;
@@ -173,7 +175,7 @@ fn frame_and_parts<'a>(
 }
 
 /// What the virtio-net header says of a packet. A TCP checksum that the NIC has found right, or that is the first segment's of
-/// several, is left to Linux as one that never crossed a wire: then nobody looks at the payload for it.
+/// several, is left to Linux as one that never crossed a wire: then the payload is not read for it.
 fn describe(packet: &Packet, segment: Option<&Parsed>, frame: &mut [u8]) -> FrameMeta {
     let Some(segment) = segment.filter(|_| packet.checksum_ok) else {
         return FrameMeta {

@@ -12,7 +12,7 @@
 //! not verified again.
 //!
 //! # The order of calls
-//! Nothing here does any I/O, reads a clock or blocks; nothing allocates per frame in steady state. Whoever runs a function
+//! Nothing here does any I/O, reads a clock or blocks; nothing allocates per frame in steady state. The process that runs a function
 //! calls, from one thread:
 //!
 //! - [`LinuxFunction::handle_frame`] with every frame from the TAP, or without a copy [`LinuxFunction::room`], reading the frame
@@ -28,6 +28,7 @@ mod checksum;
 mod config;
 mod contexts;
 mod counters;
+mod following;
 mod function;
 mod incoming;
 mod kernel;

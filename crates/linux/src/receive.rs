@@ -16,10 +16,7 @@ mod forms;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-
 use attachment::SlotRef;
-use driver::Place;
 use l5p::Layers;
 use l5p::tls::CryptoInfo;
 use nic::ring::{ContextId, Direction};
@@ -29,7 +26,8 @@ use wire::{FlowKey, SeqNum};
 
 use crate::contexts::{Owner, Quota, Rings};
 use crate::counters::Counters;
-use flow::{Beginning, Flow, Following, Refused};
+use crate::following::{Flows, Following};
+use flow::{Beginning, Flow, Refused};
 
 pub(crate) use flow::Start;
 
@@ -39,20 +37,16 @@ pub(crate) const FAR_BEHIND: u32 = 1 << 29;
 /// All flows, and their contexts in the device.
 #[derive(Debug)]
 pub(crate) struct Receive {
-    /// By the flow of the packets that come.
-    flows: HashMap<FlowKey, Flow>,
+    pub(crate) flows: Flows<Flow>,
     quota: Quota,
-    /// Flows whose device asked something.
-    asking: Vec<FlowKey>,
 }
 
 impl Receive {
     /// With so many contexts.
     pub(crate) fn new(quota: Quota) -> Receive {
         Receive {
-            flows: HashMap::new(),
+            flows: Flows::default(),
             quota,
-            asking: Vec::new(),
         }
     }
 
@@ -117,7 +111,7 @@ impl Receive {
         rings: &mut Rings,
     ) -> bool {
         let Some(flow) = self.flows.get_mut(&parsed.flow) else {
-            // Plaintext for nobody.
+            // Plaintext of an unknown connection.
             return context.is_none();
         };
         if parsed.payload_len == 0 || parsed.tcp.flags.intersects(NO_STREAM_DATA) {
@@ -126,14 +120,14 @@ impl Receive {
         if parsed.tcp.flags.contains(Flags::URG) {
             clear_urgent(&mut frame[parsed.l4_offset..]);
         }
-        let mark = match context {
+        let tag = match context {
             None => None,
             Some(id) => match rings.contexts.get_received(id) {
-                Some(Owner::Receiver(flow, mark)) if *flow == parsed.flow => Some(*mark),
+                Some(Owner::Receiver(flow, tag)) if *flow == parsed.flow => Some(*tag),
                 _ => return false,
             },
         };
-        match flow.admit((parsed.tcp.seq, parsed.payload_len), mark) {
+        match flow.admit((parsed.tcp.seq, parsed.payload_len), tag) {
             Ok(is_second) => {
                 counters.rx_tls_second_copies += u64::from(is_second);
                 if flow.is_low() && matches!(flow.following, Following::By(_)) {
@@ -173,47 +167,11 @@ impl Receive {
         }
     }
 
-    /// The device asks whether a record begins at `tcpsn` (`l5o_resync_rx_req`).
-    pub(crate) fn resync_request(&mut self, context: ContextId, key: FlowKey, tcpsn: SeqNum) {
-        let Some(flow) = self.flows.get_mut(&key) else {
-            return;
-        };
-        if flow.following == Following::By(context) {
-            flow.ask(tcpsn);
-            if !self.asking.contains(&key) {
-                self.asking.push(key);
-            }
-        }
-    }
-
     /// A command was refused that named this context.
     pub(crate) fn refused(&mut self, context: ContextId, flow: FlowKey, rings: &mut Rings) {
-        let flow_of = self.flows.get(&flow);
-        if flow_of.is_some_and(|flow| flow.following == Following::By(context)) {
+        if self.flows.is_followed_by(context, flow) {
             self.stop_following(flow, rings);
         }
-    }
-
-    /// Passes the library's answers on.
-    pub(crate) fn take_answers(&mut self, rings: &mut Rings) {
-        if self.asking.is_empty() {
-            return;
-        }
-        let mut asking = std::mem::take(&mut self.asking);
-        asking.retain(|key| {
-            let Some(flow) = self.flows.get_mut(key) else {
-                return false;
-            };
-            let Following::By(context) = flow.following else {
-                flow.forget_question();
-                return false;
-            };
-            if let Some((tcpsn, index)) = flow.poll_answer() {
-                rings.answer(context, Place { tcpsn, inner: None }, index);
-            }
-            flow.asks()
-        });
-        self.asking = asking;
     }
 
     /// Makes a context, if there is one left.
@@ -229,7 +187,7 @@ impl Receive {
             }
             Beginning::Anywhere => flow.acknowledged() - FAR_BEHIND,
         };
-        let owner = Owner::Receiver(key, flow.next_mark());
+        let owner = Owner::Receiver(key, flow.next_tag());
         let layers = Layers::of(&keys);
         let context = self
             .quota
@@ -238,13 +196,7 @@ impl Receive {
     }
 
     fn stop_following(&mut self, key: FlowKey, rings: &mut Rings) {
-        let Some(flow) = self.flows.get_mut(&key) else {
-            return;
-        };
-        if let Following::By(context) = flow.following {
-            flow.following = Following::No;
-            flow.forget_question();
-            rings.destroy(context);
+        if self.flows.stop_following(key, rings) {
             self.quota.give();
         }
     }

@@ -312,7 +312,7 @@ impl Tracker {
         let cookie = match self.asking.ask(new.touched, &new.key, sockets) {
             Ok(Some(socket)) if socket.phase == SocketPhase::Opening => socket.cookie,
             Ok(_) => return true,
-            // Of what is known there, nobody can tell any more whose it is.
+            // It is unknown to which connection what is known there belongs.
             Err(_) => {
                 self.remove(&new.key);
                 return false;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use wire::SeqNum;
 
-use super::{Form, Mark, Results, Run};
+use super::{Form, Results, Run, RxContextTag};
 
 /// Consecutive bytes that are of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,19 +21,19 @@ pub enum What {
     /// As the peer has sent them.
     Ciphertext,
     /// Decrypted by this context.
-    Decrypted(Mark),
+    Decrypted(RxContextTag),
     /// One of both, all of the span alike.
-    Either(Mark),
+    Either(RxContextTag),
 }
 
 impl Results<'_> {
     /// What decrypted all of these bytes, if the run at `hint` names them all. To be trusted only if there is no [`Form::Either`] run.
     #[inline]
-    pub fn covered(self, start: SeqNum, len: usize, hint: usize) -> Option<Mark> {
+    pub fn covered(self, start: SeqNum, len: usize, hint: usize) -> Option<RxContextTag> {
         let run = self.run(hint)?;
         let offset = run.start.distance_to(start) as usize;
         let covers = run.form == Form::Decrypted && offset + len <= run.len as usize;
-        covers.then_some(run.mark)
+        covers.then_some(run.tag)
     }
 
     /// Where a decrypted run is that has this byte: the hint for what comes next.
@@ -66,9 +66,9 @@ impl Results<'_> {
             let mut what = What::Ciphertext;
             for (_, run) in here {
                 what = match (what, run.form) {
-                    (What::Ciphertext, Form::Decrypted) => What::Decrypted(run.mark),
+                    (What::Ciphertext, Form::Decrypted) => What::Decrypted(run.tag),
                     (other, Form::Decrypted) => other,
-                    (_, Form::Either) => What::Either(run.mark),
+                    (_, Form::Either) => What::Either(run.tag),
                 };
             }
             let len = to - from;

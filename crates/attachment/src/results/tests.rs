@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::*;
+use crate::question::Asking;
 
-const MARK: Mark = Mark {
+const TAG: RxContextTag = RxContextTag {
     epoch: 3,
     number: 17,
 };
@@ -16,12 +17,12 @@ fn words() -> Box<[AtomicU64; RESULT_WORDS]> {
 }
 
 fn decrypted(results: Results<'_>, writer: &mut Writer, start: u32, len: u32) {
-    let told = writer.decrypted(results, (SeqNum(start), len), MARK);
+    let told = writer.decrypted(results, (SeqNum(start), len), TAG);
     told.expect("room");
 }
 
 fn either(results: Results<'_>, writer: &mut Writer, start: u32, len: u32) {
-    let told = writer.either(results, (SeqNum(start), len), MARK);
+    let told = writer.either(results, (SeqNum(start), len), TAG);
     told.expect("room");
 }
 
@@ -37,12 +38,12 @@ fn a_stream_in_one_form_is_one_run() {
     let (results, mut writer) = (Results::new(&words), Writer::default());
     for at in 0..100 {
         let start = SeqNum(u32::MAX - 500) + at * 10;
-        writer.decrypted(results, (start, 10), MARK).expect("room");
+        writer.decrypted(results, (start, 10), TAG).expect("room");
     }
     assert_eq!(runs(results), [(u32::MAX - 500, 1000, Form::Decrypted)]);
     let hint = results.hint(SeqNum(3)).expect("a run");
     let start = SeqNum(u32::MAX - 490);
-    assert_eq!(results.covered(start, 990, hint), Some(MARK));
+    assert_eq!(results.covered(start, 990, hint), Some(TAG));
     assert_eq!(results.covered(start, 991, hint), None);
     assert_eq!(results.covered(start, 9, hint + 1), None);
     results.clear_before(SeqNum(498));
@@ -65,13 +66,13 @@ fn what_was_cleared_does_not_grow() {
 fn contexts_have_runs_of_their_own() {
     let words = words();
     let (results, mut writer) = (Results::new(&words), Writer::default());
-    let other = Mark { epoch: 4, ..MARK };
+    let other = RxContextTag { epoch: 4, ..TAG };
     decrypted(results, &mut writer, 0, 10);
     writer
         .decrypted(results, (SeqNum(10), 5), other)
         .expect("room");
     let spans = results.spans(SeqNum(2), 12);
-    let expected = [(8, What::Decrypted(MARK)), (4, What::Decrypted(other))];
+    let expected = [(8, What::Decrypted(TAG)), (4, What::Decrypted(other))];
     assert_eq!(spans, expected.map(|(len, what)| Span { len, what }));
 }
 
@@ -85,17 +86,17 @@ fn a_full_half_takes_no_more_and_says_so() {
     }
     assert!(writer.is_low());
     let next = (SeqNum(most * 20), 10);
-    assert_eq!(writer.decrypted(results, next, MARK), Err(Full));
+    assert_eq!(writer.decrypted(results, next, TAG), Err(Full));
     // A run that goes on needs no word of its own.
     let last = (SeqNum(most * 20 - 10), 10);
-    assert_eq!(writer.decrypted(results, last, MARK), Ok(()));
+    assert_eq!(writer.decrypted(results, last, TAG), Ok(()));
     for at in 0..RESERVED as u32 {
         either(results, &mut writer, at * 20, 10);
     }
-    assert_eq!(writer.either(results, next, MARK), Err(Full));
+    assert_eq!(writer.either(results, next, TAG), Err(Full));
     results.clear_before(SeqNum(45));
     assert_eq!(Writer::free(results), 4);
-    assert_eq!(writer.either(results, next, MARK), Ok(()));
+    assert_eq!(writer.either(results, next, TAG), Ok(()));
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn a_run_longer_than_a_word_can_say_is_several() {
     decrypted(results, &mut writer, 7, 3 * MAX_RUN);
     let spans = results.spans(SeqNum(7), 3 * MAX_RUN as usize);
     assert_eq!(spans.len(), 1);
-    assert_eq!(spans[0].what, What::Decrypted(MARK));
+    assert_eq!(spans[0].what, What::Decrypted(TAG));
 }
 
 #[test]
@@ -115,7 +116,7 @@ fn packets_in_both_forms_are_cut_where_they_begin_and_end() {
     decrypted(results, &mut writer, 0, 100);
     either(results, &mut writer, 20, 20);
     either(results, &mut writer, 40, 20);
-    let (decrypted, either) = (What::Decrypted(MARK), What::Either(MARK));
+    let (decrypted, either) = (What::Decrypted(TAG), What::Either(TAG));
     let expected = [
         (15, decrypted),
         (20, either),
@@ -138,7 +139,7 @@ fn what_a_dead_nic_has_not_seen_acknowledged_may_be_either_packet_by_packet() {
     assert_eq!(runs(results).len(), 2);
     writer.acknowledge(results, SeqNum(30));
     results.doubt();
-    let (decrypted, either) = (What::Decrypted(MARK), What::Either(MARK));
+    let (decrypted, either) = (What::Decrypted(TAG), What::Either(TAG));
     let expected = [
         (20, decrypted),
         (30, either),
@@ -168,7 +169,7 @@ fn a_half_without_room_is_doubted_too() {
     writer.acknowledge(results, SeqNum(0));
     results.doubt();
     for at in 0..(RUNS - RESERVED) as u32 {
-        let what = What::Either(MARK);
+        let what = What::Either(TAG);
         let spans = results.spans(SeqNum(at * 20), 10);
         assert_eq!(spans, [Span { len: 10, what }], "packet {at}");
     }
@@ -190,7 +191,7 @@ fn race(
             writer.acknowledge(results, SeqNum(0));
             for packet in 0..all {
                 let bytes = (SeqNum(packet * 10), 10);
-                while packet % 7 != 0 && writer.decrypted(results, bytes, MARK).is_err() {
+                while packet % 7 != 0 && writer.decrypted(results, bytes, TAG).is_err() {
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
@@ -239,11 +240,11 @@ fn contexts_are_marked_by_the_announced_epoch_and_a_number_of_their_own() {
     results.announce_epoch(18);
     let epoch = results.announced_epoch();
     results.announce_epoch(19);
-    let marks = [results.next_mark(epoch), results.next_mark(epoch)];
-    assert_eq!(marks, [0, 1].map(|number| Mark { epoch: 2, number }));
+    let tags = [results.next_tag(epoch), results.next_tag(epoch)];
+    assert_eq!(tags, [0, 1].map(|number| RxContextTag { epoch: 2, number }));
     assert_eq!(
-        marks[1],
-        Mark {
+        tags[1],
+        RxContextTag {
             epoch: 2,
             number: 1
         }
@@ -253,21 +254,21 @@ fn contexts_are_marked_by_the_announced_epoch_and_a_number_of_their_own() {
 #[test]
 fn a_question_is_answered_once_and_the_latest_only() {
     let words = words();
-    let (results, mut nic) = (Results::new(&words), Writer::default());
-    assert_eq!(results.question(), None);
-    nic.ask(results, SeqNum(5));
-    let first = results.question().expect("a question");
-    nic.ask(results, SeqNum(9));
-    let second = results.question().expect("a question");
-    results.answer(first.serial, Some(1));
-    assert_eq!(nic.poll_answer(results), None);
-    results.answer(second.serial, Some(77));
-    assert_eq!(nic.poll_answer(results), Some((SeqNum(9), Some(77))));
-    assert_eq!(nic.poll_answer(results), None);
+    let (questions, mut nic) = (Results::new(&words).questions(), Asking::default());
+    assert_eq!(questions.pending(), None);
+    nic.ask(questions, SeqNum(5));
+    let first = questions.pending().expect("a question");
+    nic.ask(questions, SeqNum(9));
+    let second = questions.pending().expect("a question");
+    questions.answer(first.serial, Some(1));
+    assert_eq!(nic.poll_answer(questions), None);
+    questions.answer(second.serial, Some(77));
+    assert_eq!(nic.poll_answer(questions), Some((SeqNum(9), Some(77))));
+    assert_eq!(nic.poll_answer(questions), None);
     // Another NIC's questions are not the ones answered before.
-    let mut next = Writer::default();
-    next.ask(results, SeqNum(9));
-    assert_eq!(next.poll_answer(results), None);
+    let mut next = Asking::default();
+    next.ask(questions, SeqNum(9));
+    assert_eq!(next.poll_answer(questions), None);
 }
 
 #[test]
@@ -276,7 +277,7 @@ fn runs_are_there_before_the_bytes_they_name() {
     let is_told = |spans: &[Span], packet: u32| {
         let what = match packet % 7 {
             0 => What::Ciphertext,
-            _ => What::Decrypted(MARK),
+            _ => What::Decrypted(TAG),
         };
         *spans == [Span { len: 10, what }]
     };
@@ -294,16 +295,17 @@ proptest! {
     ) {
         let words = words();
         let (results, mut writer) = (Results::new(&words), Writer::default());
+        let mut asking = Asking::default();
         let mut contents = contents.into_iter();
         for (start, len, step) in steps {
             for (at, word) in contents.by_ref().take(8) {
                 words[at].store(word, Ordering::Relaxed);
             }
             match step {
-                0 => drop(writer.decrypted(results, (SeqNum(start), len), MARK)),
-                1 => drop(writer.either(results, (SeqNum(start), len), MARK)),
-                2 => writer.ask(results, SeqNum(start)),
-                _ => drop(writer.poll_answer(results)),
+                0 => drop(writer.decrypted(results, (SeqNum(start), len), TAG)),
+                1 => drop(writer.either(results, (SeqNum(start), len), TAG)),
+                2 => asking.ask(results.questions(), SeqNum(start)),
+                _ => drop(asking.poll_answer(results.questions())),
             }
         }
     }
@@ -327,7 +329,7 @@ proptest! {
         prop_assert_eq!(spans.iter().map(|span| span.len).sum::<usize>(), len);
         prop_assert!(spans.iter().all(|span| span.len > 0));
         results.clear_before(SeqNum(start));
-        let _ = (results.covered(SeqNum(start), len, 5000), results.hint(SeqNum(start)), results.question(), results.acknowledged());
+        let _ = (results.covered(SeqNum(start), len, 5000), results.hint(SeqNum(start)), results.questions().pending(), results.acknowledged());
     }
 
     /// Packets in any order, each in a form: every byte is told as it went up.
@@ -344,16 +346,16 @@ proptest! {
             if !decrypted || model[range.clone()].iter().any(Option::is_some) {
                 continue;
             }
-            model[range].fill(Some(MARK));
-            writer.decrypted(results, (SeqNum(base) + start, len), MARK).expect("room");
+            model[range].fill(Some(TAG));
+            writer.decrypted(results, (SeqNum(base) + start, len), TAG).expect("room");
         }
         let mut told = Vec::new();
         for span in results.spans(SeqNum(base), 64) {
-            let mark = match span.what {
-                What::Decrypted(mark) => Some(mark),
+            let tag = match span.what {
+                What::Decrypted(tag) => Some(tag),
                 _ => None,
             };
-            told.extend(std::iter::repeat_n(mark, span.len));
+            told.extend(std::iter::repeat_n(tag, span.len));
         }
         prop_assert_eq!(told, model.to_vec());
     }

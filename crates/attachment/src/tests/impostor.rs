@@ -14,7 +14,7 @@ use crate::peer::Untrusted;
 use crate::{Client, ClientError};
 
 const STRANGER: u32 = 4711;
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A control socket of another user's. Linux has users by threads.
 fn stranger(path: PathBuf) -> UnixListener {
@@ -39,8 +39,8 @@ fn another_user_who_listens_at_the_control_socket_gets_nothing() {
         uid: STRANGER,
         own: 0,
     });
-    assert_eq!(Client::connect(&path, PATIENCE).unwrap_err(), untrusted);
-    assert_eq!(Client::check(&path, PATIENCE), Err(untrusted));
+    assert_eq!(Client::connect(&path, TIMEOUT).unwrap_err(), untrusted);
+    assert_eq!(Client::check(&path, TIMEOUT), Err(untrusted));
     for _ in 0..2 {
         let (mut stream, _) = listener.accept().unwrap();
         let mut got = Vec::new();

@@ -22,7 +22,7 @@ use rig::{BLOCK, BLOCKS};
 use world::{Impairment, World};
 
 /// A test that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Host {
     initiator: Initiator,
@@ -41,7 +41,7 @@ impl Host {
             io_queues: 2,
             depth: 8,
             digests,
-            setup_timeout: PATIENCE,
+            setup_timeout: TIMEOUT,
             keep_alive: Duration::ZERO,
             ..Config::new(rig::subsystem(), rig::host(), [5; 16])
         };
@@ -57,7 +57,7 @@ impl Host {
             initiator,
             disk: vec![0; BLOCK * BLOCKS as usize],
             under_way: Vec::new(),
-            until: now + PATIENCE,
+            until: now + TIMEOUT,
         };
         loop {
             host.turn();

@@ -1,10 +1,10 @@
 //! Receiving: records out of the socket, content out of records.
 
 mod decrypted;
+mod decryption;
 mod either;
 mod offload;
 mod target;
-mod told;
 
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
@@ -20,8 +20,8 @@ use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
 use crate::shared::MAX_RECORD;
 use crate::socket::{self, WaitLimit, Want};
+use decryption::Decryption;
 use target::Target;
-use told::Told;
 
 /// Bytes that one look into the socket sees.
 const LOOK: usize = 64 << 10;
@@ -221,15 +221,15 @@ impl Session {
         };
         let kept = std::mem::take(&mut state.partial);
         let (first, len) = (&mut state.record[..kept], kept + rest.len());
-        let told = match results {
+        let offloaded = match results {
             Some(results) => {
                 let device = &mut state.device;
                 offload::note_record(results, device, reader, start);
-                let told = told::told(results, device, start, len);
-                device.flows = matches!(told, Told::All(_));
-                told
+                let offloaded = decryption::of(results, device, start, len);
+                device.flows = matches!(offloaded, Decryption::Full(_));
+                offloaded
             }
-            None => Told::Nothing,
+            None => Decryption::None,
         };
         let direct = match target.record_type {
             None | Some(RECORD_TYPE_DATA) if !peeks => target.contiguous(),
@@ -241,8 +241,8 @@ impl Session {
         };
         let epoch = state.keys.epoch;
         let mut joined = Vec::new();
-        let opened = match told {
-            Told::Mixed(spans)
+        let opened = match offloaded {
+            Decryption::Partial(spans)
                 if spans
                     .iter()
                     .any(|span| matches!(span.what, What::Either(_))) =>
@@ -252,25 +252,25 @@ impl Session {
                 counters().add(Counter::RxDeviceEitherRecords, 1);
                 opened
             }
-            Told::Mixed(spans) => {
+            Decryption::Partial(spans) => {
                 let tags: Vec<_> = spans
                     .iter()
                     .map(|span| match span.what {
                         What::Ciphertext => None,
-                        What::Decrypted(mark) | What::Either(mark) => {
-                            Some(told::tag(reader, epoch, mark))
+                        What::Decrypted(tag) | What::Either(tag) => {
+                            Some(decryption::reader_tag(reader, epoch, tag))
                         }
                     })
                     .collect();
                 counters().add(Counter::RxDevicePartialRecords, 1);
-                let mut pieces = told::cut([first, &mut *rest], &spans, &tags);
+                let mut pieces = decryption::cut([first, &mut *rest], &spans, &tags);
                 reader.open(&mut pieces, output)?
             }
-            Told::Nothing | Told::All(_) => {
-                let decrypted = match told {
-                    Told::All(mark) => {
+            Decryption::None | Decryption::Full(_) => {
+                let decrypted = match offloaded {
+                    Decryption::Full(tag) => {
                         counters().add(Counter::RxDeviceRecords, 1);
-                        Some(told::tag(reader, epoch, mark))
+                        Some(decryption::reader_tag(reader, epoch, tag))
                     }
                     _ => None,
                 };

@@ -141,14 +141,14 @@ pub struct Record {
 /// Reads a stream as it leaves the socket: framed content where the NIC had keys, records where it had not. `software` are the keys with which the
 /// library began to make them itself, if it did: the NIC's last, or others.
 pub fn records(cookie: u64, stream: &[u8], software: Option<CryptoInfo>) -> Vec<Record> {
-    let marks = nic::flow(cookie).marks;
+    let key_changes = nic::flow(cookie).key_changes;
     let mut records = Vec::new();
     let mut number = 0;
     let mut at = 0;
-    if marks.first().is_none_or(|first| first.offset > 0) {
-        let end = marks
+    if key_changes.first().is_none_or(|first| first.offset > 0) {
+        let end = key_changes
             .first()
-            .map_or(stream.len(), |mark| mark.offset as usize);
+            .map_or(stream.len(), |change| change.offset as usize);
         opened(
             &stream[..end],
             software.clone().expect("keys"),
@@ -156,25 +156,25 @@ pub fn records(cookie: u64, stream: &[u8], software: Option<CryptoInfo>) -> Vec<
         );
         at = end;
     }
-    for (index, mark) in marks.iter().enumerate() {
-        let end = marks
+    for (index, change) in key_changes.iter().enumerate() {
+        let end = key_changes
             .get(index + 1)
             .map_or(stream.len(), |next| next.offset as usize);
         assert_eq!(
-            at as u64, mark.offset,
+            at as u64, change.offset,
             "the NIC has not been told of all changes"
         );
-        match &mark.keys {
+        match &change.keys {
             Some(info) => {
                 number = info.sequence;
                 framed(&stream[at..end], info, &mut number, &mut records);
             }
             None => {
                 let mut info = software.clone().expect("keys");
-                let last = marks[..index]
+                let last = key_changes[..index]
                     .iter()
                     .rev()
-                    .find_map(|mark| mark.keys.as_ref());
+                    .find_map(|change| change.keys.as_ref());
                 if last.is_some_and(|last| last.key == info.key) {
                     info.sequence = number;
                 }
@@ -287,9 +287,9 @@ pub fn goes_on_in_software(happen: impl FnOnce(&Sender)) {
     happen(&sender);
     sender.send_all(&data[100_000..], RECORD_TYPE_DATA, libc::MSG_DONTWAIT);
     let cookie = sender.close();
-    let marks = nic::flow(cookie).marks;
-    assert_eq!(marks.len(), 2);
-    assert!(marks[1].keys.is_none());
+    let key_changes = nic::flow(cookie).key_changes;
+    assert_eq!(key_changes.len(), 2);
+    assert!(key_changes[1].keys.is_none());
     let got = records(cookie, &received.join().unwrap(), Some(info(1, 9)));
     assert_eq!(content(&got, RECORD_TYPE_DATA), data);
 }

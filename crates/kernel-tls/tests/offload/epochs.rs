@@ -170,8 +170,12 @@ fn the_rest_of_a_file_is_made_records_here_from_where_the_nic_stops() {
             let received = read_and(peer, first, move || ask_to_stop(cookie));
             sender.send_file_all(&file, from, bytes.len());
             sender.close();
-            let marks = nic::flow(cookie).marks;
-            assert_eq!(marks.len(), 2, "it has stopped in the middle of the file");
+            let key_changes = nic::flow(cookie).key_changes;
+            assert_eq!(
+                key_changes.len(),
+                2,
+                "it has stopped in the middle of the file"
+            );
             let got = records(cookie, &received.join().unwrap(), Some(info(1, 9)));
             assert!(content(&got, RECORD_TYPE_DATA) == bytes, "the bytes differ");
         }
@@ -192,7 +196,7 @@ fn a_record_that_waits_for_room_leaves_before_the_nic_stops() {
     ask_to_stop(sender.cookie);
     let waiting = sender.send(&data[sent..], RECORD_TYPE_DATA, libc::MSG_DONTWAIT);
     assert_eq!(waiting, Err(Errno::AGAIN));
-    assert_eq!(nic::flow(sender.cookie).marks.len(), 1);
+    assert_eq!(nic::flow(sender.cookie).key_changes.len(), 1);
     let received = read_and(peer, 1, || {});
     sender.send_all(&data[sent..], RECORD_TYPE_DATA, 0);
     assert!(
@@ -214,7 +218,7 @@ fn a_message_that_is_held_back_when_the_nic_stops_is_made_a_record_here() {
     ask_to_stop(sender.cookie);
     sender.send_file_all(&file, 0, 1000);
     let cookie = sender.close();
-    assert_eq!(nic::flow(cookie).marks.len(), 2);
+    assert_eq!(nic::flow(cookie).key_changes.len(), 2);
     let got = records(cookie, &received.join().unwrap(), Some(info(1, 9)));
     let file = pattern(1000);
     let all = [b"head", &file[..], b"held", &file].concat();
@@ -231,7 +235,7 @@ fn new_keys_that_the_nic_refuses_are_used_here() {
     sender.set_keys(&keys(CASE, 2, 0));
     sender.send_all(b"after", RECORD_TYPE_DATA, 0);
     let cookie = sender.close();
-    assert_eq!(nic::flow(cookie).marks.len(), 2);
+    assert_eq!(nic::flow(cookie).key_changes.len(), 2);
     let got = records(cookie, &received.join().unwrap(), Some(info(2, 0)));
     assert_eq!(content(&got, RECORD_TYPE_DATA), b"before, after");
 }
@@ -250,7 +254,7 @@ fn a_nic_that_may_have_stopped_gets_no_framed_content_even_if_it_is_too_busy_to_
     ask_to_stop(sender.cookie);
     sender.send_all(&data[20_000..], RECORD_TYPE_DATA, 0);
     let cookie = sender.close();
-    assert_eq!(nic::flow(cookie).marks[1].offset, asked_at);
+    assert_eq!(nic::flow(cookie).key_changes[1].offset, asked_at);
     let got = records(cookie, &received.join().unwrap(), Some(info(1, 9)));
     assert!(content(&got, RECORD_TYPE_DATA) == data, "the bytes differ");
 }
@@ -312,7 +316,7 @@ fn what_is_held_back_stays_when_a_process_dies_as_it_stops_the_nic() {
         unsafe { libc::_exit(0) };
     }
     eventually("the NIC has stopped", || {
-        nic::flow(sender.cookie).marks.len() == 2
+        nic::flow(sender.cookie).key_changes.len() == 2
     });
     // SAFETY: a child of ours, which has not been waited for.
     unsafe {

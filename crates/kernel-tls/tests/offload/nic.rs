@@ -18,7 +18,7 @@ use wire::{FlowKey, SeqNum};
 
 /// What happened to a connection at a position of its stream.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct KeyChange {
     pub offset: u64,
     /// The NIC's keys from there on; none where it stops.
     pub keys: Option<CryptoInfo>,
@@ -26,7 +26,7 @@ pub struct Mark {
 
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
-    pub marks: Vec<Mark>,
+    pub key_changes: Vec<KeyChange>,
     pub resumed: Vec<Resume>,
     pub released: bool,
     pub slot: Option<SlotRef>,
@@ -234,7 +234,7 @@ fn act(order: SlotRequest) -> Answer {
                         flow.resumed.push(resume);
                         world.busy.retain(|busy| *busy != cookie);
                     }
-                    None => flow.marks.push(Mark {
+                    None => flow.key_changes.push(KeyChange {
                         offset,
                         keys: Some(info),
                     }),
@@ -255,15 +255,19 @@ fn act(order: SlotRequest) -> Answer {
                 }
                 let flow = world.flows.entry(cookie).or_default();
                 // Another one's, of which this one has not been told.
-                if !flow.marks.is_empty() && !flow.is_told {
+                if !flow.key_changes.is_empty() && !flow.is_told {
                     return Answer::refused(Errno::STALE);
                 }
-                if flow.marks.last().is_some_and(|mark| mark.keys.is_none()) {
+                if flow
+                    .key_changes
+                    .last()
+                    .is_some_and(|change| change.keys.is_none())
+                {
                     return Answer::refused(Errno::NOENT);
                 }
                 slot.slot()
                     .set_status(direction, slot.generation(), OffloadState::None);
-                flow.marks.push(Mark { offset, keys: None });
+                flow.key_changes.push(KeyChange { offset, keys: None });
                 Answer::at(tcpsn(offset))
             })
         }

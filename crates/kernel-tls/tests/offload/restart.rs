@@ -101,9 +101,9 @@ fn a_nic_that_comes_back_is_told_the_keys_of_records_that_may_have_to_be_sent_ag
     ask_to_stop(sender.cookie);
     sender.send_all(b"after", RECORD_TYPE_DATA, 0);
     let stopped = nic::flow(sender.cookie)
-        .marks
+        .key_changes
         .last()
-        .map(|mark| mark.keys.is_none());
+        .map(|change| change.keys.is_none());
     assert_eq!(stopped, Some(true));
     let told = || nic::flow(sender.cookie).resumed.len();
     let restart = || {
@@ -358,10 +358,13 @@ fn a_nic_that_comes_back_is_told_all_keys_that_are_still_needed() {
         nic::flow(cookie).resumed.len() >= 3
     });
     let resumed = nic::flow(cookie).resumed;
-    let marks = nic::flow(cookie).marks;
+    let key_changes = nic::flow(cookie).key_changes;
     // Each set ends where the next begins, with the number that its next record would have.
     let boundaries: Vec<_> = resumed.iter().map(|resume| resume.tcpsn).collect();
-    let starts: Vec<_> = marks.iter().map(|mark| nic::tcpsn(mark.offset)).collect();
+    let starts: Vec<_> = key_changes
+        .iter()
+        .map(|change| nic::tcpsn(change.offset))
+        .collect();
     assert_eq!(boundaries, [starts[1], starts[2], starts[2]]);
     let numbers: Vec<_> = resumed.iter().map(|resume| resume.index).collect();
     assert_eq!(numbers, [5 + 3, 1, 0]);

@@ -71,7 +71,7 @@ proptest! {
         let stream = received.join().expect("the peer");
         let got = records(cookie, &stream, None);
         prop_assert!(joined(&got) == expected, "the bytes differ");
-        prop_assert!(nic::flow(cookie).marks.len() <= usize::from(rekeys) + 1);
+        prop_assert!(nic::flow(cookie).key_changes.len() <= usize::from(rekeys) + 1);
     }
 }
 
@@ -106,7 +106,7 @@ fn a_socket_that_the_nic_refuses_is_done_in_software() {
     let data = pattern(100_000);
     sender.send_all(&data, RECORD_TYPE_DATA, 0);
     let cookie = sender.close();
-    assert!(nic::flow(cookie).marks.is_empty());
+    assert!(nic::flow(cookie).key_changes.is_empty());
     let got = records(cookie, &received.join().unwrap(), Some(info(1, 9)));
     assert_eq!(content(&got, RECORD_TYPE_DATA), data);
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::case::{Case, Random};
 use crate::openssl::{Connection, Done, OpenSsl};
-use crate::rig::{self, INTERFACE, PATIENCE, PEER, PORT, WATCHED};
+use crate::rig::{self, INTERFACE, PEER, PORT, TIMEOUT, WATCHED};
 use crate::stream::Stream;
 use crate::watch;
 
@@ -52,7 +52,7 @@ pub fn main() -> ExitCode {
     failed |= shown > 0;
     // Bytes in clear, to see that they would be found.
     let datagrams = UdpSocket::bind((PEER, PORT)).expect("an address of ours");
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while seen.shown.load(SeqCst) == shown && Instant::now() < end {
         let bytes = Stream { which: 3 }.bytes(5, 100);
         let _ = datagrams.send_to(&bytes, (rig::PROGRAM, PORT));
@@ -75,7 +75,7 @@ fn converse(library: &OpenSsl, case: &Case, socket: &TcpStream) -> Result<(), St
     let files = (directory.join("leaf.pem"), directory.join("leaf.key"));
     let files: (&Path, &Path) = (&files.0, &files.1);
     let mut connection = Connection::new(library, case, files, socket.as_raw_fd())?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !connection.handshake()? {
         rig::wait(socket, true, end)?;
     }

@@ -13,7 +13,7 @@ use l5p::tls::{
 };
 
 use crate::case::{Case, Random};
-use crate::rig::{self, PATIENCE, PEER, PORT};
+use crate::rig::{self, PEER, PORT, TIMEOUT};
 use crate::sockets::{
     ALERT, DATA, HANDSHAKE, SOL_TLS, TLS_RX, TLS_TX, recv, recv_record, send, send_control,
     send_record, set, ulp,
@@ -40,7 +40,7 @@ pub fn main() -> ExitCode {
 
 /// Connects to the peer. While the NIC is away Linux does not reach it.
 fn connect() -> Result<TcpStream> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         match TcpStream::connect((PEER, PORT)) {
             Err(error) if error.kind() == ErrorKind::HostUnreachable && Instant::now() < end => {
@@ -54,7 +54,7 @@ fn connect() -> Result<TcpStream> {
 fn run(case: &Case) -> std::result::Result<(), String> {
     let socket = connect().map_err(|error| format!("connect: {error}"))?;
     let mut program = Program::new(case, &socket)?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let mut kill_at = rig::is_dying().then(|| program.random.below(case.bytes.0 + case.bytes.1));
     while !(program.has_ended && program.is_closed) {
         if kill_at.is_some_and(|at| program.sent + program.received >= at) {

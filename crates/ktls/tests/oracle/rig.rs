@@ -23,7 +23,7 @@ pub const INTERFACE: &str = "w1";
 /// The NIC's end of it. A veth stays when the NIC dies, whatever namespace its other end is in.
 const OUR_INTERFACE: &str = "w0";
 /// Nothing takes as long.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 /// So many connections are of every cipher and version.
 const ENOUGH: u32 = 6;
 /// What the peer says when all connections have ended.
@@ -120,7 +120,7 @@ pub fn wait(socket: &TcpStream, writes: bool, end: Instant) -> Result<(), String
     unsafe { libc::poll(&raw mut polled, 1, 1000) };
     match Instant::now() < end {
         true => Ok(()),
-        false => Err(format!("not within {PATIENCE:?}")),
+        false => Err(format!("not within {TIMEOUT:?}")),
     }
 }
 
@@ -251,7 +251,7 @@ impl Running {
     fn terminate(&mut self) -> Result<(), String> {
         // SAFETY: a child that has not been waited for.
         unsafe { libc::kill(self.0.id() as i32, libc::SIGTERM) };
-        self.succeeds(Instant::now() + PATIENCE)
+        self.succeeds(Instant::now() + TIMEOUT)
     }
 }
 
@@ -283,7 +283,7 @@ fn run(wire: Wire, files: &Files, directory: &Path) -> Result<(), String> {
     let end = ["peer", "name", INTERFACE, "netns", &process];
     let veth = ["link", "add", OUR_INTERFACE, "type", "veth"];
     // The one before goes with its peer's namespace, some time after the peer.
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !ip(&[&veth[..], &end[..]].concat()) {
         if Instant::now() > until {
             return Err("there is no veth for a wire".to_owned());
@@ -320,7 +320,7 @@ fn run(wire: Wire, files: &Files, directory: &Path) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     await_line("listens")?;
     let all: u32 = cases().count().try_into().unwrap_or(u32::MAX);
-    let end = Instant::now() + PATIENCE * (1 + all / 4);
+    let end = Instant::now() + TIMEOUT * (1 + all / 4);
     let mut program = in_role("program");
     program
         .env("LD_PRELOAD", &files.library)
@@ -344,7 +344,7 @@ fn run(wire: Wire, files: &Files, directory: &Path) -> Result<(), String> {
     let watched = await_line(WATCHED);
     let terminated = nic.terminate();
     drop(input);
-    let peers = peer.succeeds(Instant::now() + PATIENCE);
+    let peers = peer.succeeds(Instant::now() + TIMEOUT);
     for line in told.map_while(Result::ok) {
         println!("{line}");
     }
@@ -391,7 +391,7 @@ fn follow(output: ChildStdout, nic: u32) {
 
 /// What the NIC has counted, once it is there: it may be starting.
 fn stat_soon(files: &Files, control: &Path) -> Result<String, String> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         match stat(files, control) {
             Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),

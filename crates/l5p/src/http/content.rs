@@ -96,7 +96,7 @@ pub struct Content {
 #[derive(Debug)]
 enum Decodes {
     /// Nothing is to be decoded, or it is not known yet.
-    Nobody,
+    None,
     Software(Box<BySoftware>),
     /// The NIC, from the beginning on.
     Nic(Box<ByNic>),
@@ -167,7 +167,7 @@ impl Content {
             given: 0,
             decodes: ring
                 .filter(|_| limit.is_some())
-                .map_or(Decodes::Nobody, |ring| Decodes::Nic(by_nic(ring))),
+                .map_or(Decodes::None, |ring| Decodes::Nic(by_nic(ring))),
             made_by: MadeBy::default(),
             runs: VecDeque::new(),
             piece: Vec::new(),
@@ -382,7 +382,7 @@ impl Content {
 
     fn begin(&mut self, head: ResponseHead) -> Result<(), ContentError> {
         if self.limit.is_none() {
-            self.decodes = Decodes::Nobody;
+            self.decodes = Decodes::None;
         } else if let Some(coding) = head.coding() {
             if !matches!(self.decodes, Decodes::Nic(_)) {
                 self.decodes = Decodes::Software(by_software(coding, Vec::new())?);
@@ -393,7 +393,7 @@ impl Content {
                 return Err(ContentError::Coding(named));
             }
             // No NIC decodes that.
-            self.decodes = Decodes::Nobody;
+            self.decodes = Decodes::None;
         }
         self.head = Some(head);
         Ok(())
@@ -405,7 +405,7 @@ impl Content {
             return Ok(());
         };
         let kept = std::mem::take(&mut nic.kept);
-        self.decodes = Decodes::Nobody;
+        self.decodes = Decodes::None;
         self.runs = VecDeque::new();
         let Some(coding) = self.head.as_ref().and_then(ResponseHead::coding) else {
             return Ok(());

@@ -149,7 +149,7 @@ impl Pair {
                     link.agreed = true;
                 }
                 Action::Close { queue, how } => {
-                    if let Closing::Told(error) = how {
+                    if let Closing::Reported(error) = how {
                         self.refused.push(error);
                     }
                     if let Some(link) = self.links.remove(&queue) {

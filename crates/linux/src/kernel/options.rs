@@ -39,7 +39,7 @@ pub(super) struct Progress {
 /// What a connection has come to.
 ///
 /// # Errors
-/// `ENOTCONN` when there is none, or no data on it any more.
+/// `ENOTCONN` when it has none, or carries no data any more.
 pub(super) fn progress(socket: BorrowedFd<'_>) -> Result<Progress, Errno> {
     let info: [u8; INFO_LEN] = get(socket, libc::IPPROTO_TCP, libc::TCP_INFO)?;
     let peer_has_ended = match info[INFO_STATE] {

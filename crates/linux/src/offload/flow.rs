@@ -11,7 +11,7 @@ use siphasher::sip::SipHasher24;
 use wire::{FlowKey, SeqNum};
 
 use super::stream::{Retired, Stream};
-use crate::state::{EpochEntry, Mark, Table};
+use crate::state::{EpochEntry, RecordBoundary, Table};
 use crate::tracking::{Bases, Located, MAX_WINDOW};
 
 /// So many bytes after its beginning an epoch is given another one: positions are compared within 2^31, and a window may have 2^30.
@@ -76,7 +76,7 @@ pub(crate) enum Health {
         /// Until when it may.
         until: Instant,
     },
-    /// Whoever sends for it is told that it is no more.
+    /// A sender is told that it has ended.
     Reset,
 }
 
@@ -224,32 +224,32 @@ impl Flow {
             self.epochs.pop_front();
             changed = true;
         }
-        // The mark first: it then is the next epoch's, whatever of the former one is still in the table.
-        let mark = match self.epochs.front().and_then(Epoch::records) {
-            Some(records) => records.stream.mark(),
-            None => Mark {
+        // The boundary first: it then is the next epoch's, whatever of the former one is still in the table.
+        let boundary = match self.epochs.front().and_then(Epoch::records) {
+            Some(records) => records.stream.boundary(),
+            None => RecordBoundary {
                 tcpsn: una,
                 index: 0,
             },
         };
-        table.set_mark(self.entry.0, mark);
-        if changed | self.begin_later(mark) {
+        table.set_boundary(self.entry.0, boundary);
+        if changed | self.begin_later(boundary) {
             self.store_epochs(table);
         }
     }
 
     /// Has the oldest epoch begin at the boundary before which all is acknowledged, when it began so long ago that positions would soon be
     /// no longer comparable with its beginning.
-    fn begin_later(&mut self, mark: Mark) -> bool {
+    fn begin_later(&mut self, boundary: RecordBoundary) -> bool {
         let Some(oldest) = self.epochs.front_mut() else {
             return false;
         };
-        if !mark.tcpsn.after(oldest.start + LONG_AGO) {
+        if !boundary.tcpsn.after(oldest.start + LONG_AGO) {
             return false;
         }
-        oldest.start = mark.tcpsn;
+        oldest.start = boundary.tcpsn;
         if let Some(records) = oldest.records_mut() {
-            records.first_index = mark.index;
+            records.first_index = boundary.index;
         }
         true
     }

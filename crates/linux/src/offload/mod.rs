@@ -161,7 +161,7 @@ impl Offload {
         self.addresses.contains_key(&(src, dst))
     }
 
-    /// A context has refused something: where it is now nobody knows.
+    /// A context has refused something: where it is now is unknown.
     pub(crate) fn lost_context(&mut self, index: u32, context: ContextId) {
         let Some(flow) = &mut self.flows[index as usize] else {
             return;

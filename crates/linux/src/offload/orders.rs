@@ -14,7 +14,7 @@ use super::stream::Stream;
 use super::{DriverEnv, FIRST_CHECK, Offload};
 use crate::contexts::{Owner, Quota};
 use crate::receive::Start;
-use crate::state::{MAX_EPOCHS, Mark, New};
+use crate::state::{MAX_EPOCHS, New, RecordBoundary};
 use crate::tracking::Located;
 
 impl Offload {
@@ -116,7 +116,7 @@ impl Offload {
                 }
                 Ok(tcpsn)
             }
-            // Plaintext is on its way that nobody can encrypt.
+            // Plaintext is on its way that can't be encrypted.
             Err(error) if resume.is_some() => {
                 self.reset(index, env);
                 Err(error)
@@ -131,7 +131,7 @@ impl Offload {
         }
     }
 
-    /// The connection of a socket, with this slot; a new one if there is none.
+    /// The connection of a socket, with this slot; a new one if it is unknown.
     pub(super) fn attached(
         &mut self,
         slot: &SlotRef,
@@ -224,11 +224,11 @@ impl Offload {
         let flow = self.flows[index as usize].as_mut().expect("it is there");
         match flow.epochs.back() {
             None => {
-                let mark = Mark {
+                let boundary = RecordBoundary {
                     tcpsn: start,
                     index: first_index,
                 };
-                self.table.set_mark(flow.entry.0, mark);
+                self.table.set_boundary(flow.entry.0, boundary);
                 flow.plain_until = Some(start).filter(|start| *start != flow.una);
                 let is_behind = flow.plain_until.is_some();
                 self.table.set_plain_before(flow.entry.0, is_behind);
@@ -384,7 +384,7 @@ impl Offload {
                 self.flow(index).released = true;
                 self.check_soon(index, env.now);
             }
-            // That of another use of the slot is none of this one's business.
+            // That of another use of the slot does not concern this one.
             Some(_) => {}
             None => return Err(Errno::NODEV),
         }

@@ -1,4 +1,4 @@
-//! Ending a connection whose library has lied, or has not come back: whoever sends for it is answered as if there were none.
+//! Ending a connection whose library has lied, or has not come back: a sender is answered as if it did not exist.
 
 use attachment::{Direction, OffloadState};
 use nic::ring::{SendDescriptor, SendFlags};

@@ -116,24 +116,24 @@ impl Offload {
         retired: &mut Vec<Retired>,
     ) -> Flow {
         let owner = (entry.index, entry.generation);
-        let mark = entry.mark;
+        let boundary = entry.boundary;
         pieces.sort_by(|a, b| a.start.diff(b.start).cmp(&0));
-        // Everything before the mark is acknowledged, whatever the table still has of it.
+        // Everything before the boundary is acknowledged, whatever the table still has of it.
         let first = entry
             .epochs
-            .partition_point(|epoch| epoch.start.at_or_before(mark.tcpsn));
+            .partition_point(|epoch| epoch.start.at_or_before(boundary.tcpsn));
         let live = &entry.epochs[first.saturating_sub(1)..];
         let first_start = live.first().map(|epoch| epoch.start);
         let (mut epochs, mut share) = (VecDeque::new(), None);
-        let mut sent = mark.tcpsn;
+        let mut sent = boundary.tcpsn;
         for (at, epoch) in live.iter().enumerate() {
             let end = live.get(at + 1).map(|next| next.start);
             let kind = match epoch.records {
                 None => Kind::Plain,
                 Some(cipher) => {
                     let (start, index) = match at {
-                        // At its very start the mark may be from before it, with a number under the keys before.
-                        0 if epoch.start.before(mark.tcpsn) => (mark.tcpsn, mark.index),
+                        // At its very start the boundary may be from before it, with a number under the keys before.
+                        0 if epoch.start.before(boundary.tcpsn) => (boundary.tcpsn, boundary.index),
                         _ => (epoch.start, epoch.first_index),
                     };
                     let share =
@@ -164,7 +164,7 @@ impl Offload {
             unit: piece.unit,
             order: piece.order,
         }));
-        // One that its library had taken over before needs nobody's keys.
+        // One that its library had taken over before needs no keys.
         let has_records = |epoch: &Epoch| matches!(epoch.kind, Kind::Records(_));
         let needs_library = entry.receives || epochs.iter().any(has_records);
         Flow {
@@ -186,7 +186,7 @@ impl Offload {
                 true => Receives::Lost,
                 false => Receives::No,
             },
-            una: mark.tcpsn,
+            una: boundary.tcpsn,
             sent,
             plain_until: first_start.filter(|_| entry.plain_before),
             acked: None,
@@ -232,12 +232,12 @@ impl Offload {
         if records.context.is_some() {
             return Ok(resume.tcpsn);
         }
-        let mark = records.stream.mark();
+        let boundary = records.stream.boundary();
         let mut info = info.clone();
-        info.sequence = mark.index;
-        let context = create(&mut self.contexts, (index, key), mark.tcpsn, &info, env)?;
+        info.sequence = boundary.index;
+        let context = create(&mut self.contexts, (index, key), boundary.tcpsn, &info, env)?;
         records.context = Some(context);
-        records.expected = Some(mark.tcpsn);
+        records.expected = Some(boundary.tcpsn);
         flow.sent = flow.sent.max(facts.write.min(records.stream.end()));
         Ok(resume.tcpsn)
     }

@@ -13,7 +13,7 @@ use l5p::{Judgement, MsgState};
 use nic::ring::Slice;
 use wire::SeqNum;
 
-use crate::state::{Arena, Block, Found, MAX_PIECE, Mark, capacity, order_for};
+use crate::state::{Arena, Block, Found, MAX_PIECE, RecordBoundary, capacity, order_for};
 
 pub(crate) use share::{Share, Tenants};
 
@@ -138,8 +138,8 @@ impl Stream {
     }
 
     /// The boundary at [`start`](Self::start).
-    pub(crate) fn mark(&self) -> Mark {
-        Mark {
+    pub(crate) fn boundary(&self) -> RecordBoundary {
+        RecordBoundary {
             tcpsn: self.start(),
             index: self.first_index,
         }

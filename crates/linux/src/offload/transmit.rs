@@ -36,7 +36,7 @@ pub(super) enum Withheld {
     /// The keys are not there.
     NoKeys,
     /// It is not what the library had said that it would be.
-    Lie,
+    Mismatch,
 }
 
 impl Offload {
@@ -106,7 +106,7 @@ impl Offload {
             }
             Err(Withheld::NoRoom) => env.counters.tx_tls_no_room += 1,
             Err(Withheld::NoKeys) => self.drop_without_keys(frame, parsed, env),
-            Err(Withheld::Lie) => {
+            Err(Withheld::Mismatch) => {
                 env.counters.tx_tls_bad_records += 1;
                 self.reset(index, env);
                 let bytes = env.staging.bytes(frame.slice);
@@ -240,7 +240,7 @@ impl Offload {
         let flow = self.flows[index as usize].as_mut().expect("it is there");
         let epoch = &mut flow.epochs[epoch];
         let ends = epoch.end;
-        let records = epoch.records_mut().ok_or(Withheld::Lie)?;
+        let records = epoch.records_mut().ok_or(Withheld::Mismatch)?;
         if records.context.is_none() {
             return Err(Withheld::NoKeys);
         }
@@ -264,16 +264,16 @@ impl Offload {
                 && let Some(block) = self.receiving.block.take()
             {
                 let taken = stream.take_block(&mut self.arena, block, segment.skip(), new);
-                self.receiving.block = taken.map_err(|_| Withheld::Lie)?;
+                self.receiving.block = taken.map_err(|_| Withheld::Mismatch)?;
                 kept = self.receiving.block.is_none();
             }
             if !kept {
                 let appended = stream.append(&mut self.arena, new);
-                appended.map_err(|_| Withheld::Lie)?;
+                appended.map_err(|_| Withheld::Mismatch)?;
             }
             // New keys begin with a record.
             if ends == Some(stream.end()) && !stream.is_at_boundary() {
-                return Err(Withheld::Lie);
+                return Err(Withheld::Mismatch);
             }
         }
         self.receiving.is_short = stream.end().before(to);
@@ -290,7 +290,7 @@ impl Offload {
         env: &mut DriverEnv<'_>,
     ) -> Result<(), Withheld> {
         let flow = self.flows[index as usize].as_mut().expect("it is there");
-        let records = flow.epochs[epoch].records_mut().ok_or(Withheld::Lie)?;
+        let records = flow.epochs[epoch].records_mut().ok_or(Withheld::Mismatch)?;
         let context = records.context.ok_or(Withheld::NoKeys)?;
         let mut from = at;
         while from.before(to) {

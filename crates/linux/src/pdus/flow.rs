@@ -1,7 +1,7 @@
 //! One connection that carries PDUs.
 
 use attachment::pdus::{Full, Generation, Mapping, Pdus as Shared, Writer};
-use attachment::{OffloadState, PAGE, SlotRef};
+use attachment::{Asking, OffloadState, PAGE, Questions, SlotRef};
 use driver::PlacedPart;
 use l5p::Direction;
 use l5p::nvme::Parameters;
@@ -9,21 +9,11 @@ use nic::ring::{ContextId, RegionId, Slice};
 use wire::{FlowKey, SeqNum};
 
 use super::passed::Forwarded;
-
-/// Whether the device follows the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Following {
-    /// Not any more.
-    No,
-    /// Not until the program has read on.
-    Paused,
-    /// By this context.
-    By(ContextId),
-}
+use crate::following::{Followed, Following};
 
 /// The state of one connection.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(crate) struct Flow {
     /// From Linux to the peer.
     pub(super) key: FlowKey,
     pub(super) cookie: u64,
@@ -37,6 +27,7 @@ pub(super) struct Flow {
     pub(super) following: Following,
     /// A segment has come that ends the connection, or one of its directions.
     pub(super) is_ending: bool,
+    asking: Asking,
     writer: Writer,
     tags: Vec<Tag>,
     passed: Forwarded,
@@ -92,6 +83,7 @@ impl Flow {
             memory_len,
             following: Following::No,
             is_ending: false,
+            asking: Asking::default(),
             writer: Writer::default(),
             tags: vec![Tag::default(); usize::from(parameters.commands)],
             passed: Forwarded::new(next),
@@ -228,26 +220,11 @@ impl Flow {
         }
         Ok(admitted)
     }
+}
 
-    /// The device asks whether a PDU begins at `tcpsn`.
-    pub(super) fn ask(&mut self, tcpsn: SeqNum) {
-        let shared = self.slot.slot().pdus();
-        self.writer.ask(shared, tcpsn);
-    }
-
-    /// Whether an answer is waited for.
-    pub(super) fn asks(&self) -> bool {
-        self.writer.asks()
-    }
-
-    /// The library's answer.
-    pub(super) fn poll_answer(&mut self) -> Option<(SeqNum, Option<u64>)> {
-        let shared = self.slot.slot().pdus();
-        self.writer.poll_answer(shared)
-    }
-
-    /// No answer is waited for any more.
-    pub(super) fn forget_question(&mut self) {
-        self.writer.forget_question();
+impl Followed for Flow {
+    fn parts(&mut self) -> (&mut Following, &mut Asking, Questions<'_>) {
+        let questions = self.slot.slot().pdus().questions();
+        (&mut self.following, &mut self.asking, questions)
     }
 }

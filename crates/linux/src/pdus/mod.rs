@@ -1,7 +1,7 @@
 //! Connections that carry NVMe/TCP PDUs, whose data the device places and whose digests it checks.
 //!
 //! The device writes data where the library wants it, on the way to Linux. What it did is told in the connection's [slot](attachment::pdus)
-//! before Linux gets the packet; the packet has all of its bytes, so that whoever does not believe what is told reads them from the socket.
+//! before Linux gets the packet; the packet has all of its bytes, so that a library that does not believe what is told reads them from the socket.
 //!
 //! ```text
 //!   library ── mappings ──▶ slot ──▶ take changes, before a packet leaves ──▶ AddRrState, DelRrState ──▶ device
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use attachment::pdus::{Generation, Mapping};
 use attachment::{DataMemory, Errno, FileIdentity, OffloadState, Shares, SlotRef};
-use driver::{Command, Place, PlacedPart, Ticket};
+use driver::{Command, PlacedPart, Ticket};
 use l5p::Layers;
 use l5p::nvme::Parameters;
 use nic::ring::{ContextId, Direction, Packet, Region, RegionId, Regions};
@@ -33,11 +33,12 @@ use wire::{FlowKey, SeqNum};
 
 use crate::contexts::{Owner, Rings};
 use crate::counters::Counters;
+use crate::following::{Flows, Following};
 use crate::memory::region_of;
 use crate::receive::{FAR_BEHIND, NO_STREAM_DATA, clear_urgent};
 use crate::sockets::Sockets;
 use crate::tracking::Located;
-use flow::{Flow, Following};
+use flow::Flow;
 pub(crate) use rebuilt::Rebuilt;
 
 /// Contexts for such connections.
@@ -52,13 +53,10 @@ const CHECK_ALL: Duration = Duration::from_secs(60);
 pub(crate) struct Pdus {
     regions: Arc<Regions>,
     memories: Vec<Memory>,
-    /// By the flow of the packets that come.
-    flows: HashMap<FlowKey, Flow>,
+    pub(crate) flows: Flows<Flow>,
     by_slot: HashMap<(FileIdentity, u32), FlowKey>,
     /// Contexts that tenants have.
     shares: Shares,
-    /// Flows whose device asked something.
-    asking: Vec<FlowKey>,
     /// What is due when the device has come to a place in the order of what it was told.
     settling: VecDeque<(Ticket, Due)>,
     changes: Vec<(u16, Option<Mapping>)>,
@@ -98,10 +96,9 @@ impl Pdus {
         Pdus {
             regions: Arc::clone(regions),
             memories: Vec::new(),
-            flows: HashMap::new(),
+            flows: Flows::default(),
             by_slot: HashMap::new(),
             shares: Shares::new(CONTEXTS.into()),
-            asking: Vec::new(),
             settling: VecDeque::new(),
             changes: Vec::new(),
             check_at: None,
@@ -257,10 +254,10 @@ impl Pdus {
             return;
         };
         flow.take_changes(&mut self.changes);
-        let mut is_lying = false;
+        let mut is_invalid = false;
         for (tag, mapping) in self.changes.drain(..) {
             let Ok(change) = flow.change(tag, mapping) else {
-                is_lying = true;
+                is_invalid = true;
                 break;
             };
             if let Some(context) = change.unmaps {
@@ -275,9 +272,9 @@ impl Pdus {
             }
         }
         self.changes.clear();
-        if is_lying {
+        if is_invalid {
             counters.nvme_lies += 1;
-            self.stop_following(key, rings);
+            self.flows.stop_following(key, rings);
             if let Some(flow) = self.flows.get(&key) {
                 flow.tell(OffloadState::Software);
             }
@@ -312,7 +309,7 @@ impl Pdus {
                 counters.rx_nvme_untold += u64::from(admitted.is_untold);
                 if flow.is_low() && matches!(flow.following, Following::By(_)) {
                     counters.rx_nvme_paused += 1;
-                    self.stop_following(parsed.flow, rings);
+                    self.flows.stop_following(parsed.flow, rings);
                     if let Some(flow) = self.flows.get_mut(&parsed.flow) {
                         flow.following = Following::Paused;
                     }
@@ -326,23 +323,10 @@ impl Pdus {
         }
     }
 
-    /// The device asks whether a PDU begins at `tcpsn` (`l5o_resync_rx_req`).
-    pub(crate) fn resync_request(&mut self, context: ContextId, key: FlowKey, tcpsn: SeqNum) {
-        if let Some(flow) = self.flows.get_mut(&key)
-            && flow.following == Following::By(context)
-        {
-            flow.ask(tcpsn);
-            if !self.asking.contains(&key) {
-                self.asking.push(key);
-            }
-        }
-    }
-
     /// A command was refused that named this context.
     pub(crate) fn refused(&mut self, context: ContextId, key: FlowKey, rings: &mut Rings) {
-        let flow = self.flows.get(&key);
-        if flow.is_some_and(|flow| flow.following == Following::By(context)) {
-            self.stop_following(key, rings);
+        if self.flows.is_followed_by(context, key) {
+            self.flows.stop_following(key, rings);
         }
     }
 
@@ -385,29 +369,7 @@ impl Pdus {
         }
     }
 
-    /// Passes the library's answers on.
-    pub(crate) fn take_answers(&mut self, rings: &mut Rings) {
-        if self.asking.is_empty() {
-            return;
-        }
-        let mut asking = std::mem::take(&mut self.asking);
-        asking.retain(|key| {
-            let Some(flow) = self.flows.get_mut(key) else {
-                return false;
-            };
-            let Following::By(context) = flow.following else {
-                flow.forget_question();
-                return false;
-            };
-            if let Some((tcpsn, index)) = flow.poll_answer() {
-                rings.answer(context, Place { tcpsn, inner: None }, index);
-            }
-            flow.asks()
-        });
-        self.asking = asking;
-    }
-
-    /// Makes a context for a connection. False when there is none left.
+    /// Makes a context for a connection. False when all are taken.
     fn follow(&mut self, key: FlowKey, tcpsn: SeqNum, rings: &mut Rings) -> bool {
         let Some(flow) = self.flows.get_mut(&key) else {
             return false;
@@ -420,20 +382,9 @@ impl Pdus {
         true
     }
 
-    fn stop_following(&mut self, key: FlowKey, rings: &mut Rings) {
-        let Some(flow) = self.flows.get_mut(&key) else {
-            return;
-        };
-        if let Following::By(context) = flow.following {
-            flow.following = Following::No;
-            flow.forget_question();
-            rings.destroy(context);
-        }
-    }
-
     /// Ends a connection.
     fn remove(&mut self, key: FlowKey, is_released: bool, rings: &mut Rings) {
-        self.stop_following(key, rings);
+        self.flows.stop_following(key, rings);
         let Some(flow) = self.flows.remove(&key) else {
             return;
         };

@@ -1,12 +1,12 @@
 //! One connection whose records the NIC opens.
 
-use attachment::SlotRef;
-use attachment::results::{Form, Full, Mark, RESERVED, RUNS, Results, Writer};
+use attachment::results::{Form, Full, RESERVED, RUNS, Results, RxContextTag, Writer};
+use attachment::{Asking, Questions, SlotRef};
 use l5p::tls::CryptoInfo;
-use nic::ring::ContextId;
 use wire::SeqNum;
 
 use super::forms::{Forms, Unfit};
+use crate::following::{Followed, Following};
 
 /// What of the stream may lie in Linux's queue of packets out of order when offload begins, at the most: a receive window's worth.
 const MOST_QUEUED: u32 = 16 << 20;
@@ -22,19 +22,6 @@ pub(crate) struct Start {
     pub(crate) next: SeqNum,
     /// Packets may lie in Linux's queue that came out of order.
     pub(crate) reordered: bool,
-}
-
-/// How the device follows the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Following {
-    /// Not at all.
-    No,
-    /// It will from when Linux has acknowledged this: before, nobody knows what it has queued.
-    From(SeqNum),
-    /// Not until the program has read on.
-    Paused,
-    /// By this context.
-    By(ContextId),
 }
 
 /// Where a context is to begin.
@@ -57,12 +44,13 @@ pub(super) enum Refused {
 
 /// The state of one connection.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(crate) struct Flow {
     pub(super) slot: SlotRef,
     pub(super) keys: CryptoInfo,
     /// What the library calls these keys.
     epoch: u8,
     pub(super) following: Following,
+    asking: Asking,
     writer: Writer,
     forms: Forms,
 }
@@ -78,6 +66,7 @@ impl Flow {
                 true => Following::From(start.next + MOST_QUEUED),
                 false => Following::No,
             },
+            asking: Asking::default(),
             writer: Writer::default(),
             forms: Forms::new(start.next),
         };
@@ -85,7 +74,7 @@ impl Flow {
         flow.writer.acknowledge(results, start.next);
         // What another NIC has left: second copies of it end where ours do.
         for (_, run) in results.runs().filter(|(_, run)| run.form == Form::Either) {
-            flow.forms.recall(run.start, run.len, run.mark);
+            flow.forms.recall(run.start, run.len, run.tag);
         }
         flow
     }
@@ -97,12 +86,12 @@ impl Flow {
     /// New keys, in the place of those that there were.
     pub(super) fn rekey(&mut self, slot: SlotRef, keys: CryptoInfo, start: Start) {
         if slot != self.slot {
-            self.writer = Writer::default();
+            (self.writer, self.asking) = (Writer::default(), Asking::default());
         }
         self.slot = slot;
         self.keys = keys;
         self.epoch = self.results().announced_epoch();
-        self.writer.forget_question();
+        self.asking.forget();
         self.acknowledge(start.next);
         if !matches!(self.following, Following::From(_)) {
             self.following = Following::No;
@@ -125,9 +114,9 @@ impl Flow {
         }
     }
 
-    /// The mark of the next context.
-    pub(super) fn next_mark(&self) -> Mark {
-        self.results().next_mark(self.epoch)
+    /// The tag of the next context.
+    pub(super) fn next_tag(&self) -> RxContextTag {
+        self.results().next_tag(self.epoch)
     }
 
     /// The device should stop decrypting.
@@ -140,15 +129,15 @@ impl Flow {
         self.forms.acknowledged()
     }
 
-    /// Tells of a frame that is about to go to Linux, decrypted by the context of `mark` or as it came. Gives whether some of its bytes have gone in
+    /// Tells of a frame that is about to go to Linux, decrypted by the context of `tag` or as it came. Gives whether some of its bytes have gone in
     /// the other form.
     pub(super) fn admit(
         &mut self,
         bytes: (SeqNum, u32),
-        mark: Option<Mark>,
+        tag: Option<RxContextTag>,
     ) -> Result<bool, Refused> {
         let results = Results::new(self.slot.slot().results());
-        let told = self.forms.admit(bytes, mark).map_err(Refused::Unfit)?;
+        let told = self.forms.admit(bytes, tag).map_err(Refused::Unfit)?;
         // All is told or nothing: what was told of bytes that do not go up would be believed of their next copy.
         if told.len() > 1 && Writer::free(results) < told.len() + RESERVED {
             return Err(Refused::Full);
@@ -157,10 +146,10 @@ impl Flow {
         for told in told {
             let range = (told.start, told.len);
             let done = match told.form {
-                Form::Decrypted => self.writer.decrypted(results, range, told.mark),
+                Form::Decrypted => self.writer.decrypted(results, range, told.tag),
                 Form::Either => {
                     is_second = true;
-                    self.writer.either(results, range, told.mark)
+                    self.writer.either(results, range, told.tag)
                 }
             };
             done.map_err(|Full| Refused::Full)?;
@@ -168,26 +157,11 @@ impl Flow {
         self.forms.remember();
         Ok(is_second)
     }
+}
 
-    /// The device asks whether a record begins at `tcpsn`.
-    pub(super) fn ask(&mut self, tcpsn: SeqNum) {
-        let results = Results::new(self.slot.slot().results());
-        self.writer.ask(results, tcpsn);
-    }
-
-    /// Whether an answer is waited for.
-    pub(super) fn asks(&self) -> bool {
-        self.writer.asks()
-    }
-
-    /// The library's answer.
-    pub(super) fn poll_answer(&mut self) -> Option<(SeqNum, Option<u64>)> {
-        let results = Results::new(self.slot.slot().results());
-        self.writer.poll_answer(results)
-    }
-
-    /// No answer is waited for any more.
-    pub(super) fn forget_question(&mut self) {
-        self.writer.forget_question();
+impl Followed for Flow {
+    fn parts(&mut self) -> (&mut Following, &mut Asking, Questions<'_>) {
+        let questions = Results::new(self.slot.slot().results()).questions();
+        (&mut self.following, &mut self.asking, questions)
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use attachment::results::{Form, Mark};
+use attachment::results::{Form, RxContextTag};
 use wire::SeqNum;
 
 /// Positions this far beyond what is acknowledged are in no window (RFC 7323 §2.3).
@@ -19,9 +19,9 @@ pub(super) enum Went {
     /// As it came.
     Ciphertext,
     /// Decrypted.
-    Decrypted(Mark),
+    Decrypted(RxContextTag),
     /// In both forms, or decrypted twice.
-    Either(Mark),
+    Either(RxContextTag),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ impl Piece {
 pub(super) struct RunReport {
     pub(super) start: SeqNum,
     pub(super) len: u32,
-    pub(super) mark: Mark,
+    pub(super) tag: RxContextTag,
     pub(super) form: Form,
 }
 
@@ -80,11 +80,11 @@ impl Forms {
     }
 
     /// Bytes that went up in both forms before there was this memory of it. Called with the runs in any order.
-    pub(super) fn recall(&mut self, start: SeqNum, len: u32, mark: Mark) {
+    pub(super) fn recall(&mut self, start: SeqNum, len: u32, tag: RxContextTag) {
         let is_near = self.acknowledged.distance_to(start + len) <= MAX_AHEAD;
-        if is_near && self.admit((start, len), Some(mark)).is_ok() {
+        if is_near && self.admit((start, len), Some(tag)).is_ok() {
             for piece in &mut self.fresh {
-                piece.went = Went::Either(mark);
+                piece.went = Went::Either(tag);
             }
             self.remember();
         }
@@ -115,12 +115,12 @@ impl Forms {
         true
     }
 
-    /// A frame with these bytes is about to go up, decrypted by the context of `mark` or as it came. Gives what must be told before, after which
+    /// A frame with these bytes is about to go up, decrypted by the context of `tag` or as it came. Gives what must be told before, after which
     /// [`remember`](Self::remember) has it remembered.
     pub(super) fn admit(
         &mut self,
         (start, len): (SeqNum, u32),
-        mark: Option<Mark>,
+        tag: Option<RxContextTag>,
     ) -> Result<&[RunReport], Unfit> {
         self.told.clear();
         self.fresh.clear();
@@ -130,13 +130,13 @@ impl Forms {
             return Ok(&[]);
         }
         if self.acknowledged.distance_to(end) > MAX_AHEAD {
-            return match mark {
+            return match tag {
                 Some(_) => Err(Unfit::FarAhead),
                 None => Ok(&[]),
             };
         }
         let start = start.max(self.acknowledged);
-        let went = mark.map_or(Went::Ciphertext, Went::Decrypted);
+        let went = tag.map_or(Went::Ciphertext, Went::Decrypted);
         let first = self.first_reaching(start);
         let mut at = start;
         for index in first..self.pieces.len() {
@@ -149,7 +149,7 @@ impl Forms {
             }
             let from = piece.start.max(at);
             let to = piece.end().min(end);
-            self.repeat(piece, (from, to), mark)?;
+            self.repeat(piece, (from, to), tag)?;
             at = to;
         }
         if at.before(end) {
@@ -206,8 +206,8 @@ impl Forms {
     /// Bytes of which nothing went up before.
     fn begin(&mut self, start: SeqNum, end: SeqNum, went: Went) {
         let len = start.distance_to(end);
-        if let Went::Decrypted(mark) = went {
-            self.tell(start, len, mark, Form::Decrypted);
+        if let Went::Decrypted(tag) = went {
+            self.tell(start, len, tag, Form::Decrypted);
         }
         self.fresh.push(Piece { start, len, went });
     }
@@ -217,35 +217,35 @@ impl Forms {
         &mut self,
         piece: Piece,
         (start, end): (SeqNum, SeqNum),
-        mark: Option<Mark>,
+        tag: Option<RxContextTag>,
     ) -> Result<(), Unfit> {
         let len = start.distance_to(end);
         let is_all = len == piece.len;
-        let (went, is_news) = match (piece.went, mark) {
+        let (went, is_news) = match (piece.went, tag) {
             (Went::Ciphertext, None) => (Went::Ciphertext, false),
-            (Went::Ciphertext, Some(mark)) => (Went::Either(mark), true),
-            (Went::Decrypted(before) | Went::Either(before), Some(mark))
-                if before.epoch != mark.epoch =>
+            (Went::Ciphertext, Some(tag)) => (Went::Either(tag), true),
+            (Went::Decrypted(before) | Went::Either(before), Some(tag))
+                if before.epoch != tag.epoch =>
             {
                 return Err(Unfit::OtherKeys);
             }
             (Went::Decrypted(before), _) => (Went::Either(before), true),
             (Went::Either(before), _) => (Went::Either(before), !is_all),
         };
-        if let Went::Either(mark) = went
+        if let Went::Either(tag) = went
             && is_news
         {
-            self.tell(start, len, mark, Form::Either);
+            self.tell(start, len, tag, Form::Either);
         }
         self.fresh.push(Piece { start, len, went });
         Ok(())
     }
 
-    fn tell(&mut self, start: SeqNum, len: u32, mark: Mark, form: Form) {
+    fn tell(&mut self, start: SeqNum, len: u32, tag: RxContextTag, form: Form) {
         self.told.push(RunReport {
             start,
             len,
-            mark,
+            tag,
             form,
         });
     }

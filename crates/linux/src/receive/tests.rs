@@ -1,20 +1,20 @@
 //! What is told of frames: every byte, in every form in which Linux may have it.
 
-use attachment::results::{Form, Mark};
+use attachment::results::{Form, RxContextTag};
 use proptest::prelude::*;
 use wire::SeqNum;
 
 use super::forms::{Forms, RunReport, Unfit};
 
-const MARK: Mark = Mark {
+const TAG: RxContextTag = RxContextTag {
     epoch: 1,
     number: 2,
 };
 
 fn admitted(forms: &mut Forms, start: u32, len: u32, decrypted: bool) -> Vec<RunReport> {
-    let mark = decrypted.then_some(MARK);
+    let tag = decrypted.then_some(TAG);
     let told = forms
-        .admit((SeqNum(start), len), mark)
+        .admit((SeqNum(start), len), tag)
         .expect("fit")
         .to_vec();
     forms.remember();
@@ -30,7 +30,7 @@ fn a_second_copy_in_the_other_form_is_cut_where_frames_begin_and_end() {
     let either = |start, len| RunReport {
         start: SeqNum(start),
         len,
-        mark: MARK,
+        tag: TAG,
         form: Form::Either,
     };
     assert_eq!(told, [either(5, 5), either(10, 5)]);
@@ -55,7 +55,7 @@ fn what_linux_has_acknowledged_is_told_no_more() {
 fn a_copy_decrypted_under_other_keys_does_not_go_up() {
     let mut forms = Forms::new(SeqNum(0));
     admitted(&mut forms, 0, 10, true);
-    let other = Mark { epoch: 2, ..MARK };
+    let other = RxContextTag { epoch: 2, ..TAG };
     let told = forms.admit((SeqNum(5), 10), Some(other));
     assert_eq!(told, Err(Unfit::OtherKeys));
     assert_eq!(

@@ -128,7 +128,7 @@ impl Arena {
         Some(unit)
     }
 
-    /// Takes a largest piece to receive a frame in. `None` when there is none.
+    /// Takes a largest piece to receive a frame in. `None` when all are taken.
     pub(crate) fn take_block(&mut self) -> Option<Block> {
         let unit = self.take(ORDERS - 1)?;
         Some(Block(unit))

@@ -31,7 +31,7 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(at).cast(), count) }
     }
 
-    /// `len` bytes from `at` on, which nobody reaches as [`words`](Self::words).
+    /// `len` bytes from `at` on, which are not reached as [`words`](Self::words).
     ///
     /// # Panics
     /// When they are not inside.

@@ -24,7 +24,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::io::Errno;
 
 pub(crate) use arena::{Arena, Block, Found, MAX_PIECE, UNIT, capacity, order_for};
-pub(crate) use table::{Entry, EpochEntry, MAX_EPOCHS, Mark, New, Table};
+pub(crate) use table::{Entry, EpochEntry, MAX_EPOCHS, New, RecordBoundary, Table};
 
 use mapping::Mapping;
 

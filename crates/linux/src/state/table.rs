@@ -29,9 +29,9 @@ const SRC: usize = 1;
 const DST: usize = 3;
 const PORTS: usize = 5;
 const COOKIE: usize = 6;
-/// Which of the two marks holds.
+/// Which of the two boundaries holds.
 const WHICH: usize = 7;
-const MARKS: usize = 8;
+const BOUNDARIES: usize = 8;
 const EPOCHS: usize = 12;
 const EPOCH_WORDS: usize = 3;
 const TENANT: usize = EPOCHS + EPOCH_WORDS * MAX_EPOCHS;
@@ -49,7 +49,7 @@ pub(crate) struct Table {
 
 /// A boundary of records: everything before it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct RecordBoundary {
     pub tcpsn: SeqNum,
     pub index: u64,
 }
@@ -96,7 +96,7 @@ pub(crate) struct Entry {
     pub receives: bool,
     /// The peer may lack bytes from before the first keys, which go as they are.
     pub plain_before: bool,
-    pub mark: Mark,
+    pub boundary: RecordBoundary,
     pub epochs: Vec<EpochEntry>,
 }
 
@@ -151,7 +151,7 @@ impl Table {
         words[PORTS].store(ports, Ordering::Relaxed);
         words[COOKIE].store(new.cookie, Ordering::Relaxed);
         words[BASES].store(new.bases, Ordering::Relaxed);
-        words[MARKS].store(u64::from(una.0), Ordering::Relaxed);
+        words[BOUNDARIES].store(u64::from(una.0), Ordering::Relaxed);
         words[TENANT].store(u64::from(tenant), Ordering::Relaxed);
         let family = if flow.src.0.is_ipv4() { IS_IPV4 } else { 0 };
         let reset = if new.is_reset { RESET } else { 0 };
@@ -197,12 +197,12 @@ impl Table {
     }
 
     /// Everything before this boundary is acknowledged.
-    pub(crate) fn set_mark(&self, index: u32, mark: Mark) {
+    pub(crate) fn set_boundary(&self, index: u32, boundary: RecordBoundary) {
         let words = self.words(index);
         let other = words[WHICH].load(Ordering::Relaxed) & 1 ^ 1;
-        let at = MARKS + 2 * other as usize;
-        words[at].store(u64::from(mark.tcpsn.0), Ordering::Relaxed);
-        words[at + 1].store(mark.index, Ordering::Relaxed);
+        let at = BOUNDARIES + 2 * other as usize;
+        words[at].store(u64::from(boundary.tcpsn.0), Ordering::Relaxed);
+        words[at + 1].store(boundary.index, Ordering::Relaxed);
         words[WHICH].store(other, Ordering::Release);
     }
 
@@ -256,10 +256,10 @@ impl Table {
                 None => IpAddr::V6(address),
             }
         };
-        let (ports, mark) = (word(PORTS), MARKS + 2 * (word(WHICH) & 1) as usize);
-        let mark = Mark {
-            tcpsn: SeqNum(word(mark) as u32),
-            index: word(mark + 1),
+        let (ports, boundary) = (word(PORTS), BOUNDARIES + 2 * (word(WHICH) & 1) as usize);
+        let boundary = RecordBoundary {
+            tcpsn: SeqNum(word(boundary) as u32),
+            index: word(boundary + 1),
         };
         let mut epochs: Vec<EpochEntry> = (0..MAX_EPOCHS)
             .filter_map(|at| decode_epoch(words, at))
@@ -279,7 +279,7 @@ impl Table {
             is_reset: head & RESET != 0,
             receives: head & RECEIVES != 0,
             plain_before: head & PLAIN_BEFORE != 0,
-            mark,
+            boundary,
             epochs,
         })
     }

@@ -9,7 +9,9 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use wire::ethernet::MacAddr;
 use wire::{FlowKey, SeqNum};
 
-use super::{Arena, MAX_PIECE, Mark, New, State, StateConfig, StateError, Table, UNIT, order_for};
+use super::{
+    Arena, MAX_PIECE, New, RecordBoundary, State, StateConfig, StateError, Table, UNIT, order_for,
+};
 use crate::Config;
 
 const SMALL: StateConfig = StateConfig {
@@ -117,11 +119,11 @@ fn a_state_that_is_found_is_not_new_and_has_its_connections() {
     let (mut table, found) = Table::new(&state);
     assert!(found.is_empty());
     let (index, _) = table.add(&new(7, 99, 1000)).unwrap();
-    let mark = Mark {
+    let boundary = RecordBoundary {
         tcpsn: SeqNum(5),
         index: 3,
     };
-    table.set_mark(index, mark);
+    table.set_boundary(index, boundary);
     state.commit();
     drop((table, state));
     let state = State::open(&file, SMALL).unwrap();
@@ -130,19 +132,19 @@ fn a_state_that_is_found_is_not_new_and_has_its_connections() {
     let entry = &found[0];
     assert_eq!((entry.flow, entry.cookie), (flow(7), 99));
     assert_eq!(
-        (entry.tenant, entry.bases, entry.mark),
-        (1000, 0x1234_5678_9abc_def0, mark)
+        (entry.tenant, entry.bases, entry.boundary),
+        (1000, 0x1234_5678_9abc_def0, boundary)
     );
     table.remove(index);
     let (again, _) = table.add(&new(8, 1, 7)).unwrap();
     let (_, found) = Table::new(&state);
     assert_eq!(again, index);
-    let nothing = Mark {
+    let nothing = RecordBoundary {
         tcpsn: SeqNum(0),
         index: 0,
     };
     assert_eq!(
-        (found[0].tenant, found[0].mark),
+        (found[0].tenant, found[0].boundary),
         (7, nothing),
         "nothing of the former one"
     );

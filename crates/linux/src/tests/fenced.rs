@@ -88,7 +88,7 @@ fn a_library_that_sends_no_records_has_its_connection_reset() {
         program.slot.slot().status(Direction::Transmit, 1),
         OffloadState::Reset
     );
-    // Whoever sends for it is told again, and nothing leaves.
+    // A sender is told again, and nothing leaves.
     program.send(500, 4000, 1400, (false, false));
     program.acknowledge(500, false);
     program.poll_wire(false);
@@ -176,7 +176,7 @@ fn a_released_slot_is_free_once_the_socket_has_gone() {
     assert_eq!(lifecycle(&program), Lifecycle::Free { generation: 1 });
     assert_eq!(program.function.connections(), 0);
     let order = SlotRequest::Release { slot };
-    assert_eq!(program.order(order), Err(Errno::NODEV), "nobody knows it");
+    assert_eq!(program.order(order), Err(Errno::NODEV), "it is unknown");
 }
 
 #[test]

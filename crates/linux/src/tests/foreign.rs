@@ -221,7 +221,7 @@ fn what_a_connection_sends_that_was_taken_for_gone_is_dropped_until_another_begi
     let syn = segment((OURS, PEER), &flow, 9, Flags::SYN, &[], 1400);
     let data = segment((OURS, PEER), &flow, 10, Flags::ACK, b"another", 1400);
     let send = |program: &mut Program, frame: &(Vec<u8>, nic::FrameMeta)| {
-        program.handle(&frame);
+        program.handle(frame);
         program.function.publish();
         let mut out = vec![0; 70_000];
         let frames = std::iter::from_fn(|| program.nic.poll_transmit(program.now, &mut out));

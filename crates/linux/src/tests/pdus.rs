@@ -293,7 +293,7 @@ fn nothing_is_placed_beyond_the_memory() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is written into a slot, the NIC goes on, Linux gets the stream, and nobody waits for ever.
+    /// Whatever is written into a slot, the NIC goes on, Linux gets the stream, and no side waits for ever.
     #[test]
     fn any_mappings_are_survived(
         steps in proptest::collection::vec((0u16..12, 0u32..6, 0u32..20_000, 1usize..6000, any::<bool>()), 1..40),

@@ -470,7 +470,7 @@ impl Program {
                 keyed.info.sequence.wrapping_add(number as u64),
             );
             if let Err(error) = self.set_keys(keyed.info.clone(), Some(resume)) {
-                // Of keys under which everything is acknowledged nobody needs to know.
+                // Keys under which everything is acknowledged are not needed.
                 if keyed.to > self.acknowledged {
                     return Err(error);
                 }

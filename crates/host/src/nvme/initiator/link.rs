@@ -239,7 +239,7 @@ impl Initiator {
         };
         let at_once = match how {
             // It has ended already, but for the TermReq that goes out.
-            Closing::Told(_) => false,
+            Closing::Reported(_) => false,
             // Memory that is still being sent is about to be its owner's again.
             Closing::InOrder => !link.sent.is_empty(),
             Closing::Lost => true,

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::super::{LockedReceiving, Session};
 use super::target::Target;
-use super::{Step, offload, told};
+use super::{Step, decryption, offload};
 use crate::abi::RECORD_TYPE_DATA;
 use crate::counters::{Counter, counters};
 use crate::socket;
@@ -76,8 +76,8 @@ impl Session {
         let (before, behind) = (content.start - HEADER_LEN, len - content.end);
         let takes_data = matches!(target.record_type, None | Some(RECORD_TYPE_DATA));
         let agrees = |state: &crate::shared::Receiving, reader: &l5p::tls::Reader| {
-            let mark = told::decrypted(results, &state.device, start, len);
-            let tag = mark.map(|mark| told::tag(reader, epoch, mark));
+            let tag = decryption::decrypted(results, &state.device, start, len);
+            let tag = tag.map(|tag| decryption::reader_tag(reader, epoch, tag));
             tag.is_some() && tag == reader.agreed()
         };
         let room = target.contiguous();

@@ -11,7 +11,7 @@ use l5p::tls::{
     Algorithm, ContextTag, ICV_LEN, Opened, Output, Piece, Reader, TlsError, Violation,
 };
 
-use super::told::{cut, tag};
+use super::decryption::{cut, reader_tag};
 
 /// Most pieces with AES-GCM.
 const MOST_LINEAR: usize = 48;
@@ -111,11 +111,11 @@ impl Doubtful<'_> {
         spans
             .map(|(index, span)| match span.what {
                 What::Ciphertext => None,
-                What::Decrypted(mark) => Some(tag(reader, self.epoch, mark)),
+                What::Decrypted(tag) => Some(reader_tag(reader, self.epoch, tag)),
                 What::Either(_) if is_ciphertext(index) => None,
-                What::Either(mark) => Some(ContextTag {
+                What::Either(tag) => Some(ContextTag {
                     number: unproven,
-                    ..tag(reader, self.epoch, mark)
+                    ..reader_tag(reader, self.epoch, tag)
                 }),
             })
             .collect()

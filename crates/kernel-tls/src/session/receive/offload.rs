@@ -166,8 +166,8 @@ impl Receiving {
 /// The NIC asks something that has not been answered.
 #[inline]
 pub(super) fn is_asked(results: Results<'_>, device: &ReceiveDevice) -> bool {
-    let is_new = |question: attachment::results::Question| question.serial != device.question;
-    device.asks || results.question().is_some_and(is_new)
+    let is_new = |question: attachment::Question| question.serial != device.question;
+    device.asks || results.questions().pending().is_some_and(is_new)
 }
 
 /// The next record begins at `start`: answers the NIC's questions that this settles.
@@ -177,7 +177,7 @@ pub(super) fn note_record(
     reader: &mut Reader,
     start: SeqNum,
 ) {
-    let question = results.question();
+    let question = results.questions().pending();
     if let Some(question) = question.filter(|question| question.serial != device.question) {
         counters().add(Counter::TlsRxDeviceResync, 1);
         device.question = question.serial;
@@ -188,7 +188,9 @@ pub(super) fn note_record(
     while let Some(answer) = reader.poll_resync_answer() {
         if let Some(question) = question.filter(|question| question.tcpsn == answer.tcpsn) {
             let is_record = answer.confirmed && answer.epoch == reader.epoch();
-            results.answer(question.serial, is_record.then_some(answer.index));
+            results
+                .questions()
+                .answer(question.serial, is_record.then_some(answer.index));
             device.asks = false;
         }
     }

@@ -71,7 +71,7 @@ pub enum Closing {
     /// In order: nothing is under way, and the peer is told nothing.
     InOrder,
     /// The controller is to be told by H2CTermReq what it did wrong.
-    Told(FatalError),
+    Reported(FatalError),
     /// At once, with whatever is under way: the connection is good for nothing.
     Lost,
 }

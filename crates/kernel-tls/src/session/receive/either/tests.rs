@@ -1,13 +1,13 @@
 //! Whatever copies the kernel has kept, the record is opened, or refused.
 
-use attachment::results::{Mark, Span, What};
+use attachment::results::{RxContextTag, Span, What};
 use l5p::crypto::Cipher;
 use l5p::tls::{Algorithm, CryptoInfo, Location, Reader, Version};
 use proptest::prelude::*;
 
 use super::{open_either, solve};
 
-const MARK: Mark = Mark {
+const TAG: RxContextTag = RxContextTag {
     epoch: 1,
     number: 3,
 };
@@ -53,7 +53,7 @@ fn kept(
     for (index, to) in cuts.iter().copied().chain([sealed.len()]).enumerate() {
         let source = if kept(index) { open } else { sealed };
         bytes.extend(&source[from..to]);
-        let what = What::Either(MARK);
+        let what = What::Either(TAG);
         spans.push(Span {
             len: to - from,
             what,

@@ -141,7 +141,7 @@ impl Controller {
             let how = match why {
                 None => Closing::InOrder,
                 Some(Failure::Protocol { queue, error }) if *queue == number => {
-                    Closing::Told(*error)
+                    Closing::Reported(*error)
                 }
                 Some(_) => Closing::Lost,
             };

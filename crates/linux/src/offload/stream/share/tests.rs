@@ -130,11 +130,12 @@ impl World {
             let is_its = |piece: &Found| piece.owner == sender.owner;
             let (its, others): (Vec<Found>, _) = found.into_iter().partition(is_its);
             found = others;
-            let (mark, share) = (sender.stream.mark(), tenants.readmit(sender.tenant));
-            let mut stream = Stream::new(sender.owner, CIPHER, mark.tcpsn, mark.index, share);
+            let (boundary, share) = (sender.stream.boundary(), tenants.readmit(sender.tenant));
+            let mut stream =
+                Stream::new(sender.owner, CIPHER, boundary.tcpsn, boundary.index, share);
             stream.adopt(&mut arena, &its, &mut retired);
             assert_eq!(stream.end(), sender.stream.end(), "nothing was lost");
-            sender.acknowledged = mark.tcpsn.0 as usize;
+            sender.acknowledged = boundary.tcpsn.0 as usize;
             sender.stream = stream;
         }
         let strays = found.iter().map(|piece| (piece.unit, piece.order));

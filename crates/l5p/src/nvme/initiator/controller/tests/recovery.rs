@@ -108,7 +108,7 @@ fn a_broken_pdu_closes_all_and_tells_the_controller_on_its_connection() {
     let closed = [
         (0, Closing::Lost),
         (1, Closing::Lost),
-        (2, Closing::Told(error)),
+        (2, Closing::Reported(error)),
     ];
     assert_eq!(pair.closed, closed);
     let failure = Failure::Protocol { queue: 2, error };

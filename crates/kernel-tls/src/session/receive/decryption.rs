@@ -1,30 +1,30 @@
 //! What the NIC tells of a record's bytes.
 
-use attachment::results::{Form, Mark, Results, Span, What};
+use attachment::results::{Form, Results, RxContextTag, Span, What};
 use l5p::tls::{ContextTag, Piece, PieceData, Reader};
 use wire::SeqNum;
 
 use crate::shared::ReceiveDevice;
 
 /// What was done of a record.
-pub(super) enum Told {
+pub(super) enum Decryption {
     /// Nothing: it is as the peer has sent it.
-    Nothing,
+    None,
     /// All, by one context.
-    All(Mark),
-    /// Some of it; or nobody knows what the kernel has kept.
-    Mixed(Vec<Span>),
+    Full(RxContextTag),
+    /// Some of it; or it is unknown what the kernel has kept.
+    Partial(Vec<Span>),
 }
 
 /// What was done of the `len` bytes from `start` on, which have been read from the socket.
-pub(super) fn told(
+pub(super) fn of(
     results: Results<'_>,
     device: &mut ReceiveDevice,
     start: SeqNum,
     len: usize,
-) -> Told {
-    if let Some(mark) = decrypted(results, device, start, len) {
-        return Told::All(mark);
+) -> Decryption {
+    if let Some(tag) = decrypted(results, device, start, len) {
+        return Decryption::Full(tag);
     }
     results.clear_before(start);
     let eithers = results.eithers();
@@ -38,17 +38,17 @@ pub(super) fn told(
                 what: What::Ciphertext,
                 ..
             },
-        ] => Told::Nothing,
+        ] => Decryption::None,
         [
             Span {
-                what: What::Decrypted(mark),
+                what: What::Decrypted(tag),
                 ..
             },
         ] => {
             device.hint = results.hint(start).unwrap_or(0);
-            Told::All(mark)
+            Decryption::Full(tag)
         }
-        _ => Told::Mixed(spans),
+        _ => Decryption::Partial(spans),
     }
 }
 
@@ -59,18 +59,18 @@ pub(super) fn decrypted(
     device: &ReceiveDevice,
     start: SeqNum,
     len: usize,
-) -> Option<Mark> {
+) -> Option<RxContextTag> {
     let is_sure = results.eithers() == device.eithers;
     results.covered(start, len, device.hint).filter(|_| is_sure)
 }
 
-/// A mark as the reader knows it. `epoch` is that of the direction's keys.
+/// A tag as the reader knows it. `epoch` is that of the direction's keys.
 #[inline]
-pub(super) fn tag(reader: &Reader, epoch: u32, mark: Mark) -> ContextTag {
-    let older = (epoch as u8).wrapping_sub(mark.epoch) % Mark::EPOCHS;
+pub(super) fn reader_tag(reader: &Reader, epoch: u32, tag: RxContextTag) -> ContextTag {
+    let older = (epoch as u8).wrapping_sub(tag.epoch) % RxContextTag::EPOCHS;
     ContextTag {
         epoch: reader.epoch().wrapping_sub(older.into()),
-        number: mark.number.into(),
+        number: tag.number.into(),
     }
 }
 
