@@ -222,13 +222,13 @@ fn race(
 fn nothing_is_lost_when_a_nic_is_doubted_that_is_there() {
     let all = if cfg!(miri) { 150 } else { 50_000 };
     let acknowledge = |writer: &Writer, results: Results<'_>, packet: u32| {
-        if packet % 40 == 0 {
+        if packet.is_multiple_of(40) {
             writer.acknowledge(results, SeqNum(packet * 10));
         }
     };
     let is_told = |spans: &[Span], packet: u32| {
         let mut spans = spans.iter();
-        spans.all(|span| (packet % 7 == 0) == (span.what == What::Ciphertext))
+        spans.all(|span| packet.is_multiple_of(7) == (span.what == What::Ciphertext))
     };
     race(all, acknowledge, |results| results.doubt(), is_told);
 }

@@ -16,7 +16,7 @@ use super::stream::{Retired, Stream, Tenants};
 use super::{DriverEnv, ORPHANED, Offload};
 use crate::contexts::Quota;
 use crate::sockets::Sockets;
-use crate::state::{Arena, Entry, Found, New, State, Table};
+use crate::state::{Arena, Entry, EpochEntry, Found, New, State, Table};
 use crate::tracking::{Bases, Located, Tracker};
 
 impl Offload {
@@ -124,6 +124,50 @@ impl Offload {
             .partition_point(|epoch| epoch.start.at_or_before(boundary.tcpsn));
         let live = &entry.epochs[first.saturating_sub(1)..];
         let first_start = live.first().map(|epoch| epoch.start);
+        let (epochs, sent) = self.adopt_epochs(&entry, live, pieces, retired);
+        // One that its library had taken over before needs no keys.
+        let has_records = |epoch: &Epoch| matches!(epoch.kind, Kind::Records(_));
+        let needs_library = entry.receives || epochs.iter().any(has_records);
+        Flow {
+            key: entry.flow,
+            cookie: entry.cookie,
+            tenant: entry.tenant,
+            bases: Bases::from_bits(entry.bases),
+            entry: owner,
+            slot: None,
+            health: match needs_library {
+                _ if entry.is_reset => Health::Reset,
+                true => Health::Orphan {
+                    until: now + ORPHANED,
+                },
+                false => Health::Good,
+            },
+            released: false,
+            receives: match entry.receives {
+                true => Receives::Lost,
+                false => Receives::No,
+            },
+            una: boundary.tcpsn,
+            sent,
+            plain_until: first_start.filter(|_| entry.plain_before),
+            acked: None,
+            given: None,
+            ask_at: now,
+            epochs,
+            check_at: now,
+            checks: 0,
+        }
+    }
+
+    /// Takes over the epochs that are not acknowledged, each with its part of what was retained; gives them, and up to where was sent.
+    fn adopt_epochs(
+        &mut self,
+        entry: &Entry,
+        live: &[EpochEntry],
+        mut pieces: Vec<Found>,
+        retired: &mut Vec<Retired>,
+    ) -> (VecDeque<Epoch>, SeqNum) {
+        let (owner, boundary) = ((entry.index, entry.generation), entry.boundary);
         let (mut epochs, mut share) = (VecDeque::new(), None);
         let mut sent = boundary.tcpsn;
         for (at, epoch) in live.iter().enumerate() {
@@ -164,38 +208,7 @@ impl Offload {
             unit: piece.unit,
             order: piece.order,
         }));
-        // One that its library had taken over before needs no keys.
-        let has_records = |epoch: &Epoch| matches!(epoch.kind, Kind::Records(_));
-        let needs_library = entry.receives || epochs.iter().any(has_records);
-        Flow {
-            key: entry.flow,
-            cookie: entry.cookie,
-            tenant: entry.tenant,
-            bases: Bases::from_bits(entry.bases),
-            entry: owner,
-            slot: None,
-            health: match needs_library {
-                _ if entry.is_reset => Health::Reset,
-                true => Health::Orphan {
-                    until: now + ORPHANED,
-                },
-                false => Health::Good,
-            },
-            released: false,
-            receives: match entry.receives {
-                true => Receives::Lost,
-                false => Receives::No,
-            },
-            una: boundary.tcpsn,
-            sent,
-            plain_until: first_start.filter(|_| entry.plain_before),
-            acked: None,
-            given: None,
-            ask_at: now,
-            epochs,
-            check_at: now,
-            checks: 0,
-        }
+        (epochs, sent)
     }
 
     /// Keys that a connection had before the restart: those of an epoch that is known, or of one that is over.

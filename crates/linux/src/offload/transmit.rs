@@ -100,20 +100,34 @@ impl Offload {
                 let flow = self.flow(index);
                 flow.sent = flow.sent.max(occupied);
             }
-            Err(Withheld::Gap) => {
+            Err(withheld) => self.withhold(index, withheld, frame, parsed, env),
+        }
+        Verdict::Done
+    }
+
+    /// A segment that does not leave.
+    fn withhold(
+        &mut self,
+        index: u32,
+        why: Withheld,
+        frame: &Outgoing,
+        parsed: &Parsed,
+        env: &mut DriverEnv<'_>,
+    ) {
+        match why {
+            Withheld::Gap => {
                 env.counters.tx_tls_gap_dropped += 1;
                 self.has_lost(index, env);
             }
-            Err(Withheld::NoRoom) => env.counters.tx_tls_no_room += 1,
-            Err(Withheld::NoKeys) => self.drop_without_keys(frame, parsed, env),
-            Err(Withheld::Mismatch) => {
+            Withheld::NoRoom => env.counters.tx_tls_no_room += 1,
+            Withheld::NoKeys => self.drop_without_keys(frame, parsed, env),
+            Withheld::Mismatch => {
                 env.counters.tx_tls_bad_records += 1;
                 self.reset(index, env);
                 let bytes = env.staging.bytes(frame.slice);
                 self.answer_linux(bytes, parsed, env);
             }
         }
-        Verdict::Done
     }
 
     /// A segment whose library has not come back after a restart.

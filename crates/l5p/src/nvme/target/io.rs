@@ -40,41 +40,32 @@ pub(super) fn plan(
         namespace,
         limits,
     };
-    match io {
+    let (len, operation) = match io {
         Io::Read { blocks, fua } => {
             let (offset, len) = planner.data(blocks)?;
             planner.to_host(len)?;
-            planner.work(
-                len,
-                Operation::Read {
-                    offset,
-                    len,
-                    fua: committed(fua),
-                },
-            )
+            let fua = committed(fua);
+            (len, Operation::Read { offset, len, fua })
         }
         Io::Write { blocks, fua } => {
             let (offset, len) = planner.data(blocks)?;
-            let memory = planner.host_data(len)?;
-            let fua = durable(fua);
             let operation = Operation::Write {
                 offset,
                 len,
-                fua,
-                memory,
+                fua: durable(fua),
+                memory: planner.host_data(len)?,
             };
-            planner.work(len, operation)
+            (len, operation)
         }
         Io::Compare { blocks, fua } => {
             let (offset, len) = planner.data(blocks)?;
-            let memory = planner.host_data(len)?;
             let operation = Operation::Compare {
                 offset,
                 len,
                 fua: committed(fua),
-                memory,
+                memory: planner.host_data(len)?,
             };
-            planner.work(len, operation)
+            (len, operation)
         }
         Io::WriteZeroes {
             blocks,
@@ -88,28 +79,14 @@ pub(super) fn plan(
                 fua: durable(fua),
                 deallocate: deallocate && namespace.deallocate,
             };
-            planner.work(0, operation)
+            (0, operation)
         }
-        Io::Flush => planner.work(0, Operation::Flush),
+        Io::Flush => (0, Operation::Flush),
         Io::DatasetManagement { ranges, deallocate } => {
-            // Hosts may describe room for the most ranges whatever their number: Linux does.
-            let most = u32::from(MAX_RANGES) * RANGE_LEN as u32;
-            let least = u32::from(ranges) * RANGE_LEN as u32;
-            let len = entry.data.len().unwrap_or(0).clamp(least, most);
-            let memory = planner.host_data(len)?;
-            if !(deallocate && namespace.deallocate) {
-                // A hint. Its data is in the capsule or not asked for.
-                return Ok(Planned::Done);
-            }
-            let operation = Operation::Deallocate {
-                ranges,
-                memory,
-                blocks: namespace.blocks,
-                block_shift: namespace.block_shift,
-            };
-            planner.work(len, operation)
+            return planner.dataset_management(ranges, deallocate);
         }
-    }
+    };
+    Ok(planner.work(len, operation))
 }
 
 struct Planner<'a> {
@@ -119,12 +96,31 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn work(&self, len: u32, operation: Operation) -> Result<Planned, Status> {
-        Ok(Planned::Work(StoreWork {
+    fn dataset_management(&self, ranges: u16, deallocate: bool) -> Result<Planned, Status> {
+        // Hosts may describe room for the most ranges whatever their number: Linux does.
+        let most = u32::from(MAX_RANGES) * RANGE_LEN as u32;
+        let least = u32::from(ranges) * RANGE_LEN as u32;
+        let len = self.entry.data.len().unwrap_or(0).clamp(least, most);
+        let memory = self.host_data(len)?;
+        if !(deallocate && self.namespace.deallocate) {
+            // A hint. Its data is in the capsule or not asked for.
+            return Ok(Planned::Done);
+        }
+        let operation = Operation::Deallocate {
+            ranges,
+            memory,
+            blocks: self.namespace.blocks,
+            block_shift: self.namespace.block_shift,
+        };
+        Ok(self.work(len, operation))
+    }
+
+    fn work(&self, len: u32, operation: Operation) -> Planned {
+        Planned::Work(StoreWork {
             store: self.namespace.store,
             len,
             operation,
-        }))
+        })
     }
 
     fn within(&self, blocks: Blocks) -> Result<(), Status> {

@@ -118,21 +118,6 @@ impl Controller {
 
     /// Begins a step: asks its question.
     pub(super) fn begin(&mut self, now: Instant, mut step: Step) {
-        let identify = |cns, nsid| {
-            Admin::Identify(Identify {
-                cns,
-                nsid,
-                controller: 0,
-                command_set: CSI_NVM,
-                specific: 0,
-            })
-        };
-        let features = |feature, value| Admin::SetFeatures {
-            feature,
-            save: false,
-            nsid: 0,
-            value,
-        };
         let purpose = Purpose::Step;
         let asked = match &mut step {
             Step::Admin => true,
@@ -422,5 +407,24 @@ impl NamespaceReading {
         self.list_after = self.left.last().copied().filter(|_| full);
         self.left.reverse();
         Ok(())
+    }
+}
+
+fn identify(cns: Cns, nsid: u32) -> Admin {
+    Admin::Identify(Identify {
+        cns,
+        nsid,
+        controller: 0,
+        command_set: CSI_NVM,
+        specific: 0,
+    })
+}
+
+fn features(feature: Feature, value: u32) -> Admin {
+    Admin::SetFeatures {
+        feature,
+        save: false,
+        nsid: 0,
+        value,
     }
 }
