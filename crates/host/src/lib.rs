@@ -136,28 +136,22 @@
 //! In steady state no call allocates per packet. A stack reserves the address space of its [`ArenaLayout`](memory::ArenaLayout), 100 MiB unless told
 //! otherwise, of which pages that are never used cost nothing; a connection takes 1.4 KB beside its buffers, and its TLS session more.
 
-mod accel;
-mod completions;
 mod config;
-mod connect;
 mod counters;
-mod demux;
+mod device;
 mod driver;
-mod ending;
 mod error;
 mod events;
-mod icmp;
 mod info;
-mod input;
-mod interface;
+mod keyed;
 mod layer5;
-mod listen;
-mod neighbour;
-mod serve;
+mod link;
+mod offload;
 mod socket;
 mod stack;
-mod timers;
+mod stream;
 mod tls;
+mod transport;
 
 pub mod disk;
 pub mod handoff;
@@ -173,18 +167,17 @@ pub mod runtime;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
-pub use accel::{Accel, AccelError, Holder};
-pub use accel::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport};
-pub use config::{Cidr, CidrError, ListenOptions, StackConfig};
+pub use config::{Accel, AccelError, Cidr, CidrError, ListenOptions, StackConfig};
 pub use counters::counter_explanations;
 pub use error::{CloseReason, SocketError};
 pub use events::{Event, ListenerId, SocketId};
+pub use events::{SpliceEnd, SpliceHandle, SpliceOptions, SpliceRefused, SpliceReport};
 pub use handoff::{Handoff, HandoffRefused};
-pub use info::{OffloadState, SocketInfo, TlsInfo};
+pub use info::{Holder, SocketInfo};
 pub use meter::{Component, Meter, read_cycles};
 pub use socket::ReadChunk;
 pub use stack::Stack;
-pub use tls::{Offload, TlsRole};
+pub use tls::{Offload, OffloadState, TlsInfo, TlsRole};
 
 // What programs name in calls of this crate, at the versions that it was built with.
 pub use {handshake, l5p, nic, port, rustls, tcp, wire};

@@ -10,6 +10,7 @@ pub mod arrivals;
 pub mod bare;
 pub mod fixtures;
 pub mod frames;
+mod layers;
 pub mod link;
 mod pattern;
 pub mod pdus;
@@ -18,4 +19,5 @@ pub mod timing;
 pub mod toe;
 
 pub use allocator::{CountingAllocator, allocated_bytes, allocations};
+pub use layers::assert_layers;
 pub use pattern::{pattern, pattern_of};

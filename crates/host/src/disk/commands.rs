@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use nic::ring::Slice;
 
+use super::memory::{CommandKey, Memories};
 use super::{Access, Completion, Geometry, Operation, RequestFailure, RequestId, SubmitError};
 use crate::SocketId;
-use crate::pdus::{CommandKey, Memories, SendMark};
+use crate::pdus::SendMark;
 use crate::stack::Stack;
 
 /// When to look again at what the NIC or TCP is still to let go of.

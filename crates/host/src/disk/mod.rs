@@ -4,6 +4,7 @@
 //! allocates.
 
 mod commands;
+mod memory;
 
 use std::error::Error;
 use std::time::Instant;
@@ -13,6 +14,7 @@ use nic::ring::Slice;
 use crate::stack::Stack;
 
 pub(crate) use commands::Commands;
+pub(crate) use memory::{CommandKey, Memories};
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

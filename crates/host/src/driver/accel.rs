@@ -14,14 +14,22 @@ use crate::memory::Buffer;
 /// Hop limit of everything that the stack sends, or has sent by the NIC.
 pub(crate) const HOP_LIMIT: u8 = 64;
 
+/// Where a descriptor is in the send ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Posted {
+    /// The index of its first slot.
+    pub first: u64,
+    /// The ring's position behind it.
+    pub end: u64,
+}
+
 impl Driver {
-    /// Posts a descriptor that waits for nobody: gives the index of its first slot and the send ring's position behind it,
-    /// or `None` when there is no room.
+    /// Posts a descriptor that waits for no room: gives where it is, or `None` when there is no room.
     pub fn post_now(
         &mut self,
         descriptor: &SendDescriptor<'_>,
         counters: &mut Counters,
-    ) -> Option<(u64, u64)> {
+    ) -> Option<Posted> {
         if self.is_blocked() && !self.flush(counters) {
             return None;
         }
@@ -29,7 +37,8 @@ impl Driver {
         match send.post(descriptor) {
             Ok(first) => {
                 counters.driver_tx_posted += 1;
-                Some((first, send.posted()))
+                let end = send.posted();
+                Some(Posted { first, end })
             }
             Err(_) => {
                 counters.driver_tx_ring_full += 1;
@@ -44,7 +53,7 @@ impl Driver {
         teardown: &Teardown,
         payload: &[Slice],
         counters: &mut Counters,
-    ) -> Option<(u64, u64)> {
+    ) -> Option<Posted> {
         let posted = self.post_now(&SendDescriptor::Teardown { teardown, payload }, counters);
         if posted.is_some() {
             self.function.care_settled();
@@ -64,7 +73,7 @@ impl Driver {
         &mut self,
         teardown: &Teardown,
         counters: &mut Counters,
-    ) -> Option<(u64, u64)> {
+    ) -> Option<Posted> {
         let payload = std::mem::take(&mut self.gather);
         let posted = self.post_teardown(teardown, &payload, counters);
         self.gather = payload;

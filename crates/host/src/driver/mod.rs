@@ -29,14 +29,14 @@ use crate::SocketId;
 use crate::counters::Counters;
 use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
 
-pub(crate) use accel::HOP_LIMIT;
+pub(crate) use accel::{HOP_LIMIT, Posted};
 pub(crate) use payload::Payload;
 pub(crate) use receive::{Delivered, FrameInfo, Received, Supply};
 pub(crate) use recovery::MessageSource;
 pub(crate) use regions::InUse;
 pub(crate) use send::{Frame, Link, Stopped, Unsent};
 use shadow::Shadow;
-pub(crate) use toe::bytes_of;
+pub(crate) use toe::{ToeRecovery, bytes_of};
 
 /// One function's driver.
 #[derive(Debug)]

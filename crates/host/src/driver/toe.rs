@@ -19,6 +19,17 @@ use crate::memory::{Arena, ArenaLayout, Buffer, SizeClass};
 /// Control blocks in the first region for them; each region has twice as many as the one before.
 const IMAGES: u32 = 256;
 
+/// Where a context is to go on that a connection on the NIC sends through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ToeRecovery {
+    pub toe: ToeId,
+    pub context: ContextId,
+    /// What is sent next.
+    pub resume: SeqNum,
+    /// Everything before it has been sent once.
+    pub sent: SeqNum,
+}
+
 const _: () = assert!(MAX_SEND_SLICES <= MAX_TOE_SEND_SLICES);
 
 impl Driver {
@@ -93,19 +104,23 @@ impl Driver {
         }
     }
 
-    /// Answers [`ToeEvent::Recover`](nic::ring::toe::ToeEvent::Recover): brings `context` to `resume`, when everything before
-    /// `sent` has been sent once.
+    /// Answers [`ToeEvent::Recover`](nic::ring::toe::ToeEvent::Recover).
     ///
     /// # Errors
     /// [`Stopped::RingFull`] to be asked again; with all others the NIC can't go on.
     pub fn post_toe_recovery(
         &mut self,
-        toe: ToeId,
-        context: ContextId,
-        (resume, sent): (SeqNum, SeqNum),
-        (queue, messages): (&SendQueue<Payload>, &dyn MessageSource),
+        recovery: &ToeRecovery,
+        queue: &SendQueue<Payload>,
+        messages: &dyn MessageSource,
         counters: &mut Counters,
     ) -> Result<(), Stopped> {
+        let &ToeRecovery {
+            toe,
+            context,
+            resume,
+            sent,
+        } = recovery;
         if self.is_blocked() && !self.flush(counters) {
             return Err(Stopped::RingFull);
         }

@@ -1,124 +1,13 @@
-//! Connections that the host hands off to the NIC (Connection handoff policies).
+//! Which connections the host hands off to the NIC, and why one is not (Connection handoff policies).
 //!
-//! ```text
-//!   application    write · read · close · options        the same calls as ever
-//!                     │         ▲
-//!   socket         send queue   stream    TLS, PDUs      stay here, as does every byte
-//!                     │         │
-//!   tcp            parked: what is queued, read, closed; what the NIC has told   (`tcp::Connection::park`)
-//!                     │         │
-//!   bypass         ToeSend   Delivered + Packet          this module: no timer, no segment, no header
-//!                  ToeConsumed  Acked, PeerFin, Closed
-//!   ────────────── command ring ─ receive ring ──────────────────────────────────────────────────
-//!   NIC            tcp::Connection, timers, retransmission, acknowledgments
-//! ```
-//!
-//! # Who owns a connection
-//! The host, until it has posted the offer; the NIC, from then on until it refuses, closes or restores the connection. A
-//! handoff has two steps. `ToeBegin` makes the NIC hold the flow's packets: it answers `Ready`, and every packet before that on
-//! the receive ring is the host's, which meanwhile goes on as ever. Then the host takes the control block out and offers it, and behind it
-//! names everything that is not acknowledged. So no packet is ever with the wrong one.
-//!
-//! # The bypass protocol
-//! While the NIC runs the connection the socket's own `tcp::Connection` is parked. Calls of the application change it as ever; what
-//! has changed is passed on when the socket is served (the `bypass` module), and what the NIC tells is entered there (`told`). A
-//! write costs a descriptor, an acknowledgment of much data one event, and nothing on the host runs per packet but what takes its payload in.
-//!
-//! # The way back
-//! Either side may restore a connection. What the application has queued, read and closed here counts, whether the NIC has heard
-//! of it or not ([`tcp::Connection::bring_back`]). If the NIC is reset, the host goes on from what it was told last.
+//! The NIC runs TCP for a connection that is [handed off](crate::Stack::hand_off), by itself or by a [`policy`]; for the application nothing
+//! changes. [`SocketInfo::holder`](crate::SocketInfo) says who has a connection.
 
-mod begin;
-mod bypass;
-mod choose;
-mod offloaded;
 pub mod policy;
-mod recover;
 mod refused;
-mod reset;
-mod restore;
 mod settings;
-mod table;
 mod text;
-mod told;
-mod watch;
 
-use std::collections::VecDeque;
-use std::time::Instant;
-
-use nic::ring::toe::ToeId;
-
-use crate::SocketId;
-use crate::stack::Stack;
-use choose::Due;
-use policy::Selector;
-use table::Table;
-
-pub(crate) use offloaded::{OffloadedConnection, Phase};
 pub use refused::HandoffRefused;
 pub use settings::Handoff;
 pub use text::HandoffError;
-
-/// What the stack keeps of connections that it hands off.
-#[derive(Debug)]
-pub(crate) struct HandoffState {
-    table: Table,
-    selector: Selector<SocketId>,
-    /// Any policy may choose a connection.
-    is_on: bool,
-    /// Chosen since the last poll.
-    due: VecDeque<Due>,
-    /// Chosen, and waiting for a place that another connection has until the NIC has given that back.
-    waiting: VecDeque<SocketId>,
-    /// No longer wanted, and held by the NIC still.
-    cancels: VecDeque<ToeId>,
-    /// When paths are looked at next, and from which place on.
-    watch_at: Option<Instant>,
-    watched: u32,
-}
-
-impl HandoffState {
-    pub fn new(settings: &Handoff, quota: u32) -> Self {
-        Self {
-            table: Table::new(quota),
-            selector: Selector::new(settings.selection, &settings.per_port, quota),
-            is_on: settings.is_on() && quota > 0,
-            due: VecDeque::new(),
-            waiting: VecDeque::new(),
-            cancels: VecDeque::new(),
-            watch_at: None,
-            watched: 0,
-        }
-    }
-
-    /// Whether there is a place for one that waits for it, here and by what the NIC has told of itself.
-    fn may_go_on(&self) -> bool {
-        let is_free = self.table.has_room() && self.table.taken() < self.selector.soft_limit();
-        is_free && !self.waiting.is_empty()
-    }
-
-    /// When there is something to do, if nothing comes before.
-    pub fn poll_timeout(&self, last_poll: Instant) -> Option<Instant> {
-        let is_due = !self.due.is_empty() || !self.cancels.is_empty() || self.may_go_on();
-        let watch_at = self.watch_at.filter(|_| self.table.taken() > 0);
-        [is_due.then_some(last_poll), watch_at]
-            .into_iter()
-            .flatten()
-            .min()
-    }
-}
-
-impl Stack {
-    /// Does what is due for connections that are handed off. Answers whether that was anything.
-    #[inline]
-    pub(crate) fn poll_handoff(&mut self, now: Instant) -> bool {
-        let handoff = &self.core.handoff;
-        let is_idle = handoff.due.is_empty() && handoff.cancels.is_empty();
-        if handoff.table.taken() == 0 && is_idle && handoff.waiting.is_empty() {
-            return false;
-        }
-        let cancelled = self.core.post_cancels();
-        let begun = self.begin_chosen(now);
-        self.watch_offloaded_paths(now) | cancelled | begun
-    }
-}

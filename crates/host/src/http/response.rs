@@ -1,7 +1,6 @@
 //! The response that one socket receives.
 
 use std::io::{self, Write};
-use std::time::Instant;
 
 use l5p::http::{Content, ContentError, MadeBy, Parameters, Sink};
 use l5p::{HostEvent, Listed, Note, ResultRing};
@@ -11,12 +10,11 @@ use tcp::Accepted;
 use super::ResponseInfo;
 use super::buffers::ResultBuffers;
 use crate::counters::Counters;
+use crate::device::Device;
 use crate::driver::{Driver, Place};
-use crate::layer5::{ContentReader, Read};
+use crate::layer5::{ContentFront, ContentReader};
 use crate::memory::Arena;
-use crate::meter::Component;
-use crate::socket::{Segment, Socket, Stream};
-use crate::stack::Core;
+use crate::stream::{Segment, Stream};
 
 /// How many bytes a compressed byte becomes, before it is known.
 const USUAL_GROWTH: u64 = 4;
@@ -27,7 +25,7 @@ pub(crate) struct Response {
     content: Content,
     buffers: Option<ResultBuffers>,
     /// The NIC's context, where the response is not inside of another protocol.
-    pub(super) context: Option<ContextId>,
+    pub context: Option<ContextId>,
     made_by_nic: u64,
 }
 
@@ -52,7 +50,7 @@ impl Sink for Output<'_> {
 
 impl Response {
     /// At its first byte.
-    pub(super) fn new(limit: Option<u64>, by_nic: bool, arena: &Arena) -> Response {
+    pub fn new(limit: Option<u64>, by_nic: bool, arena: &Arena) -> Response {
         let decodes = by_nic && limit.is_some();
         let buffers = decodes.then(|| ResultBuffers::new(arena)).flatten();
         Response {
@@ -64,26 +62,27 @@ impl Response {
     }
 
     /// The buffers that the NIC is to use, if it is to decode.
-    pub(super) fn ring(&self) -> Option<ResultRing> {
+    pub fn ring(&self) -> Option<ResultRing> {
         self.buffers.as_ref().map(ResultBuffers::ring)
     }
 
-    /// The buffers are for this context.
-    pub(super) fn mapped_for(&mut self, context: ContextId) {
+    /// Gives the NIC all of its buffers, which are for this context.
+    pub fn map(&mut self, context: ContextId, device: &mut Device) {
         if let Some(buffers) = &mut self.buffers {
             buffers.begin(context);
         }
+        self.renew(Some(context), device);
     }
 
     /// Gives the NIC those buffers again whose content was taken out.
-    pub(super) fn renew(&mut self, context: Option<ContextId>, core: &mut Core) {
+    pub fn renew(&mut self, context: Option<ContextId>, device: &mut Device) {
         if let Some(buffers) = &mut self.buffers {
-            buffers.renew(context, &mut core.driver, &mut core.counters);
+            buffers.renew(context, &mut device.driver, &mut device.counters);
         }
     }
 
     /// The widest window for the stream whose decoded content has room in the buffers, if the rest grows as what was decoded did.
-    pub(super) fn window(&self) -> u32 {
+    pub fn window(&self) -> u32 {
         let Some(ring) = self
             .ring()
             .filter(|_| self.content.is_by_nic() && !self.is_done())
@@ -98,12 +97,17 @@ impl Response {
         u32::try_from(window * 7 / 8).unwrap_or(u32::MAX)
     }
 
+    /// Whether its head has come.
+    pub fn has_head(&self) -> bool {
+        self.content.head().is_some()
+    }
+
     /// Whether the response is whole.
     pub fn is_done(&self) -> bool {
         self.content.is_done()
     }
 
-    pub(super) fn info(&self) -> ResponseInfo<'_> {
+    pub fn info(&self) -> ResponseInfo<'_> {
         ResponseInfo {
             head: self.content.head(),
             is_done: self.content.is_done(),
@@ -121,12 +125,12 @@ impl Response {
         }
     }
 
-    /// Takes up to `most` bytes, which is all that lies together at the stream's front: those of the head, or behind it if it was there when
-    /// the read began. What the NIC has said of them holds only if it `is_agreed`. Answers how many bytes.
-    fn take(
+    /// Takes what lies together at the stream's front: bytes of the head, or behind it if it was there when the read began. Answers how many
+    /// bytes.
+    pub fn take(
         &mut self,
         stream: &mut Stream,
-        (most, is_agreed): (u32, bool),
+        content: ContentFront,
         had_head: bool,
         output: &mut dyn Write,
     ) -> (u32, Result<(), ContentError>) {
@@ -135,15 +139,15 @@ impl Response {
             output,
         };
         let mut taken = 0;
-        while taken < most
+        while taken < content.len
             && !self.content.is_done()
             && !self.content.is_behind()
             && self.content.head().is_some() == had_head
             && let Some(front) = stream.front().and_then(Segment::as_buffer)
         {
-            let left = most - taken;
+            let left = content.len - taken;
             let bytes = &front[..front.len().min(left as usize)];
-            let known = if is_agreed { left } else { 0 };
+            let known = if content.is_agreed { left } else { 0 };
             match self.content.take(stream.start(), bytes, known, &mut sink) {
                 Ok(used) => {
                     stream.skip(used as u32);
@@ -156,23 +160,23 @@ impl Response {
     }
 
     /// Whether software has to catch up before more can be read.
-    pub(super) fn is_behind(&self) -> bool {
+    pub fn is_behind(&self) -> bool {
         self.content.is_behind()
     }
 
     /// Decodes some more of what the NIC has left to software.
-    pub(super) fn catch_up(&mut self, output: &mut dyn Write) -> Result<(), ContentError> {
+    pub fn catch_up(&mut self, output: &mut dyn Write) -> Result<(), ContentError> {
         let buffers = self.buffers.as_mut();
         self.content.catch_up(&mut Output { buffers, output })
     }
 
     /// The stream has ended in order.
-    pub(super) fn handle_end(&mut self) -> Result<(), ContentError> {
+    pub fn handle_end(&mut self) -> Result<(), ContentError> {
         self.content.handle_end()
     }
 
     /// Counts what was done since this was called last.
-    pub(super) fn count(&mut self, counters: &mut Counters) {
+    pub fn count(&mut self, counters: &mut Counters) {
         let MadeBy {
             nic,
             software,
@@ -185,32 +189,6 @@ impl Response {
             (HostEvent::RxFallbacks, fallbacks),
         ] {
             counters.protocols.add(Parameters::ID, event, count);
-        }
-    }
-}
-
-impl Socket {
-    /// Reads a response, which is not the socket's for so long.
-    pub(super) fn read_response(
-        &mut self,
-        now: Instant,
-        core: &mut Core,
-        response: &mut Response,
-        output: &mut dyn Write,
-    ) -> Read<Result<(), ContentError>> {
-        core.meter.switch(Component::L5);
-        let had_head = response.content.head().is_some();
-        let mut content = Ok(());
-        let (consumed, failed) = self.read_content_with(now, core, |stream, most| {
-            let len;
-            (len, content) = response.take(stream, most, had_head, output);
-            len
-        });
-        core.meter.switch(Component::Tcp);
-        Read {
-            content,
-            consumed,
-            failed,
         }
     }
 }

@@ -162,6 +162,19 @@ impl Arena {
         self.shared.id
     }
 
+    /// Moves short content to a short buffer, so that a longer one is free.
+    pub(crate) fn shrink(&self, buffer: Buffer) -> Buffer {
+        let len = buffer.len() as u32;
+        match self.allocate(len) {
+            Some(mut small) if small.class() < buffer.class() => {
+                small.truncate(len);
+                small.copy_from_slice(&buffer);
+                small
+            }
+            _ => buffer,
+        }
+    }
+
     /// A buffer of at least `len` bytes, from the smallest class that has one free. Its length is
     /// the block's whole size; see [`Buffer::truncate`]. `None` when memory has run out.
     pub fn allocate(&self, len: u32) -> Option<Buffer> {

@@ -4,8 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nic::ring::{Region, RegionId, Slice};
 
-use crate::{SocketError, Stack};
-
 /// Blocks of one size in a registered region of their own. A handle: clones share the blocks.
 #[derive(Clone, Debug)]
 pub struct BlockPool {
@@ -29,23 +27,9 @@ pub struct Block {
 }
 
 impl BlockPool {
-    /// `count` blocks of `block_len` bytes each, registered with `stack` under a name for errors. Memory that is never touched
-    /// costs nothing.
-    ///
-    /// # Errors
-    /// When the system has no memory, or the NIC takes no more regions.
-    ///
-    /// # Panics
-    /// When the blocks have no bytes in all.
-    pub fn new(
-        stack: &mut Stack,
-        block_len: u32,
-        count: u32,
-        name: &str,
-    ) -> Result<BlockPool, SocketError> {
-        let region = Arc::new(stack.allocate_region(block_len as usize * count as usize)?);
-        let id = stack.register(Arc::clone(&region), name)?;
-        Ok(BlockPool {
+    /// `count` blocks of `block_len` bytes each in a region, which has room for them and was registered under this id.
+    pub(crate) fn of(region: Arc<Region>, id: RegionId, block_len: u32, count: u32) -> BlockPool {
+        BlockPool {
             shared: Arc::new(Shared {
                 region,
                 id,
@@ -53,7 +37,7 @@ impl BlockPool {
                 // The first blocks are taken first, and again: those that the cache holds.
                 free: Mutex::new((0..count).rev().collect()),
             }),
-        })
+        }
     }
 
     /// A block, with whatever it held before. `None`: all are taken.

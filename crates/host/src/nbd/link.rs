@@ -324,7 +324,7 @@ fn fill_with_zeroes(stack: &Stack, slice: Slice) {
             len,
             ..slice
         };
-        if let Some(bytes) = stack.core.driver.regions.view_mut(part) {
+        if let Some(bytes) = stack.registered_mut(part) {
             bytes.copy_from(&ZEROES[..len as usize]);
         }
         done += len;

@@ -11,9 +11,9 @@ use wire::SeqNum;
 
 use crate::counters::Counters;
 use crate::driver::Place;
-use crate::layer5::ContentReader;
+use crate::layer5::{ContentFront, ContentReader};
 use crate::memory::Buffer;
-use crate::socket::{Segment, Stream};
+use crate::stream::{Segment, Stream};
 
 /// Most matches that are kept until they are taken. The others are counted only.
 const MAX_MATCHES: usize = 4096;
@@ -23,7 +23,7 @@ const MAX_MATCHES: usize = 4096;
 pub(crate) struct Scan {
     scanner: Scanner,
     /// The NIC's context, where the search is not inside of another protocol's.
-    pub(super) context: Option<ContextId>,
+    pub context: Option<ContextId>,
     /// TCP has taken bytes up to here.
     seen: SeqNum,
     matches: VecDeque<Match>,
@@ -91,7 +91,7 @@ impl Target<'_> {
 
 impl Scan {
     /// For what is read from now on. TCP has taken bytes up to `seen`.
-    pub(super) fn new(patterns: Arc<Patterns>, seen: SeqNum) -> Scan {
+    pub fn new(patterns: Arc<Patterns>, seen: SeqNum) -> Scan {
         Scan {
             scanner: Scanner::new(patterns),
             context: None,
@@ -111,23 +111,17 @@ impl Scan {
         }
     }
 
-    /// Gives up to `most` bytes of content, which is all that lies together at the stream's front, to `to`, as much as it takes. What the NIC has
-    /// said of it holds only if it `is_agreed`. Answers how many bytes.
-    pub fn take(
-        &mut self,
-        stream: &mut Stream,
-        (most, is_agreed): (u32, bool),
-        to: &mut Target<'_>,
-    ) -> u32 {
+    /// Gives content to `to`, as much as it takes. Answers how many bytes.
+    pub fn take(&mut self, stream: &mut Stream, content: ContentFront, to: &mut Target<'_>) -> u32 {
         let mut taken = 0;
-        while taken < most
+        while taken < content.len
             && to.room() > 0
             && let Some(front) = stream.front().and_then(Segment::as_buffer)
         {
-            let left = most - taken;
+            let left = content.len - taken;
             let len = (front.len() as u32).min(left).min(to.room());
             let bytes = &front[..len as usize];
-            let known = if is_agreed { left } else { 0 };
+            let known = if content.is_agreed { left } else { 0 };
             let scanned = self
                 .scanner
                 .take(stream.start(), bytes, known, &mut self.found);
@@ -142,7 +136,7 @@ impl Scan {
         taken
     }
 
-    pub(super) fn take_match(&mut self) -> Option<Match> {
+    pub fn take_match(&mut self) -> Option<Match> {
         self.matches.pop_front()
     }
 

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use l5p::ResourceId;
-use l5p::pattern::Patterns;
+use l5p::pattern::{Parameters, Patterns};
+use l5p::{Listed, ResourceId};
+
+use crate::device::Device;
 
 /// A set of patterns that a stack knows.
 #[derive(Clone, Debug)]
 pub struct PatternSet {
-    pub(super) patterns: Arc<Patterns>,
-    pub(super) resource: ResourceId,
+    pub(crate) patterns: Arc<Patterns>,
+    pub(crate) resource: ResourceId,
 }
 
 impl PatternSet {
@@ -74,7 +76,7 @@ impl PatternSets {
     }
 
     /// The NIC has it, or will not have it.
-    pub fn told(&mut self, resource: ResourceId, is_loaded: bool) {
+    pub fn answered(&mut self, resource: ResourceId, is_loaded: bool) {
         if let Some(Some(entry)) = self.0.get_mut(usize::from(resource.0)) {
             entry.state = match is_loaded {
                 true => State::Loaded,
@@ -83,15 +85,35 @@ impl PatternSets {
         }
     }
 
-    /// The NIC has forgotten all of them, and is to be asked again.
-    pub fn forgotten(&mut self) -> Vec<PatternSet> {
+    /// Asks the NIC to take a set.
+    pub fn load(&mut self, set: &PatternSet, device: &mut Device) {
+        let text = set.patterns.source().as_bytes();
+        let buffer = match u32::try_from(text.len()) {
+            Ok(len) if len <= l5p::MAX_RESOURCE => device.driver.arena().allocate(len),
+            _ => None,
+        };
+        match buffer {
+            Some(mut buffer) => {
+                buffer.truncate(text.len() as u32);
+                buffer.copy_from_slice(text);
+                device.driver.load(set.resource, Parameters::ID, buffer);
+            }
+            None => self.answered(set.resource, false),
+        }
+    }
+
+    /// The NIC has none of the sets any more: asks it again.
+    pub fn reload(&mut self, device: &mut Device) {
         let entries = self.0.iter_mut().flatten();
-        entries
+        let forgotten: Vec<PatternSet> = entries
             .map(|entry| {
                 entry.state = State::Asked;
                 entry.set.clone()
             })
-            .collect()
+            .collect();
+        for set in forgotten {
+            self.load(&set, device);
+        }
     }
 }
 

@@ -1,17 +1,17 @@
 //! Buffers that the NIC may write received data into.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use l5p::HostEvent;
 use nic::ring::{ContextId, MAX_RR_SLICES, Slice};
 
 use super::PduStream;
 use crate::SocketId;
+use crate::device::Device;
 use crate::driver::{Driver, PlacedPart, Ticket};
-use crate::socket::Socket;
-use crate::stack::Stack;
 
-/// A buffer that is being unmapped; it is asked about with [`Stack::poll_unmap`].
+/// A buffer that is being unmapped; it is asked about with [`Stack::poll_unmap`](crate::Stack::poll_unmap).
 #[derive(Debug)]
 #[must_use = "the NIC may write into the buffer until it is unmapped"]
 pub struct Unmapping {
@@ -20,10 +20,25 @@ pub struct Unmapping {
     until: Cell<Ticket>,
 }
 
+impl Unmapping {
+    /// The socket that the buffer was mapped for.
+    pub(crate) fn socket(&self) -> SocketId {
+        self.socket
+    }
+
+    /// Whether the NIC has come so far.
+    pub(crate) fn is_settled(&self, driver: &mut Driver) -> bool {
+        let mut until = self.until.get();
+        let is_settled = driver.is_settled(&mut until);
+        self.until.set(until);
+        is_settled
+    }
+}
+
 /// How far the unmapping of a buffer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmapped {
-    /// The NIC may still write into the buffer: ask again after the next [`Stack::poll`].
+    /// The NIC may still write into the buffer: ask again after the next [`Stack::poll`](crate::Stack::poll).
     Pending,
     /// The NIC writes no more, and has written nothing but what the stream brought.
     Clean,
@@ -91,20 +106,90 @@ impl Tags {
 }
 
 impl PduStream {
-    /// Notes what the NIC has written for a packet of this connection, of whose payload TCP has taken `len` bytes from `from` on.
-    pub fn note_placed(
+    /// Maps a buffer to a tag, for `context`, which places data for this stream. False when it can't be.
+    pub fn map(
         &mut self,
         context: ContextId,
-        parts: &[PlacedPart],
-        (from, len): (u32, u32),
-    ) {
-        let to = from + len;
+        tag: u16,
+        slices: &[Slice],
+        device: &mut Device,
+    ) -> bool {
+        let Device {
+            driver, counters, ..
+        } = device;
+        let fits = tag < self.receiving.tag_limit
+            && (1..=MAX_RR_SLICES).contains(&slices.len())
+            && slices
+                .iter()
+                .all(|slice| driver.regions.check(*slice).is_ok());
+        let Some(entry) = self.receiving.tags.free(tag).filter(|_| fits) else {
+            return false;
+        };
+        if !driver.l5o_add_rr_state(context, tag, slices, counters) {
+            return false;
+        }
+        entry.context = Some(context);
+        entry.slices.clear();
+        entry.slices.extend_from_slice(slices);
+        (entry.placed, entry.taken, entry.is_leaving) = (0, 0, false);
+        self.count(HostEvent::BuffersMapped, counters);
+        true
+    }
+
+    /// Takes the buffer of a tag away from the NIC. `placing` is the context that places data for this stream now. `None` when the tag is
+    /// not mapped.
+    pub fn unmap(
+        &mut self,
+        socket: SocketId,
+        tag: u16,
+        placing: Option<ContextId>,
+        device: &mut Device,
+    ) -> Option<Unmapping> {
+        let entry = self.receiving.tags.of(tag);
+        let entry = entry.filter(|entry| !entry.is_leaving)?;
+        let context = entry.context?;
+        entry.is_leaving = true;
+        let Device {
+            driver, counters, ..
+        } = device;
+        let until = match placing == Some(context) {
+            true => driver.l5o_del_rr_state(context, tag, counters),
+            // The context is being destroyed, which unmaps all.
+            false => driver.ticket(),
+        };
+        Some(Unmapping {
+            socket,
+            tag,
+            until: Cell::new(until),
+        })
+    }
+
+    /// The NIC is done with a buffer: says whether it may be used.
+    pub fn unmapped(&mut self, unmapping: &Unmapping, device: &mut Device) -> Unmapped {
+        let Some(entry) = self.receiving.tags.of(unmapping.tag) else {
+            return Unmapped::Tainted;
+        };
+        entry.context = None;
+        let has_strays = self.receiving.strays.take(&entry.slices);
+        for slice in entry.slices.drain(..) {
+            device.driver.regions.unhold(slice);
+        }
+        if entry.placed == entry.taken && !has_strays {
+            return Unmapped::Clean;
+        }
+        self.count(HostEvent::BuffersTainted, &mut device.counters);
+        Unmapped::Tainted
+    }
+
+    /// Notes what the NIC has written for a packet of this connection, of whose payload TCP has `taken` these bytes.
+    pub fn note_placed(&mut self, context: ContextId, parts: &[PlacedPart], taken: Range<u32>) {
         for PlacedPart { at, slice, tag } in parts {
             let end = at + slice.len;
-            let (start, stop) = (from.clamp(*at, end), to.clamp(*at, end));
-            let taken = stop.saturating_sub(start);
-            self.receiving.tags.placed(context, *tag, taken);
-            if taken == slice.len {
+            let start = taken.start.clamp(*at, end);
+            let stop = taken.end.clamp(*at, end);
+            let len = stop.saturating_sub(start);
+            self.receiving.tags.placed(context, *tag, len);
+            if len == slice.len {
                 continue;
             }
             let stop = stop.max(start);
@@ -117,118 +202,6 @@ impl PduStream {
                     });
                 }
             }
-        }
-    }
-}
-
-/// The context that places data for a socket.
-fn placing_context(socket: &Socket) -> Option<ContextId> {
-    let pdus = socket.pdus.as_ref()?;
-    match socket.tls.session() {
-        Some(session) => session.context_inside(),
-        None => pdus.receiving.context,
-    }
-}
-
-impl Stack {
-    /// Says where the data of PDUs goes that name `tag` (`l5o_add_rr_state`), before the command or R2T is sent that leads to them:
-    /// data offset 0 is the first byte of `slices`, also where an R2T asks for a later part only.
-    ///
-    /// False when the NIC does not place for this connection, or has no room, or the tag is still being unmapped: software
-    /// copies instead, and nothing is to be unmapped.
-    pub fn map_buffer(&mut self, id: SocketId, tag: u16, slices: &[Slice]) -> bool {
-        let core = &mut self.core;
-        let Some(socket) = self.sockets.get_mut(id) else {
-            return false;
-        };
-        let receive = placing_context(socket);
-        let Some(pdus) = &mut socket.pdus else {
-            return false;
-        };
-        let Some(context) = receive else {
-            return false;
-        };
-        let regions = &core.driver.regions;
-        let fits = tag < pdus.receiving.tag_limit
-            && (1..=MAX_RR_SLICES).contains(&slices.len())
-            && slices.iter().all(|slice| regions.check(*slice).is_ok());
-        let Some(entry) = pdus.receiving.tags.free(tag).filter(|_| fits) else {
-            return false;
-        };
-        if !core
-            .driver
-            .l5o_add_rr_state(context, tag, slices, &mut core.counters)
-        {
-            return false;
-        }
-        entry.context = Some(context);
-        entry.slices.clear();
-        entry.slices.extend_from_slice(slices);
-        (entry.placed, entry.taken, entry.is_leaving) = (0, 0, false);
-        pdus.count(HostEvent::BuffersMapped, &mut core.counters);
-        true
-    }
-
-    /// Takes the buffer of a tag away from the NIC (`l5o_del_rr_state`). `None` when it was not mapped; else the memory is to be left
-    /// alone, and the command's completion not to be reported, until [`poll_unmap`](Self::poll_unmap) says so. It must be
-    /// done before the socket is [closed](Self::close).
-    pub fn unmap_buffer(&mut self, id: SocketId, tag: u16) -> Option<Unmapping> {
-        let core = &mut self.core;
-        let socket = self.sockets.get_mut(id)?;
-        let receive = placing_context(socket);
-        let pdus = socket.pdus.as_mut()?;
-        let entry = pdus
-            .receiving
-            .tags
-            .of(tag)
-            .filter(|entry| !entry.is_leaving)?;
-        let context = entry.context?;
-        entry.is_leaving = true;
-        let until = if receive == Some(context) {
-            core.driver
-                .l5o_del_rr_state(context, tag, &mut core.counters)
-        } else {
-            // The context is being destroyed, which unmaps all.
-            core.driver.ticket()
-        };
-        Some(Unmapping {
-            socket: id,
-            tag,
-            until: Cell::new(until),
-        })
-    }
-
-    /// Whether the NIC is done with a buffer. Once the answer is not [`Unmapped::Pending`], the question must not be asked
-    /// again.
-    pub fn poll_unmap(&mut self, unmapping: &Unmapping) -> Unmapped {
-        let core = &mut self.core;
-        let mut until = unmapping.until.get();
-        let is_settled = core.driver.is_settled(&mut until);
-        unmapping.until.set(until);
-        if !is_settled {
-            return Unmapped::Pending;
-        }
-        let pdus = self
-            .sockets
-            .get_mut(unmapping.socket)
-            .and_then(|socket| socket.pdus.as_mut());
-        // What the stream would still have brought is not known when the socket is gone.
-        let Some(pdus) = pdus else {
-            return Unmapped::Tainted;
-        };
-        let Some(entry) = pdus.receiving.tags.of(unmapping.tag) else {
-            return Unmapped::Tainted;
-        };
-        entry.context = None;
-        let has_strays = pdus.receiving.strays.take(&entry.slices);
-        for slice in entry.slices.drain(..) {
-            core.driver.regions.unhold(slice);
-        }
-        if entry.placed == entry.taken && !has_strays {
-            Unmapped::Clean
-        } else {
-            pdus.count(HostEvent::BuffersTainted, &mut core.counters);
-            Unmapped::Tainted
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The NIC's contexts for a stream of PDUs.
 
-use l5p::pdus::Resync;
 use l5p::{HostEvent, Layers, MsgState};
 use nic::ring::{ContextId, Direction, InnerPlace};
 use tcp::SendQueue;
@@ -9,9 +8,9 @@ use wire::{FlowKey, SeqNum};
 use super::PduStream;
 use crate::SocketId;
 use crate::counters::Counters;
+use crate::device::Device;
 use crate::driver::{Driver, Payload, Place};
 use crate::layer5::{Fallback, Session};
-use crate::stack::Core;
 
 impl PduStream {
     /// Asks the NIC to make data digests from the PDU at `start` on, which is the next to be sent, where nothing is around the PDUs.
@@ -21,13 +20,14 @@ impl PduStream {
         flow: FlowKey,
         start: SeqNum,
         layers: Layers,
-        core: &mut Core,
+        device: &mut Device,
     ) {
         self.sending.context =
-            core.driver
+            device
+                .driver
                 .l5o_create(id, Direction::Transmit, flow, start, layers, None);
         if self.sending.context.is_none() {
-            self.count(HostEvent::ContextsRefused, &mut core.counters);
+            self.count(HostEvent::ContextsRefused, &mut device.counters);
         }
     }
 
@@ -40,15 +40,16 @@ impl PduStream {
         position: SeqNum,
         index: u64,
         layers: Layers,
-        core: &mut Core,
+        device: &mut Device,
     ) {
-        self.receiving.resync = Resync::new(position, index);
+        self.expect_resyncs(position, index);
         let flow = flow.reversed();
         self.receiving.context =
-            core.driver
+            device
+                .driver
                 .l5o_create(id, Direction::Receive, flow, position, layers, None);
         if self.receiving.context.is_none() {
-            self.count(HostEvent::ContextsRefused, &mut core.counters);
+            self.count(HostEvent::ContextsRefused, &mut device.counters);
         }
     }
 

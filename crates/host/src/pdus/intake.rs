@@ -1,22 +1,24 @@
 //! PDUs out of what lies at the front of a stream.
 
 use l5p::pdus::{DataDigest as Found, Event, MAX_FRONT, Next, PduProtocol, Reader};
+use l5p::{HostEvent, ProtocolId};
 use nic::ring::Slice;
 use tcp::Chunk;
 
 use super::stream::{Framed, Receiving};
 use super::target::Kind;
 use super::{DataDigest, PduSink};
+use crate::counters::Counters;
 use crate::driver::InUse;
 use crate::layer5::Outgoing;
-use crate::socket::{Segment, Stream};
+use crate::stream::{Segment, Stream};
 use crate::tls::{Front, Taken};
 
 /// Bytes between data that are taken at a time: what is before data is no longer.
 const FRAME: usize = MAX_FRONT;
 
 /// What the PDUs of one call go through.
-pub(super) struct Intake<'a, P: PduProtocol> {
+pub(crate) struct Intake<'a, P: PduProtocol> {
     pub framed: &'a mut Framed<P>,
     pub receiving: &'a mut Receiving,
     pub sink: &'a mut dyn PduSink<P>,
@@ -28,7 +30,7 @@ pub(super) struct Intake<'a, P: PduProtocol> {
 
 /// What is counted of them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// Data whose digest was wrong.
     pub bad_digests: u64,
     /// Digests that the NIC has checked.
@@ -43,7 +45,7 @@ pub(super) struct Counts {
 
 /// Why nothing more is taken.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Stopped<E> {
+pub(crate) enum Stopped<E> {
     /// The peer has broken the protocol.
     Refused(E),
     /// The peer has ended the connection by a PDU.
@@ -52,9 +54,39 @@ pub(super) enum Stopped<E> {
     MemoryGone,
 }
 
-impl<P: PduProtocol> Intake<'_, P> {
+impl Counts {
+    /// Adds them to the protocol's counters.
+    pub fn add_to(&self, protocol: ProtocolId, counters: &mut Counters) {
+        for (event, count) in [
+            (HostEvent::RxFailed, self.bad_digests),
+            (HostEvent::RxChecksByNic, self.by_nic),
+            (HostEvent::RxChecksBySoftware, self.by_software),
+            (HostEvent::RxBytesPlaced, self.placed),
+            (HostEvent::RxBytesCopied, self.copied),
+        ] {
+            counters.protocols.add(protocol, event, count);
+        }
+    }
+}
+
+impl<'a, P: PduProtocol> Intake<'a, P> {
+    pub fn new(
+        framed: &'a mut Framed<P>,
+        receiving: &'a mut Receiving,
+        sink: &'a mut dyn PduSink<P>,
+    ) -> Self {
+        Self {
+            framed,
+            receiving,
+            sink,
+            ended: 0,
+            counts: Counts::default(),
+            stopped: None,
+        }
+    }
+
     /// Takes the content of a record.
-    pub(super) fn take_content(
+    pub fn take_content(
         &mut self,
         stream: &mut Stream,
         front: Front,
@@ -74,7 +106,7 @@ impl<P: PduProtocol> Intake<'_, P> {
     }
 
     /// Takes up to `most` bytes from the front of the stream; answers how many.
-    pub(super) fn take(&mut self, stream: &mut Stream, most: u32, regions: &mut InUse) -> u32 {
+    pub fn take(&mut self, stream: &mut Stream, most: u32, regions: &mut InUse) -> u32 {
         let mut taken = 0;
         while taken < most
             && self.stopped.is_none()

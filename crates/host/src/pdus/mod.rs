@@ -11,11 +11,8 @@
 
 mod buffers;
 mod contexts;
-mod error;
 mod fallback;
 mod intake;
-mod memory;
-mod receive;
 mod sent;
 mod strays;
 mod stream;
@@ -25,13 +22,14 @@ mod transmit;
 use l5p::Layers;
 use nic::ring::Slice;
 
+pub use crate::error::PduError;
 pub use buffers::{Unmapped, Unmapping};
-pub use error::PduError;
 pub use l5p::pdus::PduProtocol;
 pub use sent::SendMark;
 
-pub(crate) use memory::{CommandKey, Memories};
+pub(crate) use intake::{Intake, Stopped};
 pub(crate) use stream::PduStream;
+pub(crate) use transmit::Frame;
 
 /// The rules for the PDUs of both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

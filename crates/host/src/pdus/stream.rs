@@ -29,7 +29,7 @@ pub(crate) struct PduStream {
 
 /// What depends on the protocol.
 #[derive(Debug)]
-pub(super) struct Framed<P: PduProtocol> {
+pub(crate) struct Framed<P: PduProtocol> {
     pub reader: Reader<P>,
     /// The rules for what is sent.
     pub outgoing: P,
@@ -69,8 +69,8 @@ pub(super) struct Sending {
 
 /// What is known of the stream that comes in.
 #[derive(Debug)]
-pub(super) struct Receiving {
-    pub target: Target,
+pub(crate) struct Receiving {
+    pub(super) target: Target,
     /// The context that places data and checks digests.
     pub context: Option<ContextId>,
     /// That one's word on data digests is taken.
@@ -121,7 +121,7 @@ impl PduStream {
 
     /// Counts an event of its protocol.
     #[inline]
-    pub(super) fn count(&self, event: HostEvent, counters: &mut Counters) {
+    pub fn count(&self, event: HostEvent, counters: &mut Counters) {
         counters.protocols.add(self.protocol, event, 1);
     }
 
@@ -139,7 +139,7 @@ impl PduStream {
     ///
     /// # Errors
     /// When the stream is of another protocol.
-    pub(super) fn outgoing<P: PduProtocol>(&self) -> Result<&P, SocketError> {
+    pub fn outgoing<P: PduProtocol>(&self) -> Result<&P, SocketError> {
         let framed: &dyn Any = &*self.framed;
         let framed: &Framed<P> = framed.downcast_ref().ok_or(OTHER_PROTOCOL)?;
         Ok(&framed.outgoing)
@@ -149,11 +149,39 @@ impl PduStream {
     ///
     /// # Errors
     /// When the stream is of another protocol.
-    pub(super) fn receiving_parts<P: PduProtocol>(
+    pub fn receiving_parts<P: PduProtocol>(
         &mut self,
     ) -> Result<(&mut Framed<P>, &mut Receiving), SocketError> {
         let framed: &mut dyn Any = &mut *self.framed;
         let framed = framed.downcast_mut().ok_or(OTHER_PROTOCOL)?;
         Ok((framed, &mut self.receiving))
+    }
+
+    /// Other rules hold from the next PDU of each direction on. Gives the position and the number of the next one to be received.
+    ///
+    /// # Errors
+    /// When the stream is of another protocol, or a PDU is half received.
+    pub fn negotiated<P: PduProtocol>(
+        &mut self,
+        framings: Framings<P>,
+        checks_digests: bool,
+        tags: u16,
+    ) -> Result<(SeqNum, u64), SocketError> {
+        let (framed, receiving) = self.receiving_parts::<P>()?;
+        if !framed.reader.is_at_boundary() {
+            return Err(SocketError::Unsupported(
+                "a PDU is half received: what was agreed on must be told between two PDUs",
+            ));
+        }
+        framed.reader.negotiated(framings.incoming);
+        framed.outgoing = framings.outgoing;
+        receiving.checks_digests = checks_digests;
+        receiving.tag_limit = tags;
+        Ok(framed.reader.position())
+    }
+
+    /// From PDU number `index` on, which begins at `position`, the NIC may ask where PDUs begin.
+    pub fn expect_resyncs(&mut self, position: SeqNum, index: u64) {
+        self.receiving.resync = Resync::new(position, index);
     }
 }

@@ -1,11 +1,16 @@
 //! Sockets: full control blocks, and the table that they and the quasi ones live in.
 
+mod content;
+mod deliver;
+mod noted;
 mod owner;
+mod protocols;
+pub(crate) mod quasi;
 mod recv;
-mod segment;
 mod send;
-mod stream;
+mod state;
 mod table;
+mod transmit;
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -14,19 +19,21 @@ use tcp::{Connection, SendQueue};
 use wire::FlowKey;
 
 use crate::driver::Payload;
-use crate::events::Pending;
+use crate::events::EventKinds;
 use crate::handoff::policy;
-use crate::layer5::Noted;
-use crate::neighbour::Hop;
+use crate::link::Hop;
 use crate::pdus::PduStream;
+use crate::stream::Stream;
 use crate::tls::Tls;
 use crate::{CloseReason, ListenerId};
 
-pub(crate) use owner::{Owner, TeardownPhase};
+pub(crate) use content::Read;
+pub(crate) use noted::Noted;
+pub(crate) use owner::{OffloadedConnection, Owner, Phase, PostedRequests, Recover};
+pub(crate) use owner::{SplicePart, TeardownPhase};
 pub use recv::ReadChunk;
-pub(crate) use segment::{Marks, Placed, Segment};
-pub(crate) use send::{LEAST_SEND_BUFFER, queue_bytes, queue_slices};
-pub(crate) use stream::Stream;
+pub(crate) use send::LEAST_SEND_BUFFER;
+pub(crate) use state::{Membership, ReceiveSide, SendSide};
 pub(crate) use table::Sockets;
 
 /// One connection and what the application has of it.
@@ -42,56 +49,55 @@ pub(crate) struct Socket {
     pub pdus: Option<Box<PduStream>>,
     /// What reads its content, if that takes notes of the NIC's.
     pub noted: Option<Noted>,
-    /// Where packets go on the link.
-    pub next_hop: IpAddr,
-    pub hop: Option<Hop>,
-    /// The earliest entry that [`Timers`](crate::timers::Timers) has of this socket.
+    /// Where its packets go on the link.
+    pub route: Route,
+    /// The earliest entry that the stack's timers have of this socket.
     pub armed: Option<Instant>,
-    /// The listener that it waits at for `accept`.
-    pub listener: Option<ListenerId>,
-    pub pending: Pending,
+    pub membership: Membership,
+    /// Events that its application has not been given yet.
+    pub pending: EventKinds,
+    /// Events that its application waits for.
+    pub awaited: EventKinds,
     /// The connection's end, once it has come.
     pub ended: Option<Box<CloseReason>>,
     pub user: User,
     /// Who runs the connection.
     pub owner: Owner,
-    /// In the queue of sockets that may have something to send.
-    pub is_ready: bool,
-    /// The application has found nothing to read since the last `Readable`.
-    pub wants_read: bool,
-    /// The application has found no room to write since the last `Writable`.
-    pub wants_write: bool,
-    /// The application wants no more from the peer, or cannot use it: what comes is thrown away.
-    pub discards_input: bool,
-    /// The application has closed its direction.
-    pub write_closed: bool,
-    /// The position of the peer's first byte is known.
-    pub is_anchored: bool,
-    /// The peer will send no more.
-    pub peer_fin: bool,
-    /// TCP is done: segments of the flow are no longer for this socket.
-    pub is_unhooked: bool,
-    /// An alert must reach the peer before what it still sends may be answered by a reset.
-    pub lingers: bool,
-    /// Waits for the next hop's address.
-    pub awaits_hop: bool,
-    /// Waits for memory.
-    pub is_starved: bool,
+    pub receive: ReceiveSide,
+    pub sending: SendSide,
     /// What the handoff policy knows of it.
     pub record: policy::Record,
     /// The application protocol that the TLS handshake agreed on.
     pub alpn: Option<Vec<u8>>,
 }
 
+/// Where packets go on the link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    pub next_hop: IpAddr,
+    /// The neighbour, once it was looked up.
+    pub hop: Option<Hop>,
+}
+
 /// Who has the use of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum User {
     /// A listener: not established, or not accepted yet.
-    Listener,
+    Listener(ListenerId),
     /// The application.
     Application,
     /// The application has given it up: it goes when TCP is done.
     Released,
+}
+
+impl User {
+    /// Where it waits for `accept`.
+    pub fn listener(self) -> Option<ListenerId> {
+        match self {
+            User::Listener(listener) => Some(listener),
+            User::Application | User::Released => None,
+        }
+    }
 }
 
 impl Socket {
@@ -105,27 +111,27 @@ impl Socket {
             tls: Tls::None,
             pdus: None,
             noted: None,
-            next_hop,
-            hop: None,
+            route: Route {
+                next_hop,
+                hop: None,
+            },
             armed: None,
-            listener: None,
-            pending: Pending::default(),
+            membership: Membership::FLOW,
+            pending: EventKinds::default(),
+            awaited: EventKinds::READABLE,
             ended: None,
             user,
             owner: Owner::Host,
-            is_ready: false,
-            wants_read: true,
-            wants_write: false,
-            discards_input: false,
-            write_closed: false,
-            is_anchored: false,
-            peer_fin: false,
-            is_unhooked: false,
-            lingers: false,
-            awaits_hop: false,
-            is_starved: false,
+            receive: ReceiveSide::Unanchored,
+            sending: SendSide::Open,
             record: policy::Record::default(),
             alpn: None,
         }
+    }
+
+    /// What comes from now on is thrown away; so is what has come. Answers how many bytes of that were in order.
+    pub fn discard_input(&mut self) -> u32 {
+        self.receive = ReceiveSide::Discarding;
+        self.stream.clear()
     }
 }

@@ -1,15 +1,11 @@
 //! Reading.
 
 use std::ops::Deref;
-use std::time::Instant;
 
-use super::Socket;
-use super::send::owned;
-use crate::layer5::{Noted, Read};
+use super::{Noted, ReceiveSide, Socket};
+use crate::events::EventKinds;
 use crate::memory::Buffer;
-use crate::meter::Component;
-use crate::stack::Stack;
-use crate::{CloseReason, SocketError, SocketId};
+use crate::{CloseReason, SocketError};
 
 /// Received bytes in place, in a buffer that goes back to the stack's memory when this is dropped, on any thread.
 #[derive(Debug)]
@@ -35,112 +31,8 @@ impl AsRef<[u8]> for ReadChunk {
     }
 }
 
-impl Stack {
-    /// Copies received bytes out; 0 is the end of the stream. Under TLS the end is the peer's close_notify: without it
-    /// the error is [`CloseReason::Truncated`].
-    ///
-    /// # Errors
-    /// [`WouldBlock`](SocketError::WouldBlock): `Readable` or `Closed` follows. [`NotConnected`](SocketError::NotConnected), [`Closed`](SocketError::Closed), [`NotFound`](SocketError::NotFound).
-    /// [`Spliced`](SocketError::Spliced), and [`Unsupported`](SocketError::Unsupported) where PDUs are carried.
-    pub fn read(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        buffer: &mut [u8],
-    ) -> Result<usize, SocketError> {
-        let before = self.core.meter.switch(Component::Tcp);
-        let result = self.read_with(now, id, buffer);
-        self.core.meter.switch(before);
-        result
-    }
-
-    fn read_with(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        buffer: &mut [u8],
-    ) -> Result<usize, SocketError> {
-        if let Some(read) = self.read_quasi(id, buffer) {
-            return read;
-        }
-        let socket = owned(&mut self.sockets, id)?;
-        let core = &mut self.core;
-        socket.check_read()?;
-        if buffer.is_empty() {
-            return Ok(0);
-        }
-        let Read {
-            content: done,
-            consumed,
-            failed,
-        } = socket.read_content(now, core, buffer);
-        if consumed > 0 {
-            socket.tcp.consumed(now, consumed);
-            core.mark_ready(id, socket);
-        }
-        if let Some(reason) = failed {
-            self.fail(now, id, reason.clone());
-            return if done > 0 {
-                Ok(done)
-            } else {
-                Err(SocketError::Closed(reason))
-            };
-        }
-        if done > 0 {
-            Ok(done)
-        } else {
-            socket.nothing_to_read()
-        }
-    }
-
-    /// The next received bytes in place; `None` is the end of the stream.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
-    pub fn read_chunk(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-    ) -> Result<Option<ReadChunk>, SocketError> {
-        let before = self.core.meter.switch(Component::Tcp);
-        let result = self.read_chunk_with(now, id);
-        self.core.meter.switch(before);
-        result
-    }
-
-    fn read_chunk_with(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-    ) -> Result<Option<ReadChunk>, SocketError> {
-        if let Some(chunk) = self.read_chunk_quasi(id) {
-            return chunk;
-        }
-        let socket = owned(&mut self.sockets, id)?;
-        socket.check_read()?;
-        let core = &mut self.core;
-        let Read {
-            content,
-            consumed,
-            failed,
-        } = socket.read_content_in_place(now, core);
-        if consumed > 0 {
-            socket.tcp.consumed(now, consumed);
-            core.mark_ready(id, socket);
-        }
-        match (content, failed) {
-            (Some(buffer), _) => Ok(Some(ReadChunk(buffer))),
-            (None, None) => socket.nothing_to_read().map(|_| None),
-            (None, Some(reason)) => {
-                self.fail(now, id, reason.clone());
-                Err(SocketError::Closed(reason))
-            }
-        }
-    }
-}
-
 /// What reads of a stream of PDUs, and writes to it, are told.
-pub(super) const ONLY_PDUS: SocketError =
+const ONLY_PDUS: SocketError =
     SocketError::Unsupported("the socket carries PDUs; use `receive_pdus` and `send_pdu`");
 
 const ONLY_RESPONSE: SocketError =
@@ -148,8 +40,8 @@ const ONLY_RESPONSE: SocketError =
 
 impl Socket {
     /// # Errors
-    /// When what is received is not for [`Stack::read`].
-    fn check_read(&self) -> Result<(), SocketError> {
+    /// When what is received is not for [`Stack::read`](crate::Stack::read).
+    pub fn check_read(&self) -> Result<(), SocketError> {
         if self.pdus.is_some() {
             return Err(ONLY_PDUS);
         }
@@ -161,7 +53,21 @@ impl Socket {
 
     /// Whether a read would give something: bytes, the end of the stream, or an error.
     pub fn is_readable(&self) -> bool {
-        self.has_content() || self.peer_fin || self.ended.is_some()
+        self.has_content() || self.is_at_end()
+    }
+
+    /// Whether nothing comes behind what is there.
+    fn is_at_end(&self) -> bool {
+        self.receive == ReceiveSide::PeerClosed || self.ended.is_some()
+    }
+
+    /// # Errors
+    /// When what is sent is PDUs.
+    pub fn check_write(&self) -> Result<(), SocketError> {
+        match self.pdus {
+            Some(_) => Err(ONLY_PDUS),
+            None => Ok(()),
+        }
     }
 
     /// What a read says that found nothing.
@@ -173,14 +79,14 @@ impl Socket {
             Some(CloseReason::Graceful) | None => {}
             Some(reason) => return Err(SocketError::Closed(reason.clone())),
         }
-        if self.peer_fin || self.ended.is_some() {
+        if self.is_at_end() {
             return if self.announces_end() {
                 Err(SocketError::Closed(CloseReason::Truncated))
             } else {
                 Ok(0)
             };
         }
-        self.wants_read = true;
+        self.awaited.add(EventKinds::READABLE);
         if !self.tcp.state().is_synchronized() {
             return Err(SocketError::NotConnected);
         }

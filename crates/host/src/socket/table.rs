@@ -1,8 +1,8 @@
 //! The table of all sockets: ids stay the same when a quasi control block becomes a full one.
 
-use super::Socket;
-use crate::SocketId;
-use crate::accel::quasi::{Held, Opening, Quasi, Quasis};
+use super::quasi::{Held, Opening, Quasi, Quasis};
+use super::{Socket, User};
+use crate::{SocketError, SocketId};
 
 /// Every socket of the stack, by id.
 #[derive(Debug, Default)]
@@ -82,6 +82,20 @@ impl Sockets {
         slot.socket
             .as_deref_mut()
             .filter(|_| slot.generation == id.generation)
+    }
+
+    /// The application's socket of this id, which has a full control block.
+    ///
+    /// # Errors
+    /// [`SocketError::NotFound`], and [`SocketError::Spliced`].
+    pub fn owned(&mut self, id: SocketId) -> Result<&mut Socket, SocketError> {
+        let socket = self.get_mut(id);
+        let socket = socket.filter(|socket| socket.user == User::Application);
+        let socket = socket.ok_or(SocketError::NotFound)?;
+        match socket.owner.splice() {
+            Some(_) => Err(SocketError::Spliced),
+            None => Ok(socket),
+        }
     }
 
     /// Says that this socket is needed soon.

@@ -13,7 +13,12 @@ use crate::{Holder, SocketId};
 
 /// The server's NIC can do nothing more with its contexts.
 pub fn fail_contexts(pair: &mut Pair) {
-    let contexts = pair.stack(SERVER).core.driver.contexts_mut();
+    let contexts = pair
+        .stack(SERVER)
+        .transport_mut()
+        .device
+        .driver
+        .contexts_mut();
     contexts.iter_mut().for_each(|shadow| shadow.failed = true);
 }
 
@@ -102,7 +107,8 @@ fn records_of_a_context_that_failed_are_encrypted_in_software() {
     }
     let shadow = pair.hosts[SERVER]
         .stack
-        .core
+        .transport_mut()
+        .device
         .driver
         .contexts_mut()
         .iter_mut()
@@ -145,6 +151,7 @@ fn a_resync_request_is_answered_also_when_nobody_reads() {
     let asked = pair.counter(CLIENT, "TlsRxDeviceResync");
     let session = pair.hosts[CLIENT]
         .stack
+        .transport_mut()
         .sockets
         .get(client)
         .and_then(|socket| socket.tls.session());

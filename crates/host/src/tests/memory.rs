@@ -13,7 +13,7 @@ use crate::{Event, Offload, SocketError, TlsRole};
 
 /// Takes all the memory that the server has left.
 fn hoard(pair: &mut Pair) -> Vec<Buffer> {
-    let driver = &mut pair.hosts[SERVER].stack.core.driver;
+    let driver = &mut pair.hosts[SERVER].stack.transport_mut().device.driver;
     while driver.tail_room() > 0 {
         driver.take_tail(driver.tail_room());
     }
@@ -85,7 +85,12 @@ fn a_record_that_finds_no_memory_for_its_ciphertext_holds_nobody_up() {
     let now = pair.now;
     assert_eq!(pair.stack(SERVER).write(now, server, &data), Ok(data.len()));
     assert_eq!(pair.stack(SERVER).write(now, other, &data), Ok(data.len()));
-    let contexts = pair.hosts[SERVER].stack.core.driver.contexts_mut();
+    let contexts = pair.hosts[SERVER]
+        .stack
+        .transport_mut()
+        .device
+        .driver
+        .contexts_mut();
     contexts.iter_mut().for_each(|shadow| shadow.failed = true);
     let held = hoard(&mut pair);
     let read = |pair: &mut Pair, id, len: usize| {
@@ -117,13 +122,10 @@ fn a_full_ring_makes_no_queue_grow() {
     for _ in 0..1000 {
         pair.stack(SERVER).poll(now);
     }
-    let core = &pair.hosts[SERVER].stack.core;
-    assert!(core.unsent.is_some());
-    assert!(
-        core.ready.len() <= sockets.len() + 1,
-        "{}",
-        core.ready.len()
-    );
+    let schedule = &pair.hosts[SERVER].stack.transport_mut().schedule;
+    assert!(schedule.unsent.is_some());
+    let ready = schedule.ready();
+    assert!(ready <= sockets.len() + 1, "{ready}");
 }
 
 /// Data and acknowledgments that ride on it: what can't be kept of the one must not hold up the other.
@@ -150,7 +152,7 @@ fn without_memory_acknowledgments_still_count() {
     });
     let mut acked = 0;
     for _ in 0..20_000 {
-        pair.hosts[SERVER].stack.core.supply = Supply::Short {
+        pair.hosts[SERVER].stack.transport_mut().device.supply = Supply::Short {
             left: 8,
             reserve: 0,
         };

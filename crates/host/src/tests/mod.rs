@@ -3,6 +3,7 @@
 mod contexts;
 mod digests;
 mod disks;
+mod layers;
 mod memory;
 mod pair;
 mod timers;

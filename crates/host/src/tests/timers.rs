@@ -20,7 +20,7 @@ fn stale_timers_are_bounded() {
         }
     }
     for at in [CLIENT, SERVER] {
-        let timers = pair.hosts[at].stack.core.timers.len();
+        let timers = pair.hosts[at].stack.transport_mut().schedule.timers.len();
         assert!(timers <= 1024 + 2, "{timers}");
     }
 }
@@ -35,7 +35,15 @@ fn many_connections_carry_their_own_bytes() {
     }
     // All idle: nothing is due but what neighbours and memory need.
     pair.run_for(Duration::from_secs(120));
-    assert_eq!(pair.hosts[CLIENT].stack.core.timers.next(), None);
+    assert_eq!(
+        pair.hosts[CLIENT]
+            .stack
+            .transport_mut()
+            .schedule
+            .timers
+            .next(),
+        None
+    );
 }
 
 #[test]

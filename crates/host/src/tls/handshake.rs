@@ -6,7 +6,7 @@ use l5p::tls::HEADER_LEN;
 use super::{Offload, TlsRole};
 use crate::driver::Payload;
 use crate::layer5::Outgoing;
-use crate::socket::Stream;
+use crate::stream::Stream;
 use crate::{CloseReason, SocketError};
 
 /// A handshake under way.

@@ -1,11 +1,10 @@
 //! TLS on sockets: what the application chooses, the handshake, and the session that glues records to TCP and to the
 //! NIC's contexts.
 
-mod calls;
 mod content;
-mod drive;
 mod fallback;
 mod handshake;
+mod info;
 mod receive;
 mod rekey;
 mod session;
@@ -17,8 +16,8 @@ use ::handshake::{PskClientConfig, PskServerConfig};
 use rustls::pki_types::ServerName;
 
 pub(crate) use content::Content;
-pub(crate) use drive::parts;
 pub(crate) use handshake::{Handshaking, Progress};
+pub use info::{OffloadState, TlsInfo};
 pub(crate) use receive::{Front, Taken};
 pub(crate) use session::Session;
 

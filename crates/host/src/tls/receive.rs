@@ -11,9 +11,9 @@ use super::session::Session;
 use wire::SeqNum;
 
 use crate::CloseReason;
-use crate::layer5::Outgoing;
+use crate::layer5::{ContentFront, Outgoing};
 use crate::memory::Buffer;
-use crate::socket::Stream;
+use crate::stream::Stream;
 
 /// A record that was opened in place: where its content lies.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +38,15 @@ pub(crate) struct Front {
     /// A context that numbers records as we do has decrypted all of the record, and has found its content where it is: what the NIC says of it
     /// holds.
     pub is_agreed: bool,
+}
+
+impl From<Front> for ContentFront {
+    fn from(front: Front) -> Self {
+        Self {
+            len: front.content,
+            is_agreed: front.is_agreed,
+        }
+    }
 }
 
 /// What was done with content.
@@ -374,9 +383,7 @@ impl Session {
             return Outcome::Nothing;
         }
         if stream.peek(offset, &mut header) < HEADER_LEN {
-            let memory = (&out.driver.regions, out.driver.arena());
-            let header_len = HEADER_LEN as u32;
-            if !stream.bring_back(offset, header_len, None, memory) {
+            if !stream.bring_back(offset, HEADER_LEN as u32, None, out.driver) {
                 return Outcome::Failed(memory_is_gone());
             }
             stream.peek(offset, &mut header);
@@ -393,9 +400,8 @@ impl Session {
         let mut output = output.filter(|_| offset == 0);
         let reader = &mut self.reader;
         let target = output.as_deref_mut().map_or(Output::InPlace, Output::To);
-        let memory = (&out.driver.regions, out.driver.arena());
         let epoch = Some(reader.epoch());
-        if self.inside_receive.is_some() && !stream.bring_back(offset, len, epoch, memory) {
+        if self.inside_receive.is_some() && !stream.bring_back(offset, len, epoch, out.driver) {
             return Outcome::Failed(memory_is_gone());
         }
         let open = |pieces: &mut [Piece<'_>]| reader.open(pieces, target);

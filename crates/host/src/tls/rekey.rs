@@ -7,7 +7,7 @@ use super::session::Session;
 use crate::CloseReason;
 use crate::driver::Ticket;
 use crate::layer5::Outgoing;
-use crate::socket::Stream;
+use crate::stream::Stream;
 
 impl Session {
     /// Whether this session can make new keys.

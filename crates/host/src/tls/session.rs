@@ -16,7 +16,7 @@ use super::rekey::{MAX_REPLACED_KEYS, ReplacedKeys};
 use crate::counters::Counters;
 use crate::driver::{Driver, Payload, Place};
 use crate::layer5::{self, Fallback, Outgoing};
-use crate::socket::Stream;
+use crate::stream::Stream;
 use crate::{CloseReason, OffloadState, SocketId, TlsInfo};
 
 /// An established TLS session.

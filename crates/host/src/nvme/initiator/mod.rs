@@ -34,7 +34,7 @@ pub use l5p::nvme::initiator::{
 pub use wire::nvme::command::{Blocks, Io, Status};
 
 use super::PduOffload;
-use crate::pdus::{CommandKey, Memories};
+use crate::disk::{CommandKey, Memories};
 use crate::stack::Stack;
 use crate::{Offload, TlsRole};
 use link::Link;

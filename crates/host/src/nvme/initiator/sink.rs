@@ -6,7 +6,8 @@ use l5p::nvme::initiator::{CommandId, Controller, Incoming};
 use nic::ring::Slice;
 use wire::nvme::{FatalError, Framing, Pdu};
 
-use crate::pdus::{DataDigest, Destination, Memories, PduSink};
+use crate::disk::Memories;
+use crate::pdus::{DataDigest, Destination, PduSink};
 
 /// Takes the PDUs of one queue.
 pub(super) struct Sink<'a> {

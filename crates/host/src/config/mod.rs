@@ -1,0 +1,167 @@
+//! Settings of a stack and of a listener.
+
+mod accel;
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use crate::handoff::Handoff;
+use crate::memory::ArenaLayout;
+
+pub use accel::{Accel, AccelError};
+
+/// An address of the host with the length of its network's prefix, as in `10.0.0.2/24` or `fd00::2/64`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cidr {
+    /// The host's own address.
+    pub address: IpAddr,
+    /// Leading bits that every neighbour on the link shares.
+    pub prefix: u8,
+}
+
+impl Cidr {
+    /// An address with its prefix length; a length beyond the family's is cut to it.
+    pub fn new(address: IpAddr, prefix: u8) -> Self {
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        Self {
+            address,
+            prefix: prefix.min(most),
+        }
+    }
+
+    /// Whether `other` is on this network, so that it is reached without a gateway.
+    pub fn contains(&self, other: IpAddr) -> bool {
+        match (self.address, other) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                let shift = 32 - u32::from(self.prefix);
+                (u32::from(a) ^ u32::from(b))
+                    .checked_shr(shift)
+                    .unwrap_or(0)
+                    == 0
+            }
+            (IpAddr::V6(a), IpAddr::V6(b)) => {
+                let shift = 128 - u32::from(self.prefix);
+                (u128::from(a) ^ u128::from(b))
+                    .checked_shr(shift)
+                    .unwrap_or(0)
+                    == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+/// A text that is not an address with a prefix length.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an address with a prefix length; write it like 10.0.0.2/24 or fd00::2/64")]
+pub struct CidrError(String);
+
+impl FromStr for Cidr {
+    type Err = CidrError;
+
+    fn from_str(text: &str) -> Result<Self, CidrError> {
+        let wrong = || CidrError(text.to_owned());
+        let (address, prefix) = text.split_once('/').ok_or_else(wrong)?;
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let prefix: u8 = prefix.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        if prefix > most {
+            return Err(wrong());
+        }
+        Ok(Self { address, prefix })
+    }
+}
+
+/// Settings of a [`Stack`](crate::Stack).
+#[derive(Clone, Debug)]
+pub struct StackConfig {
+    /// The host's addresses. An IPv6 link-local address is added by the stack when there is none.
+    pub addresses: Vec<Cidr>,
+    /// Where IPv4 packets for other networks go.
+    pub gateway_v4: Option<Ipv4Addr>,
+    /// Where IPv6 packets for other networks go, until a router advertises itself.
+    pub gateway_v6: Option<Ipv6Addr>,
+    /// Largest IP packet on the link, in bytes.
+    pub mtu: u16,
+    /// Settings of every connection; `mss` is set by the stack from the MTU and the family.
+    pub tcp: tcp::Config,
+    /// Memory for payload that the stack copies, and for receive buffers.
+    pub arena: ArenaLayout,
+    /// Payload that one socket may hold in its send queue, in bytes; less where the path needs less.
+    pub send_buffer: u32,
+    /// Content bytes of a TLS record that we make, at most; 16,384 is the protocol's own limit.
+    pub record_bytes: u16,
+    /// Sockets at most, of all states but TIME_WAIT.
+    pub max_sockets: u32,
+    /// Neighbours remembered at most, of each family.
+    pub max_neighbours: usize,
+    /// Seeds every keyed hash, the ISNs and the SYN cookies. Draw it at random; a simulation fixes it.
+    pub secret: [u8; 16],
+    /// What the NIC is asked to do for whole connections (AccelTCP); nothing by default.
+    pub accel: Accel,
+    /// Which connections are handed off to the NIC (Connection handoff policies); none by default.
+    pub handoff: Handoff,
+    /// Handshakes of the NIC's that are remembered, so that a copy of a connection's first data opens no second one: 8 bytes each,
+    /// from the first one on, rounded up to a power of two; 0 for none. A cookie is good for up to 128 s, so the default of 65,536
+    /// is for some 512 connections a second; a busy server in front of peers that may replay wants more.
+    pub accel_handshakes: u32,
+    /// Whether to take time-stamp readings at component boundaries ([`Stack::meter`](crate::Stack::meter)).
+    pub meter: bool,
+}
+
+impl Default for StackConfig {
+    fn default() -> Self {
+        Self {
+            addresses: Vec::new(),
+            gateway_v4: None,
+            gateway_v6: None,
+            mtu: 1500,
+            tcp: tcp::Config::default(),
+            arena: ArenaLayout::default(),
+            send_buffer: 16 << 20,
+            record_bytes: 16_384,
+            max_sockets: 262_144,
+            max_neighbours: 1024,
+            secret: [0; 16],
+            accel: Accel::NONE,
+            handoff: Handoff::default(),
+            accel_handshakes: 1 << 16,
+            meter: false,
+        }
+    }
+}
+
+/// Settings of a listener.
+#[derive(Clone, Debug)]
+pub struct ListenOptions {
+    /// Connections whose handshake is under way or which wait to be accepted. Beyond that the listener answers
+    /// with SYN cookies (RFC 4987 §3.6).
+    pub backlog: usize,
+    /// Answers every SYN with a cookie and keeps no state for it.
+    pub always_cookies: bool,
+    /// Whether the NIC may answer SYNs in the host's place, if [`Accel::setup`] is on. It answers by cookies, and hands a
+    /// connection up when its handshake is complete.
+    pub accel: bool,
+    /// A connection that the NIC sets up is told of when its first bytes have come, or its end, instead of at the end of its handshake
+    /// (as `TCP_DEFER_ACCEPT` has it). Right where the client speaks first. Where the host sets connections up, it has no
+    /// effect.
+    pub defer: bool,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self {
+            backlog: 1024,
+            always_cookies: false,
+            accel: true,
+            defer: false,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The function as the parts of the stack share it: its driver, what is counted, cycles, and what memory for packets is left.
+
+use nic::ring::toe::ToeCommand;
+use nic::ring::{HostFunction, SendDescriptor};
+
+use crate::StackConfig;
+use crate::counters::Counters;
+use crate::driver::{Driver, Frame, Posted, Supply};
+use crate::meter::Meter;
+
+/// One function of the NIC, and what everything that is done with it is counted in.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub driver: Driver,
+    pub counters: Counters,
+    pub meter: Meter,
+    /// Memory to keep what is received.
+    pub supply: Supply,
+}
+
+impl Device {
+    /// The function, with its memory registered and its receive buffers posted.
+    pub fn new(function: HostFunction, config: &StackConfig) -> Self {
+        Self {
+            driver: Driver::new(function, config.arena),
+            counters: Counters::default(),
+            meter: Meter::new(config.meter),
+            supply: Supply::Plenty,
+        }
+    }
+
+    /// Posts a frame of the stack's own.
+    pub fn post_frame(&mut self, frame: Frame) {
+        self.driver.post_frame(frame, &mut self.counters);
+    }
+
+    /// Posts a descriptor that waits for no room. Gives where it is, as [`Driver::post_now`] does.
+    pub fn post_now(&mut self, descriptor: &SendDescriptor<'_>) -> Option<Posted> {
+        self.driver.post_now(descriptor, &mut self.counters)
+    }
+
+    /// Posts a command for connections that the NIC runs. False when there is no room for it.
+    #[inline]
+    pub fn post_toe(&mut self, command: ToeCommand<'_>) -> bool {
+        self.driver.post_toe(command, &mut self.counters)
+    }
+
+    /// Posts what waited for room. False when something still waits.
+    pub fn flush(&mut self) -> bool {
+        self.driver.flush(&mut self.counters)
+    }
+}

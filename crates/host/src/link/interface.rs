@@ -1,0 +1,138 @@
+//! The host's addresses on its link, and where packets for others go first.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use wire::ethernet::MacAddr;
+use wire::ipv6;
+
+use crate::{Cidr, StackConfig};
+
+/// The stack's one network interface.
+#[derive(Debug)]
+pub(crate) struct Interface {
+    pub mac: MacAddr,
+    /// Largest IP packet on the link.
+    pub mtu: u16,
+    addresses: Vec<Cidr>,
+    gateway_v4: Option<Ipv4Addr>,
+    /// As configured; one that is advertised does not take its place.
+    gateway_v6: Option<Ipv6Addr>,
+    /// The router that has advertised itself last.
+    advertised: Option<Ipv6Addr>,
+}
+
+impl Interface {
+    /// An interface; an IPv6 link-local address is added (RFC 4291 §2.5.6) if there is none.
+    pub fn new(mac: MacAddr, config: &StackConfig) -> Self {
+        let mut addresses = config.addresses.clone();
+        let link_local =
+            |cidr: &Cidr| matches!(cidr.address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        if !addresses.iter().any(link_local) {
+            addresses.push(Cidr::new(ipv6::link_local(mac).into(), 64));
+        }
+        Self {
+            mac,
+            mtu: config.mtu,
+            addresses,
+            gateway_v4: config.gateway_v4,
+            gateway_v6: config.gateway_v6,
+            advertised: None,
+        }
+    }
+
+    /// The host's own addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.addresses.iter().map(|cidr| cidr.address)
+    }
+
+    /// Whether packets for the address are for this host.
+    #[inline]
+    pub fn is_local(&self, address: IpAddr) -> bool {
+        self.addresses.iter().any(|cidr| cidr.address == address)
+    }
+
+    /// Whether an address is a group that this host is a member of: all nodes, or the solicited-node group of one of
+    /// its addresses.
+    pub fn is_group(&self, address: Ipv6Addr) -> bool {
+        address == ALL_NODES
+            || self.addresses.iter().any(|cidr| match cidr.address {
+                IpAddr::V6(own) => ipv6::solicited_node(own) == address,
+                IpAddr::V4(_) => false,
+            })
+    }
+
+    /// The address that packets to `remote` are sent from (a short form of RFC 6724): one on the same network, else
+    /// one that is routed beyond the link.
+    pub fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
+        let family = |cidr: &&Cidr| cidr.address.is_ipv4() == remote.is_ipv4();
+        let on_link = self
+            .addresses
+            .iter()
+            .filter(family)
+            .find(|cidr| cidr.contains(remote));
+        let routed = || {
+            self.addresses
+                .iter()
+                .filter(family)
+                .find(|cidr| !matches!(cidr.address, IpAddr::V6(v6) if v6.is_unicast_link_local()))
+        };
+        self.next_hop(remote)?;
+        on_link.or_else(routed).map(|cidr| cidr.address)
+    }
+
+    /// An IPv4 address of the host's, for ARP.
+    pub fn any_v4(&self, near: Ipv4Addr) -> Option<Ipv4Addr> {
+        match self.source_for(near.into())? {
+            IpAddr::V4(v4) => Some(v4),
+            IpAddr::V6(_) => None,
+        }
+    }
+
+    /// An IPv6 address of the host's, for neighbour solicitations.
+    pub fn any_v6(&self, near: Ipv6Addr) -> Option<Ipv6Addr> {
+        let link_local = || {
+            self.addresses.iter().find_map(|cidr| match cidr.address {
+                IpAddr::V6(v6) if v6.is_unicast_link_local() => Some(v6),
+                _ => None,
+            })
+        };
+        match self.source_for(near.into()) {
+            Some(IpAddr::V6(v6)) => Some(v6),
+            _ => link_local(),
+        }
+    }
+
+    /// Who is to be handed packets for `remote`: itself if it is on the link, else the gateway.
+    pub fn next_hop(&self, remote: IpAddr) -> Option<IpAddr> {
+        let on_link = match remote {
+            IpAddr::V6(v6) if v6.is_unicast_link_local() => true,
+            _ => self.addresses.iter().any(|cidr| cidr.contains(remote)),
+        };
+        if on_link {
+            return Some(remote);
+        }
+        match remote {
+            IpAddr::V4(_) => self.gateway_v4.map(IpAddr::V4),
+            IpAddr::V6(_) => self.gateway_v6.or(self.advertised).map(IpAddr::V6),
+        }
+    }
+
+    /// A router advertised itself, or withdrew with a lifetime of 0 (RFC 4861 §6.3.4).
+    pub fn advertised(&mut self, router: Ipv6Addr, lifetime: u16) {
+        if lifetime > 0 {
+            self.advertised = Some(router);
+        } else if self.advertised == Some(router) {
+            self.advertised = None;
+        }
+    }
+
+    /// The MSS that fits the link, for a family (RFC 6691).
+    pub fn mss(&self, ipv4: bool) -> u16 {
+        let headers = if ipv4 { 40 } else { 60 };
+        self.mtu.saturating_sub(headers).max(MIN_MSS)
+    }
+}
+
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// No link is so small that less would be of use; a lie about the MTU gets no less (RFC 9293 §3.7.1 allows 536).
+pub(super) const MIN_MSS: u16 = 256;

@@ -1,0 +1,158 @@
+//! Quasi control blocks that become full ones.
+
+use std::time::Instant;
+
+use tcp::{Accepted, Chunk, Connection};
+use wire::tcp::{Flags, Header, Options, Timestamps};
+
+use super::ConnectionOffload;
+use crate::SocketId;
+use crate::driver::Payload;
+use crate::events::EventKinds;
+use crate::socket::quasi::Flag;
+use crate::socket::{ReceiveSide, Socket, User};
+use crate::stream::{Marks, Segment, Stream};
+
+/// What the NIC did to bytes of connections that it has set up: nothing.
+const UNTOUCHED: Marks = Marks {
+    replaced: None,
+    checked: false,
+};
+
+impl ConnectionOffload {
+    /// Gives a socket a full control block, if it has a quasi one: from here on it is a socket as all others are.
+    pub fn promote(&mut self, now: Instant, id: SocketId) {
+        let Some((mut connection, segment)) = self.revive(now, id) else {
+            return;
+        };
+        let Some((quasi, held)) = self.transport.sockets.quasi_mut(id) else {
+            return;
+        };
+        let quasi = *quasi;
+        debug_assert!(!quasi.is(Flag::Handed), "it is the NIC's");
+        let held = std::mem::take(held);
+        let flow = self.transport.sockets.quasis.flow(&quasi);
+        let user = match held.listener {
+            _ if quasi.is(Flag::Closed) => User::Released,
+            Some(listener) if !quasi.is(Flag::Accepted) => User::Listener(listener),
+            _ => User::Application,
+        };
+        connection.set_nagle(self.transport.config.tcp.nagle && !quasi.is(Flag::NoDelay));
+        // It is one that it was for the peer before: a route was there then.
+        let next_hop = self.transport.link.interface.next_hop(flow.dst.0);
+        let next_hop = next_hop.unwrap_or(flow.dst.0);
+        let mut socket = Box::new(Socket::new(connection, flow, next_hop, user));
+        socket.receive = ReceiveSide::Open;
+        if !quasi.is(Flag::WantsRead) {
+            socket.awaited.remove(EventKinds::READABLE);
+        }
+        if quasi.is(Flag::Told) {
+            socket.pending.add(EventKinds::READABLE);
+        }
+        if held.taken > 0 || quasi.is(Flag::PeerFin) {
+            socket.tcp.handle_segment(now, &segment, held.taken, 1);
+        }
+        let unread = held.received.as_ref().map_or(0, |it| it.len() as u32);
+        let read = held.taken - unread;
+        socket.stream = Stream::new(quasi.start + read);
+        if let Some(buffer) = held.received {
+            let data = Accepted {
+                seq: quasi.start + read,
+                len: unread,
+                skip: 0,
+            };
+            let next = socket.tcp.rcv_nxt();
+            socket
+                .stream
+                .insert(data, next, Segment::new(buffer, UNTOUCHED));
+        }
+        socket.tcp.consumed(now, read);
+        if let Some(buffer) = held.written {
+            let payload = Payload::plain(buffer);
+            socket.tcp.queue(now, payload.len());
+            socket.send.push(payload);
+        }
+        while let Some(event) = socket.tcp.poll_event() {
+            if event == tcp::Event::PeerFin {
+                socket.peer_closed();
+            }
+        }
+        self.transport.device.counters.accel_curr_quasi -= 1;
+        self.transport.device.counters.accel_quasi_promoted += 1;
+        self.transport.schedule.mark_ready(id, &mut socket);
+        if !quasi.is(Flag::Closed) {
+            self.handoff.established(now, id, &mut socket);
+        }
+        self.transport.sockets.promote(id, socket);
+        if quasi.is(Flag::Closed) {
+            self.close_on_host(now, id);
+        }
+    }
+
+    /// The connection that a quasi control block stands for, as it was before the peer's first segment, and that segment.
+    pub fn revive(&self, now: Instant, id: SocketId) -> Option<(Connection, Header)> {
+        let (quasi, _) = self.transport.sockets.quasi(id)?;
+        let flow = self.transport.sockets.quasis.flow(quasi);
+        let mut segment = Header {
+            src_port: flow.dst.1,
+            dst_port: flow.src.1,
+            seq: quasi.start,
+            ack: quasi.first,
+            flags: Flags::ACK,
+            window: quasi.window,
+            options: Options {
+                timestamps: Some(Timestamps {
+                    val: quasi.recent,
+                    echo: 0,
+                }),
+                ..Options::default()
+            },
+        };
+        let mut config = self.transport.config.tcp.clone();
+        config.mss = self.transport.link.interface.mss(!flow.is_ipv6());
+        let handshake = self
+            .transport
+            .sockets
+            .quasis
+            .handshake(quasi, self.accel.clock(now));
+        let mut connection = Connection::from_handshake(now, &config, &segment, &handshake);
+        // That it is established was told.
+        let connected = connection.poll_event();
+        debug_assert_eq!(connected, Some(tcp::Event::Connected));
+        if quasi.is(Flag::PeerFin) {
+            segment.flags |= Flags::FIN;
+        }
+        Some((connection, segment))
+    }
+
+    /// Promotes what can wait no longer: something was written and the connection not closed, or the peer waits for an
+    /// acknowledgement. Answers whether there was any.
+    pub(super) fn promote_due(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        let mut answered = std::mem::take(&mut self.accel.answered);
+        for id in answered.drain(..) {
+            let quasi = self.transport.sockets.quasi(id);
+            if quasi.is_some_and(|(quasi, _)| !quasi.is(Flag::Closed)) {
+                self.promote(now, id);
+                any = true;
+            }
+        }
+        self.accel.answered = answered;
+        while let Some(&(at, id)) = self.accel.unacknowledged.front() {
+            let waits = self
+                .transport
+                .sockets
+                .quasi(id)
+                .is_some_and(|(quasi, _)| !quasi.is(Flag::Closed));
+            if waits && at > now {
+                break;
+            }
+            self.accel.unacknowledged.pop_front();
+            if waits {
+                self.promote(now, id);
+                any = true;
+            }
+        }
+        any
+    }
+}

@@ -1,0 +1,13 @@
+//! What an application calls.
+
+mod connections;
+mod http;
+mod info;
+mod memory;
+mod offload;
+mod patterns;
+mod pdus;
+mod read;
+mod run;
+mod tls;
+mod write;

@@ -1,0 +1,138 @@
+//! Writing.
+
+use std::time::Instant;
+
+use nic::ring::Slice;
+
+use crate::device::Device;
+use crate::events::EventKinds;
+use crate::layer5::Refused;
+use crate::meter::Component;
+use crate::socket::{Socket, User};
+use crate::stack::Stack;
+use crate::{CloseReason, SocketError, SocketId};
+
+impl Stack {
+    /// Copies bytes into the send queue; answers how many. Under TLS a call makes at least one record: larger writes
+    /// make better ones.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](SocketError::WouldBlock): `Writable` or `Closed` follows. [`NotConnected`](SocketError::NotConnected), [`SendClosed`](SocketError::SendClosed), [`Closed`](SocketError::Closed), [`NotFound`](SocketError::NotFound).
+    /// [`Spliced`](SocketError::Spliced), and [`Unsupported`](SocketError::Unsupported) where PDUs are carried.
+    pub fn write(&mut self, now: Instant, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
+        let before = self.switch(Component::Tcp);
+        if let Some(written) = self.offload.write_quasi(now, id, data) {
+            self.switch(before);
+            return written;
+        }
+        self.check_write(id)?;
+        let written = self.write_with(id, data.is_empty(), |socket, device, room| {
+            socket.write_content(now, device, data, room)
+        });
+        self.switch(before);
+        written
+    }
+
+    /// Queues registered memory without a copy; answers how many bytes of it, from the front. The memory must not
+    /// change until the peer has acknowledged it; if an offloaded TLS session finds that it did, the connection ends with
+    /// [`CloseReason::SourceChanged`] and nothing of the change is sent. Where software encrypts, it reads the memory
+    /// at once.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), and [`BadSlice`](SocketError::BadSlice).
+    pub fn send_slices(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        slices: &[Slice],
+    ) -> Result<usize, SocketError> {
+        self.offload.promote_to_full_tcb(id);
+        self.check_write(id)?;
+        let before = self.switch(Component::Tcp);
+        let checked = slices
+            .iter()
+            .try_for_each(|slice| self.transport().device.driver.regions.check(*slice));
+        let written = checked.and_then(|()| {
+            self.write_with(id, slices.is_empty(), |socket, device, room| {
+                socket.write_content_in_place(now, device, slices, room)
+            })
+        });
+        self.switch(before);
+        written
+    }
+
+    #[inline]
+    fn check_write(&self, id: SocketId) -> Result<(), SocketError> {
+        let socket = self.offload.transport.sockets.get(id);
+        socket.map_or(Ok(()), Socket::check_write)
+    }
+
+    pub(super) fn write_with(
+        &mut self,
+        id: SocketId,
+        is_empty: bool,
+        write: impl FnOnce(&mut Socket, &mut Device, u32) -> Result<usize, Refused>,
+    ) -> Result<usize, SocketError> {
+        let transport = &mut self.offload.transport;
+        let socket = transport.sockets.owned(id)?;
+        socket.may_write()?;
+        if is_empty {
+            return Ok(0);
+        }
+        let room = socket.room(transport.config.send_buffer);
+        if room == 0 {
+            socket.awaited.add(EventKinds::WRITABLE);
+            return Err(SocketError::WouldBlock);
+        }
+        match write(socket, &mut transport.device, room) {
+            Ok(0) => {
+                socket.awaited.add(EventKinds::WRITABLE);
+                Err(SocketError::WouldBlock)
+            }
+            Ok(written) => {
+                let now = transport.last_poll;
+                self.offload.handoff.sent(now, id, socket, written);
+                transport.schedule.mark_ready(id, socket);
+                Ok(written)
+            }
+            Err(Refused::NoMemory) => {
+                socket.awaited.add(EventKinds::WRITABLE);
+                transport.schedule.starve(id, socket);
+                Err(SocketError::WouldBlock)
+            }
+            Err(Refused::SourceGone(slice)) => {
+                let regions = &transport.device.driver.regions;
+                let reason = CloseReason::SourceGone {
+                    name: regions.name(slice.region).to_owned(),
+                    offset: slice.offset,
+                };
+                transport.reset(id, reason.clone());
+                Err(SocketError::Closed(reason))
+            }
+        }
+    }
+
+    /// Turns Nagle's algorithm off, or on again.
+    ///
+    /// # Errors
+    /// [`NotFound`](SocketError::NotFound), [`Spliced`](SocketError::Spliced).
+    pub fn set_nodelay(&mut self, id: SocketId, nodelay: bool) -> Result<(), SocketError> {
+        if let Some(set) = self.offload.set_nodelay_quasi(id, nodelay) {
+            return set;
+        }
+        self.transport().sockets.owned(id)?.tcp.set_nagle(!nodelay);
+        Ok(())
+    }
+
+    /// Bytes that [`write`](Self::write) has room for now.
+    pub fn send_space(&self, id: SocketId) -> usize {
+        if let Some(space) = self.offload.quasi_space(id) {
+            return space;
+        }
+        let transport = &self.offload.transport;
+        let socket = transport.sockets.get(id);
+        let socket = socket.filter(|socket| socket.user == User::Application);
+        let room = socket.map(|socket| socket.room(transport.config.send_buffer));
+        room.unwrap_or(0) as usize
+    }
+}

@@ -1,0 +1,370 @@
+//! What a socket has received.
+
+mod segment;
+
+use std::collections::VecDeque;
+
+use l5p::tls::{ContextTag, Piece, PieceData};
+use nic::ring::Slice;
+use shared::SharedSlice;
+use tcp::{Accepted, Chunk, Reassembly};
+use wire::SeqNum;
+
+use crate::driver::{Driver, InUse};
+use crate::memory::Buffer;
+
+pub(crate) use segment::{Marks, Placed, Segment};
+
+/// Received bytes: in order and not yet consumed, and out of order.
+///
+/// Bytes that the NIC has put elsewhere are in it only if the socket carries PDUs; what gives bytes out stops before them,
+/// unless it says otherwise.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    segments: VecDeque<Segment>,
+    /// Position of the first byte in `segments`.
+    start: SeqNum,
+    /// Bytes in `segments`.
+    len: u32,
+    gaps: Reassembly<Segment>,
+}
+
+/// Pieces of a record that are handed over without an allocation.
+const PIECES: usize = 24;
+
+impl Stream {
+    pub fn new(start: SeqNum) -> Self {
+        Self {
+            segments: VecDeque::new(),
+            start,
+            len: 0,
+            gaps: Reassembly::new(),
+        }
+    }
+
+    /// Before the first byte: the peer's sequence numbers have become known.
+    pub fn restart(&mut self, start: SeqNum) {
+        if self.len == 0 && self.gaps.is_empty() {
+            self.start = start;
+        }
+    }
+
+    /// Bytes that can be read in order.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Position of the first of them.
+    #[inline]
+    pub fn start(&self) -> SeqNum {
+        self.start
+    }
+
+    /// Position after the last of them.
+    #[inline]
+    pub fn end(&self) -> SeqNum {
+        self.start + self.len
+    }
+
+    /// Position after the last byte that has come, in order or not.
+    pub fn highest_end(&self) -> SeqNum {
+        let held = self.held().last();
+        held.map_or(self.end(), |(_, end)| end.max(self.end()))
+    }
+
+    /// The first bytes as they lie.
+    #[inline]
+    pub fn front(&self) -> Option<&Segment> {
+        self.segments.front()
+    }
+
+    /// Takes what TCP accepted of a packet. `next` is TCP's next expected position after it.
+    #[inline]
+    pub fn insert(&mut self, accepted: Accepted, next: SeqNum, segment: Segment) {
+        if !self.hold(accepted, segment) {
+            self.join(next);
+        }
+    }
+
+    /// Takes a part of what TCP accepted of a packet; after the last one they are to be [joined](Self::join). Answers whether it
+    /// is in order already.
+    #[inline]
+    pub fn hold(&mut self, accepted: Accepted, segment: Segment) -> bool {
+        if self.gaps.is_empty() && accepted.seq == self.end() {
+            self.len += accepted.len;
+            self.segments.push_back(segment);
+            return true;
+        }
+        self.gaps.insert(accepted.seq, segment);
+        false
+    }
+
+    /// Puts in order what is in order now. `next` is TCP's next expected position.
+    pub fn join(&mut self, next: SeqNum) {
+        // `next` may count a FIN too: nothing is stored there.
+        while let Some((_, segment)) = self.gaps.pop_in_order(next) {
+            self.len += segment.len();
+            self.segments.push_back(segment);
+        }
+    }
+
+    /// The ranges that are kept out of order.
+    pub fn held(&self) -> impl Iterator<Item = (SeqNum, SeqNum)> + '_ {
+        self.gaps.ranges()
+    }
+
+    /// Whether bytes of this range are kept out of order: of what comes for them again, nothing is kept.
+    #[inline]
+    pub fn holds_any(&self, from: SeqNum, len: u32) -> bool {
+        let overlaps =
+            |(begin, end): (SeqNum, SeqNum)| begin.before(from + len) && from.before(end);
+        !self.gaps.is_empty() && self.held().any(overlaps)
+    }
+
+    /// Copies a short segment behind the last one, if it comes next, was treated alike and fits in that one's block.
+    pub fn append(&mut self, accepted: Accepted, data: &[u8], marks: Marks) -> bool {
+        let follows = self.gaps.is_empty() && accepted.seq == self.end();
+        let last = self.segments.back_mut();
+        let appended = last
+            .filter(|last| follows && last.marks == marks)
+            .and_then(Segment::as_buffer_mut)
+            .is_some_and(|last| last.append(data));
+        if appended {
+            self.len += accepted.len;
+        }
+        appended
+    }
+
+    /// Segments held, in order or not: each holds a block of memory, or a part of one.
+    #[inline]
+    pub fn segments(&self) -> u32 {
+        (self.segments.len() + self.gaps.len()) as u32
+    }
+
+    /// Whether the first `len` bytes are there and this context has decrypted them all.
+    #[inline]
+    pub fn is_decrypted(&self, mut len: u32, context: ContextTag) -> bool {
+        for segment in &self.segments {
+            if segment.marks.replaced != Some(context) {
+                return false;
+            }
+            if segment.len() >= len {
+                return true;
+            }
+            len -= segment.len();
+        }
+        false
+    }
+
+    /// Copies bytes from `offset` on without consuming them; answers how many there were.
+    #[inline]
+    pub fn peek(&self, offset: u32, out: &mut [u8]) -> usize {
+        let from = offset as usize;
+        match self.segments.front().and_then(Segment::as_buffer) {
+            Some(front) if from + out.len() <= front.len() => {
+                wire::bulk::copy(&front[from..from + out.len()], out);
+                out.len()
+            }
+            _ => self.peek_across(offset, out),
+        }
+    }
+
+    fn peek_across(&self, mut offset: u32, out: &mut [u8]) -> usize {
+        let mut done = 0;
+        for segment in &self.segments {
+            let len = segment.len();
+            if offset >= len {
+                offset -= len;
+                continue;
+            }
+            let Some(buffer) = segment.as_buffer() else {
+                break;
+            };
+            let from = &buffer[offset as usize..];
+            let bytes = from.len().min(out.len() - done);
+            wire::bulk::copy(&from[..bytes], &mut out[done..done + bytes]);
+            done += bytes;
+            offset = 0;
+            if done == out.len() {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Copies up to `out.len()` bytes out and consumes them.
+    #[inline]
+    pub fn read(&mut self, out: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < out.len()
+            && let Some(front) = self.segments.front().and_then(Segment::as_buffer)
+        {
+            let bytes = front.len().min(out.len() - done);
+            wire::bulk::copy(&front[..bytes], &mut out[done..done + bytes]);
+            done += bytes;
+            self.drop_front(bytes as u32);
+        }
+        done
+    }
+
+    /// Consumes `len` bytes; there must be so many.
+    #[inline]
+    pub fn skip(&mut self, mut len: u32) {
+        while len > 0
+            && let Some(front) = self.segments.front()
+        {
+            let bytes = front.len().min(len);
+            self.drop_front(bytes);
+            len -= bytes;
+        }
+    }
+
+    /// Consumes the first bytes as they lie, at most `most` of them.
+    pub fn take_front(&mut self, most: u32) -> Option<Buffer> {
+        let front = self.segments.front_mut()?;
+        let len = front.len().min(most);
+        let taken = if len == front.len() {
+            self.segments.pop_front()?.into_buffer()?
+        } else {
+            let front = front.as_buffer_mut()?;
+            let rest = front.split_off(len);
+            std::mem::replace(front, rest)
+        };
+        self.start += len;
+        self.len -= len;
+        Some(taken)
+    }
+
+    /// Gives `len` bytes from `offset` on as the pieces that they came in, wherever the NIC has put them. They must be there.
+    /// `None` when their memory is not registered any more.
+    pub fn with_pieces<R>(
+        &mut self,
+        mut offset: u32,
+        mut len: u32,
+        regions: &InUse,
+        f: impl FnOnce(&mut [Piece<'_>]) -> R,
+    ) -> Option<R> {
+        // The common case: all of it came in one packet.
+        if let Some(front) = self.segments.front_mut()
+            && let decrypted = front.marks.replaced
+            && let Some(buffer) = front.as_buffer_mut()
+            && let Some(data) = buffer.get_mut(offset as usize..(offset + len) as usize)
+        {
+            let data = PieceData::Own(data);
+            return Some(f(&mut [Piece { data, decrypted }]));
+        }
+        let mut inline: [Piece<'_>; PIECES] = std::array::from_fn(|_| Piece {
+            data: PieceData::Placed(SharedSlice::NOTHING),
+            decrypted: None,
+        });
+        let mut more: Vec<Piece<'_>> = Vec::new();
+        let mut count = 0;
+        for segment in &mut self.segments {
+            let size = segment.len();
+            if offset >= size {
+                offset -= size;
+                continue;
+            }
+            let bytes = (size - offset).min(len);
+            let decrypted = segment.marks.replaced;
+            let data = match segment.as_placed().map(Placed::slice) {
+                Some(all) => PieceData::Placed(regions.view(Slice {
+                    offset: all.offset + u64::from(offset),
+                    len: bytes,
+                    ..all
+                })?),
+                None => {
+                    let range = offset as usize..(offset + bytes) as usize;
+                    PieceData::Own(&mut segment.as_buffer_mut()?[range])
+                }
+            };
+            let piece = Piece { data, decrypted };
+            if count < PIECES {
+                inline[count] = piece;
+                count += 1;
+            } else {
+                // Only a peer that sends records in crumbs gets here.
+                if more.is_empty() {
+                    more.extend(inline.iter_mut().map(|piece| Piece {
+                        data: std::mem::replace(
+                            &mut piece.data,
+                            PieceData::Placed(SharedSlice::NOTHING),
+                        ),
+                        decrypted: piece.decrypted,
+                    }));
+                }
+                more.push(piece);
+            }
+            offset = 0;
+            len -= bytes;
+            if len == 0 {
+                break;
+            }
+        }
+        Some(if more.is_empty() {
+            f(&mut inline[..count])
+        } else {
+            f(&mut more)
+        })
+    }
+
+    /// Copies what the NIC has put elsewhere into the arena, of the segments that hold the `len` bytes from `offset` on and were
+    /// not decrypted under the keys of `epoch`. False when there is no memory for it, or its own is not registered any more.
+    pub fn bring_back(
+        &mut self,
+        mut offset: u32,
+        mut len: u32,
+        epoch: Option<u16>,
+        driver: &Driver,
+    ) -> bool {
+        for segment in &mut self.segments {
+            let size = segment.len();
+            if offset >= size {
+                offset -= size;
+                continue;
+            }
+            let under = segment.marks.replaced.map(|context| context.epoch);
+            let stale = epoch.is_none() || under != epoch;
+            if let Some(placed) = segment.as_placed().filter(|_| stale) {
+                let buffer = driver.arena().allocate(size);
+                let bytes = driver.regions.view(placed.slice());
+                let (Some(bytes), Some(mut buffer)) = (bytes, buffer) else {
+                    return false;
+                };
+                buffer.truncate(size);
+                bytes.copy_to(&mut buffer);
+                *segment = Segment::new(buffer, segment.marks);
+            }
+            len -= (size - offset).min(len);
+            offset = 0;
+            if len == 0 {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Throws everything away; answers how many bytes were in order.
+    pub fn clear(&mut self) -> u32 {
+        let len = self.len;
+        self.segments.clear();
+        self.start += len;
+        self.len = 0;
+        self.gaps = Reassembly::new();
+        len
+    }
+
+    #[inline]
+    fn drop_front(&mut self, bytes: u32) {
+        self.start += bytes;
+        self.len -= bytes;
+        if let Some(front) = self.segments.front_mut() {
+            if front.len() == bytes {
+                self.segments.pop_front();
+            } else {
+                front.advance(bytes);
+            }
+        }
+    }
+}
