@@ -279,6 +279,3 @@ fn is_served(segment: &Segment<'_>) -> bool {
 fn source(frame: &[u8]) -> MacAddr {
     ethernet::Header::parse(frame).map_or(MacAddr::ZERO, |(header, _)| header.source)
 }
-
-#[cfg(test)]
-mod tests;

@@ -8,6 +8,7 @@ mod handoff;
 mod nic_packets;
 mod nvme;
 mod receive;
+mod setup;
 mod splice;
 mod transmit;
 

@@ -2,20 +2,22 @@
 //!
 //! A protocol that joins the list joins these tests by a [`Sample`] of its own.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
-use l5p::crc32c::Crc32c;
 use l5p::http;
 use l5p::iscsi::{self, TaskTag};
 use l5p::nbd::{self, Cookie};
 use l5p::nvme::{self, Role};
 use l5p::pattern::{self, Patterns, TABLES, WINDOW};
 use l5p::pdus::{MAX_FRONT, PduProtocol};
-use l5p::tls::{Algorithm, ContentType, CryptoInfo, Version, Writer};
+use l5p::tls::{ContentType, CryptoInfo, Writer};
 use l5p::{Direction, Layers, Protocol, ProtocolId, Resource, ResourceId, ResultRing};
+use testkit::fixtures;
+use testkit::pdus::PduStream;
 use wire::iscsi::{DataIn, Residual, ResponseNumbers, ScsiResponse};
 use wire::nbd::{Chunk, ChunkType, Reply};
-use wire::nvme::{C2HData, CapsuleResp, MAX_HEADER_LEN, Pdu};
+use wire::nvme::{C2HData, CapsuleResp, Pdu};
 
 /// Data of a message that belong into a mapped buffer: bytes `range` of the message are bytes `at..` of the buffer of `tag`.
 #[derive(Clone, Debug)]
@@ -30,14 +32,18 @@ pub trait Sample {
     /// Its parameters, alike for both directions.
     fn layers(&self) -> Layers;
 
-    /// Its parameters, and inside it these.
-    fn around(&self, inside: &Layers) -> Layers;
+    /// Its parameters, and inside it these, if it carries others.
+    fn around(&self, _inside: &Layers) -> Layers {
+        unreachable!("it carries nothing")
+    }
 
     /// A message with this payload, as a host frames it for a NIC: with a dummy in place of what the NIC makes.
     fn message(&mut self, payload: &[u8]) -> Vec<u8>;
 
-    /// Where the payload lies in a message.
-    fn payload(&self, message: &[u8]) -> Range<usize>;
+    /// Where the payload lies in a message, if it carries others.
+    fn payload(&self, _message: &[u8]) -> Range<usize> {
+        unreachable!("it carries nothing")
+    }
 
     /// A message that carries nothing of a protocol inside, if there are such.
     fn other(&mut self) -> Option<Vec<u8>> {
@@ -74,13 +80,13 @@ pub fn sample(id: ProtocolId) -> Box<dyn Sample> {
     let name = id.info().expect("a protocol in the list").name;
     match name {
         "tls" => Box::new(Tls::new()),
-        "nvme-tcp" => Box::new(Nvme::default()),
-        "nbd" => Box::new(Nbd::default()),
-        "iscsi" => Box::new(Iscsi::default()),
+        "nvme-tcp" => placing::<Nvme>(),
+        "nbd" => placing::<Nbd>(),
+        "iscsi" => placing::<Iscsi>(),
         "pattern" => Box::new(Pattern),
         "http" => Box::new(Http),
         #[cfg(feature = "toy")]
-        "toy" => Box::new(Toy::default()),
+        "toy" => placing::<Toy>(),
         _ => panic!("{name} is in the list of protocols and has no sample here: add one"),
     }
 }
@@ -114,16 +120,8 @@ impl Sample for Pattern {
         Layers::of(&Self::parameters())
     }
 
-    fn around(&self, _: &Layers) -> Layers {
-        unreachable!("it carries nothing")
-    }
-
     fn message(&mut self, payload: &[u8]) -> Vec<u8> {
         payload.to_vec()
-    }
-
-    fn payload(&self, message: &[u8]) -> Range<usize> {
-        0..message.len()
     }
 
     fn resource(&self) -> Option<(ResourceId, &'static [u8])> {
@@ -149,16 +147,8 @@ impl Sample for Http {
         })
     }
 
-    fn around(&self, _: &Layers) -> Layers {
-        unreachable!("it carries nothing")
-    }
-
     fn message(&mut self, payload: &[u8]) -> Vec<u8> {
         payload.to_vec()
-    }
-
-    fn payload(&self, message: &[u8]) -> Range<usize> {
-        0..message.len()
     }
 
     fn window(&self) -> Option<usize> {
@@ -175,11 +165,8 @@ struct Tls {
 impl Tls {
     fn new() -> Tls {
         let crypto = CryptoInfo {
-            version: Version::Tls13,
-            algorithm: Algorithm::Aes128Gcm,
-            key: [7; 32],
-            iv: [9; 12],
             sequence: 300,
+            ..fixtures::aes_128_gcm()
         };
         Tls {
             writer: Writer::new(crypto.clone()),
@@ -214,80 +201,54 @@ impl Sample for Tls {
     }
 }
 
-/// What a controller sends a host: data for commands, with digests, and completions between them.
-#[derive(Default)]
-struct Nvme {
-    sent: usize,
-    /// Bytes of each command's buffer that were filled.
-    filled: [usize; TAGS],
-    data: Option<Data>,
-}
-
 const TAGS: usize = 8;
 const BUFFER: usize = 1 << 20;
-/// Behind header and header digest.
-const DATA_AT: usize = 28;
 
-impl Nvme {
-    fn parameters() -> nvme::Parameters {
-        nvme::Parameters {
-            sender: Role::Controller,
-            header_digest: true,
-            data_digest: true,
-            alignment: 0,
-            max_pdu: 1 << 17,
-            commands: TAGS as u16,
-        }
-    }
+/// A protocol whose data are placed in mapped buffers.
+trait Placed {
+    fn layers() -> Layers;
+
+    /// A message with data that belong at a place of a tag's buffer, and where in it they are; without data, what comes between such
+    /// messages.
+    fn frame(tag: u16, at: usize, data: &[u8]) -> (Vec<u8>, Range<usize>);
 }
 
-impl Sample for Nvme {
-    fn layers(&self) -> Layers {
-        Layers::of(&Self::parameters())
-    }
+/// Messages with data for one tag after the other, as long as their buffers have room.
+struct Placing<P> {
+    sent: usize,
+    /// Bytes of each buffer that were filled.
+    filled: [usize; TAGS],
+    data: Option<Data>,
+    protocol: PhantomData<P>,
+}
 
-    fn around(&self, _: &Layers) -> Layers {
-        panic!("NVMe/TCP carries no other protocol")
+fn placing<P: Placed + 'static>() -> Box<dyn Sample> {
+    Box::new(Placing::<P> {
+        sent: 0,
+        filled: [0; TAGS],
+        data: None,
+        protocol: PhantomData,
+    })
+}
+
+impl<P: Placed> Sample for Placing<P> {
+    fn layers(&self) -> Layers {
+        P::layers()
     }
 
     fn message(&mut self, payload: &[u8]) -> Vec<u8> {
         self.sent += 1;
         let tag = self.sent % TAGS;
         let at = self.filled[tag];
-        let has_data = !payload.is_empty() && at + payload.len() <= BUFFER;
-        self.data = has_data.then(|| Data {
-            range: DATA_AT..DATA_AT + payload.len(),
-            tag: tag as u16,
-            at,
-        });
-        let pdu = match has_data {
-            true => Pdu::C2HData(C2HData {
-                cccid: tag as u16,
-                data_offset: at as u32,
-                data_len: payload.len() as u32,
-                last: false,
-                success: false,
-            }),
-            false => Pdu::CapsuleResp(CapsuleResp { cqe: [9; 16] }),
+        let data = match at + payload.len() <= BUFFER {
+            true => payload,
+            false => &[],
         };
-        let mut header = [0; MAX_HEADER_LEN];
-        let framing = Self::parameters().framing();
-        let len = pdu.emit(&framing, &mut header);
-        let mut message = header[..len].to_vec();
-        message.extend(Crc32c::of(&message[..]).to_le_bytes());
-        if has_data {
-            self.filled[tag] += payload.len();
-            message.extend(payload);
-            message.extend([0; 4]);
-        }
+        self.filled[tag] += data.len();
+        let (message, range) = P::frame(tag as u16, at, data);
+        let tag = tag as u16;
+        self.data = (!data.is_empty()).then_some(Data { range, tag, at });
         message
-    }
-
-    fn payload(&self, message: &[u8]) -> Range<usize> {
-        match message.len() {
-            DATA_AT => DATA_AT..DATA_AT,
-            len => DATA_AT..len - 4,
-        }
     }
 
     fn data(&self) -> Option<Data> {
@@ -299,22 +260,49 @@ impl Sample for Nvme {
     }
 }
 
-/// Replies to reads in chunks, and to other requests between them.
-#[derive(Default)]
-struct Nbd {
-    sent: usize,
-    /// Bytes of each read's buffer that were filled.
-    filled: [usize; TAGS],
-    data: Option<Data>,
+/// What a controller sends a host: data for commands, with digests, and completions between them.
+struct Nvme;
+
+impl Nvme {
+    fn parameters() -> nvme::Parameters {
+        nvme::Parameters {
+            max_pdu: 1 << 17,
+            commands: TAGS as u16,
+            ..fixtures::nvme(Role::Controller, true, true)
+        }
+    }
 }
 
-/// Behind a chunk's header and its place in the export.
-const CHUNK_DATA_AT: usize = 28;
+impl Placed for Nvme {
+    fn layers() -> Layers {
+        Layers::of(&Self::parameters())
+    }
+
+    fn frame(tag: u16, at: usize, data: &[u8]) -> (Vec<u8>, Range<usize>) {
+        let pdu = match data {
+            [] => Pdu::CapsuleResp(CapsuleResp { cqe: [9; 16] }),
+            _ => Pdu::C2HData(C2HData {
+                cccid: tag,
+                data_offset: at as u32,
+                data_len: data.len() as u32,
+                last: false,
+                success: false,
+            }),
+        };
+        let mut stream = PduStream::new(&Self::parameters(), &[]);
+        let ranges = stream.push_pdu(&pdu, |n| data[n]);
+        (stream.framed, ranges.data)
+    }
+}
+
+/// Replies to reads in chunks, and to other requests between them.
+struct Nbd;
+
 /// Where in the export each read begins: 4 GiB end within it.
 const EXPORT_AT: u64 = (3 << 32) - 5000;
 
-impl Sample for Nbd {
-    fn layers(&self) -> Layers {
+impl Placed for Nbd {
+    fn layers() -> Layers {
         Layers::of(&nbd::Parameters {
             structured: true,
             tags: TAGS as u16,
@@ -322,69 +310,38 @@ impl Sample for Nbd {
         })
     }
 
-    fn around(&self, _: &Layers) -> Layers {
-        panic!("NBD carries no other protocol")
-    }
-
-    fn message(&mut self, payload: &[u8]) -> Vec<u8> {
-        self.sent += 1;
-        let tag = self.sent % TAGS;
-        let at = self.filled[tag];
-        let has_data = !payload.is_empty() && at + payload.len() <= BUFFER;
-        self.data = has_data.then(|| Data {
-            range: CHUNK_DATA_AT..CHUNK_DATA_AT + payload.len(),
-            tag: tag as u16,
-            at,
-        });
+    fn frame(tag: u16, at: usize, data: &[u8]) -> (Vec<u8>, Range<usize>) {
         let cookie = Cookie {
-            tag: tag as u16,
+            tag,
             generation: 7,
             low: EXPORT_AT as u32,
         };
         let cookie = cookie.to_bits();
-        let reply = match has_data {
-            true => Reply::Chunk(Chunk {
+        let content = ChunkType::Data {
+            offset: EXPORT_AT + at as u64,
+            len: data.len() as u32,
+        };
+        let reply = match data {
+            [] => Reply::simple(cookie, Ok(())),
+            _ => Reply::Chunk(Chunk {
                 done: false,
                 cookie,
-                content: ChunkType::Data {
-                    offset: EXPORT_AT + at as u64,
-                    len: payload.len() as u32,
-                },
+                content,
             }),
-            false => Reply::simple(cookie, Ok(())),
         };
-        let mut message = reply.head().bytes().to_vec();
-        if has_data {
-            self.filled[tag] += payload.len();
-            message.extend(payload);
-        }
-        message
+        behind(reply.head().bytes(), data)
     }
+}
 
-    fn payload(&self, message: &[u8]) -> Range<usize> {
-        CHUNK_DATA_AT.min(message.len())..message.len()
-    }
-
-    fn data(&self) -> Option<Data> {
-        self.data.clone()
-    }
-
-    fn buffers(&self) -> Vec<usize> {
-        vec![BUFFER; TAGS]
-    }
+/// A message that has data behind its header.
+fn behind(header: &[u8], data: &[u8]) -> (Vec<u8>, Range<usize>) {
+    let message = [header, data].concat();
+    let range = header.len()..message.len();
+    (message, range)
 }
 
 /// What a target sends: data of reads, with digests and padding, and statuses between them.
-#[derive(Default)]
-struct Iscsi {
-    sent: usize,
-    /// Bytes of each read's buffer that were filled.
-    filled: [usize; TAGS],
-    data: Option<Data>,
-}
-
-/// Behind a header and its digest.
-const SEGMENT_AT: usize = 52;
+struct Iscsi;
 
 impl Iscsi {
     fn parameters() -> iscsi::Parameters {
@@ -398,42 +355,16 @@ impl Iscsi {
     }
 }
 
-impl Sample for Iscsi {
-    fn layers(&self) -> Layers {
+impl Placed for Iscsi {
+    fn layers() -> Layers {
         Layers::of(&Self::parameters())
     }
 
-    fn around(&self, _: &Layers) -> Layers {
-        panic!("iSCSI carries no other protocol")
-    }
-
-    fn message(&mut self, payload: &[u8]) -> Vec<u8> {
-        self.sent += 1;
-        let tag = self.sent % TAGS;
-        let at = self.filled[tag];
-        let has_data = !payload.is_empty() && at + payload.len() <= BUFFER;
-        self.data = has_data.then(|| Data {
-            range: SEGMENT_AT..SEGMENT_AT + payload.len(),
-            tag: tag as u16,
-            at,
-        });
-        let task_tag = TaskTag {
-            tag: tag as u16,
-            generation: 7,
-        };
+    fn frame(tag: u16, at: usize, data: &[u8]) -> (Vec<u8>, Range<usize>) {
+        let task_tag = TaskTag { tag, generation: 7 };
         let (task_tag, numbers) = (task_tag.to_bits(), ResponseNumbers::default());
-        let pdu = match has_data {
-            true => wire::iscsi::Pdu::DataIn(DataIn {
-                is_final: false,
-                status: None,
-                task_tag,
-                numbers,
-                data_sn: 0,
-                offset: at as u32,
-                residual: Residual::None,
-                data_len: payload.len() as u32,
-            }),
-            false => wire::iscsi::Pdu::ScsiResponse(ScsiResponse {
+        let pdu = match data {
+            [] => wire::iscsi::Pdu::ScsiResponse(ScsiResponse {
                 response: 0,
                 status: 0,
                 task_tag,
@@ -442,95 +373,48 @@ impl Sample for Iscsi {
                 residual: Residual::None,
                 data_len: 0,
             }),
+            _ => wire::iscsi::Pdu::DataIn(DataIn {
+                is_final: false,
+                status: None,
+                task_tag,
+                numbers,
+                data_sn: 0,
+                offset: at as u32,
+                residual: Residual::None,
+                data_len: data.len() as u32,
+            }),
         };
         let mut front = [0; MAX_FRONT];
         let layout = Self::parameters().framing().emit(&pdu, &mut front);
-        let mut message = front[..layout.data_start as usize].to_vec();
-        if has_data {
-            self.filled[tag] += payload.len();
-            message.extend(payload);
-        }
+        let (mut message, range) = behind(&front[..layout.data_start as usize], data);
         message.resize(layout.len() as usize, 0);
-        message
-    }
-
-    fn payload(&self, message: &[u8]) -> Range<usize> {
-        match &self.data {
-            Some(data) if message.len() > SEGMENT_AT => data.range.clone(),
-            _ => message.len()..message.len(),
-        }
-    }
-
-    fn data(&self) -> Option<Data> {
-        self.data.clone()
-    }
-
-    fn buffers(&self) -> Vec<usize> {
-        vec![BUFFER; TAGS]
+        (message, range)
     }
 }
 
 /// Parts of blobs.
 #[cfg(feature = "toy")]
-#[derive(Default)]
-struct Toy {
-    sent: usize,
-    /// Bytes of each blob that were sent.
-    filled: [usize; TAGS],
-    data: Option<Data>,
-}
+struct Toy;
 
 #[cfg(feature = "toy")]
-impl Sample for Toy {
-    fn layers(&self) -> Layers {
+impl Placed for Toy {
+    fn layers() -> Layers {
         Layers::of(&l5p::toy::Parameters {
             tags: TAGS as u16,
             max_len: 1 << 17,
         })
     }
 
-    fn around(&self, _: &Layers) -> Layers {
-        panic!("the toy carries no other protocol")
-    }
-
-    fn message(&mut self, payload: &[u8]) -> Vec<u8> {
-        self.sent += 1;
-        let tag = self.sent % TAGS;
-        let at = self.filled[tag];
-        let payload = &payload[..payload.len().min(BUFFER - at)];
-        self.filled[tag] += payload.len();
+    fn frame(tag: u16, at: usize, data: &[u8]) -> (Vec<u8>, Range<usize>) {
         let blob = l5p::toy::Blob {
-            tag: tag as u16,
+            tag,
             offset: at as u32,
-            len: payload.len() as u32,
+            len: data.len() as u32,
         };
         let mut front = [0; MAX_FRONT];
         let layout = l5p::toy::Framing { max_len: 1 << 17 }.emit(&blob, &mut front);
-        let range = layout.data();
-        let range = range.start as usize..range.end as usize;
-        let mut message = front[..range.start].to_vec();
-        message.extend(payload);
+        let (mut message, range) = behind(&front[..layout.data().start as usize], data);
         message.resize(layout.len() as usize, 0);
-        self.data = (!payload.is_empty()).then_some(Data {
-            range,
-            tag: tag as u16,
-            at,
-        });
-        message
-    }
-
-    fn payload(&self, message: &[u8]) -> Range<usize> {
-        let end = message.len();
-        self.data
-            .as_ref()
-            .map_or(end..end, |data| data.range.clone())
-    }
-
-    fn data(&self) -> Option<Data> {
-        self.data.clone()
-    }
-
-    fn buffers(&self) -> Vec<usize> {
-        vec![BUFFER; TAGS]
+        (message, range)
     }
 }

@@ -4,11 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use testkit::frames::{ack, unsummed};
 use wire::ethernet::MacAddr;
 use wire::icmp::{v4, v6};
-use wire::packet::{
-    Class, IpFields, MAX_TCP_HEADERS_LEN, classify, emit_ip_headers, emit_tcp_headers,
-};
+use wire::packet::{Class, IpFields, classify, emit_ip_headers};
 use wire::tcp::{Flags, Header, Options, Timestamps};
 use wire::{FlowKey, SeqNum};
 
@@ -225,13 +224,7 @@ impl Rig {
 
     /// A router reports the segment at `seq` as too big.
     pub(super) fn report_too_big(&mut self, flow: &FlowKey, seq: SeqNum, mtu: u16) {
-        let header = Header {
-            src_port: flow.src.1,
-            dst_port: flow.dst.1,
-            seq,
-            ..Header::default()
-        };
-        let quoted = frame_of(flow, &header, &[]);
+        let quoted = frame_of(flow, &ack(flow, seq), &[]);
         let original = &quoted[14..];
         let mut frame = vec![0; 256];
         let ip = IpFields {
@@ -403,9 +396,6 @@ impl Peer {
 
     pub(super) fn header(&self, flags: Flags) -> Header {
         Header {
-            src_port: self.flow.src.1,
-            dst_port: self.flow.dst.1,
-            seq: self.seq,
             ack: self.ack,
             flags,
             window: self.window,
@@ -413,6 +403,7 @@ impl Peer {
                 timestamps: self.timestamps,
                 ..Options::default()
             },
+            ..ack(&self.flow, self.seq)
         }
     }
 
@@ -437,17 +428,5 @@ impl Peer {
 
 /// A frame to function 0.
 pub(super) fn frame_of(flow: &FlowKey, header: &Header, payload: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0; MAX_TCP_HEADERS_LEN];
-    let len = emit_tcp_headers(
-        &mut frame,
-        HOP,
-        mac(0),
-        flow,
-        header,
-        payload.len() as u32,
-        64,
-    );
-    frame.truncate(len);
-    frame.extend_from_slice(payload);
-    frame
+    unsummed(HOP, mac(0), flow, header, payload)
 }

@@ -7,22 +7,21 @@ use proptest::prelude::*;
 use wire::SeqNum;
 use wire::tcp::{Flags, Options, Timestamps};
 
-use super::rig::{Rig, Told, ack, flow, frame, mac, options, parse, syn};
-use crate::FrameMeta;
-use crate::ring::accel::{Established, ListenRuleId, ListenerOptions};
+use super::rig::{Rig, Told, ack, flow, options, parse, syn, to_host};
+use nic::FrameMeta;
+use nic::ring::accel::{Established, ListenRuleId, ListenerOptions};
 
 #[test]
 fn a_connection_is_handed_up_with_its_first_data() {
     for v6 in [false, true] {
         let mut rig = Rig::listening(options());
         let flow = flow(v6, 5000);
-        let syn = syn(&flow);
-        let answer = rig.answer(&frame(mac(0), &flow, &syn, &[]));
+        let (syn, answer) = rig.shake(&flow);
         assert_eq!(rig.told(0), [], "nobody hears of a half-open connection");
         rig.wait(Duration::from_millis(30));
         let mut data = ack(&syn, &answer);
         data.flags |= Flags::PSH;
-        let request = frame(mac(0), &flow, &data, b"GET / HTTP/1.1");
+        let request = to_host(&flow, &data, b"GET / HTTP/1.1");
         rig.receive(&request);
         let told = rig.told(0);
         let [Told::Established(established), Told::Packet(packet)] = &told[..] else {
@@ -48,26 +47,25 @@ fn a_pure_ack_opens_a_connection_unless_its_listener_waits_for_data() {
     for defer in [false, true] {
         let mut rig = Rig::listening(ListenerOptions { defer, ..options() });
         let flow = flow(false, 5000);
-        let syn = syn(&flow);
-        let answer = rig.answer(&frame(mac(0), &flow, &syn, &[]));
+        let (syn, answer) = rig.shake(&flow);
         let pure = ack(&syn, &answer);
-        rig.receive(&frame(mac(0), &flow, &pure, &[]));
+        rig.receive(&to_host(&flow, &pure, &[]));
         assert_eq!(rig.told(0).len(), if defer { 0 } else { 2 });
         assert_eq!(rig.nic.counters().accel_acks_deferred, u64::from(defer));
         // The first data, or FIN, brings the cookie too; and again if it is sent again.
         for _ in 0..2 {
-            rig.receive(&frame(mac(0), &flow, &pure, b"x"));
+            rig.receive(&to_host(&flow, &pure, b"x"));
             let told = rig.told(0);
             assert!(matches!(told[..], [Told::Established(_), Told::Packet(_)]));
         }
         let mut fin = pure;
         fin.flags |= Flags::FIN;
-        rig.receive(&frame(mac(0), &flow, &fin, &[]));
+        rig.receive(&to_host(&flow, &fin, &[]));
         assert_eq!(rig.told(0).len(), 2);
         // What comes later does not, and is passed up as ever.
         let mut later = pure;
         later.seq += 1;
-        rig.receive(&frame(mac(0), &flow, &later, b"y"));
+        rig.receive(&to_host(&flow, &later, b"y"));
         assert!(matches!(rig.told(0)[..], [Told::Packet(_)]));
     }
 }
@@ -76,14 +74,13 @@ fn a_pure_ack_opens_a_connection_unless_its_listener_waits_for_data() {
 fn packets_keep_their_order_around_one_that_opens_a_connection() {
     let mut rig = Rig::listening(options());
     let flow = flow(false, 5000);
-    let syn = syn(&flow);
-    let answer = rig.answer(&frame(mac(0), &flow, &syn, &[]));
+    let (syn, answer) = rig.shake(&flow);
     let first = ack(&syn, &answer);
     let mut second = first;
     second.seq += 100;
     // All in one batch. The second segment opens nothing, and waits for more of its kind to be coalesced with.
     for header in [&first, &second, &first] {
-        let frame = frame(mac(0), &flow, header, &[1; 100]);
+        let frame = to_host(&flow, header, &[1; 100]);
         rig.nic.handle_frame(rig.now, &frame, FrameMeta::default());
     }
     rig.nic.flush(rig.now);
@@ -107,7 +104,7 @@ fn a_wire_that_makes_checksums_gets_syn_acks_with_them() {
     let mut rig = Rig::with(1, |config| config.wire.checksum = true);
     rig.listen(0, 0, Ipv4Addr::UNSPECIFIED.into(), options());
     let flow = flow(false, 5000);
-    rig.answer(&frame(mac(0), &flow, &syn(&flow), &[]));
+    rig.shake(&flow);
 }
 
 proptest! {
@@ -142,7 +139,7 @@ proptest! {
             timestamps: Some(Timestamps { val, echo: 0 }),
             ..Options::default()
         };
-        let answer = rig.answer(&frame(mac(0), &flow, &syn, &[]));
+        let answer = rig.answer(&to_host(&flow, &syn, &[]));
         prop_assert_eq!((answer.ack, answer.window), (syn.seq + 1, offer.window));
         let both = (scale.is_some() && our_scale.is_some(), sack && our_sack);
         prop_assert_eq!(answer.options.mss, Some(our_mss));
@@ -150,7 +147,7 @@ proptest! {
         prop_assert_eq!(answer.options.sack_permitted, both.1);
         prop_assert_eq!(answer.options.timestamps.unwrap().echo, val);
         rig.wait(Duration::from_millis(later));
-        rig.receive(&frame(mac(0), &flow, &ack(&syn, &answer), b"data"));
+        rig.receive(&to_host(&flow, &ack(&syn, &answer), b"data"));
         let told = rig.told(0);
         let Told::Established(established) = &told[0] else {
             panic!("{told:?}")

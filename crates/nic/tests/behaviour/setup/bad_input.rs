@@ -4,15 +4,16 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use l5p::Layers;
-use l5p::nvme;
+use l5p::nvme::Role;
 use l5p::tls::Direction;
 use proptest::prelude::*;
+use testkit::fixtures::nvme;
 use wire::SeqNum;
 use wire::tcp::{Flags, Timestamps};
 
-use super::rig::{Rig, Told, ack, flow, frame, mac, options, syn};
-use crate::ring::accel::ListenRuleId;
-use crate::ring::{ContextId, SendDescriptor};
+use super::rig::{Rig, Told, ack, flow, frame, mac, options, syn, to_host};
+use nic::ring::accel::ListenRuleId;
+use nic::ring::{ContextId, SendDescriptor};
 
 /// The host gets a frame as it came, and the NIC says nothing.
 fn goes_up(rig: &mut Rig, host: usize, bytes: &[u8]) {
@@ -28,12 +29,12 @@ fn a_syn_that_a_cookie_cannot_serve_is_the_hosts() {
     let good = syn(&flow);
     let mut bare = good;
     bare.options.timestamps = None;
-    goes_up(&mut rig, 0, &frame(mac(0), &flow, &bare, &[]));
-    goes_up(&mut rig, 0, &frame(mac(0), &flow, &good, b"fast open"));
+    goes_up(&mut rig, 0, &to_host(&flow, &bare, &[]));
+    goes_up(&mut rig, 0, &to_host(&flow, &good, b"fast open"));
     for flag in [Flags::FIN, Flags::URG] {
         let mut odd = good;
         odd.flags |= flag;
-        goes_up(&mut rig, 0, &frame(mac(0), &flow, &odd, &[]));
+        goes_up(&mut rig, 0, &to_host(&flow, &odd, &[]));
     }
     assert_eq!(rig.nic.counters().accel_syns_to_host, 4);
     let sources = [
@@ -44,15 +45,15 @@ fn a_syn_that_a_cookie_cannot_serve_is_the_hosts() {
     for source in sources {
         let mut from = flow;
         from.src.0 = source.into();
-        goes_up(&mut rig, 0, &frame(mac(0), &from, &good, &[]));
+        goes_up(&mut rig, 0, &to_host(&from, &good, &[]));
     }
     let mut nowhere = flow;
     nowhere.src.1 = 0;
-    goes_up(&mut rig, 0, &frame(mac(0), &nowhere, &good, &[]));
-    let mut group = frame(mac(0), &flow, &good, &[]);
+    goes_up(&mut rig, 0, &to_host(&nowhere, &good, &[]));
+    let mut group = to_host(&flow, &good, &[]);
     group[6] |= 1;
     goes_up(&mut rig, 0, &group);
-    let mut itself = frame(mac(0), &flow, &good, &[]);
+    let mut itself = to_host(&flow, &good, &[]);
     itself[6..12].copy_from_slice(&mac(0).0);
     goes_up(&mut rig, 0, &itself);
     assert_eq!(rig.nic.counters().accel_syn_acks, 0);
@@ -60,7 +61,7 @@ fn a_syn_that_a_cookie_cannot_serve_is_the_hosts() {
     for flag in [Flags::RST, Flags::ACK] {
         let mut odd = good;
         odd.flags |= flag;
-        goes_up(&mut rig, 0, &frame(mac(0), &flow, &odd, &[]));
+        goes_up(&mut rig, 0, &to_host(&flow, &odd, &[]));
     }
     assert_eq!(rig.nic.counters().accel_syns, 10);
 }
@@ -70,26 +71,17 @@ fn a_syn_that_a_cookie_cannot_serve_is_the_hosts() {
 fn a_syn_of_a_flow_with_a_context_is_the_hosts() {
     let mut rig = Rig::listening(options());
     let (known, other) = (flow(false, 5000), flow(false, 5001));
-    rig.post(
-        0,
-        &SendDescriptor::CreateContext {
-            context: ContextId(0),
-            direction: Direction::Receive,
-            flow: known,
-            tcpsn: SeqNum(77),
-            layers: &Layers::of(&nvme::Parameters {
-                sender: nvme::Role::Host,
-                header_digest: true,
-                data_digest: true,
-                alignment: 0,
-                max_pdu: 1 << 16,
-                commands: 16,
-            }),
-        },
-    );
+    let create = SendDescriptor::CreateContext {
+        context: ContextId(0),
+        direction: Direction::Receive,
+        flow: known,
+        tcpsn: SeqNum(77),
+        layers: &Layers::of(&nvme(Role::Host, true, true)),
+    };
+    rig.post(0, &create);
     assert_eq!(rig.told(0), []);
-    goes_up(&mut rig, 0, &frame(mac(0), &known, &syn(&known), &[]));
-    rig.answer(&frame(mac(0), &other, &syn(&other), &[]));
+    goes_up(&mut rig, 0, &to_host(&known, &syn(&known), &[]));
+    rig.shake(&other);
     assert_eq!(rig.nic.counters().accel_syns, 1);
 }
 
@@ -97,7 +89,7 @@ fn a_syn_of_a_flow_with_a_context_is_the_hosts() {
 fn a_syn_with_a_vlan_tag_is_the_hosts() {
     let mut rig = Rig::listening(options());
     let flow = flow(false, 5000);
-    let mut tagged = frame(mac(0), &flow, &syn(&flow), &[]);
+    let mut tagged = to_host(&flow, &syn(&flow), &[]);
     tagged.splice(12..12, [0x81, 0, 0, 5]);
     goes_up(&mut rig, 0, &tagged);
 }
@@ -126,11 +118,10 @@ fn a_cookie_of_one_function_is_none_of_another() {
         rig.listen(host, 0, Ipv4Addr::UNSPECIFIED.into(), options());
     }
     let flow = flow(false, 5000);
-    let syn = syn(&flow);
-    let answer = rig.answer(&frame(mac(0), &flow, &syn, &[]));
+    let (syn, answer) = rig.shake(&flow);
     let ack = ack(&syn, &answer);
     goes_up(&mut rig, 1, &frame(mac(1), &flow, &ack, b"data"));
-    rig.receive(&frame(mac(0), &flow, &ack, b"data"));
+    rig.receive(&to_host(&flow, &ack, b"data"));
     assert_eq!(rig.told(0).len(), 2);
 }
 
@@ -138,9 +129,8 @@ fn a_cookie_of_one_function_is_none_of_another() {
 fn a_cookie_expires() {
     let mut rig = Rig::listening(options());
     let flow = flow(false, 5000);
-    let syn = syn(&flow);
-    let answer = rig.answer(&frame(mac(0), &flow, &syn, &[]));
-    let bytes = frame(mac(0), &flow, &ack(&syn, &answer), b"data");
+    let (syn, answer) = rig.shake(&flow);
+    let bytes = to_host(&flow, &ack(&syn, &answer), b"data");
     rig.wait(Duration::from_secs(127));
     rig.receive(&bytes);
     assert_eq!(rig.told(0).len(), 2);
@@ -152,15 +142,14 @@ fn a_cookie_expires() {
 fn a_cookie_is_good_for_no_other_flow() {
     let mut rig = Rig::listening(options());
     let one = flow(false, 5000);
-    let syn = syn(&one);
-    let answer = rig.answer(&frame(mac(0), &one, &syn, &[]));
+    let (syn, answer) = rig.shake(&one);
     let header = ack(&syn, &answer);
     let mut others = [one; 3];
     others[0].src.0 = Ipv4Addr::new(10, 0, 0, 10).into();
     others[1].dst.0 = Ipv4Addr::new(10, 0, 0, 2).into();
     others[2].src.1 = 5001;
     for other in others {
-        goes_up(&mut rig, 0, &frame(mac(0), &other, &header, b"data"));
+        goes_up(&mut rig, 0, &to_host(&other, &header, b"data"));
     }
     assert_eq!(rig.nic.counters().accel_cookies_failed, 3);
 }
@@ -169,13 +158,12 @@ fn a_cookie_is_good_for_no_other_flow() {
 fn after_its_rule_is_gone_a_cookie_opens_nothing() {
     let mut rig = Rig::listening(options());
     let flow = flow(false, 5000);
-    let syn = syn(&flow);
-    let answer = rig.answer(&frame(mac(0), &flow, &syn, &[]));
+    let (syn, answer) = rig.shake(&flow);
     let rule = ListenRuleId(0);
     rig.post(0, &SendDescriptor::RemoveListener { rule });
-    let data = frame(mac(0), &flow, &ack(&syn, &answer), b"data");
+    let data = to_host(&flow, &ack(&syn, &answer), b"data");
     goes_up(&mut rig, 0, &data);
-    goes_up(&mut rig, 0, &frame(mac(0), &flow, &syn, &[]));
+    goes_up(&mut rig, 0, &to_host(&flow, &syn, &[]));
 }
 
 proptest! {
@@ -185,12 +173,11 @@ proptest! {
     fn a_cookie_with_a_flipped_bit_opens_nothing(bit in 0u32..32, number: bool, v6: bool) {
         let mut rig = Rig::listening(options());
         let flow = flow(v6, 5000);
-        let syn = syn(&flow);
-        let answer = rig.answer(&frame(mac(0), &flow, &syn, &[]));
+        let (syn, answer) = rig.shake(&flow);
         let mut header = ack(&syn, &answer);
         let flipped = if number { &mut header.ack } else { &mut header.seq };
         flipped.0 ^= 1 << bit;
-        goes_up(&mut rig, 0, &frame(mac(0), &flow, &header, b"data"));
+        goes_up(&mut rig, 0, &to_host(&flow, &header, b"data"));
     }
 
     #[test]
@@ -204,7 +191,7 @@ proptest! {
         header.flags = Flags::ACK;
         (header.seq, header.ack) = (SeqNum(seq), SeqNum(number));
         header.options.timestamps = Some(Timestamps { val, echo });
-        goes_up(&mut rig, 0, &frame(mac(0), &flow, &header, b"data"));
+        goes_up(&mut rig, 0, &to_host(&flow, &header, b"data"));
     }
 
     /// Whatever comes, nothing panics, and what the NIC sends is a SYN-ACK.
@@ -221,7 +208,7 @@ proptest! {
         header.flags = Flags(flags);
         (header.seq, header.ack) = (SeqNum(seq), SeqNum(number));
         header.options.timestamps = stamps.map(|(val, echo)| Timestamps { val, echo });
-        let bytes = frame(mac(0), &flow, &header, &payload);
+        let bytes = to_host(&flow, &header, &payload);
         rig.receive(&bytes);
         let (sent, told) = (rig.sent(), rig.told(0));
         let not_answered = Flags::ACK | Flags::RST | Flags::FIN | Flags::URG;

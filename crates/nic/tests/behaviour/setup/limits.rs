@@ -5,25 +5,24 @@ use std::time::Duration;
 
 use wire::tcp::Flags;
 
-use super::rig::{Rig, Told, ack, flow, frame, mac, options, syn};
-use crate::ring::accel::{ListenRuleId, ListenerOptions};
-use crate::ring::{ErrorCode, SendDescriptor};
+use super::rig::{Rig, Told, ack, flow, options, syn, to_host};
+use nic::ring::accel::{ListenRuleId, ListenerOptions};
+use nic::ring::{ErrorCode, SendDescriptor};
 
 const ALL: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Whether a peer with this port gets an answer to its SYN.
 fn is_answered(rig: &mut Rig, port: u16) -> bool {
     let flow = flow(false, port);
-    rig.receive(&frame(mac(0), &flow, &syn(&flow), &[]));
+    rig.receive(&to_host(&flow, &syn(&flow), &[]));
     !rig.sent().is_empty()
 }
 
 /// A peer connects; gives the first that it sends then.
 fn connect(rig: &mut Rig, port: u16) -> Vec<u8> {
     let flow = flow(false, port);
-    let syn = syn(&flow);
-    let answer = rig.answer(&frame(mac(0), &flow, &syn, &[]));
-    frame(mac(0), &flow, &ack(&syn, &answer), b"data")
+    let (syn, answer) = rig.shake(&flow);
+    to_host(&flow, &ack(&syn, &answer), b"data")
 }
 
 #[test]
@@ -68,7 +67,7 @@ fn a_connection_that_the_host_has_no_room_to_hear_of_costs_no_credit() {
     let mut stranger = syn(&other);
     stranger.flags = Flags::RST;
     for _ in 0..64 {
-        rig.receive(&frame(mac(0), &other, &stranger, &[]));
+        rig.receive(&to_host(&other, &stranger, &[]));
     }
     rig.receive(&data);
     assert_eq!(rig.nic.counters().accel_established, 0);
@@ -97,7 +96,7 @@ fn answers_that_find_no_memory_are_lost() {
     rig.listen(0, 0, ALL, options());
     for port in 1..=100 {
         let flow = flow(false, port);
-        rig.receive(&frame(mac(0), &flow, &syn(&flow), &[]));
+        rig.receive(&to_host(&flow, &syn(&flow), &[]));
     }
     let sent = rig.sent().len() as u64;
     assert!((8..=13).contains(&sent), "{sent} answers in 1024 bytes");
