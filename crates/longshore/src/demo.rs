@@ -12,9 +12,10 @@ use std::path::PathBuf;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::bench::{Mode, Wanted};
+use crate::bench::Wanted;
+use crate::bench::tls::Mode;
 use crate::{report, size};
-use download::{Content, Download, download};
+use download::{Content, Downloads, download};
 
 /// Settings of `demo`.
 #[derive(Clone, Debug, Args)]
@@ -88,7 +89,11 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
         }
     }
     progress.finish_and_clear();
-    let downloads: Vec<Download> = rounds.into_iter().map(Download::median).collect();
+    let downloads: Vec<Downloads> = MODES
+        .into_iter()
+        .zip(&rounds)
+        .map(|(mode, rounds)| Downloads::of(mode, rounds))
+        .collect();
     printed::print(options, &downloads)
 }
 

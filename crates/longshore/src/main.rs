@@ -28,6 +28,7 @@ mod signals;
 mod sim_handoff;
 mod size;
 mod store;
+mod tally;
 mod waiting;
 
 use std::io::{IsTerminal, Write};

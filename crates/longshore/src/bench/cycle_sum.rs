@@ -29,12 +29,12 @@ impl CycleSum {
         let clean = self.undisturbed.step();
         for node in [0, 1] {
             let after = taken(world, node);
-            let mut step = after.since(&self.before[node]);
+            let mut step = after - self.before[node];
             step.host += app[node];
             self.before[node] = after;
-            self.all[node] = self.all[node].plus(&step);
+            self.all[node] = self.all[node] + step;
             if clean {
-                self.clean[node] = self.clean[node].plus(&step);
+                self.clean[node] = self.clean[node] + step;
             }
         }
     }

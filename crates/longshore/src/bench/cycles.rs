@@ -5,6 +5,7 @@ use serde::Serialize;
 use sim::World;
 
 use super::cycles_per_second;
+use crate::tally::tally;
 
 /// Host cycles per byte of payload, or per transaction, by component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -34,47 +35,23 @@ pub struct NicCycles {
     pub total: f64,
 }
 
-/// Cycles that one host and its NIC took.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Taken {
-    /// The whole host.
-    pub host: u64,
-    /// Of it, by component of the stack.
-    pub copy: u64,
-    /// Records.
-    pub l5: u64,
-    /// TCP.
-    pub tcp: u64,
-    /// The driver.
-    pub driver: u64,
-    /// The NIC, sending.
-    pub nic_transmit: u64,
-    /// The NIC, receiving.
-    pub nic_receive: u64,
-}
-
-impl Taken {
-    /// These and those.
-    pub fn plus(&self, other: &Self) -> Self {
-        self.with(other, |a, b| a + b)
-    }
-
-    /// Cycles since then.
-    pub fn since(&self, before: &Self) -> Self {
-        self.with(before, |now, before| now - before)
-    }
-
-    /// Each of these with each of those.
-    pub fn with(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
-        Self {
-            host: f(self.host, other.host),
-            copy: f(self.copy, other.copy),
-            l5: f(self.l5, other.l5),
-            tcp: f(self.tcp, other.tcp),
-            driver: f(self.driver, other.driver),
-            nic_transmit: f(self.nic_transmit, other.nic_transmit),
-            nic_receive: f(self.nic_receive, other.nic_receive),
-        }
+tally! {
+    /// Cycles that one host and its NIC took.
+    pub struct Taken {
+        /// The whole host.
+        pub host: u64,
+        /// Of it, by component of the stack.
+        pub copy: u64,
+        /// Records.
+        pub l5: u64,
+        /// TCP.
+        pub tcp: u64,
+        /// The driver.
+        pub driver: u64,
+        /// The NIC, sending.
+        pub nic_transmit: u64,
+        /// The NIC, receiving.
+        pub nic_receive: u64,
     }
 }
 
@@ -111,11 +88,6 @@ pub fn cycles_per(taken: &Taken, count: u64) -> (HostCycles, NicCycles) {
         total: per(taken.nic_transmit + taken.nic_receive),
     };
     (host, nic)
-}
-
-/// What a core of the host could carry that does nothing else.
-pub fn gbit_per_host_core(cycles_per_byte: f64) -> f64 {
-    per_host_core(cycles_per_byte) * 8.0 / 1e9
 }
 
 /// How many in a second a core of the host could do that does nothing else.

@@ -11,6 +11,7 @@ use serde::Serialize;
 use sim::World;
 
 use super::clock::{Undisturbed, cycles_per_second};
+use super::hosts::{CLIENTS, Hosts, MEASURED};
 
 /// The least that the clock moves.
 pub const TICK: Duration = Duration::from_nanos(100);
@@ -34,6 +35,11 @@ pub struct Latency {
     pub max: f64,
 }
 
+/// A time as a histogram of latencies has it.
+pub fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Room for times of up to an hour, in nanoseconds, to three digits. It does not grow: whatever is longer counts as an hour.
 pub fn histogram() -> Histogram<u64> {
     const HOUR: u64 = 3_600_000_000_000;
@@ -54,20 +60,30 @@ impl Latency {
     }
 }
 
-/// A world whose clock takes in what its server takes.
-pub trait Timed {
-    /// The world.
-    fn world(&mut self) -> &mut World;
+/// Clients whose requests are timed, in a world whose clock takes in what the measured host takes.
+pub trait Timed: Hosts {
+    /// Has the clients make so many requests more, or open so many connections.
+    fn ask_for(&mut self, count: u64);
 
-    /// Whether all is done that was asked for.
-    fn is_done(&mut self) -> bool;
+    /// Nanoseconds from requests to responses.
+    fn latency(&mut self) -> &mut Histogram<u64>;
 
-    /// The client's host has its turn, then the server's. Answers whether there was anything to do, and the cycles of the
-    /// server's host.
+    /// Whether every byte until now was the right one.
+    fn verified(&self) -> bool;
+
+    /// Times so many after others that warm up. Answers whether every byte was right, too.
     ///
     /// # Errors
-    /// When a connection fails.
-    fn step_hosts(&mut self) -> anyhow::Result<(bool, u64)>;
+    /// When a connection fails, or nothing moves any more.
+    fn time(&mut self, warm_up: u64, timed: u64) -> anyhow::Result<(Latency, bool)> {
+        set_link(self.world());
+        self.ask_for(warm_up);
+        run(self)?;
+        self.latency().reset();
+        self.ask_for(timed);
+        run(self)?;
+        Ok((Latency::of(self.latency()), self.verified()))
+    }
 }
 
 /// Gives both directions of the link their rate and delay.
@@ -78,31 +94,28 @@ pub fn set_link(world: &mut World) {
         queue: 16 << 20,
         ..Impairment::default()
     };
-    for node in [0, 1] {
+    for node in [CLIENTS, MEASURED] {
         world.impair(node, link);
     }
 }
 
 /// Goes on until all is done.
-///
-/// # Errors
-/// When a connection fails, or nothing moves any more.
-pub fn run(timed: &mut impl Timed) -> anyhow::Result<()> {
+fn run(hosts: &mut (impl Hosts + ?Sized)) -> anyhow::Result<()> {
     let mut undisturbed = Undisturbed::start();
     let mut was_idle = false;
-    while !timed.is_done() {
+    while !hosts.is_done() {
         undisturbed.step();
-        let (mut moved, taken) = timed.step_hosts()?;
+        let (mut moved, taken) = hosts.step_hosts()?;
         if moved {
             undisturbed.step();
             // Not what somebody else has had of the processor meanwhile.
             let took = Duration::from_secs_f64(taken as f64 / cycles_per_second());
-            timed.world().pass(took.min(undisturbed.last()));
+            hosts.world().pass(took.min(undisturbed.last()));
         }
-        moved |= timed.world().step_wires();
+        moved |= hosts.world().step_wires();
         // A NIC may tell its host something without a frame that moves: the host is asked once more.
         if !moved && was_idle {
-            anyhow::ensure!(timed.world().advance(), "nothing is under way any more");
+            anyhow::ensure!(hosts.world().advance(), "nothing is under way any more");
         }
         was_idle = !moved && !was_idle;
     }

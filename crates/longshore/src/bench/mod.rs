@@ -1,6 +1,6 @@
 //! `longshore bench`: host cycles with and without the offloads.
 
-mod asking;
+pub(crate) mod case;
 pub(crate) mod clock;
 mod content;
 mod cycle_sum;
@@ -8,18 +8,22 @@ mod cycles;
 mod daemon;
 mod disk;
 mod exchange;
+mod experiment;
 mod folder;
 mod handoff;
+mod hosts;
 pub(crate) mod latency;
 mod linux;
+mod parameters;
 mod pcie;
 mod printed;
 mod proxy;
+mod ratios;
 mod rounds;
 mod settings;
 mod short;
 mod tap;
-mod tls;
+pub(crate) mod tls;
 mod turn;
 
 #[cfg(test)]
@@ -33,11 +37,6 @@ pub use cycles::Taken;
 pub use pcie::pcie;
 pub use printed::{Wanted, print, ratios_table, times};
 pub use settings::share;
-pub use tls::{
-    Case, Direction, Mode, Node, Records, Resyncs, cycles_table, host_bars, nic_bars, pcie_table,
-    records_bars, resyncs, row,
-};
-
 /// `longshore bench`.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
@@ -119,37 +118,20 @@ pub enum What {
     Linux(linux::Settings),
 }
 
-impl What {
-    fn wanted(&self) -> Wanted<'_> {
-        match self {
-            Self::Tls(settings) => settings.run.wanted(),
-            Self::Nvme(settings) => settings.workload.run.wanted(),
-            Self::Nbd(settings) => settings.workload.run.wanted(),
-            Self::Iscsi(settings) => settings.workload.run.wanted(),
-            Self::Content(settings) => settings.run.wanted(),
-            Self::Short(settings) => settings.run.wanted(),
-            Self::Proxy(settings) => settings.run.wanted(),
-            Self::Handoff(settings) => settings.run.wanted(),
-            Self::Linux(settings) => settings.wanted(),
-        }
-    }
-}
-
 /// Measures, and prints the report.
 ///
 /// # Errors
 /// When the bytes that arrived are not those that were sent, or the report can't be written.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    options.what.wanted().check()?;
     let verified = match &options.what {
-        What::Tls(settings) => tls::run(settings)?,
+        What::Tls(settings) => experiment::run(settings)?,
         What::Nvme(settings) => disk::run_nvme(settings)?,
         What::Nbd(settings) => disk::run_nbd(settings)?,
         What::Iscsi(settings) => disk::run_iscsi(settings)?,
-        What::Content(settings) => content::run(settings)?,
-        What::Short(settings) => short::run(settings)?,
-        What::Proxy(settings) => proxy::run(settings)?,
-        What::Handoff(settings) => handoff::run(settings)?,
+        What::Content(settings) => experiment::run(settings)?,
+        What::Short(settings) => experiment::run(settings)?,
+        What::Proxy(settings) => experiment::run(settings)?,
+        What::Handoff(settings) => experiment::run(settings)?,
         What::Linux(settings) => linux::run(settings)?,
     };
     anyhow::ensure!(verified, "bytes that arrived are not those that were sent");

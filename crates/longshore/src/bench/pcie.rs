@@ -1,35 +1,22 @@
 //! What a NIC moves over PCIe.
 
-use serde::Serialize;
+use crate::tally::tally;
 
-/// Bytes that the NIC moved over PCIe, by purpose.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct PcieBytes {
-    /// Payload read to be sent.
-    pub payload_tx: u64,
-    /// Payload written that was received.
-    pub payload_rx: u64,
-    /// Descriptors, both ways.
-    pub descriptors: u64,
-    /// Payload read again to recover transmit contexts.
-    pub recovery: u64,
-    /// Contexts fetched into the NIC's memory.
-    pub context_fetch: u64,
-    /// Contexts written back from there.
-    pub context_writeback: u64,
-}
-
-impl PcieBytes {
-    /// What was moved since then.
-    pub fn since(&self, before: &Self) -> Self {
-        Self {
-            payload_tx: self.payload_tx - before.payload_tx,
-            payload_rx: self.payload_rx - before.payload_rx,
-            descriptors: self.descriptors - before.descriptors,
-            recovery: self.recovery - before.recovery,
-            context_fetch: self.context_fetch - before.context_fetch,
-            context_writeback: self.context_writeback - before.context_writeback,
-        }
+tally! {
+    /// Bytes that the NIC moved over PCIe, by purpose.
+    pub struct PcieBytes {
+        /// Payload read to be sent.
+        pub payload_tx: u64,
+        /// Payload written that was received.
+        pub payload_rx: u64,
+        /// Descriptors, both ways.
+        pub descriptors: u64,
+        /// Payload read again to recover transmit contexts.
+        pub recovery: u64,
+        /// Contexts fetched into the NIC's memory.
+        pub context_fetch: u64,
+        /// Contexts written back from there.
+        pub context_writeback: u64,
     }
 }
 

@@ -5,9 +5,10 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::cycles::{HostCycles, NicCycles};
+use super::case::{Case, Cost, Mode};
+use super::cycles_per_second;
 use super::latency::Latency;
-use crate::report::{Bar, Bars, Cell, Column, Page, Table};
+use crate::report::{Bar, Bars, Cell, Column, Page, Rows, Table};
 
 /// How a report is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -70,13 +71,18 @@ pub fn print<R: Serialize>(
 }
 
 /// Where a page's figures come from: `whose` code the host's cycles are of.
-pub fn method(rounds: u32, cycles_per_second: f64, whose: &str) -> String {
+pub fn method(rounds: u32, whose: &str) -> String {
     format!(
         "Each figure is the median of {rounds} round{}; the modes take turns. Cycles are those of the time-stamp counter, {:.2} GHz; \
          host cycles are those in which {whose}'s own code ran.",
         if rounds == 1 { "" } else { "s" },
-        cycles_per_second / 1e9
+        cycles_per_second() / 1e9
     )
+}
+
+/// The heading of cycles `per` something, of `whose` host and NIC.
+pub fn cycles_heading(whose: &str, per: &str, rounds: u32) -> String {
+    format!("{whose}: cycles per {per}, medians of {rounds} rounds")
 }
 
 /// A ratio in a sentence: `5.4 times`.
@@ -89,7 +95,7 @@ pub fn times(ratio: f64) -> String {
 }
 
 /// Ratios by what they compare, `A over B`; what was not measured is left out.
-pub fn ratios_table<'a>(ratios: impl IntoIterator<Item = (&'a str, Option<f64>)>) -> Table {
+pub fn ratios_table<L: Into<Cell>>(ratios: impl IntoIterator<Item = (L, Option<f64>)>) -> Table {
     let mut table = Table::new([
         Column::text("first over second"),
         Column::number("ratio", ""),
@@ -102,83 +108,87 @@ pub fn ratios_table<'a>(ratios: impl IntoIterator<Item = (&'a str, Option<f64>)>
     table
 }
 
-/// Host cycles by component; `app` names what is above the stack.
-pub fn host_bars(
+/// Host cycles by component; `app` names what is above the stack, and `l5` what is in it of records, PDUs or content, if
+/// there is any.
+pub fn host_bars<'a, M: Mode + 'a, C: 'a>(
     title: &str,
     app: &str,
-    rows: impl IntoIterator<Item = (&'static str, HostCycles)>,
+    l5: Option<&str>,
+    cases: impl IntoIterator<Item = &'a Case<M, C>>,
 ) -> Bars {
-    Bars {
-        title: title.into(),
-        legend: [app, "copy", "TCP", "driver"].map(Into::into).into(),
-        bars: rows
-            .into_iter()
-            .map(|(label, cycles)| Bar {
-                label: label.into(),
-                parts: vec![cycles.app, cycles.copy, cycles.tcp, cycles.driver],
-            })
-            .collect(),
-    }
-}
-
-/// The columns of [`cycle_cells`].
-pub fn cycle_columns(app: &str, per_host_core: &str) -> [Column; 7] {
-    [
-        Column::rate("host"),
-        Column::rate(app),
-        Column::rate("copy"),
-        Column::rate("TCP"),
-        Column::rate("driver"),
-        Column::rate("NIC"),
-        Column::rate(per_host_core),
-    ]
-}
-
-/// Host cycles in all and by component; those of the NIC; and what one core of the host does in a second.
-pub fn cycle_cells(host: HostCycles, nic: NicCycles, per_host_core: f64) -> [Cell; 7] {
-    [
-        host.total,
-        host.app,
-        host.copy,
-        host.tcp,
-        host.driver,
-        nic.total,
-        per_host_core,
-    ]
-    .map(Cell::Number)
+    bars(
+        title,
+        [Some(app), Some("copy"), l5, Some("TCP"), Some("driver")],
+        cases,
+        |cost| {
+            let host = cost.host;
+            [host.app, host.copy, host.l5, host.tcp, host.driver]
+        },
+    )
 }
 
 /// NIC cycles by direction.
-pub fn nic_bars(title: &str, rows: impl IntoIterator<Item = (&'static str, NicCycles)>) -> Bars {
+pub fn nic_bars<'a, M: Mode + 'a, C: 'a>(
+    title: &str,
+    cases: impl IntoIterator<Item = &'a Case<M, C>>,
+) -> Bars {
+    bars(title, ["transmit", "receive"].map(Some), cases, |cost| {
+        [cost.nic.transmit, cost.nic.receive]
+    })
+}
+
+/// A bar for each row, of those parts that have a name.
+fn bars<'a, M: Mode + 'a, C: 'a, const N: usize>(
+    title: &str,
+    names: [Option<&str>; N],
+    cases: impl IntoIterator<Item = &'a Case<M, C>>,
+    parts: impl Fn(&Cost) -> [f64; N],
+) -> Bars {
+    let bar = |case: &Case<M, C>| {
+        let parts = parts(&case.cost).into_iter().zip(names);
+        Bar {
+            label: case.mode.label(),
+            parts: parts
+                .filter(|(_, name)| name.is_some())
+                .map(|(part, _)| part)
+                .collect(),
+        }
+    };
     Bars {
         title: title.into(),
-        legend: ["transmit", "receive"].map(Into::into).into(),
-        bars: rows
-            .into_iter()
-            .map(|(label, cycles)| Bar {
-                label: label.into(),
-                parts: vec![cycles.transmit, cycles.receive],
-            })
-            .collect(),
+        legend: names.into_iter().flatten().map(Into::into).collect(),
+        bars: cases.into_iter().map(bar).collect(),
     }
 }
 
+/// Host cycles in all and by component, those of the NIC, and what one core of the host does in a second.
+pub fn cycle_rows<'a, M: Mode, C>(
+    cases: &'a [Case<M, C>],
+    app: &str,
+    per_host_core: &str,
+) -> Rows<'a, Case<M, C>> {
+    Rows::of(cases)
+        .column(Column::text("mode"), |case| case.mode.label())
+        .column(Column::rate("host"), |case| case.cost.host.total)
+        .column(Column::rate(app), |case| case.cost.host.app)
+        .column(Column::rate("copy"), |case| case.cost.host.copy)
+        .column(Column::rate("TCP"), |case| case.cost.host.tcp)
+        .column(Column::rate("driver"), |case| case.cost.host.driver)
+        .column(Column::rate("NIC"), |case| case.cost.nic.total)
+        .column(Column::rate(per_host_core), |case| case.cost.per_host_core)
+}
+
 /// Latency by mode.
-pub fn latency_table(rows: impl IntoIterator<Item = (&'static str, Latency)>) -> Table {
-    let shares = ["median", "90 %", "99 %", "99.9 %", "longest"];
-    let columns = shares.map(|share| Column::number(share, "µs"));
-    let mut table = Table::new(std::iter::once(Column::text("mode")).chain(columns));
-    for (label, latency) in rows {
-        let Latency {
-            p50,
-            p90,
-            p99,
-            p999,
-            max,
-        } = latency;
-        table.numbers(label, [p50, p90, p99, p999, max]);
-    }
-    table
+pub fn latency_rows<M: Mode, C>(cases: &[Case<M, C>]) -> Rows<'_, Case<M, C>> {
+    let micros = |share| Column::number(share, "µs");
+    let of = |of: fn(&Latency) -> f64| move |case: &Case<M, C>| case.latency_us.as_ref().map(of);
+    Rows::of(cases)
+        .column(Column::text("mode"), |case| case.mode.label())
+        .column(micros("median"), of(|latency| latency.p50))
+        .column(micros("90 %"), of(|latency| latency.p90))
+        .column(micros("99 %"), of(|latency| latency.p99))
+        .column(micros("99.9 %"), of(|latency| latency.p999))
+        .column(micros("longest"), of(|latency| latency.max))
 }
 
 /// What was compared, and that it was the same; a warning when it was not.

@@ -1,7 +1,6 @@
 //! Settings that several benchmarks have.
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
 use super::printed::Wanted;
 
@@ -54,8 +53,7 @@ impl Run {
 }
 
 /// How hosts and NICs share the machine. The packets are the same in both layouts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Layout {
     /// Hosts and NICs take turns on one thread; repeatable even on a busy machine
     OneThread,

@@ -17,9 +17,9 @@ use sim::{Identity, NodeConfig, SERVER_NAME, Suite, World, WorldConfig};
 
 use super::Options;
 use super::server::Server;
-use crate::bench::{
-    Case, CycleSum, Direction, Mode, Node, Records, Resyncs, Taken, pcie, resyncs, row,
-};
+use crate::bench::case::{Round, Unit};
+use crate::bench::tls::{Case, Counted, Direction, Mode, Records, Resyncs, Side};
+use crate::bench::{CycleSum, Taken, pcie};
 use crate::http;
 
 const CLIENT: usize = 0;
@@ -77,30 +77,38 @@ impl Content {
 /// What a download took.
 #[derive(Clone)]
 pub struct Download {
-    /// How the bytes came.
-    pub mode: Mode,
-    /// The server's row and the client's.
-    pub cases: [Case; 2],
+    /// The server's round and the client's.
+    pub rounds: [Round<Counted>; 2],
     /// Virtual time that it took.
     pub virtual_time: Duration,
 }
 
-impl Download {
-    /// Of each host the round with the median of its cycles, which stands for all rounds of a mode.
+/// What the downloads in a mode took.
+pub struct Downloads {
+    /// How the bytes came.
+    pub mode: Mode,
+    /// The server's row and the client's.
+    pub cases: [Case; 2],
+    /// Virtual time that the first one took.
+    pub virtual_time: Duration,
+}
+
+impl Downloads {
+    /// Of each host the round with the median of its cycles stands for all rounds of a mode.
     ///
     /// # Panics
     /// When there are none.
-    pub fn median(rounds: Vec<Self>) -> Self {
-        let cycles = |round: &Self, host: usize| round.cases[host].host_cycles_per_byte.total;
-        let cases = [0, 1].map(|host| {
-            let mut sorted: Vec<&Self> = rounds.iter().collect();
-            sorted.sort_by(|a, b| cycles(a, host).total_cmp(&cycles(b, host)));
-            Case {
-                rounds: rounds.iter().map(|round| cycles(round, host)).collect(),
-                ..sorted[sorted.len() / 2].cases[host].clone()
-            }
-        });
-        Self { cases, ..rounds[0] }
+    pub fn of(mode: Mode, downloads: &[Download]) -> Self {
+        let case = |direction, host: usize| {
+            let rounds = downloads.iter();
+            let rounds = rounds.map(|download| download.rounds[host].clone());
+            Case::median(Unit::BYTE, Side { direction, mode }, rounds.collect())
+        };
+        Self {
+            mode,
+            cases: [case(Direction::Tx, 0), case(Direction::Rx, 1)],
+            virtual_time: downloads[0].virtual_time,
+        }
     }
 }
 
@@ -305,37 +313,33 @@ impl Pair {
     }
 
     fn outcome(self, world: &World, bytes: u64, cycles: [Taken; 2]) -> Download {
-        let tls = world
-            .stack_ref(CLIENT)
-            .info(self.client.socket)
-            .and_then(|info| info.tls);
-        let records = tls.map_or(Records::default(), |tls| Records {
-            full: tls.records_full,
-            partial: tls.records_partial,
-            none: tls.records_none,
-        });
-        let retransmitted = self
-            .accepted
-            .and_then(|socket| world.stack_ref(SERVER).info(socket)?.tcp)
-            .map_or(0, |tcp| tcp.bytes_retrans);
-        let node = |at: usize| Node {
-            taken: cycles[at],
-            pcie: pcie(&world.nic_counters(at)),
+        let round = |node: usize, counted| Round {
+            count: bytes,
+            taken: cycles[node],
+            counted: Counted {
+                pcie_bytes: pcie(&world.nic_counters(node)),
+                ..counted
+            },
+            verified: true,
         };
-        let (server, client) = (node(SERVER), node(CLIENT));
-        let resyncs: Resyncs = resyncs(&world.nic_counters(CLIENT));
-        let mut tx = row(Direction::Tx, self.mode, bytes, &server);
-        tx.retransmitted_bytes = retransmitted;
-        let mut rx = row(Direction::Rx, self.mode, bytes, &client);
-        if self.mode.secured() {
-            rx.records = Some(records);
-        }
-        if self.mode.offloaded() {
-            rx.resyncs = Some(resyncs);
-        }
+        let tls = world.stack_ref(CLIENT).info(self.client.socket);
+        let tls = tls.and_then(|info| info.tls);
+        let records = tls.map_or(Records::default(), |tls| Records::of(&tls));
+        let resyncs = Resyncs::of(&world.nic_counters(CLIENT));
+        let received = Counted {
+            records: self.mode.secured().then_some(records),
+            resyncs: self.mode.offloaded().then_some(resyncs),
+            ..Counted::default()
+        };
+        let tcp = self
+            .accepted
+            .and_then(|socket| world.stack_ref(SERVER).info(socket)?.tcp);
+        let sent = Counted {
+            retransmitted_bytes: tcp.map_or(0, |tcp| tcp.bytes_retrans),
+            ..Counted::default()
+        };
         Download {
-            mode: self.mode,
-            cases: [tx, rx],
+            rounds: [round(SERVER, sent), round(CLIENT, received)],
             virtual_time: world.elapsed(),
         }
     }

@@ -1,21 +1,22 @@
 //! The demonstration's report.
 
-use super::download::Download;
+use super::download::Downloads;
 use super::{MODES, Options, label};
-use crate::bench::{
-    Case, Direction, Mode, cycles_per_second, cycles_table, host_bars, nic_bars, pcie_table,
-    print as print_page, ratios_table, records_bars, times,
+use crate::bench::tls::{
+    Case, Direction, Mode, Records, Resyncs, cycles_table, host_bars, nic_bars, over, pcie_table,
+    records_bars,
 };
-use crate::report::{Cell, Column, Page, Table, busy, bytes};
+use crate::bench::{cycles_per_second, print as print_page, ratios_table, times};
+use crate::report::{Column, Page, Rows, busy, bytes};
 use crate::size;
 
 /// Prints cycles, ratios, records and PCIe traffic, and writes the page if one is wanted.
-pub fn print(options: &Options, downloads: &[Download]) -> anyhow::Result<()> {
+pub fn print(options: &Options, downloads: &[Downloads]) -> anyhow::Result<()> {
     print_page(options.wanted(), &(), |()| page(options, downloads))
 }
 
 /// The report.
-pub fn page(options: &Options, downloads: &[Download]) -> Page {
+pub fn page(options: &Options, downloads: &[Downloads]) -> Page {
     let cases: Vec<Case> = downloads
         .iter()
         .flat_map(|download| download.cases.clone())
@@ -37,7 +38,6 @@ pub fn page(options: &Options, downloads: &[Download]) -> Page {
         .table(cycles_table(&cases, direction));
     }
     let ratios = ratios(&cases);
-    let ratios = ratios.iter().map(|(name, ratio)| (name.as_str(), *ratio));
     page.heading("Throughput of one host core")
         .table(ratios_table(ratios))
         .heading("Records received in one round")
@@ -83,10 +83,10 @@ fn method(options: &Options) -> String {
 }
 
 fn conclusion(cases: &[Case]) -> String {
-    let over = |direction, second| ratio(cases, direction, Mode::OffloadZerocopy, second);
+    let offloaded = |direction, second| over(cases, direction, Mode::OffloadZerocopy, second);
     let both = |direction| {
-        let software = over(direction, Mode::Software).unwrap_or(0.0);
-        let plain = over(direction, Mode::PlainZerocopy).unwrap_or(0.0);
+        let software = offloaded(direction, Mode::Software).unwrap_or(0.0);
+        let plain = offloaded(direction, Mode::PlainZerocopy).unwrap_or(0.0);
         [times(software), times(plain)]
     };
     let ([tx_software, tx_plain], [rx_software, rx_plain]) =
@@ -104,16 +104,6 @@ fn host(direction: Direction) -> &'static str {
     }
 }
 
-/// The throughput of a host core in one mode over that in another.
-fn ratio(cases: &[Case], direction: Direction, first: Mode, second: Mode) -> Option<f64> {
-    let throughput = |mode| {
-        let mut found = cases.iter();
-        let case = found.find(|case| case.direction == direction && case.mode == mode)?;
-        Some(case.gbit_per_host_core)
-    };
-    Some(throughput(first)? / throughput(second)?)
-}
-
 fn ratios(cases: &[Case]) -> Vec<(String, Option<f64>)> {
     let [plain, software, offloaded] = MODES;
     let mut ratios = Vec::new();
@@ -125,46 +115,40 @@ fn ratios(cases: &[Case]) -> Vec<(String, Option<f64>)> {
                 "client"
             };
             let name = format!("{end}: {} over {}", label(offloaded), label(second));
-            ratios.push((name, ratio(cases, direction, offloaded, second)));
+            ratios.push((name, over(cases, direction, offloaded, second)));
         }
     }
     ratios
 }
 
-fn records(cases: &[Case]) -> Table {
-    let columns = [
-        "NIC",
-        "NIC in part",
-        "host",
-        "resyncs\nasked",
-        "confirmed",
-        "refused",
-        "too late",
-    ];
-    let first = std::iter::once(Column::text("decrypted by"));
-    let mut table = Table::new(first.chain(columns.map(Column::count)));
-    for case in cases {
-        let Some(records) = case.records else {
-            continue;
-        };
-        let resyncs = case.resyncs.unwrap_or_default();
-        let counts = [
-            records.full,
-            records.partial,
-            records.none,
-            resyncs.asked,
-            resyncs.confirmed,
-            resyncs.refused,
-            resyncs.late,
-        ];
-        let first = std::iter::once(Cell::from(label(case.mode)));
-        table.row(first.chain(counts.map(Cell::from)));
-    }
-    table
+fn records(cases: &[Case]) -> Rows<'_, Case> {
+    let records =
+        |of: fn(&Records) -> u64| move |case: &Case| of(&case.counted.records.unwrap_or_default());
+    let resyncs =
+        |of: fn(&Resyncs) -> u64| move |case: &Case| of(&case.counted.resyncs.unwrap_or_default());
+    let received = cases.iter().filter(|case| case.counted.records.is_some());
+    Rows::of(received)
+        .column(Column::text("decrypted by"), |case| label(case.mode.mode))
+        .column(Column::count("NIC"), records(|records| records.full))
+        .column(
+            Column::count("NIC in part"),
+            records(|records| records.partial),
+        )
+        .column(Column::count("host"), records(|records| records.none))
+        .column(
+            Column::count("resyncs\nasked"),
+            resyncs(|resyncs| resyncs.asked),
+        )
+        .column(
+            Column::count("confirmed"),
+            resyncs(|resyncs| resyncs.confirmed),
+        )
+        .column(Column::count("refused"), resyncs(|resyncs| resyncs.refused))
+        .column(Column::count("too late"), resyncs(|resyncs| resyncs.late))
 }
 
 /// Virtual time that the downloads took, by mode.
-fn durations(downloads: &[Download]) -> String {
+fn durations(downloads: &[Downloads]) -> String {
     let each = downloads.iter().map(|download| {
         let seconds = download.virtual_time.as_secs_f64();
         format!("{} {seconds:.1}\u{a0}s", label(download.mode))

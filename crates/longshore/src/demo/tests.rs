@@ -31,15 +31,15 @@ fn the_median_round_stands_for_all_and_each_is_kept() {
     let content = Content::new(options.seed, options.bytes);
     let hidden = ProgressBar::hidden();
     let mut rounds = Vec::new();
-    for cycles in [5.0, 1.0, 3.0] {
+    for cycles in [5, 1, 3] {
         let mut round = download(&options, Mode::Software, &content, &hidden).expect("a download");
-        for case in &mut round.cases {
-            case.host_cycles_per_byte.total = cycles;
+        for round in &mut round.rounds {
+            round.taken.host = cycles * round.count;
         }
         rounds.push(round);
     }
-    for case in Download::median(rounds).cases {
-        assert_eq!(case.host_cycles_per_byte.total, 3.0);
+    for case in Downloads::of(Mode::Software, &rounds).cases {
+        assert_eq!(case.cost.host.total, 3.0);
         assert_eq!(case.rounds, [5.0, 1.0, 3.0]);
     }
 }
@@ -48,11 +48,11 @@ fn the_median_round_stands_for_all_and_each_is_kept() {
 fn the_report_ends_in_a_sentence_and_says_when_rounds_scatter() {
     let options = options();
     let content = Content::new(options.seed, options.bytes);
-    let mut downloads: Vec<Download> = MODES
+    let mut downloads: Vec<Downloads> = MODES
         .into_iter()
         .map(|mode| {
             let round = download(&options, mode, &content, &ProgressBar::hidden());
-            Download::median(vec![round.expect("a download")])
+            Downloads::of(mode, &[round.expect("a download")])
         })
         .collect();
     let calm = printed::page(&options, &downloads).text();

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use hdrhistogram::Histogram;
+use host::disk::Client as _;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
-use super::{Action, Bench, Counted, Disk, Driver, Geometry, Part, Pipeline, Remote, Shares};
+use super::{Action, Bench, Disk, Driver, Geometry, Named, Part, Pipeline, Shares};
 use crate::bench::clock::processor_time;
 use crate::bench::latency::{self, Latency};
 use crate::report;
@@ -270,26 +271,31 @@ impl<M: Serialize> Report<M> {
     }
 }
 
-/// Measures a disk that a driver is connected to; says goodbye to it.
+/// Measures a disk, and prints what came of it. `manner` says how the two sides talk, and whether data has digests.
 ///
 /// # Errors
 /// As [`run`].
-pub(crate) fn remote<C: Remote>(
-    mut driver: Driver<C>,
-    at: usize,
+pub(crate) fn remote<N: Named, M: Serialize>(
+    disk: &N,
     options: &Bench,
-    seed: u64,
-) -> Result<(Figures, Counted)> {
+    manner: impl FnOnce(&N::Client) -> Result<(M, bool)>,
+) -> Result<()> {
+    let mut driver = Driver::new(disk.wire())?;
+    let at = disk.connect(&mut driver)?;
+    let seed = disk.wire().line.seed;
     let client = driver.client(at);
+    let (manner, has_digest) = manner(client)?;
     let (disk, depth) = (client.geometry(), u32::from(client.depth()));
     let disk = disk.ok_or_else(|| anyhow!("the connection ended at once"))?;
     check(options, depth, disk.max_request)?;
     let before = driver.counted();
-    driver.with(|driver| {
+    let (figures, counted) = driver.with(|driver| {
         let mut pipeline = Pipeline::of(driver, at, disk, (options.io_bytes, depth))?;
         let figures = run(&mut pipeline, options, seed)?;
-        Ok((figures, driver.borrow_mut().counted().since(&before)))
-    })
+        Ok((figures, driver.borrow_mut().counted() - before))
+    })?;
+    let report = Report::new(figures, manner, counted.shares(has_digest));
+    report.print(options, &format!("{depth} at a time"))
 }
 
 #[cfg(test)]

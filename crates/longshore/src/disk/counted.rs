@@ -2,15 +2,18 @@
 
 use serde::Serialize;
 
-/// What a host counts of a protocol of disks.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counted {
-    pub(crate) placed: u64,
-    pub(crate) copied: u64,
-    pub(crate) checked_by_nic: u64,
-    pub(crate) checked_by_host: u64,
-    pub(crate) made_by_nic: u64,
-    pub(crate) made_by_host: u64,
+use crate::tally::tally;
+
+tally! {
+    /// What a host counts of a protocol of disks.
+    pub struct Counted {
+        pub placed: u64,
+        pub copied: u64,
+        pub checked_by_nic: u64,
+        pub checked_by_host: u64,
+        pub made_by_nic: u64,
+        pub made_by_host: u64,
+    }
 }
 
 /// Which part of the work the NIC did; `None` where there was none.
@@ -40,18 +43,6 @@ impl Counted {
             }
         }
         counted
-    }
-
-    /// What has been counted since.
-    pub(crate) fn since(&self, before: &Self) -> Self {
-        Self {
-            placed: self.placed - before.placed,
-            copied: self.copied - before.copied,
-            checked_by_nic: self.checked_by_nic - before.checked_by_nic,
-            checked_by_host: self.checked_by_host - before.checked_by_host,
-            made_by_nic: self.made_by_nic - before.made_by_nic,
-            made_by_host: self.made_by_host - before.made_by_host,
-        }
     }
 
     /// What of it the NIC did. PDUs without data digests have nothing that the NIC could make.
@@ -101,7 +92,7 @@ mod tests {
         assert_eq!(shares.checked_share, None);
         assert_eq!(shares.made_share, Some(0.5));
         assert_eq!(counted.shares(false).made_share, None);
-        let later = counted.since(&counted).shares(true);
+        let later = (counted - counted).shares(true);
         assert_eq!(later.placed_share, None);
     }
 }

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, bail};
 use host::disk::{Client, Event};
 
-use super::Counted;
+use super::{Counted, Input, Pipeline, Read, Write, copy};
 use crate::attach::{Attached, Connections, Wire, attach};
+use crate::get::Output;
 use crate::signals::Signals;
 
 /// How often signals are looked at when it never sleeps.
@@ -25,6 +26,53 @@ pub(crate) trait Remote: Client {
 
     /// What can be done about a failure, if that is known.
     fn remedy(failure: &Self::Failure) -> Option<&'static str>;
+}
+
+/// A disk by its name, and how to reach it.
+pub(crate) trait Named {
+    /// What speaks its protocol.
+    type Client: Remote;
+
+    /// How to reach the network.
+    fn wire(&self) -> &Wire;
+
+    /// Connects, and waits until it is ready; gives its place in the driver.
+    ///
+    /// # Errors
+    /// When it can't be reached.
+    fn connect(&self, driver: &mut Driver<Self::Client>) -> Result<usize>;
+
+    /// Connects, does something with the disk, and says goodbye.
+    ///
+    /// # Errors
+    /// When it can't be reached, or that fails.
+    fn with<R>(
+        &self,
+        act: impl FnOnce(&RefCell<Driver<Self::Client>>, usize) -> Result<R>,
+    ) -> Result<R> {
+        let mut driver = Driver::new(self.wire())?;
+        let at = self.connect(&mut driver)?;
+        driver.with(|driver| act(driver, at))
+    }
+
+    /// Copies it, or a part of it, to a file.
+    ///
+    /// # Errors
+    /// When that can't be done.
+    fn read(&self, how: &Read) -> Result<()> {
+        let mut output = Output::to(&how.output)?;
+        output.open()?;
+        self.with(|driver, at| copy::read(&mut Pipeline::new(driver, at)?, how, &mut output))
+    }
+
+    /// Copies a file to it.
+    ///
+    /// # Errors
+    /// When that can't be done.
+    fn write(&self, how: &Write) -> Result<()> {
+        let mut input = Input::open(how)?;
+        self.with(|driver, at| copy::write(&mut Pipeline::new(driver, at)?, how, &mut input))
+    }
 }
 
 /// A stack on the wire, and the connections on it.

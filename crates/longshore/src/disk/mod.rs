@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-pub(crate) use address::address_of;
-pub(crate) use copy::{Input, between, read, write};
+pub(crate) use address::{Authority, reachable};
+pub(crate) use copy::{Input, bar, between, read, write};
 pub(crate) use counted::{Counted, Shares};
-pub(crate) use driver::{Driver, Remote, transport_remedy};
+pub(crate) use driver::{Driver, Named, Remote, transport_remedy};
 pub(crate) use memory::{Block, Pool};
-pub use options::{Bench, Digest, Read, Requests, Write};
+pub use options::{Bench, Digest, On, Read, Requests, Write};
 pub(crate) use pipeline::Pipeline;
 
 /// A disk, of which many parts are moved at a time.

@@ -6,6 +6,18 @@ use clap::{Args, ValueEnum};
 
 use crate::size;
 
+/// A command's disk, and what is done with it.
+#[derive(Clone, Debug, Args)]
+#[group(skip)]
+pub struct On<D: Args, H: Args> {
+    /// Which disk, and how to reach it.
+    #[command(flatten)]
+    pub disk: D,
+    /// What to do.
+    #[command(flatten)]
+    pub how: H,
+}
+
 /// How requests are sent to a disk.
 #[derive(Clone, Debug, Args)]
 #[group(skip)]

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use handshake::{KeyLogSink, Options as TlsOptions, Trust, client_config};
-use indicatif::{ProgressBar, ProgressStyle};
 use rustls::RootCertStore;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
 use crate::attach::{Connections, attach};
+use crate::disk::bar;
 use crate::psk_file::PskFile;
 use crate::signals::Signals;
 
@@ -46,7 +46,7 @@ pub fn run(options: &Options) -> Result<Ending> {
     let belief = ServerTrust::of(options)?;
     let mut attached = attach(&options.wire, &Connections::default())?;
     let tls = belief.into_tls(attached.key_log.clone())?;
-    let bar = progress_bar(options.quiet);
+    let bar = bar(options.quiet, None);
 
     let started = Instant::now();
     let mut redirects = 0;
@@ -161,18 +161,6 @@ pub fn trust(insecure: bool, ca: Option<&Path>, used: bool) -> Result<Trust> {
         );
     }
     Ok(Trust::Roots(Arc::new(roots)))
-}
-
-fn progress_bar(quiet: bool) -> ProgressBar {
-    if quiet {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::no_length();
-    let style = "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}";
-    if let Ok(style) = ProgressStyle::with_template(style) {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn summarise(output: &Output, figures: Figures, took: Duration, tls: Option<&host::TlsInfo>) {

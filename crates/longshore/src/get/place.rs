@@ -7,6 +7,8 @@ use host::Cidr;
 use rustls_pki_types::ServerName;
 use url::{Host, Url};
 
+use crate::disk::reachable;
+
 /// A URL that can be downloaded.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
@@ -71,26 +73,7 @@ impl Place {
                 .with_context(|| format!("the name {name} can't be resolved"))?
                 .collect(),
         };
-        let reachable: Vec<SocketAddr> = all
-            .iter()
-            .filter(|address| {
-                let family = address.is_ipv4();
-                ours.iter().any(|cidr| cidr.address.is_ipv4() == family)
-            })
-            .copied()
-            .collect();
-        if reachable.is_empty() {
-            let family = if all.iter().any(SocketAddr::is_ipv6) {
-                "IPv6"
-            } else {
-                "IPv4"
-            };
-            bail!(
-                "{} has {family} addresses only; give --ip an address of that family",
-                self.host
-            );
-        }
-        Ok(reachable)
+        reachable(all, &self.host, ours)
     }
 
     /// The request for it, which accepts these content codings.

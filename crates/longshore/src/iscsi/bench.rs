@@ -1,12 +1,10 @@
 //! `longshore iscsi bench`: how fast a unit is, through our stack and NIC.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result};
 use serde::Serialize;
 
-use super::connect;
-use super::options::Bench;
-use crate::disk::Driver;
-use crate::disk::bench::{self, Report};
+use super::options::Unit;
+use crate::disk::{self, On, bench};
 
 /// What was in flight, and how.
 #[derive(Debug, Serialize)]
@@ -17,19 +15,17 @@ struct Manner {
 }
 
 /// Reads or writes for as long as was asked for.
-pub(super) fn run(options: &Bench) -> Result<()> {
-    let (unit, how) = (&options.unit, &options.how);
-    let mut driver = Driver::new(&unit.peer.wire)?;
-    let at = connect(&mut driver, &unit.peer, &unit.uri)?;
-    let agreed = driver.client(at).agreed().copied();
-    let agreed = agreed.ok_or_else(|| anyhow!("the target closed the connection at once"))?;
-    let (figures, counted) = bench::remote(driver, at, how, unit.peer.wire.line.seed)?;
-    let depth = unit.peer.requests.depth;
-    let manner = Manner {
-        depth,
-        header_digest: agreed.incoming.header_digest,
-        data_digest: agreed.incoming.data_digest,
-    };
-    let shares = counted.shares(manner.data_digest);
-    Report::new(figures, manner, shares).print(how, &format!("{depth} at a time"))
+pub(super) fn run(options: &On<Unit, disk::Bench>) -> Result<()> {
+    let On { disk, how } = options;
+    bench::remote(disk, how, |client| {
+        let agreed = client.agreed();
+        let agreed = agreed.context("the target closed the connection at once")?;
+        let incoming = &agreed.incoming;
+        let manner = Manner {
+            depth: disk.peer.requests.depth,
+            header_digest: incoming.header_digest,
+            data_digest: incoming.data_digest,
+        };
+        Ok((manner, incoming.data_digest))
+    })
 }

@@ -5,7 +5,6 @@ mod identity;
 mod options;
 mod uri;
 
-use std::cell::RefCell;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -15,11 +14,11 @@ use host::pdus::PduOffload;
 use l5p::iscsi::initiator;
 use wire::iscsi::{LoginStatus, Lun};
 
-use crate::disk::{self, Driver, Input, Pipeline, Remote, transport_remedy};
-use crate::get::Output;
+use crate::attach::Wire;
+use crate::disk::{Driver, Named, Remote, transport_remedy};
 
 pub use options::Command;
-use options::{Discover, Info, Peer, Read, Unit, Write};
+use options::{Discover, Peer, Unit};
 use uri::Uri;
 
 /// The most bytes of data in a PDU that a target may send: one of a common read is whole.
@@ -57,9 +56,9 @@ impl Remote for Client {
 pub fn run(command: &Command) -> Result<()> {
     match command {
         Command::Discover(options) => discover(options),
-        Command::Info(options) => info(options),
-        Command::Read(options) => read(options),
-        Command::Write(options) => write(options),
+        Command::Info(unit) => info(unit),
+        Command::Read(options) => options.disk.read(&options.how),
+        Command::Write(options) => options.disk.write(&options.how),
         Command::Bench(options) => bench::run(options),
     }
 }
@@ -72,7 +71,7 @@ fn connect(driver: &mut Driver<Client>, peer: &Peer, uri: &Uri) -> Result<usize>
         None => (None, Lun::default()),
     };
     let options = host::iscsi::Options {
-        address: uri.address(&driver.attached.addresses)?,
+        address: uri.server().address(&driver.attached.addresses)?,
         session: Config {
             name: identity::name_of(peer)?,
             target,
@@ -95,14 +94,16 @@ fn connect(driver: &mut Driver<Client>, peer: &Peer, uri: &Uri) -> Result<usize>
     driver.connect(uri.to_string(), client, peer.requests.timeout)
 }
 
-/// Logs in, does something with the unit, and logs out.
-fn with_unit<R>(
-    unit: &Unit,
-    act: impl FnOnce(&RefCell<Driver<Client>>, usize) -> Result<R>,
-) -> Result<R> {
-    let mut driver = Driver::new(&unit.peer.wire)?;
-    let at = connect(&mut driver, &unit.peer, &unit.uri)?;
-    driver.with(|driver| act(driver, at))
+impl Named for Unit {
+    type Client = Client;
+
+    fn wire(&self) -> &Wire {
+        &self.peer.wire
+    }
+
+    fn connect(&self, driver: &mut Driver<Client>) -> Result<usize> {
+        connect(driver, &self.peer, &self.uri)
+    }
 }
 
 fn discover(options: &Discover) -> Result<()> {
@@ -121,8 +122,8 @@ fn discover(options: &Discover) -> Result<()> {
     Ok(())
 }
 
-fn info(options: &Info) -> Result<()> {
-    let known = with_unit(&options.unit, |driver, at| {
+fn info(of: &Unit) -> Result<()> {
+    let known = of.with(|driver, at| {
         let driver = driver.borrow();
         let client = driver.client(at);
         Ok(client.unit().copied().zip(client.agreed().copied()))
@@ -132,7 +133,7 @@ fn info(options: &Info) -> Result<()> {
     };
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     let inquiry = &unit.inquiry;
-    println!("{}", options.unit.uri);
+    println!("{}", of.uri);
     println!(
         "  {} {} {}",
         inquiry.vendor, inquiry.product, inquiry.revision
@@ -154,19 +155,4 @@ fn info(options: &Info) -> Result<()> {
         yes(agreed.immediate_data)
     );
     Ok(())
-}
-
-fn read(options: &Read) -> Result<()> {
-    let mut output = Output::to(&options.how.output)?;
-    output.open()?;
-    with_unit(&options.unit, |driver, at| {
-        disk::read(&mut Pipeline::new(driver, at)?, &options.how, &mut output)
-    })
-}
-
-fn write(options: &Write) -> Result<()> {
-    let mut input = Input::open(&options.how)?;
-    with_unit(&options.unit, |driver, at| {
-        disk::write(&mut Pipeline::new(driver, at)?, &options.how, &mut input)
-    })
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::uri::Uri;
 use crate::attach::Wire;
-use crate::disk::{self, Digest};
+use crate::disk::{self, Digest, On};
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -16,16 +16,16 @@ pub enum Command {
     Discover(Discover),
     /// Show what a unit is, and what was agreed on
     #[command(after_help = INFO_EXAMPLES)]
-    Info(Info),
+    Info(Unit),
     /// Copy a unit, or a part of it, to a file
     #[command(after_help = READ_EXAMPLES)]
-    Read(Read),
+    Read(On<Unit, disk::Read>),
     /// Copy a file to a unit
     #[command(after_help = WRITE_EXAMPLES)]
-    Write(Write),
+    Write(On<Unit, disk::Write>),
     /// Read or write at random places, and show throughput, latency and what the NIC did of it
     #[command(after_help = BENCH_EXAMPLES)]
-    Bench(Bench),
+    Bench(On<Unit, disk::Bench>),
 }
 
 const DISCOVER_EXAMPLES: &str = "\
@@ -112,45 +112,4 @@ pub struct Discover {
     /// How to reach it.
     #[command(flatten)]
     pub peer: Peer,
-}
-
-/// `longshore iscsi info`.
-#[derive(Clone, Debug, Args)]
-pub struct Info {
-    /// What to show.
-    #[command(flatten)]
-    pub unit: Unit,
-}
-
-/// `longshore iscsi read`.
-#[derive(Clone, Debug, Args)]
-pub struct Read {
-    /// What to read.
-    #[command(flatten)]
-    pub unit: Unit,
-    /// Which part, and where to.
-    #[command(flatten)]
-    pub how: disk::Read,
-}
-
-/// `longshore iscsi write`.
-#[derive(Clone, Debug, Args)]
-pub struct Write {
-    /// What to write to.
-    #[command(flatten)]
-    pub unit: Unit,
-    /// What, and which part.
-    #[command(flatten)]
-    pub how: disk::Write,
-}
-
-/// `longshore iscsi bench`.
-#[derive(Clone, Debug, Args)]
-pub struct Bench {
-    /// What to measure.
-    #[command(flatten)]
-    pub unit: Unit,
-    /// How.
-    #[command(flatten)]
-    pub how: disk::Bench,
 }

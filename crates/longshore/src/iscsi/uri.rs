@@ -1,14 +1,12 @@
 //! Names of units, as libiscsi writes them.
 
 use std::fmt;
-use std::net::SocketAddr;
 
 use anyhow::{Context, Result, anyhow, bail};
-use host::Cidr;
 use url::Url;
 use wire::iscsi::Lun;
 
-use crate::disk::address_of;
+use crate::disk::Authority;
 
 /// The port of targets (RFC 7143 §13.8).
 const PORT: u16 = 3260;
@@ -18,20 +16,13 @@ const MAX_NAME: usize = 223;
 /// `iscsi://HOST[:PORT]/TARGET/LUN`, or without target and unit a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
-    host: String,
-    port: u16,
+    server: Authority,
     unit: Option<(String, Lun)>,
 }
 
 impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "iscsi://[{}]", self.host)?,
-            false => write!(f, "iscsi://{}", self.host)?,
-        }
-        if self.port != PORT {
-            write!(f, ":{}", self.port)?;
-        }
+        write!(f, "iscsi://{}", self.server)?;
         match &self.unit {
             Some((target, lun)) => write!(f, "/{target}/{lun}"),
             None => Ok(()),
@@ -77,11 +68,7 @@ impl Uri {
         if !url.username().is_empty() || url.password().is_some() {
             bail!("give --user and --secret instead of a secret that other users could see");
         }
-        let host = url.host_str().filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| anyhow!("{text} names no host"))?;
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'));
+        let server = Authority::of(text, &url, PORT)?;
         let path = percent_encoding::percent_decode_str(url.path())
             .decode_utf8()
             .with_context(|| format!("the target's name in {text} is not UTF-8"))?;
@@ -98,11 +85,7 @@ impl Uri {
                 Some((target.to_owned(), lun))
             }
         };
-        Ok(Uri {
-            host: bare.unwrap_or(host).to_owned(),
-            port: url.port().unwrap_or(PORT),
-            unit,
-        })
+        Ok(Uri { server, unit })
     }
 
     /// The target's name, and the unit.
@@ -111,9 +94,9 @@ impl Uri {
         Some((target, *lun))
     }
 
-    /// The address to connect to, of a family that we have an address of.
-    pub fn address(&self, ours: &[Cidr]) -> Result<SocketAddr> {
-        address_of(&self.host, self.port, ours)
+    /// Where the server is.
+    pub(super) fn server(&self) -> &Authority {
+        &self.server
     }
 }
 
@@ -140,7 +123,7 @@ mod tests {
             uri.unit(),
             Some(("iqn.2024-01.org.example:a", Lun::of(1).unwrap()))
         );
-        assert_eq!((uri.host.as_str(), uri.port), ("10.9.0.1", PORT));
+        assert_eq!((&uri.server.host[..], uri.server.port), ("10.9.0.1", PORT));
         assert_eq!(
             uri.to_string(),
             "iscsi://10.9.0.1/iqn.2024-01.org.example:a/1"

@@ -5,17 +5,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use host::{
-    CloseReason, Event, ListenOptions, ListenerId, Offload, SocketError, SocketId, SpliceHandle,
-    Stack,
-};
+use host::{ListenOptions, ListenerId, Offload, SocketError, SocketId, Stack};
 
 use super::checker::{Checker, Ground, News};
 use super::config::{self, Config, Mode};
 use super::counters::FrontendCounters;
 use super::deadlines::Deadlines;
-use super::keys::{Role, Roles, SessionKey};
-use super::pool::{Pool, server};
+use super::keys::{Roles, SessionKey};
+use super::parts::{Frontend, Parts};
+use super::pool::Pool;
 use super::proxy_protocol::Endpoints;
 use super::session::{Fate, Session, Shared};
 use super::sessions::Sessions;
@@ -36,33 +34,14 @@ pub struct StartError {
 /// A load balancer on a stack, all of whose events it takes.
 #[derive(Debug)]
 pub struct Balancer {
-    frontends: Vec<Frontend>,
-    pools: Vec<Pool>,
+    pub(super) parts: Parts,
     sessions: Sessions,
-    roles: Roles,
     deadlines: Deadlines,
     checker: Checker,
     /// Sessions that can do more without an event.
     ready: VecDeque<SessionKey>,
-    /// Sessions that waited for a server and may try again.
-    woken: VecDeque<SessionKey>,
-    splices: Vec<Option<(SpliceHandle, SessionKey)>>,
-    can_splice: bool,
     swept: Instant,
     shutdown_time: Duration,
-    /// When to end what is still open, once it is told to stop.
-    ends: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct Frontend {
-    config: config::Frontend,
-    counters: FrontendCounters,
-    /// What clients' bytes are searched by.
-    matcher: Option<Arc<Matcher>>,
-    listeners: Vec<ListenerId>,
-    /// Connections wait to be accepted, because there are as many as there may be.
-    is_full: bool,
 }
 
 impl Balancer {
@@ -106,19 +85,21 @@ impl Balancer {
         }
         let pools = config.pools.into_iter();
         let mut balancer = Balancer {
-            frontends,
-            pools: pools.map(|pool| Pool::new(now, pool)).collect(),
+            parts: Parts {
+                frontends,
+                pools: pools.map(|pool| Pool::new(now, pool)).collect(),
+                roles: Roles::default(),
+                woken: VecDeque::new(),
+                splices: Vec::new(),
+                can_splice,
+                ends: None,
+            },
             sessions: Sessions::default(),
-            roles: Roles::default(),
             deadlines: Deadlines::default(),
             checker: Checker::default(),
             ready: VecDeque::new(),
-            woken: VecDeque::new(),
-            splices: Vec::new(),
-            can_splice,
             swept: now,
             shutdown_time: config.shutdown_time,
-            ends: None,
         };
         balancer.check(now, stack, None);
         Ok(balancer)
@@ -138,7 +119,7 @@ impl Balancer {
             progress = true;
             self.handle_event(now, stack, event);
         }
-        while let Some(key) = self.woken.pop_front() {
+        while let Some(key) = self.parts.woken.pop_front() {
             progress = true;
             self.with(now, stack, key, |session, sh| session.handle_room(sh));
         }
@@ -148,6 +129,7 @@ impl Balancer {
     /// When to poll again if no event comes before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let has_idle = self
+            .parts
             .pools
             .iter()
             .flat_map(|pool| &pool.servers)
@@ -156,7 +138,7 @@ impl Balancer {
             self.deadlines.next(),
             self.checker.poll_timeout(),
             has_idle.then_some(self.swept + SWEEP),
-            self.ends,
+            self.parts.ends,
             // Who has had a turn goes on at once.
             (!self.ready.is_empty()).then_some(self.swept),
         ]
@@ -167,12 +149,12 @@ impl Balancer {
 
     /// Takes no new clients and no new requests; what is under way may go on for a while.
     pub fn stop(&mut self, now: Instant, stack: &mut Stack) {
-        if self.ends.is_some() {
+        if self.parts.ends.is_some() {
             return;
         }
-        self.ends = Some(now + self.shutdown_time);
-        for index in 0..self.frontends.len() {
-            for listener in std::mem::take(&mut self.frontends[index].listeners) {
+        self.parts.ends = Some(now + self.shutdown_time);
+        for index in 0..self.parts.frontends.len() {
+            for listener in std::mem::take(&mut self.parts.frontends[index].listeners) {
                 self.accept(now, stack, index, listener);
                 let _ = stack.close_listener(listener);
             }
@@ -184,12 +166,12 @@ impl Balancer {
 
     /// When connections are cut off, once it was told to [stop](Self::stop).
     pub fn ends(&self) -> Option<Instant> {
-        self.ends
+        self.parts.ends
     }
 
     /// Whether it was told to stop, no session is left, and peers have acknowledged everything.
     pub fn is_done(&self, now: Instant, stack: &Stack) -> bool {
-        let Some(ends) = self.ends else {
+        let Some(ends) = self.parts.ends else {
             return false;
         };
         let has_unsent = || {
@@ -208,7 +190,12 @@ impl Balancer {
         address: SocketAddr,
         drains: bool,
     ) -> bool {
-        let Some(pool) = self.pools.iter_mut().find(|one| one.config.name == pool) else {
+        let Some(pool) = self
+            .parts
+            .pools
+            .iter_mut()
+            .find(|one| one.config.name == pool)
+        else {
             return false;
         };
         let Some(index) = pool.find(address) else {
@@ -217,10 +204,10 @@ impl Balancer {
         let server = &mut pool.servers[index];
         server.is_draining = drains;
         if drains {
-            server.close_idle(now, now, stack, &mut self.roles);
+            server.close_idle(now, now, stack, &mut self.parts.roles);
         } else {
             for _ in 0..pool.waiting() {
-                pool.wake(&mut self.woken);
+                pool.wake(&mut self.parts.woken);
             }
         }
         true
@@ -228,7 +215,8 @@ impl Balancer {
 
     /// Every frontend with what it has counted.
     pub fn frontends(&self) -> impl Iterator<Item = (&config::Frontend, &FrontendCounters)> {
-        self.frontends
+        self.parts
+            .frontends
             .iter()
             .map(|frontend| (&frontend.config, &frontend.counters))
     }
@@ -241,7 +229,7 @@ impl Balancer {
 
     /// Every pool.
     pub fn pools(&self) -> &[Pool] {
-        &self.pools
+        &self.parts.pools
     }
 
     fn handle_timeouts(&mut self, now: Instant, stack: &mut Stack) -> bool {
@@ -263,16 +251,16 @@ impl Balancer {
         }
         if now.duration_since(self.swept) >= SWEEP {
             self.swept = now;
-            for pool in &mut self.pools {
+            for pool in &mut self.parts.pools {
                 let Some(unused_since) = now.checked_sub(pool.config.idle_time) else {
                     continue;
                 };
                 for server in &mut pool.servers {
-                    server.close_idle(now, unused_since, stack, &mut self.roles);
+                    server.close_idle(now, unused_since, stack, &mut self.parts.roles);
                 }
             }
         }
-        if self.ends.is_some_and(|ends| ends <= now) && self.sessions.open > 0 {
+        if self.parts.ends.is_some_and(|ends| ends <= now) && self.sessions.open > 0 {
             progress = true;
             for key in self.sessions.keys() {
                 self.with(now, stack, key, |session, sh| {
@@ -284,90 +272,18 @@ impl Balancer {
         progress
     }
 
-    fn handle_event(&mut self, now: Instant, stack: &mut Stack, event: Event) {
-        match event {
-            Event::Accepted(listener) => {
-                let owner = |frontend: &Frontend| frontend.listeners.contains(&listener);
-                if let Some(index) = self.frontends.iter().position(owner) {
-                    self.accept(now, stack, index, listener);
-                }
-            }
-            Event::Connected(id) => self.handle_socket(now, stack, id, SocketNews::Connected),
-            Event::Readable(id) | Event::Writable(id) => {
-                self.handle_socket(now, stack, id, SocketNews::Ready);
-            }
-            Event::Closed(id, reason) => {
-                self.handle_socket(now, stack, id, SocketNews::Closed(reason));
-            }
-            Event::Secured(_) => {}
-            Event::Spliced(handle) => self.handle_splice(now, stack, handle, |session, sh| {
-                session.handle_spliced(sh);
-                Fate::Waits
-            }),
-            Event::SpliceRefused(handle, why) => {
-                self.handle_splice(now, stack, handle, |session, sh| {
-                    session.handle_splice_refused(why, sh)
-                });
-            }
-            Event::SpliceEnded(handle, report) => {
-                self.handle_splice(now, stack, handle, |session, sh| {
-                    session.handle_splice_ended(&report, sh)
-                });
-            }
-        }
-    }
-
-    fn handle_socket(&mut self, now: Instant, stack: &mut Stack, id: SocketId, news: SocketNews) {
-        match self.roles.of(id) {
-            None => {}
-            Some(Role::Client(key) | Role::Server(key)) => match news {
-                SocketNews::Ready => self.with(now, stack, key, |session, sh| {
-                    session.handle_ready(id);
-                    session.drive(sh)
-                }),
-                SocketNews::Connected => self.with(now, stack, key, |session, sh| {
-                    session.handle_connected(id, sh);
-                    session.drive(sh)
-                }),
-                SocketNews::Closed(reason) => self.with(now, stack, key, |session, sh| {
-                    session.handle_closed(id, &reason, sh)
-                }),
-            },
-            // It has closed, or sends bytes that belong to no request: it is useless.
-            Some(Role::Idle(key)) => {
-                server(&mut self.pools, key).drop_idle(now, id, stack, &mut self.roles);
-            }
-            Some(Role::Check(_)) => {
-                let news = match news {
-                    SocketNews::Connected => News::Connected,
-                    SocketNews::Ready => News::Ready,
-                    SocketNews::Closed(reason) => News::Closed(reason),
-                };
-                self.check(now, stack, Some((id, news)));
-            }
-        }
-    }
-
-    fn handle_splice(
+    pub(super) fn check(
         &mut self,
         now: Instant,
         stack: &mut Stack,
-        handle: SpliceHandle,
-        action: impl FnOnce(&mut Session, &mut Shared<'_>) -> Fate,
+        news: Option<(SocketId, News)>,
     ) {
-        let entry = self.splices.get(handle.index()).copied().flatten();
-        if let Some((_, key)) = entry.filter(|(known, _)| *known == handle) {
-            self.with(now, stack, key, action);
-        }
-    }
-
-    fn check(&mut self, now: Instant, stack: &mut Stack, news: Option<(SocketId, News)>) {
         let mut ground = Ground {
             now,
             stack,
-            pools: &mut self.pools,
-            roles: &mut self.roles,
-            woken: &mut self.woken,
+            pools: &mut self.parts.pools,
+            roles: &mut self.parts.roles,
+            woken: &mut self.parts.woken,
         };
         match news {
             Some((id, news)) => self.checker.handle_socket(id, news, &mut ground),
@@ -375,9 +291,15 @@ impl Balancer {
         }
     }
 
-    fn accept(&mut self, now: Instant, stack: &mut Stack, index: usize, listener: ListenerId) {
-        let frontend = &mut self.frontends[index];
+    pub(super) fn accept(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        index: usize,
+        listener: ListenerId,
+    ) {
         loop {
+            let frontend = &mut self.parts.frontends[index];
             let most = u64::from(frontend.config.max_connections);
             frontend.is_full = frontend.counters.connections_open >= most;
             if frontend.is_full {
@@ -395,34 +317,16 @@ impl Balancer {
                 destination: info.local,
             };
             let key = self.sessions.reserve();
-            let mut sh = Shared {
-                now,
-                stack,
-                pools: &mut self.pools,
-                frontend: &frontend.config,
-                matcher: frontend.matcher.as_ref(),
-                counters: &mut frontend.counters,
-                roles: &mut self.roles,
-                woken: &mut self.woken,
-                splices: &mut self.splices,
-                can_splice: self.can_splice,
-                is_stopping: self.ends.is_some(),
-            };
+            let mut sh = self.parts.share(now, stack, index);
             let mut session = Box::new(Session::new(key, index, id, endpoints, &mut sh));
             let fate = session.drive(&mut sh);
             self.sessions.fill(key, session);
-            settle(
-                &mut self.sessions,
-                &mut self.deadlines,
-                &mut self.ready,
-                key,
-                fate,
-            );
+            self.settle(key, fate);
         }
     }
 
     /// Lets a session do something, and looks after what becomes of it.
-    fn with(
+    pub(super) fn with(
         &mut self,
         now: Instant,
         stack: &mut Stack,
@@ -433,60 +337,31 @@ impl Balancer {
             return;
         };
         let index = session.frontend;
-        let frontend = &mut self.frontends[index];
-        let mut sh = Shared {
-            now,
-            stack,
-            pools: &mut self.pools,
-            frontend: &frontend.config,
-            matcher: frontend.matcher.as_ref(),
-            counters: &mut frontend.counters,
-            roles: &mut self.roles,
-            woken: &mut self.woken,
-            splices: &mut self.splices,
-            can_splice: self.can_splice,
-            is_stopping: self.ends.is_some(),
-        };
-        let fate = action(session, &mut sh);
-        settle(
-            &mut self.sessions,
-            &mut self.deadlines,
-            &mut self.ready,
-            key,
-            fate,
-        );
-        if fate == Fate::Over && self.frontends[index].is_full {
-            for listener in self.frontends[index].listeners.clone() {
+        let fate = action(session, &mut self.parts.share(now, stack, index));
+        self.settle(key, fate);
+        let frontend = &self.parts.frontends[index];
+        if fate == Fate::Over && frontend.is_full {
+            for listener in frontend.listeners.clone() {
                 self.accept(now, stack, index, listener);
             }
         }
     }
-}
 
-fn settle(
-    sessions: &mut Sessions,
-    deadlines: &mut Deadlines,
-    ready: &mut VecDeque<SessionKey>,
-    key: SessionKey,
-    fate: Fate,
-) {
-    if fate == Fate::Over {
-        return sessions.remove(key);
+    fn settle(&mut self, key: SessionKey, fate: Fate) {
+        let sessions = &mut self.sessions;
+        if fate == Fate::Over {
+            return sessions.remove(key);
+        }
+        if fate == Fate::Ready {
+            self.ready.push_back(key);
+        }
+        if let Some(session) = sessions.get_mut(key) {
+            self.deadlines
+                .arm(key, &mut session.armed, session.deadline);
+        }
+        self.deadlines.tidy(sessions.open, |key, at| {
+            let session = sessions.get_mut(key);
+            session.is_some_and(|session| session.armed == Some(at))
+        });
     }
-    if fate == Fate::Ready {
-        ready.push_back(key);
-    }
-    if let Some(session) = sessions.get_mut(key) {
-        deadlines.arm(key, &mut session.armed, session.deadline);
-    }
-    deadlines.tidy(sessions.open, |key, at| {
-        let session = sessions.get_mut(key);
-        session.is_some_and(|session| session.armed == Some(at))
-    });
-}
-
-enum SocketNews {
-    Connected,
-    Ready,
-    Closed(CloseReason),
 }

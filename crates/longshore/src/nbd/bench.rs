@@ -1,12 +1,10 @@
 //! `longshore nbd bench`: how fast an export is, through our stack and NIC.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result};
 use serde::Serialize;
 
-use super::connect;
-use super::options::Bench;
-use crate::disk::Driver;
-use crate::disk::bench::{self, Report};
+use super::options::Export;
+use crate::disk::{self, On, bench};
 
 /// What was in flight, and how.
 #[derive(Debug, Serialize)]
@@ -17,19 +15,16 @@ struct Manner {
 }
 
 /// Reads or writes for as long as was asked for.
-pub(super) fn run(options: &Bench) -> Result<()> {
-    let (export, how) = (&options.export, &options.how);
-    let mut driver = Driver::new(&export.peer.wire)?;
-    let at = connect(&mut driver, &export.peer, &export.uri)?;
-    let known = driver.client(at).export().copied();
-    let known = known.ok_or_else(|| anyhow!("the server closed the connection at once"))?;
-    let seed = export.peer.wire.line.seed;
-    let (figures, counted) = bench::remote(driver, at, how, seed)?;
-    let depth = export.peer.requests.depth;
-    let manner = Manner {
-        depth,
-        structured: known.structured,
-        tls: export.uri.secures(),
-    };
-    Report::new(figures, manner, counted.shares(false)).print(how, &format!("{depth} at a time"))
+pub(super) fn run(options: &On<Export, disk::Bench>) -> Result<()> {
+    let On { disk, how } = options;
+    bench::remote(disk, how, |client| {
+        let export = client.export();
+        let export = export.context("the server closed the connection at once")?;
+        let manner = Manner {
+            depth: disk.peer.requests.depth,
+            structured: export.structured,
+            tls: disk.uri.secures(),
+        };
+        Ok((manner, false))
+    })
 }

@@ -4,7 +4,6 @@ mod bench;
 mod options;
 mod uri;
 
-use std::cell::RefCell;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
@@ -12,11 +11,12 @@ use handshake::{Options as TlsOptions, client_config};
 use host::nbd::{Client, Failure};
 use host::{Offload, TlsRole};
 
-use crate::disk::{self, Driver, Input, Pipeline, Remote, transport_remedy};
-use crate::get::{Output, trust};
+use crate::attach::Wire;
+use crate::disk::{self, Driver, Named, Pipeline, Remote, transport_remedy};
+use crate::get::trust;
 
 pub use options::Command;
-use options::{Copy, Export, Info, Peer, Read, Write};
+use options::{Copy, Export, Peer};
 use uri::Uri;
 
 impl Remote for Client {
@@ -46,9 +46,9 @@ impl Remote for Client {
 /// When it can't be done: the message says why, and what can be done.
 pub fn run(command: &Command) -> Result<()> {
     match command {
-        Command::Info(options) => info(options),
-        Command::Read(options) => read(options),
-        Command::Write(options) => write(options),
+        Command::Info(export) => info(export),
+        Command::Read(options) => options.disk.read(&options.how),
+        Command::Write(options) => options.disk.write(&options.how),
         Command::Copy(options) => copy(options),
         Command::Bench(options) => bench::run(options),
     }
@@ -56,7 +56,7 @@ pub fn run(command: &Command) -> Result<()> {
 
 /// Connects to an export, and waits until it is ready; gives its place in the driver.
 fn connect(driver: &mut Driver<Client>, peer: &Peer, uri: &Uri) -> Result<usize> {
-    let address = uri.address(&driver.attached.addresses)?;
+    let address = uri.server().address(&driver.attached.addresses)?;
     let offload: Offload = peer.wire.offload.into();
     let mut tls = None;
     if uri.secures() {
@@ -82,26 +82,25 @@ fn connect(driver: &mut Driver<Client>, peer: &Peer, uri: &Uri) -> Result<usize>
     driver.connect(uri.to_string(), client, peer.requests.timeout)
 }
 
-/// Connects, does something with the export, and says goodbye.
-fn with_export<R>(
-    export: &Export,
-    act: impl FnOnce(&RefCell<Driver<Client>>, usize) -> Result<R>,
-) -> Result<R> {
-    let mut driver = Driver::new(&export.peer.wire)?;
-    let at = connect(&mut driver, &export.peer, &export.uri)?;
-    driver.with(|driver| act(driver, at))
+impl Named for Export {
+    type Client = Client;
+
+    fn wire(&self) -> &Wire {
+        &self.peer.wire
+    }
+
+    fn connect(&self, driver: &mut Driver<Client>) -> Result<usize> {
+        connect(driver, &self.peer, &self.uri)
+    }
 }
 
-fn info(options: &Info) -> Result<()> {
-    let export = with_export(&options.export, |driver, at| {
-        Ok(driver.borrow().client(at).export().copied())
-    })?;
+fn info(of: &Export) -> Result<()> {
+    let export = of.with(|driver, at| Ok(driver.borrow().client(at).export().copied()))?;
     let Some(export) = export else {
         bail!("the server closed the connection at once");
     };
-    let uri = &options.export.uri;
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
-    println!("{uri}");
+    println!("{}", of.uri);
     println!("  size {} bytes", export.size);
     println!(
         "  blocks of {}, preferred {}, at most {} bytes in a request",
@@ -114,21 +113,6 @@ fn info(options: &Info) -> Result<()> {
         yes(export.structured)
     );
     Ok(())
-}
-
-fn read(options: &Read) -> Result<()> {
-    let mut output = Output::to(&options.how.output)?;
-    output.open()?;
-    with_export(&options.export, |driver, at| {
-        disk::read(&mut Pipeline::new(driver, at)?, &options.how, &mut output)
-    })
-}
-
-fn write(options: &Write) -> Result<()> {
-    let mut input = Input::open(&options.how)?;
-    with_export(&options.export, |driver, at| {
-        disk::write(&mut Pipeline::new(driver, at)?, &options.how, &mut input)
-    })
 }
 
 /// Between two exports, or an export and a file.
@@ -154,24 +138,18 @@ fn copy(options: &Copy) -> Result<()> {
                 disk::between(&mut source, &mut Pipeline::new(driver, to)?, quiet)
             })
         }
-        (Some(from), None) => read(&Read {
-            export: export(from),
-            how: disk::Read {
-                output: to.into(),
-                offset: 0,
-                length: None,
-                quiet,
-            },
+        (Some(from), None) => export(from).read(&disk::Read {
+            output: to.into(),
+            offset: 0,
+            length: None,
+            quiet,
         }),
-        (None, Some(to)) => write(&Write {
-            export: export(to),
-            how: disk::Write {
-                input: from.into(),
-                offset: 0,
-                pad: true,
-                verify: false,
-                quiet,
-            },
+        (None, Some(to)) => export(to).write(&disk::Write {
+            input: from.into(),
+            offset: 0,
+            pad: true,
+            verify: false,
+            quiet,
         }),
         (None, None) => bail!("neither {from} nor {to} is an export; give one by nbd://HOST/NAME"),
     }

@@ -6,26 +6,26 @@ use clap::{Args, Subcommand};
 
 use super::uri::Uri;
 use crate::attach::Wire;
-use crate::disk;
+use crate::disk::{self, On};
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show what an export is
     #[command(after_help = INFO_EXAMPLES)]
-    Info(Info),
+    Info(Export),
     /// Copy an export, or a part of it, to a file
     #[command(after_help = READ_EXAMPLES)]
-    Read(Read),
+    Read(On<Export, disk::Read>),
     /// Copy a file to an export
     #[command(after_help = WRITE_EXAMPLES)]
-    Write(Write),
+    Write(On<Export, disk::Write>),
     /// Copy between two exports, or an export and a file
     #[command(after_help = COPY_EXAMPLES)]
     Copy(Copy),
     /// Read or write at random places, and show throughput, latency and what the NIC did of it
     #[command(after_help = BENCH_EXAMPLES)]
-    Bench(Bench),
+    Bench(On<Export, disk::Bench>),
 }
 
 const INFO_EXAMPLES: &str = "\
@@ -88,36 +88,6 @@ pub struct Export {
     pub peer: Peer,
 }
 
-/// `longshore nbd info`.
-#[derive(Clone, Debug, Args)]
-pub struct Info {
-    /// What to show.
-    #[command(flatten)]
-    pub export: Export,
-}
-
-/// `longshore nbd read`.
-#[derive(Clone, Debug, Args)]
-pub struct Read {
-    /// What to read.
-    #[command(flatten)]
-    pub export: Export,
-    /// Which part, and where to.
-    #[command(flatten)]
-    pub how: disk::Read,
-}
-
-/// `longshore nbd write`.
-#[derive(Clone, Debug, Args)]
-pub struct Write {
-    /// Where to write.
-    #[command(flatten)]
-    pub export: Export,
-    /// From where, and which part.
-    #[command(flatten)]
-    pub how: disk::Write,
-}
-
 /// `longshore nbd copy`.
 #[derive(Clone, Debug, Args)]
 pub struct Copy {
@@ -131,15 +101,4 @@ pub struct Copy {
     /// No progress bar
     #[arg(short, long)]
     pub quiet: bool,
-}
-
-/// `longshore nbd bench`.
-#[derive(Clone, Debug, Args)]
-pub struct Bench {
-    /// What to read or write.
-    #[command(flatten)]
-    pub export: Export,
-    /// How.
-    #[command(flatten)]
-    pub how: disk::Bench,
 }

@@ -1,23 +1,20 @@
 //! Names of exports, as the NBD project writes them (`doc/uri.md`).
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::str::FromStr;
 
-use anyhow::{Context, Result, anyhow, bail};
-use host::Cidr;
+use anyhow::{Context, Result, bail};
 use rustls_pki_types::ServerName;
 use url::Url;
 use wire::nbd::PORT;
 
-use crate::disk::address_of;
+use crate::disk::Authority;
 
 /// `nbd://HOST[:PORT]/EXPORT`, or `nbds://` for TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
     secures: bool,
-    host: String,
-    port: u16,
+    server: Authority,
     export: String,
 }
 
@@ -32,14 +29,7 @@ impl FromStr for Uri {
 impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.secures { "nbds" } else { "nbd" };
-        match self.host.contains(':') {
-            true => write!(f, "{scheme}://[{}]", self.host)?,
-            false => write!(f, "{scheme}://{}", self.host)?,
-        }
-        if self.port != PORT {
-            write!(f, ":{}", self.port)?;
-        }
-        write!(f, "/{}", self.export)
+        write!(f, "{scheme}://{}/{}", self.server, self.export)
     }
 }
 
@@ -55,11 +45,7 @@ impl Uri {
             }
             _ => bail!("{text} is no export's URI, as in nbd://10.9.0.1/disk"),
         };
-        let host = url.host_str().filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| anyhow!("{text} names no host"))?;
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'));
+        let server = Authority::of(text, &url, PORT)?;
         let path = url.path().strip_prefix('/').unwrap_or_default();
         let export = percent_encoding::percent_decode_str(path)
             .decode_utf8()
@@ -69,8 +55,7 @@ impl Uri {
         }
         Ok(Uri {
             secures,
-            host: bare.unwrap_or(host).to_owned(),
-            port: url.port().unwrap_or(PORT),
+            server,
             export: export.into_owned(),
         })
     }
@@ -93,13 +78,14 @@ impl Uri {
 
     /// The name that the certificate must have.
     pub fn server_name(&self) -> Result<ServerName<'static>> {
-        ServerName::try_from(self.host.clone())
-            .with_context(|| format!("{} is no host name that a certificate can have", self.host))
+        let host = &self.server.host;
+        ServerName::try_from(host.clone())
+            .with_context(|| format!("{host} is no host name that a certificate can have"))
     }
 
-    /// The address to connect to, of a family that we have an address of.
-    pub fn address(&self, ours: &[Cidr]) -> Result<SocketAddr> {
-        address_of(&self.host, self.port, ours)
+    /// Where the server is.
+    pub(super) fn server(&self) -> &Authority {
+        &self.server
     }
 }
 
@@ -122,13 +108,8 @@ mod tests {
             ("nbds://[fd09::1]:10810/x", true, "fd09::1", 10810, "x"),
         ] {
             let uri: Uri = text.parse().unwrap();
-            let expected = Uri {
-                secures,
-                host: host.into(),
-                port,
-                export: export.into(),
-            };
-            assert_eq!(uri, expected);
+            assert_eq!((uri.secures, &uri.export[..]), (secures, export));
+            assert_eq!((&uri.server.host[..], uri.server.port), (host, port));
         }
         assert_eq!(
             "nbd://[fd09::1]/x".parse::<Uri>().unwrap().to_string(),

@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use super::driver::{Driver, choose_namespace};
 use super::initiator::Initiator;
-use super::options::Bench;
+use super::options::Disk;
 use super::pipeline::Pipeline;
-use crate::disk::Counted;
 use crate::disk::bench::{self, Report};
+use crate::disk::{self, Counted, On};
 
 /// What was in flight, and how.
 #[derive(Debug, Serialize)]
@@ -26,7 +26,7 @@ struct Digests {
 }
 
 /// Reads or writes for as long as was asked for.
-pub(super) fn run(options: &Bench) -> Result<()> {
+pub(super) fn run(options: &On<Disk, disk::Bench>) -> Result<()> {
     let (disk, how) = (&options.disk, &options.how);
     let mut driver = Driver::new(&disk.peer)?;
     let mut initiator = driver.connect_disk(disk)?;
@@ -45,7 +45,7 @@ pub(super) fn run(options: &Bench) -> Result<()> {
     let memory = (how.io_bytes, at_a_time);
     let mut pipeline = Pipeline::of(&mut driver, &mut initiator, namespace, memory)?;
     let figures = bench::run(&mut pipeline, how, disk.peer.seed())?;
-    let counted = counted(&mut driver, &initiator)?.since(&before);
+    let counted = counted(&mut driver, &initiator)? - before;
     driver.disconnect(initiator)?;
     driver.end()?;
 

@@ -3,13 +3,13 @@
 use anyhow::Result;
 
 use super::driver::{Driver, choose_namespace};
-use super::options::{Disk, Read, Write};
+use super::options::Disk;
 use super::pipeline::Pipeline;
-use crate::disk::{self, Input};
+use crate::disk::{self, Input, On};
 use crate::get::Output;
 
 /// Copies a namespace, or a part of it, to a file.
-pub(super) fn read(options: &Read) -> Result<()> {
+pub(super) fn read(options: &On<Disk, disk::Read>) -> Result<()> {
     let mut output = Output::to(&options.how.output)?;
     output.open()?;
     with_pipeline(&options.disk, |pipeline| {
@@ -18,7 +18,7 @@ pub(super) fn read(options: &Read) -> Result<()> {
 }
 
 /// Copies a file to a namespace.
-pub(super) fn write(options: &Write) -> Result<()> {
+pub(super) fn write(options: &On<Disk, disk::Write>) -> Result<()> {
     let mut input = Input::open(&options.how)?;
     with_pipeline(&options.disk, |pipeline| {
         disk::write(pipeline, &options.how, &mut input)

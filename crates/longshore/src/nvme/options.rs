@@ -11,7 +11,7 @@ use wire::nvme::{Digests, Nqn};
 use super::transport::Transport;
 use super::{nqn, target};
 use crate::background::Background;
-use crate::disk::{self, Digest};
+use crate::disk::{self, Digest, On};
 use crate::size;
 
 /// What to do.
@@ -28,13 +28,13 @@ pub enum Command {
     ConnectCheck(ConnectCheck),
     /// Copy a namespace, or a part of it, to a file
     #[command(after_help = READ_EXAMPLES)]
-    Read(Read),
+    Read(On<Disk, disk::Read>),
     /// Copy a file to a namespace
     #[command(after_help = WRITE_EXAMPLES)]
-    Write(Write),
+    Write(On<Disk, disk::Write>),
     /// Read or write at random places, and show throughput, latency and what the NIC did of it
     #[command(after_help = BENCH_EXAMPLES)]
-    Bench(Bench),
+    Bench(On<Disk, disk::Bench>),
     /// Make a namespace an NBD export on a Unix socket, for qemu-img, nbdcopy, fio and the like
     #[command(after_help = ATTACH_EXAMPLES)]
     Attach(Attach),
@@ -178,39 +178,6 @@ pub struct ConnectCheck {
     /// One JSON object
     #[arg(long)]
     pub json: bool,
-}
-
-/// `longshore nvme read`.
-#[derive(Clone, Debug, Args)]
-pub struct Read {
-    /// What to read.
-    #[command(flatten)]
-    pub disk: Disk,
-    /// Which part, and where to.
-    #[command(flatten)]
-    pub how: disk::Read,
-}
-
-/// `longshore nvme write`.
-#[derive(Clone, Debug, Args)]
-pub struct Write {
-    /// Where to write.
-    #[command(flatten)]
-    pub disk: Disk,
-    /// From where, and which part.
-    #[command(flatten)]
-    pub how: disk::Write,
-}
-
-/// `longshore nvme bench`.
-#[derive(Clone, Debug, Args)]
-pub struct Bench {
-    /// What to read or write.
-    #[command(flatten)]
-    pub disk: Disk,
-    /// How.
-    #[command(flatten)]
-    pub how: disk::Bench,
 }
 
 /// `longshore nvme attach`.

@@ -19,7 +19,7 @@ pub use lines::{Line, Lines};
 pub use number::{bytes, significant};
 pub use page::Page;
 pub use scatter::busy;
-pub use tables::Table;
+pub use tables::{Rows, Table};
 #[cfg(test)]
 pub use terminal::assert_concludes;
 

@@ -79,7 +79,8 @@ impl Page {
     }
 
     /// A table; one without rows is left out.
-    pub fn table(&mut self, table: Table) -> &mut Self {
+    pub fn table(&mut self, table: impl Into<Table>) -> &mut Self {
+        let table = table.into();
         if table.is_empty() {
             return self;
         }
@@ -87,8 +88,8 @@ impl Page {
     }
 
     /// A table for a terminal, and a wider one for the page.
-    pub fn tables(&mut self, terminal: Table, page: Table) -> &mut Self {
-        self.add(Block::TwoTables(terminal, page))
+    pub fn tables(&mut self, terminal: impl Into<Table>, page: impl Into<Table>) -> &mut Self {
+        self.add(Block::TwoTables(terminal.into(), page.into()))
     }
 
     /// A plot of bars, on the page.
@@ -102,7 +103,8 @@ impl Page {
     }
 
     /// A table for the page alone, folded under a title.
-    pub fn details(&mut self, title: String, table: Table) -> &mut Self {
+    pub fn details(&mut self, title: String, table: impl Into<Table>) -> &mut Self {
+        let table = table.into();
         if table.is_empty() {
             return self;
         }

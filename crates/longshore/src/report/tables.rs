@@ -13,6 +13,39 @@ pub struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
+/// A table of a row for each of some things, made column by column.
+pub struct Rows<'a, T> {
+    of: Vec<&'a T>,
+    table: Table,
+}
+
+impl<'a, T> Rows<'a, T> {
+    /// A row for each of these.
+    pub fn of(rows: impl IntoIterator<Item = &'a T>) -> Self {
+        let of: Vec<&T> = rows.into_iter().collect();
+        let table = Table {
+            columns: Vec::new(),
+            rows: vec![Vec::new(); of.len()],
+        };
+        Self { of, table }
+    }
+
+    /// With one more column.
+    pub fn column<C: Into<Cell>>(mut self, column: Column, cell: impl Fn(&'a T) -> C) -> Self {
+        self.table.add_column(column);
+        for (row, of) in self.table.rows.iter_mut().zip(&self.of) {
+            row.push(cell(of).into());
+        }
+        self
+    }
+}
+
+impl<T> From<Rows<'_, T>> for Table {
+    fn from(rows: Rows<'_, T>) -> Self {
+        rows.table
+    }
+}
+
 /// A column, ready to be written.
 struct Formatted {
     head: Vec<String>,
@@ -27,15 +60,17 @@ impl Table {
     /// # Panics
     /// When two columns have the same name.
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
-        let columns: Vec<Column> = columns.into_iter().collect();
-        for (at, column) in columns.iter().enumerate() {
-            let twice = columns[..at].iter().any(|other| other.name == column.name);
-            assert!(!twice, "two columns are called {:?}", column.name);
+        let mut table = Self::default();
+        for column in columns {
+            table.add_column(column);
         }
-        Self {
-            columns,
-            rows: Vec::new(),
-        }
+        table
+    }
+
+    fn add_column(&mut self, column: Column) {
+        let twice = self.columns.iter().any(|other| other.name == column.name);
+        assert!(!twice, "two columns are called {:?}", column.name);
+        self.columns.push(column);
     }
 
     /// Adds a row.

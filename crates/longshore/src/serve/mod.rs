@@ -3,6 +3,7 @@
 mod counters;
 mod files;
 mod options;
+mod outgoing;
 mod server;
 mod session;
 

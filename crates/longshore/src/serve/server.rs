@@ -11,7 +11,7 @@ use host::{
 
 use super::counters::ServeCounters;
 use super::files::{FileSource, Files};
-use super::session::{Counters, Fate, Session, Shared};
+use super::session::{Fate, Session, Shared};
 use crate::attach::Attached;
 use crate::control::{Answer, CounterGroup, Request};
 use crate::matching::Matcher;
@@ -24,7 +24,7 @@ pub(super) struct Server {
     offload: Offload,
     files: Files,
     matcher: Option<Matcher>,
-    counters: Counters,
+    counters: ServeCounters,
     scratch: Vec<u8>,
     /// By [`SocketId::index`].
     sessions: Vec<Option<Session>>,
@@ -48,7 +48,7 @@ impl Server {
             offload,
             files: Files::new(way),
             matcher,
-            counters: Counters::default(),
+            counters: ServeCounters::default(),
             scratch: Vec::new(),
             sessions: Vec::new(),
             open: 0,
@@ -128,23 +128,14 @@ impl Server {
     }
 
     fn counters(&self) -> ServeCounters {
-        let (counters, files) = (&self.counters, self.files.stats());
+        let files = self.files.stats();
         ServeCounters {
-            connections: counters.connections,
             connections_open: self.open as u64,
-            requests: counters.requests,
-            responses_2xx: counters.status_2xx,
-            responses_3xx: counters.status_3xx,
-            responses_4xx: counters.status_4xx,
-            responses_5xx: counters.status_5xx,
-            file_bytes_zero_copy: counters.file_bytes_zero_copy,
-            file_bytes_copied: counters.file_bytes_copied,
             files_mapped: self.files.len() as u64,
             files_unmappable: self.files.unmapped(),
             file_cache_hits: files.hits,
             file_cache_misses: files.misses,
-            client_timeouts: counters.timeouts,
-            match_closes: counters.match_closes,
+            ..self.counters
         }
     }
 

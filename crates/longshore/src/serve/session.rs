@@ -1,15 +1,13 @@
 //! One client: its HTTP connection, and the response that is under way to it.
 
-use std::collections::VecDeque;
-use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant, SystemTime};
 
 use host::{SocketError, SocketId, Stack};
 
+use super::counters::ServeCounters;
 use super::files::{Files, Source};
-use crate::http::{
-    self, Action, ByteRange, Connection, Limits, Method, Piece, Request, Response, Status,
-};
+use super::outgoing::{self, Outgoing};
+use crate::http::{self, Action, Connection, Limits, Method, Request, Response, Status};
 use crate::matching::Matcher;
 use crate::store::{Found, OpenFile, Store};
 
@@ -22,7 +20,7 @@ const LINGER_TIME: Duration = Duration::from_secs(5);
 /// A file up to this size is sent with its head, from one buffer, in one record.
 const SMALL_FILE: u64 = 8 * 1024;
 /// Most bytes that are read at a time from a file that is not mapped.
-const READ_BYTES: usize = 64 * 1024;
+pub(super) const READ_BYTES: usize = 64 * 1024;
 /// Most bytes that one session queues before others have their turn.
 const TURN_BYTES: u64 = 4 << 20;
 
@@ -33,24 +31,9 @@ pub(super) struct Shared<'a> {
     pub(super) files: &'a mut Files,
     /// What clients may not send.
     pub(super) matcher: Option<&'a Matcher>,
-    pub(super) counters: &'a mut Counters,
+    pub(super) counters: &'a mut ServeCounters,
     /// Scratch for what is read.
     pub(super) scratch: &'a mut Vec<u8>,
-}
-
-/// What the server counts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counters {
-    pub(super) connections: u64,
-    pub(super) requests: u64,
-    pub(super) status_2xx: u64,
-    pub(super) status_3xx: u64,
-    pub(super) status_4xx: u64,
-    pub(super) status_5xx: u64,
-    pub(super) file_bytes_zero_copy: u64,
-    pub(super) file_bytes_copied: u64,
-    pub(super) timeouts: u64,
-    pub(super) match_closes: u64,
 }
 
 /// What becomes of a session.
@@ -88,18 +71,6 @@ enum Phase {
     Open,
     /// All is said; waiting for the client to close.
     Lingering,
-}
-
-/// The response that is being sent.
-#[derive(Debug, Default)]
-struct Outgoing {
-    pieces: VecDeque<Piece>,
-    /// Bytes of the first piece that are queued already.
-    sent: u64,
-    source: Option<Source>,
-    keep_alive: bool,
-    /// A response is under way, even if its pieces are all queued.
-    active: bool,
 }
 
 impl Session {
@@ -157,7 +128,7 @@ impl Session {
         if now < self.deadline {
             return Fate::Waits;
         }
-        shared.counters.timeouts += 1;
+        shared.counters.client_timeouts += 1;
         match self.phase {
             Phase::Lingering => Fate::Over,
             _ => Fate::Abort,
@@ -275,7 +246,7 @@ impl Session {
             let source = shared.files.source(shared.stack, open);
             return self.begin(response, Some(source), shared);
         }
-        match read_pieces(&open, response) {
+        match outgoing::read_pieces(&open, response) {
             Ok(response) => {
                 shared.counters.file_bytes_copied += wanted;
                 self.begin(response, None, shared);
@@ -288,28 +259,6 @@ impl Session {
         }
     }
 
-    fn begin(&mut self, response: Response, source: Option<Source>, shared: &mut Shared<'_>) {
-        tracing::debug!(
-            status = response.status.0,
-            bytes = response.file_bytes(),
-            "response"
-        );
-        shared.counters.requests += 1;
-        *match response.status.0 / 100 {
-            2 => &mut shared.counters.status_2xx,
-            3 => &mut shared.counters.status_3xx,
-            4 => &mut shared.counters.status_4xx,
-            _ => &mut shared.counters.status_5xx,
-        } += 1;
-        self.outgoing = Outgoing {
-            pieces: response.pieces.into(),
-            sent: 0,
-            source,
-            keep_alive: response.keep_alive,
-            active: true,
-        };
-    }
-
     /// Queues what the socket takes; whether the response, if any, is queued whole.
     fn send(
         &mut self,
@@ -320,42 +269,32 @@ impl Session {
         if !self.outgoing.active {
             return Ok(true);
         }
-        while let Some(piece) = self.outgoing.pieces.front() {
-            if *turn == 0 {
-                return Ok(false);
-            }
-            let queued = match piece {
-                Piece::Bytes(bytes) => {
-                    let rest = &bytes[self.outgoing.sent as usize..];
-                    shared.stack.write(now, self.id, rest)
-                }
-                Piece::File(range) => send_file(
-                    now,
-                    self.id,
-                    self.outgoing.source.as_ref(),
-                    *range,
-                    self.outgoing.sent,
-                    *turn,
-                    shared,
-                ),
-            };
-            let queued = match queued {
-                Ok(queued) => queued as u64,
-                Err(SocketError::WouldBlock) => return Ok(false),
-                Err(error) => return Err(error),
-            };
+        let left = *turn;
+        let is_whole = self.outgoing.queue(now, self.id, shared, turn);
+        if *turn < left {
             self.deadline = now + STALL_TIME;
-            *turn = turn.saturating_sub(queued);
-            self.outgoing.sent += queued;
-            if self.outgoing.sent == piece_len(piece) {
-                self.outgoing.sent = 0;
-                self.outgoing.pieces.pop_front();
-            }
         }
-        self.outgoing.active = false;
-        self.outgoing.source = None;
+        if !is_whole? {
+            return Ok(false);
+        }
         self.http.responded(now, self.outgoing.keep_alive);
         Ok(true)
+    }
+
+    fn begin(&mut self, response: Response, source: Option<Source>, shared: &mut Shared<'_>) {
+        tracing::debug!(
+            status = response.status.0,
+            bytes = response.file_bytes(),
+            "response"
+        );
+        shared.counters.requests += 1;
+        *match response.status.0 / 100 {
+            2 => &mut shared.counters.responses_2xx,
+            3 => &mut shared.counters.responses_3xx,
+            4 => &mut shared.counters.responses_4xx,
+            _ => &mut shared.counters.responses_5xx,
+        } += 1;
+        self.outgoing = Outgoing::new(response, source);
     }
 
     /// No more responses: ends our direction, and waits for the client to end its own, so that a reset does
@@ -383,74 +322,5 @@ impl Session {
             }
         }
         Fate::Waits
-    }
-}
-
-/// Queues bytes of a file; how many. A file that has shrunk is no more what its head promised.
-fn send_file(
-    now: Instant,
-    id: SocketId,
-    source: Option<&Source>,
-    range: ByteRange,
-    sent: u64,
-    turn: u64,
-    shared: &mut Shared<'_>,
-) -> Result<usize, SocketError> {
-    let offset = range.start + sent;
-    let left = (range.len - sent).min(turn);
-    match source {
-        Some(Source::Mapped(file, region)) => {
-            if file.faulted() {
-                tracing::warn!(file = %file.path().display(), offset, "the file shrank while it was sent");
-                let _ = shared.stack.abort(now, id);
-                return Err(SocketError::NotFound);
-            }
-            let slice = file.slice(*region, offset, left as u32);
-            let queued = shared.stack.send_slices(now, id, &[slice])?;
-            shared.counters.file_bytes_zero_copy += queued as u64;
-            Ok(queued)
-        }
-        Some(Source::Read(file)) => {
-            shared.scratch.resize(READ_BYTES, 0);
-            let wanted = left.min(READ_BYTES as u64) as usize;
-            let read = match file.read_at(&mut shared.scratch[..wanted], offset) {
-                Ok(len) if len > 0 => len,
-                _ => {
-                    tracing::warn!(offset, "a file shrank or failed while it was sent");
-                    let _ = shared.stack.abort(now, id);
-                    return Err(SocketError::NotFound);
-                }
-            };
-            let queued = shared.stack.write(now, id, &shared.scratch[..read])?;
-            shared.counters.file_bytes_copied += queued as u64;
-            Ok(queued)
-        }
-        None => Err(SocketError::NotFound),
-    }
-}
-
-/// Puts the file's ranges into the response, as one piece.
-fn read_pieces(open: &OpenFile, response: Response) -> std::io::Result<Response> {
-    let mut whole = Vec::new();
-    for piece in &response.pieces {
-        match piece {
-            Piece::Bytes(bytes) => whole.extend_from_slice(bytes),
-            Piece::File(range) => {
-                let start = whole.len();
-                whole.resize(start + range.len as usize, 0);
-                open.file.read_exact_at(&mut whole[start..], range.start)?;
-            }
-        }
-    }
-    Ok(Response {
-        pieces: vec![Piece::Bytes(whole)],
-        ..response
-    })
-}
-
-fn piece_len(piece: &Piece) -> u64 {
-    match piece {
-        Piece::Bytes(bytes) => bytes.len() as u64,
-        Piece::File(range) => range.len,
     }
 }

@@ -1,6 +1,6 @@
 use super::case::Mode;
-use super::rounds::measure;
-use super::*;
+use super::settings::Settings;
+use crate::bench::experiment::{measure, page};
 use crate::bench::settings::Run;
 
 fn settings() -> Settings {
@@ -20,14 +20,14 @@ fn every_mode_has_a_row_and_the_nic_does_its_part() {
     let modes: Vec<Mode> = report.cases.iter().map(|case| case.mode).collect();
     assert_eq!(modes, Mode::all().collect::<Vec<_>>());
     for case in &report.cases {
-        let done = case.done;
+        let done = case.counted.done;
         assert_eq!(done.by_nic + done.by_software, 500_000, "{case:?}");
         match case.mode.by_nic {
             true => assert!(done.by_nic > 20 * done.by_software, "{case:?}"),
             false => assert_eq!(done.by_nic, 0, "{case:?}"),
         }
     }
-    assert_eq!(report.ratios.len(), 6);
+    assert_eq!(report.figures.ratios.len(), 6);
     let json = serde_json::to_value(&report).expect("a report is plain data");
     assert!(json["ratios"][0]["nic_vs_software"].is_number());
 }
@@ -45,5 +45,5 @@ fn what_is_lost_is_done_by_software() {
 #[test]
 fn the_report_fits_a_terminal_and_ends_in_its_conclusion() {
     let report = measure(&settings()).expect("the benchmark runs");
-    crate::report::assert_concludes(&printed::page(&report), "over that where software does");
+    crate::report::assert_concludes(&page(&settings(), &report), "over that where software does");
 }

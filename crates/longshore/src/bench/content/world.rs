@@ -1,6 +1,7 @@
 //! The world of one mode: who sends content, and the host that receives it and is measured.
 
 use std::io::Write;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,32 +10,24 @@ use anyhow::Context as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use host::http::ReadResponseError;
-use host::memory::ArenaLayout;
 use host::pattern::{Match, PatternSet, Patterns, TABLES};
-use host::{Offload, SocketError, SocketId, Stack, StackConfig, read_cycles};
+use host::{Offload, SocketError, SocketId, Stack, read_cycles};
 use l5p::pattern::Scanner;
 use port::impair::Impairment;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
-use sim::{NodeConfig, Suite, World, WorldConfig};
+use sim::{Suite, World};
 use wire::SeqNum;
 
-use super::case::{Done, Mode, Work};
+use super::case::{Counted, Done, Mode, Work};
 use super::settings::Settings;
+use crate::bench::case::Round;
 use crate::bench::cycle_sum::CycleSum;
-use crate::bench::rounds::{Contestant, Round};
+use crate::bench::hosts::{CLIENTS as SENDER, MEASURED as RECEIVER, TICK, config, counter, node};
 use crate::bench::turn::work;
 
-/// The host that sends.
-const SENDER: usize = 0;
-/// The host that is measured.
-const RECEIVER: usize = 1;
-/// Virtual time of a batch.
-const TICK: Duration = Duration::from_micros(20);
 /// Longest time without a step forward.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Payload memory of a host.
-const ARENA: u64 = 256 << 20;
 /// Bytes of a read.
 const READ: usize = 64 << 10;
 /// Letters of a string that is searched for.
@@ -112,40 +105,27 @@ fn response(coding: &str, content: &[u8]) -> Vec<u8> {
 }
 
 /// A world, a connection in it, and what goes over that.
-pub struct ContentWorld<'a> {
+pub struct ContentWorld {
     mode: Mode,
-    content: &'a Content,
+    content: Rc<Content>,
     world: World,
     sender: SocketId,
     receiver: SocketId,
-    set: Option<PatternSet>,
+    /// The NIC has it for as long as this is here.
+    _set: Option<PatternSet>,
     impairment: Impairment,
     /// Bytes of the streams of all rounds so far.
     streamed: u64,
 }
 
-impl<'a> ContentWorld<'a> {
+impl ContentWorld {
     /// A world at rest.
     ///
     /// # Errors
     /// When the NIC does not take the patterns.
-    pub fn new(settings: &Settings, mode: Mode, content: &'a Content) -> anyhow::Result<Self> {
-        let node = NodeConfig {
-            stack: StackConfig {
-                meter: true,
-                arena: ArenaLayout::within(ARENA),
-                ..StackConfig::default()
-            },
-            ..NodeConfig::default()
-        };
-        let mut world = World::new(WorldConfig {
-            seed: settings.seed,
-            nodes: vec![node; 2],
-            granularity: TICK,
-            nic_thread: settings.run.has_nic_thread(),
-            cycle_counter: Some(read_cycles),
-            ..WorldConfig::default()
-        });
+    pub fn new(settings: &Settings, mode: Mode, content: Rc<Content>) -> anyhow::Result<Self> {
+        let nodes = vec![node(); 2];
+        let mut world = World::new(config(&settings.run, settings.seed, TICK, nodes));
         let set = match mode.work {
             Work::Search => Some(load(&mut world, &content.patterns)?),
             Work::Gzip | Work::Zstd => None,
@@ -159,21 +139,21 @@ impl<'a> ContentWorld<'a> {
             ..Impairment::default()
         };
         world.impair(SENDER, impairment);
-        let mut made = Self {
+        if let Some(set) = &set {
+            world
+                .stack(RECEIVER)
+                .start_scan(receiver, set, mode.by_nic)?;
+        }
+        Ok(Self {
             mode,
             content,
             world,
             sender,
             receiver,
-            set,
+            _set: set,
             impairment,
             streamed: 0,
-        };
-        if let Some(set) = &made.set {
-            let stack = made.world.stack(RECEIVER);
-            stack.start_scan(receiver, set, mode.by_nic)?;
-        }
-        Ok(made)
+        })
     }
 
     /// Lets host and NIC come to rest, without loss, so that all that was told the NIC is done.
@@ -184,45 +164,22 @@ impl<'a> ContentWorld<'a> {
     }
 
     /// Bytes done by the NIC and by software until now.
-    fn done(&mut self) -> (u64, u64) {
-        let names = match self.mode.work {
+    fn done(&self) -> (u64, u64) {
+        let [nic, software] = match self.mode.work {
             Work::Search => ["PatternBytesByNic", "PatternBytesBySoftware"],
             Work::Gzip | Work::Zstd => ["HttpBytesByNic", "HttpBytesBySoftware"],
         };
-        let counters: Vec<(&str, u64)> = self.world.stack(RECEIVER).counters().collect();
-        let [nic, software] = names.map(|wanted| {
-            let named = counters.iter().find(|(name, _)| *name == wanted);
-            named.map_or(0, |(_, count)| *count)
-        });
-        (nic, software)
-    }
-}
-
-/// Loads the patterns into the receiver's NIC, which takes a while.
-fn load(world: &mut World, patterns: &Arc<Patterns>) -> anyhow::Result<PatternSet> {
-    let set = world.stack(RECEIVER).load_patterns(Arc::clone(patterns));
-    loop {
-        match world.stack(RECEIVER).has_loaded(&set) {
-            Some(true) => return Ok(set),
-            Some(false) => anyhow::bail!("the NIC does not take the patterns"),
-            None if world.step() || world.advance() => {}
-            None => {
-                thread::sleep(Duration::from_millis(1));
-                world.pass(Duration::from_millis(1));
-            }
-        }
-    }
-}
-
-impl Contestant<Done> for ContentWorld<'_> {
-    fn label(&self) -> &'static str {
-        self.mode.label()
+        let stack = self.world.stack_ref(RECEIVER);
+        (counter(stack, nic), counter(stack, software))
     }
 
     /// Sends all of the content once.
-    fn round(&mut self) -> anyhow::Result<Round<Done>> {
-        let (mode, sent) = (self.mode, self.content.sent(self.mode.work));
-        let expected = &self.content.plain[..];
+    ///
+    /// # Errors
+    /// When a connection fails, or nothing moves any more.
+    pub fn round(&mut self) -> anyhow::Result<Round<Counted>> {
+        let (mode, source) = (self.mode, Rc::clone(&self.content));
+        let (sent, expected) = (source.sent(mode.work), &source.plain[..]);
         if mode.work != Work::Search {
             let stack = self.world.stack(RECEIVER);
             stack.start_response(self.receiver, Some(expected.len() as u64), mode.by_nic)?;
@@ -266,31 +223,46 @@ impl Contestant<Done> for ContentWorld<'_> {
         let mut verified = content == expected;
         if mode.work == Work::Search {
             let behind = self.streamed;
-            let shifted = self.content.matches.iter().map(|one| Match {
+            let shifted = source.matches.iter().map(|one| Match {
                 end: one.end + behind,
                 ..*one
             });
             verified &= matches.into_iter().eq(shifted);
             self.streamed += expected.len() as u64;
         }
+        let done = Done {
+            by_nic: after.0 - before.0,
+            by_software: after.1 - before.1,
+            sent: sent.len() as u64,
+        };
         Ok(Round {
             count: expected.len() as u64,
             taken: cycles.sum()[RECEIVER],
-            counted: Done {
-                by_nic: after.0 - before.0,
-                by_software: after.1 - before.1,
-                sent: sent.len() as u64,
-            },
+            counted: Counted { done },
             verified,
         })
     }
-}
 
-impl ContentWorld<'_> {
     /// Whether a response is not whole yet.
     fn is_reading(&self) -> bool {
         let response = self.world.stack_ref(RECEIVER).response(self.receiver);
         response.is_some_and(|response| !response.is_done)
+    }
+}
+
+/// Loads the patterns into the receiver's NIC, which takes a while.
+fn load(world: &mut World, patterns: &Arc<Patterns>) -> anyhow::Result<PatternSet> {
+    let set = world.stack(RECEIVER).load_patterns(Arc::clone(patterns));
+    loop {
+        match world.stack(RECEIVER).has_loaded(&set) {
+            Some(true) => return Ok(set),
+            Some(false) => anyhow::bail!("the NIC does not take the patterns"),
+            None if world.step() || world.advance() => {}
+            None => {
+                thread::sleep(Duration::from_millis(1));
+                world.pass(Duration::from_millis(1));
+            }
+        }
     }
 }
 

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use host::read_cycles;
-use port::impair::Impairment;
 use sim::World;
 
 use super::case::{Io, Latency, Mode, Stage};
 use super::load::{self, Load, Pass};
 use super::memory::{ChunkOrder, Memory};
-use super::settings::Settings;
+use super::settings::{Settings, Workload};
 use super::world::{Disks, HOST, SERVER};
-use crate::bench::{cycles_per_second, latency};
+use crate::bench::cycles_per_second;
+use crate::bench::latency::{self, TICK, set_link};
 
 /// Bytes of the reads.
 const SIZES: [u32; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
@@ -24,19 +24,13 @@ const SIZES: [u32; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
 const READS: usize = 400;
 /// Reads of a mode before the next one has its turn.
 const TURN: usize = 20;
-/// Bits per second of the link.
-const RATE: u64 = 100_000_000_000;
-/// The link's delay.
-const DELAY: Duration = Duration::from_micros(1);
-/// The least that the clock moves.
-const TICK: Duration = Duration::from_nanos(100);
 
 /// Measures every stage with and without TLS, in turns.
 ///
 /// # Errors
 /// When a command fails.
-pub fn measure<W: Disks>(settings: &Settings) -> anyhow::Result<Vec<Latency>> {
-    let digest = settings.digest_of::<W>();
+pub fn measure<W: Disks>(settings: &Settings<W>) -> anyhow::Result<Vec<Latency>> {
+    let digest = settings.digest();
     let mut latencies = Vec::new();
     for tls in [false, true] {
         if settings.tls && !tls || tls && !W::TLS {
@@ -44,9 +38,9 @@ pub fn measure<W: Disks>(settings: &Settings) -> anyhow::Result<Vec<Latency>> {
         }
         let modes: Vec<Mode> = Mode::stages(Io::Read, digest, tls).collect();
         for io_bytes in SIZES {
-            let mut settings = settings.clone();
-            (settings.workload.io_bytes, settings.workload.depth) = (io_bytes, 1);
-            latencies.extend(of_size::<W>(&settings, &modes)?);
+            let mut workload = settings.workload.clone();
+            (workload.io_bytes, workload.depth) = (io_bytes, 1);
+            latencies.extend(of_size::<W>(&workload, &modes)?);
         }
     }
     Ok(latencies)
@@ -59,7 +53,7 @@ struct Samples {
     one_thread: Histogram<u64>,
 }
 
-fn of_size<W: Disks>(settings: &Settings, modes: &[Mode]) -> anyhow::Result<Vec<Latency>> {
+fn of_size<W: Disks>(settings: &Workload, modes: &[Mode]) -> anyhow::Result<Vec<Latency>> {
     let mut world = W::new(settings, modes, TICK)?;
     let stack = world.clocked().world.stack(HOST);
     let (bytes, chunk) = (settings.working_set, settings.io_bytes);
@@ -71,15 +65,7 @@ fn of_size<W: Disks>(settings: &Settings, modes: &[Mode]) -> anyhow::Result<Vec<
         depth: 1,
     };
     load::run(&mut world, 0, &memory, &mut order, fill)?;
-    let link = Impairment {
-        rate: Some(RATE),
-        delay: DELAY,
-        queue: 16 << 20,
-        ..Impairment::default()
-    };
-    for node in [HOST, SERVER] {
-        world.clocked().world.impair(node, link);
-    }
+    set_link(&mut world.clocked().world);
     let mut samples = Vec::new();
     for _ in modes {
         samples.push(Samples {

@@ -2,29 +2,11 @@
 
 use host::read_cycles;
 
-use super::case::{Io, Offloaded};
+use super::case::{Counted, Io};
 use super::memory::{ChunkOrder, Memory};
-use super::world::Disks;
+use super::world::{Disks, HOST, SERVER};
+use crate::bench::case::Round;
 use crate::bench::cycle_sum::CycleSum;
-use crate::bench::cycles::Taken;
-use crate::bench::pcie::PcieBytes;
-
-/// What a round came to.
-#[derive(Clone, Debug)]
-pub struct Round {
-    /// Payload that went over.
-    pub bytes: u64,
-    /// Cycles of the client's side and of the server's.
-    pub taken: [Taken; 2],
-    /// What the client's NIC moved over PCIe.
-    pub pcie: PcieBytes,
-    /// What it did for the protocol.
-    pub offloaded: Offloaded,
-    /// Payload bytes that were sent again.
-    pub retransmitted: u64,
-    /// Whether every byte was the right one.
-    pub verified: bool,
-}
 
 /// What commands do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +83,8 @@ pub fn run(
     memory: &Memory,
     order: &mut ChunkOrder,
     load: Load,
-) -> anyhow::Result<Round> {
-    let before = world.counted();
+) -> anyhow::Result<Round<Counted>> {
+    let before = world.counters();
     let mut cycles = CycleSum::start(world.world());
     let mut flight = Flight::new(memory.chunks());
     let (mut submitted, mut completed, mut verified) = (0, 0, true);
@@ -142,13 +124,18 @@ pub fn run(
     }
     world.settle(client);
     cycles.step(world.world(), [0; 2]);
-    let after = world.counted();
+    let after = world.counters();
+    let bytes = load.commands * u64::from(memory.chunk_len());
+    let taken = cycles.sum();
     Ok(Round {
-        bytes: load.commands * u64::from(memory.chunk_len()),
-        taken: cycles.sum(),
-        pcie: after.pcie.since(&before.pcie),
-        offloaded: after.offloaded.since(&before.offloaded),
-        retransmitted: after.retransmitted - before.retransmitted,
+        count: bytes,
+        taken: taken[HOST],
+        counted: Counted {
+            controller_cycles_per_byte: taken[SERVER].host as f64 / bytes as f64,
+            pcie_bytes: after.pcie - before.pcie,
+            offloaded: after.offloaded - before.offloaded,
+            retransmitted_bytes: after.retransmitted - before.retransmitted,
+        },
         verified,
     })
 }

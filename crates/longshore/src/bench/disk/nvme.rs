@@ -17,8 +17,9 @@ use wire::nvme::Digests;
 
 use super::case::{Mode, Stage};
 use super::load::Pass;
-use super::settings::{Digest, Settings};
+use super::settings::{Digest, Workload};
 use super::world::{Clocked, Disks};
+use crate::bench::case;
 
 const BLOCK_SHIFT: u8 = 12;
 
@@ -31,7 +32,7 @@ pub struct NvmeWorld {
 }
 
 impl NvmeWorld {
-    fn connect(&mut self, settings: &Settings, mode: &Mode) -> anyhow::Result<Initiator> {
+    fn connect(&mut self, settings: &Workload, mode: &Mode) -> anyhow::Result<Initiator> {
         let offload = PduOffload {
             placement: mode.stage >= Stage::Copy,
             receive_digest: mode.stage >= Stage::Crc,
@@ -60,7 +61,7 @@ impl NvmeWorld {
                 options.offload = offload;
                 options.tls_offload = tls_offload;
             });
-        let label = mode.label();
+        let label = case::Mode::label(mode);
         loop {
             poll_initiator(&mut self.clocked.world, &mut initiator);
             match initiator.poll_event() {
@@ -97,7 +98,7 @@ impl Disks for NvmeWorld {
     const TLS: bool = true;
     const DIGESTS: bool = true;
 
-    fn new(settings: &Settings, modes: &[Mode], tick: Duration) -> anyhow::Result<Self> {
+    fn new(settings: &Workload, modes: &[Mode], tick: Duration) -> anyhow::Result<Self> {
         let mut clocked = Clocked::new(settings, tick);
         let keys = match modes.first() {
             Some(mode) if mode.tls => Some(SharedKey::new(Hash::Sha256)?),

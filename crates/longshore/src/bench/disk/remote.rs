@@ -13,8 +13,9 @@ use wire::iscsi::Lun;
 
 use super::case::{Mode, Stage};
 use super::load::Pass;
-use super::settings::{Digest, Settings};
+use super::settings::{Digest, Workload};
 use super::world::{Clocked, Disks};
+use crate::bench::case;
 
 /// The most bytes of data in a PDU that a target may send.
 const MAX_DATA: u32 = 256 << 10;
@@ -98,8 +99,8 @@ pub struct Remote<P: Protocol> {
 }
 
 impl<P: Protocol> Remote<P> {
-    fn connect(&mut self, settings: &Settings, mode: &Mode) -> anyhow::Result<P::Client> {
-        let label = mode.label();
+    fn connect(&mut self, settings: &Workload, mode: &Mode) -> anyhow::Result<P::Client> {
+        let label = case::Mode::label(mode);
         let mut client = P::client(self.clocked.world.now(), settings.depth, mode);
         loop {
             poll_client(&mut self.clocked.world, &mut client);
@@ -126,7 +127,7 @@ impl<P: Protocol> Disks for Remote<P> {
     const TLS: bool = false;
     const DIGESTS: bool = P::DIGESTS;
 
-    fn new(settings: &Settings, modes: &[Mode], tick: Duration) -> anyhow::Result<Self> {
+    fn new(settings: &Workload, modes: &[Mode], tick: Duration) -> anyhow::Result<Self> {
         let mut clocked = Clocked::new(settings, tick);
         let server = DiskServer::new(&mut clocked.world, settings.working_set);
         let mut world = Self {

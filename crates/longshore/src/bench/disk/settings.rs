@@ -1,5 +1,6 @@
 //! Options of `longshore bench nvme`, `nbd` and `iscsi`.
 
+use std::marker::PhantomData;
 use std::ops::Deref;
 
 use clap::{Args, ValueEnum};
@@ -96,51 +97,21 @@ pub struct Iscsi {
     pub workload: Workload,
 }
 
-/// What is to be measured of a protocol.
-#[derive(Clone, Debug)]
-pub struct Settings {
+/// What is to be measured of the protocol that `W` is a world of.
+pub struct Settings<W> {
     pub workload: Workload,
     /// Only with these digests.
-    pub digest: Option<Digest>,
+    pub only_digest: Option<Digest>,
     /// Only inside TLS.
     pub tls: bool,
+    world: PhantomData<fn() -> W>,
 }
 
-impl Deref for Settings {
+impl<W> Deref for Settings<W> {
     type Target = Workload;
 
     fn deref(&self) -> &Workload {
         &self.workload
-    }
-}
-
-impl From<&Nvme> for Settings {
-    fn from(settings: &Nvme) -> Self {
-        Self {
-            workload: settings.workload.clone(),
-            digest: settings.digest,
-            tls: settings.tls,
-        }
-    }
-}
-
-impl From<&Nbd> for Settings {
-    fn from(settings: &Nbd) -> Self {
-        Self {
-            workload: settings.workload.clone(),
-            digest: None,
-            tls: false,
-        }
-    }
-}
-
-impl From<&Iscsi> for Settings {
-    fn from(settings: &Iscsi) -> Self {
-        Self {
-            workload: settings.workload.clone(),
-            digest: settings.digest,
-            tls: false,
-        }
     }
 }
 
@@ -156,21 +127,38 @@ pub enum Digest {
     Both,
 }
 
-impl Settings {
-    /// The digests of what is measured, besides connections without any.
-    pub fn digest_of<W: Disks>(&self) -> Digest {
-        match W::DIGESTS {
-            true => self.digest.unwrap_or(Digest::Data),
-            false => Digest::None,
+impl<W: Disks> Settings<W> {
+    /// Settings of a protocol.
+    pub fn new(workload: &Workload, only_digest: Option<Digest>, tls: bool) -> Self {
+        Self {
+            workload: workload.clone(),
+            only_digest,
+            tls,
+            world: PhantomData,
         }
     }
 
+    /// The digests of what is measured, besides connections without any.
+    pub fn digest(&self) -> Digest {
+        match W::DIGESTS {
+            true => self.only_digest.unwrap_or(Digest::Data),
+            false => Digest::None,
+        }
+    }
+}
+
+impl Workload {
     /// Commands of a round: whole passes over the namespace.
     pub fn commands(&self) -> u64 {
         let pass = (self.working_set / u64::from(self.io_bytes)).max(1);
         self.bytes
             .div_ceil(u64::from(self.io_bytes))
             .next_multiple_of(pass)
+    }
+
+    /// Bytes of a round.
+    pub fn bytes_of_a_round(&self) -> u64 {
+        self.commands() * u64::from(self.io_bytes)
     }
 }
 

@@ -1,33 +1,33 @@
 use super::case::{Io, Stage};
-use super::rounds::measure;
 use super::settings::{Digest, Workload};
 use super::*;
+use crate::bench::experiment::{measure, page};
 use crate::bench::settings::Run;
 
-fn settings() -> Settings {
-    Settings {
-        workload: Workload {
-            io_bytes: 65_536,
-            depth: 8,
-            read: false,
-            write: false,
-            loss: 0.0,
-            reorder: 0.0,
-            latency: false,
-            bytes: 2 << 20,
-            working_set: 2 << 20,
-            seed: 3,
-            run: Run::quiet(1),
-        },
-        digest: None,
-        tls: false,
+fn workload() -> Workload {
+    Workload {
+        io_bytes: 65_536,
+        depth: 8,
+        read: false,
+        write: false,
+        loss: 0.0,
+        reorder: 0.0,
+        latency: false,
+        bytes: 2 << 20,
+        working_set: 2 << 20,
+        seed: 3,
+        run: Run::quiet(1),
     }
+}
+
+fn settings<W: Disks>() -> Settings<W> {
+    Settings::new(&workload(), None, false)
 }
 
 #[test]
 fn every_mode_has_a_row_and_every_byte_is_verified() {
-    let report = measure::<NvmeWorld>(&settings()).expect("the benchmark runs");
-    assert!(report.bytes_verified);
+    let report = measure(&settings::<NvmeWorld>()).expect("the benchmark runs");
+    assert!(report.verified);
     let stages = |io, digest, tls| -> Vec<Stage> {
         let cases = report.cases.iter().map(|case| case.mode);
         cases
@@ -45,33 +45,28 @@ fn every_mode_has_a_row_and_every_byte_is_verified() {
     );
     assert_eq!(stages(Io::Write, Digest::Data, true), [Software, Tls, Crc]);
     for case in &report.cases {
-        assert!(case.gbit_per_host_core > 0.0, "{case:?}");
-        assert_eq!(case.bytes, 2 << 20);
+        assert!(case.cost.per_host_core > 0.0, "{case:?}");
+        assert_eq!(case.cost.count, 2 << 20);
     }
-    let ratios = report.ratios;
-    for ratio in [
-        ratios.read_ddp_vs_software,
-        ratios.read_ddp_crc_vs_software,
-        ratios.write_crc_vs_software,
-        ratios.nvme_tls_vs_software,
+    for key in [
+        "read_ddp_vs_software",
+        "read_ddp_crc_vs_software",
+        "write_crc_vs_software",
+        "nvme_tls_vs_software",
     ] {
-        assert!(ratio.is_some_and(|ratio| ratio > 0.0), "{ratios:?}");
+        assert!(report.ratios.get(key) > Some(0.0), "{:?}", report.ratios);
     }
 }
 
 #[test]
 fn the_settings_choose_the_modes() {
-    let chosen = |settings: &Settings| case::Mode::of::<NvmeWorld>(settings);
-    let mut reads = Settings {
-        digest: Some(Digest::None),
-        ..settings()
-    };
+    let chosen = |settings: &Settings<NvmeWorld>| case::Mode::of(settings);
+    let mut reads = settings();
+    reads.only_digest = Some(Digest::None);
     reads.workload.read = true;
     assert_eq!(chosen(&reads).len(), 2 + 3);
-    let mut in_tls = Settings {
-        tls: true,
-        ..settings()
-    };
+    let mut in_tls = settings();
+    in_tls.tls = true;
     in_tls.workload.write = true;
     assert!(
         chosen(&in_tls)
@@ -82,19 +77,19 @@ fn the_settings_choose_the_modes() {
 
 #[test]
 fn the_report_fits_a_terminal_and_ends_in_its_conclusion() {
-    let mut settings = settings();
+    let mut settings = settings::<NvmeWorld>();
     settings.workload.latency = true;
-    let report = measure::<NvmeWorld>(&settings).expect("the benchmark runs");
+    let report = measure(&settings).expect("the benchmark runs");
     crate::report::assert_concludes(
-        &printed::page(&report),
+        &page(&settings, &report),
         "Bytes per host cycle with all offloads",
     );
 }
 
 /// Stages by direction and digest, and whether the NIC did what they say.
 fn check<W: Disks>(expected: &[(Io, Digest, &[Stage])]) {
-    let report = measure::<W>(&settings()).expect("the benchmark runs");
-    assert!(report.bytes_verified);
+    let report = measure(&settings::<W>()).expect("the benchmark runs");
+    assert!(report.verified);
     let mut cases = report.cases.iter();
     for (io, digest, stages) in expected {
         for stage in *stages {
@@ -102,10 +97,13 @@ fn check<W: Disks>(expected: &[(Io, Digest, &[Stage])]) {
             let mode = case.mode;
             assert_eq!((mode.io, mode.digest, mode.stage), (*io, *digest, *stage));
             let places = *io == Io::Read && *stage >= Stage::Copy;
-            let placed = if places { case.bytes } else { 0 };
-            assert_eq!(case.offloaded.placed_bytes, placed, "{mode:?}");
+            let placed = if places { case.cost.count } else { 0 };
+            assert_eq!(case.counted.offloaded.placed_bytes, placed, "{mode:?}");
             let checks = *io == Io::Read && *stage >= Stage::Crc;
-            assert!(!checks || case.offloaded.digest_packets > 0, "{mode:?}");
+            assert!(
+                !checks || case.counted.offloaded.digest_packets > 0,
+                "{mode:?}"
+            );
         }
     }
     assert!(cases.next().is_none());

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use host::Stack;
-use host::memory::ArenaLayout;
 use nic::ring::Slice;
 use port::impair::Impairment;
-use sim::{NodeConfig, World, WorldConfig};
+use sim::{World, WorldConfig};
 
 use super::case::{Io, Mode, Offloaded};
 use super::load::Pass;
-use super::settings::Settings;
+use super::settings::Workload;
+use crate::bench::hosts::{WIRE_BYTES, config, node};
 use crate::bench::pcie::{PcieBytes, pcie};
 
 /// The client's host.
@@ -18,16 +18,9 @@ pub const HOST: usize = 0;
 /// The server's.
 pub const SERVER: usize = 1;
 
-/// Virtual time of a batch when throughput is measured.
-pub const TICK: Duration = Duration::from_micros(20);
-/// Payload memory of a host's stack.
-const ARENA: u64 = 256 << 20;
-/// Bytes on the wire in each direction at most: what a batch of 20 µs is at 100 Gbit/s.
-const WIRE_BYTES: usize = 256 << 10;
-
 /// What is counted, up to now.
 #[derive(Clone, Copy, Debug)]
-pub struct Counted {
+pub struct Counters {
     /// What the client's NIC moved.
     pub pcie: PcieBytes,
     /// What it did for the protocol.
@@ -45,20 +38,14 @@ pub struct Clocked {
 
 impl Clocked {
     /// A world as the settings say.
-    pub fn new(settings: &Settings, tick: Duration) -> Self {
-        let mut node = NodeConfig::default();
-        node.stack.meter = true;
+    pub fn new(settings: &Workload, tick: Duration) -> Self {
+        let mut node = node();
         node.stack.tcp.rcv_buf = 1 << 20;
         node.stack.send_buffer = 2 << 20;
-        node.stack.arena = ArenaLayout::within(ARENA);
+        let nodes = vec![node; 2];
         let world = World::new(WorldConfig {
-            seed: settings.seed,
             wire_bytes: WIRE_BYTES,
-            nodes: vec![node; 2],
-            granularity: tick,
-            nic_thread: settings.run.has_nic_thread(),
-            cycle_counter: Some(host::read_cycles),
-            ..WorldConfig::default()
+            ..config(&settings.run, settings.seed, tick, nodes)
         });
         Self { world, tick }
     }
@@ -104,7 +91,7 @@ pub trait Disks: Sized {
     ///
     /// # Errors
     /// When there is no connection.
-    fn new(settings: &Settings, modes: &[Mode], tick: Duration) -> anyhow::Result<Self>;
+    fn new(settings: &Workload, modes: &[Mode], tick: Duration) -> anyhow::Result<Self>;
 
     /// The world that they are in.
     fn clocked(&mut self) -> &mut Clocked;
@@ -172,7 +159,7 @@ pub trait Disks: Sized {
     }
 
     /// Loses and delays packets with data from now on, as the settings say: those towards whom the data goes.
-    fn impair(&mut self, settings: &Settings, io: Io) {
+    fn impair(&mut self, settings: &Workload, io: Io) {
         let impairment = Impairment {
             loss: settings.loss,
             reorder: settings.reorder,
@@ -195,11 +182,11 @@ pub trait Disks: Sized {
     }
 
     /// What is counted for the client's host, up to now.
-    fn counted(&self) -> Counted {
+    fn counters(&self) -> Counters {
         let counters = self.world().nic_counters(HOST);
         let named = |what: &str| counters.named(&format!("rx_{}_{what}", Self::COUNTERS));
         let retransmitted = [HOST, SERVER].map(|node| retransmitted(self.world().stack_ref(node)));
-        Counted {
+        Counters {
             pcie: pcie(&counters),
             offloaded: Offloaded {
                 placed_bytes: named("bytes"),

@@ -8,8 +8,8 @@ use hdrhistogram::Histogram;
 use host::{Event, SocketError, SocketId, Stack};
 
 use super::messages::Messages;
-use crate::bench::asking::{nanos, write_rest};
-use crate::bench::latency;
+use crate::bench::latency::{self, nanos};
+use crate::bench::turn::{Talk, slot};
 
 /// Connections opened in a turn at most.
 const OPENED_AT_ONCE: u32 = 256;
@@ -96,14 +96,9 @@ impl Client {
     ///
     /// # Errors
     /// When a connection fails.
-    pub fn run(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        messages: &Messages,
-    ) -> anyhow::Result<()> {
-        while let Some(event) = stack.poll_event() {
-            self.handle(now, stack, messages, &event)?;
+    pub fn run(&mut self, talk: &mut Talk<'_, Messages>) -> anyhow::Result<()> {
+        while let Some(event) = talk.stack.poll_event() {
+            self.handle(talk, &event)?;
         }
         Ok(())
     }
@@ -129,18 +124,10 @@ impl Client {
     ///
     /// # Errors
     /// When a connection fails.
-    pub fn handle(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        messages: &Messages,
-        event: &Event,
-    ) -> anyhow::Result<()> {
+    pub fn handle(&mut self, talk: &mut Talk<'_, Messages>, event: &Event) -> anyhow::Result<()> {
         match *event {
-            Event::Connected(socket) | Event::Writable(socket) => {
-                self.write(now, stack, messages, socket)
-            }
-            Event::Readable(socket) => self.read(now, stack, messages, socket),
+            Event::Connected(socket) | Event::Writable(socket) => self.write(talk, socket),
+            Event::Readable(socket) => self.read(talk, socket),
             Event::Closed(socket, ref reason) => {
                 let is_over = self.connection(socket).is_none();
                 anyhow::ensure!(is_over, "a connection of the client ended early: {reason}");
@@ -168,11 +155,7 @@ impl Client {
         let socket = stack
             .connect(now, self.server)
             .context("the client can't connect")?;
-        let at = socket.index();
-        if self.connections.len() <= at {
-            self.connections.resize(at + 1, None);
-        }
-        self.connections[at] = Some(Connection {
+        *slot(&mut self.connections, socket) = Some(Connection {
             socket,
             number: self.opened,
             transactions: 0,
@@ -184,13 +167,7 @@ impl Client {
         Ok(())
     }
 
-    fn write(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        messages: &Messages,
-        socket: SocketId,
-    ) -> anyhow::Result<()> {
+    fn write(&mut self, talk: &mut Talk<'_, Messages>, socket: SocketId) -> anyhow::Result<()> {
         let Some(connection) = &mut self.connections[socket.index()] else {
             return Ok(());
         };
@@ -198,27 +175,26 @@ impl Client {
             return Ok(());
         }
         self.request.clear();
+        let messages = talk.messages;
         let key = messages.key(connection.transaction(self.transactions_per_connection));
         messages.write_request(key, &mut self.request);
-        write_rest(now, stack, socket, &self.request, &mut connection.written)
+        talk.write_rest(socket, &self.request, &mut connection.written)
+            .context("a write of a client failed")?;
+        Ok(())
     }
 
-    fn read(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        messages: &Messages,
-        socket: SocketId,
-    ) -> anyhow::Result<()> {
+    fn read(&mut self, talk: &mut Talk<'_, Messages>, socket: SocketId) -> anyhow::Result<()> {
+        let (now, messages) = (talk.now, talk.messages);
         loop {
             let Some(connection) = &mut self.connections[socket.index()] else {
                 return Ok(());
             };
             let place = connection.received as usize;
             let over = connection.transactions == self.transactions_per_connection;
-            let len = match stack.read(now, socket, &mut self.buffer[place..]) {
+            let len = match talk.stack.read(now, socket, &mut self.buffer[place..]) {
                 Ok(0) if over => {
-                    stack.close(now, socket).context("the client can't close")?;
+                    let closed = talk.stack.close(now, socket);
+                    closed.context("the client can't close")?;
                     self.connections[socket.index()] = None;
                     self.finished += 1;
                     return Ok(());
@@ -239,7 +215,7 @@ impl Client {
                 connection.written = 0;
                 connection.received = 0;
                 connection.began = now;
-                self.write(now, stack, messages, socket)?;
+                self.write(talk, socket)?;
             }
         }
     }

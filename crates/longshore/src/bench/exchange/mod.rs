@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use host::Stack;
 
+use super::turn::Talk;
+
 pub use client::Client;
 pub use messages::Messages;
 pub use server::Server;
@@ -28,11 +30,16 @@ impl Ends {
     /// # Errors
     /// When a connection fails.
     pub fn run(&mut self, now: Instant, stack: &mut Stack) -> anyhow::Result<()> {
-        while let Some(event) = stack.poll_event() {
+        let mut talk = Talk {
+            now,
+            stack,
+            messages: &self.messages,
+        };
+        while let Some(event) = talk.stack.poll_event() {
             if self.client.is_about(&event) {
-                self.client.handle(now, stack, &self.messages, &event)?;
+                self.client.handle(&mut talk, &event)?;
             } else {
-                self.server.handle(now, stack, &self.messages, &event)?;
+                self.server.handle(&mut talk, &event)?;
             }
         }
         Ok(())

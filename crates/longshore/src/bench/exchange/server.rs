@@ -1,11 +1,10 @@
 //! The server: answers requests, and closes after the last one of a connection.
 
-use std::time::Instant;
-
 use anyhow::Context as _;
-use host::{Event, ListenerId, SocketError, SocketId, Stack, read_cycles};
+use host::{Event, ListenerId, SocketError, SocketId, read_cycles};
 
 use super::messages::Messages;
+use crate::bench::turn::{Talk, slot};
 
 /// A server on our stack.
 pub struct Server {
@@ -58,15 +57,10 @@ impl Server {
     ///
     /// # Errors
     /// When a connection fails.
-    pub fn run(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        messages: &Messages,
-    ) -> anyhow::Result<u64> {
+    pub fn run(&mut self, talk: &mut Talk<'_, Messages>) -> anyhow::Result<u64> {
         self.aside = 0;
-        while let Some(event) = stack.poll_event() {
-            self.handle(now, stack, messages, &event)?;
+        while let Some(event) = talk.stack.poll_event() {
+            self.handle(talk, &event)?;
         }
         Ok(self.aside)
     }
@@ -75,20 +69,16 @@ impl Server {
     ///
     /// # Errors
     /// When a connection fails.
-    pub fn handle(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        messages: &Messages,
-        event: &Event,
-    ) -> anyhow::Result<()> {
+    pub fn handle(&mut self, talk: &mut Talk<'_, Messages>, event: &Event) -> anyhow::Result<()> {
         match *event {
             Event::Accepted(_) => {
-                self.accept(stack);
+                while let Some(socket) = talk.stack.accept(self.listener) {
+                    *slot(&mut self.connections, socket) = Connection::default();
+                }
                 Ok(())
             }
-            Event::Readable(socket) => self.read(now, stack, messages, socket),
-            Event::Writable(socket) => self.answer(now, stack, messages, socket),
+            Event::Readable(socket) => self.read(talk, socket),
+            Event::Writable(socket) => self.answer(talk, socket),
             Event::Closed(_, ref reason) => {
                 anyhow::bail!("a connection of the server ended early: {reason}")
             }
@@ -96,27 +86,12 @@ impl Server {
         }
     }
 
-    fn accept(&mut self, stack: &mut Stack) {
-        while let Some(socket) = stack.accept(self.listener) {
-            let at = socket.index();
-            if self.connections.len() <= at {
-                self.connections.resize(at + 1, Connection::default());
-            }
-            self.connections[at] = Connection::default();
-        }
-    }
-
-    fn read(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        messages: &Messages,
-        socket: SocketId,
-    ) -> anyhow::Result<()> {
+    fn read(&mut self, talk: &mut Talk<'_, Messages>, socket: SocketId) -> anyhow::Result<()> {
         let connection = &mut self.connections[socket.index()];
         while !connection.answering {
             let place = connection.received as usize;
-            let len = match stack.read(now, socket, &mut self.buffer[place..]) {
+            let read = talk.stack.read(talk.now, socket, &mut self.buffer[place..]);
+            let len = match read {
                 Ok(0) => anyhow::bail!("the client closed before its last request"),
                 Ok(len) => len,
                 Err(SocketError::WouldBlock) => return Ok(()),
@@ -124,19 +99,14 @@ impl Server {
             };
             let start = read_cycles();
             let piece = &self.buffer[place..place + len];
-            self.verified &= messages.take_request(&mut connection.key, place, piece);
+            self.verified &= talk
+                .messages
+                .take_request(&mut connection.key, place, piece);
             self.aside += read_cycles() - start;
             connection.received += len as u32;
-            if connection.received as usize == messages.request_len() {
+            if connection.received as usize == talk.messages.request_len() {
                 connection.answering = true;
-                if !answer(
-                    now,
-                    stack,
-                    messages,
-                    socket,
-                    connection,
-                    self.transactions_per_connection,
-                )? {
+                if !answer(talk, socket, connection, self.transactions_per_connection)? {
                     return Ok(());
                 }
             }
@@ -144,17 +114,11 @@ impl Server {
         Ok(())
     }
 
-    fn answer(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        messages: &Messages,
-        socket: SocketId,
-    ) -> anyhow::Result<()> {
+    fn answer(&mut self, talk: &mut Talk<'_, Messages>, socket: SocketId) -> anyhow::Result<()> {
         let connection = &mut self.connections[socket.index()];
         let last = self.transactions_per_connection;
-        if connection.answering && answer(now, stack, messages, socket, connection, last)? {
-            self.read(now, stack, messages, socket)?;
+        if connection.answering && answer(talk, socket, connection, last)? {
+            self.read(talk, socket)?;
         }
         Ok(())
     }
@@ -162,20 +126,15 @@ impl Server {
 
 /// Writes what is left of a response. Answers whether another request may come.
 fn answer(
-    now: Instant,
-    stack: &mut Stack,
-    messages: &Messages,
+    talk: &mut Talk<'_, Messages>,
     socket: SocketId,
     connection: &mut Connection,
     last: u32,
 ) -> anyhow::Result<bool> {
-    let response = messages.response(connection.key);
-    while (connection.written as usize) < response.len() {
-        match stack.write(now, socket, &response[connection.written as usize..]) {
-            Ok(len) => connection.written += len as u32,
-            Err(SocketError::WouldBlock) => return Ok(false),
-            Err(error) => return Err(error).context("a write of the server failed"),
-        }
+    let response = talk.messages.response(connection.key);
+    let written = talk.write_rest(socket, response, &mut connection.written);
+    if !written.context("a write of the server failed")? {
+        return Ok(false);
     }
     let transactions = connection.transactions + 1;
     *connection = Connection {
@@ -185,6 +144,7 @@ fn answer(
     if transactions < last {
         return Ok(true);
     }
-    stack.close(now, socket).context("the server can't close")?;
+    let closed = talk.stack.close(talk.now, socket);
+    closed.context("the server can't close")?;
     Ok(false)
 }

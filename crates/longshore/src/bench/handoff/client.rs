@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use hdrhistogram::Histogram;
-use host::{Event, SocketError, SocketId, Stack};
+use host::{Event, SocketError, SocketId};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
 use super::pages::Pages;
-use crate::bench::asking::{nanos, write_rest};
-use crate::bench::latency;
+use crate::bench::latency::{self, nanos};
+use crate::bench::turn::{Talk, slot};
 
 /// Connections opened in a turn at most.
 const OPENED_AT_ONCE: u32 = 256;
@@ -109,42 +109,37 @@ impl Clients {
     ///
     /// # Errors
     /// When there is no port to connect from, or a connection fails.
-    pub fn start(&mut self, now: Instant, stack: &mut Stack, pages: &Pages) -> anyhow::Result<()> {
+    pub fn start(&mut self, talk: &mut Talk<'_, Pages>) -> anyhow::Result<()> {
         for _ in 0..OPENED_AT_ONCE.min(self.wanted - self.opened) {
-            let socket = stack
-                .connect(now, self.server)
-                .context("a client can't connect")?;
-            let at = socket.index();
-            if self.connections.len() <= at {
-                self.connections.resize(at + 1, None);
-            }
-            self.connections[at] = Some(Connection {
+            let connected = talk.stack.connect(talk.now, self.server);
+            let socket = connected.context("a client can't connect")?;
+            *slot(&mut self.connections, socket) = Some(Connection {
                 socket,
                 file: 0,
                 written: 0,
                 received: 0,
-                began: now,
+                began: talk.now,
                 asks: false,
             });
             self.opened += 1;
         }
-        self.ask(now, stack, pages)
+        self.ask(talk)
     }
 
     /// Does what the events ask for.
     ///
     /// # Errors
     /// When a connection fails.
-    pub fn run(&mut self, now: Instant, stack: &mut Stack, pages: &Pages) -> anyhow::Result<()> {
-        while let Some(event) = stack.poll_event() {
+    pub fn run(&mut self, talk: &mut Talk<'_, Pages>) -> anyhow::Result<()> {
+        while let Some(event) = talk.stack.poll_event() {
             match event {
                 Event::Connected(socket) => {
                     self.established += 1;
                     self.idle.push_back(socket.index());
-                    self.read(now, stack, pages, socket.index())?;
+                    self.read(talk, socket.index())?;
                 }
-                Event::Writable(socket) => self.write(now, stack, pages, socket.index())?,
-                Event::Readable(socket) => self.read(now, stack, pages, socket.index())?,
+                Event::Writable(socket) => self.write(talk, socket.index())?,
+                Event::Readable(socket) => self.read(talk, socket.index())?,
                 Event::Closed(_, reason) => {
                     anyhow::bail!("a connection of a client ended: {reason}")
                 }
@@ -155,7 +150,7 @@ impl Clients {
     }
 
     /// Has clients ask for files, as many as may and have not been asking for the longest time.
-    fn ask(&mut self, now: Instant, stack: &mut Stack, pages: &Pages) -> anyhow::Result<()> {
+    fn ask(&mut self, talk: &mut Talk<'_, Pages>) -> anyhow::Result<()> {
         while self.left > 0 && self.open < self.at_once {
             let Some(at) = self.idle.pop_front() else {
                 break;
@@ -167,40 +162,32 @@ impl Clients {
             self.open += 1;
             *connection = Connection {
                 socket: connection.socket,
-                file: self.random.random_range(0..pages.files()),
+                file: self.random.random_range(0..talk.messages.files()),
                 written: 0,
                 received: 0,
-                began: now,
+                began: talk.now,
                 asks: true,
             };
-            self.write(now, stack, pages, at)?;
+            self.write(talk, at)?;
         }
         Ok(())
     }
 
-    fn write(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        pages: &Pages,
-        at: usize,
-    ) -> anyhow::Result<()> {
+    fn write(&mut self, talk: &mut Talk<'_, Pages>, at: usize) -> anyhow::Result<()> {
         let connection = self.connections[at].as_mut();
         let Some(connection) = connection.filter(|connection| connection.asks) else {
             return Ok(());
         };
-        pages.write_request(connection.file, &mut self.request);
-        let socket = connection.socket;
-        write_rest(now, stack, socket, &self.request, &mut connection.written)
+        talk.messages
+            .write_request(connection.file, &mut self.request);
+        let (socket, request) = (connection.socket, &self.request[..]);
+        talk.write_rest(socket, request, &mut connection.written)
+            .context("a write of a client failed")?;
+        Ok(())
     }
 
-    fn read(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        pages: &Pages,
-        at: usize,
-    ) -> anyhow::Result<()> {
+    fn read(&mut self, talk: &mut Talk<'_, Pages>, at: usize) -> anyhow::Result<()> {
+        let (now, pages) = (talk.now, talk.messages);
         loop {
             let Some(connection) = self.connections[at].as_mut() else {
                 return Ok(());
@@ -208,7 +195,8 @@ impl Clients {
             let place = connection.received as usize;
             // With no room left, a read would not tell more from nothing.
             let room = if connection.asks { place } else { 0 };
-            let len = match stack.read(now, connection.socket, &mut self.buffer[room..]) {
+            let buffer = &mut self.buffer[room..];
+            let len = match talk.stack.read(now, connection.socket, buffer) {
                 Ok(0) => anyhow::bail!("the server closed a connection"),
                 Ok(_) if !connection.asks => {
                     anyhow::bail!("the server sent more than it was asked for")
@@ -225,7 +213,7 @@ impl Clients {
                 self.latency.record(nanos(now - connection.began))?;
                 self.open -= 1;
                 self.idle.push_back(at);
-                self.ask(now, stack, pages)?;
+                self.ask(talk)?;
             }
         }
     }

@@ -1,12 +1,11 @@
 //! The server: answers each request with a head, which is copied, and a file, which is not.
 
-use std::time::Instant;
-
 use anyhow::Context as _;
-use host::{Event, ListenerId, SocketError, SocketId, Stack};
+use host::{Event, ListenerId, SocketError, SocketId};
 use nic::ring::RegionId;
 
 use super::pages::{MAX_REQUEST, Pages, Parsed};
+use crate::bench::turn::{Talk, slot};
 
 /// A server on our stack.
 pub struct Server {
@@ -55,12 +54,19 @@ impl Server {
     ///
     /// # Errors
     /// When a connection fails, or a request is none.
-    pub fn run(&mut self, now: Instant, stack: &mut Stack, pages: &Pages) -> anyhow::Result<()> {
-        while let Some(event) = stack.poll_event() {
+    pub fn run(&mut self, talk: &mut Talk<'_, Pages>) -> anyhow::Result<()> {
+        while let Some(event) = talk.stack.poll_event() {
             match event {
-                Event::Accepted(_) => self.accept(stack),
-                Event::Readable(socket) => self.read(now, stack, pages, socket)?,
-                Event::Writable(socket) => self.go_on(now, stack, pages, socket)?,
+                Event::Accepted(_) => {
+                    while let Some(socket) = talk.stack.accept(self.listener) {
+                        *slot(&mut self.connections, socket) = Connection {
+                            socket: Some(socket),
+                            ..Connection::default()
+                        };
+                    }
+                }
+                Event::Readable(socket) => self.read(talk, socket)?,
+                Event::Writable(socket) => self.go_on(talk, socket)?,
                 Event::Closed(_, reason) => {
                     anyhow::bail!("a connection of the server ended: {reason}")
                 }
@@ -70,32 +76,14 @@ impl Server {
         Ok(())
     }
 
-    fn accept(&mut self, stack: &mut Stack) {
-        while let Some(socket) = stack.accept(self.listener) {
-            let at = socket.index();
-            if self.connections.len() <= at {
-                self.connections.resize(at + 1, Connection::default());
-            }
-            self.connections[at] = Connection {
-                socket: Some(socket),
-                ..Connection::default()
-            };
-        }
-    }
-
-    fn read(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        pages: &Pages,
-        socket: SocketId,
-    ) -> anyhow::Result<()> {
+    fn read(&mut self, talk: &mut Talk<'_, Pages>, socket: SocketId) -> anyhow::Result<()> {
+        let pages = talk.messages;
         loop {
             let connection = &mut self.connections[socket.index()];
             if connection.response.is_some() {
                 return Ok(());
             }
-            let len = match stack.read(now, socket, &mut self.buffer) {
+            let len = match talk.stack.read(talk.now, socket, &mut self.buffer) {
                 Ok(0) => anyhow::bail!("a client closed its connection"),
                 Ok(len) => len,
                 Err(SocketError::WouldBlock) => return Ok(()),
@@ -111,7 +99,7 @@ impl Server {
                 Parsed::File(file) => {
                     connection.part.clear();
                     connection.response = Some(Response { file, written: 0 });
-                    self.answer(now, stack, pages, socket)?;
+                    self.answer(talk, socket)?;
                 }
                 Parsed::Part if connection.part.is_empty() => {
                     connection.part.extend_from_slice(&self.buffer[..len]);
@@ -123,27 +111,20 @@ impl Server {
     }
 
     /// Writes on, and reads when all is written.
-    fn go_on(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        pages: &Pages,
-        socket: SocketId,
-    ) -> anyhow::Result<()> {
-        if self.answer(now, stack, pages, socket)? {
-            self.read(now, stack, pages, socket)?;
+    fn go_on(&mut self, talk: &mut Talk<'_, Pages>, socket: SocketId) -> anyhow::Result<()> {
+        match self.answer(talk, socket)? {
+            true => self.read(talk, socket),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes what is left of a response. Answers whether all of it is written.
-    fn answer(
-        &mut self,
-        now: Instant,
-        stack: &mut Stack,
-        pages: &Pages,
-        socket: SocketId,
-    ) -> anyhow::Result<bool> {
+    fn answer(&mut self, talk: &mut Talk<'_, Pages>, socket: SocketId) -> anyhow::Result<bool> {
+        let Talk {
+            now,
+            stack,
+            messages: pages,
+        } = talk;
         let connection = &mut self.connections[socket.index()];
         let Some(response) = &mut connection.response else {
             return Ok(true);
@@ -151,11 +132,11 @@ impl Server {
         let head = pages.head();
         while response.written < pages.response_len() {
             let written = if response.written < head.len() {
-                stack.write(now, socket, &head[response.written..])
+                stack.write(*now, socket, &head[response.written..])
             } else {
                 let offset = (response.written - head.len()) as u32;
                 let rest = pages.slice(self.region, response.file, offset);
-                stack.send_slices(now, socket, &[rest])
+                stack.send_slices(*now, socket, &[rest])
             };
             match written {
                 Ok(len) => response.written += len,

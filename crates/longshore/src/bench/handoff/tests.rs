@@ -2,8 +2,8 @@ use host::handoff::policy::Selection;
 
 use super::case::Mode;
 use super::pages::{Pages, Parsed};
-use super::rounds::measure;
-use super::*;
+use super::settings::Settings;
+use crate::bench::experiment::{measure, page};
 use crate::bench::settings::Run;
 
 fn settings() -> Settings {
@@ -22,15 +22,16 @@ fn settings() -> Settings {
 #[test]
 fn every_mode_has_a_row_and_every_byte_is_verified() {
     let report = measure(&settings()).expect("the benchmark runs");
-    assert!(report.bytes_verified);
+    assert!(report.verified);
     let modes: Vec<Mode> = report.cases.iter().map(|case| case.mode).collect();
     assert_eq!(modes, Mode::ALL);
     for case in &report.cases {
-        assert_eq!(case.requests, 400);
-        assert!(case.requests_per_host_core > 0.0, "{case:?}");
-        assert!(case.latency_us.p50 > 0.0 && case.latency_us.p50 <= case.latency_us.max);
+        assert_eq!(case.cost.count, 400);
+        assert!(case.cost.per_host_core > 0.0, "{case:?}");
+        let latency = case.latency_us.expect("it is measured");
+        assert!(latency.p50 > 0.0 && latency.p50 <= latency.max);
     }
-    assert!(report.load_control_cycles_per_packet > 0.0);
+    assert!(report.figures.load_control_cycles_per_packet > 0.0);
 }
 
 #[test]
@@ -46,11 +47,12 @@ fn the_nic_has_every_connection_where_it_has_room_for_all() {
                 Mode::Host => (20, 0),
                 Mode::Handoff => (0, 20),
             };
-            assert_eq!(case.connections.host, host, "{selection}: {case:?}");
-            assert_eq!(case.connections.nic, nic, "{selection}: {case:?}");
+            let owned = case.counted.connections;
+            assert_eq!(owned.host, host, "{selection}: {case:?}");
+            assert_eq!(owned.nic, nic, "{selection}: {case:?}");
         }
-        assert_eq!(report.moves.connections, 20);
-        assert!(report.moves.handoff_us > 0.0 && report.moves.restore_us > 0.0);
+        assert_eq!(report.figures.moves.connections, 20);
+        assert!(report.figures.moves.handoff_us > 0.0 && report.figures.moves.restore_us > 0.0);
     }
 }
 
@@ -61,7 +63,7 @@ fn a_nic_with_room_for_some_has_these_and_the_host_has_the_others() {
         ..settings()
     })
     .expect("the benchmark runs");
-    let handoff = &report.cases[1].connections;
+    let handoff = &report.cases[1].counted.connections;
     assert_eq!((handoff.host, handoff.nic), (15, 5));
 }
 
@@ -75,7 +77,7 @@ fn files_of_one_byte_and_of_many_segments_arrive() {
             ..settings()
         })
         .expect("the benchmark runs");
-        assert!(report.bytes_verified);
+        assert!(report.verified);
     }
 }
 
@@ -136,5 +138,8 @@ fn the_json_has_the_documented_keys() {
 #[test]
 fn the_report_fits_a_terminal_and_ends_in_its_conclusion() {
     let report = measure(&settings()).expect("the benchmark runs");
-    crate::report::assert_concludes(&printed::page(&report), "as many requests per host cycle");
+    crate::report::assert_concludes(
+        &page(&settings(), &report),
+        "as many requests per host cycle",
+    );
 }

@@ -4,41 +4,32 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use host::memory::ArenaLayout;
-use host::{Holder, ListenOptions, SocketId, Stack, StackConfig, read_cycles};
-use sim::{NodeConfig, World, WorldConfig};
+use hdrhistogram::Histogram;
+use host::{Holder, ListenOptions, SocketId, Stack, read_cycles};
+use sim::{World, WorldConfig};
 
-use super::case::{Mode, Owned};
+use super::case::{Counted, Mode, Owned};
 use super::client::Clients;
 use super::pages::Pages;
 use super::server::Server;
 use super::settings::Settings;
+use crate::bench::case::Round;
 use crate::bench::cycle_sum::CycleSum;
 use crate::bench::cycles::Taken;
+use crate::bench::hosts::{
+    CLIENTS, Hosts, MEASURED as SERVER, WIRE_BYTES, config, counter, node_for,
+};
 use crate::bench::latency::Timed;
-use crate::bench::rounds::{Contestant, Round};
-use crate::bench::turn::work;
+use crate::bench::turn::{Talk, work};
 
-/// The host of the clients.
-const CLIENTS: usize = 0;
-/// The host that is measured.
-const SERVER: usize = 1;
-
-/// Virtual time of a batch.
-pub const TICK: Duration = Duration::from_micros(20);
 const PORT: u16 = 80;
-/// Bytes on the wire in each direction, at least and at most.
-const WIRE_BYTES: usize = 256 << 10;
+/// Bytes on the wire in each direction at most.
 const MOST_WIRE_BYTES: usize = 64 << 20;
-/// Payload memory of a host.
-const ARENA: u64 = 256 << 20;
 /// Longest time that a move from host to NIC or back may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A world, its applications, and who runs the server's connections.
+/// A world and its applications.
 pub struct HandoffWorld {
-    /// Of the server's host.
-    mode: Mode,
     world: World,
     clients: Clients,
     server: Server,
@@ -53,19 +44,17 @@ impl HandoffWorld {
     /// # Errors
     /// When the server can't listen.
     pub fn new(settings: &Settings, mode: Mode, granularity: Duration) -> anyhow::Result<Self> {
-        let [clients, mut server] = [node(settings), node(settings)];
+        let mut node = node_for(settings.connections);
+        node.stack.max_sockets = settings.connections + 1024;
+        let mut nodes = vec![node; 2];
+        let server = &mut nodes[SERVER];
         server.stack.handoff = mode.handoff(settings.selection);
         server.nic.toe.hard_limit = settings.hard_limit();
         // All that comes in a batch is worked off in it: nothing says how long the NIC takes.
         server.nic.toe.packets_per_turn = None;
         let mut world = World::new(WorldConfig {
-            seed: settings.seed,
             wire_bytes: wire_bytes(settings),
-            nodes: vec![clients, server],
-            granularity,
-            nic_thread: settings.run.has_nic_thread(),
-            cycle_counter: Some(read_cycles),
-            ..WorldConfig::default()
+            ..config(&settings.run, settings.seed, granularity, nodes)
         });
         let address = SocketAddr::new(World::address(SERVER, false), PORT);
         let options = ListenOptions {
@@ -81,7 +70,6 @@ impl HandoffWorld {
             .register(pages.region(), "files")
             .context("the files can't be registered")?;
         Ok(Self {
-            mode,
             world,
             clients: Clients::new(
                 address,
@@ -93,16 +81,6 @@ impl HandoffWorld {
             pages,
             requests: settings.requests,
         })
-    }
-
-    /// The world.
-    pub fn world(&mut self) -> &mut World {
-        &mut self.world
-    }
-
-    /// The clients.
-    pub fn clients(&mut self) -> &mut Clients {
-        &mut self.clients
     }
 
     /// The server's ends of the connections that `holder` has.
@@ -134,7 +112,7 @@ impl HandoffWorld {
                 hand(self.world.stack(SERVER), now, *id)?;
             }
             cycles.step(&self.world, [0, read_cycles() - start]);
-            while self.step(&mut cycles)? || self.step(&mut cycles)? {}
+            while self.step(&mut cycles)? {}
         }
         // Looking at sockets takes time of its own.
         let taken = cycles.sum()[SERVER];
@@ -146,26 +124,15 @@ impl HandoffWorld {
                 return Ok(taken);
             }
             anyhow::ensure!(self.world.now() < until, "connections stay where they are");
-            if !self.step(&mut rest)? && !self.step(&mut rest)? {
+            if !self.step(&mut rest)? {
                 self.world.advance_to(until);
             }
         }
     }
 
-    /// Whether every byte until now was the right one.
-    pub fn verified(&self) -> bool {
-        self.clients.verified()
-    }
-
     /// As counted until now.
     fn owned(&self) -> Owned {
-        let of = |name| {
-            let counters = self.world.stack_ref(SERVER).counters();
-            counters
-                .filter(|(n, _)| *n == name)
-                .map(|(_, count)| count)
-                .sum::<u64>()
-        };
+        let of = |name| counter(self.world.stack_ref(SERVER), name);
         let nic = self.world.nic_counters(SERVER);
         Owned {
             host: self.held_by(Holder::Host).len() as u64,
@@ -179,24 +146,36 @@ impl HandoffWorld {
         }
     }
 
-    /// One batch, and one tick of the clock if anything moved.
-    fn step(&mut self, cycles: &mut CycleSum) -> anyhow::Result<bool> {
-        let (mut moved, taken) = self.step_hosts()?;
-        moved |= self.world.step_wires();
-        cycles.step(&self.world, [0, taken]);
-        if moved {
-            self.world.advance_to(self.world.now() + TICK);
-        }
-        Ok(moved)
+    /// Makes a round's requests. The first round opens the connections too.
+    ///
+    /// # Errors
+    /// When a connection fails, or nothing moves any more.
+    pub fn round(&mut self) -> anyhow::Result<Round<Counted>> {
+        self.clients.ask_for(self.requests);
+        let before = Owned {
+            host: 0,
+            nic: 0,
+            ..self.owned()
+        };
+        let taken = self.run()?;
+        let connections = self.owned() - before;
+        Ok(Round {
+            count: self.requests,
+            taken,
+            counted: Counted { connections },
+            verified: self.verified(),
+        })
     }
 }
 
-impl Timed for HandoffWorld {
+impl Hosts for HandoffWorld {
+    const TURNS: u32 = 2;
+
     fn world(&mut self) -> &mut World {
         &mut self.world
     }
 
-    fn is_done(&mut self) -> bool {
+    fn is_done(&self) -> bool {
         self.clients.is_done()
     }
 
@@ -209,42 +188,41 @@ impl Timed for HandoffWorld {
             ..
         } = self;
         let now = world.now();
-        clients.start(now, world.stack(CLIENTS), pages)?;
+        clients.start(&mut Talk {
+            now,
+            stack: world.stack(CLIENTS),
+            messages: pages,
+        })?;
         let moved = work(now, world.stack(CLIENTS), |stack| {
-            clients.run(now, stack, pages)
+            clients.run(&mut Talk {
+                now,
+                stack,
+                messages: pages,
+            })
         })?;
         let start = read_cycles();
         let served = work(now, world.stack(SERVER), |stack| {
-            server.run(now, stack, pages)
+            server.run(&mut Talk {
+                now,
+                stack,
+                messages: pages,
+            })
         })?;
         Ok((moved || served, read_cycles() - start))
     }
 }
 
-impl Contestant<Owned> for HandoffWorld {
-    fn label(&self) -> &'static str {
-        self.mode.label()
+impl Timed for HandoffWorld {
+    fn ask_for(&mut self, count: u64) {
+        self.clients.ask_for(count);
     }
 
-    /// The first round opens the connections too.
-    fn round(&mut self) -> anyhow::Result<Round<Owned>> {
-        self.clients.ask_for(self.requests);
-        let before = self.owned();
-        let mut cycles = CycleSum::start(&self.world);
-        while !self.clients.is_done() {
-            // A NIC may tell its host something without a frame that moves: the host is asked once more.
-            let moved = self.step(&mut cycles)? || self.step(&mut cycles)?;
-            let is_under_way = moved || self.world.advance();
-            anyhow::ensure!(is_under_way, "nothing is under way any more");
-        }
-        // The last acknowledgements belong to the round.
-        while self.step(&mut cycles)? || self.step(&mut cycles)? {}
-        Ok(Round {
-            count: self.requests,
-            taken: cycles.sum()[SERVER],
-            counted: self.owned().since(&before),
-            verified: self.verified(),
-        })
+    fn latency(&mut self) -> &mut Histogram<u64> {
+        self.clients.latency()
+    }
+
+    fn verified(&self) -> bool {
+        self.clients.verified()
     }
 }
 
@@ -254,22 +232,4 @@ fn wire_bytes(settings: &Settings) -> usize {
     (settings.at_once as usize * response)
         .next_power_of_two()
         .clamp(WIRE_BYTES, MOST_WIRE_BYTES)
-}
-
-/// A host's stack and its NIC, the clients' or the server's.
-fn node(settings: &Settings) -> NodeConfig {
-    let mut node = NodeConfig {
-        stack: StackConfig {
-            meter: true,
-            max_sockets: settings.connections + 1024,
-            arena: ArenaLayout::within(ARENA),
-            ..StackConfig::default()
-        },
-        ..NodeConfig::default()
-    };
-    // What all connections may send in a batch has room.
-    let packets = (4 * settings.connections).next_power_of_two();
-    node.function.receive_entries = packets.clamp(2048, 8192);
-    node.function.small_entries = node.function.receive_entries;
-    node
 }

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::case::Counted;
+use super::case::{Counted, Median};
 use super::network::Network;
 use super::parts;
 use super::rounds::since;
+use crate::bench::case::Round;
 use crate::bench::cycles_per_second;
-use crate::bench::rounds::{Contestant, Median, Round};
 use crate::bench::tap::Measured;
 
 /// Connections.
@@ -77,8 +77,8 @@ pub struct BulkCase {
 
 impl BulkCase {
     /// The row of a carrier.
-    pub fn new((carrier, way): (Carrier, FlowDirection), median: Median<Counted>) -> Self {
-        let (bytes, counted) = (median.round.count, &median.round.counted);
+    pub fn new((carrier, way): (Carrier, FlowDirection), median: Median) -> Self {
+        let (bytes, counted) = (median.cost.count, &median.counted);
         let gbit_per_core = |cycles: f64| 8e-9 * cycles_per_second() / cycles;
         let cycles_per_byte = counted.nic_seconds * cycles_per_second() / bytes as f64;
         Self {
@@ -89,22 +89,20 @@ impl BulkCase {
             gbit_per_core: gbit_per_core(cycles_per_byte),
             cycles_per_byte,
             parts: parts::share_out(&counted.counters, cycles_per_byte),
-            rounds: median.each.into_iter().map(gbit_per_core).collect(),
+            rounds: median.rounds.into_iter().map(gbit_per_core).collect(),
         }
-    }
-
-    /// For tables.
-    pub fn label(&self) -> &'static str {
-        label(self.carrier, self.way)
     }
 }
 
-fn label(carrier: Carrier, way: FlowDirection) -> &'static str {
-    match (carrier, way) {
-        (Carrier::Nic, FlowDirection::Out) => "NIC process, out",
-        (Carrier::BareForwarder, FlowDirection::Out) => "bare forwarder, out",
-        (Carrier::Nic, FlowDirection::In) => "NIC process, in",
-        (Carrier::BareForwarder, FlowDirection::In) => "bare forwarder, in",
+impl Carrier {
+    /// For tables.
+    pub fn label(self, way: FlowDirection) -> &'static str {
+        match (self, way) {
+            (Self::Nic, FlowDirection::Out) => "NIC process, out",
+            (Self::BareForwarder, FlowDirection::Out) => "bare forwarder, out",
+            (Self::Nic, FlowDirection::In) => "NIC process, in",
+            (Self::BareForwarder, FlowDirection::In) => "bare forwarder, in",
+        }
     }
 }
 
@@ -150,7 +148,7 @@ impl<'a> Bulk<'a> {
             carrier,
             way,
             took,
-            streams: streams.with_context(|| label(carrier, way))?,
+            streams: streams.with_context(|| carrier.label(way))?,
             pattern: pattern.collect::<Vec<_>>().repeat(2),
             compares: true,
         })
@@ -270,12 +268,12 @@ fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
-impl Contestant<Counted> for Bulk<'_> {
-    fn label(&self) -> &'static str {
-        label(self.carrier, self.way)
-    }
-
-    fn round(&mut self) -> anyhow::Result<Round<Counted>> {
+impl Bulk<'_> {
+    /// Lets bytes pass for as long as a round takes.
+    ///
+    /// # Errors
+    /// When a connection or the carrier has ended.
+    pub fn round(&mut self) -> anyhow::Result<Round<Counted>> {
         let counters = self.network.nic.counters()?;
         let (before, began) = (self.carrier_time()?, Instant::now());
         let (bytes, verified) = self.transfer()?;
@@ -297,8 +295,8 @@ impl Contestant<Counted> for Bulk<'_> {
         Ok(Round::of_linux(bytes, measured, counted))
     }
 
-    fn warmed_up(&mut self) -> anyhow::Result<()> {
+    /// The first round is over: the others compare nothing.
+    pub fn warmed_up(&mut self) {
         self.compares = false;
-        Ok(())
     }
 }

@@ -6,11 +6,12 @@ use serde::Serialize;
 
 use super::bulk::{BulkCase, Carrier, FlowDirection};
 use super::parts;
-use super::settings::Program;
 use super::wrk::Latency;
+use crate::bench::case;
 use crate::bench::cycles::per_host_core;
 use crate::bench::cycles_per_second;
-use crate::bench::rounds::Median;
+use crate::bench::parameters::Parameters;
+use crate::bench::ratios::Ratios;
 
 /// By whom TLS is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -95,6 +96,28 @@ pub struct Counted {
     pub counters: Counters,
 }
 
+/// What works in a turn: a server, or a carrier of plain bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Work {
+    /// A server.
+    Serve(Mode),
+    /// Plain bytes.
+    Carry(Carrier, FlowDirection),
+}
+
+impl case::Mode for Work {
+    fn label(&self) -> String {
+        match self {
+            Self::Serve(mode) => mode.label().into(),
+            Self::Carry(carrier, way) => carrier.label(*way).into(),
+        }
+    }
+}
+
+/// The round that stands for all.
+pub type Median = case::Case<Work, Counted>;
+
 /// Counters by name; those that are zero are left out.
 pub type Counters = BTreeMap<String, u64>;
 
@@ -137,9 +160,8 @@ pub struct Case {
 
 impl Case {
     /// The row of a mode.
-    pub fn new(mode: Mode, median: Median<Counted>) -> Self {
-        let counted = median.round.counted;
-        let bytes = median.round.count;
+    pub fn new(mode: Mode, median: Median) -> Self {
+        let (counted, bytes) = (median.counted, median.cost.count);
         let per_second = |count: u64, seconds: f64| count as f64 / seconds;
         let nic_cycles_per_byte = counted.nic_seconds * cycles_per_second() / bytes as f64;
         Self {
@@ -157,7 +179,7 @@ impl Case {
             offloaded_share: offloaded(&counted.counters) as f64 / bytes as f64,
             gbit_per_second: per_second(bytes, counted.seconds) * 8.0 / 1e9,
             latency_us: counted.latency,
-            rounds: median.each.into_iter().map(per_host_core).collect(),
+            rounds: median.rounds.into_iter().map(per_host_core).collect(),
             counters: counted.counters,
         }
     }
@@ -171,65 +193,40 @@ fn offloaded(counters: &Counters) -> u64 {
         .unwrap_or(0)
 }
 
-/// Bytes per second of the worker's processor time, first over second; none where one of them was left out.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Ratios {
-    /// Offloaded with zero-copy over OpenSSL's https.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub offload_zc_vs_https: Option<f64>,
-    /// Offloaded with zero-copy over http.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub offload_zc_vs_http: Option<f64>,
-    /// Offloaded over OpenSSL's https.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub offload_vs_https: Option<f64>,
-    /// Kernel TLS of ours in software over OpenSSL's https.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub software_vs_https: Option<f64>,
-    /// OpenSSL's https over http: what TLS costs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub https_vs_http: Option<f64>,
-}
-
-impl Ratios {
-    /// All of them by what they compare.
-    pub fn named(&self) -> [(&'static str, Option<f64>); 5] {
-        [
-            (
-                "offloaded HTTPS, zero-copy, over OpenSSL's HTTPS",
-                self.offload_zc_vs_https,
-            ),
-            (
-                "offloaded HTTPS, zero-copy, over HTTP",
-                self.offload_zc_vs_http,
-            ),
-            (
-                "offloaded HTTPS over OpenSSL's HTTPS",
-                self.offload_vs_https,
-            ),
-            (
-                "our kernel TLS in software over OpenSSL's HTTPS",
-                self.software_vs_https,
-            ),
-            ("OpenSSL's HTTPS over HTTP", self.https_vs_http),
-        ]
-    }
-
-    /// The ratios between these cases.
-    pub fn of(cases: &[Case]) -> Self {
-        let of = |mode| {
-            let found = cases.iter().find(|case| case.mode == mode)?;
-            Some(found.bytes_per_cpu_second)
-        };
-        let ratio = |first, second| Some(of(first)? / of(second)?);
-        Self {
-            offload_zc_vs_https: ratio(Mode::OffloadZc, Mode::Https),
-            offload_zc_vs_http: ratio(Mode::OffloadZc, Mode::Http),
-            offload_vs_https: ratio(Mode::Offload, Mode::Https),
-            software_vs_https: ratio(Mode::Software, Mode::Https),
-            https_vs_http: ratio(Mode::Https, Mode::Http),
-        }
-    }
+/// Bytes per second of the worker's processor time, first over second.
+pub fn ratios(cases: &[Case]) -> Ratios {
+    use Mode::{Http, Https, Offload, OffloadZc, Software};
+    let of = |mode| {
+        let found = cases.iter().find(|case| case.mode == mode)?;
+        Some(found.bytes_per_cpu_second)
+    };
+    let over = |first, second| Some(of(first)? / of(second)?);
+    Ratios::default()
+        .with(
+            "offload_zc_vs_https",
+            "offloaded HTTPS, zero-copy, over OpenSSL's HTTPS",
+            over(OffloadZc, Https),
+        )
+        .with(
+            "offload_zc_vs_http",
+            "offloaded HTTPS, zero-copy, over HTTP",
+            over(OffloadZc, Http),
+        )
+        .with(
+            "offload_vs_https",
+            "offloaded HTTPS over OpenSSL's HTTPS",
+            over(Offload, Https),
+        )
+        .with(
+            "software_vs_https",
+            "our kernel TLS in software over OpenSSL's HTTPS",
+            over(Software, Https),
+        )
+        .with(
+            "https_vs_http",
+            "OpenSSL's HTTPS over HTTP",
+            over(Https, Http),
+        )
 }
 
 /// What the NIC's process takes.
@@ -299,7 +296,7 @@ impl Case {
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// What was asked, to run it again.
-    pub settings: RunParameters,
+    pub settings: Parameters,
     /// A row per mode.
     pub cases: Vec<Case>,
     /// Plain bytes over a few connections: a row per carrier and way.
@@ -313,19 +310,4 @@ pub struct Report {
     /// What was left out, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-}
-
-/// What was asked of the benchmark.
-#[derive(Clone, Debug, Serialize)]
-pub struct RunParameters {
-    /// The server.
-    pub program: Program,
-    /// Bytes of the file.
-    pub file_bytes: u64,
-    /// Clients at the same time.
-    pub connections: u32,
-    /// Seconds of a mode in a round.
-    pub seconds: u32,
-    /// Rounds.
-    pub rounds: u32,
 }

@@ -25,6 +25,7 @@ pub use settings::Settings;
 /// # Errors
 /// When a program is missing or fails, without privileges, or when the report can't be written.
 pub fn run(settings: &Settings) -> anyhow::Result<bool> {
+    settings.wanted().check()?;
     let report = rounds::measure(settings)?;
     printed::print(settings, &report)?;
     Ok(report.bytes_verified)

@@ -3,24 +3,23 @@
 use std::collections::BTreeMap;
 
 use super::bulk::BulkCase;
-use super::case::{Case, Report, RunParameters};
+use super::case::{Case, Report};
 use super::settings::Settings;
-use crate::bench::printed::{self, ratios_table, times, verified};
-use crate::report::{Bar, Bars, Cell, Column, Page, Table, busy, bytes, significant};
-use crate::size;
+use crate::bench::printed::{self, times, verified};
+use crate::report::{Bar, Bars, Cell, Column, Page, Rows, Table, busy, bytes, significant};
 
 /// Prints the report as the settings say, and writes the page if one is wanted.
 ///
 /// # Errors
 /// When the page can't be written.
 pub fn print(settings: &Settings, report: &Report) -> anyhow::Result<()> {
-    printed::print(settings.wanted(), report, page)
+    printed::print(settings.wanted(), report, |report| page(settings, report))
 }
 
 /// The report.
-pub fn page(report: &Report) -> Page {
-    let asked = &report.settings;
-    let mut page = Page::new("longshore bench linux", &command(asked));
+fn page(asked: &Settings, report: &Report) -> Page {
+    let title = "longshore bench linux";
+    let mut page = Page::new(title, &report.settings.command(title));
     page.conclusion(conclusion(report));
     let rounds = report.cases.iter().map(|case| &case.rounds[..]);
     if let Some(warning) = busy(rounds.chain(report.bulk.iter().map(|case| &case.rounds[..]))) {
@@ -37,7 +36,7 @@ pub fn page(report: &Report) -> Page {
         .table(worker_table(&report.cases))
         .heading("NIC process, serving")
         .table(nic_table(&report.cases))
-        .paragraph(memory(report));
+        .paragraph(memory(asked, report));
     }
     page.heading("Forwarding plain bytes: NIC process and bare forwarder")
         .table(bulk_table(&report.bulk))
@@ -45,7 +44,7 @@ pub fn page(report: &Report) -> Page {
         .table(parts_table(report));
     if !report.cases.is_empty() {
         page.heading("Bytes per CPU-second of the worker")
-            .table(ratios_table(report.ratios.named()));
+            .table(report.ratios.table());
     }
     verified(
         &mut page,
@@ -64,18 +63,7 @@ pub fn page(report: &Report) -> Page {
     page
 }
 
-fn command(asked: &RunParameters) -> String {
-    format!(
-        "longshore bench linux --program {} --file-bytes {} --connections {} --seconds {} --rounds {}",
-        asked.program.name(),
-        size::short(asked.file_bytes),
-        asked.connections,
-        asked.seconds,
-        asked.rounds
-    )
-}
-
-fn summary(asked: &RunParameters) -> String {
+fn summary(asked: &Settings) -> String {
     format!(
         "A file of {}, {} connections, medians of {} rounds of {} s for each mode.",
         bytes(asked.file_bytes),
@@ -86,8 +74,8 @@ fn summary(asked: &RunParameters) -> String {
 }
 
 fn conclusion(report: &Report) -> String {
-    let ratios = &report.ratios;
-    match (ratios.offload_zc_vs_https, ratios.offload_zc_vs_http) {
+    let of = |key| report.ratios.get(key);
+    match (of("offload_zc_vs_https"), of("offload_zc_vs_http")) {
         (Some(https), Some(http)) => format!(
             "Offloaded HTTPS with zero-copy sends {} as many bytes per CPU-second of the worker as OpenSSL's HTTPS, and {} as many as \
              HTTP.",
@@ -124,71 +112,65 @@ fn worker_bars(cases: &[Case]) -> Bars {
     }
 }
 
-fn worker_table(cases: &[Case]) -> Table {
-    let mut table = Table::new([
-        Column::text("mode"),
-        Column::number("per\nCPU-second", "GiB"),
-        Column::rate("requests per\nCPU-second"),
-        Column::number("busy", "%"),
-        Column::number("sent", "Gbit/s"),
-        Column::number("median\nlatency", "µs"),
-        Column::number("99 %\nlatency", "µs"),
-    ]);
-    for case in cases {
-        let seconds = case.bytes as f64 * 8.0 / 1e9 / case.gbit_per_second;
-        let cells = [
-            case.bytes_per_cpu_second / f64::from(1 << 30),
-            case.requests_per_cpu_second,
-            100.0 * case.worker_cpu_seconds / seconds,
-            case.gbit_per_second,
-            case.latency_us.p50 as f64,
-            case.latency_us.p99 as f64,
-        ];
-        table.numbers(case.mode.label(), cells);
-    }
-    table
+fn worker_table(cases: &[Case]) -> Rows<'_, Case> {
+    Rows::of(cases)
+        .column(Column::text("mode"), |case| case.mode.label())
+        .column(Column::number("per\nCPU-second", "GiB"), |case| {
+            case.bytes_per_cpu_second / f64::from(1 << 30)
+        })
+        .column(Column::rate("requests per\nCPU-second"), |case| {
+            case.requests_per_cpu_second
+        })
+        .column(Column::number("busy", "%"), |case| {
+            let seconds = case.bytes as f64 * 8.0 / 1e9 / case.gbit_per_second;
+            100.0 * case.worker_cpu_seconds / seconds
+        })
+        .column(Column::number("sent", "Gbit/s"), |case| {
+            case.gbit_per_second
+        })
+        .column(Column::number("median\nlatency", "µs"), |case| {
+            case.latency_us.p50
+        })
+        .column(Column::number("99 %\nlatency", "µs"), |case| {
+            case.latency_us.p99
+        })
 }
 
-fn nic_table(cases: &[Case]) -> Table {
-    let mut table = Table::new([
-        Column::text("mode"),
-        Column::number("per core", "Gbit/s"),
-        Column::number("per KiB", "ns"),
-        Column::number("busy", "%"),
-        Column::bytes("memory"),
-        Column::number("offloaded", "%"),
-    ]);
-    for case in cases {
-        let cells = [
-            case.nic_gbit_per_core,
-            case.nic_cpu_seconds_per_byte * 1e9 * 1024.0,
-            100.0 * case.gbit_per_second / case.nic_gbit_per_core,
-            case.nic_memory_bytes as f64,
-            100.0 * case.offloaded_share,
-        ];
-        table.numbers(case.mode.label(), cells);
-    }
-    table
+fn nic_table(cases: &[Case]) -> Rows<'_, Case> {
+    Rows::of(cases)
+        .column(Column::text("mode"), |case| case.mode.label())
+        .column(Column::number("per core", "Gbit/s"), |case| {
+            case.nic_gbit_per_core
+        })
+        .column(Column::number("per KiB", "ns"), |case| {
+            case.nic_cpu_seconds_per_byte * 1e9 * 1024.0
+        })
+        .column(Column::number("busy", "%"), |case| {
+            100.0 * case.gbit_per_second / case.nic_gbit_per_core
+        })
+        .column(Column::bytes("memory"), |case| case.nic_memory_bytes)
+        .column(Column::number("offloaded", "%"), |case| {
+            100.0 * case.offloaded_share
+        })
 }
 
-fn bulk_table(cases: &[BulkCase]) -> Table {
-    let mut table = Table::new([
-        Column::text("carrier and direction"),
-        Column::number("per core", "Gbit/s"),
-        Column::number("per byte", "cycles"),
-        Column::number("busy", "%"),
-        Column::number("carried", "Gbit/s"),
-    ]);
-    for case in cases {
-        let cells = [
-            case.gbit_per_core,
-            case.cycles_per_byte,
-            100.0 * case.gbit_per_second / case.gbit_per_core,
-            case.gbit_per_second,
-        ];
-        table.numbers(case.label(), cells);
-    }
-    table
+fn bulk_table(cases: &[BulkCase]) -> Rows<'_, BulkCase> {
+    Rows::of(cases)
+        .column(Column::text("carrier and direction"), |case| {
+            case.carrier.label(case.way)
+        })
+        .column(Column::number("per core", "Gbit/s"), |case| {
+            case.gbit_per_core
+        })
+        .column(Column::number("per byte", "cycles"), |case| {
+            case.cycles_per_byte
+        })
+        .column(Column::number("busy", "%"), |case| {
+            100.0 * case.gbit_per_second / case.gbit_per_core
+        })
+        .column(Column::number("carried", "Gbit/s"), |case| {
+            case.gbit_per_second
+        })
 }
 
 /// The parts of the NIC's process in the order in which a frame passes them, and their columns.
@@ -219,19 +201,23 @@ fn parts_table(report: &Report) -> Table {
         row(case.mode.label(), case.nic_cycles_per_byte, &case.nic_parts);
     }
     for case in &report.bulk {
-        row(case.label(), case.cycles_per_byte, &case.parts);
+        row(
+            case.carrier.label(case.way),
+            case.cycles_per_byte,
+            &case.parts,
+        );
     }
     table
 }
 
 /// What the NIC's process needs of memory.
-fn memory(report: &Report) -> String {
+fn memory(asked: &Settings, report: &Report) -> String {
     let idle = bytes(report.nic.memory_idle_bytes);
     let mut text = format!("Before the first connection the process has {idle} of memory");
     if let Some(each) = report.nic.memory_per_connection_bytes {
         text += &format!(
             "; each of {} connections whose records it makes adds at most {}",
-            report.settings.connections,
+            asked.connections,
             bytes(each)
         );
     }

@@ -6,14 +6,15 @@ use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::bulk::{self, Bulk, BulkCase};
-use super::case::{Case, Counters, Mode, NicFigures, Ratios, Report, RunParameters};
+use super::case::{Case, Counted, Counters, Mode, NicFigures, Report, Work, ratios};
 use super::network::Network;
 use super::server::Server;
 use super::settings::{Program, Settings};
 use super::site::Site;
 use super::wrk::Wrk;
+use crate::bench::case::{Round, Unit};
 use crate::bench::folder::Folder;
-use crate::bench::rounds::{Contestant, Rounds, progress, take_turns};
+use crate::bench::rounds::{Rig, Turn, progress, take_turns};
 
 /// The first mode's port; the others follow.
 const PORT: u16 = 8080;
@@ -35,7 +36,7 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     let mut notes = Vec::new();
     let mut servers = Vec::new();
     if let Some(wrk) = &client {
-        let rig = Rig {
+        let rig = Environment {
             settings,
             folder: &folder,
             site: &site,
@@ -46,30 +47,25 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     }
     let took = Duration::from_secs(settings.seconds.into());
     let bulks = bulk::ALL.map(|kind| Bulk::open(&network, kind, took));
-    let mut bulks = bulks.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-    let turns = u64::from(settings.rounds) + 1;
-    let mut contestants: Vec<&mut dyn Contestant<_>> = Vec::new();
-    contestants.extend(servers.iter_mut().map(|server| server as _));
-    contestants.extend(bulks.iter_mut().map(|bulk| bulk as _));
-    let progress = progress(settings.json, turns * contestants.len() as u64);
-    let mut rounds = take_turns(&mut contestants, settings.rounds, &progress)?;
+    let mut machines = Machines {
+        servers,
+        bulks: bulks.into_iter().collect::<anyhow::Result<Vec<_>>>()?,
+    };
+    let progress = progress(settings.json);
+    let medians = take_turns(&mut machines, settings.rounds, Unit::BYTE, &progress)?;
+    let bytes_verified = medians.iter().all(|median| median.verified);
     progress.finish_and_clear();
-    let bytes_verified = rounds.iter().all(Rounds::verified);
-    let of_bulks = rounds.split_off(servers.len());
-    let bulk: Vec<BulkCase> = bulks
-        .iter()
-        .zip(of_bulks)
-        .map(|(bulk, rounds)| BulkCase::new(bulk.kind(), rounds.median()))
-        .collect();
-    let cases: Vec<Case> = servers
-        .iter()
-        .zip(rounds)
-        .map(|(server, rounds)| Case::new(server.mode(), rounds.median()))
-        .collect();
+    let (mut cases, mut bulk) = (Vec::new(), Vec::new());
+    for median in medians {
+        match median.mode {
+            Work::Serve(mode) => cases.push(Case::new(mode, median)),
+            Work::Carry(carrier, way) => bulk.push(BulkCase::new((carrier, way), median)),
+        }
+    }
     notes.extend(cases.iter().filter_map(Case::note));
     Ok(Report {
-        settings: asked(settings),
-        ratios: Ratios::of(&cases),
+        settings: settings.parameters(),
+        ratios: ratios(&cases),
         nic: NicFigures::of((&cases, &bulk), settings.connections, memory_idle),
         cases,
         bulk,
@@ -78,8 +74,44 @@ pub fn measure(settings: &Settings) -> anyhow::Result<Report> {
     })
 }
 
+/// What takes turns: servers, then carriers.
+struct Machines<'a> {
+    servers: Vec<Server<'a>>,
+    bulks: Vec<Bulk<'a>>,
+}
+
+impl Rig for Machines<'_> {
+    type Mode = Work;
+    type Counted = Counted;
+
+    fn turns(&self) -> Vec<Turn<Work>> {
+        let servers = self.servers.iter().map(|server| Work::Serve(server.mode()));
+        let bulks = self.bulks.iter().map(Bulk::kind);
+        let bulks = bulks.map(|(carrier, way)| Work::Carry(carrier, way));
+        servers.chain(bulks).map(Turn::from).collect()
+    }
+
+    fn round(&mut self, turn: usize) -> anyhow::Result<Vec<Round<Counted>>> {
+        let servers = self.servers.len();
+        let round = match self.servers.get_mut(turn) {
+            Some(server) => server.round()?,
+            None => self.bulks[turn - servers].round()?,
+        };
+        Ok(vec![round])
+    }
+
+    fn warmed_up(&mut self, turn: usize) -> anyhow::Result<()> {
+        let servers = self.servers.len();
+        match self.servers.get_mut(turn) {
+            Some(server) => server.warmed_up(),
+            None => self.bulks[turn - servers].warmed_up(),
+        }
+        Ok(())
+    }
+}
+
 /// Starts the servers of all modes; notes those that can't be.
-fn start<'a>(rig: Rig<'a>, notes: &mut Vec<String>) -> anyhow::Result<Vec<Server<'a>>> {
+fn start<'a>(rig: Environment<'a>, notes: &mut Vec<String>) -> anyhow::Result<Vec<Server<'a>>> {
     let mut servers = Vec::new();
     for (mode, port) in Mode::ALL.into_iter().zip(PORT..) {
         match Server::start(rig, mode, port) {
@@ -105,7 +137,7 @@ pub fn since(now: Counters, before: &Counters) -> Counters {
 
 /// What the servers of all modes have in common.
 #[derive(Clone, Copy)]
-pub struct Rig<'a> {
+pub struct Environment<'a> {
     /// What was asked.
     pub settings: &'a Settings,
     /// For files.
@@ -140,14 +172,4 @@ fn allow_files(connections: u32) -> anyhow::Result<()> {
              --connections less"
         )
     })
-}
-
-fn asked(settings: &Settings) -> RunParameters {
-    RunParameters {
-        program: settings.program,
-        file_bytes: settings.file_bytes,
-        connections: settings.connections,
-        seconds: settings.seconds,
-        rounds: settings.rounds,
-    }
 }

@@ -7,16 +7,16 @@ use anyhow::Context as _;
 use super::case::{Counted, Counters, Mode};
 use super::network::Network;
 use super::nginx::{Nginx, Plan};
-use super::rounds::{Rig, since};
+use super::rounds::{Environment, since};
 use super::site::FILE;
+use crate::bench::case::Round;
 use crate::bench::cycles_per_second;
-use crate::bench::rounds::{Contestant, Round};
 use crate::bench::tap::Measured;
 use crate::run::{CountersFile, NIC_VARIABLE, ZEROCOPY_VARIABLE, library};
 
 /// A server, which the client asks in its rounds.
 pub struct Server<'a> {
-    rig: Rig<'a>,
+    rig: Environment<'a>,
     mode: Mode,
     url: String,
     nginx: Nginx,
@@ -31,7 +31,7 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// When a program or library is missing, or does not start.
-    pub fn start(rig: Rig<'a>, mode: Mode, port: u16) -> anyhow::Result<Self> {
+    pub fn start(rig: Environment<'a>, mode: Mode, port: u16) -> anyhow::Result<Self> {
         let mut environment: Vec<(&'static str, OsString)> = Vec::new();
         let mut counters = None;
         if mode.is_kernel_tls() {
@@ -84,15 +84,15 @@ impl<'a> Server<'a> {
     }
 }
 
-impl Contestant<Counted> for Server<'_> {
-    fn label(&self) -> &'static str {
-        self.mode.label()
-    }
-
-    fn round(&mut self) -> anyhow::Result<Round<Counted>> {
+impl Server<'_> {
+    /// Lets the client ask for as long as a round takes.
+    ///
+    /// # Errors
+    /// When a program has ended, or not all was answered.
+    pub fn round(&mut self) -> anyhow::Result<Round<Counted>> {
         let before = self.nginx.processor_time()?;
         let counters_before = self.counters()?;
-        let Rig { wrk, settings, .. } = self.rig;
+        let Environment { wrk, settings, .. } = self.rig;
         let Network { nic, client, .. } = self.rig.network;
         nic.forget_peak()?;
         let nic_before = nic.processor_time()?;
@@ -116,8 +116,8 @@ impl Contestant<Counted> for Server<'_> {
         Ok(Round::of_linux(load.bytes, measured, counted))
     }
 
-    fn warmed_up(&mut self) -> anyhow::Result<()> {
+    /// The first round is over: the others compare nothing.
+    pub fn warmed_up(&mut self) {
         self.compares = false;
-        Ok(())
     }
 }

@@ -1,9 +1,9 @@
 //! Options of `longshore bench linux`.
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
 use crate::bench::Wanted;
+use crate::bench::parameters::Parameters;
 use crate::size::between;
 
 /// Settings of `bench linux`.
@@ -46,11 +46,20 @@ impl Settings {
             page: self.report.as_deref(),
         }
     }
+
+    /// What was asked, to run it again.
+    pub fn parameters(&self) -> Parameters {
+        Parameters::default()
+            .value("program", self.program.name())
+            .size("file_bytes", self.file_bytes)
+            .value("connections", self.connections)
+            .value("seconds", self.seconds)
+            .value("rounds", self.rounds)
+    }
 }
 
 /// A server to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Program {
     /// The installed nginx
     Nginx,

@@ -16,9 +16,10 @@ use port::tap::Tap;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::settings::Settings;
-use super::world::{BACK_PORT, FRONT_PORT, ends, stack_config};
+use super::world::{BACK_PORT, FRONT_PORT, ends};
 use crate::bench::cycles_per_second;
 use crate::bench::exchange::Ends;
+use crate::bench::hosts::node;
 use crate::bench::tap::{Applications, Measured, Rig, TapHost, Turns, namespace};
 use process::Haproxy;
 
@@ -42,7 +43,7 @@ impl HaproxyRig {
         let haproxy = Haproxy::start(front, back, settings.connections)?;
         let config = StackConfig {
             meter: false,
-            ..stack_config()
+            ..node().stack
         };
         let mut turns = Turns::new(tap, config, settings.message_bytes as usize)?;
         let ends = ends(settings, turns.stack(), front, back)?;

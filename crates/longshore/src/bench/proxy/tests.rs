@@ -1,6 +1,6 @@
 use super::case::Mode;
-use super::rounds::measure;
-use super::*;
+use super::settings::Settings;
+use crate::bench::experiment::{measure, page};
 use crate::bench::settings::Run;
 
 fn settings() -> Settings {
@@ -18,15 +18,18 @@ fn settings() -> Settings {
 #[test]
 fn every_mode_has_a_row_and_every_byte_is_verified() {
     let report = measure(&settings()).expect("the benchmark runs");
-    assert!(report.bytes_verified);
+    assert!(report.verified);
     let modes: Vec<Mode> = report.cases.iter().map(|case| case.mode).collect();
     assert_eq!(modes, Mode::OURS);
     for case in &report.cases {
-        assert_eq!((case.messages, case.connections), (400, 40));
-        assert!(case.messages_per_host_core > 0.0, "{case:?}");
+        assert_eq!((case.cost.count, case.counted.connections), (400, 40));
+        assert!(case.cost.per_host_core > 0.0, "{case:?}");
     }
-    assert!(report.ratios.splice_vs_host > 0.0);
-    let spliced = report.cases.iter().map(|case| case.spliced.connections);
+    assert!(report.ratios.get("splice_vs_host") > Some(0.0));
+    let spliced = report
+        .cases
+        .iter()
+        .map(|case| case.counted.spliced.connections);
     assert_eq!(spliced.collect::<Vec<_>>(), [0, 40]);
     let json = serde_json::to_value(&report).expect("a report is plain data");
     assert!(json["ratios"]["splice_vs_host"].is_number());
@@ -44,7 +47,7 @@ fn one_message_of_one_byte_and_messages_of_many_segments_arrive() {
             ..settings()
         })
         .expect("the benchmark runs");
-        assert!(report.bytes_verified);
+        assert!(report.verified);
     }
 }
 
@@ -55,10 +58,10 @@ fn haproxy_relays_the_same_messages_where_it_can_run() {
         ..settings()
     })
     .expect("the benchmark runs");
-    assert!(report.bytes_verified);
+    assert!(report.verified);
     let row = report.cases.iter().find(|case| case.mode == Mode::Haproxy);
     match row {
-        Some(row) => assert!(row.messages_per_host_core > 0.0),
+        Some(row) => assert!(row.cost.per_host_core > 0.0),
         // Where it can't, the report says what to do.
         None => assert!(
             report.notes[0].contains("install it") || report.notes[0].contains("CAP_NET_ADMIN"),
@@ -71,5 +74,8 @@ fn haproxy_relays_the_same_messages_where_it_can_run() {
 #[test]
 fn the_report_fits_a_terminal_and_ends_in_its_conclusion() {
     let report = measure(&settings()).expect("the benchmark runs");
-    crate::report::assert_concludes(&printed::page(&report), "as many messages per host cycle");
+    crate::report::assert_concludes(
+        &page(&settings(), &report),
+        "as many messages per host cycle",
+    );
 }

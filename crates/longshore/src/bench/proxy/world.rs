@@ -4,32 +4,23 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use host::memory::ArenaLayout;
-use host::{ListenOptions, Offload, Stack, StackConfig, read_cycles};
-use sim::{NodeConfig, World, WorldConfig};
+use host::{ListenOptions, Offload, Stack, read_cycles};
+use sim::World;
 
 use super::case::{Mode, Spliced};
 use super::settings::Settings;
+use crate::bench::case::Round;
 use crate::bench::cycle_sum::CycleSum;
 use crate::bench::exchange::{Client, Ends, Messages, Server};
-use crate::bench::rounds::{Contestant, Round};
+use crate::bench::hosts::{CLIENTS as ENDS, Hosts, MEASURED as BALANCER, TICK, config, node};
 use crate::bench::turn::work;
 use crate::lb::Balancer;
 use crate::lb::config::Config;
 
-/// The host of clients and server.
-const ENDS: usize = 0;
-/// The host that is measured.
-const BALANCER: usize = 1;
-
-/// Virtual time of a batch.
-const TICK: Duration = Duration::from_micros(20);
 /// Where the load balancer listens.
 pub const FRONT_PORT: u16 = 80;
 /// Where the server listens.
 pub const BACK_PORT: u16 = 8080;
-/// Payload memory of a host.
-const ARENA: u64 = 256 << 20;
 /// Longest time without a step forward.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// What belongs to a round after its last answer: ends of connections, and what lingers of them.
@@ -37,15 +28,9 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// A world, its applications, and who relays.
 pub struct ProxyWorld {
-    /// Of the load balancer.
-    mode: Mode,
     world: World,
     ends: Ends,
     balancer: Balancer,
-    /// Clients of a round.
-    connections: u64,
-    /// Messages of a round.
-    messages: u64,
 }
 
 impl ProxyWorld {
@@ -54,24 +39,13 @@ impl ProxyWorld {
     /// # Errors
     /// When the server or the load balancer can't listen.
     pub fn new(settings: &Settings, mode: Mode) -> anyhow::Result<Self> {
-        let node = NodeConfig {
-            stack: stack_config(),
-            ..NodeConfig::default()
-        };
-        let mut nodes = vec![node; 2];
+        let mut nodes = vec![node(); 2];
         nodes[BALANCER].stack.accel = mode.accel();
-        let mut world = World::new(WorldConfig {
-            seed: settings.seed,
-            nodes,
-            granularity: TICK,
-            nic_thread: settings.run.has_nic_thread(),
-            cycle_counter: Some(read_cycles),
-            ..WorldConfig::default()
-        });
+        let mut world = World::new(config(&settings.run, settings.seed, TICK, nodes));
         let front = SocketAddr::new(World::address(BALANCER, false), FRONT_PORT);
         let back = SocketAddr::new(World::address(ENDS, false), BACK_PORT);
         let ends = ends(settings, world.stack(ENDS), front, back)?;
-        let config = Config::parse("the benchmark's load balancer", &config(front, back))?;
+        let config = Config::parse("the benchmark's load balancer", &configuration(front, back))?;
         let now = world.now();
         let can_splice = mode.accel().splice;
         let balancer = Balancer::start(
@@ -82,37 +56,17 @@ impl ProxyWorld {
             Offload::None,
         )?;
         Ok(Self {
-            mode,
             world,
             ends,
             balancer,
-            connections: settings.connections_of_a_round(),
-            messages: settings.messages_of_a_round(),
         })
     }
 
     /// Everybody once, and one tick of the clock, or more where nobody has anything to do. Answers whether anything moved.
     fn turn(&mut self, cycles: &mut CycleSum) -> anyhow::Result<bool> {
-        let Self {
-            world,
-            ends,
-            balancer,
-            ..
-        } = self;
-        let now = world.now();
-        ends.client.open(now, world.stack(ENDS))?;
-        let mut moved = work(now, world.stack(ENDS), |stack| ends.run(now, stack))?;
-        let start = read_cycles();
-        moved |= work(now, world.stack(BALANCER), |stack| {
-            balancer.poll(now, stack);
-            Ok(())
-        })?;
-        let taken = read_cycles() - start;
-        moved |= world.step_wires();
-        cycles.step(world, [0, taken]);
-        if moved {
-            self.world.advance_to(now + TICK);
-        } else {
+        let moved = self.step(cycles)?;
+        if !moved {
+            let now = self.world.now();
             let due = self.balancer.poll_timeout();
             let due = due.map_or(now + LINGER, |due| due.max(now + TICK));
             self.world.advance_to(due.min(now + LINGER));
@@ -130,16 +84,13 @@ impl ProxyWorld {
         }
         sum
     }
-}
 
-impl Contestant<Spliced> for ProxyWorld {
-    fn label(&self) -> &'static str {
-        self.mode.label()
-    }
-
-    /// Lets clients come, exchange their messages, and go.
-    fn round(&mut self) -> anyhow::Result<Round<Spliced>> {
-        self.ends.client.ask_for(self.connections);
+    /// Lets so many clients come, exchange their messages, and go.
+    ///
+    /// # Errors
+    /// When a connection fails, or nothing moves any more.
+    pub fn round(&mut self, connections: u64, messages: u64) -> anyhow::Result<Round<Spliced>> {
+        self.ends.client.ask_for(connections);
         let before = self.spliced();
         let mut cycles = CycleSum::start(&self.world);
         let mut moved_at = self.world.now();
@@ -155,11 +106,38 @@ impl Contestant<Spliced> for ProxyWorld {
             self.turn(&mut cycles)?;
         }
         Ok(Round {
-            count: self.messages,
+            count: messages,
             taken: cycles.sum()[BALANCER],
-            counted: self.spliced().since(&before),
+            counted: self.spliced() - before,
             verified: self.ends.verified(),
         })
+    }
+}
+
+impl Hosts for ProxyWorld {
+    fn world(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    fn is_done(&self) -> bool {
+        self.ends.client.is_done()
+    }
+
+    fn step_hosts(&mut self) -> anyhow::Result<(bool, u64)> {
+        let Self {
+            world,
+            ends,
+            balancer,
+        } = self;
+        let now = world.now();
+        ends.client.open(now, world.stack(ENDS))?;
+        let moved = work(now, world.stack(ENDS), |stack| ends.run(now, stack))?;
+        let start = read_cycles();
+        let relayed = work(now, world.stack(BALANCER), |stack| {
+            balancer.poll(now, stack);
+            Ok(())
+        })?;
+        Ok((moved || relayed, read_cycles() - start))
     }
 }
 
@@ -190,17 +168,8 @@ pub fn ends(
     })
 }
 
-/// A host's stack.
-pub fn stack_config() -> StackConfig {
-    StackConfig {
-        meter: true,
-        arena: ArenaLayout::within(ARENA),
-        ..StackConfig::default()
-    }
-}
-
 /// The load balancer's configuration file.
-fn config(front: SocketAddr, back: SocketAddr) -> String {
+fn configuration(front: SocketAddr, back: SocketAddr) -> String {
     format!(
         "[frontends.bench]
 listen = [\"{front}\"]

@@ -12,6 +12,7 @@ use super::settings::Settings;
 use super::world::stack_config;
 use crate::bench::exchange::{Client, Messages};
 use crate::bench::tap::{Applications, Measured, Rig, TapHost, Turns, namespace};
+use crate::bench::turn::Talk;
 use epoll::Server;
 
 const PORT: u16 = 80;
@@ -35,11 +36,7 @@ impl ShortRig {
     /// When the server can't listen.
     pub fn new(settings: &Settings, tap: Tap) -> anyhow::Result<Self> {
         let address = (namespace::LINUX, PORT).into();
-        let messages = Messages::new(
-            settings.seed,
-            settings.request_bytes as usize,
-            settings.response_bytes as usize,
-        );
+        let messages = settings.messages();
         let each = settings.transactions_per_connection;
         let config = StackConfig {
             meter: false,
@@ -76,7 +73,12 @@ impl Rig for ShortRig {
 impl Applications for Both {
     fn run_ours(&mut self, now: Instant, stack: &mut Stack) -> anyhow::Result<()> {
         self.client.open(now, stack)?;
-        self.client.run(now, stack, &self.messages)
+        let messages = &self.messages;
+        self.client.run(&mut Talk {
+            now,
+            stack,
+            messages,
+        })
     }
 
     fn run_linux(&mut self) -> anyhow::Result<Option<u64>> {

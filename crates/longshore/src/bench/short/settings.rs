@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::bench::exchange::Messages;
 use crate::bench::settings::Run;
 use crate::size::between_u32;
 
@@ -43,6 +44,12 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// What is exchanged.
+    pub fn messages(&self) -> Messages {
+        let (request, response) = (self.request_bytes, self.response_bytes);
+        Messages::new(self.seed, request as usize, response as usize)
+    }
+
     /// Connections of a round.
     pub fn connections_of_a_round(&self) -> u64 {
         self.transactions

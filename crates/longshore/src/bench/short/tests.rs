@@ -1,7 +1,7 @@
 use super::case::Mode;
-use super::rounds::measure;
-use super::*;
+use super::settings::Settings;
 use crate::bench::exchange::Messages;
+use crate::bench::experiment::{measure, page};
 use crate::bench::settings::Run;
 
 fn settings() -> Settings {
@@ -20,13 +20,14 @@ fn settings() -> Settings {
 #[test]
 fn every_mode_has_a_row_and_every_byte_is_verified() {
     let report = measure(&settings()).expect("the benchmark runs");
-    assert!(report.bytes_verified);
+    assert!(report.verified);
     let modes: Vec<Mode> = report.cases.iter().map(|case| case.mode).collect();
     assert_eq!(modes, Mode::OURS);
     for case in &report.cases {
-        assert_eq!(case.transactions, 400);
-        assert!(case.transactions_per_host_core > 0.0, "{case:?}");
-        assert!(case.latency_us.p50 > 0.0 && case.latency_us.p50 <= case.latency_us.max);
+        assert_eq!(case.cost.count, 400);
+        assert!(case.cost.per_host_core > 0.0, "{case:?}");
+        let latency = case.latency_us.expect("it is measured");
+        assert!(latency.p50 > 0.0 && latency.p50 <= latency.max);
     }
 }
 
@@ -42,8 +43,8 @@ fn messages_of_one_byte_and_of_many_segments_arrive_over_one_connection() {
             ..settings()
         })
         .expect("the benchmark runs");
-        assert!(report.bytes_verified);
-        assert_eq!(report.cases[0].transactions, 63);
+        assert!(report.verified);
+        assert_eq!(report.cases[0].cost.count, 63);
     }
 }
 
@@ -75,18 +76,15 @@ fn linux_serves_the_same_client_where_there_are_privileges_for_it() {
         ..settings()
     })
     .expect("the benchmark runs");
-    assert!(report.bytes_verified);
+    assert!(report.verified);
     let row = report.cases.iter().find(|case| case.mode == Mode::Linux);
     match row {
         Some(row) => {
-            assert_eq!(row.transactions, 90);
-            assert!(row.transactions_per_host_core > 0.0 && row.latency_us.p50 > 0.0);
-            assert!(
-                report
-                    .ratios
-                    .accel_vs_linux
-                    .is_some_and(|ratio| ratio > 0.0)
-            );
+            assert_eq!(row.cost.count, 90);
+            assert!(row.cost.per_host_core > 0.0);
+            assert!(row.latency_us.is_some_and(|latency| latency.p50 > 0.0));
+            let ratio = report.ratios.get("accel_vs_linux");
+            assert!(ratio.is_some_and(|ratio| ratio > 0.0));
         }
         // Where there are none, the report says what to do.
         None => assert!(
@@ -124,7 +122,7 @@ fn the_nic_does_its_part_for_every_connection_where_it_is_asked() {
     let report = measure(&settings()).expect("the benchmark runs");
     for case in &report.cases {
         let accel = case.mode.accel();
-        let by_nic = case.by_nic;
+        let by_nic = case.counted.by_nic;
         let all = |is_asked| if is_asked { by_nic.connections } else { 0 };
         assert_eq!(by_nic.set_up, all(accel.setup), "{case:?}");
         assert_eq!(by_nic.torn_down, all(accel.teardown), "{case:?}");
@@ -136,7 +134,7 @@ fn the_nic_does_its_part_for_every_connection_where_it_is_asked() {
 fn the_report_fits_a_terminal_and_ends_in_its_conclusion() {
     let report = measure(&settings()).expect("the benchmark runs");
     crate::report::assert_concludes(
-        &printed::page(&report),
+        &page(&settings(), &report),
         "as many transactions per host cycle",
     );
 }

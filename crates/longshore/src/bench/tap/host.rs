@@ -12,6 +12,7 @@ use wire::ethernet::MacAddr;
 
 use super::namespace::{OURS, PREFIX};
 use crate::meta::{from_port, to_port};
+use crate::tally::tally;
 
 /// Our MAC address on the TAP.
 pub const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -25,23 +26,14 @@ pub struct TapHost<P> {
     writes: Writes,
 }
 
-/// Frames given to the device. Without NAPI, Linux works on a frame before the system call returns: all that its TCP does
-/// on it is in these cycles.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Writes {
-    /// Frames.
-    pub frames: u64,
-    /// What giving them took.
-    pub cycles: u64,
-}
-
-impl Writes {
-    /// What was written since then.
-    pub fn since(&self, before: &Self) -> Self {
-        Self {
-            frames: self.frames - before.frames,
-            cycles: self.cycles - before.cycles,
-        }
+tally! {
+    /// Frames given to the device. Without NAPI, Linux works on a frame before the system call returns: all that its TCP does
+    /// on it is in these cycles.
+    pub struct Writes {
+        /// Frames.
+        pub frames: u64,
+        /// What giving them took.
+        pub cycles: u64,
     }
 }
 

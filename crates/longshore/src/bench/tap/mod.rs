@@ -2,9 +2,11 @@
 
 mod host;
 pub mod namespace;
+mod resident;
 mod thread;
 mod turns;
 
 pub use host::TapHost;
+pub use resident::Resident;
 pub use thread::{Linux, Measured, Rig};
 pub use turns::{Applications, Turns};

@@ -124,7 +124,7 @@ impl Turns {
             }
             moved = true;
         }
-        let writes = self.host.writes().since(&before);
+        let writes = self.host.writes() - before;
         let received = writes.cycles as f64 - writes.frames as f64 * unclaimed;
         let start = read_cycles();
         let aside = applications.run_linux()?;

@@ -14,19 +14,11 @@ use anyhow::Context as _;
 use indicatif::ProgressBar;
 
 use super::source::Source;
-use super::{Case, Direction, Mode, Settings};
-use crate::bench::cycles::{HostCycles, NicCycles, gbit_per_host_core};
+use super::{Case, Counted, Direction, Mode, Settings, Side};
+use crate::bench::case::{Round, Unit};
+use crate::bench::cycles::Taken;
 use crate::bench::cycles_per_second;
-use crate::bench::pcie::PcieBytes;
 use crate::bench::tap::namespace;
-
-/// What came of it.
-pub struct Measured {
-    /// Linux's rows.
-    pub cases: Vec<Case>,
-    /// Whether every byte was the right one.
-    pub verified: bool,
-}
 
 /// Processor time of a round.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,11 +29,11 @@ struct Time {
     system: f64,
 }
 
-/// Measures both directions. The namespace and the TAP in it go away with the threads that use them.
+/// Measures both directions. Answers Linux's rows, and whether every byte was the right one. The namespace and the TAP in it go away with the threads that use them.
 ///
 /// # Errors
 /// When the namespace or the TAP can't be made, which needs CAP_SYS_ADMIN and CAP_NET_ADMIN, or a connection breaks.
-pub fn measure(settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Measured> {
+pub fn measure(settings: &Settings, progress: &ProgressBar) -> anyhow::Result<(Vec<Case>, bool)> {
     progress.set_message("Linux");
     let source = Source::new(settings.seed, settings.message_bytes as usize);
     let identity = sim::Identity::new();
@@ -71,43 +63,32 @@ pub fn measure(settings: &Settings, progress: &ProgressBar) -> anyhow::Result<Me
             .map_err(|_| anyhow::anyhow!("Linux's thread has panicked"))?;
         let sent_verified = served?;
         let rounds = rounds?;
-        Ok(Measured {
-            cases: vec![
-                case(settings, Direction::Tx, &rounds.transmit),
-                case(settings, Direction::Rx, &rounds.receive),
-            ],
-            verified: sent_verified && rounds.verified,
-        })
+        let cases = vec![
+            case(settings, Direction::Tx, &rounds.transmit),
+            case(settings, Direction::Rx, &rounds.receive),
+        ];
+        Ok((cases, sent_verified && rounds.verified))
     })
 }
 
 fn case(settings: &Settings, direction: Direction, rounds: &[Time]) -> Case {
-    let bytes = settings.bytes;
-    let per_byte = |seconds: f64| seconds * cycles_per_second() / bytes as f64;
-    let mut sorted = rounds.to_vec();
-    sorted.sort_by(|a, b| (a.user + a.system).total_cmp(&(b.user + b.system)));
-    let median = sorted[sorted.len() / 2];
-    let total = per_byte(median.user + median.system);
-    Case {
-        direction,
-        mode: Mode::Linux,
-        bytes,
+    let mode = Mode::Linux;
+    let cycles = |seconds: f64| (seconds * cycles_per_second()) as u64;
+    let round = |time: &Time| {
         // The application's own part is a loop of one call; all that it does not spend in the kernel is rustls's.
-        host_cycles_per_byte: HostCycles {
-            l5: per_byte(median.user),
-            tcp: per_byte(median.system),
-            total,
-            ..HostCycles::default()
-        },
-        nic_cycles_per_byte: NicCycles::default(),
-        gbit_per_host_core: gbit_per_host_core(total),
-        rounds: rounds
-            .iter()
-            .map(|time| per_byte(time.user + time.system))
-            .collect(),
-        pcie_bytes: PcieBytes::default(),
-        records: None,
-        resyncs: None,
-        retransmitted_bytes: 0,
-    }
+        let (l5, tcp) = (cycles(time.user), cycles(time.system));
+        Round {
+            count: settings.bytes,
+            taken: Taken {
+                host: l5 + tcp,
+                l5,
+                tcp,
+                ..Taken::default()
+            },
+            counted: Counted::default(),
+            verified: true,
+        }
+    };
+    let rounds = rounds.iter().map(round).collect();
+    Case::median(Unit::BYTE, Side { direction, mode }, rounds)
 }

@@ -52,4 +52,9 @@ impl Settings {
             .div_ceil(u64::from(self.connections))
             .max(u64::from(self.record_bytes))
     }
+
+    /// Bytes that all of them send in a round.
+    pub fn bytes_of_a_round(&self) -> u64 {
+        self.share_of_a_connection() * u64::from(self.connections)
+    }
 }

@@ -2,40 +2,22 @@
 
 use std::collections::VecDeque;
 
-use host::{Event, SocketError, SocketId, Stack, read_cycles};
+use host::{Event, SocketError, SocketId, read_cycles};
 use nic::ring::RegionId;
 
-use super::row::resyncs;
 use super::source::Source;
 use super::world::{BenchWorld, Pair, RECEIVER, SENDER};
-use super::{Mode, Records, Resyncs};
+use super::{Counted, Mode, Records, Resyncs};
+use crate::bench::case::Round;
 use crate::bench::cycle_sum::CycleSum;
 use crate::bench::cycles::Taken;
 use crate::bench::pcie::{PcieBytes, pcie};
+use crate::bench::turn::Talk;
 
 /// Connections that send at the same time at most; each of the others has its turn as one of them ends.
 const ACTIVE: usize = 64;
 /// Bytes that the sending application writes before it lets the stack run.
 const WRITTEN_AT_ONCE: usize = 512 << 10;
-
-/// What a round came to.
-#[derive(Clone, Debug)]
-pub struct Round {
-    /// Payload that went over.
-    pub bytes: u64,
-    /// The sender's cycles and the receiver's.
-    pub taken: [Taken; 2],
-    /// What the two NICs moved over PCIe.
-    pub pcie: [PcieBytes; 2],
-    /// What the receiver's NIC asked.
-    pub resyncs: Resyncs,
-    /// Records as the receiver found them.
-    pub records: Records,
-    /// Payload bytes that the sender sent again.
-    pub retransmitted: u64,
-    /// Whether every byte was the right one.
-    pub verified: bool,
-}
 
 /// The connections of one kind, plain or with TLS, and how far each is.
 pub struct Connections {
@@ -98,7 +80,7 @@ pub struct Load {
     pub region: RegionId,
 }
 
-/// Sends every connection's share.
+/// Sends every connection's share. Answers the sender's round and the receiver's.
 ///
 /// # Errors
 /// When a connection ends, or nothing moves any more.
@@ -107,23 +89,27 @@ pub fn transfer(
     connections: &mut Connections,
     source: &Source,
     load: Load,
-) -> anyhow::Result<Round> {
-    let before = Before::take(world, connections);
+) -> anyhow::Result<Vec<Round<Counted>>> {
+    let before = Snapshot::take(world, connections);
     let mut sender = Sender::new(connections, load);
     let mut receiver = Receiver::new(connections, load);
     let mut cycles = CycleSum::start(&world.world);
     while receiver.finished < connections.pairs.len() {
         let now = world.world.now();
         let start = read_cycles();
-        sender.run(
+        let mut talk = Talk {
             now,
-            world.world.stack(SENDER),
-            connections,
-            source,
-            receiver.finished,
-        )?;
+            stack: world.world.stack(SENDER),
+            messages: source,
+        };
+        sender.run(&mut talk, connections, receiver.finished)?;
         let written = read_cycles();
-        let aside = receiver.run(now, world.world.stack(RECEIVER), connections, source)?;
+        let mut talk = Talk {
+            now,
+            stack: world.world.stack(RECEIVER),
+            messages: source,
+        };
+        let aside = receiver.run(&mut talk, connections)?;
         let app = [written - start, read_cycles() - written - aside];
         anyhow::ensure!(
             world.step(),
@@ -135,7 +121,8 @@ pub fn transfer(
     // The last acknowledgements belong to the round.
     world.settle();
     cycles.step(&world.world, [0; 2]);
-    Ok(before.until_now(world, connections, cycles.sum(), receiver.verified))
+    let after = Snapshot::take(world, connections);
+    Ok(before.rounds(&after, load.mode, cycles.sum(), receiver.verified))
 }
 
 /// The sending application: writes message by message, to each connection in turn.
@@ -162,13 +149,11 @@ impl Sender {
 
     fn run(
         &mut self,
-        now: std::time::Instant,
-        stack: &mut Stack,
+        talk: &mut Talk<'_, Source>,
         connections: &mut Connections,
-        source: &Source,
         finished: usize,
     ) -> anyhow::Result<()> {
-        while let Some(event) = stack.poll_event() {
+        while let Some(event) = talk.stack.poll_event() {
             match event {
                 Event::Writable(socket) => self.ready.extend(connections.number(SENDER, socket)),
                 Event::Closed(_, reason) => {
@@ -185,7 +170,7 @@ impl Sender {
         while written < WRITTEN_AT_ONCE
             && let Some(number) = self.ready.pop_front()
         {
-            written += self.message(now, stack, connections, source, number)?;
+            written += self.message(talk, connections, number)?;
         }
         Ok(())
     }
@@ -193,12 +178,11 @@ impl Sender {
     /// Writes one message, or the rest of one, as far as there is room.
     fn message(
         &mut self,
-        now: std::time::Instant,
-        stack: &mut Stack,
+        talk: &mut Talk<'_, Source>,
         connections: &mut Connections,
-        source: &Source,
         number: u32,
     ) -> anyhow::Result<usize> {
+        let (now, source) = (talk.now, talk.messages);
         let socket = connections.pairs[number as usize].sender;
         let sent = &mut connections.ends[number as usize].sent;
         let into_message = (*sent % self.load.message as u64) as usize;
@@ -208,9 +192,10 @@ impl Sender {
             let left = message - written;
             let result = if self.load.mode.zero_copy() {
                 let slice = source.slice(self.load.region, number, *sent, left as u32);
-                stack.send_slices(now, socket, &[slice])
+                talk.stack.send_slices(now, socket, &[slice])
             } else {
-                stack.write(now, socket, source.bytes(number, *sent, left))
+                talk.stack
+                    .write(now, socket, source.bytes(number, *sent, left))
             };
             match result {
                 Ok(len) => {
@@ -251,17 +236,15 @@ impl Receiver {
     /// Answers the cycles that the check took.
     fn run(
         &mut self,
-        now: std::time::Instant,
-        stack: &mut Stack,
+        talk: &mut Talk<'_, Source>,
         connections: &mut Connections,
-        source: &Source,
     ) -> anyhow::Result<u64> {
         let mut aside = 0;
-        while let Some(event) = stack.poll_event() {
+        while let Some(event) = talk.stack.poll_event() {
             match event {
                 Event::Readable(socket) => {
                     if let Some(number) = connections.number(RECEIVER, socket) {
-                        aside += self.read(now, stack, connections, source, number)?;
+                        aside += self.read(talk, connections, number)?;
                     }
                 }
                 Event::Closed(_, reason) => {
@@ -275,41 +258,41 @@ impl Receiver {
 
     fn read(
         &mut self,
-        now: std::time::Instant,
-        stack: &mut Stack,
+        talk: &mut Talk<'_, Source>,
         connections: &mut Connections,
-        source: &Source,
         number: u32,
     ) -> anyhow::Result<u64> {
+        let Talk {
+            now,
+            stack,
+            messages: source,
+        } = talk;
         let socket = connections.pairs[number as usize].receiver;
         let received = &mut connections.ends[number as usize].received;
         let mut aside = 0;
         loop {
             let before = *received;
-            if self.load.mode.zero_copy() {
-                match stack.read_chunk(now, socket) {
-                    Ok(Some(chunk)) => {
-                        let start = read_cycles();
-                        self.verified &= source.verify(number, *received, &chunk);
-                        aside += read_cycles() - start;
-                        *received += chunk.len() as u64;
-                    }
-                    Ok(None) => anyhow::bail!("the sender closed"),
-                    Err(SocketError::WouldBlock) => return Ok(aside),
-                    Err(error) => anyhow::bail!("a read failed: {error}"),
+            let chunk;
+            let read = if self.load.mode.zero_copy() {
+                chunk = stack.read_chunk(*now, socket);
+                match &chunk {
+                    Ok(chunk) => Ok(chunk.as_deref().unwrap_or_default()),
+                    Err(error) => Err(error.clone()),
                 }
             } else {
-                match stack.read(now, socket, &mut self.buffer) {
-                    Ok(0) => anyhow::bail!("the sender closed"),
-                    Ok(len) => {
-                        let start = read_cycles();
-                        self.verified &= source.verify(number, *received, &self.buffer[..len]);
-                        aside += read_cycles() - start;
-                        *received += len as u64;
-                    }
-                    Err(SocketError::WouldBlock) => return Ok(aside),
-                    Err(error) => anyhow::bail!("a read failed: {error}"),
+                let len = stack.read(*now, socket, &mut self.buffer);
+                len.map(|len| &self.buffer[..len])
+            };
+            match read {
+                Ok([]) => anyhow::bail!("the sender closed"),
+                Ok(bytes) => {
+                    let start = read_cycles();
+                    self.verified &= source.verify(number, *received, bytes);
+                    aside += read_cycles() - start;
+                    *received += bytes.len() as u64;
                 }
+                Err(SocketError::WouldBlock) => return Ok(aside),
+                Err(error) => anyhow::bail!("a read failed: {error}"),
             }
             if before < self.until && *received >= self.until {
                 self.finished += 1;
@@ -318,8 +301,8 @@ impl Receiver {
     }
 }
 
-/// All counters as they stood when the round began.
-struct Before {
+/// All counters as they stand.
+struct Snapshot {
     received: u64,
     pcie: [PcieBytes; 2],
     resyncs: Resyncs,
@@ -327,62 +310,56 @@ struct Before {
     retransmitted: u64,
 }
 
-impl Before {
+impl Snapshot {
     fn take(world: &BenchWorld, connections: &Connections) -> Self {
+        let world = &world.world;
+        let counters = [SENDER, RECEIVER].map(|node| world.nic_counters(node));
+        let mut records = Records::default();
+        let mut retransmitted = 0;
+        for pair in &connections.pairs {
+            let received = world.stack_ref(RECEIVER).info(pair.receiver);
+            if let Some(tls) = received.and_then(|info| info.tls) {
+                records = records + Records::of(&tls);
+            }
+            let sent = world.stack_ref(SENDER).info(pair.sender);
+            let tcp = sent.and_then(|info| info.tcp);
+            retransmitted += tcp.map_or(0, |tcp| tcp.bytes_retrans);
+        }
         Self {
             received: connections.ends.iter().map(|end| end.received).sum(),
-            pcie: [SENDER, RECEIVER].map(|node| pcie(&world.world.nic_counters(node))),
-            resyncs: resyncs(&world.world.nic_counters(RECEIVER)),
-            records: records(world, connections),
-            retransmitted: retransmitted(world, connections),
+            pcie: [pcie(&counters[SENDER]), pcie(&counters[RECEIVER])],
+            resyncs: Resyncs::of(&counters[RECEIVER]),
+            records,
+            retransmitted,
         }
     }
 
-    fn until_now(
-        self,
-        world: &BenchWorld,
-        connections: &Connections,
+    /// The rounds of both hosts between this and a later one.
+    fn rounds(
+        &self,
+        after: &Self,
+        mode: Mode,
         taken: [Taken; 2],
         verified: bool,
-    ) -> Round {
-        let after = Self::take(world, connections);
-        Round {
-            bytes: after.received - self.received,
-            taken,
-            pcie: [SENDER, RECEIVER].map(|node| after.pcie[node].since(&self.pcie[node])),
-            resyncs: after.resyncs.since(&self.resyncs),
-            records: after.records.since(&self.records),
-            retransmitted: after.retransmitted - self.retransmitted,
+    ) -> Vec<Round<Counted>> {
+        let round = |node: usize, counted| Round {
+            count: after.received - self.received,
+            taken: taken[node],
+            counted: Counted {
+                pcie_bytes: after.pcie[node] - self.pcie[node],
+                ..counted
+            },
             verified,
-        }
+        };
+        let sent = Counted {
+            retransmitted_bytes: after.retransmitted - self.retransmitted,
+            ..Counted::default()
+        };
+        let received = Counted {
+            records: mode.secured().then(|| after.records - self.records),
+            resyncs: mode.offloaded().then(|| after.resyncs - self.resyncs),
+            ..Counted::default()
+        };
+        vec![round(SENDER, sent), round(RECEIVER, received)]
     }
-}
-
-fn records(world: &BenchWorld, connections: &Connections) -> Records {
-    let mut sum = Records::default();
-    for pair in &connections.pairs {
-        if let Some(tls) = world
-            .world
-            .stack_ref(RECEIVER)
-            .info(pair.receiver)
-            .and_then(|info| info.tls)
-        {
-            sum.full += tls.records_full;
-            sum.partial += tls.records_partial;
-            sum.none += tls.records_none;
-        }
-    }
-    sum
-}
-
-fn retransmitted(world: &BenchWorld, connections: &Connections) -> u64 {
-    let of = |pair: &Pair| {
-        world
-            .world
-            .stack_ref(SENDER)
-            .info(pair.sender)?
-            .tcp
-            .map(|tcp| tcp.bytes_retrans)
-    };
-    connections.pairs.iter().filter_map(of).sum()
 }

@@ -1,28 +1,18 @@
 //! The world in which the benchmark runs: two hosts, a link, and the connections.
-//!
-//! One thread steps host, NIC, link, NIC and host in turn, in batches. So whatever the host's counter of cycles says was
-//! the host's doing, and equal seeds give equal packets, lost and late ones too. The clock is virtual: it goes on by one
-//! tick for each batch, and jumps when there is nothing to do.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use host::memory::ArenaLayout;
-use host::{Event, ListenOptions, ListenerId, Offload, SocketId, read_cycles};
+use host::{Event, ListenOptions, ListenerId, Offload, SocketId};
 use port::impair::Impairment;
-use sim::{NodeConfig, Suite, World, WorldConfig};
+use sim::{Suite, World, WorldConfig};
 
 use super::Settings;
+pub use crate::bench::hosts::{CLIENTS as SENDER, MEASURED as RECEIVER};
+use crate::bench::hosts::{TICK, WIRE_BYTES, config, node};
 
-/// The sending host and the receiving one.
-pub const SENDER: usize = 0;
-/// The receiving host.
-pub const RECEIVER: usize = 1;
-
-/// Virtual time of a batch.
-const TICK: Duration = Duration::from_micros(20);
 /// Connections to one port of the receiver's: there are some 28,000 local ports to connect from.
 const CONNECTIONS_PER_PORT: u32 = 16_384;
 const FIRST_PORT: u16 = 5001;
@@ -31,8 +21,6 @@ const FIRST_PORT: u16 = 5001;
 const SEND_BUFFER: u32 = 512 << 10;
 /// Payload memory of a host.
 const ARENA: u64 = 512 << 20;
-/// Bytes on the wire in each direction at most: what a batch of 20 µs is at 100 Gbit/s.
-const WIRE_BYTES: usize = 256 << 10;
 /// Connections opened at a time.
 const OPENED_AT_ONCE: u32 = 256;
 
@@ -55,8 +43,7 @@ pub struct BenchWorld {
 impl BenchWorld {
     /// A world for that many connections in all. Nothing is lost or late in it yet.
     pub fn new(settings: &Settings, connections: u32) -> anyhow::Result<Self> {
-        let mut node = NodeConfig::default();
-        node.stack.meter = true;
+        let mut node = node();
         node.stack.max_sockets = connections + 1024;
         node.stack.tcp.rcv_buf = 1 << 20;
         node.stack.send_buffer = SEND_BUFFER.max(2 * settings.message_bytes);
@@ -64,13 +51,8 @@ impl BenchWorld {
         node.stack.record_bytes = settings.record_bytes as u16;
         node.function.contexts = (settings.connections + 64).next_power_of_two();
         let mut world = World::new(WorldConfig {
-            seed: settings.seed,
             wire_bytes: WIRE_BYTES,
-            nodes: vec![node; 2],
-            granularity: TICK,
-            nic_thread: settings.run.has_nic_thread(),
-            cycle_counter: Some(read_cycles),
-            ..WorldConfig::default()
+            ..config(&settings.run, settings.seed, TICK, vec![node; 2])
         });
         let ports = connections.div_ceil(CONNECTIONS_PER_PORT) as u16;
         let listeners = (0..ports)

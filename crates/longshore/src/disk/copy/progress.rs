@@ -6,7 +6,8 @@ use std::time::Duration;
 use aws_lc_rs::digest::Digest;
 use indicatif::{ProgressBar, ProgressStyle};
 
-pub(super) fn bar(quiet: bool, bytes: Option<u64>) -> ProgressBar {
+/// A bar of so many bytes, unless there is to be none.
+pub(crate) fn bar(quiet: bool, bytes: Option<u64>) -> ProgressBar {
     if quiet {
         return ProgressBar::hidden();
     }

@@ -136,7 +136,7 @@ pub enum Reuse {
 }
 
 /// `health`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Health {
     pub check: Option<Check>,

@@ -10,6 +10,7 @@
 //! ```
 
 mod attempt;
+mod ending;
 mod exchange;
 mod request;
 mod response;
@@ -18,13 +19,12 @@ mod tunnel;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use host::{CloseReason, SocketId, SpliceHandle, SpliceRefused, SpliceReport, Stack};
 
 use super::config::{self, Mode};
 use super::counters::FrontendCounters;
-use super::http::refusal;
 use super::keys::{Role, Roles, ServerKey, SessionKey};
 use super::leg::{Filled, Leg};
 use super::pool::Pool;
@@ -35,10 +35,6 @@ use crate::matching::Matcher;
 use attempt::Failure;
 use exchange::Exchange;
 
-/// For the client to close after our last response, once it has acknowledged that.
-const LINGER_TIME: Duration = Duration::from_secs(2);
-/// For the client to acknowledge what it was sent last: then the connection is reset, however much it still takes.
-const MOST_LINGER_TIME: Duration = Duration::from_secs(30);
 /// Bytes that one session relays before others have their turn.
 const TURN_BYTES: u64 = 1 << 20;
 
@@ -364,83 +360,6 @@ impl Session {
             Stage::Choosing | Stage::Spliced(_) => {
                 self.deadline = sh.now + sh.frontend.tunnel_time;
                 Step::Wait
-            }
-        }
-    }
-
-    /// No server serves this: says so in HTTP, or ends the connection.
-    fn give_up(&mut self, status: Status, sh: &mut Shared<'_>) -> Step {
-        match sh.frontend.mode {
-            Mode::Http => {
-                let keep_alive = self.exchange.client_keeps && self.exchange.is_request_read();
-                self.refuse(status, keep_alive, sh)
-            }
-            Mode::Tcp => Step::Abort,
-        }
-    }
-
-    /// Answers the request ourselves.
-    fn refuse(&mut self, status: Status, keep_alive: bool, sh: &mut Shared<'_>) -> Step {
-        let keep_alive = keep_alive && !sh.is_stopping;
-        sh.counters.requests_refused += 1;
-        sh.counters.responded(status.0);
-        let is_head = self.exchange.is_head;
-        refusal(self.client.outbox(), status, keep_alive, is_head);
-        self.deadline = sh.now + sh.frontend.idle_time;
-        self.stage = Stage::Refusing { keep_alive };
-        Step::Again
-    }
-
-    fn send_refusal(&mut self, keep_alive: bool, sh: &mut Shared<'_>) -> Step {
-        match self.client.flush(sh.now, sh.stack) {
-            Err(_) => Step::Abort,
-            Ok(false) => Step::Wait,
-            Ok(true) if keep_alive && !sh.is_stopping => {
-                self.await_request(sh);
-                Step::Again
-            }
-            Ok(true) => self.finish(sh),
-        }
-    }
-
-    /// No more responses: ends our direction, and waits for the client to end its own, so that a reset does not take
-    /// away what it has not read yet (RFC 9112 §9.6).
-    fn finish(&mut self, sh: &mut Shared<'_>) -> Step {
-        self.client.shutdown(sh.now, sh.stack);
-        self.stage = Stage::Lingering;
-        self.deadline = sh.now + LINGER_TIME;
-        self.lingers_until = sh.now + MOST_LINGER_TIME;
-        Step::Again
-    }
-
-    /// A client that is slow to take what it was sent is waited for, within limits: what it was sent is memory.
-    fn linger_on(&mut self, sh: &mut Shared<'_>) -> Step {
-        if self.has_all(sh) {
-            return Step::Over;
-        }
-        if sh.now >= self.lingers_until {
-            sh.counters.client_timeouts += 1;
-            return Step::Abort;
-        }
-        self.deadline = self.lingers_until.min(sh.now + LINGER_TIME);
-        Step::Wait
-    }
-
-    /// Whether the client has acknowledged all that it was sent.
-    fn has_all(&self, sh: &Shared<'_>) -> bool {
-        let info = sh.stack.info(self.client.id);
-        info.is_none_or(|info| info.send_queue == 0)
-    }
-
-    fn linger(&mut self, sh: &mut Shared<'_>) -> Step {
-        loop {
-            let len = self.client.inbox.bytes().len();
-            self.client.inbox.consume(len);
-            match self.client.fill(sh.now, sh.stack) {
-                Ok(Filled::Bytes) => {}
-                Ok(Filled::Nothing) => return Step::Wait,
-                Ok(Filled::End) if !self.has_all(sh) => return Step::Wait,
-                Ok(Filled::End) | Err(_) => return Step::Over,
             }
         }
     }

@@ -1,7 +1,8 @@
 use clap::Parser as _;
 
-use super::super::options::{Bench, Command};
+use super::super::options::{Command, Disk};
 use super::super::transport::Transport;
+use crate::disk::{self, On};
 
 #[derive(clap::Parser)]
 struct Line {
@@ -9,7 +10,7 @@ struct Line {
     command: Command,
 }
 
-fn bench(more: &[&str]) -> Result<Bench, clap::Error> {
+fn bench(more: &[&str]) -> Result<On<Disk, disk::Bench>, clap::Error> {
     let line = "nvme bench 10.9.0.1 --nqn nqn.2024-01.org.example:disk --tap ls0 --ip 10.9.0.2/24";
     let words = line.split(' ').chain(more.iter().copied());
     Line::try_parse_from(words).map(|line| match line.command {

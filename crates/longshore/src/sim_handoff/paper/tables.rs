@@ -4,7 +4,7 @@ use sim::handoff::paper::Figure;
 
 use super::super::figures::{change, value};
 use super::{Judged, Report};
-use crate::report::{Cell, Column, Table};
+use crate::report::{Column, Rows};
 
 /// The table and the figures, in the paper's order.
 pub const FIGURES: [Figure; 6] = [
@@ -40,61 +40,29 @@ pub const RULE: &str = "A change agrees when it is within 15 % of the published 
      that value. \"pt\" are percentage points.";
 
 /// The rows of one figure, for a terminal.
-pub fn short_table(report: &Report, figure: Figure) -> Table {
-    let mut table = Table::new([
-        Column::text("configuration"),
-        Column::text("measure"),
-        Column::number("paper", ""),
-        Column::number("ours", ""),
-        Column::number("change,\npaper", ""),
-        Column::number("change,\nours", ""),
-        Column::text("agree"),
-    ]);
-    for judged in of_figure(report, figure) {
-        let [published, ours] = values(judged);
-        let [change_published, change_ours] = changes(judged);
-        table.row([
-            judged.config.into(),
-            judged.measure.into(),
-            published,
-            ours,
-            change_published,
-            change_ours,
-            verdict(judged),
-        ]);
-    }
-    table
+pub fn short_table(report: &Report, figure: Figure) -> Rows<'_, Judged> {
+    Rows::of(of_figure(report, figure))
+        .column(Column::text("configuration"), |judged| judged.config)
+        .column(Column::text("measure"), |judged| judged.measure)
+        .column(Column::number("paper", ""), published)
+        .column(Column::number("ours", ""), |judged| value(judged.ours))
+        .column(Column::number("change,\npaper", ""), published_change)
+        .column(Column::number("change,\nours", ""), our_change)
+        .column(Column::text("agree"), verdict)
 }
 
 /// The rows of one figure, for the page.
-pub fn table(report: &Report, figure: Figure) -> Table {
-    let mut table = Table::new([
-        Column::text("configuration"),
-        Column::text("measure"),
-        Column::text("agree"),
-        Column::number("paper", ""),
-        Column::number("ours", ""),
-        Column::text("compared with"),
-        Column::number("change, paper", ""),
-        Column::number("change, ours", ""),
-        Column::text("source"),
-    ]);
-    for judged in of_figure(report, figure) {
-        let [published, ours] = values(judged);
-        let [change_published, change_ours] = changes(judged);
-        table.row([
-            judged.config.into(),
-            judged.measure.into(),
-            verdict(judged),
-            published,
-            ours,
-            judged.change_from.into(),
-            change_published,
-            change_ours,
-            judged.source.into(),
-        ]);
-    }
-    table
+pub fn table(report: &Report, figure: Figure) -> Rows<'_, Judged> {
+    Rows::of(of_figure(report, figure))
+        .column(Column::text("configuration"), |judged| judged.config)
+        .column(Column::text("measure"), |judged| judged.measure)
+        .column(Column::text("agree"), verdict)
+        .column(Column::number("paper", ""), published)
+        .column(Column::number("ours", ""), |judged| value(judged.ours))
+        .column(Column::text("compared with"), |judged| judged.change_from)
+        .column(Column::number("change, paper", ""), published_change)
+        .column(Column::number("change, ours", ""), our_change)
+        .column(Column::text("source"), |judged| judged.source)
 }
 
 fn of_figure(report: &Report, figure: Figure) -> impl Iterator<Item = &Judged> {
@@ -102,27 +70,24 @@ fn of_figure(report: &Report, figure: Figure) -> impl Iterator<Item = &Judged> {
     rows.filter(move |judged| judged.row.figure == figure)
 }
 
-fn verdict(judged: &Judged) -> Cell {
-    Cell::from(if judged.agrees { "yes" } else { "NO" })
+fn verdict(judged: &Judged) -> &'static str {
+    if judged.agrees { "yes" } else { "NO" }
 }
 
-/// The published value and ours.
-fn values(judged: &Judged) -> [Cell; 2] {
-    let published = (!is_change(judged)).then(|| judged.published.clone());
-    [Cell::from(published), Cell::from(value(judged.ours))]
+fn published(judged: &Judged) -> Option<String> {
+    (!is_change(judged)).then(|| judged.published.clone())
 }
 
-/// The published change and ours.
-fn changes(judged: &Judged) -> [Cell; 2] {
+fn published_change(judged: &Judged) -> Option<String> {
     let measure = judged.row.measure;
-    let changed = |by: Option<f64>| Cell::from(by.map(|by| change(measure, by)));
-    [
-        match is_change(judged) {
-            true => Cell::from(judged.published.clone()),
-            false => changed(judged.published_change),
-        },
-        changed(judged.our_change),
-    ]
+    match is_change(judged) {
+        true => Some(judged.published.clone()),
+        false => judged.published_change.map(|by| change(measure, by)),
+    }
+}
+
+fn our_change(judged: &Judged) -> Option<String> {
+    judged.our_change.map(|by| change(judged.row.measure, by))
 }
 
 /// Whether a change is all that was published.

@@ -1,0 +1,65 @@
+//! What the sessions of a load balancer share.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use host::{ListenerId, SpliceHandle, Stack};
+
+use super::config;
+use super::counters::FrontendCounters;
+use super::keys::{Roles, SessionKey};
+use super::pool::Pool;
+use super::session::Shared;
+use crate::matching::Matcher;
+
+/// What sessions share.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) frontends: Vec<Frontend>,
+    pub(super) pools: Vec<Pool>,
+    pub(super) roles: Roles,
+    /// Sessions that waited for a server and may try again.
+    pub(super) woken: VecDeque<SessionKey>,
+    pub(super) splices: Vec<Option<(SpliceHandle, SessionKey)>>,
+    pub(super) can_splice: bool,
+    /// When to end what is still open, once it is told to stop.
+    pub(super) ends: Option<Instant>,
+}
+
+impl Parts {
+    /// For a session of that frontend's.
+    pub(super) fn share<'a>(
+        &'a mut self,
+        now: Instant,
+        stack: &'a mut Stack,
+        index: usize,
+    ) -> Shared<'a> {
+        let frontend = &mut self.frontends[index];
+        Shared {
+            now,
+            stack,
+            pools: &mut self.pools,
+            frontend: &frontend.config,
+            matcher: frontend.matcher.as_ref(),
+            counters: &mut frontend.counters,
+            roles: &mut self.roles,
+            woken: &mut self.woken,
+            splices: &mut self.splices,
+            can_splice: self.can_splice,
+            is_stopping: self.ends.is_some(),
+        }
+    }
+}
+
+/// Where clients come in.
+#[derive(Debug)]
+pub(super) struct Frontend {
+    pub(super) config: config::Frontend,
+    pub(super) counters: FrontendCounters,
+    /// What clients' bytes are searched by.
+    pub(super) matcher: Option<Arc<Matcher>>,
+    pub(super) listeners: Vec<ListenerId>,
+    /// Connections wait to be accepted, because there are as many as there may be.
+    pub(super) is_full: bool,
+}
