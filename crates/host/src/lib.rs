@@ -10,7 +10,7 @@
 //! # When not
 //! - For ordinary sockets: those of the operating system need no second stack, no core for a NIC, and no address of their own.
 //! - Where no core is to spare: the NIC is a thread, and what it takes off the host it takes itself.
-//! - For UDP: there is none. Other than TCP the stack speaks ARP, NDP and ICMP.
+//! - For UDP: beside TCP the stack speaks only ARP, NDP and ICMP.
 //!
 //! # The picture
 //! ```text

@@ -82,7 +82,7 @@ impl FromStr for Cidr {
 /// Settings of a [`Stack`](crate::Stack).
 #[derive(Clone, Debug)]
 pub struct StackConfig {
-    /// The host's addresses. An IPv6 link-local address is added by the stack when there is none.
+    /// The host's addresses. The stack adds an IPv6 link-local address when none is given.
     pub addresses: Vec<Cidr>,
     /// Where IPv4 packets for other networks go.
     pub gateway_v4: Option<Ipv4Addr>,

@@ -95,14 +95,14 @@ impl<K: CommandKey> Memories<K> {
         !self.settling.is_empty()
     }
 
-    /// Gives the commands whose memory nobody touches any more, and whether it holds what was sent.
+    /// Gives the commands whose memory is in use no longer, and whether it holds what was sent.
     pub fn settled(&mut self, stack: &mut Stack, mut settled: impl FnMut(K, bool)) {
         let table = &mut self.table;
         self.settling.retain(|id| {
             let memory = &mut table[id.index()];
             let done = memory.is_settled(stack);
             if done {
-                // If the read is repeated, software copies what comes: nobody can contrive anything then.
+                // If the read is repeated, software copies what comes, which no peer can contrive.
                 let tainted = std::mem::take(&mut memory.tainted);
                 memory.is_copied |= tainted;
                 settled(*id, !tainted);

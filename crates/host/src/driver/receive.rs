@@ -4,7 +4,7 @@ use driver::{Place, PlacedPart, take_notes, take_placed};
 use l5p::{Note, ResourceId};
 use nic::ring::accel::{AccelRoom, Established, SpliceEnded, SpliceState};
 use nic::ring::toe::{ToeEvent, ToeId};
-use nic::ring::{ContextId, ErrorCode, FillProducer, Processed, RecvDescriptor};
+use nic::ring::{ContextId, ErrorCode, FillProducer, Packet, Processed, RecvDescriptor};
 use tcp::Accepted;
 use wire::SeqNum;
 
@@ -150,41 +150,7 @@ impl Driver {
         counters: &mut Counters,
     ) -> Option<Received> {
         Some(match descriptor {
-            RecvDescriptor::Packet(packet) => {
-                // A buffer that was not lent is a fault of the device's: there is nothing to look at.
-                let Some(frame) = self.arena.reclaim(packet.buffer) else {
-                    counters.driver_errors += 1;
-                    return None;
-                };
-                counters.driver_rx_packets += 1;
-                let recv = &mut self.function.queues[at].recv;
-                let fits = (packet.placed == 0 || take_placed(recv, &packet, &mut self.placed))
-                    && (packet.notes == 0 || take_notes(recv, &packet, &mut self.notes));
-                if !fits {
-                    counters.driver_errors += 1;
-                    return None;
-                }
-                let opening = self.opening.take().filter(|(queue, _)| *queue == at);
-                let info = FrameInfo {
-                    segments: packet.segments.max(1),
-                    checksum_ok: packet.checksum_ok,
-                    context: packet.context,
-                    processed: packet.processed,
-                    is_placed: packet.placed > 0,
-                    has_notes: packet.notes > 0,
-                    payload_len: packet.payload_len,
-                };
-                if let Some((queue, taken)) = self.delivered.take()
-                    && queue == at
-                {
-                    return deliver(frame, packet.header_len, info, taken, counters);
-                }
-                Received::Frame {
-                    frame,
-                    opening: opening.map(|(_, established)| established),
-                    info,
-                }
-            }
+            RecvDescriptor::Packet(packet) => return self.accept_packet(at, &packet, counters),
             RecvDescriptor::Toe(ToeEvent::Delivered {
                 toe,
                 seq,
@@ -250,6 +216,48 @@ impl Driver {
         })
     }
 
+    #[inline]
+    fn accept_packet(
+        &mut self,
+        at: usize,
+        packet: &Packet,
+        counters: &mut Counters,
+    ) -> Option<Received> {
+        // A buffer that was not lent is a fault of the device's: there is nothing to look at.
+        let Some(frame) = self.arena.reclaim(packet.buffer) else {
+            counters.driver_errors += 1;
+            return None;
+        };
+        counters.driver_rx_packets += 1;
+        let recv = &mut self.function.queues[at].recv;
+        let fits = (packet.placed == 0 || take_placed(recv, packet, &mut self.placed))
+            && (packet.notes == 0 || take_notes(recv, packet, &mut self.notes));
+        if !fits {
+            counters.driver_errors += 1;
+            return None;
+        }
+        let opening = self.opening.take().filter(|(queue, _)| *queue == at);
+        let info = FrameInfo {
+            segments: packet.segments.max(1),
+            checksum_ok: packet.checksum_ok,
+            context: packet.context,
+            processed: packet.processed,
+            is_placed: packet.placed > 0,
+            has_notes: packet.notes > 0,
+            payload_len: packet.payload_len,
+        };
+        if let Some((queue, taken)) = self.delivered.take()
+            && queue == at
+        {
+            return deliver(frame, packet.header_len, info, taken, counters);
+        }
+        Some(Received::Frame {
+            frame,
+            opening: opening.map(|(_, established)| established),
+            info,
+        })
+    }
+
     /// Fills the fill rings up. Answers how much the arena has left for that.
     pub fn refill(&mut self) -> Supply {
         let (mut missing, mut capacity) = (0, 0);
@@ -304,8 +312,8 @@ pub(crate) enum Supply {
 impl Supply {
     /// Whether a socket that holds so many buffers with what it has received may keep another. Each may have a part of what
     /// is left, so that however many take theirs, something is left for the next (Choudhury and Hahne's dynamic
-    /// thresholds). Half of it is for what is `awaited`: comes next to somebody who has nothing to read. The last few
-    /// nobody may keep, lest the NIC hear nobody.
+    /// thresholds). Half of it is for what is `awaited`: comes next for a socket that has nothing to read. The last few
+    /// are never kept, so that the NIC can always receive.
     #[inline]
     pub fn allows(self, held: u32, awaited: bool) -> bool {
         const PARTS: u32 = 16;

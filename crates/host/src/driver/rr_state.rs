@@ -75,7 +75,7 @@ impl Driver {
         self.function.settle()
     }
 
-    /// Whether somebody waits for the NIC's work to be settled.
+    /// Whether anything waits for the NIC's work to be settled.
     #[inline]
     pub fn is_settling(&self) -> bool {
         self.function.is_settling()

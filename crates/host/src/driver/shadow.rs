@@ -20,14 +20,14 @@ pub(crate) struct Shadow {
     pub frontier: SeqNum,
     /// The NIC refused it or gave it up: nothing may be posted with it.
     pub failed: bool,
-    /// The NIC was reset while it had the context: what it had sent by then, and written back, nobody knows.
+    /// The NIC was reset while it had the context: what it had sent and written back by then is unknown.
     pub lost: bool,
     /// Errors close to one another, the last one with this much of the stream posted.
     pub errors: u8,
     pub erred_at: SeqNum,
 }
 
-/// What matters of a context's protocols to whoever sends and receives through it.
+/// What matters of a context's protocols for sending and receiving through it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LayersInfo {
     /// The NIC puts other bytes in the place of those that it is given: it encrypts.

@@ -138,7 +138,7 @@ impl Link {
         }
     }
 
-    /// A packet for a protocol that nobody speaks here.
+    /// A packet for a protocol that this host does not speak.
     pub(super) fn refuse_protocol(
         &mut self,
         now: Instant,
@@ -158,7 +158,7 @@ impl Link {
         let packet = &frame[ip.l3_offset..end];
         match (ip.src, ip.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                // UDP exists, but nobody listens on any of its ports.
+                // UDP exists, but none of its ports is open.
                 let reason = if ip.protocol == protocol::UDP {
                     Unreachable::Port
                 } else {

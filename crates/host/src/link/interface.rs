@@ -22,7 +22,7 @@ pub(crate) struct Interface {
 }
 
 impl Interface {
-    /// An interface; an IPv6 link-local address is added (RFC 4291 §2.5.6) if there is none.
+    /// An interface; an IPv6 link-local address is added (RFC 4291 §2.5.6) if none is configured.
     pub fn new(mac: MacAddr, config: &StackConfig) -> Self {
         let mut addresses = config.addresses.clone();
         let link_local =

@@ -35,7 +35,7 @@ impl Link {
                     return;
                 }
                 if src.is_unspecified() {
-                    // Somebody checks whether the address is free (RFC 4862 §5.4): it is not.
+                    // A neighbour checks whether the address is free (RFC 4862 §5.4): it is not.
                     return self.advertise(target, None, device);
                 }
                 if let Some(mac) = source_mac.filter(|mac| mac.is_unicast())

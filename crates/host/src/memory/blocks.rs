@@ -15,7 +15,7 @@ struct Shared {
     region: Arc<Region>,
     id: RegionId,
     block_len: u32,
-    /// Numbers of the blocks that nobody has.
+    /// Numbers of the blocks that are free.
     free: Mutex<Vec<u32>>,
 }
 
@@ -56,7 +56,7 @@ impl BlockPool {
         self.shared.block_len
     }
 
-    /// Blocks that nobody has.
+    /// Blocks that are free.
     #[must_use]
     pub fn available(&self) -> usize {
         self.shared.free().len()

@@ -2,7 +2,7 @@
 //!
 //! Mapping a file, registering it and giving it back cost more than serving a small one. The
 //! cache keeps what it mapped under the file's identity, which changes with its content, and
-//! evicts the least recently used that nobody sends any more.
+//! evicts the least recently used that is being sent no more.
 
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -95,7 +95,7 @@ impl FileCache {
         Some((entry.file.clone(), entry.id))
     }
 
-    /// Keeps a file. When the cache is full, the least recently used file that nobody holds makes
+    /// Keeps a file. When the cache is full, the least recently used file that is not in use makes
     /// room: its region's id is returned, to be taken back from the stack before the file is
     /// dropped.
     pub fn insert(

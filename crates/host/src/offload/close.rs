@@ -1,4 +1,4 @@
-//! Closing: by whoever owns the connection.
+//! Closing: by the owner of the connection.
 
 use std::time::Instant;
 

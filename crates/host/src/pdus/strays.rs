@@ -14,7 +14,7 @@ pub(crate) struct Strays {
     are_many: bool,
 }
 
-/// More come from nobody who means well.
+/// More come only in an attack.
 const MOST: usize = 256;
 
 impl Strays {

@@ -51,7 +51,7 @@ impl Frame {
         self.layout.behind_len()
     }
 
-    /// What is behind data that `digest` is over; the digest is a dummy if there is none, because the NIC makes it.
+    /// What is behind data that `digest` is over; without one it is a dummy, because the NIC makes it.
     fn behind(&self, digest: Option<Crc32c>) -> Behind {
         let mut bytes = [0; BEHIND_ROOM];
         let padding = self.layout.padding as usize;

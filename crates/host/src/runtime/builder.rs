@@ -81,7 +81,7 @@ impl Builder {
         })
     }
 
-    /// On the TAP device of this name, which is made if there is none and set up.
+    /// On the TAP device of this name, which is made if it does not exist, and set up.
     ///
     /// To make one needs CAP_NET_ADMIN; to open one that was made for the user (`ip tuntap add dev ls0 mode tap user $USER`, `ip link set
     /// ls0 up`) needs nothing. This machine reaches the stack once its side of the TAP has an address of that network

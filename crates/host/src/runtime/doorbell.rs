@@ -23,7 +23,7 @@ impl Doorbell {
         Ok(Doorbell { fd: Arc::new(fd) })
     }
 
-    /// Wakes whoever waits, now or when it next does.
+    /// Wakes the thread that waits, now or when it next does.
     pub fn ring(&self) {
         // Full means rung four billion times and not answered: it is as good as rung.
         let _ = write(&*self.fd, &1u64.to_ne_bytes());

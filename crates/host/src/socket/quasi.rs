@@ -9,12 +9,18 @@
 //! written and not sent, are in an array of their own at the same index ([`Held`], 64 bytes).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Instant;
 
-use tcp::Handshake;
+use tcp::{Accepted, Chunk, Handshake};
+use wire::tcp::Header;
 use wire::{FlowKey, SeqNum};
 
+use super::{ReceiveSide, Socket};
 use crate::ListenerId;
+use crate::driver::Payload;
+use crate::events::EventKinds;
 use crate::memory::Buffer;
+use crate::stream::{Marks, Segment, Stream};
 
 /// A connection in ESTABLISHED or CLOSE-WAIT whose peer has sent one segment at most, and to which nothing was sent.
 #[derive(Clone, Copy, Debug)]
@@ -268,6 +274,52 @@ impl Quasis {
         endpoint.address = address;
         endpoint.users += 1;
         Some(EndpointId(self.last as u16))
+    }
+}
+
+/// What the NIC did to bytes of connections that it has set up: nothing.
+const UNTOUCHED: Marks = Marks {
+    replaced: None,
+    checked: false,
+};
+
+impl Socket {
+    /// Takes over what a quasi control block has kept: the peer's segment, and what was received and written.
+    pub fn adopt(&mut self, now: Instant, quasi: &Quasi, held: Held, segment: &Header) {
+        self.receive = ReceiveSide::Open;
+        if !quasi.is(Flag::WantsRead) {
+            self.awaited.remove(EventKinds::READABLE);
+        }
+        if quasi.is(Flag::Told) {
+            self.pending.add(EventKinds::READABLE);
+        }
+        if held.taken > 0 || quasi.is(Flag::PeerFin) {
+            self.tcp.handle_segment(now, segment, held.taken, 1);
+        }
+        let unread = held.received.as_ref().map_or(0, |it| it.len() as u32);
+        let read = held.taken - unread;
+        self.stream = Stream::new(quasi.start + read);
+        if let Some(buffer) = held.received {
+            let data = Accepted {
+                seq: quasi.start + read,
+                len: unread,
+                skip: 0,
+            };
+            let next = self.tcp.rcv_nxt();
+            self.stream
+                .insert(data, next, Segment::new(buffer, UNTOUCHED));
+        }
+        self.tcp.consumed(now, read);
+        if let Some(buffer) = held.written {
+            let payload = Payload::plain(buffer);
+            self.tcp.queue(now, payload.len());
+            self.send.push(payload);
+        }
+        while let Some(event) = self.tcp.poll_event() {
+            if event == tcp::Event::PeerFin {
+                self.peer_closed();
+            }
+        }
     }
 }
 

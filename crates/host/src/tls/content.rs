@@ -170,7 +170,7 @@ impl Session {
                 return Err(Refused::SourceGone(slice));
             }
         }
-        // It has been copied: whoever watches hears that it is free, as of what is sent in place.
+        // It has been copied: who watches the region hears that it is free, as of what is sent in place.
         for piece in record.pieces() {
             if let Piece::Slice(slice) = *piece {
                 out.driver.regions.take(slice);

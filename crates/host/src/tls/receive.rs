@@ -308,7 +308,7 @@ impl Session {
                 .ok()?;
         }
         if self.questions > 0 {
-            // Else nobody asks: the NIC loses its way only where it leaves bytes as they came.
+            // Else no question comes: the NIC loses its way only where it leaves bytes as they came.
             self.reader.note_record(stream.start());
         }
         self.reader.open_decrypted(len, kind[0])?;
@@ -496,7 +496,7 @@ impl Session {
         if let Some(post_handshake) = &mut self.post_handshake {
             return post_handshake.handle_record(opened.record, opened.content_type, [content]);
         }
-        // Keys from elsewhere: nobody is there to make new ones.
+        // Keys from elsewhere: new ones can't be made here.
         let violation = match (opened.content_type, content) {
             (ContentType::ALERT, [1 | 2, code]) => {
                 match *code {

@@ -120,6 +120,19 @@ impl Transport {
         if !flags.contains(Flags::ACK) || flags.contains(Flags::SYN) {
             return Unmatched::Refused(frame);
         }
+        self.handle_ack(now, listener, frame, parsed, next_hop, segments)
+    }
+
+    fn handle_ack(
+        &mut self,
+        now: Instant,
+        listener: ListenerId,
+        frame: Buffer,
+        parsed: &Parsed,
+        next_hop: IpAddr,
+        segments: u16,
+    ) -> Unmatched {
+        let (header, payload_len) = (&parsed.tcp, parsed.payload_len);
         let has_room = self.sockets.len() < self.config.max_sockets;
         match self
             .listeners
@@ -169,7 +182,8 @@ impl Transport {
 }
 
 /// Whether a connection can be to there: not to a group, nor to nowhere.
-fn is_plausible((address, port): (IpAddr, u16)) -> bool {
+fn is_plausible(end: (IpAddr, u16)) -> bool {
+    let (address, port) = end;
     !address.is_multicast()
         && !address.is_unspecified()
         && address != IpAddr::V4(Ipv4Addr::BROADCAST)

@@ -111,7 +111,7 @@ impl Transport {
         }
     }
 
-    /// A connection was established at a listener by somebody else, as [`Listeners::admit`] has it.
+    /// A connection was established at a listener, by the NIC or by a cookie, as [`Listeners::admit`](super::Listeners::admit) has it.
     pub fn connection_admitted(
         &mut self,
         listener: ListenerId,

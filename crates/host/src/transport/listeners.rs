@@ -88,7 +88,7 @@ impl Listeners {
         !std::mem::replace(&mut listening.notified, true)
     }
 
-    /// A connection was established at a listener by somebody else: by the NIC for the rule, or by the peer that has brought the
+    /// A connection was established at a listener: by the NIC for the rule, or by the peer that has brought the
     /// listener's own cookie back, which the listener counts itself. Answers whether the application must be told.
     pub fn admit(&mut self, id: ListenerId, socket: SocketId, rule: Option<ListenRuleId>) -> bool {
         let Some(listening) = self.get_mut(id) else {

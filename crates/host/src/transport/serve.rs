@@ -125,7 +125,7 @@ impl Transport {
         }
     }
 
-    /// The segment that a socket has to send next, or what is left of one. `None` when there is none, or it must wait.
+    /// The segment that a socket has to send next, or what is left of one. `None` when it has nothing to send, or must wait.
     #[inline]
     fn next_segment(&mut self, now: Instant, id: SocketId) -> Option<Unsent> {
         let socket = self.sockets.get_mut(id)?;

@@ -2,7 +2,7 @@
 
 /// The unit of time: 2^20 ns, about a millisecond.
 pub(super) const TICK_SHIFT: u32 = 20;
-/// Ticks in which what a connection has sent comes to count half. Of the order of what a request takes under load: whoever
+/// Ticks in which what a connection has sent comes to count half. Of the order of what a request takes under load: one that
 /// sends much now is in the middle of something.
 const HALF_LIFE: f32 = 256.0;
 /// Seconds for which packets count, all in all: the half-life over ln 2.

@@ -7,8 +7,9 @@ use l5p::nvme::initiator::{self as machine, Closing, CommandId, Outgoing, Payloa
 use nic::ring::Slice;
 use wire::nvme::Role;
 
-use super::Initiator;
 use super::sink::Sink;
+use super::{Initiator, Options};
+use crate::disk::Memories;
 use crate::nvme::{Framing, Negotiated, PduOffload, opening};
 use crate::pdus::{PduData, SendMark};
 use crate::stack::Stack;
@@ -173,35 +174,10 @@ impl Initiator {
             };
             progress = true;
             let of_command = command_of(&outgoing);
-            if let (true, Some(token)) = (is_new, of_command) {
-                // Whatever becomes of the command, its memory is in use until this PDU is acknowledged.
-                self.memories.get_mut(token).unacknowledged += 1;
+            if is_new {
+                begin(&mut self.memories, link, stack, &outgoing, &self.options);
             }
-            if let (true, Some(begins)) = (is_new, outgoing.begins)
-                && queue > 0
-            {
-                let memory = self.memories.get(begins.token);
-                if memory.is_read && !memory.is_copied && memory.len >= self.options.map_threshold {
-                    self.memories
-                        .map(begins.token, stack, link.socket, begins.cid);
-                }
-            }
-            let sent = match &outgoing.payload {
-                Payload::None => {
-                    stack.send_pdu::<Framing>(now, link.socket, &outgoing.pdu, PduData::None)
-                }
-                Payload::Connect(data) => {
-                    let data = PduData::Bytes(&data.to_bytes());
-                    stack.send_pdu::<Framing>(now, link.socket, &outgoing.pdu, data)
-                }
-                Payload::Command { token, offset, len } => {
-                    self.memories
-                        .get(*token)
-                        .part(*offset, *len, &mut link.slices);
-                    let data = PduData::Slices(&link.slices);
-                    stack.send_pdu::<Framing>(now, link.socket, &outgoing.pdu, data)
-                }
-            };
+            let sent = post(&self.memories, link, now, stack, &outgoing);
             match sent {
                 Ok(()) => {
                     let mark = stack.send_mark(link.socket);
@@ -211,13 +187,8 @@ impl Initiator {
                         (None, _) => {}
                     }
                 }
-                Err(SocketError::WouldBlock) => {
-                    link.waiting = Some(outgoing);
-                    link.writable = false;
-                    return progress;
-                }
                 // The reason for a closed connection comes as an event.
-                Err(SocketError::Closed(_)) => {
+                Err(SocketError::WouldBlock | SocketError::Closed(_)) => {
                     link.waiting = Some(outgoing);
                     link.writable = false;
                     return progress;
@@ -258,6 +229,52 @@ impl Initiator {
     pub(super) fn lose(&mut self, now: Instant, queue: u16, reason: String) {
         self.controller.handle_lost(now, queue, reason);
     }
+}
+
+/// A PDU that was not sent before has its command's memory in use until it is acknowledged, whatever becomes of the command. One that begins
+/// a read maps that memory.
+fn begin(
+    memories: &mut Memories<CommandId>,
+    link: &Link,
+    stack: &mut Stack,
+    outgoing: &Outgoing,
+    options: &Options,
+) {
+    if let Some(token) = command_of(outgoing) {
+        memories.get_mut(token).unacknowledged += 1;
+    }
+    if let Some(begins) = outgoing.begins
+        && link.queue > 0
+    {
+        let memory = memories.get(begins.token);
+        if memory.is_read && !memory.is_copied && memory.len >= options.map_threshold {
+            memories.map(begins.token, stack, link.socket, begins.cid);
+        }
+    }
+}
+
+/// Sends a PDU.
+fn post(
+    memories: &Memories<CommandId>,
+    link: &mut Link,
+    now: Instant,
+    stack: &mut Stack,
+    outgoing: &Outgoing,
+) -> Result<(), SocketError> {
+    let bytes;
+    let data = match &outgoing.payload {
+        Payload::None => PduData::None,
+        Payload::Connect(data) => {
+            bytes = data.to_bytes();
+            PduData::Bytes(&bytes)
+        }
+        Payload::Command { token, offset, len } => {
+            let memory = memories.get(*token);
+            memory.part(*offset, *len, &mut link.slices);
+            PduData::Slices(&link.slices)
+        }
+    };
+    stack.send_pdu::<Framing>(now, link.socket, &outgoing.pdu, data)
 }
 
 /// The command whose memory a PDU is sent from.

@@ -94,7 +94,7 @@ pub struct Initiator {
     /// By queue number.
     links: Vec<Option<Link>>,
     memories: Memories<CommandId>,
-    /// Commands whose memory nobody touches any more, and whether it holds what was sent.
+    /// Commands whose memory is in use no longer, and whether it holds what was sent.
     settled: VecDeque<(CommandId, bool)>,
     last_poll: Instant,
 }
@@ -241,7 +241,7 @@ impl Initiator {
         }
     }
 
-    /// Reports the commands that are through and whose memory nobody touches any more.
+    /// Reports the commands that are through and whose memory is in use no longer.
     fn settle(&mut self, stack: &mut Stack) -> bool {
         let mut progress = false;
         while let Some(id) = self.controller.poll_ended() {

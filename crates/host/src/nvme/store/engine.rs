@@ -49,8 +49,8 @@ pub(super) struct Address {
     pub memory: Option<u16>,
 }
 
-// SAFETY: an address is only a number to whoever has it. The memory that it names stays valid and is used by nobody else until the
-// step's result has been taken, which is what whoever makes a step sees to.
+// SAFETY: an address is only a number. The maker of a step sees to it that the memory that it names stays valid, and that nothing else uses
+// it until the step's result has been taken.
 unsafe impl Send for Address {}
 
 /// Takes steps and tells their results: a length or zero, or a negative error number.

@@ -1,13 +1,11 @@
 //! A store in a file or on a block device.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
 
 use l5p::nvme::target::Operation;
-use rustix::fs::{FallocateFlags, FlockOperation, flock};
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use wire::nvme::command::Status;
 
@@ -17,50 +15,15 @@ use super::operation::{Next, Span, Stage, Task};
 use super::outcome::{medium, status};
 use super::{StoreInfo, only_reads};
 
-/// A store could not be had.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The system refused.
-    #[error("can't open {}: {error}", path.display())]
-    Open {
-        /// What was to be opened.
-        path: PathBuf,
-        /// Why not.
-        error: io::Error,
-    },
-    /// It is a directory, a pipe, ….
-    #[error("{} is not a file or a block device", .0.display())]
-    Kind(PathBuf),
-    /// Somebody else has it.
-    #[error("{} is in use; stop the other target, or unmount it", .0.display())]
-    InUse(PathBuf),
-    /// Not one block fits.
-    #[error("{0} is smaller than one block; enlarge it, as by `truncate -s 1G {0}`")]
-    TooSmall(String),
-    /// Blocks of this size are not possible there.
-    #[error("{} has blocks of {least} bytes; {asked} is not possible", path.display())]
-    BlockSize {
-        /// What was to be opened.
-        path: PathBuf,
-        /// Its own blocks.
-        least: u32,
-        /// What was asked for.
-        asked: u32,
-    },
-    /// There is not so much memory.
-    #[error("no memory for {0}")]
-    NoMemory(String),
-}
-
 /// Bytes of zeroes that are written at a time where the file system can't make them.
 const ZEROES: u32 = 64 << 10;
 /// `O_DIRECT` wants memory aligned so.
-const ALIGNMENT: usize = 4096;
+pub(super) const ALIGNMENT: usize = 4096;
 
 /// A file or a device.
 pub(super) struct FileStore {
-    file: File,
-    info: StoreInfo,
+    pub(super) file: File,
+    pub(super) info: StoreInfo,
     zeroes: Zeroes,
     /// The file system has refused to make zeroes by itself.
     writes_zeroes: bool,
@@ -87,103 +50,14 @@ impl Zeroes {
     }
 }
 
-/// The size of blocks for a store of `bytes`, where nothing else decides it: 4 KiB, or 512 bytes if it isn't made of those.
-pub(super) fn block_shift_for(bytes: u64) -> u8 {
-    if bytes.is_multiple_of(4096) { 12 } else { 9 }
-}
-
 impl FileStore {
-    pub(super) fn open(
-        path: &Path,
-        block_shift: Option<u8>,
-        read_only: bool,
-    ) -> Result<FileStore, OpenError> {
-        let failed = |error: io::Error| match Errno::from_io_error(&error) {
-            Some(Errno::BUSY | Errno::AGAIN) => OpenError::InUse(path.to_owned()),
-            _ => OpenError::Open {
-                path: path.to_owned(),
-                error,
-            },
-        };
-        let kind = std::fs::metadata(path).map_err(failed)?.file_type();
-        let is_device = kind.is_block_device();
-        if !is_device && !kind.is_file() {
-            return Err(OpenError::Kind(path.to_owned()));
-        }
-        // A device that is mounted refuses O_EXCL.
-        let exclusive = if is_device && !read_only {
-            libc::O_EXCL
-        } else {
-            0
-        };
-        let open = |direct| {
-            OpenOptions::new()
-                .read(true)
-                .write(!read_only)
-                .custom_flags(exclusive | direct)
-                .open(path)
-        };
-        let direct = open(libc::O_DIRECT);
-        let is_direct = direct.is_ok();
-        let mut file = match direct {
-            Ok(file) => file,
-            Err(_) => open(0).map_err(failed)?,
-        };
-        let lock = match read_only {
-            true => FlockOperation::NonBlockingLockShared,
-            false => FlockOperation::NonBlockingLockExclusive,
-        };
-        flock(&file, lock).map_err(|errno| failed(errno.into()))?;
-        let size = file.seek(SeekFrom::End(0)).map_err(failed)?;
-        let least = match is_device {
-            true => rustix::fs::ioctl_blksszget(&file).map_err(|errno| failed(errno.into()))?,
-            false => 512,
-        };
-        let block_shift = match block_shift {
-            Some(shift) if 1u64 << shift < u64::from(least) => {
-                return Err(OpenError::BlockSize {
-                    path: path.to_owned(),
-                    least,
-                    asked: 1 << shift,
-                });
-            }
-            Some(shift) => shift,
-            None if is_device => least.ilog2() as u8,
-            None => block_shift_for(size),
-        };
-        let bytes = size >> block_shift << block_shift;
-        if bytes == 0 {
-            return Err(OpenError::TooSmall(path.display().to_string()));
-        }
-        let mut store = FileStore {
+    pub(super) fn new(file: File, info: StoreInfo) -> FileStore {
+        FileStore {
             file,
-            info: StoreInfo {
-                bytes,
-                block_shift,
-                read_only,
-                volatile_cache: true,
-                deallocate: !read_only,
-                direct: is_direct,
-            },
+            info,
             zeroes: Zeroes(vec![0; ZEROES as usize + ALIGNMENT]),
             writes_zeroes: false,
-        };
-        if is_direct && !store.reads_one_block() {
-            // It wants larger pieces than our blocks are.
-            drop(store.file);
-            store.file = open(0).map_err(failed)?;
-            flock(&store.file, lock).map_err(|errno| failed(errno.into()))?;
-            store.info.direct = false;
         }
-        Ok(store)
-    }
-
-    /// Whether a read of one block is possible, past the page cache.
-    fn reads_one_block(&self) -> bool {
-        let mut memory = vec![0; (1 << self.info.block_shift) + ALIGNMENT];
-        let shift = memory.as_ptr().align_offset(ALIGNMENT);
-        let block = &mut memory[shift..shift + (1 << self.info.block_shift)];
-        rustix::io::pread(&self.file, block, 0).is_ok()
     }
 
     pub(super) fn info(&self) -> StoreInfo {
@@ -242,28 +116,8 @@ impl FileStore {
                     durable: fua,
                 })
             }
-            Operation::Compare { offset, len, .. } => {
-                let scratch = task
-                    .scratch
-                    .as_ref()
-                    .expect("Compare has room to read into");
-                let to = scratch.at();
-                let next = self.transfer(task, result, len, |done, left| Call::Read {
-                    to: to(done),
-                    len: left,
-                    offset: offset + u64::from(done),
-                });
-                match next {
-                    Next::Done(Ok(())) => Next::Done(compare_spans(task, len)),
-                    next => next,
-                }
-            }
-            Operation::WriteZeroes {
-                offset,
-                len,
-                fua,
-                deallocate,
-            } => self.make_zeroes(task, result, (offset, len), (fua, deallocate)),
+            Operation::Compare { offset, len, .. } => self.compare(task, result, offset, len),
+            Operation::WriteZeroes { .. } => self.make_zeroes(task, result),
             Operation::Deallocate { .. } => self.deallocate(task, result),
             Operation::Flush => match result {
                 None => self.step_of(Call::Sync),
@@ -318,14 +172,38 @@ impl FileStore {
         self.step_of(call(done, len - done))
     }
 
-    /// Zeroes, by the file system if it can make them.
-    fn make_zeroes(
-        &mut self,
+    /// Reads `len` bytes and compares them with the host's.
+    fn compare(
+        &self,
         task: &mut Task,
         result: Option<Result<u32, Errno>>,
-        (offset, len): (u64, u64),
-        (fua, deallocate): (bool, bool),
+        offset: u64,
+        len: u32,
     ) -> Next {
+        let scratch = task.scratch.as_ref();
+        let to = scratch.expect("Compare has room to read into").at();
+        let next = self.transfer(task, result, len, |done, left| Call::Read {
+            to: to(done),
+            len: left,
+            offset: offset + u64::from(done),
+        });
+        match next {
+            Next::Done(Ok(())) => Next::Done(compare_spans(task, len)),
+            next => next,
+        }
+    }
+
+    /// Zeroes, by the file system if it can make them.
+    fn make_zeroes(&mut self, task: &mut Task, result: Option<Result<u32, Errno>>) -> Next {
+        let Operation::WriteZeroes {
+            offset,
+            len,
+            fua,
+            deallocate,
+        } = task.request.operation
+        else {
+            return Next::Done(Ok(()));
+        };
         match (task.stage, result) {
             (Stage::Begun, _) if !self.writes_zeroes => {
                 task.stage = Stage::Working;

@@ -8,7 +8,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use rustix::param::page_size;
 use wire::nvme::command::Status;
 
-use super::file::{OpenError, block_shift_for};
+use super::open::{OpenError, block_shift_for};
 use super::operation::{Next, Span, Stage, Task};
 use super::{StoreInfo, only_reads};
 

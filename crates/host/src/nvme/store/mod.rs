@@ -10,6 +10,7 @@
 mod engine;
 mod file;
 mod memory;
+mod open;
 mod operation;
 mod outcome;
 mod threads;
@@ -32,7 +33,7 @@ use file::FileStore;
 use memory::MemoryStore;
 use operation::{Next, Task};
 
-pub use file::OpenError;
+pub use open::OpenError;
 
 /// Memory that stores read from and write to, as [`Stores::add_memory`] named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub struct StoreInfo {
     pub bytes: u64,
     /// A block has 2^`block_shift` bytes.
     pub block_shift: u8,
-    /// Nobody may write.
+    /// Writes are refused.
     pub read_only: bool,
     /// What was written may be lost until it is flushed.
     pub volatile_cache: bool,
@@ -96,7 +97,7 @@ enum Store {
 }
 
 impl Stores {
-    /// No stores. `bell` is rung when something is done, so that whoever waits looks.
+    /// No stores. `bell` is rung when something is done, so that the thread that waits looks.
     #[must_use]
     pub fn new(bell: &Doorbell, method: Method) -> Stores {
         Stores {
@@ -175,7 +176,7 @@ impl Stores {
     /// What a store is like.
     ///
     /// # Panics
-    /// When there is none of this name.
+    /// When no store has this name.
     #[must_use]
     pub fn info(&self, id: StoreId) -> StoreInfo {
         match &self.stores[id.0 as usize] {

@@ -85,7 +85,7 @@ impl Task {
     }
 }
 
-/// Bytes of registered memory that nobody else uses while a task has them.
+/// Bytes of registered memory that nothing else uses while a task has them.
 pub(super) struct Span {
     region: Arc<Region>,
     offset: u64,

@@ -114,11 +114,11 @@ impl Shared {
 
 /// Takes a step; gives what the system call gives.
 fn perform(step: Step) -> i32 {
-    // SAFETY: whoever makes a step keeps its file open until the result has been taken.
+    // SAFETY: the maker of a step keeps its file open until the result has been taken.
     let file = unsafe { BorrowedFd::borrow_raw(step.file) };
     let result: Result<usize, Errno> = match step.call {
         Call::Read { to, len, offset } => {
-            // SAFETY: whoever makes a step gives it this memory alone until the result has been taken.
+            // SAFETY: the maker of a step gives it this memory alone until the result has been taken.
             let bytes = unsafe { std::slice::from_raw_parts_mut(to.start, len as usize) };
             pread(file, bytes, offset)
         }

@@ -109,7 +109,7 @@ impl Uring {
         if self.in_flight >= self.ring.params().cq_entries() {
             return false;
         }
-        // SAFETY: what the entry names (a file, memory) stays valid until its result has been taken: whoever makes a step sees to
+        // SAFETY: what the entry names (a file, memory) stays valid until its result has been taken: the maker of a step sees to
         // it, and this ring's end waits for all of them.
         let posted = unsafe { self.ring.submission().push(entry).is_ok() };
         self.in_flight += u32::from(posted);

@@ -81,7 +81,7 @@ impl Pool {
         PAGE << order_of(len)
     }
 
-    /// A run of at least `len` bytes for a command. None: there is none free.
+    /// A run of at least `len` bytes for a command. `None`: no such run is free.
     pub(super) fn take(&mut self, len: u32) -> Option<Run> {
         let order = order_of(len);
         let found = (order..self.free.len() as u8).find(|&n| !self.free[usize::from(n)].is_empty());

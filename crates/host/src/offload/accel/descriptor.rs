@@ -10,17 +10,18 @@ use wire::ethernet::MacAddr;
 use crate::SocketId;
 use crate::driver::HOP_LIMIT;
 use crate::socket::Sockets;
-use crate::socket::quasi::{Flag, Held, Quasi};
+use crate::socket::quasi::{Flag, Quasi};
 use crate::transport::Transport;
 
 /// RFC 6298 §2.1: nothing was measured.
 const INITIAL_RTO_US: u32 = 1_000_000;
 
-/// The descriptor of a connection with a quasi control block. `clock` is that of quasi control blocks.
+/// The descriptor of a connection with a quasi control block, whose peer has sent `taken` bytes. `clock` is that of quasi control blocks.
 pub(super) fn of_quasi(
     transport: &Transport,
     id: SocketId,
-    (quasi, held): (&Quasi, &Held),
+    quasi: &Quasi,
+    taken: u32,
     hop: MacAddr,
     clock: u32,
 ) -> Teardown {
@@ -38,7 +39,7 @@ pub(super) fn of_quasi(
         peer_closed: fin != 0,
         snd_una: quasi.first,
         snd_nxt: quasi.first,
-        rcv_nxt: quasi.start + held.taken + fin,
+        rcv_nxt: quasi.start + taken + fin,
         peer_window: u32::from(quasi.window) << peer_shift,
         peer_shift,
         window: handshake.window_field(config),

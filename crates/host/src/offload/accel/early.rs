@@ -1,13 +1,13 @@
 //! Segments whose connection the host does not know yet, or not any more.
 //!
-//! Nobody keeps anything of a connection that the NIC sets up before its cookie comes back, and only what begins the peer's
+//! Neither NIC nor host keeps anything of a connection that the NIC sets up before its cookie comes back, and only what begins the peer's
 //! stream brings it. When that is lost, or late, the rest of a request comes first. To reset the connection then, as is right
-//! where there is none (RFC 9293 §3.10.7.1), would cut off a peer that will send the beginning again in a moment. So such a
+//! without one (RFC 9293 §3.10.7.1), would cut off a peer that will send the beginning again in a moment. So such a
 //! segment is dropped the first time; when others of its flow still come after some time, there is no connection.
 //!
-//! A forged cookie, or one that has expired, can't be told from such a segment: it is a segment with numbers that mean nothing
-//! to anybody. So its flow has the benefit of the doubt too, unless it has no timestamps, without which there are no cookies,
-//! or unless more flows are in doubt than are remembered, as under an attack. A copy of a good one that was used is known at
+//! A forged cookie, or one that has expired, can't be told from such a segment: it is a segment with numbers that mean nothing.
+//! So its flow has the same time, unless it has no timestamps, without which there are no cookies,
+//! or unless more flows wait than are remembered, as under an attack. A copy of a good one that was used is known at
 //! once ([`Replays`](super::replays::Replays)).
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use wire::FlowKey;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// What has been quiet for so long is forgotten.
 const MEMORY: Duration = Duration::from_secs(120);
-/// Flows remembered at most: beyond it nobody gets the benefit of the doubt.
+/// Flows remembered at most: the segments of others are refused at once.
 const MOST: usize = 256;
 
 /// Flows of which something came that may be too early.
@@ -59,21 +59,21 @@ mod tests {
 
     #[test]
     fn a_flow_has_some_time_to_begin_and_then_none_for_long() {
-        let (mut doubts, start) = (EarlySegments::default(), Instant::now());
+        let (mut early, start) = (EarlySegments::default(), Instant::now());
         for (after, waits) in [(0, true), (2, true), (3, false), (100, false), (120, true)] {
             let now = start + Duration::from_secs(after);
-            assert_eq!(doubts.may_be_early(now, &flow(1)), waits, "{after}");
+            assert_eq!(early.may_be_early(now, &flow(1)), waits, "{after}");
         }
     }
 
     #[test]
     fn a_crowd_gets_no_memory() {
-        let (mut doubts, now) = (EarlySegments::default(), Instant::now());
+        let (mut early, now) = (EarlySegments::default(), Instant::now());
         for port in 0..MOST as u16 {
-            assert!(doubts.may_be_early(now, &flow(port)));
+            assert!(early.may_be_early(now, &flow(port)));
         }
-        assert!(!doubts.may_be_early(now, &flow(MOST as u16)));
-        assert!(doubts.may_be_early(now, &flow(5)));
-        assert!(doubts.may_be_early(now + MEMORY, &flow(MOST as u16)));
+        assert!(!early.may_be_early(now, &flow(MOST as u16)));
+        assert!(early.may_be_early(now, &flow(5)));
+        assert!(early.may_be_early(now + MEMORY, &flow(MOST as u16)));
     }
 }

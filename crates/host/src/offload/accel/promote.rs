@@ -2,22 +2,13 @@
 
 use std::time::Instant;
 
-use tcp::{Accepted, Chunk, Connection};
+use tcp::Connection;
 use wire::tcp::{Flags, Header, Options, Timestamps};
 
 use super::ConnectionOffload;
 use crate::SocketId;
-use crate::driver::Payload;
-use crate::events::EventKinds;
 use crate::socket::quasi::Flag;
-use crate::socket::{ReceiveSide, Socket, User};
-use crate::stream::{Marks, Segment, Stream};
-
-/// What the NIC did to bytes of connections that it has set up: nothing.
-const UNTOUCHED: Marks = Marks {
-    replaced: None,
-    checked: false,
-};
+use crate::socket::{Socket, User};
 
 impl ConnectionOffload {
     /// Gives a socket a full control block, if it has a quasi one: from here on it is a socket as all others are.
@@ -42,41 +33,7 @@ impl ConnectionOffload {
         let next_hop = self.transport.link.interface.next_hop(flow.dst.0);
         let next_hop = next_hop.unwrap_or(flow.dst.0);
         let mut socket = Box::new(Socket::new(connection, flow, next_hop, user));
-        socket.receive = ReceiveSide::Open;
-        if !quasi.is(Flag::WantsRead) {
-            socket.awaited.remove(EventKinds::READABLE);
-        }
-        if quasi.is(Flag::Told) {
-            socket.pending.add(EventKinds::READABLE);
-        }
-        if held.taken > 0 || quasi.is(Flag::PeerFin) {
-            socket.tcp.handle_segment(now, &segment, held.taken, 1);
-        }
-        let unread = held.received.as_ref().map_or(0, |it| it.len() as u32);
-        let read = held.taken - unread;
-        socket.stream = Stream::new(quasi.start + read);
-        if let Some(buffer) = held.received {
-            let data = Accepted {
-                seq: quasi.start + read,
-                len: unread,
-                skip: 0,
-            };
-            let next = socket.tcp.rcv_nxt();
-            socket
-                .stream
-                .insert(data, next, Segment::new(buffer, UNTOUCHED));
-        }
-        socket.tcp.consumed(now, read);
-        if let Some(buffer) = held.written {
-            let payload = Payload::plain(buffer);
-            socket.tcp.queue(now, payload.len());
-            socket.send.push(payload);
-        }
-        while let Some(event) = socket.tcp.poll_event() {
-            if event == tcp::Event::PeerFin {
-                socket.peer_closed();
-            }
-        }
+        socket.adopt(now, &quasi, held, &segment);
         self.transport.device.counters.accel_curr_quasi -= 1;
         self.transport.device.counters.accel_quasi_promoted += 1;
         self.transport.schedule.mark_ready(id, &mut socket);

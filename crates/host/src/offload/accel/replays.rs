@@ -1,14 +1,14 @@
 //! Handshakes that have been used up.
 //!
 //! A NIC without state per handshake takes a cookie as often as it comes: also on a copy of the first data that comes after the
-//! connection is over, or that somebody has kept. The host remembers the numbers of the handshakes that have opened
+//! connection is over, or that an attacker has kept. The host remembers the numbers of the handshakes that have opened
 //! connections, as many as fit.
 
 /// Positions of both sides' first bytes, of the handshakes used last.
 ///
 /// Direct-mapped: a newer handshake takes the place of an older one. When about as many have come as there are places, a copy of an
 /// older one's data may open a second connection, if its cookie is still good. Ours is a
-/// keyed hash, which nobody can choose. Nothing expires: the numbers of another handshake are the same once in 2⁶⁰.
+/// keyed hash, which no peer can choose. Nothing expires: the numbers of another handshake are the same once in 2⁶⁰.
 #[derive(Debug)]
 pub(crate) struct Replays {
     /// None before the first.

@@ -13,12 +13,20 @@ use super::{AccelState, ConnectionOffload};
 use crate::driver::{FrameInfo, Supply};
 use crate::link::source_mac;
 use crate::memory::Buffer;
-use crate::socket::quasi::{Flag, Held, Opening};
+use crate::socket::quasi::{Flag, Held, Opening, Quasi};
 use crate::socket::{Membership, Socket};
 use crate::{CloseReason, ListenerId, SocketId};
 
 /// Payload so short that a block of its own class is taken for it, rather than the packet's kept.
 const SHRINK_BELOW: u32 = 256;
+
+/// What a connection begins with that the NIC has set up.
+#[derive(Clone, Copy, Debug)]
+struct Setup {
+    listener: ListenerId,
+    handshake: Handshake,
+    next_hop: IpAddr,
+}
 
 impl ConnectionOffload {
     /// Takes the packet that opens a connection which the NIC has set up; the host has none of this flow.
@@ -70,10 +78,15 @@ impl ConnectionOffload {
         };
         let is_lazy =
             self.transport.config.accel.lazy_tcb && self.transport.config.tcp.keep_alive.is_none();
+        let setup = Setup {
+            listener,
+            handshake,
+            next_hop,
+        };
         let waiting = if is_lazy {
-            self.open_quasi(now, listener, &handshake, frame, parsed, info)
+            self.open_quasi(now, &setup, frame, parsed, info)
         } else {
-            self.open_whole(now, listener, &handshake, next_hop, frame, parsed, info)
+            self.open_full(now, &setup, frame, parsed, info)
         };
         if let Some(id) = waiting {
             self.transport
@@ -85,8 +98,7 @@ impl ConnectionOffload {
     fn open_quasi(
         &mut self,
         now: Instant,
-        listener: ListenerId,
-        handshake: &Handshake,
+        setup: &Setup,
         frame: Buffer,
         parsed: &Parsed,
         info: FrameInfo,
@@ -97,17 +109,19 @@ impl ConnectionOffload {
             start: header.seq,
             first: header.ack,
             recent: header.options.timestamps.map_or(0, |it| it.val),
-            clock: handshake.timestamp.wrapping_sub(self.accel.clock(now)),
+            clock: setup
+                .handshake
+                .timestamp
+                .wrapping_sub(self.accel.clock(now)),
             window: header.window,
-            handshake: *handshake,
+            handshake: setup.handshake,
         };
         let held = Held {
-            listener: Some(listener),
+            listener: Some(setup.listener),
             ..Held::default()
         };
         let Some(id) = self.transport.sockets.insert_quasi(&opening, held) else {
-            let next_hop = self.transport.link.interface.next_hop(opening.flow.dst.0)?;
-            return self.open_whole(now, listener, handshake, next_hop, frame, parsed, info);
+            return self.open_full(now, setup, frame, parsed, info);
         };
         self.transport.device.counters.accel_curr_quasi += 1;
         self.transport.demux.insert(&opening.flow, id.index);
@@ -119,25 +133,22 @@ impl ConnectionOffload {
     }
 
     /// Opens a connection with a full control block, and gives it the packet.
-    #[allow(clippy::too_many_arguments)]
-    fn open_whole(
+    fn open_full(
         &mut self,
         now: Instant,
-        listener: ListenerId,
-        handshake: &Handshake,
-        next_hop: IpAddr,
+        setup: &Setup,
         frame: Buffer,
         parsed: &Parsed,
         info: FrameInfo,
     ) -> Option<SocketId> {
-        let config = self.transport.listeners.connection_config(listener)?;
+        let transport = &mut self.transport;
+        let config = transport.listeners.connection_config(setup.listener)?;
+        let handshake = &setup.handshake;
         let mut connection = Connection::from_handshake(now, config, &parsed.tcp, handshake);
         // That it is established is told here.
         let connected = connection.poll_event();
         debug_assert_eq!(connected, Some(tcp::Event::Connected));
-        let id = self
-            .transport
-            .add_passive(listener, connection, parsed, next_hop);
+        let id = transport.add_passive(setup.listener, connection, parsed, setup.next_hop);
         self.deliver(now, id, frame, parsed, info);
         Some(id)
     }
@@ -159,17 +170,11 @@ impl ConnectionOffload {
         }
         let header = &parsed.tcp;
         let has_fin = header.flags.contains(Flags::FIN);
-        let next = quasi.start + held.taken + u32::from(quasi.is(Flag::PeerFin));
-        let is_plain = header.flags.contains(Flags::ACK)
-            && !header.flags.intersects(Flags::SYN | Flags::RST)
-            && (header.seq, header.ack) == (next, quasi.first)
-            && !quasi.is(Flag::Closed)
-            && !info.is_placed
-            && is_recent(header, quasi.recent);
         let brings = parsed.payload_len > 0 || has_fin;
-        let was_heard = held.taken > 0 || quasi.is(Flag::PeerFin);
-        let fits = parsed.payload_len <= u32::from(self.transport.config.tcp.syn_window());
-        if !is_plain || (brings && (was_heard || !fits)) {
+        let window = u32::from(self.transport.config.tcp.syn_window());
+        let is_second = held.taken > 0 || quasi.is(Flag::PeerFin);
+        let may_bring = !is_second && parsed.payload_len <= window;
+        if info.is_placed || !is_plain(quasi, held, header) || (brings && !may_bring) {
             self.promote(now, id);
             return self.deliver(now, id, frame, parsed, info);
         }
@@ -270,7 +275,7 @@ impl AccelState {
     }
 
     /// Whether a segment answers the NIC's SYN-ACK, not that of the host, which has answered another copy of the same SYN: the peer
-    /// is connected, and what brings the cookie is still to come. To reset it, as is right where nobody else answers SYNs
+    /// is connected, and what brings the cookie is still to come. To reset it, as is right where only the host answers SYNs
     /// (RFC 9293 §3.10.7.4, fifth), would end that connection.
     pub fn answers_other(&self, socket: &Socket, parsed: &Parsed) -> bool {
         let header = &parsed.tcp;
@@ -281,6 +286,16 @@ impl AccelState {
             && header.options.timestamps.is_some()
             && header.ack != socket.tcp.snd_nxt()
     }
+}
+
+/// Whether a segment says nothing that a quasi control block can't.
+fn is_plain(quasi: &Quasi, held: &Held, header: &Header) -> bool {
+    let next = quasi.start + held.taken + u32::from(quasi.is(Flag::PeerFin));
+    header.flags.contains(Flags::ACK)
+        && !header.flags.intersects(Flags::SYN | Flags::RST)
+        && (header.seq, header.ack) == (next, quasi.first)
+        && !quasi.is(Flag::Closed)
+        && is_recent(header, quasi.recent)
 }
 
 /// PAWS (RFC 7323 §5.3).

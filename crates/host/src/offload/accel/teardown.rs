@@ -112,7 +112,7 @@ impl ConnectionOffload {
         socket.sending.close();
         socket.discard_input();
         socket.tcp.close(now);
-        // Bytes that nobody has read stay unconsumed: TCP tells the peer by a reset.
+        // Bytes that were not read stay unconsumed: TCP tells the peer by a reset.
         socket.tcp.detach(now);
         self.transport.schedule.mark_ready(id, socket);
         self.transport.retire_socket(now, id);
@@ -173,7 +173,7 @@ impl ConnectionOffload {
             self.promote(now, id);
             return TeardownRequest::Not;
         };
-        let teardown = descriptor::of_quasi(transport, id, (quasi, held), hop, clock);
+        let teardown = descriptor::of_quasi(transport, id, quasi, held.taken, hop, clock);
         let written = held.written.as_ref().map(Buffer::slice);
         let bytes = written.map_or(0, |slice| slice.len);
         if bytes > Teardown::payload_limit(teardown.mss) {

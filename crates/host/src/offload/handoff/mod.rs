@@ -21,7 +21,7 @@
 //!
 //! # The bypass protocol
 //! While the NIC runs the connection the socket's own `tcp::Connection` is parked. Calls of the application change it as ever; what
-//! has changed is passed on when the socket is served (the `bypass` module), and what the NIC tells is entered there (`told`). A
+//! has changed is passed on when the socket is served (the `bypass` module), and what the NIC tells is entered there (`events`). A
 //! write costs a descriptor, an acknowledgment of much data one event, and nothing on the host runs per packet but what takes its payload in.
 //!
 //! # The way back
@@ -31,11 +31,11 @@
 mod begin;
 mod bypass;
 mod choose;
+mod events;
 mod recover;
 mod reset;
 mod restore;
 mod table;
-mod told;
 mod watch;
 
 use std::collections::VecDeque;

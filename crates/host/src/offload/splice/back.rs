@@ -10,7 +10,7 @@ use wire::SeqNum;
 use super::ConnectionOffload;
 use super::table::Leaving;
 use crate::events::EventKinds;
-use crate::socket::User;
+use crate::socket::{Socket, User};
 use crate::{CloseReason, SocketId, SpliceEnd, SpliceHandle};
 
 /// The largest window that there is (RFC 7323 §2.3).
@@ -30,7 +30,7 @@ impl ConnectionOffload {
         };
         self.transport.device.counters.accel_curr_splices -= 1;
         self.transport.device.counters.accel_splices_taken_back += 1;
-        // What the NIC has forwarded and nobody has acknowledged was never here: it can't be sent again.
+        // What the NIC has forwarded and was not acknowledged was never here: it can't be sent again.
         let is_lost = states.iter().any(|state| state.snd_una != state.snd_nxt);
         let time_wait = self.transport.config.tcp.time_wait;
         for (side, state) in states.iter().enumerate() {
@@ -38,28 +38,10 @@ impl ConnectionOffload {
             let Some(socket) = self.transport.sockets.get_mut(id) else {
                 continue;
             };
-            let Some(left) = socket.tcp.tcb(now) else {
+            let counted = [ended.bytes[side], ended.bytes[1 - side]];
+            if !go_on(socket, now, state, counted, time_wait) {
                 continue;
-            };
-            let payload_end = state.rcv_nxt - u32::from(state.fin_received);
-            let received = advanced(left.rcv_nxt, payload_end, ended.bytes[side]);
-            let payload_end = state.snd_nxt - u32::from(state.fin_sent);
-            let sent = advanced(left.snd_nxt, payload_end, ended.bytes[1 - side]);
-            let in_flight = u64::from(state.snd_una.distance_to(state.snd_nxt));
-            let acked = sent.saturating_sub(in_flight);
-            socket.tcp.count_forwarded(received, sent, acked);
-            let tcb = brought_back(left, state, time_wait);
-            socket.tcp.put_back(now, &tcb);
-            socket.send = SendQueue::new(tcb.write_seq);
-            socket
-                .stream
-                .restart(tcb.rcv_nxt - u32::from(tcb.fin_taken));
-            if state.fin_sent {
-                socket.sending.close();
             }
-            socket.owner.end_splice();
-            socket.awaited.add(EventKinds::READABLE);
-            socket.awaited.add(EventKinds::WRITABLE);
             if let Some(mss) = mss {
                 socket.tcp.handle_path_mss(now, mss);
             }
@@ -102,6 +84,38 @@ impl ConnectionOffload {
             debug_assert!(left.is_ok(), "{left:?}");
         }
     }
+}
+
+/// Goes on with a connection where the NIC has stopped, which has `counted` what it forwarded from and to the peer. False if it is over.
+fn go_on(
+    socket: &mut Socket,
+    now: Instant,
+    state: &LegState,
+    counted: [u64; 2],
+    time_wait: Duration,
+) -> bool {
+    let Some(left) = socket.tcp.tcb(now) else {
+        return false;
+    };
+    let payload_end = state.rcv_nxt - u32::from(state.fin_received);
+    let received = advanced(left.rcv_nxt, payload_end, counted[0]);
+    let payload_end = state.snd_nxt - u32::from(state.fin_sent);
+    let sent = advanced(left.snd_nxt, payload_end, counted[1]);
+    let in_flight = u64::from(state.snd_una.distance_to(state.snd_nxt));
+    let acked = sent.saturating_sub(in_flight);
+    socket.tcp.count_forwarded(received, sent, acked);
+    let tcb = brought_back(left, state, time_wait);
+    socket.tcp.put_back(now, &tcb);
+    socket.send = SendQueue::new(tcb.write_seq);
+    let next = tcb.rcv_nxt - u32::from(tcb.fin_taken);
+    socket.stream.restart(next);
+    if state.fin_sent {
+        socket.sending.close();
+    }
+    socket.owner.end_splice();
+    socket.awaited.add(EventKinds::READABLE);
+    socket.awaited.add(EventKinds::WRITABLE);
+    true
 }
 
 /// Bytes that a stream has advanced, of which sequence numbers say the lower 32 bits. The NIC has `counted` what it forwarded,

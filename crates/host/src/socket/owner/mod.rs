@@ -190,3 +190,6 @@ impl Owner {
         Some(ended)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,8 +6,8 @@ use crate::Meter;
 use crate::stack::Stack;
 
 impl Stack {
-    /// Whether the NIC slept when something was posted to it, since this was asked last: whoever runs the stack then
-    /// wakes it.
+    /// Whether the NIC slept when something was posted to it, since this was asked last: then it
+    /// is to be woken.
     pub fn take_doorbell(&mut self) -> bool {
         self.transport().device.driver.take_wakeup()
     }
@@ -48,7 +48,7 @@ impl Stack {
         &self.offload.transport.device.meter
     }
 
-    /// The meter, for whoever runs the stack to switch to [`Component::Idle`] while it sleeps.
+    /// The meter, to be switched to [`Component::Idle`](crate::Component::Idle) while the stack sleeps.
     pub fn meter_mut(&mut self) -> &mut Meter {
         &mut self.transport().device.meter
     }

@@ -136,7 +136,7 @@ impl ConnectionOffload {
         }
     }
 
-    /// The NIC says what can't be: nobody knows what the stream is.
+    /// The NIC says what can't be: the state of the stream is unknown.
     pub(super) fn disagree(&mut self, id: SocketId) {
         self.transport.device.counters.driver_errors += 1;
         let reason = "it contradicts itself about a connection that it runs".into();
